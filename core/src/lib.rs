@@ -1,0 +1,15 @@
+//! Basalt's engine: encodings, fragments, tables, and the execution of filters and aggregates on the
+//! compressed form.
+//!
+//! It is synchronous and knows no protocol: no sockets, files or clock. Uncompressed data comes in and goes
+//! out as Arrow arrays.
+
+#![cfg(target_endian = "little")]
+
+pub mod encoding;
+pub mod error;
+pub mod keys;
+pub mod like;
+pub mod limits;
+pub mod query;
+pub mod schema;

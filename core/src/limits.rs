@@ -1,0 +1,35 @@
+//! Every limit of the engine, in one place; those of the network stand in `server/src/limits.rs`.
+
+/// Rows of a block: the unit of pruning and execution, one roaring container.
+pub const BLOCK_ROWS: usize = 1 << 16;
+/// Mask words of a block.
+pub const BLOCK_WORDS: usize = BLOCK_ROWS / 64;
+/// Rows of a fragment: the unit of encoding, durability and placement.
+pub const FRAGMENT_ROWS: usize = 1 << 20;
+/// Blocks of a fragment.
+pub const FRAGMENT_BLOCKS: usize = FRAGMENT_ROWS / BLOCK_ROWS;
+/// Rows that expressions and aggregates work on at a time: what they decode stays in the L2 cache.
+pub const BATCH_ROWS: usize = 4096;
+
+/// Columns of a table.
+pub const MAX_COLUMNS: usize = 1024;
+/// Bytes of a table's or a column's name.
+pub const MAX_NAME_BYTES: usize = 128;
+/// Bytes of one text value.
+pub const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Rows of one batch on its way in.
+pub const MAX_BATCH_ROWS: usize = 1 << 20;
+
+/// Depth of a filter or expression.
+pub const MAX_FILTER_DEPTH: usize = 32;
+/// Nodes of a filter, expressions included.
+pub const MAX_FILTER_NODES: usize = 4096;
+/// Values of one IN list.
+pub const MAX_IN_LIST: usize = 65_536;
+/// Columns of an answer, and of a group-by.
+pub const MAX_OUTPUTS: usize = 1024;
+
+const _: () = assert!(FRAGMENT_ROWS.is_multiple_of(BLOCK_ROWS));
+const _: () = assert!(BLOCK_ROWS.is_multiple_of(BATCH_ROWS));
+// Offsets inside a fragment and a row count of a fragment fit u32; a block's positions fit u16.
+const _: () = assert!(FRAGMENT_ROWS <= u32::MAX as usize && BLOCK_ROWS - 1 <= u16::MAX as usize);

@@ -1,0 +1,243 @@
+//! Logical types, fields and schemas, and how each type lies in Arrow.
+
+use std::{fmt, sync::Arc};
+
+use arrow_schema as arrow;
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    limits,
+};
+
+/// The logical type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are the documentation")]
+pub enum DataType {
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    /// NaN equals NaN and sorts above +inf; -0.0 equals 0.0.
+    Float32,
+    /// NaN equals NaN and sorts above +inf; -0.0 equals 0.0.
+    Float64,
+    /// `unscaled * 10^-scale`. In tables up to 18 digits, held as i64; answers may have up to 38.
+    Decimal {
+        /// Digits in all.
+        precision: u8,
+        /// Digits behind the point.
+        scale: u8,
+    },
+    /// Days since 1970-01-01.
+    Date32,
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    Timestamp,
+    Utf8,
+}
+
+impl DataType {
+    /// The Arrow type that holds it at the doors of the engine.
+    pub fn to_arrow(self) -> arrow::DataType {
+        match self {
+            Self::Bool => arrow::DataType::Boolean,
+            Self::Int8 => arrow::DataType::Int8,
+            Self::Int16 => arrow::DataType::Int16,
+            Self::Int32 => arrow::DataType::Int32,
+            Self::Int64 => arrow::DataType::Int64,
+            Self::UInt8 => arrow::DataType::UInt8,
+            Self::UInt16 => arrow::DataType::UInt16,
+            Self::UInt32 => arrow::DataType::UInt32,
+            Self::UInt64 => arrow::DataType::UInt64,
+            Self::Float32 => arrow::DataType::Float32,
+            Self::Float64 => arrow::DataType::Float64,
+            Self::Decimal { precision, scale } => {
+                arrow::DataType::Decimal128(precision, i8::try_from(scale).unwrap_or(i8::MAX))
+            }
+            Self::Date32 => arrow::DataType::Date32,
+            Self::Timestamp => arrow::DataType::Timestamp(arrow::TimeUnit::Microsecond, Some("UTC".into())),
+            Self::Utf8 => arrow::DataType::Utf8,
+        }
+    }
+
+    /// The logical type of an Arrow type, where there is one.
+    pub fn from_arrow(data_type: &arrow::DataType) -> Option<Self> {
+        Some(match data_type {
+            arrow::DataType::Boolean => Self::Bool,
+            arrow::DataType::Int8 => Self::Int8,
+            arrow::DataType::Int16 => Self::Int16,
+            arrow::DataType::Int32 => Self::Int32,
+            arrow::DataType::Int64 => Self::Int64,
+            arrow::DataType::UInt8 => Self::UInt8,
+            arrow::DataType::UInt16 => Self::UInt16,
+            arrow::DataType::UInt32 => Self::UInt32,
+            arrow::DataType::UInt64 => Self::UInt64,
+            arrow::DataType::Float32 => Self::Float32,
+            arrow::DataType::Float64 => Self::Float64,
+            arrow::DataType::Decimal128(precision, scale) => {
+                Self::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
+            }
+            arrow::DataType::Date32 => Self::Date32,
+            arrow::DataType::Timestamp(arrow::TimeUnit::Microsecond, _) => Self::Timestamp,
+            arrow::DataType::Utf8 => Self::Utf8,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of one value in a plain array; 0 for text, and one bit (rounded up) for bool.
+    pub fn plain_width(self) -> usize {
+        match self {
+            Self::Bool | Self::Int8 | Self::UInt8 => 1,
+            Self::Int16 | Self::UInt16 => 2,
+            Self::Int32 | Self::UInt32 | Self::Float32 | Self::Date32 => 4,
+            Self::Int64 | Self::UInt64 | Self::Float64 | Self::Decimal { .. } | Self::Timestamp => 8,
+            Self::Utf8 => 0,
+        }
+    }
+
+    /// Whether arithmetic, `sum` and `avg` apply.
+    pub fn is_numeric(self) -> bool {
+        !matches!(self, Self::Bool | Self::Date32 | Self::Timestamp | Self::Utf8)
+    }
+
+    /// float32 or float64.
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::Float32 | Self::Float64)
+    }
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Bool => "bool",
+            Self::Int8 => "int8",
+            Self::Int16 => "int16",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::UInt8 => "uint8",
+            Self::UInt16 => "uint16",
+            Self::UInt32 => "uint32",
+            Self::UInt64 => "uint64",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+            Self::Decimal { precision, scale } => return write!(f, "decimal({precision},{scale})"),
+            Self::Date32 => "date32",
+            Self::Timestamp => "timestamp",
+            Self::Utf8 => "utf8",
+        };
+        f.write_str(name)
+    }
+}
+
+/// One column of a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name, unique in the schema.
+    pub name: String,
+    /// Its logical type.
+    pub data_type: DataType,
+    /// Whether it may hold nulls.
+    pub nullable: bool,
+    /// An encoding to use instead of the smallest, by name.
+    pub encoding: Option<String>,
+}
+
+impl Field {
+    /// A column whose encoding is chosen.
+    pub fn new(name: impl Into<String>, data_type: DataType, nullable: bool) -> Self {
+        Self { name: name.into(), data_type, nullable, encoding: None }
+    }
+}
+
+/// The columns of a table or an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    fields: Vec<Field>,
+}
+
+impl Schema {
+    /// A schema for a table: names are valid and unique, decimals have at most 18 digits, forced
+    /// encodings exist for their types.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidSchema`] or [`ErrorKind::InvalidName`], with the field's place.
+    pub fn new(fields: Vec<Field>) -> Result<Self> {
+        if fields.is_empty() {
+            return Err(Error::new(ErrorKind::InvalidSchema, "a table has at least one column").at("fields"));
+        }
+        if fields.len() > limits::MAX_COLUMNS {
+            let message = format!("{} columns; the limit is {}", fields.len(), limits::MAX_COLUMNS);
+            return Err(Error::new(ErrorKind::InvalidSchema, message).at("fields"));
+        }
+        let mut seen = hashbrown::HashSet::with_capacity(fields.len());
+        for (i, field) in fields.iter().enumerate() {
+            let place = format!("fields[{i}]");
+            check_name(&field.name).map_err(|e| e.at("name").at(&place))?;
+            if !seen.insert(field.name.as_str()) {
+                let message = format!("two columns are named {:?}", field.name);
+                return Err(Error::new(ErrorKind::InvalidSchema, message).at("name").at(&place));
+            }
+            if let DataType::Decimal { precision, scale } = field.data_type
+                && (precision == 0 || precision > 18 || scale > precision)
+            {
+                let message = format!("{} is not a decimal of 1 to 18 digits", field.data_type);
+                return Err(Error::new(ErrorKind::InvalidSchema, message).at("type").at(&place));
+            }
+            if let Some(encoding) = &field.encoding {
+                crate::encoding::check_forced(encoding, field.data_type)
+                    .map_err(|e| e.at("encoding").at(&place))?;
+            }
+        }
+        Ok(Self { fields })
+    }
+
+    /// The schema of an answer: any names, any decimals.
+    pub fn of_answer(fields: Vec<Field>) -> Self {
+        Self { fields }
+    }
+
+    /// The columns in order.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The place of a column.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.fields.iter().position(|f| f.name == name)
+    }
+
+    /// As Arrow sees it.
+    pub fn to_arrow(&self) -> arrow::SchemaRef {
+        let fields: Vec<_> = self
+            .fields
+            .iter()
+            .map(|f| arrow::Field::new(&f.name, f.data_type.to_arrow(), f.nullable))
+            .collect();
+        Arc::new(arrow::Schema::new(fields))
+    }
+}
+
+/// Checks a table's or a column's name: a letter or `_`, then letters, digits, `_`; at most 128 bytes.
+///
+/// # Errors
+/// [`ErrorKind::InvalidName`].
+pub fn check_name(name: &str) -> Result<()> {
+    let mut chars = name.chars();
+    let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
+    if !starts || !chars.all(|c| c == '_' || c.is_alphanumeric()) || name.len() > limits::MAX_NAME_BYTES {
+        let shown: String = name.chars().take(40).collect();
+        let message = format!(
+            "{shown:?} is not a name: a letter or '_', then letters, digits or '_', at most {} bytes",
+            limits::MAX_NAME_BYTES
+        );
+        return Err(Error::new(ErrorKind::InvalidName, message));
+    }
+    if name.starts_with("_row_") {
+        return Err(Error::new(ErrorKind::InvalidName, format!("names that start with \"_row_\" are reserved: {name}")));
+    }
+    Ok(())
+}
