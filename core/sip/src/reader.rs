@@ -1,0 +1,48 @@
+//! Reading bytes that may end anywhere.
+
+use crate::SipError;
+
+/// A place in the bytes of a SIP. Nothing is read beyond their end.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `bytes` from byte `at`.
+    pub(crate) fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+
+    /// The place of the next byte.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Bytes left.
+    pub(crate) fn left(&self) -> usize {
+        self.bytes.len().saturating_sub(self.at)
+    }
+
+    /// The next `n` bytes.
+    pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8], SipError> {
+        let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..n));
+        let taken = taken.ok_or(SipError::Truncated { at: self.at, need: n - self.left() })?;
+        self.at += n;
+        Ok(taken)
+    }
+
+    /// The next `N` bytes.
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], SipError> {
+        let array = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>());
+        let array = *array.ok_or(SipError::Truncated { at: self.at, need: N - self.left() })?;
+        self.at += N;
+        Ok(array)
+    }
+
+    /// That nothing is left.
+    pub(crate) fn end(&self) -> Result<(), SipError> {
+        if self.left() == 0 { Ok(()) } else { Err(SipError::TrailingBytes { at: self.at }) }
+    }
+}
