@@ -11,7 +11,7 @@ pub enum SipError {
         tag: u8,
     },
     /// The bytes end before the set does.
-    #[error("the SIP ends too early: {need} more bytes are needed at byte {at}")]
+    #[error("the SIP ends too early: {need} bytes are needed from byte {at} on")]
     Truncated {
         /// Where reading went on.
         at: usize,

@@ -28,7 +28,7 @@ impl<'a> Reader<'a> {
     /// The next `n` bytes.
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8], SipError> {
         let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..n));
-        let taken = taken.ok_or(SipError::Truncated { at: self.at, need: n - self.left() })?;
+        let taken = taken.ok_or_else(|| self.truncated(n))?;
         self.at += n;
         Ok(taken)
     }
@@ -36,9 +36,13 @@ impl<'a> Reader<'a> {
     /// The next `N` bytes.
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], SipError> {
         let array = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>());
-        let array = *array.ok_or(SipError::Truncated { at: self.at, need: N - self.left() })?;
+        let array = *array.ok_or_else(|| self.truncated(N))?;
         self.at += N;
         Ok(array)
+    }
+
+    fn truncated(&self, n: usize) -> SipError {
+        SipError::Truncated { at: self.at, need: n }
     }
 
     /// That nothing is left.

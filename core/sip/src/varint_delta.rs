@@ -31,7 +31,7 @@ impl Index {
         Limits::check(1, "decoded_bytes", cardinality.saturating_mul(8), limits.decoded_bytes)?;
         let count = usize::try_from(cardinality).unwrap_or(usize::MAX);
         if count > reader.left() {
-            return Err(SipError::Truncated { at: bytes.len(), need: count - reader.left() });
+            return Err(SipError::Truncated { at: reader.at(), need: count });
         }
         let mut entries = Vec::with_capacity(count.div_ceil(STEP));
         let mut id = 0_u64;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 /// A name and increasing ids.
-pub type Shape = (String, Vec<u64>);
+pub(crate) type Shape = (String, Vec<u64>);
 
 /// Named sets: each kind of container and its edges, each header, scattered and clustered ids.
-pub fn all() -> Vec<Shape> {
+pub(crate) fn all() -> Vec<Shape> {
     let mut shapes = edges();
     shapes.extend(containers());
     shapes.extend(headers());
@@ -44,7 +44,7 @@ fn edges() -> Vec<Shape> {
 }
 
 /// One block of `n` ids in `runs` runs of nearly equal length, spread over the block.
-pub fn block(base: u64, n: u64, runs: u64) -> Vec<u64> {
+pub(crate) fn block(base: u64, n: u64, runs: u64) -> Vec<u64> {
     let gaps = (65_536 - n) / runs;
     (0..runs)
         .flat_map(|run| {
@@ -58,14 +58,23 @@ pub fn block(base: u64, n: u64, runs: u64) -> Vec<u64> {
 
 /// One block at every edge between array, bitset and runs.
 fn containers() -> Vec<Shape> {
-    let counts = [1, 2, 3, 4, 5, 6, 7, 100, 4094, 4095, 4096, 4097, 5000, 32_768, 65_534, 65_535, 65_536];
     let mut shapes = Vec::new();
-    for n in counts {
-        let ties = [n / 2, n.div_ceil(2), (n.saturating_sub(1)) / 2];
-        for runs in [1, 2, 3, 2046, 2047, 2048, 4096].into_iter().chain(ties) {
-            if (1..=n).contains(&runs) && n + runs - 1 <= 65_536 {
-                shapes.push((format!("{n} ids in {runs} runs"), block(0, n, runs)));
-            }
+    let mut push = |n: u64, runs: u64| {
+        if (1..=n).contains(&runs) && n + runs - 1 <= 65_536 {
+            shapes.push((format!("{n} ids in {runs} runs"), block(0, n, runs)));
+        }
+    };
+    for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 100, 101] {
+        (1..=n).for_each(|runs| push(n, runs));
+    }
+    for n in [4094, 4095, 4096, 4097] {
+        for runs in [1, 2, 2046, 2047, 2048, 2049, n] {
+            push(n, runs);
+        }
+    }
+    for n in [32_768, 65_535, 65_536] {
+        for runs in [1, 2, 2047, 2048, n] {
+            push(n, runs);
         }
     }
     shapes
@@ -84,7 +93,7 @@ fn headers() -> Vec<Shape> {
                     match (mixture, i % 3) {
                         (0, _) | (3, 0 | 2) | (4, 0) => block(base, 300, 300),
                         (1, _) | (3, 1) | (4, 1) => block(base, 300, 2),
-                        _ => block(base, 30_000, 30_000),
+                        _ => block(base, 5000, 5000),
                     }
                 })
                 .collect();

@@ -1,0 +1,10 @@
+//! What a SIP promises, tested from outside.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
+
+mod format;
+mod hostile;
+mod interoperability;
+mod model;
+mod naive;
+mod shapes;
