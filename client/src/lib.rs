@@ -1,1 +1,70 @@
-//! placeholder
+//! The Rust client of Basalt: Arrow batches in and out, filters and aggregates as typed expressions.
+//!
+//! ```no_run
+//! use basalt_client::{Client, col, lit, sum};
+//!
+//! # async fn example() -> basalt_client::Result<()> {
+//! let client = Client::connect("http://127.0.0.1:7700").await?;
+//! let revenue = client
+//!     .query("lineitem")
+//!     .select([sum(col("l_extendedprice") * (lit(1) - col("l_discount"))).alias("revenue")])
+//!     .filter(col("l_quantity").lt(24).and(col("l_shipdate").ge("1994-01-01")))
+//!     .collect()
+//!     .await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`Client`] connects, describes and changes the catalog.
+//! - [`Query`] is built from [`Expr`]s and [`Filter`]s and answers with Arrow batches.
+//! - [`Writer`] adds rows, all or none; [`Client::write_all`] repeats what broke, without doubling a row.
+//! - [`Error`] carries the server's reason and the place in the request.
+//!
+//! The feature `cli` adds the commands of the `basalt` binary and the SQL that they read.
+
+mod catalog;
+mod client;
+pub mod convert;
+mod error;
+mod expr;
+mod query;
+mod retry;
+mod types;
+mod write;
+
+pub use catalog::{ColumnInfo, EncodingUse, Table, TableDetails};
+pub use client::{Client, ClientOptions, ServerInfo};
+pub use error::{Error, Place, Result, ServerError};
+pub use expr::{
+    Expr, Filter, Literal, OrderBy, avg, col, cols, count, count_distinct, count_of, lit, max, min, not,
+    row_address, sum,
+};
+pub use query::{Plan, Query, QueryResult, QueryStream, RowSet, Statistics};
+pub use retry::RetryPolicy;
+pub use types::{parse_type, timestamp_type, type_name};
+pub use write::{Committed, Progress, WriteOptions, Writer};
+
+/// The API's messages, for what this crate does not wrap.
+pub use basalt_proto::v1 as proto;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every future of the API can be spawned on a multi-threaded runtime.
+    #[test]
+    fn futures_are_send() {
+        fn check<T: Send>(_: impl FnOnce(Client) -> T) {}
+        check(|c| async move { c.server_info().await.map(|_| ()) });
+        check(|c| async move { c.list_tables().await });
+        check(|c| async move { c.table("t").await });
+        check(|c| async move { c.create_table_if_missing("t", &arrow_schema::Schema::empty()).await });
+        check(|c| async move { c.drop_table_if_exists("t").await });
+        check(|c| async move { c.query("t").collect().await });
+        check(|c| async move { c.query("t").stream().await?.next().await });
+        check(|c| async move { c.query("t").explain(true).await });
+        check(|c| async move { c.query("t").select_rows().await });
+        check(|c| async move { c.write("t", WriteOptions::default()).await?.commit().await });
+        check(|c| async move { c.write_all("t", &[]).await });
+    }
+}

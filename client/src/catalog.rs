@@ -1,0 +1,201 @@
+//! Tables: create, drop, list, describe.
+
+use arrow_schema::{Field, Schema, SchemaRef};
+use basalt_proto::v1::{self, TableView};
+
+use crate::{
+    client::Client,
+    convert::{field_from_proto, schema_from_proto, schema_to_proto},
+    error::{Error, Result},
+    expr::Literal,
+};
+
+/// Which encoding holds how much of a column.
+pub type EncodingUse = v1::EncodingUse;
+
+/// A table and its sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub schema: SchemaRef,
+    /// The number of its newest commit.
+    pub version: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Fragments of at most 2^20 rows.
+    pub fragments: u64,
+    /// Bytes held in memory, everything counted.
+    pub bytes: u64,
+}
+
+/// A table with all that is known of its columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableDetails {
+    /// The table.
+    pub table: Table,
+    /// Its columns, in the schema's order.
+    pub columns: Vec<ColumnInfo>,
+}
+
+/// How one column is held.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ColumnInfo {
+    /// Name and type.
+    pub field: Field,
+    /// Rows.
+    pub rows: u64,
+    /// Rows without a value.
+    pub nulls: u64,
+    /// Bytes held, with validity, indexes, tables and headers.
+    pub bytes: u64,
+    /// Bytes that plain Arrow arrays would take.
+    pub plain_bytes: u64,
+    /// The encodings that hold the column's fragments.
+    pub encodings: Vec<EncodingUse>,
+    /// Order-0 entropy of the values in bits a row; only where the full view was asked for.
+    pub entropy_bits: Option<f64>,
+    /// The smallest value.
+    pub min: Option<Literal>,
+    /// The largest value.
+    pub max: Option<Literal>,
+}
+
+impl Client {
+    /// Creates a table. A field's metadata may force an encoding, see [`crate::convert::ENCODING_KEY`].
+    ///
+    /// # Errors
+    /// `TABLE_EXISTS`, `INVALID_NAME`, `INVALID_SCHEMA`, and those of any call.
+    ///
+    /// ```no_run
+    /// # async fn example(client: &basalt_client::Client) -> basalt_client::Result<()> {
+    /// use arrow_schema::{DataType, Field, Schema};
+    ///
+    /// let schema = Schema::new(vec![
+    ///     Field::new("carrier", DataType::Utf8, false),
+    ///     Field::new("dep_delay", DataType::Int32, true),
+    /// ]);
+    /// client.create_table("flights", &schema).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn create_table(&self, name: &str, schema: &Schema) -> Result<Table> {
+        self.create(name, schema, false).await
+    }
+
+    /// Creates a table, or finds it there with the same schema.
+    ///
+    /// # Errors
+    /// `TABLE_EXISTS` when it has another schema; those of [`Client::create_table`].
+    pub async fn create_table_if_missing(&self, name: &str, schema: &Schema) -> Result<Table> {
+        self.retrying(|| self.create(name, schema, true)).await
+    }
+
+    async fn create(&self, name: &str, schema: &Schema, if_not_exists: bool) -> Result<Table> {
+        let schema = Some(schema_to_proto(schema)?);
+        let request = v1::CreateTableRequest { name: name.to_owned(), schema, if_not_exists };
+        let answer = self.call(self.catalog().create_table(self.request(request))).await?;
+        table_from_proto(answer.table)
+    }
+
+    /// Drops a table.
+    ///
+    /// # Errors
+    /// `TABLE_NOT_FOUND`, and those of any call.
+    pub async fn drop_table(&self, name: &str) -> Result<()> {
+        self.drop_with(name, false).await
+    }
+
+    /// Drops a table if there is one.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn drop_table_if_exists(&self, name: &str) -> Result<()> {
+        self.retrying(|| self.drop_with(name, true)).await
+    }
+
+    async fn drop_with(&self, name: &str, if_exists: bool) -> Result<()> {
+        let request = self.request(v1::DropTableRequest { name: name.to_owned(), if_exists });
+        self.call(self.catalog().drop_table(request)).await.map(|_| ())
+    }
+
+    /// Every table, by name.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn list_tables(&self) -> Result<Vec<Table>> {
+        let mut tables = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let page = self
+                .retrying(|| async {
+                    let request = v1::ListTablesRequest { page_size: 0, page_token: page_token.clone() };
+                    self.call(self.catalog().list_tables(self.request(request))).await
+                })
+                .await?;
+            for table in page.tables {
+                tables.push(table_from_proto(Some(table))?);
+            }
+            if page.next_page_token.is_empty() {
+                return Ok(tables);
+            }
+            if page.next_page_token == page_token {
+                return Err(Error::Malformed("the same page of tables twice".to_owned()));
+            }
+            page_token = page.next_page_token;
+        }
+    }
+
+    /// A table with its columns' encodings and sizes.
+    ///
+    /// # Errors
+    /// `TABLE_NOT_FOUND`, and those of any call.
+    pub async fn table(&self, name: &str) -> Result<TableDetails> {
+        self.table_view(name, TableView::Basic).await
+    }
+
+    /// Also the entropy of every column, which reads all of them.
+    ///
+    /// # Errors
+    /// `TABLE_NOT_FOUND`, and those of any call.
+    pub async fn table_full(&self, name: &str) -> Result<TableDetails> {
+        self.table_view(name, TableView::Full).await
+    }
+
+    async fn table_view(&self, name: &str, view: TableView) -> Result<TableDetails> {
+        let answer = self
+            .retrying(|| async {
+                let request = v1::GetTableRequest { name: name.to_owned(), view: view.into() };
+                self.call(self.catalog().get_table(self.request(request))).await
+            })
+            .await?;
+        let columns = answer.columns.into_iter().map(column_from_proto).collect::<Result<_>>()?;
+        Ok(TableDetails { table: table_from_proto(answer.table)?, columns })
+    }
+}
+
+fn table_from_proto(table: Option<v1::Table>) -> Result<Table> {
+    let missing = |what: &str| Error::Malformed(format!("a table without its {what}"));
+    let table = table.ok_or_else(|| missing("description"))?;
+    let schema = schema_from_proto(table.schema.as_ref().ok_or_else(|| missing("schema"))?)?;
+    let v1::Table { name, version, rows, fragments, bytes, .. } = table;
+    Ok(Table { name, schema, version, rows, fragments, bytes })
+}
+
+fn column_from_proto(column: v1::ColumnInfo) -> Result<ColumnInfo> {
+    let field =
+        column.field.as_ref().ok_or_else(|| Error::Malformed("a column without its field".to_owned()))?;
+    let literal = |value: Option<v1::Value>| value.map(Literal::from).filter(|l| l.kind().is_some());
+    Ok(ColumnInfo {
+        field: field_from_proto(field)?,
+        rows: column.rows,
+        nulls: column.nulls,
+        bytes: column.bytes,
+        plain_bytes: column.plain_bytes,
+        encodings: column.encodings,
+        entropy_bits: column.entropy_bits,
+        min: literal(column.min),
+        max: literal(column.max),
+    })
+}

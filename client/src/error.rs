@@ -1,0 +1,258 @@
+//! What can go wrong, with everything the server said about it.
+
+use std::{error::Error as _, fmt, time::Duration};
+
+use arrow_schema::{ArrowError, DataType};
+use basalt_proto::v1::ErrorReason;
+use tonic::Code;
+use tonic_types::StatusExt as _;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is not one.
+    #[error("{address:?} is not an address: {message} (an example: http://127.0.0.1:7700)")]
+    Address {
+        /// What was given.
+        address: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// No connection, or it broke during the call.
+    #[error("no connection to {address}: {message}")]
+    Connection {
+        /// The server's address.
+        address: String,
+        /// What the network said.
+        message: String,
+    },
+    /// The server answered with an error.
+    #[error(transparent)]
+    Server(Box<ServerError>),
+    /// The call's deadline passed, and the server had not answered yet.
+    #[error("the deadline passed before the answer was complete")]
+    Deadline,
+    /// A stream ended without its trailer: what came before it is incomplete.
+    #[error("the answer is incomplete: the stream ended without its trailer")]
+    Incomplete,
+    /// An answer that contradicts itself or the API.
+    #[error("the server's answer is malformed: {0}")]
+    Malformed(String),
+    /// An Arrow type that no column of a table has.
+    #[error("column {column:?} has the Arrow type {data_type}, which is not one of a table's")]
+    UnsupportedType {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// Rows that do not fit the table or the write.
+    #[error("{0}")]
+    InvalidBatch(String),
+    /// Arrow could not read or build something.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+}
+
+/// An error that the server answered, with its `google.rpc` details decoded.
+#[derive(Clone, Debug)]
+pub struct ServerError {
+    /// The canonical gRPC code.
+    pub code: Code,
+    /// The reason, from the API's closed list; `Unspecified` when the answer had none.
+    pub reason: ErrorReason,
+    /// The sentence for a person.
+    pub message: String,
+    /// Where in the request, for bad input.
+    pub places: Vec<Place>,
+    /// After how long to try again, where the server said so.
+    pub retry_delay: Option<Duration>,
+}
+
+/// One place in a request that the server objects to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The path of the field, such as `filter.and[1].compare.left`.
+    pub field: String,
+    /// What is wrong there.
+    pub description: String,
+}
+
+impl ServerError {
+    /// The reason by its name in the API, such as `TABLE_NOT_FOUND`; the gRPC code's name where there is none.
+    pub fn reason_name(&self) -> String {
+        match self.reason {
+            ErrorReason::Unspecified => format!("{:?}", self.code),
+            reason => reason.as_str_name().trim_start_matches(REASON_PREFIX).to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.reason_name())?;
+        for place in &self.places {
+            write!(f, " at {}", place.field)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+const REASON_PREFIX: &str = "ERROR_REASON_";
+
+impl Error {
+    /// The error of a call to the server at `address`.
+    pub(crate) fn from_status(status: &tonic::Status, address: &str) -> Self {
+        let details = status.get_error_details();
+        let reason = details
+            .error_info()
+            .and_then(|info| ErrorReason::from_str_name(&format!("{REASON_PREFIX}{}", info.reason)))
+            .unwrap_or_default();
+        if is_timeout(status) {
+            return Self::Deadline;
+        }
+        // Only what tonic found out by itself has a source: the server said nothing.
+        if reason == ErrorReason::Unspecified && status.source().is_some() {
+            return Self::Connection { address: address.to_owned(), message: network_message(status) };
+        }
+        let places = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+        Self::Server(Box::new(ServerError {
+            code: status.code(),
+            reason,
+            message: status.message().to_owned(),
+            places: places
+                .iter()
+                .map(|v| Place { field: v.field.clone(), description: v.description.clone() })
+                .collect(),
+            retry_delay: details.retry_info().and_then(|info| info.retry_delay),
+        }))
+    }
+
+    /// The error of a connection that could not be made.
+    pub(crate) fn from_transport(error: &tonic::transport::Error, address: &str) -> Self {
+        Self::Connection { address: address.to_owned(), message: network_message(error) }
+    }
+
+    /// What the server answered, if it was the server.
+    pub fn server(&self) -> Option<&ServerError> {
+        match self {
+            Self::Server(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The server's reason; `Unspecified` when the error is not from the server.
+    pub fn reason(&self) -> ErrorReason {
+        self.server().map(|e| e.reason).unwrap_or_default()
+    }
+
+    /// Whether the same call may succeed later: the connection broke, the server is not available, another
+    /// call with the same request id still runs, or the server said when to try again.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Connection { .. } | Self::Incomplete => true,
+            Self::Server(e) => {
+                e.code == Code::Unavailable
+                    || e.reason == ErrorReason::RequestInProgress
+                    || e.retry_delay.is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// After how long to try again, where the server said so.
+    pub fn retry_delay(&self) -> Option<Duration> {
+        self.server().and_then(|e| e.retry_delay)
+    }
+
+    /// What a person might do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Connection { .. } => "is the server running? start one with `basalt serve`",
+            Self::Deadline => "allow more time with `--timeout`",
+            Self::Server(e) => match e.reason {
+                ErrorReason::TableNotFound => "`basalt tables` lists the tables",
+                ErrorReason::ColumnNotFound => "`basalt describe TABLE` lists the columns",
+                ErrorReason::DeadlineExceeded => "allow more time with `--timeout`",
+                ErrorReason::Overloaded | ErrorReason::MemoryLimit | ErrorReason::ShuttingDown => {
+                    "try again later"
+                }
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+}
+
+fn is_timeout(status: &tonic::Status) -> bool {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        if error.is::<tonic::TimeoutExpired>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// The innermost cause: the outer ones only say "transport error".
+fn network_message(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::ErrorDetails;
+
+    use super::*;
+
+    fn check(code: Code, details: ErrorDetails, display: &str, retryable: bool) {
+        let status = tonic::Status::with_error_details(code, "no such table: flights", details);
+        let error = Error::from_status(&status, "http://127.0.0.1:7700");
+        assert_eq!(error.to_string(), display);
+        assert_eq!(error.is_retryable(), retryable, "{display}");
+    }
+
+    #[test]
+    fn details_are_decoded() {
+        let info = |reason: &str| ErrorDetails::with_error_info(reason, "basalt", []);
+        check(Code::NotFound, info("TABLE_NOT_FOUND"), "no such table: flights (TABLE_NOT_FOUND)", false);
+        check(Code::NotFound, info("FROM_THE_FUTURE"), "no such table: flights (NotFound)", false);
+        check(Code::Unavailable, info("SHUTTING_DOWN"), "no such table: flights (SHUTTING_DOWN)", true);
+        check(
+            Code::Aborted,
+            info("REQUEST_IN_PROGRESS"),
+            "no such table: flights (REQUEST_IN_PROGRESS)",
+            true,
+        );
+
+        let mut details = info("TYPE_MISMATCH");
+        details.add_bad_request_violation("filter.compare.right", "text");
+        let display = "no such table: flights (TYPE_MISMATCH) at filter.compare.right";
+        check(Code::InvalidArgument, details, display, false);
+
+        let mut details = info("OVERLOADED");
+        details.set_retry_info(Some(Duration::from_millis(250)));
+        check(Code::ResourceExhausted, details.clone(), "no such table: flights (OVERLOADED)", true);
+        let status = tonic::Status::with_error_details(Code::ResourceExhausted, "busy", details);
+        assert_eq!(Error::from_status(&status, "").retry_delay(), Some(Duration::from_millis(250)));
+    }
+
+    #[test]
+    fn what_the_network_says_is_not_an_answer() {
+        let cause = std::io::Error::new(std::io::ErrorKind::ConnectionReset, "connection reset");
+        let status = tonic::Status::from_error(Box::new(cause));
+        let error = Error::from_status(&status, "http://127.0.0.1:7700");
+        assert!(matches!(&error, Error::Connection { message, .. } if message == "connection reset"));
+        assert!(error.is_retryable() && error.hint().is_some());
+    }
+}

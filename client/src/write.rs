@@ -1,0 +1,353 @@
+//! Writing rows: all of them visible at once, or none.
+
+use std::{collections::VecDeque, fmt};
+
+use arrow_array::{Array as _, RecordBatch, cast::AsArray as _};
+use arrow_schema::{DataType, SchemaRef};
+use basalt_proto::v1::{self, WriteRequest, write_request, write_response};
+use prost::Message as _;
+use tokio::{sync::mpsc, time};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use crate::{
+    client::Client,
+    convert::{batch_to_proto, schema_from_proto},
+    error::{Error, Result},
+};
+
+/// Bytes that a message should have: large enough to pay for itself, small enough to keep both ends busy.
+const TARGET_MESSAGE_BYTES: usize = 1 << 20;
+/// What a message of a server that does not tell its limits may have.
+const DEFAULT_MESSAGE_BYTES: usize = 4 << 20;
+/// Rows of a batch for a server that does not tell its limits.
+const DEFAULT_BATCH_ROWS: usize = 1 << 20;
+
+/// How rows are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Makes a repeated write harmless: rows with an id that was committed before are not added again.
+    /// Empty: no such protection. The default is a new UUID.
+    pub request_id: String,
+    /// The columns that the batches hold, in their order; the others become null. Empty: all of the table's.
+    pub columns: Vec<String>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { request_id: uuid::Uuid::new_v4().to_string(), columns: Vec::new() }
+    }
+}
+
+/// How far a write is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Rows sent.
+    pub rows_sent: u64,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Rows that the server has read, checked and encoded.
+    pub rows_acknowledged: u64,
+}
+
+/// A finished write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The table's version that first shows the rows.
+    pub version: u64,
+    /// How many rows.
+    pub rows: u64,
+    /// The rows were there already, from an earlier write with the same request id.
+    pub replayed: bool,
+}
+
+impl Client {
+    /// Opens a write. Nothing is visible before [`Writer::commit`]; a writer that is dropped leaves nothing.
+    ///
+    /// # Errors
+    /// `TABLE_NOT_FOUND`, `COLUMN_NOT_FOUND`, `REQUEST_IN_PROGRESS`, and those of any call.
+    ///
+    /// ```no_run
+    /// # async fn example(client: &basalt_client::Client, batch: arrow_array::RecordBatch) -> basalt_client::Result<()> {
+    /// use basalt_client::WriteOptions;
+    ///
+    /// let mut writer = client.write("flights", WriteOptions::default()).await?;
+    /// writer.send(&batch).await?;
+    /// let committed = writer.commit().await?;
+    /// println!("{} rows are in version {}", committed.rows, committed.version);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn write(&self, table: &str, options: WriteOptions) -> Result<Writer> {
+        let limits = self.server_info().await?.limits.unwrap_or_default();
+        let (requests, receiver) = mpsc::channel(2);
+        let open =
+            v1::Open { table: table.to_owned(), request_id: options.request_id, columns: options.columns };
+        // The receiver is here, so there is someone to send to.
+        let _ = requests.send(WriteRequest { kind: Some(write_request::Kind::Open(open)) }).await;
+        let stream = tonic::Request::new(ReceiverStream::new(receiver));
+        let responses = self.call(self.ingest().write(stream)).await?;
+
+        let mut connection = Connection { client: self.clone(), requests, responses };
+        let opened = time::timeout_at(self.give_up_at(), connection.response()).await;
+        let write_response::Kind::Opened(opened) = opened.map_err(|_| Error::Deadline)?? else {
+            return Err(malformed("a write that does not start with its opening"));
+        };
+        let schema = schema_from_proto(&opened.schema.ok_or_else(|| malformed("no schema of the table"))?)?;
+        let at_most = |limit: u64, default| match usize::try_from(limit) {
+            Ok(0) | Err(_) => default,
+            Ok(limit) => limit,
+        };
+        let window_bytes = at_most(opened.window_bytes, DEFAULT_MESSAGE_BYTES);
+        Ok(Writer {
+            connection,
+            schema,
+            window_bytes,
+            max_message_bytes: at_most(limits.message_bytes, DEFAULT_MESSAGE_BYTES).min(window_bytes),
+            max_batch_rows: at_most(u64::from(limits.batch_rows), DEFAULT_BATCH_ROWS),
+            sequence: 0,
+            unacknowledged: VecDeque::new(),
+            unacknowledged_bytes: 0,
+            progress: Progress::default(),
+            on_progress: None,
+        })
+    }
+
+    /// Writes all batches and commits; the columns go by the names in their schema, which all share. Tried
+    /// again from the start, with the same request id, when the connection breaks or the server is not
+    /// available: no row is ever there twice.
+    ///
+    /// # Errors
+    /// Those of [`Client::write`], [`Writer::send`] and [`Writer::commit`].
+    pub async fn write_all(&self, table: &str, batches: &[RecordBatch]) -> Result<Committed> {
+        let columns = |batch: &RecordBatch| -> Vec<String> {
+            batch.schema_ref().fields().iter().map(|f| f.name().clone()).collect()
+        };
+        let options =
+            WriteOptions { columns: batches.first().map(columns).unwrap_or_default(), ..Default::default() };
+        if let Some(other) = batches.iter().map(columns).find(|c| *c != options.columns) {
+            let message = format!("batches of different columns: {:?} and {other:?}", options.columns);
+            return Err(Error::InvalidBatch(message));
+        }
+        self.retrying(|| async {
+            let mut writer = self.write(table, options.clone()).await?;
+            for batch in batches {
+                writer.send(batch).await?;
+            }
+            writer.commit().await
+        })
+        .await
+    }
+}
+
+/// An open write.
+pub struct Writer {
+    connection: Connection,
+    schema: SchemaRef,
+    window_bytes: usize,
+    max_message_bytes: usize,
+    max_batch_rows: usize,
+    sequence: u64,
+    /// The bytes of the messages under way, oldest first.
+    unacknowledged: VecDeque<usize>,
+    unacknowledged_bytes: usize,
+    progress: Progress,
+    on_progress: Option<Box<dyn FnMut(Progress) + Send>>,
+}
+
+impl Writer {
+    /// The schema, as the server gave it on opening.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How far the write is.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Calls `f` whenever [`Writer::progress`] changes.
+    pub fn on_progress(&mut self, f: impl FnMut(Progress) + Send + 'static) {
+        self.on_progress = Some(Box::new(f));
+    }
+
+    /// Sends rows, in as many messages as the server's limits ask for, and waits where its window is full.
+    ///
+    /// # Errors
+    /// What the server objects to in this batch or an earlier one; [`Error::InvalidBatch`] when a single row
+    /// is larger than a message may be.
+    pub async fn send(&mut self, batch: &RecordBatch) -> Result<()> {
+        let rows = rows_in(batch, TARGET_MESSAGE_BYTES.min(self.max_message_bytes)).min(self.max_batch_rows);
+        let mut pieces: Vec<_> = (0..batch.num_rows())
+            .step_by(rows)
+            .map(|at| batch.slice(at, rows.min(batch.num_rows() - at)))
+            .rev()
+            .collect();
+        while let Some(piece) = pieces.pop() {
+            let request = self.batch(&piece)?;
+            let bytes = request.encoded_len();
+            if bytes <= self.max_message_bytes {
+                self.send_message(request, bytes, piece.num_rows()).await?;
+            } else if piece.num_rows() > 1 {
+                // Rows of very different sizes: the estimate was too low here.
+                let half = piece.num_rows() / 2;
+                pieces.push(piece.slice(half, piece.num_rows() - half));
+                pieces.push(piece.slice(0, half));
+            } else {
+                let limit = self.max_message_bytes;
+                let message = format!("one row takes {bytes} bytes; a message may have {limit}");
+                return Err(Error::InvalidBatch(message));
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&self, rows: &RecordBatch) -> Result<WriteRequest> {
+        let rows = v1::batch::Rows::Columns(batch_to_proto(rows)?);
+        let batch = v1::Batch { sequence: self.sequence + 1, rows: Some(rows) };
+        Ok(WriteRequest { kind: Some(write_request::Kind::Batch(batch)) })
+    }
+
+    async fn send_message(&mut self, request: WriteRequest, bytes: usize, rows: usize) -> Result<()> {
+        while self.unacknowledged_bytes + bytes > self.window_bytes && !self.unacknowledged.is_empty() {
+            self.acknowledgement().await?;
+        }
+        self.connection.send(request).await?;
+        self.sequence += 1;
+        self.unacknowledged.push_back(bytes);
+        self.unacknowledged_bytes += bytes;
+        self.progress.rows_sent += rows as u64;
+        self.progress.bytes_sent += bytes as u64;
+        self.report();
+        Ok(())
+    }
+
+    async fn acknowledgement(&mut self) -> Result<()> {
+        match self.connection.response().await? {
+            write_response::Kind::Ack(ack) => self.acknowledged(ack),
+            _ => Err(malformed("something else than an acknowledgement")),
+        }
+    }
+
+    fn acknowledged(&mut self, ack: v1::Ack) -> Result<()> {
+        let expected = self.sequence + 1 - self.unacknowledged.len() as u64;
+        let Some(bytes) = self.unacknowledged.pop_front().filter(|_| ack.sequence == expected) else {
+            return Err(malformed(format!("batch {} acknowledged, not {expected}", ack.sequence)));
+        };
+        self.unacknowledged_bytes -= bytes;
+        self.progress.rows_acknowledged = ack.rows;
+        self.report();
+        Ok(())
+    }
+
+    fn report(&mut self) {
+        if let Some(f) = &mut self.on_progress {
+            f(self.progress);
+        }
+    }
+
+    /// Makes all rows visible at once.
+    ///
+    /// # Errors
+    /// What the server objects to in any batch; `REQUEST_ID_REUSED`, `MEMORY_LIMIT`. After a broken
+    /// connection the rows may be there or not: a second write with the same request id tells.
+    pub async fn commit(mut self) -> Result<Committed> {
+        let commit = v1::Commit { batches: self.sequence, rows: self.progress.rows_sent };
+        self.connection.send(WriteRequest { kind: Some(write_request::Kind::Commit(commit)) }).await?;
+        loop {
+            match self.connection.response().await? {
+                write_response::Kind::Ack(ack) => self.acknowledged(ack)?,
+                write_response::Kind::Committed(v1::Committed { version, rows, replayed }) => {
+                    if rows != self.progress.rows_sent {
+                        return Err(malformed(format!(
+                            "{rows} rows committed, {} sent",
+                            self.progress.rows_sent
+                        )));
+                    }
+                    return Ok(Committed { version, rows, replayed });
+                }
+                write_response::Kind::Opened(_) => return Err(malformed("a write opened twice")),
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("schema", &self.schema).field("progress", &self.progress).finish()
+    }
+}
+
+/// Both directions of the stream.
+struct Connection {
+    client: Client,
+    requests: mpsc::Sender<WriteRequest>,
+    responses: Streaming<v1::WriteResponse>,
+}
+
+impl Connection {
+    async fn send(&mut self, request: WriteRequest) -> Result<()> {
+        if self.requests.send(request).await.is_ok() {
+            return Ok(());
+        }
+        // The server listens no longer: it has said why, behind what is still to be read.
+        loop {
+            self.response().await?;
+        }
+    }
+
+    async fn response(&mut self) -> Result<write_response::Kind> {
+        match self.responses.message().await.map_err(|status| self.client.error(&status))? {
+            Some(response) => response.kind.ok_or_else(|| malformed("an empty message")),
+            None => Err(Error::Incomplete),
+        }
+    }
+}
+
+/// How many rows of `batch` make about `bytes` in a message; at least one.
+fn rows_in(batch: &RecordBatch, bytes: usize) -> usize {
+    let rows = batch.num_rows().max(1);
+    let total: usize = batch
+        .columns()
+        .iter()
+        .map(|column| match column.data_type() {
+            DataType::Utf8 => {
+                let offsets = column.as_string::<i32>().value_offsets();
+                let text = offsets.last().zip(offsets.first()).map_or(0, |(end, start)| end - start);
+                text.cast_unsigned() as usize + 2 * rows
+            }
+            DataType::Boolean => rows,
+            DataType::Int8 | DataType::Int16 | DataType::UInt8 | DataType::UInt16 => 4 * rows,
+            other => other.primitive_width().unwrap_or(8).min(8) * rows,
+        })
+        .sum();
+    (bytes / total.div_ceil(rows).max(1)).max(1)
+}
+
+fn malformed(message: impl Into<String>) -> Error {
+    Error::Malformed(message.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, BooleanArray, Int8Array, Int64Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn rows_of_a_message() {
+        let check = |column: ArrayRef, bytes, expected| {
+            let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+            assert_eq!(rows_in(&batch, bytes), expected, "{batch:?}");
+        };
+        check(Arc::new(Int64Array::from(vec![1; 100])), 80, 10);
+        check(Arc::new(Int8Array::from(vec![1; 100])), 80, 20);
+        check(Arc::new(BooleanArray::from(vec![true; 100])), 80, 80);
+        check(Arc::new(StringArray::from(vec!["12345678"; 100])), 80, 8);
+        check(Arc::new(StringArray::from(vec!["1234567890"; 100]).slice(90, 10)), 120, 10);
+        check(Arc::new(StringArray::from(vec!["long".repeat(100); 2])), 80, 1);
+        check(Arc::new(Int64Array::from(Vec::<i64>::new())), 80, 10);
+    }
+}
