@@ -1,0 +1,200 @@
+//! Keeps ARCHITECTURE.md true: who may depend on whom, where `unsafe` is, that every path exists, that no file
+//! is dead or holds too many things.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Every crate, its folder, and the crates of ours that it may use; dev-dependencies count too, except
+/// `basalt-client` in tests of the server.
+const LAYERS: &[(&str, &str, &[&str])] = &[
+    ("basalt-proto", "proto", &[]),
+    ("basalt-kernels", "core/kernels", &[]),
+    ("basalt-sip", "core/sip", &[]),
+    ("basalt-core", "core", &["basalt-kernels", "basalt-sip"]),
+    ("basalt-client", "client", &["basalt-proto", "basalt-sip"]),
+    ("basalt-server", "server", &["basalt-core", "basalt-sip", "basalt-proto", "basalt-client"]),
+    (
+        "basalt-benches",
+        "benches",
+        &["basalt-kernels", "basalt-sip", "basalt-core", "basalt-proto", "basalt-client", "basalt-server"],
+    ),
+];
+
+/// What the engine must not know: it is synchronous, without protocol, files, sockets or clock.
+const FORBIDDEN_IN_CORE: &[&str] = &["tokio", "tonic", "prost", "std::net", "std::fs", "std::time", "Instant::now"];
+
+/// Lines of one file, tests apart.
+const MAX_LINES: usize = 600;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path.as_ref()).unwrap_or_else(|e| panic!("{}: {e}", path.as_ref().display()))
+}
+
+/// Every Rust file of the workspace, relative to its root.
+fn rust_files() -> Vec<PathBuf> {
+    fn walk(folder: &Path, out: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() && !name.starts_with('.') && name != "target" {
+                walk(&path, out);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                out.push(path);
+            }
+        }
+    }
+    let root = root();
+    let mut files = Vec::new();
+    walk(&root, &mut files);
+    files.iter().map(|f| f.strip_prefix(&root).unwrap().to_path_buf()).collect()
+}
+
+/// The names on the left of `=` in the dependency tables of a manifest.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let mut inside = false;
+    let mut names = BTreeSet::new();
+    for line in manifest.lines() {
+        if let Some(table) = line.strip_prefix('[') {
+            inside = table.trim_end_matches(']').ends_with("dependencies");
+        } else if inside && let Some((name, _)) = line.split_once('=') {
+            names.insert(name.trim().trim_end_matches(".workspace").to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn crates_depend_downwards_only() {
+    for (name, folder, allowed) in LAYERS {
+        let manifest = read(root().join(folder).join("Cargo.toml"));
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{folder} is not {name}");
+        for dependency in dependencies(&manifest).iter().filter(|d| d.starts_with("basalt-")) {
+            assert!(allowed.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn only_the_binary_uses_the_client() {
+    for file in rust_files() {
+        let path = file.to_string_lossy();
+        let binary = path == "server/src/main.rs" || path.starts_with("server/src/demo");
+        if path.starts_with("server/src") && !binary {
+            assert!(!read(root().join(&file)).contains("basalt_client"), "{path} uses the client");
+        }
+    }
+}
+
+#[test]
+fn every_crate_takes_the_lints() {
+    for (name, folder, _) in LAYERS {
+        let manifest = read(root().join(folder).join("Cargo.toml"));
+        let own = *name == "basalt-kernels" && manifest.contains("undocumented_unsafe_blocks = \"deny\"");
+        assert!(own || manifest.contains("[lints]\nworkspace = true"), "{name} does not take the workspace's lints");
+    }
+}
+
+#[test]
+fn unsafe_is_in_kernels_alone() {
+    for file in rust_files() {
+        let path = file.to_string_lossy();
+        if path.starts_with("core/kernels/") || path == "core/tests/tidy/main.rs" {
+            continue;
+        }
+        for (i, line) in read(root().join(&file)).lines().enumerate() {
+            let code = line.split("//").next().unwrap_or("");
+            let words: Vec<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+            assert!(!words.contains(&"unsafe"), "{path}:{}: unsafe outside basalt-kernels", i + 1);
+        }
+    }
+}
+
+#[test]
+fn the_engine_knows_no_protocol() {
+    for file in rust_files() {
+        let path = file.to_string_lossy();
+        if !path.starts_with("core/src/") && !path.starts_with("core/kernels/src/") && !path.starts_with("core/sip/src/") {
+            continue;
+        }
+        let kernels_detect = path.starts_with("core/kernels/");
+        for (i, line) in read(root().join(&file)).lines().enumerate() {
+            let code = line.split("//").next().unwrap_or("");
+            for word in FORBIDDEN_IN_CORE.iter().filter(|_| !kernels_detect) {
+                assert!(!code.contains(word), "{path}:{}: {word} in the engine", i + 1);
+            }
+        }
+    }
+}
+
+/// A file of a crate that no `mod` names is silently left out of the build.
+#[test]
+fn no_dead_files() {
+    let files = rust_files();
+    let mut declared: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+    for file in &files {
+        let text = read(root().join(file));
+        let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let parent = file.parent().unwrap().to_path_buf();
+        let folder = if ["lib", "main", "mod"].contains(&stem.as_str()) { parent } else { parent.join(&stem) };
+        let names = declared.entry(folder).or_default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.trim().trim_end_matches(';').split_whitespace().collect();
+            if let Some(at) = words.iter().position(|w| *w == "mod")
+                && let Some(name) = words.get(at + 1)
+            {
+                names.insert(name.trim_end_matches('{').to_owned());
+            }
+            // A macro may declare modules by a list of names.
+            names.extend(words.iter().map(|w| w.trim_end_matches([',', ';', ')']).to_owned()).filter(|_| text.contains("mod $")));
+        }
+    }
+    for file in &files {
+        let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+        let path = file.to_string_lossy();
+        let is_root = ["lib", "main", "build"].contains(&stem.as_str())
+            || file.parent().is_some_and(|p| ["tests", "benches", "examples", "bin", "fuzz_targets"].iter().any(|n| p.ends_with(n)));
+        if is_root {
+            continue;
+        }
+        let (folder, name) = if stem == "mod" {
+            let folder = file.parent().unwrap();
+            (folder.parent().unwrap().to_path_buf(), folder.file_name().unwrap().to_string_lossy().into_owned())
+        } else {
+            (file.parent().unwrap().to_path_buf(), stem)
+        };
+        assert!(declared.get(&folder).is_some_and(|names| names.contains(&name)), "{path}: no `mod {name}` names it");
+    }
+}
+
+#[test]
+fn files_are_about_one_thing() {
+    for file in rust_files() {
+        let path = file.to_string_lossy();
+        let text = read(root().join(&file));
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
+        let lines = code.lines().count();
+        assert!(lines <= MAX_LINES, "{path} has {lines} lines; the limit is {MAX_LINES}");
+    }
+}
+
+#[test]
+fn every_path_in_the_architecture_exists() {
+    let text = read(root().join("ARCHITECTURE.md"));
+    assert!(text.lines().count() <= 250, "ARCHITECTURE.md is longer than 250 lines");
+    let mut paths = 0;
+    for code in text.split('`').skip(1).step_by(2) {
+        let is_path = code.contains('/') && !code.contains([' ', '*', '<', '(', ':']) && !code.starts_with('/');
+        if is_path {
+            paths += 1;
+            assert!(root().join(code).exists(), "ARCHITECTURE.md names `{code}`, which does not exist");
+        }
+    }
+    assert!(paths > 20, "ARCHITECTURE.md names only {paths} paths: is it still read?");
+}
