@@ -8,8 +8,15 @@
 
 pub mod encoding;
 pub mod error;
+pub mod exec;
+pub mod fragment;
 pub mod keys;
 pub mod like;
 pub mod limits;
+pub mod mask;
+pub mod plan;
 pub mod query;
 pub mod schema;
+pub mod table;
+pub mod time;
+pub mod value;

@@ -173,7 +173,7 @@ impl Schema {
             let message = format!("{} columns; the limit is {}", fields.len(), limits::MAX_COLUMNS);
             return Err(Error::new(ErrorKind::InvalidSchema, message).at("fields"));
         }
-        let mut seen = hashbrown::HashSet::with_capacity(fields.len());
+        let mut seen = std::collections::BTreeSet::new();
         for (i, field) in fields.iter().enumerate() {
             let place = format!("fields[{i}]");
             check_name(&field.name).map_err(|e| e.at("name").at(&place))?;
@@ -237,7 +237,10 @@ pub fn check_name(name: &str) -> Result<()> {
         return Err(Error::new(ErrorKind::InvalidName, message));
     }
     if name.starts_with("_row_") {
-        return Err(Error::new(ErrorKind::InvalidName, format!("names that start with \"_row_\" are reserved: {name}")));
+        return Err(Error::new(
+            ErrorKind::InvalidName,
+            format!("names that start with \"_row_\" are reserved: {name}"),
+        ));
     }
     Ok(())
 }

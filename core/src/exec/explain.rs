@@ -1,0 +1,206 @@
+//! How a query runs, for people: what is pruned, in which order filters are evaluated, what holds the columns.
+
+use std::{collections::BTreeSet, fmt::Write};
+
+use super::{Block, Control, Statistics, filter};
+use crate::{
+    error::Result,
+    plan::{Plan, Shape, expr::BoundExpr, pred::Pred},
+    table::Snapshot,
+};
+
+/// One conjunct of the filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterUse {
+    /// As a person would write it.
+    pub text: String,
+    /// Blocks that statistics alone show it to leave empty.
+    pub blocks_pruned: u64,
+    /// Blocks that statistics alone show it to leave whole.
+    pub blocks_full: u64,
+    /// How the other blocks are filtered.
+    pub method: &'static str,
+}
+
+/// One column that the query reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnUse {
+    /// Its name.
+    pub name: String,
+    /// The encodings that hold it.
+    pub encodings: Vec<String>,
+    /// Bytes of the whole column.
+    pub bytes: u64,
+}
+
+/// How a query runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The plan as an indented tree.
+    pub text: String,
+    /// The conjuncts, in the order of evaluation.
+    pub filters: Vec<FilterUse>,
+    /// The columns read.
+    pub columns: Vec<ColumnUse>,
+    /// What pruning finds; after a run also what was selected.
+    pub statistics: Statistics,
+}
+
+impl Plan {
+    /// Explains the plan on a snapshot; with `analyze` it is run, and its answer dropped.
+    ///
+    /// # Errors
+    /// Those of [`Plan::run`], with `analyze`.
+    pub fn explain(&self, snapshot: &Snapshot, analyze: bool, control: &Control) -> Result<Explanation> {
+        let mut answer_rows = 0;
+        let statistics = if analyze {
+            self.run(snapshot, control, &mut |batch| {
+                answer_rows += batch.num_rows();
+                Ok(())
+            })?
+        } else {
+            super::Work::new(snapshot, self.filter.as_ref()).statistics
+        };
+        let filters = self
+            .filter
+            .iter()
+            .flat_map(Pred::conjuncts)
+            .map(|pred| self.filter_use(pred, snapshot))
+            .collect();
+        let columns = self.columns_read(snapshot);
+        let mut explanation = Explanation { text: String::new(), filters, columns, statistics };
+        explanation.text = self.text(snapshot, &explanation, analyze.then_some(answer_rows));
+        Ok(explanation)
+    }
+
+    fn filter_use(&self, pred: &Pred, snapshot: &Snapshot) -> FilterUse {
+        let (mut blocks_pruned, mut blocks_full) = (0, 0);
+        for (at, fragment) in snapshot.fragments().iter().enumerate() {
+            let pred = filter::lower(pred, fragment);
+            for block in 0..fragment.blocks() {
+                match filter::prune(&pred, Block { fragment, at, block }) {
+                    filter::Verdict::None => blocks_pruned += 1,
+                    filter::Verdict::All => blocks_full += 1,
+                    filter::Verdict::Some => {}
+                }
+            }
+        }
+        let method = match pred {
+            Pred::Constant(_) => "statistics",
+            Pred::Keys { .. } | Pred::Text { .. } | Pred::IsNull { .. } => "encoded column",
+            Pred::Rows { .. } => "sip",
+            Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => "expression",
+            Pred::And(_) | Pred::Or(_) => "combination",
+        };
+        FilterUse { text: pred.display(&self.rows).to_string(), blocks_pruned, blocks_full, method }
+    }
+
+    fn columns_read(&self, snapshot: &Snapshot) -> Vec<ColumnUse> {
+        let mut slots = Vec::new();
+        self.filter.iter().for_each(|pred| pred_slots(pred, &mut slots));
+        match &self.shape {
+            Shape::Rows => self.outputs.iter().for_each(|o| o.slots(&mut slots)),
+            Shape::Groups { keys, aggregates, .. } => {
+                keys.iter().for_each(|k| k.slots(&mut slots));
+                aggregates.iter().filter_map(|a| a.argument.as_ref()).for_each(|a| a.slots(&mut slots));
+            }
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        // The last slot is the row's address, which is no column.
+        slots.retain(|slot| slot + 1 < self.rows.fields.len());
+        let column_use = |slot: usize| {
+            let columns = snapshot.fragments().iter().map(|f| &f.columns()[slot]);
+            let encodings: BTreeSet<String> = columns.clone().map(|c| c.encoding()).collect();
+            ColumnUse {
+                name: self.rows.fields[slot].0.clone(),
+                encodings: encodings.into_iter().collect(),
+                bytes: columns.map(|c| c.bytes() as u64).sum(),
+            }
+        };
+        slots.into_iter().map(column_use).collect()
+    }
+
+    fn text(&self, snapshot: &Snapshot, explanation: &Explanation, answer_rows: Option<usize>) -> String {
+        let mut out = String::new();
+        let outputs: Vec<_> =
+            self.outputs[..self.visible()].iter().map(|o| o.display(&self.slots).to_string()).collect();
+        let _ = writeln!(out, "output {}", outputs.join(", "));
+        if let Some(rows) = answer_rows {
+            let _ = writeln!(out, "  answer: {rows} rows");
+        }
+        if self.limit.is_some() || self.offset > 0 {
+            let limit = self.limit.map_or("all".to_owned(), |l| l.to_string());
+            let _ = writeln!(out, "  limit {limit} offset {}", self.offset);
+        }
+        if !self.order.is_empty() {
+            let key = |k: &crate::plan::SortKey| {
+                format!(
+                    "{}{}",
+                    self.outputs[k.output].display(&self.slots),
+                    if k.descending { " DESC" } else { "" }
+                )
+            };
+            let _ = writeln!(out, "  order by {}", self.order.iter().map(key).collect::<Vec<_>>().join(", "));
+        }
+        if let Shape::Groups { keys, aggregates, having } = &self.shape {
+            if let Some(having) = having {
+                let _ = writeln!(out, "  having {}", having.display(&self.slots));
+            }
+            let names = |range: std::ops::Range<usize>| {
+                self.slots.fields[range].iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+            };
+            if !aggregates.is_empty() {
+                let _ = writeln!(out, "  aggregate {}", names(keys.len()..keys.len() + aggregates.len()));
+            }
+            if !keys.is_empty() {
+                let _ = writeln!(out, "  group by {}", names(0..keys.len()));
+            }
+        }
+        for filter in &explanation.filters {
+            let _ = writeln!(
+                out,
+                "  filter {} [{}; {} blocks pruned, {} whole]",
+                filter.text, filter.method, filter.blocks_pruned, filter.blocks_full
+            );
+        }
+        let s = explanation.statistics;
+        let _ = writeln!(
+            out,
+            "  scan version {}: {} rows, {} fragments, {} blocks, {} pruned, {} whole",
+            snapshot.version(),
+            s.rows,
+            s.fragments,
+            s.blocks,
+            s.blocks_pruned,
+            s.blocks_full
+        );
+        if answer_rows.is_some() {
+            let _ = writeln!(out, "    selected: {} rows", s.rows_selected);
+        }
+        for column in &explanation.columns {
+            let _ = writeln!(
+                out,
+                "    column {} [{}; {} bytes]",
+                column.name,
+                column.encodings.join(", "),
+                column.bytes
+            );
+        }
+        out
+    }
+}
+
+fn pred_slots(pred: &Pred, out: &mut Vec<usize>) {
+    let expr = |e: &BoundExpr, out: &mut Vec<usize>| e.slots(out);
+    match pred {
+        Pred::Constant(_) | Pred::Rows { .. } => {}
+        Pred::And(preds) | Pred::Or(preds) => preds.iter().for_each(|p| pred_slots(p, out)),
+        Pred::Keys { slot, .. } | Pred::Text { slot, .. } | Pred::IsNull { slot, .. } => out.push(*slot),
+        Pred::Compare(_, left, right) => {
+            expr(left, out);
+            expr(right, out);
+        }
+        Pred::Like { expr: e, .. } | Pred::ExprIsNull { expr: e, .. } => expr(e, out),
+    }
+}

@@ -1,0 +1,250 @@
+//! From a predicate to the mask of a block: first what statistics know, then the encoded columns.
+
+use basalt_sip::BlockMask;
+
+use super::{Block, vector};
+use crate::{
+    encoding::KeyTest,
+    error::Result,
+    fragment::{Column, Fragment, Values},
+    limits::{BATCH_ROWS, BLOCK_WORDS},
+    mask::Mask,
+    plan::{expr::Slots, pred::Pred},
+};
+
+/// What statistics know of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// No row passes.
+    None,
+    /// Every row passes.
+    All,
+    /// The column has to be read.
+    Some,
+}
+
+/// The filter as a fragment sees it: where text has codes, its tests become tests of codes.
+pub(super) fn lower(pred: &Pred, fragment: &Fragment) -> Pred {
+    let each = |preds: &[Pred]| preds.iter().map(|p| lower(p, fragment)).collect();
+    match pred {
+        Pred::And(preds) => Pred::And(each(preds)),
+        Pred::Or(preds) => Pred::Or(each(preds)),
+        Pred::Text { slot, test, negated, text } => match fragment.columns()[*slot].values() {
+            Values::Text(texts) if let Some(codes) = texts.codes() => Pred::Keys {
+                slot: *slot,
+                test: test.over(codes.entries),
+                negated: *negated,
+                text: text.clone(),
+            },
+            _ => pred.clone(),
+        },
+        pred => pred.clone(),
+    }
+}
+
+/// Decides a block by zone maps, null counts and value counts where that can be.
+pub(super) fn prune(pred: &Pred, block: Block<'_>) -> Verdict {
+    match pred {
+        Pred::Constant(constant) => verdict(!constant, *constant),
+        Pred::And(preds) => {
+            let mut all = true;
+            for pred in preds {
+                match prune(pred, block) {
+                    Verdict::None => return Verdict::None,
+                    verdict => all &= verdict == Verdict::All,
+                }
+            }
+            verdict(false, all)
+        }
+        Pred::Or(preds) => {
+            let mut none = true;
+            for pred in preds {
+                match prune(pred, block) {
+                    Verdict::All => return Verdict::All,
+                    verdict => none &= verdict == Verdict::None,
+                }
+            }
+            verdict(none, false)
+        }
+        Pred::Keys { slot, test, negated, .. } => {
+            let column = &block.fragment.columns()[*slot];
+            column
+                .counts()
+                .map_or(Verdict::Some, |counts| by_counts(column, counts, block, test, *negated))
+                .or(|| {
+                    let zone = column.zones()[block.block];
+                    zone.range.map_or(Verdict::None, |range| by_zone(range, zone.nulls, test, *negated))
+                })
+        }
+        Pred::Text { slot, .. } => {
+            let nulls = block.fragment.columns()[*slot].zones()[block.block].nulls as usize;
+            verdict(nulls == block.rows(), false)
+        }
+        Pred::IsNull { slot, negated } => {
+            let nulls = block.fragment.columns()[*slot].zones()[block.block].nulls as usize;
+            let (none, all) = (nulls == 0, nulls == block.rows());
+            if *negated { verdict(all, none) } else { verdict(none, all) }
+        }
+        Pred::Rows { .. } | Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => Verdict::Some,
+    }
+}
+
+impl Verdict {
+    /// This verdict unless it leaves the question open.
+    fn or(self, other: impl FnOnce() -> Self) -> Self {
+        if self == Self::Some { other() } else { self }
+    }
+}
+
+fn verdict(none: bool, all: bool) -> Verdict {
+    match (none, all) {
+        (true, _) => Verdict::None,
+        (_, true) => Verdict::All,
+        _ => Verdict::Some,
+    }
+}
+
+/// `passes` tells of each distinct value whether it passes.
+fn by_counts(
+    column: &Column,
+    counts: &[(i64, u64)],
+    block: Block<'_>,
+    test: &KeyTest,
+    negated: bool,
+) -> Verdict {
+    let passes = |key: i64| test.passes(key) != negated;
+    let none = !counts.iter().any(|(key, _)| passes(*key));
+    let all = column.zones()[block.block].nulls == 0 && counts.iter().all(|(key, _)| passes(*key));
+    verdict(none, all)
+}
+
+fn by_zone((min, max): (i64, i64), nulls: u32, test: &KeyTest, negated: bool) -> Verdict {
+    let (none, all) = match test {
+        KeyTest::Range { lo, hi } => (max < *lo || min > *hi || lo > hi, *lo <= min && max <= *hi),
+        KeyTest::In(keys) => {
+            let from = keys.partition_point(|k| *k < min);
+            let to = keys.partition_point(|k| *k <= max);
+            (from == to, min == max && from < to)
+        }
+    };
+    let (none, all) = if negated { (all, none) } else { (none, all) };
+    verdict(none, all && nulls == 0)
+}
+
+/// How many rows of a fragment pass, where statistics alone know it.
+pub(super) fn count(pred: &Pred, fragment: &Fragment) -> Option<u64> {
+    match pred {
+        Pred::Constant(constant) => Some(if *constant { fragment.rows() as u64 } else { 0 }),
+        Pred::Keys { slot, test, negated, .. } => {
+            let counts = fragment.columns()[*slot].counts()?;
+            Some(counts.iter().filter(|(key, _)| test.passes(*key) != *negated).map(|(_, n)| n).sum())
+        }
+        Pred::IsNull { slot, negated } => {
+            let nulls = fragment.columns()[*slot].nulls() as u64;
+            Some(if *negated { fragment.rows() as u64 - nulls } else { nulls })
+        }
+        _ => None,
+    }
+}
+
+/// The rows of `under` that pass.
+pub(super) fn mask(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Result<Mask> {
+    let rows = block.rows();
+    match prune(pred, block) {
+        Verdict::None => return Ok(Mask::Empty),
+        Verdict::All => return Ok(under.clone()),
+        Verdict::Some => {}
+    }
+    let own = match pred {
+        Pred::And(preds) => {
+            let mut selected = under.clone();
+            for pred in preds {
+                if selected.is_empty() {
+                    return Ok(Mask::Empty);
+                }
+                selected = mask(pred, slots, block, &selected)?;
+            }
+            return Ok(selected);
+        }
+        Pred::Or(preds) => {
+            let mut selected = Mask::Empty;
+            for pred in preds {
+                let rest = under.clone().and_not(&selected, rows);
+                if rest.is_empty() {
+                    break;
+                }
+                selected = selected.or(&mask(pred, slots, block, &rest)?);
+            }
+            return Ok(selected);
+        }
+        Pred::Constant(constant) => return Ok(if *constant { under.clone() } else { Mask::Empty }),
+        Pred::Keys { slot, test, negated, .. } => {
+            let column = &block.fragment.columns()[*slot];
+            let passes = match column.keys() {
+                Some(keys) => Mask::from_fn(rows, |out| keys.filter(block.start(), rows, test, out)),
+                None => Mask::Empty,
+            };
+            only_valid(passes, column, block, *negated)
+        }
+        Pred::Text { slot, test, negated, .. } => {
+            let column = &block.fragment.columns()[*slot];
+            let passes = match column.values() {
+                Values::Text(texts) => {
+                    Mask::from_fn(rows, |out| texts.filter(block.start(), rows, test, out))
+                }
+                Values::Keys(_) => Mask::Empty,
+            };
+            only_valid(passes, column, block, *negated)
+        }
+        Pred::IsNull { slot, negated } => {
+            let valid = block.fragment.columns()[*slot].validity_mask(block.block);
+            if *negated { valid } else { valid.not(rows) }
+        }
+        Pred::Rows { sip, negated } => {
+            let mut words = Box::new([0; BLOCK_WORDS]);
+            let found = match sip.block_mask(block.fragment.address(block.start()), &mut words) {
+                BlockMask::Empty => Mask::Empty,
+                BlockMask::Full => Mask::Full,
+                BlockMask::Words => Mask::Words(words),
+            };
+            // Addresses behind the block's last row select nothing.
+            let found = if rows == crate::limits::BLOCK_ROWS { found } else { found.and(&first(rows)) };
+            if *negated { found.not(rows) } else { found }
+        }
+        Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => {
+            return expression(pred, slots, block, under);
+        }
+    };
+    Ok(own.and(under))
+}
+
+/// The first `rows` rows of a block, as words.
+fn first(rows: usize) -> Mask {
+    Mask::from_fn(rows, |out| basalt_kernels::mask::fill(rows, out))
+}
+
+/// Rows that pass (or do not, when negated) and are not null.
+fn only_valid(passes: Mask, column: &Column, block: Block<'_>, negated: bool) -> Mask {
+    let passes = if negated { passes.not(block.rows()) } else { passes };
+    if column.zones()[block.block].nulls == 0 {
+        passes
+    } else {
+        passes.and(&column.validity_mask(block.block))
+    }
+}
+
+/// A predicate over expressions, batch by batch, only where `under` selects rows.
+fn expression(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Result<Mask> {
+    let mut out = Box::new([0; BLOCK_WORDS]);
+    let mut words = Vec::new();
+    for start in (0..block.rows()).step_by(BATCH_ROWS) {
+        let rows = (block.rows() - start).min(BATCH_ROWS);
+        if under.slice(start, rows, &mut words) == 0 {
+            continue;
+        }
+        let batch = vector::Batch::new(block, start, rows, &words);
+        let passes = batch.test(pred, slots)?;
+        out[start / 64..][..passes.len()].copy_from_slice(&passes);
+    }
+    Ok(Mask::Words(out))
+}

@@ -1,0 +1,280 @@
+//! Execution: fragment by fragment, block by block. A block is pruned by its zone maps or filtered into a
+//! mask; what is aggregated or returned under the mask is decoded in batches that fit the cache.
+//!
+//! Blocks run in parallel on the caller's rayon pool, and their results are merged in the order of fragments
+//! and blocks, so that an answer has the same bits for any number of threads.
+
+mod aggregate;
+mod explain;
+mod filter;
+mod groups;
+mod output;
+mod rows;
+mod source;
+mod vector;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, AtomicUsize, Ordering},
+};
+
+use arrow_array::RecordBatch;
+use basalt_sip::{Builder, Sip};
+use rayon::prelude::*;
+
+pub use explain::{ColumnUse, Explanation, FilterUse};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    fragment::Fragment,
+    limits::{BLOCK_ROWS, BLOCK_WORDS},
+    mask::Mask,
+    plan::{Plan, Shape, expr::Slots, pred::Pred},
+    query::Filter,
+    table::{Snapshot, Table},
+};
+
+/// Blocks whose results wait to be merged, at most.
+const WINDOW: usize = 64;
+
+/// Stops work from outside, at the next block, and bounds its memory.
+#[derive(Clone, Debug)]
+pub struct Control {
+    state: Arc<AtomicU8>,
+    used: Arc<AtomicUsize>,
+    memory: usize,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        Self::with_memory(usize::MAX)
+    }
+}
+
+impl Control {
+    /// Work that may hold `bytes` of groups, distinct values and sorted rows.
+    pub fn with_memory(bytes: usize) -> Self {
+        Self { state: Arc::default(), used: Arc::default(), memory: bytes }
+    }
+
+    /// The caller is gone: the work ends with [`ErrorKind::Cancelled`].
+    pub fn cancel(&self) {
+        let _ = self.state.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The time is over: the work ends with [`ErrorKind::DeadlineExceeded`].
+    pub fn expire(&self) {
+        let _ = self.state.compare_exchange(0, 2, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// An error once the work is to stop.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`], [`ErrorKind::DeadlineExceeded`].
+    pub fn check(&self) -> Result<()> {
+        match self.state.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            1 => Err(Error::new(ErrorKind::Cancelled, "the caller cancelled")),
+            _ => Err(Error::new(ErrorKind::DeadlineExceeded, "the deadline passed")),
+        }
+    }
+
+    /// Counts memory that the work holds from now on.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if used > self.memory {
+            let message = format!("the query needs more than its {} bytes of memory", self.memory);
+            return Err(Error::new(ErrorKind::MemoryLimit, message));
+        }
+        Ok(())
+    }
+
+    /// Gives back memory that [`Control::reserve`] counted.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// What a query did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Rows of the table.
+    pub rows: u64,
+    /// Fragments of the table.
+    pub fragments: u64,
+    /// Blocks of the table.
+    pub blocks: u64,
+    /// Blocks that statistics alone showed to hold no row.
+    pub blocks_pruned: u64,
+    /// Blocks that statistics alone showed to be selected whole.
+    pub blocks_full: u64,
+    /// Rows that the filter selected.
+    pub rows_selected: u64,
+}
+
+impl Statistics {
+    fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            rows: snapshot.rows(),
+            fragments: snapshot.fragments().len() as u64,
+            blocks: snapshot.fragments().iter().map(|f| f.blocks() as u64).sum(),
+            ..Self::default()
+        }
+    }
+}
+
+/// One block of one fragment, with the place of the fragment in the snapshot.
+#[derive(Clone, Copy, Debug)]
+struct Block<'a> {
+    fragment: &'a Fragment,
+    at: usize,
+    block: usize,
+}
+
+impl Block<'_> {
+    fn start(&self) -> usize {
+        self.block * BLOCK_ROWS
+    }
+
+    fn rows(&self) -> usize {
+        self.fragment.block_rows(self.block)
+    }
+}
+
+/// What pruning left: the blocks to read.
+struct Work<'a> {
+    /// The filter as each fragment sees it; none without a filter.
+    filters: Vec<Pred>,
+    /// Blocks that may hold rows, and whether all of their rows are known to be selected.
+    blocks: Vec<(Block<'a>, bool)>,
+    statistics: Statistics,
+}
+
+impl<'a> Work<'a> {
+    /// Prunes by zone maps and counts.
+    fn new(snapshot: &'a Snapshot, filter: Option<&Pred>) -> Self {
+        let mut statistics = Statistics::of(snapshot);
+        let mut blocks = Vec::new();
+        let filters: Vec<Pred> = filter.map_or(Vec::new(), |f| {
+            snapshot.fragments().iter().map(|fragment| filter::lower(f, fragment)).collect()
+        });
+        for (at, fragment) in snapshot.fragments().iter().enumerate() {
+            for block in 0..fragment.blocks() {
+                let block = Block { fragment, at, block };
+                match filters.get(at).map_or(filter::Verdict::All, |pred| filter::prune(pred, block)) {
+                    filter::Verdict::None => statistics.blocks_pruned += 1,
+                    filter::Verdict::All => {
+                        statistics.blocks_full += u64::from(filter.is_some());
+                        blocks.push((block, true));
+                    }
+                    filter::Verdict::Some => blocks.push((block, false)),
+                }
+            }
+        }
+        Self { filters, blocks, statistics }
+    }
+
+    /// Runs `each` on the mask of every block in parallel, and hands the results to `merge` in order; `merge`
+    /// says whether to go on. At most [`WINDOW`] results wait; fewer at first when the first blocks may be
+    /// enough.
+    fn run<T: Send>(
+        &mut self,
+        slots: &Slots,
+        control: &Control,
+        maybe_few: bool,
+        each: impl Fn(Block<'a>, &Mask) -> Result<T> + Sync,
+        mut merge: impl FnMut(Block<'a>, T) -> Result<bool>,
+    ) -> Result<()> {
+        let one = |(block, all): &(Block<'a>, bool)| -> Result<(u64, Option<T>)> {
+            control.check()?;
+            let mask = match self.filters.get(block.at) {
+                Some(pred) if !all => filter::mask(pred, slots, *block, &Mask::Full)?,
+                _ => Mask::Full,
+            };
+            let selected = mask.count(block.rows()) as u64;
+            let result = if selected == 0 { None } else { Some(each(*block, &mask)?) };
+            Ok((selected, result))
+        };
+        let mut window = if maybe_few { 1 } else { WINDOW };
+        let mut rest = self.blocks.as_slice();
+        while !rest.is_empty() {
+            let blocks;
+            (blocks, rest) = rest.split_at(window.min(rest.len()));
+            window = (window * 2).min(WINDOW);
+            // A single block is not worth a hop to another thread.
+            let results: Vec<_> = match blocks {
+                [block] => vec![one(block)],
+                blocks => blocks.par_iter().map(one).collect(),
+            };
+            for ((block, _), result) in blocks.iter().zip(results) {
+                let (selected, result) = result?;
+                self.statistics.rows_selected += selected;
+                if let Some(result) = result
+                    && !merge(*block, result)?
+                {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// Runs the plan on the snapshot that it was bound to. Batches of the answer go to `sink` as they are
+    /// ready; the last may come long before the end, and there may be none.
+    ///
+    /// # Errors
+    /// Those of the values ([`ErrorKind::Overflow`], [`ErrorKind::DivisionByZero`]), of `control`, of `sink`.
+    pub fn run(
+        &self,
+        snapshot: &Snapshot,
+        control: &Control,
+        sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<Statistics> {
+        control.check()?;
+        let mut work = Work::new(snapshot, self.filter.as_ref());
+        match &self.shape {
+            Shape::Rows if self.order.is_empty() => rows::stream(self, &mut work, control, sink)?,
+            Shape::Rows => rows::sorted(self, snapshot, &mut work, control, sink)?,
+            Shape::Groups { keys, aggregates, having } => {
+                let groups = groups::collect(self, keys, aggregates, snapshot, &mut work, control)?;
+                output::groups(self, &groups, having.as_ref(), control, sink)?;
+            }
+        }
+        Ok(work.statistics)
+    }
+}
+
+/// The addresses of the rows that a filter selects.
+///
+/// # Errors
+/// What is wrong with the filter, and the errors of [`Plan::run`].
+pub fn select(
+    table: &Table,
+    snapshot: &Snapshot,
+    filter: Option<&Filter>,
+    control: &Control,
+) -> Result<(Sip, Statistics)> {
+    let (slots, pred) = Plan::filter(table, snapshot, filter)?;
+    let mut work = Work::new(snapshot, pred.as_ref());
+    let mut builder = Builder::new();
+    work.run(
+        &slots,
+        control,
+        false,
+        |_, mask| Ok(mask.clone()),
+        |block, mask| {
+            let base = block.fragment.address(block.start());
+            match mask {
+                Mask::Full => builder.push_range(base, base + block.rows() as u64),
+                Mask::Words(words) => builder.push_words(base, words.as_slice()),
+                Mask::Empty => {}
+            }
+            Ok(true)
+        },
+    )?;
+    Ok((builder.finish(), work.statistics))
+}
+
+const _: () = assert!(BLOCK_WORDS * 64 == BLOCK_ROWS);

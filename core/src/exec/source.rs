@@ -1,0 +1,179 @@
+//! Keys of an expression for grouping, distinct counts, minima and maxima: any type becomes i64 keys in its
+//! own order, texts by way of a sorted dictionary.
+
+use arrow_array::StringArray;
+use hashbrown::HashMap;
+
+use super::{
+    Block,
+    vector::{Batch, Data},
+};
+use crate::{
+    error::Result,
+    fragment::{Column, Values},
+    keys,
+    limits::BATCH_ROWS,
+    mask::Mask,
+    plan::expr::{BoundExpr, Slots},
+    schema::DataType,
+    value::Value,
+};
+
+/// The texts that codes stand for, sorted.
+#[derive(Clone, Debug)]
+pub(super) enum Texts<'a> {
+    /// A fragment's dictionary.
+    Fragment(&'a StringArray),
+    /// The texts that one block selects.
+    Block(Vec<&'a str>),
+    /// A literal.
+    One(String),
+}
+
+impl Texts<'_> {
+    pub(super) fn get(&self, code: i64) -> &str {
+        let code = usize::try_from(code).unwrap_or(0);
+        match self {
+            Self::Fragment(entries) => entries.value(code),
+            Self::Block(texts) => texts[code],
+            Self::One(text) => text,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Fragment(entries) => arrow_array::Array::len(*entries),
+            Self::Block(texts) => texts.len(),
+            Self::One(_) => 1,
+        }
+    }
+}
+
+/// Where the keys of one expression in one block come from.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    from: From<'a>,
+    texts: Option<Texts<'a>>,
+    /// The least and the greatest key, where known.
+    range: Option<(i64, i64)>,
+}
+
+#[derive(Debug)]
+enum From<'a> {
+    /// An encoded column's keys or codes.
+    Column(&'a Column),
+    /// Texts without codes, looked up among the block's.
+    Lookup(&'a BoundExpr, HashMap<&'a str, i64>),
+    /// Evaluated.
+    Expr(&'a BoundExpr),
+}
+
+impl<'a> Source<'a> {
+    /// The source for the rows of a block that `mask` selects.
+    pub(super) fn new(expr: &'a BoundExpr, slots: &Slots, block: Block<'a>, mask: &Mask) -> Result<Self> {
+        if let BoundExpr::Slot(slot) = expr
+            && let Some(column) = block.fragment.columns().get(*slot)
+            && column.keys().is_some()
+        {
+            let texts = match column.values() {
+                Values::Text(texts) => texts.codes().map(|codes| Texts::Fragment(codes.entries)),
+                Values::Keys(_) => None,
+            };
+            let range = column.zones()[block.block].range.map(|(lo, hi)| {
+                // The two zeros of a float are one key.
+                if column.data_type().is_float() { (lo, one_zero(hi)) } else { (lo, hi) }
+            });
+            return Ok(Self { from: From::Column(column), texts, range: range.or(Some((0, 0))) });
+        }
+        if expr.data_type(slots) != Some(DataType::Utf8) {
+            return Ok(Self { from: From::Expr(expr), texts: None, range: None });
+        }
+        if let BoundExpr::Literal(Value::Text(text)) = expr {
+            return Ok(Self {
+                from: From::Expr(expr),
+                texts: Some(Texts::One(text.to_string())),
+                range: Some((0, 0)),
+            });
+        }
+        let mut distinct: HashMap<&'a str, i64> = HashMap::new();
+        let (mut words, mut rows) = (Vec::new(), Vec::new());
+        for start in (0..block.rows()).step_by(BATCH_ROWS) {
+            let n = (block.rows() - start).min(BATCH_ROWS);
+            if mask.slice(start, n, &mut words) == 0 {
+                continue;
+            }
+            let batch = Batch::new(block, start, n, &words);
+            batch.selection(&mut rows);
+            if let Data::Texts(texts) = batch.eval(expr, slots)?.data {
+                distinct.extend(rows.iter().map(|row| (texts[*row as usize], 0)));
+            }
+        }
+        let mut texts: Vec<&'a str> = distinct.keys().copied().collect();
+        texts.sort_unstable();
+        for (code, text) in (0..).zip(&texts) {
+            distinct.insert(text, code);
+        }
+        let last = i64::try_from(texts.len()).unwrap_or(i64::MAX).saturating_sub(1).max(0);
+        Ok(Self {
+            from: From::Lookup(expr, distinct),
+            texts: Some(Texts::Block(texts)),
+            range: Some((0, last)),
+        })
+    }
+
+    /// The texts, once the keys are read.
+    pub(super) fn into_texts(self) -> Option<Texts<'a>> {
+        self.texts
+    }
+
+    /// The least and the greatest key, where known.
+    pub(super) fn range(&self) -> Option<(i64, i64)> {
+        self.range
+    }
+
+    /// The keys of a batch, and which rows are not null (`None`: all).
+    pub(super) fn keys(&self, batch: &Batch<'a, '_>, slots: &Slots) -> Result<(Vec<i64>, Option<Vec<u64>>)> {
+        match &self.from {
+            From::Column(column) => {
+                let mut out = vec![0; batch.rows()];
+                if let Some(keys) = column.keys() {
+                    keys.decode(batch.first_row(), &mut out);
+                }
+                if column.data_type().is_float() {
+                    out.iter_mut().for_each(|key| *key = one_zero(*key));
+                }
+                Ok((out, column.validity_words(batch.first_row(), batch.rows())))
+            }
+            From::Lookup(expr, codes) => {
+                let vector = batch.eval(expr, slots)?;
+                let keys = match &vector.data {
+                    Data::Texts(texts) => texts.iter().map(|t| codes.get(t).copied().unwrap_or(0)).collect(),
+                    _ => vec![0; batch.rows()],
+                };
+                Ok((keys, vector.valid))
+            }
+            From::Expr(expr) => {
+                let vector = batch.eval(expr, slots)?;
+                let keys = match vector.data {
+                    Data::Ints(keys) => keys,
+                    Data::UInts(values) => values.into_iter().map(keys::of_u64).collect(),
+                    Data::Floats(values) => values.into_iter().map(|v| one_zero(keys::of_f64(v))).collect(),
+                    Data::Texts(_) => vec![0; batch.rows()],
+                    Data::One(Value::Null) => {
+                        return Ok((vec![0; batch.rows()], Some(vec![0; batch.rows().div_ceil(64)])));
+                    }
+                    Data::One(value) => {
+                        let native = expr.data_type(slots).and_then(keys::Native::of);
+                        vec![native.and_then(|n| value.to_key(n)).unwrap_or(0); batch.rows()]
+                    }
+                };
+                Ok((keys, vector.valid))
+            }
+        }
+    }
+}
+
+/// The key of a float with -0.0 taken as 0.0.
+pub(super) fn one_zero(key: i64) -> i64 {
+    if key == -1 { 0 } else { key }
+}

@@ -1,0 +1,262 @@
+//! Rows on their way into a fragment: keys, texts and validity, column by column.
+
+use arrow_array::{
+    Array, ArrayRef, StringArray,
+    builder::StringBuilder,
+    cast::AsArray,
+    types::{
+        Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+        TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    },
+};
+use arrow_buffer::NullBuffer;
+use rayon::prelude::*;
+
+use super::{Column, Fragment, FragmentData, Values};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    keys,
+    limits::{BATCH_ROWS, MAX_TEXT_BYTES},
+    schema::{DataType, Field, Schema},
+};
+
+/// Validity bits that are only kept once there is a null.
+#[derive(Debug, Default)]
+struct Validity {
+    words: Vec<u64>,
+    rows: usize,
+    nulls: usize,
+}
+
+impl Validity {
+    /// Appends `n` rows; `is_valid` is asked only when there may be nulls.
+    fn extend(&mut self, n: usize, is_valid: impl Fn(usize) -> bool, nulls: usize) {
+        self.nulls += nulls;
+        let (start, end) = (self.rows, self.rows + n);
+        self.rows = end;
+        self.words.resize(end.div_ceil(64), 0);
+        if nulls > 0 {
+            for row in (start..end).filter(|row| is_valid(row - start)) {
+                self.words[row / 64] |= 1 << (row % 64);
+            }
+        } else if start < end {
+            let (first, last) = (start / 64, (end - 1) / 64);
+            let (head, tail) = (u64::MAX << (start % 64), u64::MAX >> (63 - (end - 1) % 64));
+            if first == last {
+                self.words[first] |= head & tail;
+            } else {
+                self.words[first] |= head;
+                self.words[first + 1..last].fill(u64::MAX);
+                self.words[last] |= tail;
+            }
+        }
+    }
+
+    fn words(&self) -> Option<&[u64]> {
+        (self.nulls > 0).then_some(self.words.as_slice())
+    }
+}
+
+#[derive(Debug)]
+enum Data {
+    Keys(Vec<i64>),
+    Texts(StringBuilder),
+}
+
+#[derive(Debug)]
+struct ColumnBuffer {
+    data: Data,
+    validity: Validity,
+}
+
+/// Rows that are not encoded yet.
+#[derive(Debug)]
+pub struct RowBuffer {
+    columns: Vec<ColumnBuffer>,
+    rows: usize,
+}
+
+impl RowBuffer {
+    /// An empty buffer for the columns of a schema.
+    pub fn new(schema: &Schema) -> Self {
+        let columns = schema.fields().iter().map(|field| ColumnBuffer {
+            data: match field.data_type {
+                DataType::Utf8 => Data::Texts(StringBuilder::new()),
+                _ => Data::Keys(Vec::new()),
+            },
+            validity: Validity::default(),
+        });
+        Self { columns: columns.collect(), rows: 0 }
+    }
+
+    /// Rows held.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        let data = |c: &ColumnBuffer| match &c.data {
+            Data::Keys(keys) => keys.capacity() * 8,
+            Data::Texts(texts) => texts.values_slice().len() + texts.offsets_slice().len() * 4,
+        };
+        self.columns.iter().map(|c| data(c) + c.validity.words.capacity() * 8).sum()
+    }
+
+    /// Appends rows; `arrays` has one array for every column of the schema (`None`: all null), all of `rows`
+    /// rows and of the types that [`check_array`] has passed.
+    pub fn push(&mut self, arrays: &[Option<ArrayRef>], rows: usize) {
+        for (column, array) in self.columns.iter_mut().zip(arrays) {
+            let nulls = array.as_ref().map_or(rows, Array::null_count);
+            let is_valid = |i: usize| array.as_ref().is_some_and(|a| a.is_valid(i));
+            column.validity.extend(rows, is_valid, nulls);
+            match (&mut column.data, array) {
+                (Data::Keys(keys), Some(array)) => push_keys(keys, array.as_ref()),
+                (Data::Keys(keys), None) => keys.resize(keys.len() + rows, 0),
+                (Data::Texts(texts), Some(array)) => {
+                    array.as_string::<i32>().iter().for_each(|t| texts.append_value(t.unwrap_or("")));
+                }
+                (Data::Texts(texts), None) => (0..rows).for_each(|_| texts.append_value("")),
+            }
+        }
+        self.rows += rows;
+    }
+
+    /// Appends the rows of a fragment of the same schema.
+    pub fn push_fragment(&mut self, fragment: &Fragment) {
+        for (buffer, column) in self.columns.iter_mut().zip(fragment.columns()) {
+            for start in (0..fragment.rows()).step_by(BATCH_ROWS) {
+                let n = (fragment.rows() - start).min(BATCH_ROWS);
+                match column.validity_words(start, n) {
+                    Some(valid) => {
+                        let set = usize::try_from(basalt_kernels::mask::count_ones(&valid)).unwrap_or(n);
+                        buffer.validity.extend(n, |i| valid[i / 64] >> (i % 64) & 1 == 1, n - set);
+                    }
+                    None => buffer.validity.extend(n, |_| true, 0),
+                }
+                match (&mut buffer.data, column.values()) {
+                    (Data::Keys(keys), Values::Keys(values)) => {
+                        let at = keys.len();
+                        keys.resize(at + n, 0);
+                        values.decode(start, &mut keys[at..]);
+                    }
+                    (Data::Texts(texts), Values::Text(values)) => {
+                        let mut batch = Vec::with_capacity(n);
+                        values.decode(start, n, &mut batch);
+                        batch.iter().for_each(|text| texts.append_value(text));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.rows += fragment.rows();
+    }
+
+    /// Encodes the rows, columns in parallel.
+    ///
+    /// # Errors
+    /// Those of the encodings.
+    pub fn encode(self, schema: &Schema) -> Result<FragmentData> {
+        let rows = self.rows;
+        let columns: Result<Vec<_>> = self
+            .columns
+            .into_par_iter()
+            .zip(schema.fields())
+            .map(|(mut column, field)| match &mut column.data {
+                Data::Keys(keys) => Column::from_keys(field, keys, column.validity.words()),
+                Data::Texts(texts) => {
+                    let texts = with_nulls(texts.finish(), &column.validity);
+                    Column::from_texts(field, &texts, column.validity.words())
+                }
+            })
+            .collect();
+        Ok(FragmentData { rows, columns: columns? })
+    }
+}
+
+fn with_nulls(texts: StringArray, validity: &Validity) -> StringArray {
+    let Some(words) = validity.words() else { return texts };
+    let bits =
+        arrow_buffer::BooleanBuffer::new(arrow_buffer::Buffer::from_slice_ref(words), 0, validity.rows);
+    let (offsets, values, _) = texts.clone().into_parts();
+    StringArray::try_new(offsets, values, Some(NullBuffer::new(bits))).unwrap_or(texts)
+}
+
+/// Checks that an array fits a column: its type, its nulls, decimals within the precision, texts within the
+/// limit.
+///
+/// # Errors
+/// [`ErrorKind::TypeMismatch`] or [`ErrorKind::InvalidBatch`], with the row where there is one.
+pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
+    let expected = field.data_type.to_arrow();
+    let fits = match (array.data_type(), field.data_type) {
+        // Any precision up to the column's own check below, and any time zone: the instant is the same.
+        (arrow_schema::DataType::Decimal128(_, s), DataType::Decimal { scale, .. }) => {
+            *s == scale.cast_signed()
+        }
+        (arrow_schema::DataType::Timestamp(unit, _), DataType::Timestamp) => {
+            *unit == arrow_schema::TimeUnit::Microsecond
+        }
+        (given, _) => *given == expected,
+    };
+    if !fits {
+        let message = format!("column {:?} is {}, not {}", field.name, field.data_type, array.data_type());
+        return Err(Error::new(ErrorKind::TypeMismatch, message));
+    }
+    let row_error = |row: usize, what: String| {
+        let message = format!("column {:?}, row {row}: {what}", field.name);
+        Err(Error::new(ErrorKind::InvalidBatch, message))
+    };
+    if !field.nullable
+        && let Some(row) =
+            (array.null_count() > 0).then(|| (0..array.len()).find(|i| array.is_null(*i))).flatten()
+    {
+        return row_error(row, "null in a column that is not nullable".into());
+    }
+    match field.data_type {
+        DataType::Decimal { precision, .. } => {
+            let bound = 10i128.pow(u32::from(precision));
+            let values = array.as_primitive::<Decimal128Type>();
+            let bad = |(i, v): (usize, &i128)| (values.is_valid(i) && v.abs() >= bound).then_some(i);
+            if let Some(row) = values.values().iter().enumerate().find_map(bad) {
+                return row_error(row, format!("{} has more than {precision} digits", values.value(row)));
+            }
+        }
+        DataType::Utf8 => {
+            let lengths = array.as_string::<i32>().offsets().lengths();
+            if let Some((row, length)) = lengths.enumerate().find(|(_, n)| *n > MAX_TEXT_BYTES) {
+                return row_error(row, format!("a text of {length} bytes; the limit is {MAX_TEXT_BYTES}"));
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Appends the keys of a fixed-width array; those under a null are arbitrary.
+#[allow(clippy::cast_possible_truncation, reason = "decimals are checked to fit 18 digits")]
+fn push_keys(out: &mut Vec<i64>, array: &dyn Array) {
+    use arrow_schema::DataType as T;
+    macro_rules! extend {
+        ($type:ty, $key:expr) => {
+            out.extend(array.as_primitive::<$type>().values().iter().map($key))
+        };
+    }
+    match array.data_type() {
+        T::Boolean => out.extend(array.as_boolean().values().iter().map(i64::from)),
+        T::Int8 => extend!(Int8Type, |v| i64::from(*v)),
+        T::Int16 => extend!(Int16Type, |v| i64::from(*v)),
+        T::Int32 => extend!(Int32Type, |v| i64::from(*v)),
+        T::Int64 => extend!(Int64Type, |v| *v),
+        T::UInt8 => extend!(UInt8Type, |v| i64::from(*v)),
+        T::UInt16 => extend!(UInt16Type, |v| i64::from(*v)),
+        T::UInt32 => extend!(UInt32Type, |v| i64::from(*v)),
+        T::UInt64 => extend!(UInt64Type, |v| keys::of_u64(*v)),
+        T::Float32 => extend!(Float32Type, |v| keys::of_f32(*v)),
+        T::Float64 => extend!(Float64Type, |v| keys::of_f64(*v)),
+        T::Date32 => extend!(Date32Type, |v| i64::from(*v)),
+        T::Decimal128(..) => extend!(Decimal128Type, |v| *v as i64),
+        T::Timestamp(..) => extend!(TimestampMicrosecondType, |v| *v),
+        _ => out.resize(out.len() + array.len(), 0),
+    }
+}

@@ -1,0 +1,246 @@
+//! One column of a fragment: encoded values, encoded validity, and statistics.
+
+use std::sync::Arc;
+
+use crate::{
+    encoding::{self, KeyColumn, KeyTest, TextColumn},
+    error::Result,
+    limits::{BATCH_ROWS, BLOCK_ROWS},
+    mask::Mask,
+    schema::{DataType, Field},
+    value::Value,
+};
+
+/// The encoded values of a column.
+#[derive(Clone, Debug)]
+pub enum Values {
+    /// Fixed-width types, as keys.
+    Keys(Arc<dyn KeyColumn>),
+    /// Text.
+    Text(Arc<dyn TextColumn>),
+}
+
+/// What is known of one block of a column without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Rows that are null.
+    pub nulls: u32,
+    /// The least and the greatest key (for text: code) of the others; `None` when there are none, or when
+    /// the column is text without codes.
+    pub range: Option<(i64, i64)>,
+}
+
+/// One column of a fragment.
+#[derive(Debug)]
+pub struct Column {
+    data_type: DataType,
+    values: Values,
+    validity: Option<Arc<dyn KeyColumn>>,
+    zones: Vec<Zone>,
+    nulls: usize,
+    counts: Option<Vec<(i64, u64)>>,
+}
+
+impl Column {
+    /// Encodes keys; `valid` has a bit set for every row that is not null (`None`: all).
+    ///
+    /// # Errors
+    /// Those of the encodings.
+    pub fn from_keys(field: &Field, keys: &[i64], valid: Option<&[u64]>) -> Result<Self> {
+        let native = crate::keys::Native::of(field.data_type).ok_or_else(|| {
+            crate::error::Error::new(crate::error::ErrorKind::TypeMismatch, "text has no keys")
+        })?;
+        let encoded = encoding::encode_keys(keys, native, valid, field.encoding.as_deref())?;
+        let column = Self {
+            data_type: field.data_type,
+            values: Values::Keys(encoded.column),
+            validity: None,
+            zones: Vec::new(),
+            nulls: 0,
+            counts: encoded.value_counts,
+        };
+        column.with_validity(keys.len(), valid)
+    }
+
+    /// Encodes texts.
+    ///
+    /// # Errors
+    /// Those of the encodings.
+    pub fn from_texts(
+        field: &Field,
+        texts: &arrow_array::StringArray,
+        valid: Option<&[u64]>,
+    ) -> Result<Self> {
+        let encoded = encoding::encode_texts(texts, field.encoding.as_deref())?;
+        let column = Self {
+            data_type: field.data_type,
+            values: Values::Text(encoded.column),
+            validity: None,
+            zones: Vec::new(),
+            nulls: 0,
+            counts: encoded.value_counts,
+        };
+        column.with_validity(arrow_array::Array::len(texts), valid)
+    }
+
+    fn with_validity(mut self, rows: usize, valid: Option<&[u64]>) -> Result<Self> {
+        if let Some(valid) = valid {
+            self.nulls = rows - usize::try_from(basalt_kernels::mask::count_ones(valid)).unwrap_or(rows);
+            if self.nulls > 0 {
+                self.validity = Some(encoding::encode_validity(valid, rows)?.column);
+            }
+        }
+        let valid = valid.filter(|_| self.nulls > 0);
+        self.zones = (0..rows)
+            .step_by(BLOCK_ROWS)
+            .map(|start| {
+                let n = (rows - start).min(BLOCK_ROWS);
+                let mask = valid.map(|v| &v[start / 64..(start + n).div_ceil(64)]);
+                let set = mask.map_or(n as u64, basalt_kernels::mask::count_ones);
+                Zone {
+                    nulls: u32::try_from(n as u64 - set).unwrap_or(u32::MAX),
+                    range: self.keys().and_then(|keys| keys.min_max(start, n, mask)),
+                }
+            })
+            .collect();
+        Ok(self)
+    }
+
+    /// Its logical type.
+    pub fn data_type(&self) -> DataType {
+        self.data_type
+    }
+
+    /// The values.
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// The keys of a fixed-width column, or the codes of a text one that has them.
+    pub fn keys(&self) -> Option<&dyn KeyColumn> {
+        match &self.values {
+            Values::Keys(keys) => Some(keys.as_ref()),
+            Values::Text(texts) => texts.codes().map(|c| c.codes),
+        }
+    }
+
+    /// Rows held.
+    pub fn rows(&self) -> usize {
+        match &self.values {
+            Values::Keys(keys) => keys.rows(),
+            Values::Text(texts) => texts.rows(),
+        }
+    }
+
+    /// Rows that are null.
+    pub fn nulls(&self) -> usize {
+        self.nulls
+    }
+
+    /// What is known of each block.
+    pub fn zones(&self) -> &[Zone] {
+        &self.zones
+    }
+
+    /// How often each key (or code) occurs among the rows that are not null, sorted by key; only where there
+    /// are few different ones.
+    pub fn counts(&self) -> Option<&[(i64, u64)]> {
+        self.counts.as_deref()
+    }
+
+    /// Bytes held: values, validity and statistics.
+    pub fn bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::Keys(keys) => keys.buffer().len(),
+            Values::Text(texts) => texts.buffer().len(),
+        };
+        values
+            + self.validity.as_ref().map_or(0, |v| v.buffer().len())
+            + size_of_val(self.zones.as_slice())
+            + self.counts.as_ref().map_or(0, |c| size_of_val(c.as_slice()))
+    }
+
+    /// The encodings in use: `packed`, `dictionary(bitcompress)`, `packed + runs` with the validity's second.
+    pub fn encoding(&self) -> String {
+        let values = match &self.values {
+            Values::Keys(keys) => keys.name(),
+            Values::Text(texts) => texts.name(),
+        };
+        match &self.validity {
+            Some(validity) => format!("{values} + {}", validity.name()),
+            None => values,
+        }
+    }
+
+    /// Which rows of a block are not null.
+    pub fn validity_mask(&self, block: usize) -> Mask {
+        let start = block * BLOCK_ROWS;
+        let rows = (self.rows() - start).min(BLOCK_ROWS);
+        let nulls = self.zones[block].nulls as usize;
+        match &self.validity {
+            Some(_) if nulls == rows => Mask::Empty,
+            Some(validity) if nulls > 0 => {
+                Mask::from_fn(rows, |out| validity.filter(start, rows, &KeyTest::Range { lo: 1, hi: 1 }, out))
+            }
+            _ => Mask::Full,
+        }
+    }
+
+    /// The mask words of the rows `start..start + rows` that are not null, `None` when all are;
+    /// `start` is a multiple of [`encoding::UNIT_ROWS`].
+    pub fn validity_words(&self, start: usize, rows: usize) -> Option<Vec<u64>> {
+        let validity = self.validity.as_ref()?;
+        if self.zones[start / BLOCK_ROWS].nulls == 0 {
+            return None;
+        }
+        let mut out = vec![0; rows.div_ceil(64)];
+        validity.filter(start, rows, &KeyTest::Range { lo: 1, hi: 1 }, &mut out);
+        Some(out)
+    }
+
+    /// The value of one row.
+    pub fn value(&self, row: usize) -> Value {
+        if self.validity.as_ref().is_some_and(|v| v.get(row) == 0) {
+            return Value::Null;
+        }
+        match &self.values {
+            Values::Keys(keys) => Value::from_key(keys.get(row), self.data_type),
+            Values::Text(texts) => Value::Text(texts.get(row).into()),
+        }
+    }
+
+    /// The least and the greatest value; `None` when all are null.
+    pub fn range(&self) -> Option<(Value, Value)> {
+        match &self.values {
+            Values::Text(texts) if texts.codes().is_none() => self.scan_text_range(texts.as_ref()),
+            values => {
+                let ranges = self.zones.iter().filter_map(|z| z.range);
+                let (lo, hi) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+                let value = |key: i64| match values {
+                    Values::Keys(_) => Value::from_key(key, self.data_type),
+                    Values::Text(texts) => texts.codes().map_or(Value::Null, |codes| {
+                        Value::Text(codes.entries.value(usize::try_from(key).unwrap_or(0)).into())
+                    }),
+                };
+                Some((value(lo), value(hi)))
+            }
+        }
+    }
+
+    fn scan_text_range(&self, texts: &dyn TextColumn) -> Option<(Value, Value)> {
+        let mut range: Option<(&str, &str)> = None;
+        let mut batch = Vec::with_capacity(BATCH_ROWS);
+        for start in (0..self.rows()).step_by(BATCH_ROWS) {
+            let rows = (self.rows() - start).min(BATCH_ROWS);
+            let valid = self.validity_words(start, rows);
+            batch.clear();
+            texts.decode(start, rows, &mut batch);
+            for (i, text) in batch.iter().enumerate() {
+                if valid.as_ref().is_none_or(|v| v[i / 64] >> (i % 64) & 1 == 1) {
+                    range = Some(range.map_or((text, text), |(lo, hi)| (lo.min(text), hi.max(text))));
+                }
+            }
+        }
+        range.map(|(lo, hi)| (Value::Text(lo.into()), Value::Text(hi.into())))
+    }
+}

@@ -1,0 +1,293 @@
+//! From a filter with names to a [`Pred`] with slots: names and types are checked, negation is pushed down,
+//! comparisons of a column with a literal become tests on its keys or texts.
+
+use std::{ops::Bound, sync::Arc};
+
+use super::{
+    Binder,
+    expr::{BoundExpr, literal_value},
+    literal::Position,
+    pred::{Pred, symbol},
+};
+use crate::{
+    encoding::{KeyTest, TextTest},
+    error::{Error, ErrorKind, Result},
+    like::Pattern,
+    limits::MAX_IN_LIST,
+    query::{CompareOp, Expr, Filter, Literal},
+    schema::DataType,
+};
+
+impl Binder<'_> {
+    /// Binds a filter; `negated` asks for the rows where it is false.
+    pub(super) fn filter(&mut self, filter: &Filter, negated: bool, depth: usize) -> Result<Pred> {
+        self.count_node(depth)?;
+        match filter {
+            Filter::And(filters) => self.list(filters, "and", negated, !negated, depth),
+            Filter::Or(filters) => self.list(filters, "or", negated, negated, depth),
+            Filter::Not(inner) => self.filter(inner, !negated, depth + 1).map_err(|e| e.at("not")),
+            Filter::Compare(op, left, right) => {
+                let op = if negated { complement(*op) } else { *op };
+                self.compare(op, left, right, depth).map_err(|e| e.at("compare"))
+            }
+            Filter::Between(expr, low, high) => {
+                self.between(expr, low, high, negated, depth).map_err(|e| e.at("between"))
+            }
+            Filter::In(expr, values) => self.in_list(expr, values, negated, depth).map_err(|e| e.at("in")),
+            Filter::IsNull(expr) => {
+                let expr = self.expr(expr, depth + 1).map_err(|e| e.at("is_null"))?;
+                Ok(match expr {
+                    BoundExpr::Slot(slot) if self.lowers(slot) => Pred::IsNull { slot, negated },
+                    BoundExpr::Literal(value) => Pred::Constant(value.is_null() != negated),
+                    expr => Pred::ExprIsNull { expr, negated },
+                })
+            }
+            Filter::Like(expr, pattern) => self.like(expr, pattern, negated, depth).map_err(|e| e.at("like")),
+            Filter::Rows(rows) => self.rows(rows, negated).map_err(|e| e.at("rows")),
+            Filter::Constant(constant) => Ok(Pred::Constant(*constant != negated)),
+        }
+    }
+
+    fn list(
+        &mut self,
+        filters: &[Filter],
+        name: &str,
+        negated: bool,
+        all: bool,
+        depth: usize,
+    ) -> Result<Pred> {
+        let mut preds = Vec::with_capacity(filters.len());
+        for (i, filter) in filters.iter().enumerate() {
+            preds.push(self.filter(filter, negated, depth + 1).map_err(|e| e.at(format!("{name}[{i}]")))?);
+        }
+        Ok(if all { Pred::and(preds) } else { Pred::or(preds) })
+    }
+
+    fn compare(&mut self, op: CompareOp, left: &Expr, right: &Expr, depth: usize) -> Result<Pred> {
+        let bound_left = self.expr(left, depth + 1).map_err(|e| e.at("left"))?;
+        let bound_right = self.expr(right, depth + 1).map_err(|e| e.at("right"))?;
+        match (&bound_left, right, &bound_right, left) {
+            (BoundExpr::Slot(slot), Expr::Literal(literal), ..) => {
+                self.test(*slot, op, literal).map_err(|e| e.at("right"))
+            }
+            (.., BoundExpr::Slot(slot), Expr::Literal(literal)) => {
+                self.test(*slot, flip(op), literal).map_err(|e| e.at("left"))
+            }
+            _ => self.general(op, bound_left, bound_right),
+        }
+    }
+
+    /// A comparison of two expressions.
+    fn general(&self, op: CompareOp, left: BoundExpr, right: BoundExpr) -> Result<Pred> {
+        let (Some(a), Some(b)) = (left.data_type(&self.slots), right.data_type(&self.slots)) else {
+            return Ok(Pred::Constant(false));
+        };
+        if let (BoundExpr::Literal(left), BoundExpr::Literal(right)) = (&left, &right) {
+            let order = crate::value::compare(left, right);
+            let error = || Error::new(ErrorKind::TypeMismatch, format!("{a} does not compare with {b}"));
+            return Ok(Pred::Constant(crate::value::holds(op, order.ok_or_else(error)?)));
+        }
+        let time = |t| matches!(t, DataType::Date32 | DataType::Timestamp);
+        if a == b || (a.is_numeric() && b.is_numeric()) || (time(a) && time(b)) {
+            return Ok(Pred::Compare(op, left, right));
+        }
+        Err(Error::new(ErrorKind::TypeMismatch, format!("{a} does not compare with {b}")))
+    }
+
+    /// A slot against a literal.
+    fn test(&self, slot: usize, op: CompareOp, literal: &Literal) -> Result<Pred> {
+        let data_type = self.slots.fields[slot].1;
+        if *literal == Literal::Null {
+            return Ok(Pred::Constant(false));
+        }
+        if data_type == DataType::Utf8 {
+            let Literal::Text(text) = literal else {
+                return self.general(op, BoundExpr::Slot(slot), BoundExpr::Literal(literal_value(literal)));
+            };
+            if self.lowers(slot) {
+                let bounds = |lo, hi| TextTest::Range { lo, hi };
+                let (test, negated) = match op {
+                    CompareOp::Eq | CompareOp::Ne => (
+                        bounds(Bound::Included(text.clone()), Bound::Included(text.clone())),
+                        op == CompareOp::Ne,
+                    ),
+                    CompareOp::Lt => (bounds(Bound::Unbounded, Bound::Excluded(text.clone())), false),
+                    CompareOp::Le => (bounds(Bound::Unbounded, Bound::Included(text.clone())), false),
+                    CompareOp::Gt => (bounds(Bound::Excluded(text.clone()), Bound::Unbounded), false),
+                    CompareOp::Ge => (bounds(Bound::Included(text.clone()), Bound::Unbounded), false),
+                };
+                return Ok(Pred::Text { slot, test, negated, text: self.text_of(slot, op, literal) });
+            }
+        } else {
+            // Checked for its type even where it is compared value by value.
+            let position = Position::of(literal, data_type)?;
+            if self.lowers(slot) {
+                let (test, negated) = position.test(op, data_type);
+                return Ok(Pred::Keys { slot, test, negated, text: self.text_of(slot, op, literal) });
+            }
+        }
+        let value = match (literal, data_type) {
+            (Literal::Text(text), DataType::Date32) => {
+                crate::time::parse_date(text).map(crate::value::Value::Date)
+            }
+            (Literal::Text(text), DataType::Timestamp) => {
+                crate::time::parse_timestamp(text).map(crate::value::Value::Timestamp)
+            }
+            (Literal::Text(text), DataType::Decimal { .. }) => super::literal::parse_decimal(text)
+                .map(|(unscaled, scale)| crate::value::Value::Decimal { unscaled, scale }),
+            _ => None,
+        };
+        let value = value.unwrap_or_else(|| literal_value(literal));
+        Ok(Pred::Compare(op, BoundExpr::Slot(slot), BoundExpr::Literal(value)))
+    }
+
+    fn text_of(&self, slot: usize, op: CompareOp, literal: &Literal) -> Arc<str> {
+        let literal = BoundExpr::Literal(literal_value(literal));
+        let slot = BoundExpr::Slot(slot);
+        format!("{} {} {}", slot.display(&self.slots), symbol(op), literal.display(&self.slots)).into()
+    }
+
+    fn between(&mut self, expr: &Expr, low: &Expr, high: &Expr, negated: bool, depth: usize) -> Result<Pred> {
+        let (ge, le) = if negated { (CompareOp::Lt, CompareOp::Gt) } else { (CompareOp::Ge, CompareOp::Le) };
+        let place = |e: Error, side: &str| {
+            // The comparison's own places become those of the between.
+            let inner = e.place().map(|p| {
+                if p.starts_with("left") {
+                    p.replacen("left", "expr", 1)
+                } else {
+                    p.replacen("right", side, 1)
+                }
+            });
+            let error = Error::new(e.kind(), e.message());
+            inner.map_or(error.clone(), |p| error.at(p))
+        };
+        let low = self.compare(ge, expr, low, depth).map_err(|e| place(e, "low"))?;
+        let high = self.compare(le, expr, high, depth).map_err(|e| place(e, "high"))?;
+        Ok(if negated { Pred::or(vec![low, high]) } else { Pred::and(vec![low, high]) })
+    }
+
+    fn in_list(&mut self, expr: &Expr, values: &[Literal], negated: bool, depth: usize) -> Result<Pred> {
+        if values.len() > MAX_IN_LIST {
+            let message = format!("{} values in a list; the limit is {MAX_IN_LIST}", values.len());
+            return Err(Error::new(ErrorKind::FilterTooLarge, message).at("values"));
+        }
+        let bound = self.expr(expr, depth + 1).map_err(|e| e.at("expr"))?;
+        // `x NOT IN (..., NULL)` is never true: x may be the unknown value.
+        let has_null = values.contains(&Literal::Null);
+        if negated && has_null {
+            return Ok(Pred::Constant(false));
+        }
+        let given = values.iter().enumerate().filter(|(_, v)| **v != Literal::Null);
+        let place = |i: usize| format!("values[{i}]");
+        let BoundExpr::Slot(slot) = bound else {
+            let op = if negated { CompareOp::Ne } else { CompareOp::Eq };
+            let each = given.map(|(i, literal)| {
+                self.general(op, bound.clone(), BoundExpr::Literal(literal_value(literal)))
+                    .map_err(|e| e.at(place(i)))
+            });
+            let each = each.collect::<Result<Vec<_>>>()?;
+            return Ok(if negated { Pred::and(each) } else { Pred::or(each) });
+        };
+        if !self.lowers(slot) {
+            let op = if negated { CompareOp::Ne } else { CompareOp::Eq };
+            let each = given.map(|(i, literal)| self.test(slot, op, literal).map_err(|e| e.at(place(i))));
+            let each = each.collect::<Result<Vec<_>>>()?;
+            return Ok(if negated { Pred::and(each) } else { Pred::or(each) });
+        }
+        let (name, data_type) = &self.slots.fields[slot];
+        let text: Arc<str> = in_text(name, values, negated).into();
+        if *data_type == DataType::Utf8 {
+            let mut texts = Vec::with_capacity(values.len());
+            for (i, literal) in given {
+                let Literal::Text(text) = literal else {
+                    let message = format!("a column of type utf8 does not compare with {literal:?}");
+                    return Err(Error::new(ErrorKind::TypeMismatch, message).at(place(i)));
+                };
+                texts.push(text.clone());
+            }
+            texts.sort_unstable();
+            texts.dedup();
+            return Ok(Pred::Text { slot, test: TextTest::In(texts.into()), negated, text });
+        }
+        let mut keys = Vec::with_capacity(values.len());
+        for (i, literal) in given {
+            if let Some((lo, hi)) =
+                Position::of(literal, *data_type).map_err(|e| e.at(place(i)))?.key(*data_type)
+            {
+                // More than one key only for the two zeros of a float.
+                keys.extend(lo..=hi);
+            }
+        }
+        keys.sort_unstable();
+        keys.dedup();
+        let test = match keys.as_slice() {
+            [first, .., last] if last.abs_diff(*first) == keys.len() as u64 - 1 => {
+                KeyTest::Range { lo: *first, hi: *last }
+            }
+            [] => KeyTest::Range { lo: 1, hi: 0 },
+            [only] => KeyTest::Range { lo: *only, hi: *only },
+            _ => KeyTest::In(keys.into()),
+        };
+        Ok(Pred::Keys { slot, test, negated, text })
+    }
+
+    fn like(&mut self, expr: &Expr, pattern: &str, negated: bool, depth: usize) -> Result<Pred> {
+        let parsed = Arc::new(Pattern::new(pattern).map_err(|e| e.at("pattern"))?);
+        let bound = self.expr(expr, depth + 1).map_err(|e| e.at("expr"))?;
+        match bound.data_type(&self.slots) {
+            None => return Ok(Pred::Constant(false)),
+            Some(DataType::Utf8) => {}
+            Some(other) => {
+                return Err(
+                    Error::new(ErrorKind::TypeMismatch, format!("LIKE takes text, not {other}")).at("expr")
+                );
+            }
+        }
+        match bound {
+            BoundExpr::Slot(slot) if self.lowers(slot) => {
+                let not = if negated { "NOT " } else { "" };
+                let text =
+                    format!("{} {not}LIKE '{}'", self.slots.fields[slot].0, pattern.replace('\'', "''"));
+                Ok(Pred::Text { slot, test: TextTest::Like(parsed), negated, text: text.into() })
+            }
+            expr => Ok(Pred::Like { expr, pattern: parsed, negated }),
+        }
+    }
+}
+
+fn in_text(name: &str, values: &[Literal], negated: bool) -> String {
+    use std::fmt::Write;
+    let mut text = format!("{name} {}IN (", if negated { "NOT " } else { "" });
+    for (i, literal) in values.iter().take(5).enumerate() {
+        let separator = if i > 0 { ", " } else { "" };
+        let value = BoundExpr::Literal(literal_value(literal));
+        let _ = write!(text, "{separator}{}", value.display(&super::expr::Slots::default()));
+    }
+    if values.len() > 5 {
+        let _ = write!(text, ", ... {} values", values.len());
+    }
+    text + ")"
+}
+
+/// The comparison that is true where `op` is false.
+fn complement(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Eq => CompareOp::Ne,
+        CompareOp::Ne => CompareOp::Eq,
+        CompareOp::Lt => CompareOp::Ge,
+        CompareOp::Le => CompareOp::Gt,
+        CompareOp::Gt => CompareOp::Le,
+        CompareOp::Ge => CompareOp::Lt,
+    }
+}
+
+/// The comparison with its sides changed.
+fn flip(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::Le => CompareOp::Ge,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::Ge => CompareOp::Le,
+        same => same,
+    }
+}

@@ -1,0 +1,196 @@
+//! Expressions bound to slots: the columns of a row, or the keys and aggregates of a group.
+
+use std::fmt;
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    query::{ArithmeticOp, Literal},
+    schema::DataType,
+    value::{self, Value},
+};
+
+/// An expression whose columns are places and whose types are known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BoundExpr {
+    /// A slot: see [`Slots`].
+    Slot(usize),
+    /// A literal.
+    Literal(Value),
+    /// `left op right`, of this type.
+    Arithmetic(ArithmeticOp, Box<BoundExpr>, Box<BoundExpr>, DataType),
+}
+
+/// What the slots of an expression are.
+#[derive(Clone, Debug, Default)]
+pub struct Slots {
+    /// The name and type of each.
+    pub fields: Vec<(String, DataType)>,
+    /// Whether integers and decimals are those of rows, 64 bits wide, or those above aggregates, 128.
+    pub of_rows: bool,
+}
+
+/// The type of a literal on its own; `None` for null.
+pub fn literal_type(literal: &Literal) -> Option<DataType> {
+    Some(match literal {
+        Literal::Null => return None,
+        Literal::Bool(_) => DataType::Bool,
+        Literal::Int(_) => DataType::Int64,
+        Literal::UInt(_) => DataType::UInt64,
+        Literal::Float(_) => DataType::Float64,
+        Literal::Decimal { scale, .. } => DataType::Decimal { precision: 18.max(*scale), scale: *scale },
+        Literal::Text(_) => DataType::Utf8,
+        Literal::Date(_) => DataType::Date32,
+        Literal::Timestamp(_) => DataType::Timestamp,
+    })
+}
+
+/// The value of a literal on its own.
+pub fn literal_value(literal: &Literal) -> Value {
+    match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(b) => Value::Bool(*b),
+        Literal::Int(i) => Value::Int(i128::from(*i)),
+        Literal::UInt(u) => Value::Int(i128::from(*u)),
+        Literal::Float(f) => Value::Float(*f),
+        Literal::Decimal { unscaled, scale } => {
+            Value::Decimal { unscaled: i128::from(*unscaled), scale: *scale }
+        }
+        Literal::Text(t) => Value::Text(t.as_str().into()),
+        Literal::Date(d) => Value::Date(*d),
+        Literal::Timestamp(t) => Value::Timestamp(*t),
+    }
+}
+
+/// The type of `left op right`: `/` gives float64, a float makes a float, a decimal makes a decimal (the
+/// larger scale; the sum of both for `*`), integers give int64. `None` is the type of null.
+pub fn arithmetic_type(
+    op: ArithmeticOp,
+    left: Option<DataType>,
+    right: Option<DataType>,
+) -> Result<DataType> {
+    for side in [left, right].into_iter().flatten() {
+        if !side.is_numeric() {
+            return Err(Error::new(ErrorKind::TypeMismatch, format!("arithmetic takes numbers, not {side}")));
+        }
+    }
+    let scale = |t: Option<DataType>| match t {
+        Some(DataType::Decimal { scale, .. }) => Some(scale),
+        _ => None,
+    };
+    let is_float = |t: Option<DataType>| t.is_some_and(DataType::is_float);
+    if op == ArithmeticOp::Divide || is_float(left) || is_float(right) {
+        return Ok(DataType::Float64);
+    }
+    let (a, b) = (scale(left), scale(right));
+    if a.is_none() && b.is_none() {
+        return Ok(DataType::Int64);
+    }
+    let (a, b) = (a.unwrap_or(0), b.unwrap_or(0));
+    let scale = if op == ArithmeticOp::Multiply { a.saturating_add(b) } else { a.max(b) };
+    if scale > 18 {
+        let message = format!("the result would have {scale} decimal places; the limit is 18");
+        return Err(Error::new(ErrorKind::Overflow, message));
+    }
+    Ok(DataType::Decimal { precision: 18, scale })
+}
+
+impl BoundExpr {
+    /// Its type; `None` for a null literal.
+    pub fn data_type(&self, slots: &Slots) -> Option<DataType> {
+        match self {
+            Self::Slot(i) => Some(slots.fields[*i].1),
+            Self::Arithmetic(.., data_type) => Some(*data_type),
+            Self::Literal(value) => Some(match value {
+                Value::Null => return None,
+                Value::Bool(_) => DataType::Bool,
+                Value::Int(i) if i64::try_from(*i).is_ok() => DataType::Int64,
+                Value::Int(_) => DataType::UInt64,
+                Value::Float(_) => DataType::Float64,
+                Value::Decimal { scale, .. } => {
+                    DataType::Decimal { precision: 18.max(*scale), scale: *scale }
+                }
+                Value::Text(_) => DataType::Utf8,
+                Value::Date(_) => DataType::Date32,
+                Value::Timestamp(_) => DataType::Timestamp,
+            }),
+        }
+    }
+
+    /// Its value, given those of the slots.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Overflow`], [`ErrorKind::DivisionByZero`].
+    pub fn eval(&self, slots: &Slots, value_of: &dyn Fn(usize) -> Value) -> Result<Value> {
+        match self {
+            Self::Slot(i) => Ok(value_of(*i)),
+            Self::Literal(value) => Ok(value.clone()),
+            Self::Arithmetic(op, left, right, _) => {
+                let (left, right) = (left.eval(slots, value_of)?, right.eval(slots, value_of)?);
+                let result = value::arithmetic(*op, &left, &right)?;
+                match result {
+                    Value::Int(v) | Value::Decimal { unscaled: v, .. }
+                        if slots.of_rows && i64::try_from(v).is_err() =>
+                    {
+                        Err(value::overflow("the result of an operation"))
+                    }
+                    result => Ok(result),
+                }
+            }
+        }
+    }
+
+    /// The slots it reads, appended to `out`.
+    pub fn slots(&self, out: &mut Vec<usize>) {
+        match self {
+            Self::Slot(i) => out.push(*i),
+            Self::Literal(_) => {}
+            Self::Arithmetic(_, left, right, _) => {
+                left.slots(out);
+                right.slots(out);
+            }
+        }
+    }
+
+    /// As text, with the slots' names.
+    pub fn display<'a>(&'a self, slots: &'a Slots) -> impl fmt::Display + 'a {
+        fmt::from_fn(move |f| match self {
+            Self::Slot(i) => f.write_str(&slots.fields[*i].0),
+            Self::Literal(value) => fmt_value(f, value),
+            Self::Arithmetic(op, left, right, _) => {
+                let op = match op {
+                    ArithmeticOp::Add => '+',
+                    ArithmeticOp::Subtract => '-',
+                    ArithmeticOp::Multiply => '*',
+                    ArithmeticOp::Divide => '/',
+                };
+                let side = |f: &mut fmt::Formatter<'_>, e: &Self| match e {
+                    Self::Arithmetic(..) => write!(f, "({})", e.display(slots)),
+                    e => write!(f, "{}", e.display(slots)),
+                };
+                side(f, left)?;
+                write!(f, " {op} ")?;
+                side(f, right)
+            }
+        })
+    }
+}
+
+/// A value as SQL would write it.
+pub fn fmt_value(f: &mut fmt::Formatter<'_>, value: &Value) -> fmt::Result {
+    match value {
+        Value::Null => f.write_str("NULL"),
+        Value::Bool(b) => write!(f, "{b}"),
+        Value::Int(i) => write!(f, "{i}"),
+        Value::Float(x) => write!(f, "{x}"),
+        Value::Decimal { unscaled, scale: 0 } => write!(f, "{unscaled}"),
+        Value::Decimal { unscaled, scale } => {
+            let width = usize::from(*scale) + 1;
+            let digits = format!("{:0>width$}", unscaled.unsigned_abs());
+            let (whole, fraction) = digits.split_at(digits.len() - usize::from(*scale));
+            write!(f, "{}{whole}.{fraction}", if *unscaled < 0 { "-" } else { "" })
+        }
+        Value::Date(d) => f.write_str(&crate::time::format_date(*d)),
+        Value::Timestamp(t) => f.write_str(&crate::time::format_timestamp(*t)),
+        Value::Text(t) => write!(f, "'{}'", t.replace('\'', "''")),
+    }
+}

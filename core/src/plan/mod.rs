@@ -1,0 +1,472 @@
+//! From a query with names to a plan with places: everything that can be wrong with a request, apart from
+//! the values themselves, is found here.
+//!
+//! A plan of rows reads the columns of each selected row. A plan of groups has two levels: row expressions
+//! feed the group keys and the aggregates; above them, outputs, `having` and the order see only the slots
+//! `[group keys..., aggregates...]`.
+
+mod bind_filter;
+pub mod expr;
+mod literal;
+pub mod pred;
+
+use std::sync::Arc;
+
+pub use literal::parse_decimal;
+
+use self::{
+    expr::{BoundExpr, Slots, arithmetic_type, literal_value},
+    pred::Pred,
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_OUTPUTS},
+    query::{Aggregate, AggregateFunction, Expr, Filter, Query, ROW_ADDRESS, RowSet},
+    schema::{DataType, Field, Schema},
+    table::{Snapshot, Table, no_column},
+};
+
+/// An aggregate over a row expression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoundAggregate {
+    /// The function.
+    pub function: AggregateFunction,
+    /// Its argument; `None` is `count(*)`.
+    pub argument: Option<BoundExpr>,
+    /// The argument's type.
+    pub argument_type: Option<DataType>,
+    /// `count(distinct ...)`.
+    pub distinct: bool,
+    /// The result's type.
+    pub data_type: DataType,
+}
+
+/// What an answer's rows are.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Selected rows of the table.
+    Rows,
+    /// One row for each group.
+    Groups {
+        /// The keys, over the row slots.
+        keys: Vec<BoundExpr>,
+        /// The aggregates, over the row slots.
+        aggregates: Vec<BoundAggregate>,
+        /// Which groups, over the group slots.
+        having: Option<Pred>,
+    },
+}
+
+/// One key of the order: a place among the outputs, hidden ones included.
+#[derive(Clone, Copy, Debug)]
+pub struct SortKey {
+    /// The output.
+    pub output: usize,
+    /// Largest first.
+    pub descending: bool,
+    /// Nulls first.
+    pub nulls_first: bool,
+}
+
+/// A query bound to a table.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The columns of a row, and its address behind them.
+    pub rows: Slots,
+    /// Which rows.
+    pub filter: Option<Pred>,
+    /// What the answer's rows are.
+    pub shape: Shape,
+    /// The slots that outputs and the order see: those of `rows`, or the group slots.
+    pub slots: Slots,
+    /// The answer's columns, then hidden ones that only the order needs.
+    pub outputs: Vec<BoundExpr>,
+    /// The order; empty: by group key, or by row address.
+    pub order: Vec<SortKey>,
+    /// At most so many rows.
+    pub limit: Option<u64>,
+    /// After leaving out so many.
+    pub offset: u64,
+    visible: usize,
+    schema: Schema,
+}
+
+impl Plan {
+    /// Binds a query to a snapshot of its table.
+    ///
+    /// # Errors
+    /// What is wrong with the request, and where.
+    pub fn new(table: &Table, snapshot: &Snapshot, query: &Query) -> Result<Self> {
+        let mut binder = Binder::new(table, snapshot);
+        let filter = binder.top_filter(query.filter.as_ref())?;
+        let select: Vec<(Expr, Option<&str>)> = if query.select.is_empty() && query.group_by.is_empty() {
+            let all = table.schema().fields().iter();
+            all.map(|f| (Expr::Column(f.name.clone()), Some(f.name.as_str()))).collect()
+        } else if query.select.is_empty() {
+            query.group_by.iter().map(|e| (e.clone(), None)).collect()
+        } else {
+            query.select.iter().map(|item| (item.expr.clone(), item.name.as_deref())).collect()
+        };
+        for (what, n) in
+            [("select", select.len()), ("group_by", query.group_by.len()), ("order_by", query.order_by.len())]
+        {
+            if n > MAX_OUTPUTS {
+                let message = format!("{n} expressions; the limit is {MAX_OUTPUTS}");
+                return Err(Error::new(ErrorKind::InvalidQuery, message).at(what));
+            }
+        }
+        let grouped = !query.group_by.is_empty()
+            || query.having.is_some()
+            || select.iter().any(|(e, _)| has_aggregate(e, 0))
+            || query.order_by.iter().any(|o| has_aggregate(&o.expr, 0));
+        let rows = binder.slots.clone();
+        let mut keys = Vec::new();
+        if grouped {
+            for (i, key) in query.group_by.iter().enumerate() {
+                let bound = binder.expr(key, 1).map_err(|e| e.at(format!("group_by[{i}]")))?;
+                if bound.data_type(&rows).is_none() {
+                    let error = Error::new(ErrorKind::TypeMismatch, "null is no group key");
+                    return Err(error.at(format!("group_by[{i}]")));
+                }
+                keys.push(bound);
+            }
+            binder.enter_groups(&query.group_by, &keys);
+        }
+        let mut outputs = Vec::new();
+        let mut fields = Vec::new();
+        for (i, (expr, name)) in select.iter().enumerate() {
+            let bound = binder.expr(expr, 1).map_err(|e| e.at("expr").at(format!("select[{i}]")))?;
+            let name = name.filter(|n| !n.is_empty()).map_or_else(|| expr_text(expr), str::to_owned);
+            outputs.push(bound);
+            fields.push(name);
+        }
+        let having = match &query.having {
+            Some(having) => Some(binder.filter(having, false, 1).map_err(|e| e.at("having"))?),
+            None => None,
+        };
+        let mut order = Vec::new();
+        for (i, key) in query.order_by.iter().enumerate() {
+            let place = || format!("order_by[{i}].expr");
+            let named = match &key.expr {
+                Expr::Column(name) => fields.iter().position(|f| f == name),
+                _ => None,
+            };
+            let output = match named {
+                Some(output) => output,
+                None => {
+                    let bound = binder.expr(&key.expr, 1).map_err(|e| e.at(place()))?;
+                    outputs.iter().position(|o| *o == bound).unwrap_or_else(|| {
+                        outputs.push(bound);
+                        outputs.len() - 1
+                    })
+                }
+            };
+            order.push(SortKey { output, descending: key.descending, nulls_first: key.nulls_first });
+        }
+        let visible = fields.len();
+        let slots = binder.slots.clone();
+        let schema = Schema::of_answer(
+            fields
+                .into_iter()
+                .zip(&outputs)
+                .map(|(name, expr)| {
+                    let data_type = expr.data_type(&slots).unwrap_or(DataType::Bool);
+                    Field::new(name, data_type, true)
+                })
+                .collect(),
+        );
+        let shape = if grouped {
+            Shape::Groups { keys, aggregates: binder.aggregates.unwrap_or_default(), having }
+        } else {
+            Shape::Rows
+        };
+        Ok(Self {
+            rows,
+            filter,
+            shape,
+            slots,
+            outputs,
+            order,
+            limit: query.limit,
+            offset: query.offset,
+            visible,
+            schema,
+        })
+    }
+
+    /// Binds a filter alone, for a selection of rows.
+    ///
+    /// # Errors
+    /// What is wrong with the filter, and where.
+    pub fn filter(
+        table: &Table,
+        snapshot: &Snapshot,
+        filter: Option<&Filter>,
+    ) -> Result<(Slots, Option<Pred>)> {
+        let mut binder = Binder::new(table, snapshot);
+        let pred = binder.top_filter(filter)?;
+        Ok((binder.slots, pred))
+    }
+
+    /// How many of the outputs the answer shows.
+    pub fn visible(&self) -> usize {
+        self.visible
+    }
+
+    /// The answer's columns.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Rows that are needed from the front of the order; `None`: all.
+    pub fn top(&self) -> Option<u64> {
+        self.limit.map(|limit| limit.saturating_add(self.offset))
+    }
+}
+
+/// Whether an expression holds an aggregate (as deep as one may be).
+fn has_aggregate(expr: &Expr, depth: usize) -> bool {
+    match expr {
+        Expr::Aggregate(_) => true,
+        Expr::Arithmetic(_, left, right) if depth < MAX_FILTER_DEPTH => {
+            has_aggregate(left, depth + 1) || has_aggregate(right, depth + 1)
+        }
+        _ => false,
+    }
+}
+
+/// Resolves names and types, first against the columns of a row, then (see [`Binder::enter_groups`]) against
+/// the keys and aggregates of a group.
+struct Binder<'a> {
+    table: &'a Table,
+    version: u64,
+    slots: Slots,
+    nodes: usize,
+    /// Above groups: the keys as the query wrote them.
+    keys: Vec<Expr>,
+    /// Above groups: the row slots, and the aggregates met so far.
+    below: Slots,
+    aggregates: Option<Vec<BoundAggregate>>,
+}
+
+impl<'a> Binder<'a> {
+    fn new(table: &'a Table, snapshot: &Snapshot) -> Self {
+        let mut fields: Vec<_> =
+            table.schema().fields().iter().map(|f| (f.name.clone(), f.data_type)).collect();
+        fields.push((ROW_ADDRESS.to_owned(), DataType::UInt64));
+        let slots = Slots { fields, of_rows: true };
+        Self {
+            table,
+            version: snapshot.version(),
+            slots,
+            nodes: 0,
+            keys: Vec::new(),
+            below: Slots::default(),
+            aggregates: None,
+        }
+    }
+
+    fn top_filter(&mut self, filter: Option<&Filter>) -> Result<Option<Pred>> {
+        let Some(filter) = filter else { return Ok(None) };
+        let pred = self.filter(filter, false, 1).map_err(|e| e.at("filter"))?;
+        Ok(match pred {
+            Pred::Constant(true) => None,
+            Pred::And(mut preds) => {
+                preds.sort_by_key(Pred::cost);
+                Some(Pred::And(preds))
+            }
+            pred => Some(pred),
+        })
+    }
+
+    /// From here on expressions see group keys and aggregates.
+    fn enter_groups(&mut self, keys: &[Expr], bound: &[BoundExpr]) {
+        let fields = keys
+            .iter()
+            .zip(bound)
+            .map(|(key, b)| (expr_text(key), b.data_type(&self.slots).unwrap_or(DataType::Bool)));
+        let above = Slots { fields: fields.collect(), of_rows: false };
+        self.below = std::mem::replace(&mut self.slots, above);
+        self.keys = keys.to_vec();
+        self.aggregates = Some(Vec::new());
+    }
+
+    /// Whether comparisons of a slot become tests on an encoded column.
+    fn lowers(&self, slot: usize) -> bool {
+        self.slots.of_rows && slot + 1 < self.slots.fields.len()
+    }
+
+    fn count_node(&mut self, depth: usize) -> Result<()> {
+        self.nodes += 1;
+        if depth > MAX_FILTER_DEPTH {
+            let message = format!("nested deeper than {MAX_FILTER_DEPTH}");
+            return Err(Error::new(ErrorKind::FilterTooDeep, message));
+        }
+        if self.nodes > MAX_FILTER_NODES {
+            let message = format!("more than {MAX_FILTER_NODES} nodes");
+            return Err(Error::new(ErrorKind::FilterTooLarge, message));
+        }
+        Ok(())
+    }
+
+    fn expr(&mut self, expr: &Expr, depth: usize) -> Result<BoundExpr> {
+        self.count_node(depth)?;
+        if let Some(at) = self.keys.iter().position(|key| key == expr) {
+            return Ok(BoundExpr::Slot(at));
+        }
+        match expr {
+            Expr::Literal(literal) => Ok(BoundExpr::Literal(literal_value(literal))),
+            Expr::Column(name) => self.column(name).map_err(|e| e.at("column")),
+            Expr::Arithmetic(op, left, right) => {
+                let left = self.expr(left, depth + 1).map_err(|e| e.at("arithmetic.left"))?;
+                let right = self.expr(right, depth + 1).map_err(|e| e.at("arithmetic.right"))?;
+                let data_type =
+                    arithmetic_type(*op, left.data_type(&self.slots), right.data_type(&self.slots))?;
+                Ok(BoundExpr::Arithmetic(*op, Box::new(left), Box::new(right), data_type))
+            }
+            Expr::Aggregate(aggregate) => self.aggregate(aggregate, depth).map_err(|e| e.at("aggregate")),
+        }
+    }
+
+    fn column(&self, name: &str) -> Result<BoundExpr> {
+        let found = if self.aggregates.is_some() {
+            None
+        } else if name == ROW_ADDRESS {
+            Some(self.slots.fields.len() - 1)
+        } else {
+            self.table.schema().index_of(name)
+        };
+        match found {
+            Some(slot) => Ok(BoundExpr::Slot(slot)),
+            None if self.table.schema().index_of(name).is_some() || name == ROW_ADDRESS => {
+                let message = format!("column {name:?} is neither in an aggregate nor in group_by");
+                Err(Error::new(ErrorKind::InvalidQuery, message))
+            }
+            None => Err(no_column(self.table, name)),
+        }
+    }
+
+    fn aggregate(&mut self, aggregate: &Aggregate, depth: usize) -> Result<BoundExpr> {
+        let Some(mut aggregates) = self.aggregates.take() else {
+            let message = "an aggregate inside an aggregate, a filter or a group key";
+            return Err(Error::new(ErrorKind::InvalidQuery, message));
+        };
+        // The argument is bound below the groups.
+        let above = std::mem::replace(&mut self.slots, std::mem::take(&mut self.below));
+        let keys = std::mem::take(&mut self.keys);
+        let bound = self.bind_aggregate(aggregate, depth);
+        self.keys = keys;
+        self.below = std::mem::replace(&mut self.slots, above);
+        let result = bound.map(|bound| {
+            let known = aggregates.iter().position(|a| *a == bound);
+            let at = known.unwrap_or_else(|| {
+                self.slots
+                    .fields
+                    .push((expr_text(&Expr::Aggregate(Box::new(aggregate.clone()))), bound.data_type));
+                aggregates.push(bound);
+                aggregates.len() - 1
+            });
+            BoundExpr::Slot(self.keys.len() + at)
+        });
+        self.aggregates = Some(aggregates);
+        result
+    }
+
+    fn bind_aggregate(&mut self, aggregate: &Aggregate, depth: usize) -> Result<BoundAggregate> {
+        let function = aggregate.function;
+        let argument = match &aggregate.argument {
+            Some(argument) => Some(self.expr(argument, depth + 1).map_err(|e| e.at("argument"))?),
+            None => None,
+        };
+        if aggregate.distinct && (function != AggregateFunction::Count || argument.is_none()) {
+            return Err(Error::new(ErrorKind::InvalidQuery, "distinct belongs to count of an expression"));
+        }
+        if argument.is_none() && function != AggregateFunction::Count {
+            return Err(
+                Error::new(ErrorKind::InvalidQuery, "this aggregate needs an argument").at("argument")
+            );
+        }
+        let argument_type = argument.as_ref().and_then(|a| a.data_type(&self.slots));
+        if argument.is_some() && argument_type.is_none() {
+            return Err(
+                Error::new(ErrorKind::TypeMismatch, "an aggregate of null has no type").at("argument")
+            );
+        }
+        let numeric = |t: DataType| {
+            if t.is_numeric() {
+                return Ok(t);
+            }
+            Err(Error::new(
+                ErrorKind::TypeMismatch,
+                format!("{function:?} takes numbers, not {t}").to_lowercase(),
+            )
+            .at("argument"))
+        };
+        let data_type = match (function, argument_type) {
+            (AggregateFunction::Count, _) | (_, None) => DataType::Int64,
+            (AggregateFunction::Min | AggregateFunction::Max, Some(t)) => t,
+            (AggregateFunction::Avg, Some(t)) => numeric(t).map(|_| DataType::Float64)?,
+            (AggregateFunction::Sum, Some(t)) => match numeric(t)? {
+                DataType::Float32 | DataType::Float64 => DataType::Float64,
+                DataType::Decimal { scale, .. } => DataType::Decimal { precision: 38, scale },
+                DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => DataType::UInt64,
+                _ => DataType::Int64,
+            },
+        };
+        Ok(BoundAggregate { function, argument, argument_type, distinct: aggregate.distinct, data_type })
+    }
+
+    fn rows(&self, rows: &RowSet, negated: bool) -> Result<Pred> {
+        if !self.slots.of_rows {
+            return Err(Error::new(ErrorKind::InvalidQuery, "row addresses select rows, not groups"));
+        }
+        if rows.table != self.table.name() {
+            let message =
+                format!("row addresses of table {:?} in a filter on {:?}", rows.table, self.table.name());
+            return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.table"));
+        }
+        if rows.version != self.version {
+            let message =
+                format!("row addresses of version {} in a read of version {}", rows.version, self.version);
+            return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.version"));
+        }
+        Ok(Pred::Rows { sip: Arc::clone(&rows.sip), negated })
+    }
+}
+
+/// An expression as SQL writes it: the name of an output that has none.
+pub fn expr_text(expr: &Expr) -> String {
+    match expr {
+        Expr::Column(name) => name.clone(),
+        Expr::Literal(literal) => {
+            BoundExpr::Literal(literal_value(literal)).display(&Slots::default()).to_string()
+        }
+        Expr::Arithmetic(op, left, right) => {
+            let side = |e: &Expr| match e {
+                Expr::Arithmetic(..) => format!("({})", expr_text(e)),
+                e => expr_text(e),
+            };
+            let op = match op {
+                crate::query::ArithmeticOp::Add => '+',
+                crate::query::ArithmeticOp::Subtract => '-',
+                crate::query::ArithmeticOp::Multiply => '*',
+                crate::query::ArithmeticOp::Divide => '/',
+            };
+            format!("{} {op} {}", side(left), side(right))
+        }
+        Expr::Aggregate(aggregate) => {
+            let name = match aggregate.function {
+                AggregateFunction::Count => "count",
+                AggregateFunction::Sum => "sum",
+                AggregateFunction::Min => "min",
+                AggregateFunction::Max => "max",
+                AggregateFunction::Avg => "avg",
+            };
+            let distinct = if aggregate.distinct { "DISTINCT " } else { "" };
+            match &aggregate.argument {
+                Some(argument) => format!("{name}({distinct}{})", expr_text(argument)),
+                None => format!("{name}(*)"),
+            }
+        }
+    }
+}

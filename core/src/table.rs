@@ -1,0 +1,352 @@
+//! Tables: versions of fragments, appended to by writers and read through snapshots.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    fragment::{Fragment, FragmentData, RowBuffer, check_array},
+    limits::{FRAGMENT_ROWS, MAX_BATCH_ROWS},
+    schema::{Schema, check_name},
+};
+
+/// Bytes of rows that wait in an appender before they are encoded, at most.
+const PENDING_BYTES: usize = 256 << 20;
+
+/// The state of a table at one version.
+#[derive(Debug)]
+pub struct Snapshot {
+    version: u64,
+    fragments: Vec<Arc<Fragment>>,
+}
+
+impl Snapshot {
+    /// The version: 0 for a new table, one more with each commit.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The fragments, by id.
+    pub fn fragments(&self) -> &[Arc<Fragment>] {
+        &self.fragments
+    }
+
+    /// Rows in all.
+    pub fn rows(&self) -> u64 {
+        self.fragments.iter().map(|f| f.rows() as u64).sum()
+    }
+
+    /// Bytes held in all.
+    pub fn bytes(&self) -> usize {
+        self.fragments.iter().map(|f| f.bytes()).sum()
+    }
+}
+
+/// A table: its schema and its newest snapshot.
+#[derive(Debug)]
+pub struct Table {
+    name: String,
+    schema: Arc<Schema>,
+    current: RwLock<Arc<Snapshot>>,
+    /// Held while a commit makes the next snapshot; the id of the next fragment.
+    commit: Mutex<u32>,
+    dropped: AtomicBool,
+}
+
+impl Table {
+    fn new(name: &str, schema: Schema) -> Self {
+        Self {
+            name: name.to_owned(),
+            schema: Arc::new(schema),
+            current: RwLock::new(Arc::new(Snapshot { version: 0, fragments: Vec::new() })),
+            commit: Mutex::new(0),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its columns.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The newest version.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The snapshot of a version that a request names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::VersionGone`] for any but the newest.
+    pub fn snapshot_at(&self, version: Option<u64>) -> Result<Arc<Snapshot>> {
+        let snapshot = self.snapshot();
+        match version {
+            Some(version) if version != snapshot.version => {
+                let message = format!(
+                    "version {version} of table {:?} cannot be read; the newest is {}",
+                    self.name, snapshot.version
+                );
+                Err(Error::new(ErrorKind::VersionGone, message))
+            }
+            _ => Ok(snapshot),
+        }
+    }
+
+    /// Adds fragments as one new version. Small fragments at the end are merged with the new ones, so that
+    /// many small writes leave few fragments: one is rewritten only with at least half as many new rows, so
+    /// that a row is rewritten a logarithmic number of times.
+    fn append(&self, mut new: Vec<FragmentData>) -> Result<u64> {
+        let mut next_id = lock(&self.commit);
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(no_table(&self.name));
+        }
+        let snapshot = self.snapshot();
+        let mut fragments = snapshot.fragments.clone();
+        if let [only] = new.as_slice() {
+            let mut rows = only.rows();
+            let mut keep = fragments.len();
+            while keep > 0
+                && fragments[keep - 1].rows() <= 2 * rows
+                && fragments[keep - 1].rows() + rows <= FRAGMENT_ROWS
+            {
+                rows += fragments[keep - 1].rows();
+                keep -= 1;
+            }
+            if keep < fragments.len() {
+                let mut buffer = RowBuffer::new(&self.schema);
+                fragments.drain(keep..).for_each(|fragment| buffer.push_fragment(&fragment));
+                new.drain(..).for_each(|data| buffer.push_fragment(&Fragment::new(0, data)));
+                new.push(buffer.encode(&self.schema)?);
+            }
+        }
+        let mut id = *next_id;
+        for data in new {
+            fragments.push(Arc::new(Fragment::new(id, data)));
+            id = id
+                .checked_add(1)
+                .ok_or_else(|| Error::new(ErrorKind::MemoryLimit, "the table has no fragment ids left"))?;
+        }
+        *next_id = id;
+        let version = snapshot.version + 1;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
+            Arc::new(Snapshot { version, fragments });
+        Ok(version)
+    }
+}
+
+/// What a commit did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// The first version that shows the rows.
+    pub version: u64,
+    /// Rows added.
+    pub rows: u64,
+}
+
+/// Rows on their way into a table. Nothing is visible before [`Appender::commit`]; dropping it leaves nothing.
+#[derive(Debug)]
+pub struct Appender {
+    table: Arc<Table>,
+    /// For every column of the table, which array of a batch holds it.
+    sources: Vec<Option<usize>>,
+    /// Columns of a batch.
+    width: usize,
+    pending: RowBuffer,
+    done: Vec<FragmentData>,
+    rows: u64,
+}
+
+impl Appender {
+    /// Starts a write of the named columns, in the order that the batches have them; none named: all of the
+    /// table, in its order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::ColumnNotFound`]; [`ErrorKind::InvalidBatch`] when one is named twice, or one that is
+    /// not nullable is left out.
+    pub fn new(table: Arc<Table>, columns: &[String]) -> Result<Self> {
+        let fields = table.schema.fields();
+        let mut sources: Vec<Option<usize>> = vec![None; fields.len()];
+        if columns.is_empty() {
+            sources.iter_mut().enumerate().for_each(|(i, source)| *source = Some(i));
+        }
+        for (i, name) in columns.iter().enumerate() {
+            let place = format!("columns[{i}]");
+            let at = table.schema.index_of(name).ok_or_else(|| no_column(&table, name).at(&place))?;
+            if sources[at].replace(i).is_some() {
+                return Err(
+                    Error::new(ErrorKind::InvalidBatch, format!("column {name:?} is named twice")).at(&place)
+                );
+            }
+        }
+        if let Some((field, _)) = fields.iter().zip(&sources).find(|(f, s)| s.is_none() && !f.nullable) {
+            let message = format!("column {:?} is not nullable and is left out", field.name);
+            return Err(Error::new(ErrorKind::InvalidBatch, message).at("columns"));
+        }
+        let width = if columns.is_empty() { fields.len() } else { columns.len() };
+        let pending = RowBuffer::new(&table.schema);
+        Ok(Self { table, sources, width, pending, done: Vec::new(), rows: 0 })
+    }
+
+    /// The table written to.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes held so far.
+    pub fn bytes(&self) -> usize {
+        self.pending.bytes() + self.done.iter().map(FragmentData::bytes).sum::<usize>()
+    }
+
+    /// The table's fields in the order of a batch's columns.
+    pub fn batch_fields(&self) -> Vec<&crate::schema::Field> {
+        let mut fields: Vec<_> = self
+            .sources
+            .iter()
+            .zip(self.table.schema.fields())
+            .filter_map(|(s, f)| s.map(|s| (s, f)))
+            .collect();
+        fields.sort_by_key(|(source, _)| *source);
+        fields.into_iter().map(|(_, field)| field).collect()
+    }
+
+    /// Checks a batch and takes it in; full fragments are encoded at once. A batch that is refused leaves
+    /// the appender as it was.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidBatch`] or [`ErrorKind::TypeMismatch`], with the column's place.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.num_columns() != self.width {
+            let message = format!("{} columns instead of {}", batch.num_columns(), self.width);
+            return Err(Error::new(ErrorKind::InvalidBatch, message).at("columns"));
+        }
+        if batch.num_rows() > MAX_BATCH_ROWS {
+            let message = format!("{} rows; the limit is {MAX_BATCH_ROWS}", batch.num_rows());
+            return Err(Error::new(ErrorKind::InvalidBatch, message).at("rows"));
+        }
+        for (source, field) in self.sources.iter().zip(self.table.schema.fields()) {
+            if let Some(source) = source {
+                check_array(batch.column(*source), field).map_err(|e| e.at(format!("columns[{source}]")))?;
+            }
+        }
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let n = (batch.num_rows() - start).min(FRAGMENT_ROWS - self.pending.rows());
+            let slice =
+                |s: &Option<usize>| -> Option<ArrayRef> { s.map(|s| batch.column(s).slice(start, n)) };
+            let arrays: Vec<_> = self.sources.iter().map(slice).collect();
+            self.pending.push(&arrays, n);
+            start += n;
+            if self.pending.rows() == FRAGMENT_ROWS || self.pending.bytes() >= PENDING_BYTES {
+                self.flush()?;
+            }
+        }
+        self.rows += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let full = std::mem::replace(&mut self.pending, RowBuffer::new(&self.table.schema));
+        self.done.push(full.encode(&self.table.schema)?);
+        Ok(())
+    }
+
+    /// Makes the rows visible, all at once. Without rows there is no new version.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TableNotFound`] when the table was dropped meanwhile.
+    pub fn commit(mut self) -> Result<Commit> {
+        if self.pending.rows() > 0 {
+            self.flush()?;
+        }
+        if self.done.is_empty() {
+            return Ok(Commit { version: self.table.snapshot().version, rows: 0 });
+        }
+        let version = self.table.append(self.done)?;
+        Ok(Commit { version, rows: self.rows })
+    }
+}
+
+/// All tables, by name.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    tables: RwLock<BTreeMap<String, Arc<Table>>>,
+}
+
+impl Catalog {
+    /// No tables.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an empty table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidName`], [`ErrorKind::TableExists`].
+    pub fn create(&self, name: &str, schema: Schema) -> Result<Arc<Table>> {
+        check_name(name).map_err(|e| e.at("name"))?;
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        if tables.contains_key(name) {
+            return Err(Error::new(ErrorKind::TableExists, format!("table {name:?} exists")).at("name"));
+        }
+        let table = Arc::new(Table::new(name, schema));
+        tables.insert(name.to_owned(), Arc::clone(&table));
+        Ok(table)
+    }
+
+    /// Removes a table; queries that run go on with their snapshot.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TableNotFound`].
+    pub fn remove(&self, name: &str) -> Result<Arc<Table>> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let table = tables.remove(name).ok_or_else(|| no_table(name))?;
+        table.dropped.store(true, Ordering::Release);
+        Ok(table)
+    }
+
+    /// A table by name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TableNotFound`].
+    pub fn get(&self, name: &str) -> Result<Arc<Table>> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        tables.get(name).cloned().ok_or_else(|| no_table(name))
+    }
+
+    /// All tables, by name.
+    pub fn list(&self) -> Vec<Arc<Table>> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn no_table(name: &str) -> Error {
+    let shown: String = name.chars().take(128).collect();
+    Error::new(ErrorKind::TableNotFound, format!("there is no table {shown:?}")).at("table")
+}
+
+/// The error of a column that the table does not have, with the nearest name if one is near.
+pub(crate) fn no_column(table: &Table, name: &str) -> Error {
+    let shown: String = name.chars().take(128).collect();
+    Error::new(ErrorKind::ColumnNotFound, format!("table {:?} has no column {shown:?}", table.name))
+}
