@@ -15,7 +15,7 @@ use crate::{
 
 /// Where a literal stands among the keys of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
+pub(super) struct Position {
     /// The smallest key whose value is not below the literal; beyond the last key if there is none.
     lower: i128,
     /// The largest key whose value is not above the literal; before the first key if there is none.
@@ -54,7 +54,7 @@ impl Position {
     ///
     /// # Errors
     /// [`ErrorKind::TypeMismatch`].
-    pub fn of(literal: &Literal, data_type: DataType) -> Result<Self> {
+    pub(super) fn of(literal: &Literal, data_type: DataType) -> Result<Self> {
         match data_type {
             DataType::Bool => match literal {
                 Literal::Bool(b) => Ok(Self::exactly(i128::from(*b))),
@@ -165,7 +165,7 @@ impl Position {
     }
 
     /// The keys that `key op literal` passes: a range, and whether it is the others that pass.
-    pub fn test(self, op: CompareOp, data_type: DataType) -> (KeyTest, bool) {
+    pub(super) fn test(self, op: CompareOp, data_type: DataType) -> (KeyTest, bool) {
         let (first, last) = key_range(data_type);
         let (first, last) = (i128::from(first), i128::from(last));
         let (lo, hi) = match op {
@@ -183,7 +183,7 @@ impl Position {
     }
 
     /// The key that equals the literal, where there is exactly one.
-    pub fn key(self, data_type: DataType) -> Option<(i64, i64)> {
+    pub(super) fn key(self, data_type: DataType) -> Option<(i64, i64)> {
         match self.test(CompareOp::Eq, data_type) {
             (KeyTest::Range { lo, hi }, _) if lo <= hi => Some((lo, hi)),
             _ => None,
