@@ -88,6 +88,31 @@ impl Native {
             Self::I64 | Self::U64 | Self::F64 => 8,
         }
     }
+
+    /// The least and the greatest key that a value has.
+    pub fn key_range(self) -> (i64, i64) {
+        match self {
+            Self::Bool => (0, 1),
+            Self::I8 => (i8::MIN.into(), i8::MAX.into()),
+            Self::I16 => (i16::MIN.into(), i16::MAX.into()),
+            Self::I32 => (i32::MIN.into(), i32::MAX.into()),
+            Self::I64 | Self::U64 => (i64::MIN, i64::MAX),
+            Self::U8 => (0, u8::MAX.into()),
+            Self::U16 => (0, u16::MAX.into()),
+            Self::U32 => (0, u32::MAX.into()),
+            Self::F32 => (of_f32(f32::NEG_INFINITY), of_f32(f32::NAN)),
+            Self::F64 => (of_f64(f64::NEG_INFINITY), of_f64(f64::NAN)),
+        }
+    }
+
+    /// The key of +inf, of floats: between it and that of NaN is no value.
+    pub fn infinity(self) -> Option<i64> {
+        match self {
+            Self::F32 => Some(of_f32(f32::INFINITY)),
+            Self::F64 => Some(of_f64(f64::INFINITY)),
+            _ => None,
+        }
+    }
 }
 
 const SIGN: u64 = 1 << 63;

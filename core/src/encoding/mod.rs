@@ -8,12 +8,38 @@
 //! buffer that begins with its code byte; [`open_keys`] and [`open_text`] validate such a buffer before they
 //! believe a byte of it. The conformance suite runs on every line of the lists.
 
+pub mod bitcompress;
+mod bitpack;
+mod bytes;
+mod chooser;
+mod code_map;
+#[cfg(test)]
+mod conformance;
+mod constant;
+mod dictionary;
+mod encode;
+mod fallback;
+mod mask;
+mod packed;
+mod plain;
+mod predicate;
+mod runs;
+mod stats;
+mod text;
+
 use std::{fmt, sync::Arc};
 
 use arrow_array::StringArray;
 use arrow_buffer::Buffer;
 
-use crate::keys::{Native, NativeSlice};
+use self::bytes::{aligned, corrupt, ensure};
+pub use self::{
+    chooser::Bid,
+    encode::{Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity},
+    stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS},
+    text::TextStats,
+};
+use crate::{error::Result, keys::NativeSlice};
 
 /// Rows whose places `decode` and `filter` may start at: every multiple of it.
 pub const UNIT_ROWS: usize = 512;
@@ -59,7 +85,7 @@ pub struct Codes<'a, T: ?Sized> {
 
 /// An encoded column of keys. Rows under a null hold some key; the caller knows which rows those are.
 ///
-/// `start` is a multiple of [`UNIT_ROWS`] and `start + n <= rows()`; masks have one word for 64 rows,
+/// Ranges have at least one row; `start` is a multiple of [`UNIT_ROWS`] and `start + n <= rows()`. Masks have one word for 64 rows,
 /// row 0 in the lowest bit, and bits behind the last row are 0.
 pub trait KeyColumn: fmt::Debug + Send + Sync {
     /// Rows held.
@@ -123,5 +149,104 @@ pub trait TextColumn: fmt::Debug + Send + Sync {
     }
 }
 
-#[allow(unused_imports, reason = "the seam, filled by the encodings")]
-use Native as _;
+/// A way to hold keys.
+pub trait KeyEncoding: Sync {
+    /// The first byte of its buffers. Never changes.
+    fn code(&self) -> u8;
+
+    /// What people call it.
+    fn name(&self) -> &'static str;
+
+    /// How deep its buffers nest: an encoding of level n holds columns of lower levels alone.
+    fn level(&self) -> u8 {
+        0
+    }
+
+    /// What it would make of a column; `None` when it cannot hold it.
+    fn bid(&self, stats: &KeyStats) -> Option<Bid>;
+
+    /// Encodes a column for which it has bid.
+    ///
+    /// # Errors
+    /// Those of an encoding it holds the parts with.
+    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer>;
+
+    /// Opens an aligned buffer that has its code. That the keys are of their type is for the caller to see.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`](crate::error::ErrorKind::Corrupt).
+    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>>;
+}
+
+/// A way to hold texts.
+pub trait TextEncoding: Sync {
+    /// The first byte of its buffers. Never changes.
+    fn code(&self) -> u8;
+
+    /// What people call it.
+    fn name(&self) -> &'static str;
+
+    /// What it would make of a column; `None` when it cannot hold it.
+    fn bid(&self, stats: &TextStats<'_>) -> Option<Bid>;
+
+    /// Encodes a column for which it has bid.
+    ///
+    /// # Errors
+    /// Those of an encoding it holds the parts with.
+    fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer>;
+
+    /// Opens an aligned buffer that has its code.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`](crate::error::ErrorKind::Corrupt).
+    fn open(&self, buffer: Buffer) -> Result<Arc<dyn TextColumn>>;
+}
+
+/// Encodings of keys, the fastest to filter first: of two that are equally small, the first is chosen.
+/// A constant is no work; plain values stream through the kernels; packed ones are compared packed; runs are as
+/// fast as they are few, but a row is searched; a dictionary adds a look-up to the encoding below it;
+/// bitcompress goes symbol by symbol.
+pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
+    &constant::Constant,
+    &plain::Plain,
+    &packed::Packed,
+    &runs::Runs,
+    &dictionary::Dictionary,
+    &bitcompress::Bitcompress,
+];
+
+/// Encodings of texts, the fastest to filter first: a dictionary tests each text once, raw texts are tested row
+/// by row.
+pub static TEXT_ENCODINGS: &[&dyn TextEncoding] = &[&text::Dictionary, &text::Raw];
+
+/// Opens a column of keys.
+///
+/// # Errors
+/// [`ErrorKind::Corrupt`](crate::error::ErrorKind::Corrupt) when the bytes are not a column, or a key is not one
+/// of its type.
+pub fn open_keys(buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    open_below(aligned(buffer), u8::MAX)
+}
+
+/// Opens a column of keys of a level below `level`.
+fn open_below(buffer: Buffer, level: u8) -> Result<Arc<dyn KeyColumn>> {
+    let known = KEY_ENCODINGS.iter().find(|encoding| Some(&encoding.code()) == buffer.first());
+    let encoding = known.ok_or_else(|| corrupt("unknown encoding of keys"))?;
+    ensure(encoding.level() < level, "an encoding nests too deep")?;
+    let (_, native, _) = bytes::Reader::keys(buffer.clone())?;
+    let column = encoding.open(buffer)?;
+    let (least, greatest) = native.key_range();
+    let extremes = column.min_max(0, column.rows(), None);
+    let of_type = extremes.is_some_and(|(min, max)| least <= min && max <= greatest);
+    ensure(of_type, "a key is not of its type")?;
+    Ok(column)
+}
+
+/// Opens a column of texts.
+///
+/// # Errors
+/// [`ErrorKind::Corrupt`](crate::error::ErrorKind::Corrupt) when the bytes are not a column.
+pub fn open_text(buffer: Buffer) -> Result<Arc<dyn TextColumn>> {
+    let known = TEXT_ENCODINGS.iter().find(|encoding| Some(&encoding.code()) == buffer.first());
+    known.ok_or_else(|| corrupt("unknown encoding of texts"))?.open(aligned(buffer))
+}

@@ -1,0 +1,69 @@
+//! Bit-packed codes of 0 to 64 bits; those of 0 bits take no words.
+
+use basalt_kernels::packed;
+
+use super::mask;
+
+/// Words of `rows` codes.
+pub(super) fn words(width: u32, rows: usize) -> usize {
+    if width == 0 { 0 } else { packed::words(width, rows) }
+}
+
+/// Writes the codes to the words.
+pub(super) fn pack(width: u32, codes: &[u64], out: &mut [u64]) {
+    if width > 0 {
+        packed::pack(width, codes, out);
+    }
+}
+
+/// Codes of one width. Ranges of rows start at whole units and lie within the words.
+#[derive(Clone, Copy)]
+pub(super) struct Codes<'a> {
+    pub(super) width: u32,
+    pub(super) words: &'a [u64],
+}
+
+impl Codes<'_> {
+    /// The greatest code of the width.
+    pub(super) fn widest(self) -> u64 {
+        u64::MAX.checked_shr(u64::BITS - self.width).unwrap_or(0)
+    }
+
+    pub(super) fn get(self, row: usize) -> u64 {
+        if self.width == 0 { 0 } else { packed::get(self.width, self.words, row) }
+    }
+
+    /// Writes `base + code` for the rows from `start` on.
+    pub(super) fn unpack(self, start: usize, base: i64, out: &mut [i64]) {
+        if self.width == 0 {
+            out.fill(base);
+        } else {
+            packed::unpack(self.width, self.words, start, base, out);
+        }
+    }
+
+    /// The mask of the codes from `lo` to `hi`.
+    pub(super) fn between(self, start: usize, rows: usize, (lo, hi): (u64, u64), out: &mut [u64]) {
+        if self.width == 0 || lo > self.widest() {
+            mask::set_all(out, rows, lo == 0);
+        } else {
+            packed::between(self.width, self.words, start, rows, lo, hi.min(self.widest()), out);
+        }
+    }
+
+    pub(super) fn sum(self, start: usize, rows: usize, mask: Option<&[u64]>) -> u128 {
+        match mask {
+            _ if self.width == 0 => 0,
+            Some(mask) => packed::sum_masked(self.width, self.words, start, rows, mask),
+            None => packed::sum(self.width, self.words, start, rows),
+        }
+    }
+
+    pub(super) fn min_max(self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(u64, u64)> {
+        match mask {
+            _ if self.width == 0 => (mask.map_or(rows, mask::count_ones) > 0).then_some((0, 0)),
+            Some(mask) => packed::min_max_masked(self.width, self.words, start, rows, mask),
+            None => packed::min_max(self.width, self.words, start, rows),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Columns of keys against the keys they were made of.
+
+use super::*;
+
+const ROWS: [usize; 11] = [1, 2, 63, 64, 65, 511, 512, 513, 65_535, 65_537, 200_000];
+
+fn for_each_column(rows: &[usize], mut check: impl FnMut(&[i64], &dyn KeyColumn)) {
+    let mut columns = 0;
+    for &rows in rows {
+        for native in NATIVES {
+            // Large columns of every type would take long; what differs between types is seen in small ones.
+            if rows > 1000 && !matches!(native, Native::Bool | Native::I64 | Native::F32) {
+                continue;
+            }
+            for (_, shape) in SHAPES {
+                let keys = shape(native, rows);
+                for encoding in KEY_ENCODINGS {
+                    if let Some(column) = encode(*encoding, &keys, native) {
+                        columns += 1;
+                        check(&keys, &*column);
+                    }
+                }
+            }
+        }
+    }
+    assert!(columns > 100);
+}
+
+#[test]
+fn columns_give_back_their_keys() {
+    for_each_column(&ROWS, |keys, column| {
+        assert_eq!(column.rows(), keys.len());
+        for (start, rows) in ranges(keys.len()) {
+            let mut out = vec![-77; rows];
+            column.decode(start, &mut out);
+            assert_eq!(out, keys[start..start + rows], "{} from {start}", column.name());
+        }
+        let mut unit = vec![0; UNIT_ROWS];
+        for start in (0..keys.len()).step_by(UNIT_ROWS) {
+            let unit = &mut unit[..(keys.len() - start).min(UNIT_ROWS)];
+            column.decode(start, unit);
+            assert_eq!(unit, &keys[start..start + unit.len()], "{} from {start}", column.name());
+        }
+        for row in (0..keys.len()).step_by(1 + keys.len() / 97).chain([keys.len() - 1]) {
+            assert_eq!(column.get(row), keys[row], "{} at {row}", column.name());
+        }
+        let again = open_keys(column.buffer().clone()).unwrap();
+        assert_eq!(again.name(), column.name());
+        if let Some(Codes { codes, entries }) = column.codes() {
+            let place = usize::try_from(codes.get(keys.len() - 1)).unwrap();
+            assert_eq!(entries[place], keys[keys.len() - 1]);
+        }
+    });
+}
+
+#[test]
+fn filters_equal_decoding_and_comparing() {
+    for_each_column(&[1, 65, 513, 66_100], |keys, column| {
+        let (min, max) = (*keys.iter().min().unwrap(), *keys.iter().max().unwrap());
+        let middle = keys[keys.len() / 2];
+        let bounds =
+            [(min, max), (min, min), (max, max), (middle, middle), (middle, max), (min, middle), (max, min)];
+        let mut tests: Vec<KeyTest> = bounds.iter().map(|&(lo, hi)| KeyTest::Range { lo, hi }).collect();
+        for (lo, hi) in [(i64::MIN, i64::MAX), (i64::MIN, middle), (0, i64::MAX), (i64::MIN, -1), (-1, 0)] {
+            tests.push(KeyTest::Range { lo, hi });
+        }
+        tests.push(KeyTest::Range { lo: min.saturating_add(1), hi: max.saturating_sub(1) });
+        let mut list: Vec<i64> = keys.iter().step_by(1 + keys.len() / 40).copied().collect();
+        list.extend([i64::MIN, middle.saturating_add(1), i64::MAX]);
+        list.sort_unstable();
+        list.dedup();
+        tests.extend([KeyTest::In(list.into()), KeyTest::In([].into()), KeyTest::In([middle].into())]);
+        tests.push(KeyTest::In([min - i64::from(min > 0), min].into()));
+        tests.push(KeyTest::In((0..9).map(|i| near(Native::I8, i)).collect()));
+        for test in &tests {
+            for (start, rows) in ranges(keys.len()) {
+                let mut out = vec![u64::MAX; rows.div_ceil(64)];
+                column.filter(start, rows, test, &mut out);
+                let expected = mask_of(rows, |row| test.passes(keys[start + row]));
+                assert!(out == expected, "{} from {start} by {test:?}", column.name());
+            }
+        }
+    });
+}
+
+#[test]
+fn sums_and_extremes_equal_naive_ones() {
+    for_each_column(&[1, 64, 513, 66_100], |keys, column| {
+        let mut random = Random::new(9);
+        for (start, rows) in ranges(keys.len()) {
+            let some = mask_of(rows, |_| random.below(3) == 0);
+            let few = mask_of(rows, |row| row % 301 == 7);
+            let all = mask_of(rows, |_| true);
+            let none = mask_of(rows, |_| false);
+            for mask in [None, Some(&some), Some(&few), Some(&all), Some(&none)] {
+                let selected = |row: &usize| mask.is_none_or(|mask| mask[row / 64] >> (row % 64) & 1 == 1);
+                let chosen: Vec<i64> = (0..rows).filter(selected).map(|row| keys[start + row]).collect();
+                let sum: i128 = chosen.iter().map(|&key| i128::from(key)).sum();
+                let mask = mask.map(Vec::as_slice);
+                assert_eq!(column.sum(start, rows, mask), sum, "{} from {start}", column.name());
+                let extremes = chosen.iter().min().copied().zip(chosen.iter().max().copied());
+                assert_eq!(column.min_max(start, rows, mask), extremes, "{} from {start}", column.name());
+            }
+        }
+    });
+}

@@ -1,0 +1,171 @@
+//! What every encoding must do, run on every line of the lists.
+//!
+//! A column made by an encoding is compared with the keys it was made of: decoded from every unit, row by row,
+//! filtered, summed up, opened again. Then its bytes are spoilt: what opens must behave, with answers within
+//! bounds, whatever they are.
+
+mod hostile;
+mod keys;
+mod text;
+
+use std::sync::Arc;
+
+use super::*;
+use crate::keys::{self as key, Native};
+
+/// xorshift64*: data that is the same on every run.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+const NATIVES: [Native; 11] = [
+    Native::Bool,
+    Native::I8,
+    Native::I16,
+    Native::I32,
+    Native::I64,
+    Native::U8,
+    Native::U16,
+    Native::U32,
+    Native::U64,
+    Native::F32,
+    Native::F64,
+];
+
+/// A key of the type, from anywhere in its range.
+fn any_key(native: Native, random: &mut Random) -> i64 {
+    let (least, greatest) = native.key_range();
+    match native {
+        Native::F32 => key::of_f32(f32::from_bits(u32::try_from(random.next() >> 32).unwrap())),
+        Native::F64 => key::of_f64(f64::from_bits(random.next())),
+        _ => {
+            let span = greatest.wrapping_sub(least).cast_unsigned();
+            least.wrapping_add_unsigned(if span == u64::MAX { random.next() } else { random.below(span + 1) })
+        }
+    }
+}
+
+/// A shape of data: the key at each row, for keys within `native`.
+type Shape = fn(Native, usize) -> Vec<i64>;
+
+/// Keys near the middle of the type's range, `offset` above.
+fn near(native: Native, offset: u64) -> i64 {
+    let (least, greatest) = native.key_range();
+    let room = greatest.wrapping_sub(least).cast_unsigned() / 2;
+    least.wrapping_add_unsigned(room / 3).wrapping_add_unsigned(offset % (room + 1))
+}
+
+const SHAPES: [(&str, Shape); 9] = [
+    ("constant", |native, rows| vec![near(native, 0); rows]),
+    ("random", |native, rows| {
+        let mut random = Random::new(1);
+        (0..rows).map(|_| any_key(native, &mut random)).collect()
+    }),
+    ("99/1", |native, rows| {
+        let mut random = Random::new(2);
+        (0..rows).map(|_| near(native, u64::from(random.below(100) == 0))).collect()
+    }),
+    ("80/15/4/1", |native, rows| {
+        let mut random = Random::new(3);
+        let symbol = |n| [80, 95, 99].iter().filter(|&&bound| n >= bound).count() as u64;
+        (0..rows).map(|_| near(native, symbol(random.below(100)))).collect()
+    }),
+    ("sorted", |native, rows| {
+        let mut keys = SHAPES[1].1(native, rows);
+        keys.sort_unstable();
+        keys
+    }),
+    ("runs", |native, rows| {
+        let mut random = Random::new(4);
+        let mut keys = Vec::new();
+        while keys.len() < rows {
+            let length = 1 + usize::try_from(random.below(300)).unwrap();
+            keys.extend(std::iter::repeat_n(near(native, random.below(20)), length));
+        }
+        keys.truncate(rows);
+        keys
+    }),
+    ("outliers", |native, rows| {
+        let mut random = Random::new(5);
+        let mut key = |_| match random.below(200) {
+            0 => any_key(native, &mut random),
+            _ => near(native, random.below(8)),
+        };
+        (0..rows).map(&mut key).collect()
+    }),
+    ("256 distinct", |native, rows| {
+        let mut random = Random::new(6);
+        (0..rows).map(|_| near(native, random.below(256) * random.below(2))).collect()
+    }),
+    ("extremes", |native, rows| {
+        let (least, greatest) = native.key_range();
+        let mut random = Random::new(7);
+        (0..rows).map(|_| if random.below(2) == 0 { least } else { greatest }).collect()
+    }),
+];
+
+/// The column that an encoding makes of the keys, if it can hold them.
+fn encode(encoding: &dyn KeyEncoding, keys: &[i64], native: Native) -> Option<Arc<dyn KeyColumn>> {
+    let stats = KeyStats::new(keys, native);
+    let bid = encoding.bid(&stats)?;
+    let buffer = encoding.encode(keys, &stats).unwrap();
+    assert_eq!(buffer.first(), Some(&encoding.code()));
+    assert!(
+        !bid.exact || bid.bytes == buffer.len(),
+        "{} bid {bid:?}, made {}",
+        encoding.name(),
+        buffer.len()
+    );
+    Some(open_keys(buffer).unwrap())
+}
+
+/// Places to start at and rows to take: whole, single rows and units, unaligned ends.
+fn ranges(rows: usize) -> Vec<(usize, usize)> {
+    let mut ranges = vec![(0, rows), (0, 1), (0, rows.div_ceil(2))];
+    let last = (rows - 1) / UNIT_ROWS * UNIT_ROWS;
+    ranges.push((last, rows - last));
+    for start in [UNIT_ROWS, 65_024, 65_536, 66_048] {
+        if start < rows {
+            ranges.extend([(start, 1), (start, (rows - start).min(700)), (start, rows - start)]);
+        }
+    }
+    ranges
+}
+
+fn mask_of(rows: usize, mut passes: impl FnMut(usize) -> bool) -> Vec<u64> {
+    let mut mask = vec![0; rows.div_ceil(64)];
+    for row in 0..rows {
+        mask[row / 64] |= u64::from(passes(row)) << (row % 64);
+    }
+    mask
+}
+
+#[test]
+fn codes_and_names_are_distinct() {
+    let keys = KEY_ENCODINGS.iter().map(|e| (e.code(), e.name()));
+    let mut all: Vec<_> = keys.collect();
+    assert_eq!(
+        all,
+        [(1, "constant"), (2, "plain"), (3, "packed"), (4, "runs"), (5, "dictionary"), (6, "bitcompress")],
+        "codes are written to buffers and never change"
+    );
+    all.extend(TEXT_ENCODINGS.iter().map(|e| (e.code(), e.name())));
+    all.sort_unstable();
+    all.dedup_by_key(|(code, _)| *code);
+    assert_eq!(all.len(), KEY_ENCODINGS.len() + TEXT_ENCODINGS.len());
+}

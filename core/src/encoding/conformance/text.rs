@@ -1,0 +1,131 @@
+//! Columns of texts against the texts they were made of.
+
+use std::ops::Bound;
+
+use arrow_array::Array;
+
+use super::*;
+use crate::like::Pattern;
+
+/// Texts of several shapes; those under nulls are empty.
+pub(super) fn shapes(rows: usize) -> Vec<(&'static str, StringArray)> {
+    let mut random = Random::new(20);
+    let cities = ["Århus", "Berlin", "Bern", "Çeşme", "", "São Paulo", "Zürich", "Bergen", "東京"];
+    let city = |n: u64| cities[usize::try_from(n).unwrap() % cities.len()];
+    let mut any = |f: &mut dyn FnMut(&mut Random, usize) -> Option<String>| -> StringArray {
+        (0..rows).map(|row| f(&mut random, row)).collect()
+    };
+    vec![
+        ("constant", any(&mut |_, _| Some("x".to_owned()))),
+        ("empty", any(&mut |_, _| Some(String::new()))),
+        ("null", any(&mut |_, _| None)),
+        ("few", any(&mut |random, _| Some(city(random.below(9)).to_owned()))),
+        (
+            "few or null",
+            any(&mut |random, _| {
+                let n = random.below(12);
+                (n < 9).then(|| city(n).to_owned())
+            }),
+        ),
+        ("distinct", any(&mut |random, row| Some(format!("{}-{row}", city(random.below(9)))))),
+        (
+            "long",
+            any(&mut |random, row| {
+                let n = usize::try_from(random.below(90)).unwrap();
+                (row % 7 != 3).then(|| city(row as u64).repeat(n))
+            }),
+        ),
+    ]
+}
+
+/// The column that an encoding makes of the texts, if it can hold them.
+pub(super) fn encode(encoding: &dyn TextEncoding, texts: &StringArray) -> Option<Arc<dyn TextColumn>> {
+    let stats = TextStats::new(texts);
+    let bid = encoding.bid(&stats)?;
+    let buffer = encoding.encode(&stats).unwrap();
+    assert_eq!(buffer.first(), Some(&encoding.code()));
+    assert!(
+        !bid.exact || bid.bytes == buffer.len(),
+        "{} bid {bid:?}, made {}",
+        encoding.name(),
+        buffer.len()
+    );
+    Some(open_text(buffer).unwrap())
+}
+
+fn for_each_column(mut check: impl FnMut(&StringArray, &dyn TextColumn)) {
+    let mut columns = 0;
+    for rows in [1, 2, 64, 511, 512, 513, 1025, 70_000] {
+        for (_, texts) in shapes(rows) {
+            for encoding in TEXT_ENCODINGS {
+                if let Some(column) = encode(*encoding, &texts) {
+                    columns += 1;
+                    check(&texts, &*column);
+                }
+            }
+        }
+    }
+    assert!(columns > 100);
+}
+
+#[test]
+fn columns_give_back_their_texts() {
+    for_each_column(|texts, column| {
+        assert_eq!(column.rows(), texts.len());
+        for (start, rows) in ranges(texts.len()) {
+            let mut out = Vec::new();
+            column.decode(start, rows, &mut out);
+            assert_eq!(out.len(), rows);
+            for (row, text) in (start..).zip(out).filter(|&(row, _)| texts.is_valid(row)) {
+                assert_eq!(text, texts.value(row), "{} at {row}", column.name());
+            }
+        }
+        for row in (0..texts.len()).step_by(1 + texts.len() / 97).filter(|&row| texts.is_valid(row)) {
+            assert_eq!(column.get(row), texts.value(row), "{} at {row}", column.name());
+        }
+        assert_eq!(open_text(column.buffer().clone()).unwrap().name(), column.name());
+        if let Some(Codes { codes, entries }) = column.codes() {
+            assert_eq!(codes.rows(), texts.len());
+            let code = usize::try_from(codes.get(0)).unwrap();
+            assert_eq!(entries.value(code), column.get(0));
+        }
+    });
+}
+
+#[test]
+fn filters_equal_decoding_and_testing() {
+    let text = |s: &str| s.to_owned();
+    let like = |p: &str| TextTest::Like(Arc::new(Pattern::new(p).unwrap()));
+    let tests = [
+        TextTest::Range { lo: Bound::Included(text("Berg")), hi: Bound::Excluded(text("Bern")) },
+        TextTest::Range { lo: Bound::Excluded(text("Berlin")), hi: Bound::Included(text("São Paulo")) },
+        TextTest::Range { lo: Bound::Unbounded, hi: Bound::Included(text("")) },
+        TextTest::Range { lo: Bound::Unbounded, hi: Bound::Unbounded },
+        TextTest::Range { lo: Bound::Included(text("y")), hi: Bound::Excluded(text("a")) },
+        TextTest::In([text(""), text("Bern"), text("Zürich"), text("x")].into()),
+        TextTest::In([].into()),
+        like("Ber%"),
+        like("Ber%n"),
+        like("%ü%"),
+        like("Bern"),
+        like("%-1_"),
+        like("%"),
+    ];
+    for_each_column(|texts, column| {
+        for test in &tests {
+            for (start, rows) in ranges(texts.len()) {
+                let mut out = vec![u64::MAX; rows.div_ceil(64)];
+                column.filter(start, rows, test, &mut out);
+                assert!(
+                    out.last().unwrap().checked_shr(u32::try_from((rows - 1) % 64 + 1).unwrap()).unwrap_or(0)
+                        == 0
+                );
+                for row in (0..rows).filter(|row| texts.is_valid(start + row)) {
+                    let passes = out[row / 64] >> (row % 64) & 1 == 1;
+                    let expected = test.passes(texts.value(start + row));
+                    assert_eq!(passes, expected, "{} at {row} from {start} by {test:?}", column.name());
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,154 @@
+//! The distinct keys in order, and codes into them held by any other encoding.
+//!
+//! | byte | what |
+//! |---|---|
+//! | 0..8 | head |
+//! | 8..12 | entries, u32 |
+//! | align 64 | the entries, ascending, i64 |
+//! | align 64 | the codes, a column of its own |
+
+use std::sync::Arc;
+
+use arrow_buffer::{Buffer, ScalarBuffer};
+
+use super::{
+    Bid, Codes, KeyColumn, KeyEncoding, KeyTest,
+    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, count, ensure},
+    chooser,
+    code_map::CodeMap,
+    fallback, packed,
+    stats::KeyStats,
+};
+use crate::{error::Result, keys::Native};
+
+/// The encoding.
+pub(super) struct Dictionary;
+
+/// Bytes before the codes.
+fn entries_end(entries: usize) -> usize {
+    align(align(HEAD + 4) + 8 * entries)
+}
+
+/// How codes of so many entries lie in a plain array.
+pub(super) fn code_type(entries: usize) -> Native {
+    match entries {
+        0..=0x100 => Native::U8,
+        0x101..=0x1_0000 => Native::U16,
+        _ => Native::U32,
+    }
+}
+
+/// Opens the codes of a dictionary: as many as its rows, all of them below the number of entries.
+pub(super) fn open_codes(
+    buffer: Buffer,
+    level: u8,
+    rows: usize,
+    entries: usize,
+) -> Result<Arc<dyn KeyColumn>> {
+    let codes = super::open_below(buffer, level)?;
+    ensure(codes.rows() == rows, "the codes have other rows than the dictionary")?;
+    let inside =
+        codes.min_max(0, rows, None).is_some_and(|(min, max)| min >= 0 && max < count(entries).into());
+    ensure(inside, "a code has no entry")?;
+    Ok(codes)
+}
+
+impl KeyEncoding for Dictionary {
+    fn code(&self) -> u8 {
+        5
+    }
+
+    fn name(&self) -> &'static str {
+        "dictionary"
+    }
+
+    fn level(&self) -> u8 {
+        2
+    }
+
+    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+        let entries = stats.distinct.as_ref()?.len();
+        let span = entries as u64 - 1;
+        let codes = packed::flat_bytes(span, stats.rows).min(super::runs::flat_bytes(span, stats));
+        Some(Bid::estimate(self.name(), entries_end(entries) + codes))
+    }
+
+    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+        let entries: Vec<i64> = stats.distinct.iter().flatten().map(|(key, _)| *key).collect();
+        let codes = CodeMap::new(&entries).codes(keys, i64::from);
+        let codes = chooser::choose_below(self.level(), &codes, code_type(entries.len()))?;
+        let bytes = entries_end(entries.len()) + codes.buffer().len();
+        let mut writer = Writer::new(Head::keys(self.code(), stats.native, [0; 2], keys.len()), bytes);
+        writer.put(count(entries.len()));
+        writer.align(ALIGNMENT);
+        writer.slice(&entries);
+        writer.align(ALIGNMENT);
+        writer.slice(codes.buffer().as_slice());
+        Ok(writer.finish())
+    }
+
+    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+        let (head, _, mut reader) = Reader::keys(buffer.clone())?;
+        let entries = reader.u32()? as usize;
+        reader.align(ALIGNMENT)?;
+        let entries: ScalarBuffer<i64> = reader.section(entries)?;
+        ensure(entries.is_sorted_by(|a, b| a < b), "the entries are not in order")?;
+        reader.align(ALIGNMENT)?;
+        let codes = open_codes(reader.rest()?, self.level(), head.rows, entries.len())?;
+        Ok(Arc::new(Column { buffer, entries, codes }))
+    }
+}
+
+#[derive(Debug)]
+struct Column {
+    buffer: Buffer,
+    entries: ScalarBuffer<i64>,
+    codes: Arc<dyn KeyColumn>,
+}
+
+impl Column {
+    fn entry(&self, code: i64) -> i64 {
+        self.entries[super::bytes::index(code.cast_unsigned())]
+    }
+}
+
+impl KeyColumn for Column {
+    fn rows(&self) -> usize {
+        self.codes.rows()
+    }
+
+    fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    fn name(&self) -> String {
+        format!("{}({})", Dictionary.name(), self.codes.name())
+    }
+
+    fn decode(&self, start: usize, out: &mut [i64]) {
+        self.codes.decode(start, out);
+        for key in out {
+            *key = self.entry(*key);
+        }
+    }
+
+    fn get(&self, row: usize) -> i64 {
+        self.entry(self.codes.get(row))
+    }
+
+    fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
+        self.codes.filter(start, rows, &test.over(&self.entries), out);
+    }
+
+    fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
+        fallback::sum(self, start, rows, mask)
+    }
+
+    fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
+        self.codes.min_max(start, rows, mask).map(|(min, max)| (self.entry(min), self.entry(max)))
+    }
+
+    fn codes(&self) -> Option<Codes<'_, [i64]>> {
+        Some(Codes { codes: &*self.codes, entries: &self.entries })
+    }
+}

@@ -1,0 +1,123 @@
+//! Encoding columns: what the engine calls.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, StringArray};
+
+use super::{
+    Bid, KEY_ENCODINGS, KeyColumn, KeyStats, MAX_VALUE_COUNTS, TEXT_ENCODINGS, TextColumn, TextEncoding,
+    TextStats, chooser,
+    stats::{ValueCounts, fill_nulls},
+};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    keys::Native,
+    limits::FRAGMENT_ROWS,
+    schema::DataType,
+};
+
+/// A column as it was encoded.
+#[derive(Debug)]
+pub struct Encoded<C: ?Sized> {
+    /// The column.
+    pub column: Arc<C>,
+    /// What each encoding bid, in the order of their list; exact where the column was encoded so.
+    pub bids: Vec<Bid>,
+    /// The distinct keys (of text in a dictionary: codes) in order and how often each occurs in rows that are
+    /// not null, when they are at most [`MAX_VALUE_COUNTS`].
+    pub value_counts: Option<Vec<(i64, u64)>>,
+}
+
+/// A column of keys as it was encoded.
+pub type EncodedKeys = Encoded<dyn KeyColumn>;
+/// A column of texts as it was encoded.
+pub type EncodedTexts = Encoded<dyn TextColumn>;
+
+/// Encodes the keys of one column of a fragment. `valid` has a bit for each row that is not null (`None`: none
+/// is null); the keys of the others are not looked at, and the column may hold any key of its type there.
+///
+/// The encoding is the smallest one, or the one named `forced` where that can hold these keys.
+///
+/// # Errors
+/// [`ErrorKind::InvalidBatch`] when the rows are not those of a fragment or a key is not of its type.
+pub fn encode_keys(
+    keys: &[i64],
+    native: Native,
+    valid: Option<&[u64]>,
+    forced: Option<&str>,
+) -> Result<EncodedKeys> {
+    check_rows(keys.len())?;
+    if let Some(mask) = valid
+        && mask.len() != keys.len().div_ceil(64)
+    {
+        return Err(Error::new(ErrorKind::InvalidBatch, "the validity has other rows than the keys"));
+    }
+    let (keys, valid_counts) = fill_nulls(keys, native, valid);
+    let stats = KeyStats::new(&keys, native);
+    let (least, greatest) = native.key_range();
+    if stats.min < least || stats.max > greatest {
+        return Err(Error::new(ErrorKind::InvalidBatch, "a key is not of its type"));
+    }
+    let (column, bids) = chooser::choose(u8::MAX, &keys, &stats, forced)?;
+    let value_counts = valid_counts.or(stats.distinct).and_then(few);
+    Ok(Encoded { column, bids, value_counts })
+}
+
+/// Encodes the texts of one column of a fragment.
+///
+/// The encoding is the smallest one, or the one named `forced` where that can hold these texts.
+///
+/// # Errors
+/// [`ErrorKind::InvalidBatch`] when the rows are not those of a fragment.
+pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<EncodedTexts> {
+    check_rows(texts.len())?;
+    let stats = TextStats::new(texts);
+    let mut bidders: Vec<(&dyn TextEncoding, Bid)> =
+        TEXT_ENCODINGS.iter().filter_map(|&encoding| Some((encoding, encoding.bid(&stats)?))).collect();
+    let column = chooser::smallest(&mut bidders, forced, |encoding| {
+        let column = encoding.open(encoding.encode(&stats)?)?;
+        let bytes = column.buffer().len();
+        Ok((column, bytes))
+    })?;
+    let counts = stats.distinct.filter(|_| column.codes().is_some()).map(|distinct| distinct.counts);
+    let bids = bidders.into_iter().map(|(_, bid)| bid).collect();
+    Ok(Encoded { column, bids, value_counts: counts.and_then(few) })
+}
+
+/// Encodes which of `rows` rows are not null: a column of 0 and 1, without nulls of its own.
+///
+/// # Errors
+/// [`ErrorKind::InvalidBatch`] when the rows are not those of a fragment.
+pub fn encode_validity(valid: &[u64], rows: usize) -> Result<EncodedKeys> {
+    let keys: Vec<i64> = (0..rows).map(|row| (valid[row / 64] >> (row % 64) & 1).cast_signed()).collect();
+    encode_keys(&keys, Native::Bool, None, None)
+}
+
+/// Checks the name of an encoding that a column of the type is to use.
+///
+/// # Errors
+/// [`ErrorKind::InvalidSchema`], with the names there are.
+pub fn check_forced(name: &str, data_type: DataType) -> Result<()> {
+    let names: Vec<&str> = match Native::of(data_type) {
+        Some(_) => KEY_ENCODINGS.iter().map(|encoding| encoding.name()).collect(),
+        None => TEXT_ENCODINGS.iter().map(|encoding| encoding.name()).collect(),
+    };
+    if names.contains(&name) {
+        return Ok(());
+    }
+    let shown: String = name.chars().take(40).collect();
+    let message = format!("{shown:?} is not an encoding of {data_type}; there are {}", names.join(", "));
+    Err(Error::new(ErrorKind::InvalidSchema, message))
+}
+
+fn check_rows(rows: usize) -> Result<()> {
+    if (1..=FRAGMENT_ROWS).contains(&rows) {
+        return Ok(());
+    }
+    let message = format!("{rows} rows; a fragment has 1 to {FRAGMENT_ROWS}");
+    Err(Error::new(ErrorKind::InvalidBatch, message))
+}
+
+fn few(counts: ValueCounts) -> Option<ValueCounts> {
+    (counts.len() <= MAX_VALUE_COUNTS).then_some(counts)
+}

@@ -1,0 +1,278 @@
+//! Reading packed columns: the work is done on the packed codes, and the exceptions are patched in after it.
+
+use std::ops::Range;
+
+use arrow_buffer::{Buffer, ScalarBuffer};
+
+use super::Packed;
+use crate::{
+    encoding::{
+        KeyColumn, KeyEncoding, KeyTest, bitpack,
+        bytes::{ALIGNMENT, Reader, ensure},
+        fallback, mask,
+    },
+    error::Result,
+    limits::{BLOCK_ROWS, BLOCK_WORDS},
+};
+
+/// A packed column.
+#[derive(Debug)]
+pub(super) struct Column {
+    buffer: Buffer,
+    rows: usize,
+    words: ScalarBuffer<u64>,
+    /// Rows of the exceptions in their blocks, and their high bits.
+    positions: ScalarBuffer<u16>,
+    highs: Buffer,
+    blocks: Vec<Block>,
+}
+
+/// One block: which parts of the sections are its own.
+#[derive(Clone, Debug)]
+struct Block {
+    base: i64,
+    /// The greatest difference to `base`.
+    greatest: u64,
+    width: u32,
+    rows: usize,
+    words: Range<usize>,
+    exceptions: Range<usize>,
+    high_bytes: usize,
+    highs: usize,
+}
+
+impl Column {
+    pub(super) fn open(buffer: Buffer) -> Result<Self> {
+        let (head, _, mut reader) = Reader::keys(buffer.clone())?;
+        ensure(head.params == [0; 2], "unknown parameters")?;
+        let (mut word, mut exception, mut high) = (0, 0, 0);
+        let mut blocks = Vec::with_capacity(head.rows.div_ceil(BLOCK_ROWS));
+        for first in (0..head.rows).step_by(BLOCK_ROWS) {
+            let base = reader.i64()?;
+            let exceptions = reader.u32()? as usize;
+            let (width, high_bytes) = (u32::from(reader.u8()?), usize::from(reader.u8()?));
+            reader.skip(2)?;
+            let rows = (head.rows - first).min(BLOCK_ROWS);
+            ensure(width <= 64 && exceptions <= rows, "a block is out of bounds")?;
+            let fits = (1..=(64 - width).div_ceil(8) as usize).contains(&high_bytes);
+            ensure(exceptions == 0 || fits, "the high bits of a block are out of bounds")?;
+            let words = bitpack::words(width, rows);
+            blocks.push(Block {
+                base,
+                greatest: 0,
+                width,
+                rows,
+                words: word..word + words,
+                exceptions: exception..exception + exceptions,
+                high_bytes,
+                highs: high,
+            });
+            (word, exception, high) = (word + words, exception + exceptions, high + exceptions * high_bytes);
+        }
+        reader.align(ALIGNMENT)?;
+        let words = reader.section(word)?;
+        let positions = reader.section(exception)?;
+        let highs = reader.skip(high)?;
+        reader.finish()?;
+        let mut column = Self { buffer, rows: head.rows, words, positions, highs, blocks };
+        for i in 0..column.blocks.len() {
+            column.blocks[i].greatest = column.greatest(&column.blocks[i])?;
+        }
+        Ok(column)
+    }
+
+    /// The greatest difference in a block whose exceptions are not yet believed.
+    fn greatest(&self, block: &Block) -> Result<u64> {
+        let positions = &self.positions[block.exceptions.clone()];
+        let ascending = positions.is_sorted_by(|a, b| a < b);
+        let inside = positions.last().is_none_or(|&last| usize::from(last) < block.rows);
+        ensure(ascending && inside, "the exceptions are not in order")?;
+        let room = u64::MAX.checked_shr(block.width).unwrap_or(0);
+        let high = |i| self.high(block, i);
+        let fit = block.exceptions.clone().all(|i| (1..=room).contains(&high(i)));
+        ensure(fit, "the high bits of an exception are out of bounds")?;
+        let packed = self.codes(block).min_max(0, block.rows, None);
+        let patched = block.exceptions.clone().map(|i| self.code(block, i)).max();
+        let greatest = packed.map(|(_, max)| max).max(patched).unwrap_or(0);
+        ensure(block.base.checked_add_unsigned(greatest).is_some(), "a key overflows")?;
+        Ok(greatest)
+    }
+
+    fn codes(&self, block: &Block) -> bitpack::Codes<'_> {
+        bitpack::Codes { width: block.width, words: &self.words[block.words.clone()] }
+    }
+
+    /// The high bits of an exception.
+    fn high(&self, block: &Block, exception: usize) -> u64 {
+        let at = block.highs + (exception - block.exceptions.start) * block.high_bytes;
+        let mut bytes = [0; 8];
+        bytes[..block.high_bytes].copy_from_slice(&self.highs[at..at + block.high_bytes]);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// The whole difference of an exception.
+    fn code(&self, block: &Block, exception: usize) -> u64 {
+        let low = self.codes(block).get(usize::from(self.positions[exception]));
+        low | self.high(block, exception) << block.width
+    }
+
+    /// The exceptions among the rows `from..from + rows` of a block, each with its place behind `from`.
+    fn exceptions(&self, block: &Block, from: usize, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+        let positions = &self.positions[block.exceptions.clone()];
+        let before = |row: usize| positions.partition_point(|&position| usize::from(position) < row);
+        let range = if positions.is_empty() { 0..0 } else { before(from)..before(from + rows) };
+        let first = block.exceptions.start;
+        range.map(move |i| (usize::from(positions[i]) - from, first + i))
+    }
+
+    /// The blocks that hold the rows, each with its part of them.
+    fn parts(&self, start: usize, rows: usize) -> impl Iterator<Item = Part<'_>> {
+        let blocks = start / BLOCK_ROWS..(start + rows).div_ceil(BLOCK_ROWS);
+        blocks.map(move |i| {
+            let first = i * BLOCK_ROWS;
+            let from = start.max(first);
+            let to = (start + rows).min(first + BLOCK_ROWS);
+            Part { block: &self.blocks[i], from: from - first, rows: to - from, at: from - start }
+        })
+    }
+
+    fn filter_block(&self, part: &Part<'_>, (lo, hi): (i64, i64), out: &mut [u64]) {
+        let Part { block, from, rows, .. } = *part;
+        if hi < block.base || lo > block.last() || lo > hi {
+            return mask::set_all(out, rows, false);
+        }
+        if lo <= block.base && hi >= block.last() {
+            return mask::set_all(out, rows, true);
+        }
+        let code = |key: i64| key.clamp(block.base, block.last()).wrapping_sub(block.base).cast_unsigned();
+        let (lo, hi) = (code(lo), code(hi));
+        self.codes(block).between(from, rows, (lo, hi), out);
+        for (place, i) in self.exceptions(block, from, rows) {
+            mask::set(out, place, (lo..=hi).contains(&self.code(block, i)));
+        }
+    }
+
+    fn sum_block(&self, part: &Part<'_>, mask: Option<&[u64]>) -> i128 {
+        let Part { block, from, rows, .. } = *part;
+        let codes = self.codes(block).sum(from, rows, mask);
+        let highs: u128 = self
+            .exceptions(block, from, rows)
+            .filter(|&(place, _)| mask::selects(mask, place))
+            .map(|(_, i)| u128::from(self.high(block, i)) << block.width)
+            .sum();
+        let selected = mask.map_or(rows, mask::count_ones);
+        i128::from(block.base) * selected as i128 + (codes + highs).cast_signed()
+    }
+
+    fn min_max_block(&self, part: &Part<'_>, mask: Option<&[u64]>) -> Option<(i64, i64)> {
+        let Part { block, from, rows, .. } = *part;
+        let codes = self.codes(block);
+        let patched = || self.exceptions(block, from, rows);
+        let extremes = if patched().next().is_some() {
+            let mut plain = [0; BLOCK_WORDS];
+            let plain = &mut plain[..rows.div_ceil(64)];
+            match mask {
+                Some(mask) => plain.copy_from_slice(mask),
+                None => mask::set_all(plain, rows, true),
+            }
+            patched().for_each(|(place, _)| mask::set(plain, place, false));
+            let codes = codes.min_max(from, rows, Some(plain));
+            let selected = patched().filter(|&(place, _)| mask::selects(mask, place));
+            selected.map(|(_, i)| self.code(block, i)).fold(codes, |extremes, code| {
+                Some(extremes.map_or((code, code), |(min, max)| (min.min(code), max.max(code))))
+            })
+        } else {
+            codes.min_max(from, rows, mask)
+        };
+        extremes.map(|(min, max)| (block.key(min), block.key(max)))
+    }
+}
+
+/// Rows of one block.
+struct Part<'a> {
+    block: &'a Block,
+    /// The first row, in the block.
+    from: usize,
+    rows: usize,
+    /// Rows asked for that come before.
+    at: usize,
+}
+
+impl Part<'_> {
+    fn mask<'m>(&self, mask: Option<&'m [u64]>) -> Option<&'m [u64]> {
+        mask.map(|mask| &mask[self.at / 64..][..self.rows.div_ceil(64)])
+    }
+}
+
+impl Block {
+    fn key(&self, code: u64) -> i64 {
+        self.base.wrapping_add_unsigned(code)
+    }
+
+    /// The greatest key.
+    fn last(&self) -> i64 {
+        self.key(self.greatest)
+    }
+}
+
+impl KeyColumn for Column {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    fn name(&self) -> String {
+        Packed.name().to_owned()
+    }
+
+    fn decode(&self, start: usize, out: &mut [i64]) {
+        for part in self.parts(start, out.len()) {
+            let Part { block, from, rows, at } = part;
+            let out = &mut out[at..at + rows];
+            self.codes(block).unpack(from, block.base, out);
+            for (place, i) in self.exceptions(block, from, rows) {
+                out[place] = out[place].wrapping_add_unsigned(self.high(block, i) << block.width);
+            }
+        }
+    }
+
+    fn get(&self, row: usize) -> i64 {
+        let block = &self.blocks[row / BLOCK_ROWS];
+        let row = row % BLOCK_ROWS;
+        let low = self.codes(block).get(row);
+        let high =
+            self.exceptions(block, row, 1).next().map_or(0, |(_, i)| self.high(block, i) << block.width);
+        block.key(low | high)
+    }
+
+    fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
+        match test {
+            KeyTest::Range { lo, hi } => {
+                for part in self.parts(start, rows) {
+                    let out = &mut out[part.at / 64..][..part.rows.div_ceil(64)];
+                    self.filter_block(&part, (*lo, *hi), out);
+                }
+            }
+            KeyTest::In(list) => {
+                // Only what lies between the extremes of the blocks can match.
+                let blocks = self.parts(start, rows).map(|part| (part.block.base, part.block.last()));
+                let (min, max) = blocks.map(Some).fold(None, fallback::widen).unwrap_or((0, 0));
+                let from = list.partition_point(|&key| key < min);
+                let to = list.partition_point(|&key| key <= max);
+                fallback::filter_in(self, start, rows, &list[from..to.max(from)], out);
+            }
+        }
+    }
+
+    fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
+        self.parts(start, rows).map(|part| self.sum_block(&part, part.mask(mask))).sum()
+    }
+
+    fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
+        let blocks = self.parts(start, rows).map(|part| self.min_max_block(&part, part.mask(mask)));
+        blocks.fold(None, fallback::widen)
+    }
+}

@@ -1,0 +1,128 @@
+//! Patched frame of reference (Zukowski et al., ICDE 2006): in each block of 65,536 rows, keys as differences
+//! to the block's least, bit-packed at the width that makes the block smallest; the few differences that are
+//! longer have their high bits stored aside.
+//!
+//! | byte | what |
+//! |---|---|
+//! | 0..8 | head |
+//! | 8.. | for each block 16 bytes: base i64, exceptions u32, width u8, bytes of an exception's high bits u8, 0 u16 |
+//! | align 64 | the packed words of each block (`basalt_kernels::packed`), u64 |
+//! | ... | the row in its block of each exception, ascending, u16 |
+//! | ... | the high bits of each exception, little-endian, not 0 |
+
+mod column;
+
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+
+use super::{
+    Bid, KeyColumn, KeyEncoding, bitpack,
+    bytes::{HEAD, Head, Writer, align, bits, count},
+    stats::{BlockStats, KeyStats},
+};
+use crate::{error::Result, limits::BLOCK_ROWS};
+
+/// The encoding.
+pub(super) struct Packed;
+
+/// Bytes of a block's entry in the table.
+const ENTRY: usize = 16;
+
+/// How a block is packed.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    width: u32,
+    exceptions: usize,
+    high_bytes: usize,
+    rows: usize,
+}
+
+impl Plan {
+    /// The smallest; of equal ones that with the fewest exceptions.
+    fn of(block: &BlockStats) -> Self {
+        let longest = block.width();
+        let mut plan = Self { width: longest, exceptions: 0, high_bytes: 0, rows: block.rows };
+        let mut exceptions = 0;
+        for width in (0..longest).rev() {
+            exceptions += block.lengths[width as usize + 1] as usize;
+            let high_bytes = (longest - width).div_ceil(8) as usize;
+            let narrower = Self { width, exceptions, high_bytes, rows: block.rows };
+            if narrower.bytes() < plan.bytes() {
+                plan = narrower;
+            }
+        }
+        plan
+    }
+
+    fn words(&self) -> usize {
+        bitpack::words(self.width, self.rows)
+    }
+
+    fn bytes(&self) -> usize {
+        8 * self.words() + (2 + self.high_bytes) * self.exceptions
+    }
+}
+
+/// Bytes of `rows` keys packed at one width, without exceptions.
+pub(super) fn flat_bytes(span: u64, rows: usize) -> usize {
+    table_bytes(rows.div_ceil(BLOCK_ROWS)) + 8 * bitpack::words(bits(span), rows)
+}
+
+/// Bytes before the words.
+fn table_bytes(blocks: usize) -> usize {
+    align(HEAD + ENTRY * blocks)
+}
+
+impl KeyEncoding for Packed {
+    fn code(&self) -> u8 {
+        3
+    }
+
+    fn name(&self) -> &'static str {
+        "packed"
+    }
+
+    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+        let blocks: usize = stats.blocks.iter().map(|block| Plan::of(block).bytes()).sum();
+        Some(Bid::exact(self.name(), table_bytes(stats.blocks.len()) + blocks))
+    }
+
+    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+        let plans: Vec<Plan> = stats.blocks.iter().map(Plan::of).collect();
+        let bytes = table_bytes(plans.len()) + plans.iter().map(Plan::bytes).sum::<usize>();
+        let mut writer = Writer::new(Head::keys(self.code(), stats.native, [0; 2], keys.len()), bytes);
+        for (plan, block) in plans.iter().zip(&stats.blocks) {
+            writer.put(block.min);
+            writer.put(count(plan.exceptions));
+            // At most 64 and 8.
+            writer.slice(&[plan.width.to_le_bytes()[0], plan.high_bytes.to_le_bytes()[0], 0, 0]);
+        }
+        writer.align(super::bytes::ALIGNMENT);
+        let (mut positions, mut highs) = (Vec::<u16>::new(), Vec::new());
+        let mut codes = vec![0; keys.len().min(BLOCK_ROWS)];
+        for ((plan, block), keys) in plans.iter().zip(&stats.blocks).zip(keys.chunks(BLOCK_ROWS)) {
+            let codes = &mut codes[..keys.len()];
+            for (code, &key) in codes.iter_mut().zip(keys) {
+                *code = key.wrapping_sub(block.min).cast_unsigned();
+            }
+            if plan.exceptions > 0 {
+                let low = (1 << plan.width) - 1;
+                for (position, code) in (0..=u16::MAX).zip(codes.iter_mut()).filter(|(_, code)| **code > low)
+                {
+                    positions.push(position);
+                    highs.extend_from_slice(&(*code >> plan.width).to_le_bytes()[..plan.high_bytes]);
+                    *code &= low;
+                }
+            }
+            bitpack::pack(plan.width, codes, writer.zeros(plan.words()));
+        }
+        writer.slice(&positions);
+        writer.slice(&highs);
+        Ok(writer.finish())
+    }
+
+    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+        Ok(Arc::new(column::Column::open(buffer)?))
+    }
+}

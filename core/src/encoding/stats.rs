@@ -1,0 +1,167 @@
+//! What the encodings need to know of a column of keys before they bid, computed once.
+
+use std::borrow::Cow;
+
+use hashbrown::HashMap;
+
+use super::bytes::{bits, index};
+use crate::{keys::Native, limits::BLOCK_ROWS};
+
+/// Distinct values up to which an encoded column comes with the number of rows of each.
+pub const MAX_VALUE_COUNTS: usize = 256;
+/// Distinct values up to which a dictionary is considered.
+pub(super) const MAX_DISTINCT: usize = 1 << 16;
+/// Spans of keys up to it are counted in an array instead of a hash table.
+const DENSE_SPAN: u64 = 1 << 18;
+
+/// Statistics of a column of keys without nulls.
+#[derive(Clone, Debug)]
+pub struct KeyStats {
+    /// How the keys lie in a plain array.
+    pub native: Native,
+    /// Keys; at least one.
+    pub rows: usize,
+    /// The least key.
+    pub min: i64,
+    /// The greatest key.
+    pub max: i64,
+    /// Maximal runs of equal keys.
+    pub runs: usize,
+    /// One for each block of 65,536 rows.
+    pub blocks: Vec<BlockStats>,
+    /// The distinct keys in order and how often each occurs; `None` when there are more than pay for a
+    /// dictionary.
+    pub distinct: Option<Vec<(i64, u64)>>,
+}
+
+/// Statistics of one block.
+#[derive(Clone, Debug)]
+pub struct BlockStats {
+    /// Keys.
+    pub rows: usize,
+    /// The least key.
+    pub min: i64,
+    /// How many of the differences to `min` have each length in bits.
+    pub lengths: [u32; 65],
+}
+
+impl KeyStats {
+    /// The statistics of `keys`, of which there is at least one.
+    pub fn new(keys: &[i64], native: Native) -> Self {
+        let blocks: Vec<_> = keys.chunks(BLOCK_ROWS).map(BlockStats::new).collect();
+        let (min, max) = extremes(keys);
+        let runs = 1 + keys.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        let distinct = distinct(keys, (min, max), most_distinct(keys.len(), native));
+        Self { native, rows: keys.len(), min, max, runs, blocks, distinct }
+    }
+
+    /// `max - min`.
+    pub fn span(&self) -> u64 {
+        self.max.wrapping_sub(self.min).cast_unsigned()
+    }
+}
+
+impl BlockStats {
+    fn new(keys: &[i64]) -> Self {
+        let (min, _) = extremes(keys);
+        // Four tables, so that equal lengths in a row do not wait for each other.
+        let mut tables = [[0u32; 65]; 4];
+        let length = |key: i64| bits(key.wrapping_sub(min).cast_unsigned()) as usize;
+        let (fours, rest) = keys.as_chunks::<4>();
+        for four in fours {
+            for (table, &key) in tables.iter_mut().zip(four) {
+                table[length(key)] += 1;
+            }
+        }
+        for &key in rest {
+            tables[0][length(key)] += 1;
+        }
+        let lengths = std::array::from_fn(|i| tables.iter().map(|table| table[i]).sum());
+        Self { rows: keys.len(), min, lengths }
+    }
+
+    /// The longest difference, in bits.
+    pub fn width(&self) -> u32 {
+        (0..).zip(&self.lengths).filter(|(_, n)| **n > 0).last().map_or(0, |(length, _)| length)
+    }
+}
+
+fn extremes(keys: &[i64]) -> (i64, i64) {
+    keys.iter().fold((i64::MAX, i64::MIN), |(min, max), &key| (min.min(key), max.max(key)))
+}
+
+/// Distinct keys beyond which counting them is in vain: a dictionary of them would be larger than the plain
+/// array, and nobody asks for the counts.
+fn most_distinct(rows: usize, native: Native) -> usize {
+    (rows * native.width() / size_of::<i64>()).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT)
+}
+
+/// The distinct keys in order, with their counts; `None` when there are more than `most`.
+fn distinct(keys: &[i64], (min, max): (i64, i64), most: usize) -> Option<Vec<(i64, u64)>> {
+    let span = max.wrapping_sub(min).cast_unsigned();
+    if span < DENSE_SPAN.min(4 * keys.len() as u64) {
+        let mut counts = vec![0u32; index(span) + 1];
+        for &key in keys {
+            counts[index(key.wrapping_sub(min).cast_unsigned())] += 1;
+        }
+        let present = || (min..=max).zip(&counts).filter(|&(_, &n)| n > 0);
+        return (present().count() <= most).then(|| present().map(|(key, &n)| (key, n.into())).collect());
+    }
+    let mut counts: HashMap<i64, u64> = HashMap::new();
+    for run in keys.chunk_by(|a, b| a == b) {
+        *counts.entry(run[0]).or_default() += run.len() as u64;
+        if counts.len() > most {
+            return None;
+        }
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_unstable();
+    Some(counts)
+}
+
+/// The keys with those under nulls replaced by what encodes best, and how often each valid key occurs where
+/// few are distinct. `valid` has a bit for each row (`None`: all are).
+///
+/// The key for a null is the most frequent one; in a column of long runs, or one of many distinct keys, it is
+/// the last valid one before it (the first valid one at the beginning). It is 0 when no row is valid.
+pub(super) fn fill_nulls<'a>(
+    keys: &'a [i64],
+    native: Native,
+    valid: Option<&[u64]>,
+) -> (Cow<'a, [i64]>, Option<ValueCounts>) {
+    let is_valid = |mask: &[u64], row: usize| mask[row / 64] >> (row % 64) & 1 == 1;
+    let mask = match valid {
+        Some(mask) if (0..keys.len()).any(|row| !is_valid(mask, row)) => mask,
+        _ => return (Cow::Borrowed(keys), None),
+    };
+    let present: Vec<i64> =
+        keys.iter().enumerate().filter(|&(row, _)| is_valid(mask, row)).map(|(_, &key)| key).collect();
+    let Some(&first) = present.first() else {
+        return (Cow::Owned(vec![0; keys.len()]), Some(Vec::new()));
+    };
+    let counts = distinct(&present, extremes(&present), most_distinct(present.len(), native));
+    let runs = 1 + present.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let most_frequent = match &counts {
+        Some(counts) if counts.len() <= MAX_VALUE_COUNTS && present.len() < LONG_RUN * runs => {
+            counts.iter().max_by_key(|(_, n)| *n).map(|&(key, _)| key)
+        }
+        _ => None,
+    };
+    let mut last = first;
+    let fill = |(row, &key): (usize, &i64)| {
+        if is_valid(mask, row) {
+            last = key;
+            key
+        } else {
+            most_frequent.unwrap_or(last)
+        }
+    };
+    let filled = keys.iter().enumerate().map(fill).collect();
+    (Cow::Owned(filled), counts)
+}
+
+/// Keys in order, each with the number of its rows.
+pub(super) type ValueCounts = Vec<(i64, u64)>;
+
+/// Runs of this length on average are worth keeping whole across nulls.
+const LONG_RUN: usize = 16;
