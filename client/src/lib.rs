@@ -29,6 +29,10 @@ mod error;
 mod expr;
 mod query;
 mod retry;
+#[cfg(feature = "sql")]
+pub mod sql;
+#[cfg(feature = "sql")]
+mod text;
 mod types;
 mod write;
 

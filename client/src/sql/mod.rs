@@ -1,0 +1,85 @@
+//! SQL for one table, read into the API's requests.
+//!
+//! ```text
+//! SELECT [DISTINCT] * | expr [AS name], ...  FROM table
+//! [WHERE condition] [GROUP BY expr | name | position, ... | ALL] [HAVING condition]
+//! [ORDER BY expr | name | position [ASC | DESC] [NULLS FIRST | LAST], ...] [LIMIT n] [OFFSET n]
+//! ```
+//!
+//! - Expressions: columns, `+ - * /`, `count(*)`, `count([DISTINCT] x)`, `sum`, `min`, `max`, `avg`; literals
+//!   `1`, `0.05` (an exact decimal), `1e3` (a float), `'text'`, `DATE '2013-07-04'`,
+//!   `TIMESTAMP '2013-07-04T10:00:00Z'`, `true`, `false`, `NULL`.
+//! - Conditions: `= <> < <= > >=`, `[NOT] BETWEEN`, `[NOT] IN (literals)`, `[NOT] LIKE`, `IS [NOT] NULL`, a
+//!   boolean column, `AND`, `OR`, `NOT`.
+//! - Names are taken as they are written. In GROUP BY, HAVING and ORDER BY a name of the select list comes
+//!   before a column of the table, except inside an aggregate.
+//!
+//! ```
+//! let request = basalt_client::sql::parse_select("SELECT carrier, count(*) AS n FROM flights GROUP BY 1")?;
+//! assert_eq!(request.table, "flights");
+//! # Ok::<(), basalt_client::sql::SqlError>(())
+//! ```
+
+mod error;
+mod expr;
+mod select;
+
+pub use error::{SUPPORTED, SqlError};
+
+use basalt_proto::v1::QueryRequest;
+use sqlparser::{
+    ast::Statement,
+    dialect::GenericDialect,
+    keywords::Keyword,
+    parser::Parser,
+    tokenizer::{Token, TokenWithSpan, Tokenizer},
+};
+
+/// Operators of one query; the server's limit on a filter's nodes is lower.
+const MAX_OPERATORS: usize = 4096;
+
+/// The request for a SELECT over one table.
+///
+/// # Errors
+/// What is not SQL, or not part of the subset, with its place in the text.
+pub fn parse_select(sql: &str) -> Result<QueryRequest, SqlError> {
+    let dialect = GenericDialect {};
+    let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|e| SqlError::from_parser(&e.into()))?;
+    check_length(&tokens)?;
+    let statements = Parser::new(&dialect).with_tokens_with_locations(tokens).parse_statements();
+    let mut statements = statements.map_err(|e| SqlError::from_parser(&e))?;
+    match (statements.pop(), statements.pop()) {
+        (Some(Statement::Query(query)), None) => select::convert(*query),
+        (None, _) => Err(SqlError::new("there is no query")),
+        (Some(_), Some(_)) => Err(SqlError::new("there is more than one statement")),
+        (Some(other), None) => {
+            let text = other.to_string();
+            Err(SqlError::unsupported(text.split_whitespace().next().unwrap_or_default()))
+        }
+    }
+}
+
+/// The parser nests a chain of operators as deep as it is long, which the stack must hold.
+fn check_length(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    let is_operator = |token: &&TokenWithSpan| match &token.token {
+        Token::Plus | Token::Mul | Token::Div | Token::Mod | Token::StringConcat => true,
+        Token::Word(word) => matches!(word.keyword, Keyword::AND | Keyword::OR),
+        _ => false,
+    };
+    // A minus behind a comma or a parenthesis is a sign, as in long lists.
+    let is_minus = |pair: &&[TokenWithSpan]| {
+        matches!(pair, [before, minus] if minus.token == Token::Minus
+            && !matches!(before.token, Token::Comma | Token::LParen))
+    };
+    let visible: Vec<_> =
+        tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).cloned().collect();
+    let operators = visible.iter().filter(is_operator).count() + visible.windows(2).filter(is_minus).count();
+    if operators > MAX_OPERATORS {
+        return Err(SqlError::new(format!("{operators} operators; a query may have {MAX_OPERATORS}")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+//! The clauses of a SELECT.
+
+use std::collections::HashMap;
+
+use basalt_proto::v1::{self, Format, QueryRequest, expr::Kind};
+use sqlparser::{
+    ast::{
+        self, Distinct, GroupByExpr, LimitClause, OrderByKind, SelectItem, SetExpr, Spanned as _,
+        TableFactor, Value,
+    },
+    tokenizer::Span,
+};
+
+use super::{
+    error::SqlError,
+    expr::{Reader, Scope},
+};
+use crate::expr::{Expr, OrderBy};
+
+/// The request for a parsed query.
+pub(super) fn convert(query: ast::Query) -> Result<QueryRequest, SqlError> {
+    let ast::Query {
+        with,
+        body,
+        order_by,
+        limit_clause,
+        fetch,
+        locks,
+        for_clause,
+        settings,
+        format_clause,
+        pipe_operators,
+    } = query;
+    refuse(
+        || body.span(),
+        [
+            (with.is_some(), "WITH"),
+            (fetch.is_some(), "FETCH (LIMIT does the same)"),
+            (!locks.is_empty() || for_clause.is_some(), "FOR"),
+            (settings.is_some(), "SETTINGS"),
+            (format_clause.is_some(), "FORMAT"),
+            (!pipe_operators.is_empty(), "a pipe operator"),
+        ],
+    )?;
+    let select = match *body {
+        SetExpr::Select(select) => *select,
+        SetExpr::SetOperation { op, right, .. } => return Err(SqlError::unsupported(op).at(right.span())),
+        SetExpr::Query(query) => {
+            return Err(SqlError::unsupported("a query in parentheses").at(query.span()));
+        }
+        _ => return Err(SqlError::unsupported("anything but SELECT")),
+    };
+    refuse_clauses(&select)?;
+
+    let (table, scope) = from(&select)?;
+    let (items, aliases) = select_list(&select.projection, of_rows(&scope))?;
+    let scope = Scope { aliases, ..scope };
+    let of_answer = Reader { scope: &scope, with_aliases: true, depth: 0 };
+
+    let filter = select.selection.as_ref().map(|e| of_rows(&scope).filter(e)).transpose()?;
+    let having = select.having.as_ref().map(|e| of_answer.filter(e)).transpose()?;
+    let mut group_by = group_by(&select.group_by, &items, of_answer)?;
+    match &select.distinct {
+        None | Some(Distinct::All) => {}
+        Some(Distinct::On(_)) => return Err(SqlError::unsupported("DISTINCT ON").at(select.span())),
+        Some(Distinct::Distinct) if items.is_empty() => {
+            return Err(SqlError::unsupported("SELECT DISTINCT * (name the columns)").at(select.span()));
+        }
+        Some(Distinct::Distinct) if !group_by.is_empty() => {
+            return Err(SqlError::unsupported("DISTINCT together with GROUP BY").at(select.span()));
+        }
+        Some(Distinct::Distinct) => group_by = keys(&items),
+    }
+    let order_by = match order_by {
+        Some(order_by) => self::order_by(&order_by, &items, of_answer)?,
+        None => Vec::new(),
+    };
+    let (limit, offset) = limit(limit_clause)?;
+    Ok(QueryRequest {
+        table,
+        select: items.into_iter().map(Into::into).collect(),
+        filter: filter.map(Into::into),
+        group_by: group_by.into_iter().map(Into::into).collect(),
+        having: having.map(Into::into),
+        order_by: order_by.into_iter().map(Into::into).collect(),
+        limit,
+        offset,
+        version: None,
+        format: Format::Columns.into(),
+    })
+}
+
+/// The select list and WHERE do not see the select list's names.
+fn of_rows(scope: &Scope) -> Reader<'_> {
+    Reader { scope, with_aliases: false, depth: 0 }
+}
+
+fn refuse<const N: usize>(
+    span: impl FnOnce() -> Span,
+    constructs: [(bool, &str); N],
+) -> Result<(), SqlError> {
+    match constructs.iter().find(|(present, _)| *present) {
+        Some((_, construct)) => Err(SqlError::unsupported(construct).at(span())),
+        None => Ok(()),
+    }
+}
+
+fn refuse_clauses(select: &ast::Select) -> Result<(), SqlError> {
+    refuse(
+        || select.span(),
+        [
+            (select.top.is_some(), "TOP (LIMIT does the same)"),
+            (select.exclude.is_some(), "EXCLUDE"),
+            (select.into.is_some(), "INTO"),
+            (!select.lateral_views.is_empty(), "LATERAL VIEW"),
+            (select.prewhere.is_some(), "PREWHERE"),
+            (!select.connect_by.is_empty(), "CONNECT BY"),
+            (!select.cluster_by.is_empty(), "CLUSTER BY"),
+            (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
+            (!select.sort_by.is_empty(), "SORT BY"),
+            (!select.named_window.is_empty(), "WINDOW"),
+            (select.qualify.is_some(), "QUALIFY"),
+            (select.value_table_mode.is_some(), "SELECT AS"),
+            (select.select_modifiers.is_some(), "a modifier of SELECT"),
+        ],
+    )
+}
+
+/// The table's name, and what it may be called.
+fn from(select: &ast::Select) -> Result<(String, Scope), SqlError> {
+    let table = match select.from.as_slice() {
+        [] => return Err(SqlError::new("FROM is missing: which table?").at(select.span())),
+        [table] => table,
+        [_, second, ..] => return Err(SqlError::unsupported("more than one table").at(second.span())),
+    };
+    if let Some(join) = table.joins.first() {
+        return Err(SqlError::unsupported("JOIN").at(join.span()));
+    }
+    let span = table.relation.span();
+    let TableFactor::Table { name, alias, args, with_hints, version, sample, partitions, .. } =
+        &table.relation
+    else {
+        return Err(SqlError::unsupported("FROM with anything but a table's name").at(span));
+    };
+    refuse(
+        || span,
+        [
+            (args.is_some(), "a table function"),
+            (!with_hints.is_empty(), "a table hint"),
+            (version.is_some(), "a table's version in SQL"),
+            (sample.is_some(), "TABLESAMPLE"),
+            (!partitions.is_empty(), "PARTITION"),
+            (name.0.len() > 1, "a table's name of several parts"),
+            (alias.as_ref().is_some_and(|a| !a.columns.is_empty()), "names for a table's columns"),
+        ],
+    )?;
+    let Some(name) = name.0.first().and_then(|part| part.as_ident()) else {
+        return Err(SqlError::unsupported("FROM with anything but a table's name").at(span));
+    };
+    let table = name.value.clone();
+    let table_names = vec![alias.as_ref().map_or_else(|| table.clone(), |a| a.name.value.clone())];
+    Ok((table, Scope { table_names, aliases: HashMap::new() }))
+}
+
+/// The answer's columns (none for `*`), and those that have a name of their own.
+fn select_list(
+    projection: &[SelectItem],
+    reader: Reader<'_>,
+) -> Result<(Vec<Expr>, HashMap<String, Expr>), SqlError> {
+    let mut items = Vec::with_capacity(projection.len());
+    let mut aliases = HashMap::new();
+    for item in projection {
+        match item {
+            SelectItem::Wildcard(options) => {
+                let plain = options.to_string().is_empty();
+                if projection.len() > 1 || !plain {
+                    return Err(SqlError::unsupported("`*` together with anything else").at(item.span()));
+                }
+            }
+            SelectItem::UnnamedExpr(expr) => items.push(reader.value(expr)?),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                let value = reader.value(expr)?;
+                aliases.insert(alias.value.clone(), value.clone());
+                items.push(value.alias(&alias.value));
+            }
+            SelectItem::QualifiedWildcard(..) | SelectItem::ExprWithAliases { .. } => {
+                return Err(SqlError::unsupported(format!("`{item}`")).at(item.span()));
+            }
+        }
+    }
+    Ok((items, aliases))
+}
+
+fn group_by(clause: &GroupByExpr, items: &[Expr], reader: Reader<'_>) -> Result<Vec<Expr>, SqlError> {
+    match clause {
+        GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) if !modifiers.is_empty() => {
+            Err(SqlError::unsupported("a modifier of GROUP BY").at(clause.span()))
+        }
+        GroupByExpr::All(_) => Ok(keys(items)),
+        GroupByExpr::Expressions(exprs, _) => {
+            exprs.iter().map(|expr| position_or_value(expr, items, "GROUP BY", reader)).collect()
+        }
+    }
+}
+
+/// What is not computed from a whole group.
+fn keys(items: &[Expr]) -> Vec<Expr> {
+    items.iter().filter(|item| !has_aggregate(&v1::Expr::from((*item).clone()))).cloned().collect()
+}
+
+fn has_aggregate(expr: &v1::Expr) -> bool {
+    match &expr.kind {
+        Some(Kind::Aggregate(_)) => true,
+        Some(Kind::Arithmetic(a)) => [&a.left, &a.right].into_iter().flatten().any(|e| has_aggregate(e)),
+        _ => false,
+    }
+}
+
+fn order_by(clause: &ast::OrderBy, items: &[Expr], reader: Reader<'_>) -> Result<Vec<OrderBy>, SqlError> {
+    let exprs = match &clause.kind {
+        OrderByKind::Expressions(exprs) if clause.interpolate.is_none() => exprs,
+        _ => return Err(SqlError::unsupported("ORDER BY ALL or INTERPOLATE").at(clause.span())),
+    };
+    let key = |order: &ast::OrderByExpr| {
+        let expr = position_or_value(&order.expr, items, "ORDER BY", reader)?;
+        let key = match &order.options.sort {
+            None | Some(ast::OrderBySort::Asc) => expr.asc(),
+            Some(ast::OrderBySort::Desc) => expr.desc(),
+            Some(ast::OrderBySort::Using(_)) => {
+                return Err(SqlError::unsupported("ORDER BY ... USING").at(order.span()));
+            }
+        };
+        if order.with_fill.is_some() {
+            return Err(SqlError::unsupported("WITH FILL").at(order.span()));
+        }
+        Ok(if order.options.nulls_first == Some(true) { key.nulls_first() } else { key })
+    };
+    exprs.iter().map(key).collect()
+}
+
+/// `2` is the select list's second item; anything else is an expression.
+fn position_or_value(
+    expr: &ast::Expr,
+    items: &[Expr],
+    clause: &str,
+    reader: Reader<'_>,
+) -> Result<Expr, SqlError> {
+    let Some(position) = unsigned(expr) else { return reader.value(expr) };
+    let item = usize::try_from(position).ok().and_then(|p| p.checked_sub(1)).and_then(|p| items.get(p));
+    item.cloned().ok_or_else(|| {
+        let message = match items.len() {
+            0 => format!("{clause} {position}: positions do not go with `*`, name the column"),
+            n => format!("{clause} {position}: the select list has {n} columns"),
+        };
+        SqlError::new(message).at(expr.span())
+    })
+}
+
+fn limit(clause: Option<LimitClause>) -> Result<(Option<u64>, u64), SqlError> {
+    let count = |expr: &ast::Expr, what: &str| {
+        let message = || format!("{what} takes a number of rows, not `{expr}`");
+        unsigned(expr).ok_or_else(|| SqlError::new(message()).at(expr.span()))
+    };
+    match clause {
+        None => Ok((None, 0)),
+        Some(LimitClause::LimitOffset { limit_by, .. }) if !limit_by.is_empty() => {
+            Err(SqlError::unsupported("LIMIT BY"))
+        }
+        Some(LimitClause::LimitOffset { limit, offset, .. }) => Ok((
+            limit.map(|e| count(&e, "LIMIT")).transpose()?,
+            offset.map(|o| count(&o.value, "OFFSET")).transpose()?.unwrap_or(0),
+        )),
+        Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
+            Ok((Some(count(&limit, "LIMIT")?), count(&offset, "OFFSET")?))
+        }
+    }
+}
+
+fn unsigned(expr: &ast::Expr) -> Option<u64> {
+    match expr {
+        ast::Expr::Value(value) => match &value.value {
+            Value::Number(digits, _) => digits.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,216 @@
+use basalt_proto::v1::{self, QueryRequest};
+
+use super::*;
+use crate::expr::{
+    Expr, Filter, Literal, avg, col, cols, count, count_distinct, count_of, lit, max, min, not, sum,
+};
+
+fn parse(sql: &str) -> QueryRequest {
+    parse_select(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+#[track_caller]
+fn check_filter(condition: &str, expected: Filter) {
+    let request = parse(&format!("SELECT a FROM t WHERE {condition}"));
+    assert_eq!(request.filter, Some(expected.into()), "{condition}");
+}
+
+#[track_caller]
+fn check_select(list: &str, expected: impl IntoIterator<Item = Expr>) {
+    let request = parse(&format!("SELECT {list} FROM t"));
+    let expected: Vec<v1::SelectItem> = expected.into_iter().map(Into::into).collect();
+    assert_eq!(request.select, expected, "{list}");
+}
+
+#[track_caller]
+fn check_groups(sql: &str, expected: impl IntoIterator<Item = Expr>) {
+    let expected: Vec<v1::Expr> = expected.into_iter().map(Into::into).collect();
+    assert_eq!(parse(sql).group_by, expected, "{sql}");
+}
+
+#[track_caller]
+fn check_order(sql: &str, expected: impl IntoIterator<Item = crate::OrderBy>) {
+    let expected: Vec<v1::OrderBy> = expected.into_iter().map(Into::into).collect();
+    assert_eq!(parse(sql).order_by, expected, "{sql}");
+}
+
+#[track_caller]
+fn check_error(sql: &str, expected: &str) {
+    assert_eq!(parse_select(sql).map_err(|e| e.to_string()), Err(expected.to_owned()), "{sql}");
+}
+
+#[test]
+fn conditions() {
+    let a = || col("a");
+    let b = || col("b");
+    check_filter("a = 1", a().eq(1));
+    check_filter("a <> 1", a().ne(1));
+    check_filter("a != 1", a().ne(1));
+    check_filter("1 < a", lit(1).lt(a()));
+    check_filter("a <= -5", a().le(-5));
+    check_filter("a > b + 1", a().gt(b() + 1));
+    check_filter("a >= 'x'", a().ge("x"));
+    check_filter("a = 'it''s'", a().eq("it's"));
+    check_filter("a = NULL", a().eq(Literal::null()));
+    check_filter("a BETWEEN 1 AND b", a().between(1, b()));
+    check_filter("a NOT BETWEEN -10 AND 10", not(a().between(-10, 10)));
+    check_filter("a IN (1, -2, NULL)", a().is_in([Some(1), Some(-2), None]));
+    check_filter("a NOT IN ('x', 'y')", not(a().is_in(["x", "y"])));
+    check_filter("a LIKE 'N%'", a().like("N%"));
+    check_filter(r"a NOT LIKE '50\%' ESCAPE '\'", not(a().like(r"50\%")));
+    check_filter("a IS NULL", a().is_null());
+    check_filter("a IS NOT NULL", a().is_not_null());
+    check_filter("a", a().eq(true));
+    check_filter("NOT t.a", not(a().eq(true)));
+    check_filter("NOT (NOT a = 1)", a().eq(1));
+    check_filter("true", Filter::constant(true));
+    check_filter("\"Weird name\" = 1", col("Weird name").eq(1));
+}
+
+#[test]
+fn precedence_of_conditions() {
+    let f = |name: &str| col(name).eq(1);
+    check_filter("a = 1 AND b = 1 AND c = 1", Filter::all([f("a"), f("b"), f("c")]));
+    check_filter("a = 1 OR b = 1 AND c = 1", f("a").or(f("b").and(f("c"))));
+    check_filter("(a = 1 OR b = 1) AND c = 1", f("a").or(f("b")).and(f("c")));
+    check_filter("NOT a = 1 AND b = 1", not(f("a")).and(f("b")));
+    let long = vec!["a = 1"; 4000].join(" AND ");
+    check_filter(&long, Filter::all(vec![f("a"); 4000]));
+    check_filter(&format!("a IN ({})", vec!["-1"; 9000].join(", ")), col("a").is_in([-1; 9000]));
+    assert!(parse_select(&format!("SELECT a FROM t WHERE {}", vec!["a"; 100_000].join(" OR "))).is_err());
+    assert!(parse_select(&format!("SELECT {} FROM t", vec!["a"; 100_000].join(" - "))).is_err());
+}
+
+#[test]
+fn literals() {
+    check_filter("a = 0.05", col("a").eq(Literal::decimal(5, 2)));
+    check_filter("a = -12.50", col("a").eq(Literal::decimal(-1250, 2)));
+    check_filter("a = 1e3", col("a").eq(1e3));
+    check_filter("a = 9223372036854775807", col("a").eq(i64::MAX));
+    check_filter("a = -9223372036854775808", col("a").eq(i64::MIN));
+    check_filter("a = 18446744073709551615", col("a").eq(u64::MAX));
+    check_filter("a = true", col("a").eq(true));
+    check_filter("a >= DATE '2013-07-04'", col("a").ge(Literal::date(15_890)));
+    check_filter("a < TIMESTAMP '1970-01-01T00:00:01Z'", col("a").lt(Literal::timestamp(1_000_000)));
+    check_filter("a < TIMESTAMP '1970-01-02'", col("a").lt(Literal::timestamp(86_400_000_000)));
+    check_filter("a IN (0.5, 10)", col("a").is_in([Literal::decimal(5, 1), 10.into()]));
+}
+
+#[test]
+fn select_lists() {
+    check_select("*", []);
+    check_select("a, b AS again, \"c d\"", [col("a"), col("b").alias("again"), col("c d")]);
+    check_select("count(*), COUNT(a) n", [count(), count_of(col("a")).alias("n")]);
+    check_select(
+        "count(DISTINCT a), sum(a), min(a)",
+        [count_distinct(col("a")), sum(col("a")), min(col("a"))],
+    );
+    check_select("max(DISTINCT a), avg(a * b)", [max(col("a")), avg(col("a") * col("b"))]);
+    check_select("a + b * 2 - c / 4", [col("a") + col("b") * 2 - col("c") / 4]);
+    check_select("(a + b) * 2, a - (b - 1)", [(col("a") + col("b")) * 2, col("a") - (col("b") - 1)]);
+    check_select("-a, -(1), +a, -a + 2", [lit(0) - col("a"), lit(-1), col("a"), lit(0) - col("a") + 2]);
+    check_select("sum(a) / count(*) * -1", [sum(col("a")) / count() * -1]);
+    check_select("a AS b, b AS a", [col("a").alias("b"), col("b").alias("a")]);
+}
+
+#[test]
+fn groups() {
+    check_groups("SELECT a, count(*) FROM t GROUP BY a, b", cols(["a", "b"]));
+    check_groups("SELECT a + 1 AS x FROM t GROUP BY x", [col("a") + 1]);
+    check_groups("SELECT count(*), a * 2 FROM t GROUP BY 2", [col("a") * 2]);
+    check_groups("SELECT a, sum(b) / 2, c - d AS e FROM t GROUP BY ALL", [col("a"), col("c") - col("d")]);
+    check_groups("SELECT DISTINCT a, b FROM t", cols(["a", "b"]));
+    check_groups("SELECT DISTINCT count(*) FROM t", []);
+    let request = parse("SELECT sum(b) AS b FROM t GROUP BY a HAVING b > 5 AND sum(b) < 9");
+    let expected = sum(col("b")).gt(5).and(sum(col("b")).lt(9));
+    assert_eq!(request.having, Some(expected.into()));
+}
+
+#[test]
+fn orders_and_limits() {
+    check_order("SELECT a FROM t ORDER BY a, b DESC", [col("a").asc(), col("b").desc()]);
+    check_order("SELECT a FROM t ORDER BY a NULLS FIRST", [col("a").asc().nulls_first()]);
+    check_order("SELECT a FROM t ORDER BY a DESC NULLS LAST", [col("a").desc()]);
+    check_order(
+        "SELECT a, count(*) AS n FROM t GROUP BY a ORDER BY n DESC, 1",
+        [count().desc(), col("a").asc()],
+    );
+    check_order("SELECT a AS b FROM t ORDER BY -b", [(lit(0) - col("a")).asc()]);
+    check_order("SELECT a FROM t GROUP BY a ORDER BY count(*) * -1", [(count() * -1).asc()]);
+
+    let limits = |sql: &str| {
+        let request = parse(sql);
+        (request.limit, request.offset)
+    };
+    assert_eq!(limits("SELECT a FROM t"), (None, 0));
+    assert_eq!(limits("SELECT a FROM t LIMIT 0"), (Some(0), 0));
+    assert_eq!(limits("SELECT a FROM t LIMIT 7 OFFSET 5"), (Some(7), 5));
+    assert_eq!(limits("SELECT a FROM t OFFSET 5"), (None, 5));
+}
+
+#[test]
+fn what_is_not_supported_is_named() {
+    for (sql, expected) in [
+        ("SELECT a FROM t JOIN u ON t.a = u.a", "JOIN is not supported (line 1, column 22)"),
+        ("SELECT a FROM t, u", "more than one table is not supported (line 1, column 18)"),
+        ("SELECT a FROM t UNION SELECT a FROM u", "UNION is not supported (line 1, column 23)"),
+        ("WITH x AS (SELECT 1) SELECT a FROM x", "WITH is not supported (line 1, column 1)"),
+        ("SELECT lower(a) FROM t", "the function lower is not supported (line 1, column 8)"),
+        ("SELECT a % 2 FROM t", "the operator % is not supported (line 1, column 8)"),
+        ("SELECT a > 2 FROM t", "the condition `a > 2` as a value is not supported (line 1, column 8)"),
+        (
+            "SELECT a\nFROM t\nWHERE CASE WHEN a THEN b END",
+            "`CASE WHEN a THEN b END` is not supported (line 3, column 7)",
+        ),
+        ("SELECT a FROM t WHERE a IN (b)", "`b` in a list of literals is not supported (line 1, column 29)"),
+        (
+            "SELECT a FROM t WHERE a IN (SELECT b FROM u)",
+            "`a IN (SELECT b FROM u)` is not supported (line 1, column 23)",
+        ),
+        ("SELECT *, a FROM t", "`*` together with anything else is not supported (line 1, column 8)"),
+        ("SELECT DISTINCT ON (a) b FROM t", "DISTINCT ON is not supported (line 1, column 1)"),
+        ("SELECT sum(DISTINCT a) FROM t", "sum(DISTINCT ...) is not supported (line 1, column 8)"),
+        ("SELECT sum(a) OVER () FROM t", "OVER is not supported (line 1, column 8)"),
+        ("SELECT count(*) FILTER (WHERE a = 1) FROM t", "FILTER is not supported (line 1, column 8)"),
+        ("DROP TABLE t", "DROP is not supported"),
+    ] {
+        check_error(sql, expected);
+        assert!(parse_select(sql).unwrap_err().is_unsupported(), "{sql}");
+    }
+}
+
+#[test]
+fn mistakes_are_located() {
+    check_error("", "there is no query");
+    check_error("SELECT a FROM t; SELECT b FROM t", "there is more than one statement");
+    check_error("SELECT 1", "FROM is missing: which table? (line 1, column 1)");
+    check_error("SELECT a FROM t WHERE a + 1", "`a + 1` is not a condition (line 1, column 23)");
+    check_error("SELECT a FROM t WHERE u.a = 1", "no table \"u\" in this query (line 1, column 23)");
+    check_error(
+        "SELECT a FROM t ORDER BY 2",
+        "ORDER BY 2: the select list has 1 columns (line 1, column 26)",
+    );
+    check_error(
+        "SELECT a FROM t GROUP BY 0",
+        "GROUP BY 0: the select list has 1 columns (line 1, column 26)",
+    );
+    check_error("SELECT a FROM t LIMIT 1.5", "LIMIT takes a number of rows, not `1.5` (line 1, column 23)");
+    check_error("SELECT sum(a, b) FROM t", "sum takes one argument (line 1, column 8)");
+    check_error(
+        "SELECT a FROM t WHERE d = DATE '2013-02-30'",
+        "\"2013-02-30\" is not a date like 2013-07-04 (line 1, column 32)",
+    );
+    let error = parse_select("SELECT a\nFROM t WHERE").unwrap_err();
+    assert!(error.to_string().starts_with("expected: an expression"), "{error}");
+    assert!(
+        parse_select(&format!("SELECT a FROM t WHERE {}a{} = 1", "(".repeat(500), ")".repeat(500))).is_err()
+    );
+    assert!(parse_select(&format!("SELECT a FROM t WHERE {}a = 1", "a + ".repeat(500))).is_err());
+}
+
+#[test]
+fn excerpts_point_at_the_place() {
+    let sql = "SELECT a\nFROM t JOIN u ON true";
+    let error = parse_select(sql).unwrap_err();
+    assert_eq!(error.excerpt(sql), "  FROM t JOIN u ON true\n              ^");
+}
