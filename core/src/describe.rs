@@ -9,6 +9,7 @@ use crate::{
     exec::Control,
     fragment::{Column, Values},
     limits::BATCH_ROWS,
+    mask::selects,
     schema::{DataType, Schema},
     table::Snapshot,
     value::{self, Value},
@@ -131,7 +132,7 @@ fn for_each_text<'a>(column: &'a Column, mut each: impl FnMut(&'a str)) {
         batch.clear();
         texts.decode(start, rows, &mut batch);
         for (i, text) in batch.iter().enumerate() {
-            if valid.as_ref().is_none_or(|v| v[i / 64] >> (i % 64) & 1 == 1) {
+            if selects(valid.as_deref(), i) {
                 each(text);
             }
         }
@@ -159,7 +160,7 @@ pub fn entropy(snapshot: &Snapshot, index: usize, control: &Control) -> Result<f
                     let valid = column.validity_words(start, rows);
                     values.decode(start, &mut batch[..rows]);
                     for (i, key) in batch[..rows].iter().enumerate() {
-                        if valid.as_ref().is_none_or(|v| v[i / 64] >> (i % 64) & 1 == 1) {
+                        if selects(valid.as_deref(), i) {
                             *keys.entry(*key).or_default() += 1;
                         }
                     }

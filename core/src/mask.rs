@@ -4,6 +4,33 @@ use basalt_kernels::mask as words;
 
 use crate::limits::BLOCK_WORDS;
 
+/// Whether words (`None`: all rows) select a row.
+#[inline]
+pub fn selects(words: Option<&[u64]>, row: usize) -> bool {
+    words.is_none_or(|words| (words[row / 64] >> (row % 64)) & 1 == 1)
+}
+
+/// Rows that words select.
+pub fn count(words: &[u64]) -> usize {
+    usize::try_from(words::count_ones(words)).unwrap_or(usize::MAX)
+}
+
+/// Selects the rows `from..to`.
+pub fn set_range(words: &mut [u64], from: usize, to: usize) {
+    if from >= to {
+        return;
+    }
+    let (first, last) = (from / 64, (to - 1) / 64);
+    let (head, tail) = (u64::MAX << (from % 64), u64::MAX >> (63 - (to - 1) % 64));
+    if first == last {
+        words[first] |= head & tail;
+    } else {
+        words[first] |= head;
+        words[first + 1..last].fill(u64::MAX);
+        words[last] |= tail;
+    }
+}
+
 /// The words of a block's mask.
 pub type Words = [u64; BLOCK_WORDS];
 
@@ -31,7 +58,7 @@ impl Mask {
         match self {
             Self::Empty => 0,
             Self::Full => rows,
-            Self::Words(mask) => usize::try_from(words::count_ones(mask.as_slice())).unwrap_or(usize::MAX),
+            Self::Words(mask) => count(mask.as_slice()),
         }
     }
 
@@ -112,7 +139,7 @@ impl Mask {
             }
             Self::Words(mask) => {
                 out.extend_from_slice(&mask[start / 64..(start + rows).div_ceil(64)]);
-                usize::try_from(words::count_ones(out)).unwrap_or(usize::MAX)
+                count(out)
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::{
     fragment::Values,
     keys::NativeSlice,
     limits::BATCH_ROWS,
-    mask::Mask,
+    mask::{Mask, selects},
     plan::{
         BoundAggregate, Plan,
         expr::{BoundExpr, Slots},
@@ -533,8 +533,7 @@ fn find_groups<'a>(
     let columns = sources.iter().map(|s| s.keys(batch, slots)).collect::<Result<Vec<_>>>()?;
     let at = |column: &(Vec<i64>, Option<Vec<u64>>), row: u32| -> Option<i64> {
         let row = row as usize;
-        let valid = column.1.as_ref().is_none_or(|v| v[row / 64] >> (row % 64) & 1 == 1);
-        valid.then(|| column.0[row])
+        selects(column.1.as_deref(), row).then(|| column.0[row])
     };
     let mut key = vec![None; sources.len()];
     out.clear();
@@ -581,19 +580,16 @@ fn update<'a>(
         pairs().for_each(|(_, group)| state.add_count(group, 1));
         return Ok(());
     };
-    let is_valid = |valid: &Option<Vec<u64>>, row: usize| {
-        valid.as_ref().is_none_or(|v| v[row / 64] >> (row % 64) & 1 == 1)
-    };
     if let Some(source) = source {
         let (keys, valid) = source.keys(batch, slots)?;
-        for (row, group) in pairs().filter(|(row, _)| is_valid(&valid, *row)) {
+        for (row, group) in pairs().filter(|(row, _)| selects(valid.as_deref(), *row)) {
             state.add_key(group, 1, keys[row], |a, b| a < b);
         }
         return Ok(());
     }
     let vector = batch.eval(argument, slots)?;
     let valid = vector.valid;
-    let selected = || pairs().filter(|(row, _)| is_valid(&valid, *row));
+    let selected = || pairs().filter(|(row, _)| selects(valid.as_deref(), *row));
     match (Kind::of(aggregate), vector.data) {
         (_, Data::One(Value::Null)) => {}
         (Kind::Count, _) => selected().for_each(|(_, group)| state.add_count(group, 1)),

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    mask::selects,
     plan::{Plan, SortKey, pred::Pred},
     schema::{DataType, Schema},
     value::{self, Value},
@@ -100,7 +101,7 @@ impl ColumnBuilder {
     /// Appends the rows of a vector that `rows` lists.
     #[allow(clippy::cast_possible_truncation, reason = "a value of a type fits the type")]
     pub(super) fn push_rows(&mut self, vector: &Vector<'_>, rows: &[u32]) -> Result<()> {
-        let is_valid = |row: usize| vector.valid.as_ref().is_none_or(|v| v[row / 64] >> (row % 64) & 1 == 1);
+        let is_valid = |row: usize| selects(vector.valid.as_deref(), row);
         macro_rules! push {
             ($builder:expr, $values:expr, $convert:expr) => {{
                 for row in rows.iter().map(|r| *r as usize) {

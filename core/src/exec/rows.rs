@@ -10,7 +10,7 @@ use super::{
 use crate::{
     error::Result,
     limits::BATCH_ROWS,
-    mask::Mask,
+    mask::{Mask, selects},
     plan::{Plan, SortKey},
     table::Snapshot,
     value::Value,
@@ -182,7 +182,7 @@ fn block_candidates<'a>(plan: &Plan, block: Block<'a>, mask: &Mask) -> Result<Ve
 
 /// A value to sort by; dates, times and decimals of one column sort as their integers.
 fn sort_value(vector: &Vector<'_>, row: usize) -> Value {
-    if vector.valid.as_ref().is_some_and(|v| v[row / 64] >> (row % 64) & 1 == 0) {
+    if !selects(vector.valid.as_deref(), row) {
         return Value::Null;
     }
     match &vector.data {

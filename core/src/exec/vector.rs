@@ -7,6 +7,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     fragment::Values,
     keys,
+    mask::selects,
     plan::{
         expr::{BoundExpr, Slots},
         pred::Pred,
@@ -111,8 +112,7 @@ impl<'a, 's> Batch<'a, 's> {
     }
 
     fn is_selected(&self, row: usize, valid: Option<&[u64]>) -> bool {
-        let bit = |words: &[u64]| words[row / 64] >> (row % 64) & 1 == 1;
-        bit(self.selected) && valid.is_none_or(bit)
+        selects(Some(self.selected), row) && selects(valid, row)
     }
 
     fn arithmetic(
@@ -264,8 +264,7 @@ impl<'a, 's> Batch<'a, 's> {
             Pred::ExprIsNull { expr, negated } => {
                 let vector = self.eval(expr, slots)?;
                 let is_null = |row: usize| {
-                    matches!(vector.data, Data::One(Value::Null))
-                        || vector.valid.as_ref().is_some_and(|v| v[row / 64] >> (row % 64) & 1 == 0)
+                    matches!(vector.data, Data::One(Value::Null)) || !selects(vector.valid.as_deref(), row)
                 };
                 Ok(self.collect(None, |row| is_null(row) != *negated))
             }

@@ -17,6 +17,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     keys,
     limits::{BATCH_ROWS, MAX_TEXT_BYTES},
+    mask::{self, selects, set_range},
     schema::{DataType, Field, Schema},
 };
 
@@ -39,16 +40,8 @@ impl Validity {
             for row in (start..end).filter(|row| is_valid(row - start)) {
                 self.words[row / 64] |= 1 << (row % 64);
             }
-        } else if start < end {
-            let (first, last) = (start / 64, (end - 1) / 64);
-            let (head, tail) = (u64::MAX << (start % 64), u64::MAX >> (63 - (end - 1) % 64));
-            if first == last {
-                self.words[first] |= head & tail;
-            } else {
-                self.words[first] |= head;
-                self.words[first + 1..last].fill(u64::MAX);
-                self.words[last] |= tail;
-            }
+        } else {
+            set_range(&mut self.words, start, end);
         }
     }
 
@@ -129,8 +122,8 @@ impl RowBuffer {
                 let n = (fragment.rows() - start).min(BATCH_ROWS);
                 match column.validity_words(start, n) {
                     Some(valid) => {
-                        let set = usize::try_from(basalt_kernels::mask::count_ones(&valid)).unwrap_or(n);
-                        buffer.validity.extend(n, |i| valid[i / 64] >> (i % 64) & 1 == 1, n - set);
+                        let nulls = n - mask::count(&valid);
+                        buffer.validity.extend(n, |i| selects(Some(&valid), i), nulls);
                     }
                     None => buffer.validity.extend(n, |_| true, 0),
                 }

@@ -6,7 +6,7 @@ use crate::{
     encoding::{self, KeyColumn, KeyTest, TextColumn},
     error::Result,
     limits::{BATCH_ROWS, BLOCK_ROWS},
-    mask::Mask,
+    mask::{self, Mask, selects},
     schema::{DataType, Field},
     value::Value,
 };
@@ -85,7 +85,7 @@ impl Column {
 
     fn with_validity(mut self, rows: usize, valid: Option<&[u64]>) -> Result<Self> {
         if let Some(valid) = valid {
-            self.nulls = rows - usize::try_from(basalt_kernels::mask::count_ones(valid)).unwrap_or(rows);
+            self.nulls = rows - mask::count(valid);
             if self.nulls > 0 {
                 self.validity = Some(encoding::encode_validity(valid, rows)?.column);
             }
@@ -96,9 +96,9 @@ impl Column {
             .map(|start| {
                 let n = (rows - start).min(BLOCK_ROWS);
                 let mask = valid.map(|v| &v[start / 64..(start + n).div_ceil(64)]);
-                let set = mask.map_or(n as u64, basalt_kernels::mask::count_ones);
+                let set = mask.map_or(n, mask::count);
                 Zone {
-                    nulls: u32::try_from(n as u64 - set).unwrap_or(u32::MAX),
+                    nulls: u32::try_from(n - set).unwrap_or(u32::MAX),
                     range: self.keys().and_then(|keys| keys.min_max(start, n, mask)),
                 }
             })
@@ -236,7 +236,7 @@ impl Column {
             batch.clear();
             texts.decode(start, rows, &mut batch);
             for (i, text) in batch.iter().enumerate() {
-                if valid.as_ref().is_none_or(|v| v[i / 64] >> (i % 64) & 1 == 1) {
+                if selects(valid.as_deref(), i) {
                     range = Some(range.map_or((text, text), |(lo, hi)| (lo.min(text), hi.max(text))));
                 }
             }

@@ -1,5 +1,7 @@
 //! The engine as its callers use it: tables, writes, queries, selections.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 
 use arrow_array::{

@@ -1,6 +1,8 @@
 //! Keeps ARCHITECTURE.md true: who may depend on whom, where `unsafe` is, that every path exists, that no file
 //! is dead or holds too many things.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -24,7 +26,8 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
 ];
 
 /// What the engine must not know: it is synchronous, without protocol, files, sockets or clock.
-const FORBIDDEN_IN_CORE: &[&str] = &["tokio", "tonic", "prost", "std::net", "std::fs", "std::time", "Instant::now"];
+const FORBIDDEN_IN_CORE: &[&str] =
+    &["tokio", "tonic", "prost", "std::net", "std::fs", "std::time", "Instant::now"];
 
 /// Lines of one file, tests apart.
 const MAX_LINES: usize = 600;
@@ -97,7 +100,10 @@ fn every_crate_takes_the_lints() {
     for (name, folder, _) in LAYERS {
         let manifest = read(root().join(folder).join("Cargo.toml"));
         let own = *name == "basalt-kernels" && manifest.contains("undocumented_unsafe_blocks = \"deny\"");
-        assert!(own || manifest.contains("[lints]\nworkspace = true"), "{name} does not take the workspace's lints");
+        assert!(
+            own || manifest.contains("[lints]\nworkspace = true"),
+            "{name} does not take the workspace's lints"
+        );
     }
 }
 
@@ -120,7 +126,10 @@ fn unsafe_is_in_kernels_alone() {
 fn the_engine_knows_no_protocol() {
     for file in rust_files() {
         let path = file.to_string_lossy();
-        if !path.starts_with("core/src/") && !path.starts_with("core/kernels/src/") && !path.starts_with("core/sip/src/") {
+        if !path.starts_with("core/src/")
+            && !path.starts_with("core/kernels/src/")
+            && !path.starts_with("core/sip/src/")
+        {
             continue;
         }
         let kernels_detect = path.starts_with("core/kernels/");
@@ -142,7 +151,8 @@ fn no_dead_files() {
         let text = read(root().join(file));
         let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
         let parent = file.parent().unwrap().to_path_buf();
-        let folder = if ["lib", "main", "mod"].contains(&stem.as_str()) { parent } else { parent.join(&stem) };
+        let folder =
+            if ["lib", "main", "mod"].contains(&stem.as_str()) { parent } else { parent.join(&stem) };
         let names = declared.entry(folder).or_default();
         for line in text.lines() {
             let words: Vec<&str> = line.trim().trim_end_matches(';').split_whitespace().collect();
@@ -152,24 +162,37 @@ fn no_dead_files() {
                 names.insert(name.trim_end_matches('{').to_owned());
             }
             // A macro may declare modules by a list of names.
-            names.extend(words.iter().map(|w| w.trim_end_matches([',', ';', ')']).to_owned()).filter(|_| text.contains("mod $")));
+            names.extend(
+                words
+                    .iter()
+                    .map(|w| w.trim_end_matches([',', ';', ')']).to_owned())
+                    .filter(|_| text.contains("mod $")),
+            );
         }
     }
     for file in &files {
         let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
         let path = file.to_string_lossy();
         let is_root = ["lib", "main", "build"].contains(&stem.as_str())
-            || file.parent().is_some_and(|p| ["tests", "benches", "examples", "bin", "fuzz_targets"].iter().any(|n| p.ends_with(n)));
+            || file.parent().is_some_and(|p| {
+                ["tests", "benches", "examples", "bin", "fuzz_targets"].iter().any(|n| p.ends_with(n))
+            });
         if is_root {
             continue;
         }
         let (folder, name) = if stem == "mod" {
             let folder = file.parent().unwrap();
-            (folder.parent().unwrap().to_path_buf(), folder.file_name().unwrap().to_string_lossy().into_owned())
+            (
+                folder.parent().unwrap().to_path_buf(),
+                folder.file_name().unwrap().to_string_lossy().into_owned(),
+            )
         } else {
             (file.parent().unwrap().to_path_buf(), stem)
         };
-        assert!(declared.get(&folder).is_some_and(|names| names.contains(&name)), "{path}: no `mod {name}` names it");
+        assert!(
+            declared.get(&folder).is_some_and(|names| names.contains(&name)),
+            "{path}: no `mod {name}` names it"
+        );
     }
 }
 
@@ -190,7 +213,8 @@ fn every_path_in_the_architecture_exists() {
     assert!(text.lines().count() <= 250, "ARCHITECTURE.md is longer than 250 lines");
     let mut paths = 0;
     for code in text.split('`').skip(1).step_by(2) {
-        let is_path = code.contains('/') && !code.contains([' ', '*', '<', '(', ':']) && !code.starts_with('/');
+        let is_path =
+            code.contains('/') && !code.contains([' ', '*', '<', '(', ':']) && !code.starts_with('/');
         if is_path {
             paths += 1;
             assert!(root().join(code).exists(), "ARCHITECTURE.md names `{code}`, which does not exist");
