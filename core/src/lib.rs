@@ -21,3 +21,8 @@ pub mod schema;
 pub mod table;
 pub mod time;
 pub mod value;
+
+/// The instruction set of the kernels in use: `scalar`, `avx2`, `avx512`.
+pub fn simd() -> &'static str {
+    basalt_kernels::isa().name()
+}
