@@ -9,7 +9,11 @@ pub(super) fn count_ones(words: &[u64]) -> usize {
 
 /// Selects all of `rows` rows, or none.
 pub(super) fn set_all(words: &mut [u64], rows: usize, selected: bool) {
-    mask::fill(if selected { rows } else { 0 }, words);
+    if selected {
+        mask::fill(rows, words);
+    } else {
+        words.fill(0);
+    }
 }
 
 /// Selects the rows `from..to`.

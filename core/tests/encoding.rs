@@ -1,0 +1,214 @@
+//! Encodings as the engine calls them: what is chosen, what is forced, what becomes of nulls.
+
+use arrow_array::StringArray;
+use basalt_core::{
+    encoding::{
+        self, Encoded, KEY_ENCODINGS, KeyTest, TEXT_ENCODINGS, bitcompress, encode_keys, encode_texts,
+    },
+    error::ErrorKind,
+    keys::Native,
+    limits::FRAGMENT_ROWS,
+    schema::DataType,
+};
+use proptest::prelude::*;
+
+/// SplitMix64 (Steele et al., OOPSLA 2014): data that is the same on every run.
+fn random(mut state: u64) -> impl FnMut() -> u64 {
+    move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// The next number below `n`.
+fn below(next: &mut impl FnMut() -> u64, n: usize) -> usize {
+    usize::try_from(next() % n as u64).unwrap()
+}
+
+/// `rows` draws of a place in `weights`.
+fn draw(weights: &[usize], rows: usize) -> Vec<i64> {
+    let mut next = random(7);
+    let places: Vec<i64> = (0..).zip(weights).flat_map(|(place, &n)| std::iter::repeat_n(place, n)).collect();
+    (0..rows).map(|_| places[below(&mut next, places.len())]).collect()
+}
+
+fn chosen(keys: &[i64], native: Native) -> (String, usize) {
+    let Encoded { column, bids, .. } = encode_keys(keys, native, None, None).unwrap();
+    let bytes = column.buffer().len();
+    assert!(bids.iter().all(|bid| !bid.exact || bid.bytes >= bytes), "{bids:?}, but {bytes} were chosen");
+    for encoding in KEY_ENCODINGS {
+        let forced = encode_keys(keys, native, None, Some(encoding.name())).unwrap().column;
+        let as_told = forced.name().starts_with(encoding.name());
+        assert!(as_told || encoding.bid(&encoding::KeyStats::new(keys, native)).is_none());
+        assert!(forced.buffer().len() >= bytes, "{} is smaller than {}", forced.name(), column.name());
+    }
+    (column.name(), bytes)
+}
+
+#[test]
+fn the_smallest_is_chosen() {
+    let rows = 60_000;
+    let name = |keys: &[i64], native| chosen(keys, native).0;
+    assert_eq!(name(&vec![5; rows], Native::I32), "constant");
+    assert_eq!(name(&draw(&[1, 1], rows), Native::Bool), "packed");
+    assert_eq!(name(&draw(&[95, 5], rows), Native::Bool), "bitcompress");
+    assert_eq!(name(&draw(&[80, 15, 4, 1], rows), Native::U8), "bitcompress");
+    let mut sorted = draw(&[500, 400, 100], rows);
+    sorted.sort_unstable();
+    assert!(name(&sorted, Native::I64).starts_with("runs("));
+    let mut next = random(1);
+    let any: Vec<i64> = (0..rows).map(|_| next().cast_signed()).collect();
+    assert_eq!(name(&any, Native::I64), "plain");
+    let sparse: Vec<i64> = (0..rows).map(|_| any[below(&mut next, 1000)]).collect();
+    assert_eq!(name(&sparse, Native::I64), "dictionary(packed)");
+    let mut outliers: Vec<i64> = (0..rows).map(|_| 1000 + (next() % 256).cast_signed()).collect();
+    outliers.iter_mut().step_by(500).for_each(|key| *key = 1 << 40);
+    let (name, bytes) = chosen(&outliers, Native::I64);
+    assert_eq!(name, "packed");
+    assert!(bytes < rows + rows / 50, "{bytes}");
+}
+
+/// The sizes that the codec's authors publish, its index counted: 60,000 rows in 1,086 bytes, 1,000,000 in
+/// 14,270.
+#[test]
+fn bitcompress_is_as_small_as_published() {
+    for (rows, published) in [(60_000, 1_086), (1_000_000, 14_270)] {
+        let (name, bytes) = chosen(&draw(&[99, 1], rows), Native::Bool);
+        assert_eq!(name, "bitcompress");
+        assert!(bytes <= published, "{bytes} bytes for {rows} rows");
+    }
+}
+
+#[test]
+fn a_cursor_reads_forward_and_jumps() {
+    let keys = draw(&[900, 90, 9, 1], 100_000);
+    let column = encode_keys(&keys, Native::U8, None, Some("bitcompress")).unwrap().column;
+    let column = bitcompress::Column::open(column.buffer().clone()).unwrap();
+    let mut cursor = column.cursor();
+    let forward = (0..keys.len()).chain((0..keys.len()).step_by(3)).chain((0..keys.len()).step_by(777));
+    let mut next = random(3);
+    let jumps = (0..1000).map(|_| below(&mut next, keys.len()));
+    for row in forward.chain(jumps).chain([99_999, 99_999, 0, 0, 1]) {
+        assert_eq!(cursor.get(row), keys[row], "at {row}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_an_error() {
+    let kind =
+        |result: basalt_core::error::Result<_>| result.map(|_: encoding::EncodedKeys| ()).unwrap_err().kind();
+    assert_eq!(kind(encode_keys(&[], Native::I64, None, None)), ErrorKind::InvalidBatch);
+    assert_eq!(
+        kind(encode_keys(&vec![0; FRAGMENT_ROWS + 1], Native::I64, None, None)),
+        ErrorKind::InvalidBatch
+    );
+    assert_eq!(kind(encode_keys(&[300], Native::U8, None, None)), ErrorKind::InvalidBatch);
+    assert_eq!(kind(encode_keys(&[3], Native::U8, Some(&[]), None)), ErrorKind::InvalidBatch);
+
+    assert!(encoding::check_forced("packed", DataType::Float64).is_ok());
+    assert!(encoding::check_forced("text", DataType::Utf8).is_ok());
+    for (name, data_type) in [("text", DataType::Int64), ("packed", DataType::Utf8), ("zip", DataType::Bool)]
+    {
+        let error = encoding::check_forced(name, data_type).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidSchema);
+        assert!(error.message().contains("dictionary"), "{error}");
+    }
+}
+
+#[test]
+fn a_forced_encoding_gives_way_when_it_cannot() {
+    let keys: Vec<i64> = (0..1000).collect();
+    for name in ["bitcompress", "constant"] {
+        let column = encode_keys(&keys, Native::I64, None, Some(name)).unwrap().column;
+        assert_eq!(column.name(), "packed");
+    }
+}
+
+#[test]
+fn nulls_do_not_count() {
+    let keys = [7, 99, 7, 8, 99, 7, 99];
+    let valid = [0b010_1101];
+    let encoded = encode_keys(&keys, Native::U8, Some(&valid), None).unwrap();
+    assert_eq!(encoded.value_counts, Some(vec![(7, 3), (8, 1)]));
+    let mut out = [0; 7];
+    encoded.column.decode(0, &mut out);
+    assert_eq!(out, [7, 7, 7, 8, 7, 7, 7], "the most frequent key stands in");
+
+    let all_null = encode_keys(&keys, Native::U8, Some(&[0]), None).unwrap();
+    assert_eq!((all_null.column.name().as_str(), all_null.value_counts), ("constant", Some(vec![])));
+
+    let texts: StringArray = [Some("b"), None, Some("a"), Some("b"), None].into_iter().collect();
+    let encoded = encode_texts(&texts, Some("dictionary")).unwrap();
+    assert_eq!(encoded.value_counts, Some(vec![(0, 1), (1, 2)]));
+    assert_eq!(encoded.column.codes().unwrap().entries, &StringArray::from(vec!["a", "b"]));
+    assert_eq!(encode_texts(&texts, Some("text")).unwrap().value_counts, None);
+}
+
+#[test]
+fn nulls_between_runs_do_not_break_them() {
+    let keys: Vec<i64> = (0..50_000).map(|row| row / 500).collect();
+    let valid: Vec<u64> = (0..keys.len().div_ceil(64)).map(|i| if i % 5 == 0 { 0 } else { !0 }).collect();
+    let mut valid = valid;
+    *valid.last_mut().unwrap() &= (1 << (keys.len() % 64)) - 1;
+    let column = encode_keys(&keys, Native::I64, Some(&valid), None).unwrap().column;
+    assert!(column.name().starts_with("runs("), "{}", column.name());
+    assert!(column.buffer().len() < 1000, "{}", column.buffer().len());
+}
+
+#[test]
+fn validity_is_a_column_of_bits() {
+    let valid = [0xFFFF_FFFF_FFFF_FFFE, 0b101];
+    let column = encoding::encode_validity(&valid, 67).unwrap().column;
+    let mut out = [0; 2];
+    column.filter(0, 67, &KeyTest::Range { lo: 1, hi: 1 }, &mut out);
+    assert_eq!(out, valid);
+}
+
+#[test]
+fn texts_take_the_smaller_encoding() {
+    let few: StringArray = (0..5000).map(|i| Some(["EWR", "JFK", "LGA"][i * i % 3])).collect();
+    let encoded = encode_texts(&few, None).unwrap();
+    assert!(encoded.column.name().starts_with("dictionary("), "{}", encoded.column.name());
+    let distinct: StringArray = (0..5000).map(|i| Some(format!("{}", i * 7919))).collect();
+    assert_eq!(encode_texts(&distinct, None).unwrap().column.name(), "text");
+    for encoding in TEXT_ENCODINGS {
+        let column = encode_texts(&distinct, Some(encoding.name())).unwrap().column;
+        assert!(column.name().starts_with(encoding.name()));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_keys_come_back(
+        keys in prop::collection::vec(prop_oneof![any::<i64>(), -3..3i64, Just(i64::MIN), Just(1 << 40)], 1..1200),
+        nulls in any::<u64>(),
+        forced in prop::sample::select(vec!["constant", "plain", "packed", "runs", "dictionary", "bitcompress", ""]),
+        (lo, hi) in (any::<i64>(), any::<i64>()),
+    ) {
+        let words = keys.len().div_ceil(64);
+        let mut valid: Vec<u64> = (0..words).map(|i| nulls.rotate_left(u32::try_from(i).unwrap())).collect();
+        if keys.len() % 64 > 0 {
+            valid[words - 1] &= (1 << (keys.len() % 64)) - 1;
+        }
+        let is_valid = |row: &usize| valid[row / 64] >> (row % 64) & 1 == 1;
+        let encoded = encode_keys(&keys, Native::I64, Some(&valid), Some(forced)).unwrap();
+        let column = encoding::open_keys(encoded.column.buffer().clone()).unwrap();
+        let mut out = vec![0; keys.len()];
+        column.decode(0, &mut out);
+        for row in (0..keys.len()).filter(is_valid) {
+            prop_assert_eq!(out[row], keys[row]);
+            prop_assert_eq!(column.get(row), keys[row]);
+        }
+        let mut mask = vec![0; words];
+        column.filter(0, keys.len(), &KeyTest::Range { lo, hi }, &mut mask);
+        for row in (0..keys.len()).filter(is_valid) {
+            prop_assert_eq!(mask[row / 64] >> (row % 64) & 1 == 1, (lo..=hi).contains(&keys[row]));
+        }
+        let expected: i128 = (0..keys.len()).filter(is_valid).map(|row| i128::from(keys[row])).sum();
+        prop_assert_eq!(column.sum(0, keys.len(), Some(&valid)), expected);
+    }
+}
