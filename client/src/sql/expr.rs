@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How far expressions may nest here; the server's own limit is lower.
-const MAX_DEPTH: usize = 64;
+const MAX_DEPTH: usize = 200;
 
 /// What names stand for.
 pub(super) struct Scope {

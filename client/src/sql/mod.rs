@@ -26,6 +26,8 @@ mod select;
 
 pub use error::{SUPPORTED, SqlError};
 
+use std::thread;
+
 use basalt_proto::v1::QueryRequest;
 use sqlparser::{
     ast::Statement,
@@ -37,12 +39,23 @@ use sqlparser::{
 
 /// Operators of one query; the server's limit on a filter's nodes is lower.
 const MAX_OPERATORS: usize = 4096;
+/// The parser's trees are as deep as a chain of operators is long, and everything walks them by recursion.
+const STACK_BYTES: usize = 128 << 20;
 
 /// The request for a SELECT over one table.
 ///
 /// # Errors
 /// What is not SQL, or not part of the subset, with its place in the text.
 pub fn parse_select(sql: &str) -> Result<QueryRequest, SqlError> {
+    let builder = thread::Builder::new().name("sql".to_owned()).stack_size(STACK_BYTES);
+    thread::scope(|scope| {
+        let parsing = builder.spawn_scoped(scope, || parse(sql));
+        let parsing = parsing.map_err(|e| SqlError::new(format!("no thread for the parser: {e}")))?;
+        parsing.join().unwrap_or_else(|_| Err(SqlError::new("the parser failed on this text")))
+    })
+}
+
+fn parse(sql: &str) -> Result<QueryRequest, SqlError> {
     let dialect = GenericDialect {};
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location();
     let tokens = tokens.map_err(|e| SqlError::from_parser(&e.into()))?;
@@ -60,7 +73,7 @@ pub fn parse_select(sql: &str) -> Result<QueryRequest, SqlError> {
     }
 }
 
-/// The parser nests a chain of operators as deep as it is long, which the stack must hold.
+/// Bounds the depth of the tree, which the stack must hold.
 fn check_length(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     let is_operator = |token: &&TokenWithSpan| match &token.token {
         Token::Plus | Token::Mul | Token::Div | Token::Mod | Token::StringConcat => true,

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use basalt_proto::v1::{self, Format, QueryRequest, expr::Kind};
 use sqlparser::{
     ast::{
-        self, Distinct, GroupByExpr, LimitClause, OrderByKind, SelectItem, SetExpr, Spanned as _,
-        TableFactor, Value,
+        self, Distinct, GroupByExpr, LimitClause, OrderByKind, SelectItem, SetExpr, Spanned, TableFactor,
+        Value,
     },
     tokenizer::Span,
 };
@@ -32,7 +32,7 @@ pub(super) fn convert(query: ast::Query) -> Result<QueryRequest, SqlError> {
         pipe_operators,
     } = query;
     refuse(
-        || body.span(),
+        || with.as_ref().map_or_else(|| body.span(), Spanned::span),
         [
             (with.is_some(), "WITH"),
             (fetch.is_some(), "FETCH (LIMIT does the same)"),
