@@ -1,1 +1,37 @@
-//! placeholder
+//! SIMD kernels over slices and mask words: the one place with `unsafe`.
+//!
+//! Functions are safe and call the best implementation for this CPU, chosen once (see [`isa`]). [`tables`] lists
+//! all implementations that the CPU runs, for tests and benchmarks; all give the same answers, bit for bit.
+//!
+//! **Masks.** A mask has one bit for each row, row 0 in the lowest bit of the first word, in
+//! `rows.div_ceil(64)` words. Bits behind the last row are 0 in every mask written here and ignored in those
+//! read (except by [`mask::count_ones`] and [`mask::for_each`], which take words as they are). Values that a
+//! mask does not select never influence an answer.
+//!
+//! **Floats.** NaN equals NaN and is greater than +inf, -0.0 equals 0.0: so `x < NaN` is "`x` is not NaN" and
+//! `x >= NaN` is "`x` is NaN". A zero reported as an extreme is +0.0.
+//!
+//! **Alignment.** Any is right; 64-byte aligned values are fastest.
+//!
+//! **Unsafe code** does three things: it calls functions of a table whose instructions were detected, it loads
+//! registers from arrays of their size, and it views words as narrower lanes.
+
+mod chunks;
+mod dispatch;
+mod float_sum;
+pub mod mask;
+mod native;
+pub mod packed;
+mod plain;
+mod scalar;
+mod table;
+mod test;
+
+pub use dispatch::{Isa, isa, tables};
+pub use float_sum::FloatSum;
+pub use native::{CmpOp, Float, Integer, Native};
+pub use plain::{
+    between, compare, count_nonzero, count_nonzero_masked, is_nan, min_max, min_max_masked, sum, sum_floats,
+    sum_floats_masked, sum_masked,
+};
+pub use table::Kernels;

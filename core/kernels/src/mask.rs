@@ -1,0 +1,61 @@
+//! Mask words as sets of rows: row 0 is the lowest bit of the first word, bits behind the last row are 0.
+
+use crate::{chunks, dispatch::current, scalar};
+
+/// Rows selected.
+pub fn count_ones(mask: &[u64]) -> u64 {
+    current().mask_count_ones(mask)
+}
+
+/// Keeps the rows of `left` that are in `right`.
+///
+/// # Panics
+/// Where the lengths differ.
+#[track_caller]
+pub fn and(left: &mut [u64], right: &[u64]) {
+    current().mask_and(left, right);
+}
+
+/// Adds the rows of `right` to `left`.
+///
+/// # Panics
+/// Where the lengths differ.
+#[track_caller]
+pub fn or(left: &mut [u64], right: &[u64]) {
+    current().mask_or(left, right);
+}
+
+/// Takes the rows of `right` from `left`.
+///
+/// # Panics
+/// Where the lengths differ.
+#[track_caller]
+pub fn and_not(left: &mut [u64], right: &[u64]) {
+    current().mask_and_not(left, right);
+}
+
+/// Replaces a mask of `rows` rows by the other rows.
+///
+/// # Panics
+/// Where `mask` has not `rows.div_ceil(64)` words.
+#[track_caller]
+pub fn not(mask: &mut [u64], rows: usize) {
+    current().mask_not(mask, rows);
+}
+
+/// Writes the mask of all of `rows` rows.
+///
+/// # Panics
+/// Where `out` has not `rows.div_ceil(64)` words.
+#[track_caller]
+pub fn fill(rows: usize, out: &mut [u64]) {
+    chunks::check_mask(rows, out.len());
+    scalar::mask::fill(rows, out);
+}
+
+/// Calls `f` with every selected row, in order.
+pub fn for_each(mask: &[u64], mut f: impl FnMut(usize)) {
+    for (i, &word) in mask.iter().enumerate() {
+        chunks::for_bits(word, |bit| f(i * chunks::CHUNK + bit));
+    }
+}

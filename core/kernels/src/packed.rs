@@ -1,0 +1,235 @@
+//! Bit-packed codes, laid out so that SIMD registers hold consecutive rows.
+//!
+//! A code has `width` bits, 1 to 64. Lanes are the least of 8, 16, 32 and 64 bits that hold it, and a vector is
+//! 64 bytes of lanes. A unit is 512 rows in `width` vectors: row `r` lies in lane `r % lanes` at place
+//! `r / lanes`, and every lane is a little-endian stream of bits of its own, in which place `p` has bits
+//! `p * width .. (p + 1) * width`; the stream's k-th word is the lane's word in the unit's k-th vector. So all
+//! lanes shift by the same amount, and the codes of one place are consecutive rows. (The vertical layout of
+//! Lemire and Boytsov, "Decoding billions of integers per second through vectorization", 2015, and of FastLanes,
+//! Afroozeh and Boncz, PVLDB 16(9), but in the rows' own order.)
+//!
+//! Units follow each other; the last one ends with the vector that holds its last row (rounded up to 64 rows),
+//! and a vector of zeros follows, which a reader may load but never needs.
+
+use crate::{Integer, dispatch::current};
+
+/// Rows of a unit; ranges of rows begin at a multiple of it.
+pub const UNIT_ROWS: usize = 512;
+
+/// Chunks of 64 rows in a unit.
+pub(crate) const UNIT_CHUNKS: usize = UNIT_ROWS / crate::chunks::CHUNK;
+
+/// Words of a vector.
+const VECTOR_WORDS: usize = 8;
+
+/// Rows of packed codes that a kernel works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) width: u32,
+    pub(crate) words: &'a [u64],
+    /// The first row, at the beginning of a unit.
+    pub(crate) start: usize,
+    pub(crate) count: usize,
+}
+
+impl<'a> Rows<'a> {
+    #[track_caller]
+    pub(crate) fn new(width: u32, words: &'a [u64], start: usize, count: usize) -> Self {
+        assert!(start.is_multiple_of(UNIT_ROWS), "row {start} is inside a unit");
+        let end = start + count;
+        assert!(
+            words.len() >= self::words(width, end),
+            "{} words hold no {end} codes of {width} bits",
+            words.len()
+        );
+        Self { width, words, start, count }
+    }
+}
+
+/// The integer of a lane.
+pub(crate) trait Lane: Integer {
+    /// Bits of a lane.
+    const BITS: usize = 8 * size_of::<Self>();
+    /// Lanes of a vector.
+    const COUNT: usize = 64 / size_of::<Self>();
+
+    /// The words as lanes.
+    fn lanes(words: &[u64]) -> &[Self];
+
+    fn truncate(code: u64) -> Self;
+
+    fn widen(self) -> u64;
+
+    /// The code that begins at bit `shift` of `lo` and goes on in `hi`.
+    fn extract(lo: Self, hi: Self, shift: u32, mask: Self) -> Self;
+}
+
+macro_rules! lanes {
+    ($($t:ident),*) => {$(
+        impl Lane for $t {
+            #[inline(always)]
+            fn lanes(words: &[u64]) -> &[Self] {
+                // SAFETY: the lanes cover the bytes of the words; every bit pattern is a lane, and no lane is
+                // aligned more strictly than a word.
+                unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words) / size_of::<$t>()) }
+            }
+
+            #[inline(always)]
+            fn truncate(code: u64) -> Self {
+                code as Self
+            }
+
+            #[inline(always)]
+            fn widen(self) -> u64 {
+                u64::from(self)
+            }
+
+            #[inline(always)]
+            fn extract(lo: Self, hi: Self, shift: u32, mask: Self) -> Self {
+                ((lo >> shift) | ((hi << 1) << ($t::BITS - 1 - shift))) & mask
+            }
+        }
+    )*};
+}
+
+lanes!(u8, u16, u32, u64);
+
+/// Where a code lies.
+struct Place {
+    /// The word of its first bit.
+    word: usize,
+    /// The lane's first bit in that word, and in the word of the next vector.
+    lane: u32,
+    /// The code's first bit in the lane.
+    shift: u32,
+    /// Bits of the lane.
+    bits: u32,
+}
+
+impl Place {
+    #[inline]
+    fn of(width: u32, row: usize) -> Self {
+        let bits = width.next_power_of_two().max(8);
+        let lanes = UNIT_ROWS / bits as usize;
+        let (unit, row) = (row / UNIT_ROWS, row % UNIT_ROWS);
+        let (lane, bit) = (row % lanes, row / lanes * width as usize);
+        let vector = unit * width as usize + bit / bits as usize;
+        let lane_bit = lane * bits as usize;
+        Self {
+            word: vector * VECTOR_WORDS + lane_bit / 64,
+            lane: (lane_bit % 64) as u32,
+            shift: (bit % bits as usize) as u32,
+            bits,
+        }
+    }
+}
+
+fn mask(width: u32) -> u64 {
+    u64::MAX >> (u64::BITS - width)
+}
+
+fn check_width(width: u32) {
+    assert!((1..=64).contains(&width), "a code has 1 to 64 bits, not {width}");
+}
+
+/// Words that `rows` codes take, the vector of zeros behind them included.
+///
+/// # Panics
+/// Where `width` is not 1 to 64.
+pub fn words(width: u32, rows: usize) -> usize {
+    check_width(width);
+    let bits = width.next_power_of_two().max(8) as usize;
+    let chunks = (rows % UNIT_ROWS).div_ceil(crate::chunks::CHUNK);
+    // A chunk takes `bits / 8` places of every lane.
+    let vectors = rows / UNIT_ROWS * width as usize + (chunks * (bits / 8) * width as usize).div_ceil(bits);
+    (vectors + 1) * VECTOR_WORDS
+}
+
+/// Packs codes; bits of a code above `width` are dropped.
+///
+/// # Panics
+/// Where `width` is not 1 to 64, or `out` has not exactly [`words`]`(width, codes.len())` words.
+pub fn pack(width: u32, codes: &[u64], out: &mut [u64]) {
+    assert_eq!(out.len(), words(width, codes.len()), "words for {} codes of {width} bits", codes.len());
+    out.fill(0);
+    for (row, code) in codes.iter().enumerate() {
+        let Place { word, lane, shift, bits } = Place::of(width, row);
+        let code = code & mask(width);
+        out[word] |= ((code << shift) & mask(bits)) << lane;
+        out[word + VECTOR_WORDS] |= ((code >> 1) >> (bits - 1 - shift)) << lane;
+    }
+}
+
+/// The code of one row.
+///
+/// # Panics
+/// Where `width` is not 1 to 64, or `words` ends before the row.
+#[inline]
+pub fn get(width: u32, words: &[u64], row: usize) -> u64 {
+    check_width(width);
+    let Place { word, lane, shift, bits } = Place::of(width, row);
+    let (lo, hi) = (words[word] >> lane & mask(bits), words[word + VECTOR_WORDS] >> lane & mask(bits));
+    ((lo >> shift) | ((hi << 1) << (bits - 1 - shift))) & mask(width)
+}
+
+/// Writes `base + code` (wrapping) of rows `start..start + out.len()`.
+///
+/// # Panics
+/// Where `width` is not 1 to 64, `start` is inside a unit, or `words` ends before the last row.
+#[track_caller]
+pub fn unpack(width: u32, words: &[u64], start: usize, base: i64, out: &mut [i64]) {
+    current().packed_unpack(width, words, start, base, out);
+}
+
+/// Writes the mask of rows `start..start + rows` whose codes are from `lo` to `hi`, both included; of none
+/// where `lo > hi`.
+///
+/// # Panics
+/// Where `width` is not 1 to 64, `start` is inside a unit, `words` ends before the last row, or `out` has not
+/// `rows.div_ceil(64)` words.
+#[track_caller]
+pub fn between(width: u32, words: &[u64], start: usize, rows: usize, lo: u64, hi: u64, out: &mut [u64]) {
+    current().packed_between(width, words, start, rows, lo, hi, out);
+}
+
+/// The exact sum of the codes of rows `start..start + rows`.
+///
+/// # Panics
+/// Where `width` is not 1 to 64, `start` is inside a unit, or `words` ends before the last row.
+#[track_caller]
+pub fn sum(width: u32, words: &[u64], start: usize, rows: usize) -> u128 {
+    current().packed_sum(width, words, start, rows)
+}
+
+/// The exact sum of the codes of rows `start..start + rows` that the mask selects.
+///
+/// # Panics
+/// As [`sum`], and where `mask` has not `rows.div_ceil(64)` words.
+#[track_caller]
+pub fn sum_masked(width: u32, words: &[u64], start: usize, rows: usize, mask: &[u64]) -> u128 {
+    current().packed_sum_masked(width, words, start, rows, mask)
+}
+
+/// The least and the greatest code of rows `start..start + rows`.
+///
+/// # Panics
+/// As [`sum`].
+#[track_caller]
+pub fn min_max(width: u32, words: &[u64], start: usize, rows: usize) -> Option<(u64, u64)> {
+    current().packed_min_max(width, words, start, rows)
+}
+
+/// The least and the greatest code of rows `start..start + rows` that the mask selects.
+///
+/// # Panics
+/// As [`sum`], and where `mask` has not `rows.div_ceil(64)` words.
+#[track_caller]
+pub fn min_max_masked(
+    width: u32,
+    words: &[u64],
+    start: usize,
+    rows: usize,
+    mask: &[u64],
+) -> Option<(u64, u64)> {
+    current().packed_min_max_masked(width, words, start, rows, mask)
+}

@@ -1,0 +1,101 @@
+//! Mask words as sets of rows.
+
+use crate::chunks::{CHUNK, low_bits};
+
+/// Words that are counted side by side.
+const LANES: usize = 8;
+
+type Lanes = [u64; LANES];
+
+/// Set bits, by carry-save adders: sixteen groups of words become one population count (the Harley-Seal
+/// method; Mula, Kurz and Lemire, "Faster population counts using AVX2 instructions", 2018).
+#[inline(always)]
+pub(crate) fn count_ones(words: &[u64]) -> u64 {
+    let (blocks, rest) = words.as_chunks::<{ 16 * LANES }>();
+    let (mut ones, mut twos, mut fours, mut eights) = ([0; LANES], [0; LANES], [0; LANES], [0; LANES]);
+    let mut sixteens_count = [0; LANES];
+    for block in blocks {
+        let (groups, _) = block.as_chunks::<LANES>();
+        let mut carries = [[0; LANES]; 2];
+        let mut fours_carry = [0; LANES];
+        let mut eights_carry = [0; LANES];
+        for (i, four) in groups.as_chunks::<4>().0.iter().enumerate() {
+            carries[0] = add(&mut ones, &four[0], &four[1]);
+            carries[1] = add(&mut ones, &four[2], &four[3]);
+            let carry = add(&mut twos, &carries[0], &carries[1]);
+            if i % 2 == 0 {
+                fours_carry = carry;
+                continue;
+            }
+            let carry = add(&mut fours, &fours_carry, &carry);
+            if i == 1 {
+                eights_carry = carry;
+            } else {
+                let sixteens = add(&mut eights, &eights_carry, &carry);
+                count(&mut sixteens_count, &sixteens);
+            }
+        }
+    }
+    let total = |lanes: &Lanes| lanes.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
+    let rest: u64 = rest.iter().map(|w| u64::from(w.count_ones())).sum();
+    16 * sixteens_count.iter().sum::<u64>()
+        + 8 * total(&eights)
+        + 4 * total(&fours)
+        + 2 * total(&twos)
+        + total(&ones)
+        + rest
+}
+
+/// Adds `a` and `b` to `sum`, bit by bit, and returns the carries.
+#[inline(always)]
+fn add(sum: &mut Lanes, a: &Lanes, b: &Lanes) -> Lanes {
+    let mut carry = [0; LANES];
+    for i in 0..LANES {
+        let half = sum[i] ^ a[i];
+        carry[i] = (sum[i] & a[i]) | (half & b[i]);
+        sum[i] = half ^ b[i];
+    }
+    carry
+}
+
+#[inline(always)]
+fn count(counts: &mut Lanes, words: &Lanes) {
+    for (count, word) in counts.iter_mut().zip(words) {
+        *count += u64::from(word.count_ones());
+    }
+}
+
+#[inline(always)]
+pub(crate) fn and(left: &mut [u64], right: &[u64]) {
+    left.iter_mut().zip(right).for_each(|(l, r)| *l &= r);
+}
+
+#[inline(always)]
+pub(crate) fn or(left: &mut [u64], right: &[u64]) {
+    left.iter_mut().zip(right).for_each(|(l, r)| *l |= r);
+}
+
+#[inline(always)]
+pub(crate) fn and_not(left: &mut [u64], right: &[u64]) {
+    left.iter_mut().zip(right).for_each(|(l, r)| *l &= !r);
+}
+
+#[inline(always)]
+pub(crate) fn not(words: &mut [u64], rows: usize) {
+    words.iter_mut().for_each(|w| *w = !*w);
+    cut(words, rows);
+}
+
+#[inline(always)]
+pub(crate) fn fill(rows: usize, out: &mut [u64]) {
+    out.fill(u64::MAX);
+    cut(out, rows);
+}
+
+/// Clears the bits of the last word that are behind the last row.
+#[inline(always)]
+pub(crate) fn cut(words: &mut [u64], rows: usize) {
+    if let (Some(last), 1..) = (words.last_mut(), rows % CHUNK) {
+        *last &= low_bits(rows % CHUNK);
+    }
+}

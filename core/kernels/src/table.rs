@@ -1,0 +1,489 @@
+//! The kernels of one instruction set, as a table of functions.
+
+use crate::{CmpOp, Float, FloatSum, Integer, Isa, Native, chunks::check_mask, packed::Rows};
+
+/// The kernels of one instruction set that this CPU has. The methods are the crate's functions of the same
+/// names, which take the table in use.
+pub struct Kernels {
+    pub(crate) isa: Isa,
+    pub(crate) i8: NativeKernels<i8>,
+    pub(crate) i16: NativeKernels<i16>,
+    pub(crate) i32: NativeKernels<i32>,
+    pub(crate) i64: NativeKernels<i64>,
+    pub(crate) u8: NativeKernels<u8>,
+    pub(crate) u16: NativeKernels<u16>,
+    pub(crate) u32: NativeKernels<u32>,
+    pub(crate) u64: NativeKernels<u64>,
+    pub(crate) f32: NativeKernels<f32>,
+    pub(crate) f64: NativeKernels<f64>,
+    pub(crate) sums: Sums,
+    pub(crate) floats: Floats,
+    pub(crate) mask: MaskKernels,
+    pub(crate) packed: PackedKernels,
+}
+
+/// The kernels of integers.
+pub(crate) struct Sums {
+    pub(crate) i8: IntegerKernels<i8>,
+    pub(crate) i16: IntegerKernels<i16>,
+    pub(crate) i32: IntegerKernels<i32>,
+    pub(crate) i64: IntegerKernels<i64>,
+    pub(crate) u8: IntegerKernels<u8>,
+    pub(crate) u16: IntegerKernels<u16>,
+    pub(crate) u32: IntegerKernels<u32>,
+    pub(crate) u64: IntegerKernels<u64>,
+}
+
+/// The kernels of floats.
+pub(crate) struct Floats {
+    pub(crate) f32: FloatKernels<f32>,
+    pub(crate) f64: FloatKernels<f64>,
+}
+
+// The functions may be called where the CPU has the table's instructions and slices have the lengths that the
+// methods of `Kernels` check.
+
+/// Kernels of any type.
+pub struct NativeKernels<T> {
+    pub(crate) compare: unsafe fn(CmpOp, &[T], T, &mut [u64]),
+    pub(crate) between: unsafe fn(&[T], T, T, &mut [u64]),
+    pub(crate) min_max: unsafe fn(&[T]) -> Extremes<T>,
+    pub(crate) min_max_masked: unsafe fn(&[T], &[u64]) -> Extremes<T>,
+    pub(crate) count_nonzero: unsafe fn(&[T]) -> u64,
+    pub(crate) count_nonzero_masked: unsafe fn(&[T], &[u64]) -> u64,
+}
+
+/// Kernels of an integer type.
+pub struct IntegerKernels<T> {
+    pub(crate) sum: unsafe fn(&[T]) -> i128,
+    pub(crate) sum_masked: unsafe fn(&[T], &[u64]) -> i128,
+}
+
+/// Kernels of a float type.
+pub struct FloatKernels<T> {
+    pub(crate) is_nan: unsafe fn(&[T], &mut [u64]),
+    pub(crate) sum: unsafe fn(&[T], &mut FloatSum),
+    pub(crate) sum_masked: unsafe fn(&[T], &[u64], &mut FloatSum),
+}
+
+/// Kernels of mask words.
+pub(crate) struct MaskKernels {
+    pub(crate) count_ones: unsafe fn(&[u64]) -> u64,
+    pub(crate) and: unsafe fn(&mut [u64], &[u64]),
+    pub(crate) or: unsafe fn(&mut [u64], &[u64]),
+    pub(crate) and_not: unsafe fn(&mut [u64], &[u64]),
+    pub(crate) not: unsafe fn(&mut [u64], usize),
+}
+
+/// Kernels of packed codes.
+pub(crate) struct PackedKernels {
+    pub(crate) unpack: unsafe fn(Rows<'_>, i64, &mut [i64]),
+    pub(crate) between: unsafe fn(Rows<'_>, u64, u64, &mut [u64]),
+    pub(crate) sum: unsafe fn(Rows<'_>) -> u128,
+    pub(crate) sum_masked: unsafe fn(Rows<'_>, &[u64]) -> u128,
+    pub(crate) min_max: unsafe fn(Rows<'_>) -> Extremes<u64>,
+    pub(crate) min_max_masked: unsafe fn(Rows<'_>, &[u64]) -> Extremes<u64>,
+}
+
+/// The least and the greatest, where there are any.
+type Extremes<T> = Option<(T, T)>;
+
+/// Calls an entry of the table.
+macro_rules! call {
+    ($entry:expr, $($arg:expr),*) => {
+        // SAFETY: `dispatch` hands a table out only where the CPU has its instructions.
+        unsafe { ($entry)($($arg),*) }
+    };
+}
+
+#[allow(missing_docs, reason = "documented at the functions of the same names")]
+impl Kernels {
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    #[track_caller]
+    pub fn compare<T: Native>(&self, op: CmpOp, values: &[T], constant: T, out: &mut [u64]) {
+        check_mask(values.len(), out.len());
+        call!(T::kernels(self).compare, op, values, constant, out)
+    }
+
+    #[track_caller]
+    pub fn between<T: Native>(&self, values: &[T], lo: T, hi: T, out: &mut [u64]) {
+        check_mask(values.len(), out.len());
+        call!(T::kernels(self).between, values, lo, hi, out)
+    }
+
+    #[track_caller]
+    pub fn is_nan<T: Float>(&self, values: &[T], out: &mut [u64]) {
+        check_mask(values.len(), out.len());
+        call!(T::float_kernels(self).is_nan, values, out)
+    }
+
+    pub fn min_max<T: Native>(&self, values: &[T]) -> Option<(T, T)> {
+        call!(T::kernels(self).min_max, values)
+    }
+
+    #[track_caller]
+    pub fn min_max_masked<T: Native>(&self, values: &[T], mask: &[u64]) -> Option<(T, T)> {
+        check_mask(values.len(), mask.len());
+        call!(T::kernels(self).min_max_masked, values, mask)
+    }
+
+    pub fn count_nonzero<T: Native>(&self, values: &[T]) -> u64 {
+        call!(T::kernels(self).count_nonzero, values)
+    }
+
+    #[track_caller]
+    pub fn count_nonzero_masked<T: Native>(&self, values: &[T], mask: &[u64]) -> u64 {
+        check_mask(values.len(), mask.len());
+        call!(T::kernels(self).count_nonzero_masked, values, mask)
+    }
+
+    pub fn sum<T: Integer>(&self, values: &[T]) -> i128 {
+        call!(T::integer_kernels(self).sum, values)
+    }
+
+    #[track_caller]
+    pub fn sum_masked<T: Integer>(&self, values: &[T], mask: &[u64]) -> i128 {
+        check_mask(values.len(), mask.len());
+        call!(T::integer_kernels(self).sum_masked, values, mask)
+    }
+
+    pub fn sum_floats<T: Float>(&self, values: &[T], acc: &mut FloatSum) {
+        call!(T::float_kernels(self).sum, values, acc)
+    }
+
+    #[track_caller]
+    pub fn sum_floats_masked<T: Float>(&self, values: &[T], mask: &[u64], acc: &mut FloatSum) {
+        check_mask(values.len(), mask.len());
+        call!(T::float_kernels(self).sum_masked, values, mask, acc)
+    }
+
+    pub fn mask_count_ones(&self, mask: &[u64]) -> u64 {
+        call!(self.mask.count_ones, mask)
+    }
+
+    #[track_caller]
+    pub fn mask_and(&self, left: &mut [u64], right: &[u64]) {
+        assert_eq!(left.len(), right.len(), "masks of different lengths");
+        call!(self.mask.and, left, right)
+    }
+
+    #[track_caller]
+    pub fn mask_or(&self, left: &mut [u64], right: &[u64]) {
+        assert_eq!(left.len(), right.len(), "masks of different lengths");
+        call!(self.mask.or, left, right)
+    }
+
+    #[track_caller]
+    pub fn mask_and_not(&self, left: &mut [u64], right: &[u64]) {
+        assert_eq!(left.len(), right.len(), "masks of different lengths");
+        call!(self.mask.and_not, left, right)
+    }
+
+    #[track_caller]
+    pub fn mask_not(&self, mask: &mut [u64], rows: usize) {
+        check_mask(rows, mask.len());
+        call!(self.mask.not, mask, rows)
+    }
+
+    #[track_caller]
+    pub fn packed_unpack(&self, width: u32, words: &[u64], start: usize, base: i64, out: &mut [i64]) {
+        let rows = Rows::new(width, words, start, out.len());
+        call!(self.packed.unpack, rows, base, out)
+    }
+
+    #[track_caller]
+    #[allow(clippy::too_many_arguments, reason = "a range of rows, a range of codes")]
+    pub fn packed_between(
+        &self,
+        width: u32,
+        words: &[u64],
+        start: usize,
+        rows: usize,
+        lo: u64,
+        hi: u64,
+        out: &mut [u64],
+    ) {
+        check_mask(rows, out.len());
+        let rows = Rows::new(width, words, start, rows);
+        call!(self.packed.between, rows, lo, hi, out)
+    }
+
+    #[track_caller]
+    pub fn packed_sum(&self, width: u32, words: &[u64], start: usize, rows: usize) -> u128 {
+        call!(self.packed.sum, Rows::new(width, words, start, rows))
+    }
+
+    #[track_caller]
+    pub fn packed_sum_masked(
+        &self,
+        width: u32,
+        words: &[u64],
+        start: usize,
+        rows: usize,
+        mask: &[u64],
+    ) -> u128 {
+        check_mask(rows, mask.len());
+        call!(self.packed.sum_masked, Rows::new(width, words, start, rows), mask)
+    }
+
+    #[track_caller]
+    pub fn packed_min_max(&self, width: u32, words: &[u64], start: usize, rows: usize) -> Option<(u64, u64)> {
+        call!(self.packed.min_max, Rows::new(width, words, start, rows))
+    }
+
+    #[track_caller]
+    pub fn packed_min_max_masked(
+        &self,
+        width: u32,
+        words: &[u64],
+        start: usize,
+        rows: usize,
+        mask: &[u64],
+    ) -> Option<(u64, u64)> {
+        check_mask(rows, mask.len());
+        call!(self.packed.min_max_masked, Rows::new(width, words, start, rows), mask)
+    }
+}
+
+impl std::fmt::Debug for Kernels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kernels").field("isa", &self.isa).finish_non_exhaustive()
+    }
+}
+
+/// Defines the table `KERNELS` of an instruction set: the loops of `scalar` over the operations of `$arch`, each
+/// compiled with the attributes given.
+macro_rules! kernels {
+    ($isa:expr, $arch:ty = $new:expr, $(#[$attribute:meta])*) => {
+        use crate::{
+            CmpOp, Float, FloatSum, Integer, Native,
+            chunks::Chunks,
+            packed::Rows,
+            scalar::{compare, mask, min_max, packed, sum},
+            table::{
+                FloatKernels, Floats, IntegerKernels, Kernels, MaskKernels, NativeKernels, PackedKernels, Sums,
+            },
+        };
+
+        /// The kernels of this instruction set.
+        pub(crate) static KERNELS: Kernels = Kernels {
+            isa: $isa,
+            i8: native(),
+            i16: native(),
+            i32: native(),
+            i64: native(),
+            u8: native(),
+            u16: native(),
+            u32: native(),
+            u64: native(),
+            f32: native(),
+            f64: native(),
+            sums: Sums {
+                i8: integer(),
+                i16: integer(),
+                i32: integer(),
+                i64: integer(),
+                u8: integer(),
+                u16: integer(),
+                u32: integer(),
+                u64: integer(),
+            },
+            floats: Floats { f32: float(), f64: float() },
+            mask: MaskKernels {
+                count_ones: mask_count_ones,
+                and: mask_and,
+                or: mask_or,
+                and_not: mask_and_not,
+                not: mask_not,
+            },
+            packed: PackedKernels {
+                unpack: packed_unpack,
+                between: packed_between,
+                sum: packed_sum,
+                sum_masked: packed_sum_masked,
+                min_max: packed_min_max,
+                min_max_masked: packed_min_max_masked,
+            },
+        };
+
+        const fn native<T: Native>() -> NativeKernels<T>
+        where
+            $arch: Chunks<T>,
+        {
+            NativeKernels {
+                compare: native_compare::<T>,
+                between: native_between::<T>,
+                min_max: native_min_max::<T>,
+                min_max_masked: native_min_max_masked::<T>,
+                count_nonzero: native_count_nonzero::<T>,
+                count_nonzero_masked: native_count_nonzero_masked::<T>,
+            }
+        }
+
+        const fn integer<T: Integer>() -> IntegerKernels<T>
+        where
+            $arch: Chunks<T>,
+        {
+            IntegerKernels { sum: integer_sum::<T>, sum_masked: integer_sum_masked::<T> }
+        }
+
+        const fn float<T: Float>() -> FloatKernels<T>
+        where
+            $arch: Chunks<T>,
+        {
+            FloatKernels {
+                is_nan: float_is_nan::<T>,
+                sum: float_sum::<T>,
+                sum_masked: float_sum_masked::<T>,
+            }
+        }
+
+        $(#[$attribute])*
+        fn native_compare<T: Native>(op: CmpOp, values: &[T], constant: T, out: &mut [u64])
+        where
+            $arch: Chunks<T>,
+        {
+            compare::compare($new, op, values, constant, out)
+        }
+
+        $(#[$attribute])*
+        fn native_between<T: Native>(values: &[T], lo: T, hi: T, out: &mut [u64])
+        where
+            $arch: Chunks<T>,
+        {
+            compare::between($new, values, lo, hi, out)
+        }
+
+        $(#[$attribute])*
+        fn native_count_nonzero<T: Native>(values: &[T]) -> u64
+        where
+            $arch: Chunks<T>,
+        {
+            compare::count_nonzero($new, values)
+        }
+
+        $(#[$attribute])*
+        fn native_count_nonzero_masked<T: Native>(values: &[T], mask: &[u64]) -> u64
+        where
+            $arch: Chunks<T>,
+        {
+            compare::count_nonzero_masked($new, values, mask)
+        }
+
+        $(#[$attribute])*
+        fn native_min_max<T: Native>(values: &[T]) -> Option<(T, T)>
+        where
+            $arch: Chunks<T>,
+        {
+            min_max::min_max($new, values)
+        }
+
+        $(#[$attribute])*
+        fn native_min_max_masked<T: Native>(values: &[T], mask: &[u64]) -> Option<(T, T)>
+        where
+            $arch: Chunks<T>,
+        {
+            min_max::min_max_masked($new, values, mask)
+        }
+
+        $(#[$attribute])*
+        fn integer_sum<T: Integer>(values: &[T]) -> i128
+        where
+            $arch: Chunks<T>,
+        {
+            sum::sum($new, values)
+        }
+
+        $(#[$attribute])*
+        fn integer_sum_masked<T: Integer>(values: &[T], mask: &[u64]) -> i128
+        where
+            $arch: Chunks<T>,
+        {
+            sum::sum_masked($new, values, mask)
+        }
+
+        $(#[$attribute])*
+        fn float_is_nan<T: Float>(values: &[T], out: &mut [u64])
+        where
+            $arch: Chunks<T>,
+        {
+            compare::is_nan($new, values, out)
+        }
+
+        $(#[$attribute])*
+        fn float_sum<T: Float>(values: &[T], acc: &mut FloatSum)
+        where
+            $arch: Chunks<T>,
+        {
+            sum::sum_floats($new, values, acc)
+        }
+
+        $(#[$attribute])*
+        fn float_sum_masked<T: Float>(values: &[T], mask: &[u64], acc: &mut FloatSum)
+        where
+            $arch: Chunks<T>,
+        {
+            sum::sum_floats_masked($new, values, mask, acc)
+        }
+
+        $(#[$attribute])*
+        fn mask_count_ones(mask: &[u64]) -> u64 {
+            mask::count_ones(mask)
+        }
+
+        $(#[$attribute])*
+        fn mask_and(left: &mut [u64], right: &[u64]) {
+            mask::and(left, right)
+        }
+
+        $(#[$attribute])*
+        fn mask_or(left: &mut [u64], right: &[u64]) {
+            mask::or(left, right)
+        }
+
+        $(#[$attribute])*
+        fn mask_and_not(left: &mut [u64], right: &[u64]) {
+            mask::and_not(left, right)
+        }
+
+        $(#[$attribute])*
+        fn mask_not(mask: &mut [u64], rows: usize) {
+            mask::not(mask, rows)
+        }
+
+        $(#[$attribute])*
+        fn packed_unpack(rows: Rows<'_>, base: i64, out: &mut [i64]) {
+            packed::unpack($new, rows, base, out)
+        }
+
+        $(#[$attribute])*
+        fn packed_between(rows: Rows<'_>, lo: u64, hi: u64, out: &mut [u64]) {
+            packed::between($new, rows, lo, hi, out)
+        }
+
+        $(#[$attribute])*
+        fn packed_sum(rows: Rows<'_>) -> u128 {
+            packed::sum($new, rows)
+        }
+
+        $(#[$attribute])*
+        fn packed_sum_masked(rows: Rows<'_>, mask: &[u64]) -> u128 {
+            packed::sum_masked($new, rows, mask)
+        }
+
+        $(#[$attribute])*
+        fn packed_min_max(rows: Rows<'_>) -> Option<(u64, u64)> {
+            packed::min_max($new, rows)
+        }
+
+        $(#[$attribute])*
+        fn packed_min_max_masked(rows: Rows<'_>, mask: &[u64]) -> Option<(u64, u64)> {
+            packed::min_max_masked($new, rows, mask)
+        }
+    };
+}
+
+pub(crate) use kernels;

@@ -1,0 +1,10 @@
+//! Every instruction set against code that goes row by row.
+
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod float_sums;
+mod masks;
+mod naive;
+mod packed;
+mod plain;
+mod rows;
