@@ -1,0 +1,189 @@
+//! One request from its arrival to its log line.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use basalt_core::table::Table;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
+
+use crate::errors::Fault;
+
+/// What the connection knows of a request; travels to its method in the request's extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) peer: SocketAddr,
+    pub(crate) at: Instant,
+    /// A shutdown waits for those that hold one.
+    pub(crate) _running: TaskTrackerToken,
+}
+
+/// A request under way. It writes its log line when it is dropped, as cancelled if nothing else was said.
+#[derive(Debug)]
+pub(crate) struct Call {
+    method: &'static str,
+    arrival: Option<Arrival>,
+    at: Instant,
+    timeout: Result<Option<Duration>, ()>,
+    /// What the log line tells of.
+    pub(crate) table: Option<Arc<Table>>,
+    /// Rows written or answered.
+    pub(crate) rows: u64,
+    /// Rows that the filter selected.
+    pub(crate) selected: u64,
+    outcome: Outcome,
+}
+
+#[derive(Debug)]
+enum Outcome {
+    Dropped,
+    Done,
+    Failed(Failure),
+}
+
+/// What is kept of a fault for the log.
+#[derive(Debug)]
+struct Failure {
+    code: Code,
+    reason: &'static str,
+    message: String,
+}
+
+impl Call {
+    pub(crate) fn begin<T>(method: &'static str, request: &mut Request<T>) -> Self {
+        let arrival: Option<Arrival> = request.extensions_mut().remove();
+        Self {
+            method,
+            at: arrival.as_ref().map_or_else(Instant::now, |a| a.at),
+            arrival,
+            timeout: grpc_timeout(request.metadata()),
+            table: None,
+            rows: 0,
+            selected: 0,
+            outcome: Outcome::Dropped,
+        }
+    }
+
+    /// When the request arrived.
+    pub(crate) fn at(&self) -> Instant {
+        self.at
+    }
+
+    /// The client's deadline.
+    pub(crate) fn deadline(&self) -> Result<Option<Instant>, Fault> {
+        let timeout = self.timeout.map_err(|()| Fault::protocol("the header grpc-timeout is malformed"))?;
+        Ok(timeout.map(|timeout| self.at + timeout))
+    }
+
+    /// The answer is complete, unless it failed before.
+    pub(crate) fn done(&mut self) {
+        if matches!(self.outcome, Outcome::Dropped) {
+            self.outcome = Outcome::Done;
+        }
+    }
+
+    pub(crate) fn fail(&mut self, fault: Fault) -> Status {
+        let (code, reason, message) = (fault.code(), fault.reason(), fault.message().to_owned());
+        self.outcome = Outcome::Failed(Failure { code, reason, message });
+        fault.into()
+    }
+
+    /// The end of a unary call.
+    pub(crate) fn reply<T>(mut self, outcome: Result<T, Fault>) -> Result<Response<T>, Status> {
+        match outcome {
+            Ok(message) => {
+                self.done();
+                Ok(Response::new(message))
+            }
+            Err(fault) => Err(self.fail(fault)),
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let Self { method, table, rows, selected, .. } = self;
+        let peer = self.arrival.as_ref().map(|a| tracing::field::display(a.peer));
+        let table = table.as_ref().map(|t| t.name());
+        let elapsed_us = u64::try_from(self.at.elapsed().as_micros()).unwrap_or(u64::MAX);
+        match &self.outcome {
+            Outcome::Done => {
+                tracing::info!(method, table, rows, selected, elapsed_us, code = "OK", peer, "request");
+            }
+            Outcome::Dropped => {
+                tracing::info!(
+                    method,
+                    table,
+                    rows,
+                    selected,
+                    elapsed_us,
+                    code = "CANCELLED",
+                    peer,
+                    "request"
+                );
+            }
+            Outcome::Failed(Failure { code, reason, message }) => {
+                let code = tracing::field::debug(code);
+                if *reason == "INTERNAL" {
+                    tracing::error!(
+                        method,
+                        table,
+                        elapsed_us,
+                        code,
+                        reason,
+                        error = message,
+                        peer,
+                        "request"
+                    );
+                } else {
+                    tracing::info!(method, table, elapsed_us, code, reason, error = message, peer, "request");
+                }
+            }
+        }
+    }
+}
+
+/// Reads `grpc-timeout`: at most eight digits and a unit (`gRPC over HTTP/2`, "Requests").
+fn grpc_timeout(metadata: &MetadataMap) -> Result<Option<Duration>, ()> {
+    let Some(value) = metadata.get("grpc-timeout") else { return Ok(None) };
+    let (digits, unit) =
+        value.as_bytes().split_at_checked(value.as_bytes().len().saturating_sub(1)).ok_or(())?;
+    if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(());
+    }
+    let number = digits.iter().fold(0, |n: u64, digit| n * 10 + u64::from(digit - b'0'));
+    Ok(Some(match unit {
+        b"H" => Duration::from_secs(number * 3600),
+        b"M" => Duration::from_secs(number * 60),
+        b"S" => Duration::from_secs(number),
+        b"m" => Duration::from_millis(number),
+        b"u" => Duration::from_micros(number),
+        b"n" => Duration::from_nanos(number),
+        _ => return Err(()),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_timeouts() {
+        let read = |text: &str| {
+            let mut metadata = MetadataMap::new();
+            metadata.insert("grpc-timeout", text.parse().unwrap());
+            grpc_timeout(&metadata)
+        };
+        assert_eq!(read("1H"), Ok(Some(Duration::from_secs(3600))));
+        assert_eq!(read("99999999S"), Ok(Some(Duration::from_secs(99_999_999))));
+        assert_eq!(read("250m"), Ok(Some(Duration::from_millis(250))));
+        assert_eq!(read("0n"), Ok(Some(Duration::ZERO)));
+        for text in ["", "S", "1", "1s", "-1S", "123456789S", "1.5S", "١S"] {
+            assert_eq!(read(text), Err(()), "{text:?}");
+        }
+        assert_eq!(grpc_timeout(&MetadataMap::new()), Ok(None));
+    }
+}

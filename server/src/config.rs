@@ -1,0 +1,241 @@
+//! The configuration: defaults, then a file (TOML), then environment variables, then flags.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Error, limits,
+    units::{self, Memory},
+};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The configuration of a server; `deploy/config.toml` shows every key with its default.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Which log lines are written: a level, or more in the syntax of `tracing`'s `EnvFilter`.
+    pub log: String,
+    /// How they look.
+    pub log_format: LogFormat,
+    /// Threads for queries and encoding; 0: as many as the machine has cores.
+    pub threads: usize,
+    /// Memory for tables and writes under way.
+    pub memory: Memory,
+    /// Queries that run at once; 0: four for each of `threads`.
+    pub concurrent_queries: usize,
+    /// The deadline of a query that names none.
+    #[serde(deserialize_with = "units::duration")]
+    pub default_deadline: Duration,
+    /// The longest deadline of a query.
+    #[serde(deserialize_with = "units::duration")]
+    pub max_deadline: Duration,
+    /// Connections open at once.
+    pub max_connections: usize,
+    /// How long running requests may go on after a signal to stop.
+    #[serde(deserialize_with = "units::duration")]
+    pub shutdown_grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 7700)),
+            log: "info".into(),
+            log_format: LogFormat::Text,
+            threads: 0,
+            memory: Memory::Share(limits::MEMORY_SHARE),
+            concurrent_queries: 0,
+            default_deadline: limits::DEFAULT_DEADLINE,
+            max_deadline: limits::MAX_DEADLINE,
+            max_connections: limits::CONNECTIONS,
+            shutdown_grace: limits::SHUTDOWN_GRACE,
+        }
+    }
+}
+
+/// What the command line and the environment say.
+#[derive(Clone, Debug, Default, Serialize, clap::Args)]
+pub struct Flags {
+    /// The configuration file (TOML); an unknown key is an error
+    #[arg(long, env = "BASALT_CONFIG", value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+
+    /// Where to listen [default: 127.0.0.1:7700]
+    #[arg(long, env = "BASALT_LISTEN", value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+
+    /// Which log lines to write: error, warn, info, debug, or a filter such as "info,h2=debug" [default: info]
+    #[arg(long, env = "BASALT_LOG", value_name = "FILTER")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+
+    /// How log lines look [default: text]
+    #[arg(long, env = "BASALT_LOG_FORMAT", value_name = "FORMAT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<LogFormat>,
+
+    /// Threads for queries and encoding [default: 0 = one a core]
+    #[arg(long, env = "BASALT_THREADS", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<usize>,
+
+    /// Memory for tables and writes: a share of the machine's, or bytes such as 12GiB [default: 70%]
+    #[arg(long, env = "BASALT_MEMORY", value_name = "AMOUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+
+    /// Queries that run at once [default: 0 = four a thread]
+    #[arg(long, env = "BASALT_CONCURRENT_QUERIES", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrent_queries: Option<usize>,
+
+    /// The deadline of a query that names none [default: 30s]
+    #[arg(long, env = "BASALT_DEFAULT_DEADLINE", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
+    pub default_deadline: Option<Duration>,
+
+    /// The longest deadline of a query [default: 10m]
+    #[arg(long, env = "BASALT_MAX_DEADLINE", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
+    pub max_deadline: Option<Duration>,
+
+    /// Connections open at once [default: 4096]
+    #[arg(long, env = "BASALT_MAX_CONNECTIONS", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_connections: Option<usize>,
+
+    /// How long running requests may go on after a signal to stop [default: 30s]
+    #[arg(long, env = "BASALT_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
+    pub shutdown_grace: Option<Duration>,
+}
+
+impl Config {
+    /// The defaults, overridden by the file that `flags` names, overridden by the other `flags`.
+    ///
+    /// # Errors
+    /// A file that cannot be read, an unknown key, or a value that makes no sense, with its key.
+    pub fn load(flags: &Flags) -> Result<Self, Error> {
+        let wrong = |e: config::ConfigError| Error::Config(e.to_string());
+        let mut builder = config::Config::builder();
+        if let Some(path) = &flags.config {
+            builder = builder.add_source(config::File::from(path.as_path()).format(config::FileFormat::Toml));
+        }
+        let flags = config::Config::try_from(flags).map_err(wrong)?;
+        let config: Self =
+            builder.add_source(flags).build().and_then(config::Config::try_deserialize).map_err(wrong)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let refuse = |key: &str, why: &str| Err(Error::Config(format!("{key}: {why}")));
+        if self.default_deadline.is_zero() || self.default_deadline > self.max_deadline {
+            return refuse("default_deadline", "it is more than 0 and at most max_deadline");
+        }
+        if self.max_connections == 0 {
+            return refuse("max_connections", "it is at least 1");
+        }
+        Ok(())
+    }
+
+    /// `threads`, with 0 resolved.
+    pub fn cpu_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+
+    /// `concurrent_queries`, with 0 resolved.
+    pub fn query_permits(&self) -> usize {
+        match self.concurrent_queries {
+            0 => limits::QUERIES_PER_THREAD * self.cpu_threads(),
+            queries => queries,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, path::Path};
+
+    use super::*;
+
+    fn load(text: &str, flags: Flags) -> Result<Config, Error> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("basalt.toml");
+        std::fs::write(&path, text).unwrap();
+        Config::load(&Flags { config: Some(path), ..flags })
+    }
+
+    #[test]
+    fn the_example_shows_every_key_with_its_default() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/config.toml");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(load(&text, Flags::default()).unwrap(), Config::default());
+
+        let keys = |text: &str| -> BTreeSet<String> {
+            text.lines()
+                .filter_map(|l| Some(l.split_once(" = ")?.0.trim_start_matches("# ").to_owned()))
+                .collect()
+        };
+        let debug = format!("{:#?}", Config::default());
+        let fields: BTreeSet<String> = debug
+            .lines()
+            .filter_map(|l| Some(l.strip_prefix("    ")?.split_once(':')?.0.to_owned()))
+            .collect();
+        let fields = fields.into_iter().filter(|f| !f.starts_with(' ')).collect();
+        assert_eq!(keys(&text), fields);
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let flags = Flags {
+            threads: Some(3),
+            memory: Some(Memory::Bytes(1 << 30)),
+            max_deadline: Some(Duration::from_millis(90_500)),
+            ..Flags::default()
+        };
+        let text = "threads = 5\nlog_format = \"json\"\nlisten = \"[::1]:80\"\ndefault_deadline = \"2s\"";
+        let config = load(text, flags).unwrap();
+        assert_eq!((config.threads, config.cpu_threads(), config.query_permits()), (3, 3, 12));
+        assert_eq!((config.log_format, config.memory), (LogFormat::Json, Memory::Bytes(1 << 30)));
+        assert_eq!(config.listen.to_string(), "[::1]:80");
+        assert_eq!(config.default_deadline, Duration::from_secs(2));
+        assert_eq!(config.max_deadline, Duration::from_millis(90_500));
+    }
+
+    #[test]
+    fn mistakes_are_errors_that_name_the_key() {
+        for (text, word) in [
+            ("thread = 5", "thread"),
+            ("memory = \"all\"", "memory"),
+            ("default_deadline = \"soon\"", "default_deadline"),
+            ("default_deadline = \"1h\"", "default_deadline"),
+            ("max_connections = 0", "max_connections"),
+            ("listen = \"here\"", "listen"),
+            ("log_format = \"xml\"", "xml"),
+            ("threads = [", "TOML"),
+        ] {
+            let error = load(text, Flags::default()).unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+        let missing = Flags { config: Some("no/such/file.toml".into()), ..Flags::default() };
+        assert!(Config::load(&missing).is_err());
+    }
+}

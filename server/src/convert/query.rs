@@ -1,0 +1,84 @@
+//! Queries on their way in, and what is told of their run.
+
+use std::time::Instant;
+
+use basalt_core::{
+    error::{Error, Result},
+    exec::{Explanation, Statistics},
+    limits::MAX_OUTPUTS,
+    query::{Filter, OrderBy, Query, SelectItem},
+};
+use basalt_proto::v1 as pb;
+
+use super::filter::{Trees, invalid};
+
+/// The engine's query of a request; its table, version and format are the caller's.
+pub(crate) fn query(request: pb::QueryRequest) -> Result<Query> {
+    let mut trees = Trees::new(&request.table);
+    let few = |n: usize, name: &str| {
+        let message = || invalid(format!("{n} expressions; the limit is {MAX_OUTPUTS}")).at(name);
+        if n > MAX_OUTPUTS { Err(message()) } else { Ok(n) }
+    };
+    let mut select = Vec::with_capacity(few(request.select.len(), "select")?);
+    for (i, item) in request.select.into_iter().enumerate() {
+        let expr = trees.needed(item.expr, 1, "expr").map_err(|e| e.at(format!("select[{i}]")))?;
+        select.push(SelectItem { expr, name: (!item.name.is_empty()).then_some(item.name) });
+    }
+    let filter = request.filter.map(|f| trees.filter(f, 1).map_err(|e| e.at("filter"))).transpose()?;
+    let mut group_by = Vec::with_capacity(few(request.group_by.len(), "group_by")?);
+    for (i, key) in request.group_by.into_iter().enumerate() {
+        group_by.push(trees.expr(key, 1).map_err(|e| e.at(format!("group_by[{i}]")))?);
+    }
+    let having = request.having.map(|f| trees.filter(f, 1).map_err(|e| e.at("having"))).transpose()?;
+    let mut order_by = Vec::with_capacity(few(request.order_by.len(), "order_by")?);
+    for (i, key) in request.order_by.into_iter().enumerate() {
+        let expr = trees.needed(key.expr, 1, "expr").map_err(|e| e.at(format!("order_by[{i}]")))?;
+        order_by.push(OrderBy { expr, descending: key.descending, nulls_first: key.nulls_first });
+    }
+    Ok(Query { select, filter, group_by, having, order_by, limit: request.limit, offset: request.offset })
+}
+
+/// A filter by itself.
+pub(crate) fn filter(filter: Option<pb::Filter>, table: &str) -> Result<Option<Filter>> {
+    let at = |e: Error| e.at("filter");
+    filter.map(|f| Trees::new(table).filter(f, 1).map_err(at)).transpose()
+}
+
+/// What a query did, with the time from its arrival and from its start to now.
+pub(crate) fn statistics(statistics: &Statistics, arrived: Instant, started: Instant) -> pb::Statistics {
+    let us = |since: Instant| u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+    pb::Statistics {
+        rows: statistics.rows,
+        fragments: statistics.fragments,
+        blocks: statistics.blocks,
+        blocks_pruned: statistics.blocks_pruned,
+        blocks_full: statistics.blocks_full,
+        rows_selected: statistics.rows_selected,
+        elapsed_us: us(arrived),
+        execute_us: us(started),
+    }
+}
+
+/// How a query runs.
+pub(crate) fn explanation(
+    explanation: Explanation,
+    table_version: u64,
+    statistics: pb::Statistics,
+) -> pb::ExplainResponse {
+    let filters = explanation.filters.into_iter().map(|f| pb::PlanFilter {
+        text: f.text,
+        blocks_pruned: f.blocks_pruned,
+        blocks_full: f.blocks_full,
+        method: f.method.to_owned(),
+    });
+    let columns = explanation.columns.into_iter();
+    pb::ExplainResponse {
+        text: explanation.text,
+        table_version,
+        filters: filters.collect(),
+        columns: columns
+            .map(|c| pb::PlanColumn { name: c.name, encodings: c.encodings, bytes: c.bytes })
+            .collect(),
+        statistics: Some(statistics),
+    }
+}

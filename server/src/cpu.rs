@@ -1,0 +1,141 @@
+//! The CPU pool: where queries run and columns are encoded, apart from the async threads.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use basalt_core::exec::Control;
+use basalt_proto::v1::ErrorReason;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    time::timeout_at,
+};
+
+use crate::{Error, errors::Fault, limits};
+
+/// The pool, and who may use it for a query.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    pool: ThreadPool,
+    permits: Arc<Semaphore>,
+    concurrent: usize,
+    waiting: AtomicUsize,
+}
+
+impl Cpu {
+    pub(crate) fn new(threads: usize, concurrent: usize) -> Result<Self, Error> {
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("basalt-cpu-{i}"))
+            // Whoever waits for the job sees its channel close; the panic hook has told the rest.
+            .panic_handler(|_| tracing::error!("a job on the CPU pool panicked"))
+            .build()
+            .map_err(|e| Error::Start(e.to_string()))?;
+        Ok(Self {
+            pool,
+            permits: Arc::new(Semaphore::new(concurrent)),
+            concurrent,
+            waiting: AtomicUsize::new(0),
+        })
+    }
+
+    /// Queries that may run at once.
+    pub(crate) fn concurrent(&self) -> usize {
+        self.concurrent
+    }
+
+    /// Starts a job and does not wait for it.
+    pub(crate) fn spawn(&self, job: impl FnOnce() + Send + 'static) {
+        self.pool.spawn(job);
+    }
+
+    /// Runs a job. It runs to its end even if nobody waits for it any longer.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Fault> {
+        let (sender, receiver) = oneshot::channel();
+        self.pool.spawn(move || {
+            // An error says that the caller is gone.
+            let _ = sender.send(job());
+        });
+        receiver.await.map_err(|_| Fault::internal())
+    }
+
+    /// Runs a query with a permit of its own. It is told to stop when the deadline passes or when this
+    /// future is dropped; the permit is free again when it has stopped.
+    pub(crate) async fn query<T: Send + 'static>(
+        &self,
+        deadline: Instant,
+        control: Control,
+        job: impl FnOnce(&Control) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let permit = self.admit(deadline).await?;
+        let stop = StopOnDrop(control.clone());
+        let running = self.run(move || {
+            let _permit = permit;
+            job(&control)
+        });
+        match timeout_at(deadline.into(), running).await {
+            Ok(answer) => answer?,
+            Err(_) => {
+                stop.0.expire();
+                Err(Fault::deadline())
+            }
+        }
+    }
+
+    /// Waits for a permit: not past the deadline, not long, and not with too many others.
+    pub(crate) async fn admit(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let overloaded = || {
+            let message = format!("{} queries run and others wait; try again later", self.concurrent);
+            Fault::new(ErrorReason::Overloaded, message).with("concurrent_queries", self.concurrent as u64)
+        };
+        let waiting = Waiting::new(&self.waiting);
+        if waiting.before >= limits::WAITING_QUERIES {
+            return Err(overloaded());
+        }
+        let until = deadline.min(Instant::now() + limits::QUEUE_TIMEOUT);
+        match timeout_at(until.into(), Arc::clone(&self.permits).acquire_owned()).await {
+            Ok(permit) => permit.map_err(|_| Fault::internal()),
+            Err(_) if until == deadline => Err(Fault::deadline()),
+            Err(_) => Err(overloaded()),
+        }
+    }
+}
+
+/// Cancels what still runs when its caller goes away; without effect on what is over.
+#[derive(Debug)]
+pub(crate) struct StopOnDrop(pub(crate) Control);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Counts itself among those that wait.
+struct Waiting<'a> {
+    count: &'a AtomicUsize,
+    before: usize,
+}
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        Self { count, before: count.fetch_add(1, Ordering::Relaxed) }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}

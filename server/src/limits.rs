@@ -1,0 +1,95 @@
+//! Every limit of the network side, in one place; those of the engine stand in `basalt_core::limits`.
+//!
+//! What an operator may want to change is a default of [`crate::Config`] and names its constant here.
+
+use std::time::Duration;
+
+/// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
+/// it is checked: protobuf can decode to some fifty times its size.
+pub const MESSAGE_BYTES: usize = 4 << 20;
+/// Bytes of one message of the health and reflection services, which ask by a name.
+pub const SMALL_MESSAGE_BYTES: usize = 64 << 10;
+/// Bytes that a message of an answer is cut to: large enough that messages cost little, small enough that
+/// the first rows leave soon and no limit of a client is near.
+pub const ANSWER_MESSAGE_BYTES: usize = 1 << 20;
+/// Bytes of one row of an answer, and of one SIP: what a message holds beside its own fields.
+pub const ROW_BYTES: usize = MESSAGE_BYTES - 1024;
+/// See [`ROW_BYTES`].
+pub const SIP_BYTES: usize = MESSAGE_BYTES - 1024;
+/// Tables of a list when the request names no number, and at most.
+pub const PAGE_TABLES: (usize, usize) = (100, 1000);
+
+/// Streams that one connection may have open. tonic sets none, which takes away hyper's 200.
+pub const STREAMS: u32 = 128;
+/// Streams that a peer may make us reset by its errors before the connection is closed (CVE-2023-44487,
+/// CVE-2025-8671). tonic sets none, which takes away h2's 1024.
+pub const LOCAL_ERROR_RESETS: usize = 256;
+/// Streams that a peer may reset before we have accepted them (CVE-2023-44487).
+pub const PENDING_ACCEPT_RESETS: usize = 20;
+/// Bytes of all headers of one request; a filter travels in the body.
+pub const HEADER_LIST_BYTES: u32 = 16 << 10;
+/// Bytes that a peer may send on one stream, or on one connection, and that wait here unread.
+pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// See [`STREAM_WINDOW_BYTES`].
+pub const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// A silent connection is asked for a sign of life this often, and closed when none comes in time.
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+/// See [`KEEPALIVE_INTERVAL`].
+pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A new connection says its first word within this time: before that, keepalive does not watch it.
+pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections open at once; further ones wait in the listener's queue.
+pub const CONNECTIONS: usize = 4096;
+/// After the last request, connections get this long to take their last bytes.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Queries that run at once, for each thread of the CPU pool: a few, so that none of the threads is idle
+/// while a short query waits behind a long one's last block.
+pub const QUERIES_PER_THREAD: usize = 4;
+/// Queries that wait for their turn; more are refused at once.
+pub const WAITING_QUERIES: usize = 1024;
+/// A query that has waited this long is refused: the server is overloaded, not slow.
+pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The deadline of a query that names none.
+pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
+/// The longest deadline of a query; a longer one is shortened.
+pub const MAX_DEADLINE: Duration = Duration::from_secs(600);
+/// On shutdown, what runs gets this long to finish.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
+
+/// The share of the machine's memory for tables and writes under way, in percent.
+pub const MEMORY_SHARE: u8 = 70;
+/// One query may hold this part of the same amount for its groups, distinct values and sorted rows, on top.
+pub const QUERY_MEMORY_PART: u64 = 8;
+/// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.
+pub const WAITING_PIECES: usize = 8;
+/// How long a query whose client reads slowly sleeps when the CPU pool has nothing else to do.
+pub const SLOW_READER_PAUSE: Duration = Duration::from_micros(500);
+/// `Write` streams open at once.
+pub const WRITES: usize = 256;
+/// Bytes that a `Write` stream may have sent and not seen acknowledged: two messages, so that one travels
+/// while the other is encoded.
+pub const INGEST_WINDOW_BYTES: u64 = 2 * MESSAGE_BYTES as u64;
+/// A `Write` stream that sends nothing for this long is given up.
+pub const INGEST_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
+/// Acknowledgements that may wait for the client to read them.
+pub const WAITING_ACKS: usize = 16;
+
+/// Bytes of a request id.
+pub const REQUEST_ID_BYTES: usize = 128;
+/// Finished writes that the server remembers by their request id, and for how long.
+pub const REQUEST_IDS: usize = 100_000;
+/// See [`REQUEST_IDS`].
+pub const REQUEST_ID_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long to wait before a refused request is sent again.
+pub const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// Bytes of an error's message and of its place: both travel in headers.
+pub const ERROR_TEXT_BYTES: usize = 1024;
+
+// A batch of an answer is cut in halves until it fits; what is one row must then still fit a message.
+const _: () = assert!(ANSWER_MESSAGE_BYTES * 2 < MESSAGE_BYTES);
+const _: () = assert!(basalt_core::limits::MAX_TEXT_BYTES < MESSAGE_BYTES);
+const _: () = assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES);
+// The trailers of an error hold its message twice (grpc-message and details), percent- or base64-encoded.
+const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);

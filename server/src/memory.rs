@@ -1,0 +1,93 @@
+//! The memory limit: tables and writes under way together stay below it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use basalt_core::table::Catalog;
+use basalt_proto::v1::ErrorReason;
+
+use crate::errors::Fault;
+
+/// What is held, and how much may be.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    limit: u64,
+    tables: AtomicU64,
+    pending: AtomicU64,
+}
+
+impl Memory {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { limit, tables: AtomicU64::new(0), pending: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Counts the tables again, after a commit or a drop.
+    pub(crate) fn count_tables(&self, catalog: &Catalog) {
+        let bytes = catalog.list().iter().map(|table| table.snapshot().bytes() as u64).sum();
+        self.tables.store(bytes, Ordering::Relaxed);
+    }
+
+    /// A reservation of nothing yet.
+    pub(crate) fn reserve(self: &Arc<Self>) -> Reservation {
+        Reservation { memory: Arc::clone(self), bytes: 0 }
+    }
+}
+
+/// Memory of one write, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    memory: Arc<Memory>,
+    bytes: u64,
+}
+
+impl Reservation {
+    /// Says what the write holds now. Growth that would exceed the limit is refused and not counted.
+    pub(crate) fn set(&mut self, bytes: u64) -> Result<(), Fault> {
+        let Memory { limit, tables, pending } = &*self.memory;
+        if bytes <= self.bytes {
+            pending.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+        } else {
+            let growth = bytes - self.bytes;
+            let held = pending.fetch_add(growth, Ordering::Relaxed) + growth + tables.load(Ordering::Relaxed);
+            if held > *limit {
+                pending.fetch_sub(growth, Ordering::Relaxed);
+                let message = format!("tables and writes would hold {held} bytes; the limit is {limit}");
+                return Err(Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", *limit));
+            }
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.memory.pending.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_beyond_the_limit_is_refused() {
+        let memory = Arc::new(Memory::new(100));
+        let (mut a, mut b) = (memory.reserve(), memory.reserve());
+        a.set(60).unwrap();
+        b.set(40).unwrap();
+        assert_eq!(b.set(41).unwrap_err().reason(), "MEMORY_LIMIT");
+        a.set(10).unwrap();
+        b.set(90).unwrap();
+        drop(a);
+        b.set(100).unwrap();
+        drop(b);
+        assert_eq!(memory.pending.load(Ordering::Relaxed), 0);
+    }
+}

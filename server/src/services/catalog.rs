@@ -1,0 +1,163 @@
+//! CatalogService: tables, and what the server is.
+
+use std::sync::Arc;
+
+use basalt_core::{
+    error::ErrorKind,
+    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST},
+};
+use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
+use prost::Message as _;
+use tonic::{Request, Response, Status};
+
+use crate::{call::Call, convert, errors::Fault, limits, state::State};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Catalog(pub(crate) Arc<State>);
+
+#[tonic::async_trait]
+impl CatalogService for Catalog {
+    async fn create_table(
+        &self,
+        mut request: Request<pb::CreateTableRequest>,
+    ) -> Result<Response<pb::CreateTableResponse>, Status> {
+        let mut call = Call::begin("CreateTable", &mut request);
+        let answer = self.create(&mut call, request.into_inner());
+        call.reply(answer)
+    }
+
+    async fn drop_table(
+        &self,
+        mut request: Request<pb::DropTableRequest>,
+    ) -> Result<Response<pb::DropTableResponse>, Status> {
+        let mut call = Call::begin("DropTable", &mut request);
+        let answer = self.drop(&mut call, &request.into_inner());
+        call.reply(answer)
+    }
+
+    async fn list_tables(
+        &self,
+        mut request: Request<pb::ListTablesRequest>,
+    ) -> Result<Response<pb::ListTablesResponse>, Status> {
+        let call = Call::begin("ListTables", &mut request);
+        call.reply(Ok(self.list(&request.into_inner())))
+    }
+
+    async fn get_table(
+        &self,
+        mut request: Request<pb::GetTableRequest>,
+    ) -> Result<Response<pb::GetTableResponse>, Status> {
+        let mut call = Call::begin("GetTable", &mut request);
+        let answer = self.get(&mut call, &request.into_inner()).await;
+        call.reply(answer)
+    }
+
+    async fn get_server_info(
+        &self,
+        mut request: Request<pb::GetServerInfoRequest>,
+    ) -> Result<Response<pb::GetServerInfoResponse>, Status> {
+        let call = Call::begin("GetServerInfo", &mut request);
+        call.reply(Ok(self.info()))
+    }
+}
+
+impl Catalog {
+    fn create(
+        &self,
+        call: &mut Call,
+        request: pb::CreateTableRequest,
+    ) -> Result<pb::CreateTableResponse, Fault> {
+        let schema = convert::from_schema(request.schema.unwrap_or_default()).map_err(|e| e.at("schema"))?;
+        let table = match self.0.catalog.create(&request.name, schema.clone()) {
+            Ok(table) => table,
+            Err(error) if request.if_not_exists && error.kind() == ErrorKind::TableExists => {
+                let table = self.0.catalog.get(&request.name)?;
+                if **table.schema() != schema {
+                    let message = format!("table {:?} exists with another schema", request.name);
+                    return Err(Fault::new(ErrorReason::TableExists, message).at("schema"));
+                }
+                table
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let answer = pb::CreateTableResponse { table: Some(convert::table(&table)) };
+        call.table = Some(table);
+        Ok(answer)
+    }
+
+    fn drop(&self, call: &mut Call, request: &pb::DropTableRequest) -> Result<pb::DropTableResponse, Fault> {
+        match self.0.catalog.remove(&request.name) {
+            Ok(table) => {
+                self.0.ledger.forget(&table);
+                self.0.memory.count_tables(&self.0.catalog);
+                call.table = Some(table);
+                Ok(pb::DropTableResponse {})
+            }
+            Err(error) if request.if_exists && error.kind() == ErrorKind::TableNotFound => {
+                Ok(pb::DropTableResponse {})
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A page ends early before its message is too large; the token is the last name.
+    fn list(&self, request: &pb::ListTablesRequest) -> pb::ListTablesResponse {
+        let (default, most) = limits::PAGE_TABLES;
+        let size = match request.page_size as usize {
+            0 => default,
+            size => size.min(most),
+        };
+        let tables = self.0.catalog.list();
+        let rest = tables.iter().skip_while(|t| t.name() <= request.page_token.as_str());
+        let mut rest = rest.take(tables.len()).peekable();
+        let (mut page, mut bytes) = (pb::ListTablesResponse::default(), 0);
+        while page.tables.len() < size
+            && bytes < limits::ANSWER_MESSAGE_BYTES
+            && let Some(table) = rest.next()
+        {
+            let table = convert::table(table);
+            bytes += table.encoded_len();
+            page.tables.push(table);
+        }
+        if rest.peek().is_some() {
+            page.next_page_token = page.tables.last().map(|t| t.name.clone()).unwrap_or_default();
+        }
+        page
+    }
+
+    async fn get(
+        &self,
+        call: &mut Call,
+        request: &pb::GetTableRequest,
+    ) -> Result<pb::GetTableResponse, Fault> {
+        let table = self.0.catalog.get(&request.name).map_err(|e| e.at("name"))?;
+        call.table = Some(Arc::clone(&table));
+        let entropy = request.view() == pb::TableView::Full;
+        let describe = move |control: &_| {
+            let columns = convert::table_columns(&table, entropy, control)?;
+            Ok(pb::GetTableResponse { table: Some(convert::table(&table)), columns })
+        };
+        self.0.cpu.query(self.0.deadline(call)?, self.0.control(), describe).await
+    }
+
+    fn info(&self) -> pb::GetServerInfoResponse {
+        let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let state = &self.0;
+        pb::GetServerInfoResponse {
+            version: crate::VERSION.to_owned(),
+            simd: basalt_core::simd().to_owned(),
+            limits: Some(pb::Limits {
+                message_bytes: limits::MESSAGE_BYTES as u64,
+                filter_depth: small(MAX_FILTER_DEPTH),
+                filter_nodes: small(MAX_FILTER_NODES),
+                in_list_values: small(MAX_IN_LIST),
+                columns: small(MAX_COLUMNS),
+                batch_rows: small(MAX_BATCH_ROWS),
+                memory_bytes: state.memory.limit(),
+                concurrent_queries: small(state.cpu.concurrent()),
+                max_deadline_ms: u64::try_from(state.max_deadline.as_millis()).unwrap_or(u64::MAX),
+            }),
+        }
+    }
+}

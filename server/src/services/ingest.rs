@@ -1,0 +1,203 @@
+//! IngestService: a write from Open to Commit.
+
+use std::{sync::Arc, time::Instant};
+
+use basalt_core::table::Appender;
+use basalt_proto::v1::{
+    self as pb, ErrorReason, ingest_service_server::IngestService, write_request, write_response,
+};
+use prost::Message as _;
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::timeout_at,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::{
+    call::Call,
+    convert::{self, BatchReader},
+    errors::Fault,
+    ledger::{Digest, Known},
+    limits,
+    memory::Reservation,
+    state::State,
+};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Ingest(pub(crate) Arc<State>);
+
+type Answer = Result<pb::WriteResponse, Status>;
+
+#[tonic::async_trait]
+impl IngestService for Ingest {
+    type WriteStream = ReceiverStream<Answer>;
+
+    async fn write(
+        &self,
+        mut request: Request<Streaming<pb::WriteRequest>>,
+    ) -> Result<Response<Self::WriteStream>, Status> {
+        let mut call = Call::begin("Write", &mut request);
+        let (answers, receiver) = mpsc::channel(limits::WAITING_ACKS);
+        let mut session =
+            Session { state: Arc::clone(&self.0), requests: request.into_inner(), answers, until: None };
+        tokio::spawn(async move {
+            match session.run(&mut call).await {
+                Ok(()) => call.done(),
+                // A client that is gone does not hear why.
+                Err(fault) => drop(session.answers.send(Err(call.fail(fault))).await),
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+/// One stream.
+struct Session {
+    state: Arc<State>,
+    requests: Streaming<pb::WriteRequest>,
+    answers: mpsc::Sender<Answer>,
+    until: Option<Instant>,
+}
+
+impl Session {
+    async fn run(&mut self, call: &mut Call) -> Result<(), Fault> {
+        self.until = call.deadline()?;
+        let permit = Arc::clone(&self.state.writes).try_acquire_owned().map_err(|_| {
+            Fault::new(
+                ErrorReason::Overloaded,
+                format!("{} writes are under way; try again later", limits::WRITES),
+            )
+        })?;
+        let open = match self.next().await? {
+            Some(write_request::Kind::Open(open)) => open,
+            Some(_) => return Err(Fault::protocol("the first message is not Open")),
+            None => return Err(Fault::protocol("the stream ended before Open")),
+        };
+        let mut write = Write::open(&self.state, &open, permit)?;
+        call.table = Some(Arc::clone(write.appender.table()));
+        let schema = Some(convert::to_schema(write.appender.table().schema()));
+        let opened = pb::Opened { schema, window_bytes: limits::INGEST_WINDOW_BYTES };
+        self.answer(write_response::Kind::Opened(opened)).await?;
+        loop {
+            match self.next().await? {
+                Some(write_request::Kind::Batch(batch)) => {
+                    let taken = self.state.cpu.run(move || write.batch(batch).map(|()| write)).await?;
+                    write = taken?;
+                    let ack = pb::Ack { sequence: write.batches, rows: write.rows };
+                    self.answer(write_response::Kind::Ack(ack)).await?;
+                }
+                Some(write_request::Kind::Commit(commit)) => {
+                    let committed = self.state.cpu.run(move || write.commit(commit)).await??;
+                    call.rows = committed.rows;
+                    return self.answer(write_response::Kind::Committed(committed)).await;
+                }
+                Some(write_request::Kind::Open(_)) => return Err(Fault::protocol("a second Open")),
+                None => return Err(Fault::protocol("the stream ended without Commit; nothing was written")),
+            }
+        }
+    }
+
+    /// The next message: in time for the deadline, and not too long after the last.
+    async fn next(&mut self) -> Result<Option<write_request::Kind>, Fault> {
+        let idle = Instant::now() + limits::INGEST_IDLE_TIMEOUT;
+        let until = self.until.map_or(idle, |until| until.min(idle));
+        let message =
+            timeout_at(until.into(), self.requests.message()).await.map_err(|_| Fault::deadline())?;
+        match message {
+            Ok(None) => Ok(None),
+            Ok(Some(message)) => match message.kind {
+                Some(kind) => Ok(Some(kind)),
+                None => Err(Fault::protocol("a message without a kind, or of a kind that is not known here")),
+            },
+            Err(status) => {
+                Err(Fault::of_reading(&status).unwrap_or_else(|| Fault::protocol(status.message())))
+            }
+        }
+    }
+
+    async fn answer(&self, kind: write_response::Kind) -> Result<(), Fault> {
+        let answer = Ok(pb::WriteResponse { kind: Some(kind) });
+        self.answers.send(answer).await.map_err(|_| Fault::new(ErrorReason::Cancelled, "the client gave up"))
+    }
+}
+
+/// The rows of one stream. Dropped without a commit, it leaves nothing behind.
+struct Write {
+    state: Arc<State>,
+    appender: Appender,
+    reader: BatchReader,
+    identity: Option<Identity>,
+    held: Reservation,
+    batches: u64,
+    rows: u64,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// A write with a request id.
+struct Identity {
+    digest: Digest,
+    known: Known,
+}
+
+impl Write {
+    fn open(state: &Arc<State>, open: &pb::Open, permit: OwnedSemaphorePermit) -> Result<Self, Fault> {
+        let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
+        let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
+        let reader = BatchReader::new(appender.batch_fields());
+        let identity = match open.request_id.as_str() {
+            "" => None,
+            id => {
+                Some(Identity { digest: Digest::new(&open.columns), known: state.ledger.open(&table, id)? })
+            }
+        };
+        let (state, held) = (Arc::clone(state), state.memory.reserve());
+        Ok(Self { state, appender, reader, identity, held, batches: 0, rows: 0, _permit: permit })
+    }
+
+    /// Checks a batch and takes its rows in. Of a write that was done before, the rows are only compared.
+    fn batch(&mut self, batch: pb::Batch) -> Result<(), Fault> {
+        let expected = self.batches + 1;
+        if batch.sequence != expected {
+            let message = format!("batch {} where {expected} is expected", batch.sequence);
+            return Err(Fault::protocol(message).at("batch.sequence"));
+        }
+        self.held.set(self.appender.bytes() as u64 + batch.encoded_len() as u64)?;
+        let mut replays = false;
+        if let Some(identity) = &mut self.identity {
+            identity.digest.batch(batch.rows.as_ref());
+            replays = matches!(identity.known, Known::Done(_));
+        }
+        let batches = self.reader.read(batch.rows).map_err(|e| e.at(format!("batch[{expected}]")))?;
+        for batch in &batches {
+            if !replays {
+                self.appender.push(batch).map_err(|e| e.at(format!("batch[{expected}]")))?;
+            }
+            self.rows += batch.num_rows() as u64;
+        }
+        self.batches = expected;
+        self.held.set(self.appender.bytes() as u64)
+    }
+
+    fn commit(self, commit: pb::Commit) -> Result<pb::Committed, Fault> {
+        if (commit.batches, commit.rows) != (self.batches, self.rows) {
+            let message = format!(
+                "Commit says {} batches of {} rows, {} of {} arrived; nothing was written",
+                commit.batches, commit.rows, self.batches, self.rows
+            );
+            return Err(Fault::protocol(message).at("commit"));
+        }
+        let (commit, replayed) = match self.identity {
+            Some(Identity { digest, known: Known::Done(first) }) => (first.replay(digest.finish())?, true),
+            Some(Identity { digest, known: Known::New(ticket) }) => {
+                let commit = self.appender.commit()?;
+                ticket.done(digest.finish(), commit);
+                (commit, false)
+            }
+            None => (self.appender.commit()?, false),
+        };
+        self.state.memory.count_tables(&self.state.catalog);
+        Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed })
+    }
+}

@@ -1,0 +1,10 @@
+//! The services of `basalt.v1`: each method reads its request, asks the engine, and writes its answer.
+
+mod answer;
+mod catalog;
+mod ingest;
+mod query;
+
+pub(crate) use catalog::Catalog;
+pub(crate) use ingest::Ingest;
+pub(crate) use query::Query;

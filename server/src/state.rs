@@ -1,0 +1,69 @@
+//! What all services share.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use basalt_core::{exec::Control, table::Catalog};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use crate::{Config, Error, call::Call, cpu::Cpu, errors::Fault, ledger::Ledger, limits, memory::Memory};
+
+/// The tables, the CPU pool, and the limits that requests share.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) catalog: Catalog,
+    pub(crate) cpu: Cpu,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) writes: Arc<Semaphore>,
+    /// Requests under way hold a token of it.
+    pub(crate) running: TaskTracker,
+    stopping: AtomicBool,
+    default_deadline: Duration,
+    pub(crate) max_deadline: Duration,
+}
+
+impl State {
+    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+        let memory = config.memory.resolve().map_err(Error::Config)?;
+        Ok(Self {
+            catalog: Catalog::new(),
+            cpu: Cpu::new(config.cpu_threads(), config.query_permits())?,
+            memory: Arc::new(Memory::new(memory)),
+            ledger: Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE)),
+            writes: Arc::new(Semaphore::new(limits::WRITES)),
+            running: TaskTracker::new(),
+            stopping: AtomicBool::new(false),
+            default_deadline: config.default_deadline,
+            max_deadline: config.max_deadline,
+        })
+    }
+
+    /// From now on new requests are refused.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.running.close();
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// When a query is given up: the client's deadline within the limit, or the default.
+    pub(crate) fn deadline(&self, call: &Call) -> Result<Instant, Fault> {
+        let wanted = call.deadline()?.unwrap_or_else(|| call.at() + self.default_deadline);
+        Ok(wanted.min(call.at() + self.max_deadline))
+    }
+
+    /// The control of one query, with its share of the memory.
+    pub(crate) fn control(&self) -> Control {
+        let bytes = self.memory.limit() / limits::QUERY_MEMORY_PART;
+        Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+}

@@ -1,0 +1,199 @@
+//! The edge: every request of one connection, before and after its method.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Instant,
+};
+
+use basalt_proto::v1::{
+    ErrorReason,
+    catalog_service_server::{self, CatalogServiceServer},
+    ingest_service_server::{self, IngestServiceServer},
+    query_service_server::{self, QueryServiceServer},
+};
+use hyper::{Request, Response, body::Incoming};
+use tonic::{Status, body::Body, codegen::BoxFuture};
+use tonic_health::{
+    ServingStatus,
+    pb::health_server::{self, HealthServer},
+    server::{HealthReporter, HealthService},
+};
+use tower::{Service, util::BoxCloneSyncService};
+
+use crate::{
+    Error,
+    call::Arrival,
+    errors::Fault,
+    limits,
+    services::{Catalog, Ingest, Query},
+    state::State,
+};
+
+const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
+
+type Reflection = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
+
+/// Every service, each with its message limits.
+#[derive(Clone)]
+pub(super) struct Services {
+    catalog: CatalogServiceServer<Catalog>,
+    ingest: IngestServiceServer<Ingest>,
+    query: QueryServiceServer<Query>,
+    health_service: HealthServer<HealthService>,
+    reflection: Reflection,
+    reflection_alpha: Reflection,
+    pub(super) health: Health,
+}
+
+impl Services {
+    pub(super) async fn new(state: Arc<State>) -> Result<Self, Error> {
+        let health = Health(HealthReporter::new());
+        health.set(ServingStatus::Serving).await;
+        let wrong = |e: tonic_reflection::server::Error| Error::Start(e.to_string());
+        let descriptors = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(basalt_proto::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let (large, small) = (limits::MESSAGE_BYTES, limits::SMALL_MESSAGE_BYTES);
+        let reflection = descriptors().build_v1().map_err(wrong)?.max_decoding_message_size(small);
+        let reflection_alpha = descriptors().build_v1alpha().map_err(wrong)?.max_decoding_message_size(small);
+        let health_service = HealthServer::new(HealthService::from_health_reporter(health.0.clone()));
+        Ok(Self {
+            catalog: CatalogServiceServer::new(Catalog(Arc::clone(&state)))
+                .max_decoding_message_size(large)
+                .max_encoding_message_size(large),
+            ingest: IngestServiceServer::new(Ingest(Arc::clone(&state)))
+                .max_decoding_message_size(large)
+                .max_encoding_message_size(large),
+            query: QueryServiceServer::new(Query(state))
+                .max_decoding_message_size(large)
+                .max_encoding_message_size(large),
+            health_service: health_service.max_decoding_message_size(small).max_encoding_message_size(small),
+            reflection: BoxCloneSyncService::new(reflection.max_encoding_message_size(large)),
+            reflection_alpha: BoxCloneSyncService::new(reflection_alpha.max_encoding_message_size(large)),
+            health,
+        })
+    }
+}
+
+/// What the health service tells.
+#[derive(Clone, Debug)]
+pub(super) struct Health(HealthReporter);
+
+impl Health {
+    const NAMES: [&str; 4] = [
+        "",
+        catalog_service_server::SERVICE_NAME,
+        ingest_service_server::SERVICE_NAME,
+        query_service_server::SERVICE_NAME,
+    ];
+
+    async fn set(&self, status: ServingStatus) {
+        for name in Self::NAMES {
+            self.0.set_service_status(name, status).await;
+        }
+    }
+
+    pub(super) async fn not_serving(&self) {
+        self.set(ServingStatus::NotServing).await;
+    }
+
+    /// Ends the streams of those who watch.
+    pub(super) async fn end(&mut self) {
+        for name in Self::NAMES {
+            self.0.clear_service_status(name).await;
+        }
+    }
+}
+
+/// The requests of one connection. The path finds the service by a plain match, since there are few.
+pub(super) struct Edge {
+    services: Services,
+    state: Arc<State>,
+    peer: SocketAddr,
+}
+
+impl Edge {
+    pub(super) fn new(services: Services, state: Arc<State>, peer: SocketAddr) -> Self {
+        Self { services, state, peer }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Edge {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Reply;
+
+    fn call(&self, mut request: Request<Incoming>) -> Reply {
+        let ours = request.uri().path().starts_with("/basalt.");
+        if ours {
+            if self.state.is_stopping() {
+                let fault = Fault::new(ErrorReason::ShuttingDown, "the server is shutting down");
+                return Reply { future: answer(fault.into()), peer: None };
+            }
+            let running = self.state.running.token();
+            request.extensions_mut().insert(Arrival {
+                peer: self.peer,
+                at: Instant::now(),
+                _running: running,
+            });
+        }
+        let Services { catalog, ingest, query, health_service, reflection, reflection_alpha, .. } =
+            &self.services;
+        let service = request.uri().path().strip_prefix('/').and_then(|path| path.split_once('/'));
+        let future = match service.map_or("", |(service, _)| service) {
+            query_service_server::SERVICE_NAME => query.clone().call(request),
+            ingest_service_server::SERVICE_NAME => ingest.clone().call(request),
+            catalog_service_server::SERVICE_NAME => catalog.clone().call(request),
+            health_server::SERVICE_NAME => health_service.clone().call(request),
+            REFLECTION => Box::pin(reflection.clone().call(request)),
+            REFLECTION_ALPHA => Box::pin(reflection_alpha.clone().call(request)),
+            _ => answer(Status::unimplemented("there is no such service")),
+        };
+        Reply { future, peer: ours.then_some(self.peer) }
+    }
+}
+
+fn answer(status: Status) -> BoxFuture<Response<Body>, Infallible> {
+    Box::pin(std::future::ready(Ok(status.into_http())))
+}
+
+/// The answer to one request.
+pub(super) struct Reply {
+    future: BoxFuture<Response<Body>, Infallible>,
+    /// Of requests to our own services.
+    peer: Option<SocketAddr>,
+}
+
+impl Future for Reply {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let response = ready!(self.future.as_mut().poll(context));
+        Poll::Ready(response.map(|response| match self.peer {
+            Some(peer) => with_details(response, peer),
+            None => response,
+        }))
+    }
+}
+
+/// Gives the errors that tonic makes itself, while it reads the request, their reason and details.
+fn with_details(response: Response<Body>, peer: SocketAddr) -> Response<Body> {
+    let headers = response.headers();
+    if !headers.contains_key(Status::GRPC_STATUS) || headers.contains_key(Status::GRPC_STATUS_DETAILS) {
+        return response;
+    }
+    let Some(fault) = Status::from_header_map(headers).as_ref().and_then(Fault::of_reading) else {
+        return response;
+    };
+    let code = tracing::field::debug(fault.code());
+    tracing::info!(code, reason = fault.reason(), error = fault.message(), %peer, "request");
+    Status::from(fault).into_http()
+}

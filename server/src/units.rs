@@ -1,0 +1,131 @@
+//! Sizes and durations as people write them: `4GiB`, `70%`, `30s`.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// How much memory tables and writes may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// This share of the machine's memory (or of its control group's limit), in percent.
+    Share(u8),
+    /// So many bytes.
+    Bytes(u64),
+}
+
+impl Memory {
+    /// In bytes, on this machine.
+    ///
+    /// # Errors
+    /// A share, where the machine does not say how much memory it has.
+    pub fn resolve(self) -> Result<u64, String> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            Self::Share(percent) => {
+                let total =
+                    machine_bytes().ok_or("the machine does not say how much memory it has; name bytes")?;
+                Ok(total / 100 * u64::from(percent))
+            }
+        }
+    }
+}
+
+/// The memory of the machine, or what its control group (version 2) leaves of it.
+fn machine_bytes() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"))?;
+    let machine = kib.trim().parse::<u64>().ok()?.checked_mul(1024)?;
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    let group = group.and_then(|text| text.trim().parse().ok()).unwrap_or(machine);
+    Some(machine.min(group))
+}
+
+const UNITS: [(&str, u64); 5] =
+    [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
+
+impl FromStr for Memory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no amount of memory such as \"70%\", \"12GiB\" or \"1048576\"");
+        if let Some(percent) = text.strip_suffix('%') {
+            return percent
+                .trim()
+                .parse()
+                .ok()
+                .filter(|p| (1..=100).contains(p))
+                .map(Self::Share)
+                .ok_or_else(wrong);
+        }
+        let (number, unit) =
+            UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit))).ok_or_else(wrong)?;
+        let number: u64 = number.trim().parse().map_err(|_| wrong())?;
+        number.checked_mul(*unit).map(Self::Bytes).ok_or_else(wrong)
+    }
+}
+
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Share(percent) => write!(f, "{percent}%"),
+            Self::Bytes(bytes) => {
+                match UNITS.iter().find(|(_, unit)| bytes.is_multiple_of(*unit) && bytes >= unit) {
+                    Some((name, unit)) => write!(f, "{}{name}", bytes / unit),
+                    None => write!(f, "{bytes}"),
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Memory {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Memory {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// Reads a duration from a text such as "30s", for serde.
+pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    humantime::parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// Writes a duration as [`duration`] reads it, for serde.
+#[allow(clippy::ref_option, reason = "serde's signature")]
+pub(crate) fn write_duration<S: Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => serializer.collect_str(&humantime::format_duration(*duration)),
+        None => serializer.serialize_none(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_as_it_is_written() {
+        for (text, memory) in [
+            ("70%", Memory::Share(70)),
+            ("12GiB", Memory::Bytes(12 << 30)),
+            ("1536MiB", Memory::Bytes(3 << 29)),
+            ("1000", Memory::Bytes(1000)),
+        ] {
+            assert_eq!(text.parse(), Ok(memory));
+            assert_eq!(memory.to_string(), text);
+        }
+        assert_eq!("2 KiB".parse(), Ok(Memory::Bytes(2048)));
+        for text in ["", "0%", "101%", "-1", "GiB", "1.5GiB", "1kB", "99999999999TiB"] {
+            assert!(text.parse::<Memory>().is_err(), "{text:?}");
+        }
+        assert!(Memory::Share(50).resolve().unwrap() > 1 << 20);
+    }
+}
