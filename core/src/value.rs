@@ -150,6 +150,11 @@ pub fn compare_exact_float((unscaled, scale): (i128, u8), float: f64) -> Orderin
     if float == f64::NEG_INFINITY {
         return Ordering::Greater;
     }
+    // Far apart the nearest float decides; the error of either side is many times smaller.
+    let near = to_f64(unscaled, scale);
+    if (near - float).abs() > 1e-9 * near.abs().max(float.abs()) {
+        return near.total_cmp(&float);
+    }
     let (floor, is_exact) = floor_of_float(float, scale);
     unscaled.cmp(&floor).then(if is_exact { Ordering::Equal } else { Ordering::Less })
 }

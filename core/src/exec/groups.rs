@@ -1,11 +1,10 @@
 //! Group-by: each block makes groups of its own, from dense arrays where the keys span little and a hash
 //! table otherwise; the blocks' groups are merged in order.
 
-use std::sync::Arc;
+use std::{cmp::Ordering, hash::BuildHasher, sync::Arc};
 
 use basalt_kernels::FloatSum;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
-use std::hash::BuildHasher;
 
 use super::{
     Block, Control, Work,
@@ -154,9 +153,22 @@ impl Groups<'_> {
         self.keys.groups
     }
 
-    /// How many keys a group has.
-    pub(super) fn key_count(&self) -> usize {
-        self.key_types.len()
+    /// The order of two groups by their keys; null comes last.
+    pub(super) fn compare_keys(&self, a: usize, b: usize) -> Ordering {
+        let pairs = self.keys.key(a).iter().zip(self.keys.key(b)).zip(&self.key_types);
+        for ((a, b), data_type) in pairs {
+            let order = match (a, b) {
+                (Some(a), Some(b)) if a != b && *data_type == DataType::Utf8 => {
+                    self.interner.get(*a).cmp(&self.interner.get(*b))
+                }
+                (Some(a), Some(b)) => a.cmp(b),
+                (a, b) => a.is_none().cmp(&b.is_none()),
+            };
+            if order.is_ne() {
+                return order;
+            }
+        }
+        Ordering::Equal
     }
 
     /// The value of a group slot: the keys, then the aggregates.

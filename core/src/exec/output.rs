@@ -19,7 +19,7 @@ use super::{
 use crate::{
     error::{Error, ErrorKind, Result},
     mask::selects,
-    plan::{Plan, SortKey, pred::Pred},
+    plan::{Plan, SortKey, expr::BoundExpr, pred::Pred},
     schema::{DataType, Schema},
     value::{self, Value},
 };
@@ -183,43 +183,41 @@ pub(super) fn batch(schema: &Schema, columns: &mut [ColumnBuilder], rows: usize)
         .map_err(|e| Error::new(ErrorKind::TypeMismatch, e.to_string()))
 }
 
-/// The order of two rows of outputs.
-pub(super) fn compare_rows<'v>(
-    keys: &[SortKey],
-    a: impl Fn(usize) -> &'v Value,
-    b: impl Fn(usize) -> &'v Value,
-) -> Ordering {
-    for key in keys {
-        let (a, b) = (a(key.output), b(key.output));
-        let order = match (a.is_null(), b.is_null()) {
-            (true, true) => Ordering::Equal,
-            (true, false) => {
-                if key.nulls_first {
-                    Ordering::Less
-                } else {
-                    Ordering::Greater
-                }
-            }
-            (false, true) => {
-                if key.nulls_first {
-                    Ordering::Greater
-                } else {
-                    Ordering::Less
-                }
-            }
-            (false, false) => {
-                let order = value::compare(a, b).unwrap_or(Ordering::Equal);
-                if key.descending { order.reverse() } else { order }
-            }
-        };
-        if order.is_ne() {
-            return order;
+/// The order of two values under a sort key.
+pub(super) fn compare_values(key: &SortKey, a: &Value, b: &Value) -> Ordering {
+    match (a.is_null(), b.is_null()) {
+        (true, true) => Ordering::Equal,
+        (true, false) if key.nulls_first => Ordering::Less,
+        (true, false) => Ordering::Greater,
+        (false, true) if key.nulls_first => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) => {
+            let order = value::compare(a, b).unwrap_or(Ordering::Equal);
+            if key.descending { order.reverse() } else { order }
         }
     }
-    Ordering::Equal
 }
 
-/// The last steps of a plan of groups: having, outputs, order, limit.
+/// Sorts what the answer shows: the items from `offset` on, `limit` of them.
+pub(super) fn sort_page<T>(items: &mut Vec<T>, plan: &Plan, compare: impl Fn(&T, &T) -> Ordering) {
+    let top = plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    keep_top(items, top, &compare);
+    items.sort_unstable_by(&compare);
+    let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
+    items.drain(..skip.min(items.len()));
+}
+
+/// Keeps the first `top` items of the order, in any order.
+pub(super) fn keep_top<T>(items: &mut Vec<T>, top: usize, compare: impl Fn(&T, &T) -> Ordering) {
+    if top < items.len() {
+        if top > 0 {
+            items.select_nth_unstable_by(top - 1, compare);
+        }
+        items.truncate(top);
+    }
+}
+
+/// The last steps of a plan of groups: having, order, limit, outputs.
 pub(super) fn groups(
     plan: &Plan,
     groups: &Groups<'_>,
@@ -227,66 +225,75 @@ pub(super) fn groups(
     control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let keys = groups.key_count();
-    let mut rows: Vec<(Vec<Value>, Vec<Value>)> = Vec::new();
+    let eval = |expr: &BoundExpr, group: usize| match expr {
+        BoundExpr::Slot(slot) => groups.value(group, *slot),
+        // A slot's value can fail (a sum that does not fit); the closure cannot, so it is asked for before.
+        expr => {
+            let mut slots = Vec::new();
+            expr.slots(&mut slots);
+            let values = slots
+                .iter()
+                .map(|slot| Ok((*slot, groups.value(group, *slot)?)))
+                .collect::<Result<Vec<_>>>()?;
+            let value_of =
+                |slot| values.iter().find(|(s, _)| *s == slot).map_or(Value::Null, |(_, v)| v.clone());
+            expr.eval(&plan.slots, &value_of)
+        }
+    };
+    let mut shown: Vec<(usize, Vec<Value>)> = Vec::with_capacity(groups.len());
     for group in 0..groups.len() {
         if group % ANSWER_ROWS == 0 {
             control.check()?;
         }
-        let slots =
-            (0..plan.slots.fields.len()).map(|slot| groups.value(group, slot)).collect::<Result<Vec<_>>>()?;
-        let value_of = |slot: usize| slots[slot].clone();
-        if let Some(having) = having
-            && !having.eval(&plan.slots, &value_of)?
-        {
-            continue;
+        if let Some(having) = having {
+            let values = (0..plan.slots.fields.len())
+                .map(|slot| groups.value(group, slot))
+                .collect::<Result<Vec<_>>>()?;
+            if !having.eval(&plan.slots, &|slot| values[slot].clone())? {
+                continue;
+            }
         }
-        let outputs =
-            plan.outputs.iter().map(|o| o.eval(&plan.slots, &value_of)).collect::<Result<Vec<_>>>()?;
-        control.reserve((slots.len() + outputs.len()) * size_of::<Value>())?;
-        let mut slots = slots;
-        slots.truncate(keys);
-        rows.push((outputs, slots));
+        let keys = plan
+            .order
+            .iter()
+            .map(|key| eval(&plan.outputs[key.output], group))
+            .collect::<Result<Vec<_>>>()?;
+        shown.push((group, keys));
     }
+    control
+        .reserve(shown.len() * (size_of::<(usize, Vec<Value>)>() + plan.order.len() * size_of::<Value>()))?;
     // Groups that the order leaves equal come by their keys, so that an answer is always the same.
-    let by_key: Vec<SortKey> =
-        (0..keys).map(|output| SortKey { output, descending: false, nulls_first: false }).collect();
-    rows.sort_unstable_by(|a, b| {
-        compare_rows(&plan.order, |i| &a.0[i], |i| &b.0[i])
-            .then_with(|| compare_rows(&by_key, |i| &a.1[i], |i| &b.1[i]))
+    sort_page(&mut shown, plan, |a, b| {
+        let by_order =
+            plan.order.iter().zip(a.1.iter().zip(&b.1)).map(|(key, (a, b))| compare_values(key, a, b));
+        by_order.fold(Ordering::Equal, Ordering::then).then_with(|| groups.compare_keys(a.0, b.0))
     });
-    let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
-    let take = plan.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    values(
-        plan.schema(),
-        plan.visible(),
-        rows.into_iter().skip(skip).take(take).map(|(outputs, _)| Ok(outputs)),
-        sink,
-    )
+    batches(plan, shown.iter(), |(group, _), output| eval(output, *group), control, sink)
 }
 
-/// Rows of values as batches; hidden outputs behind the first `visible` are left out.
-pub(super) fn values(
-    schema: &Schema,
-    visible: usize,
-    rows: impl Iterator<Item = Result<Vec<Value>>>,
+/// Answers items one by one: `eval` gives an item's value of an output.
+pub(super) fn batches<T>(
+    plan: &Plan,
+    items: impl Iterator<Item = T>,
+    eval: impl Fn(&T, &BoundExpr) -> Result<Value>,
+    control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let mut columns = ColumnBuilder::for_schema(schema);
+    let mut columns = ColumnBuilder::for_schema(plan.schema());
     let mut n = 0;
-    for row in rows {
-        let row = row?;
-        for (column, value) in columns.iter_mut().zip(&row[..visible]) {
-            column.push(value)?;
+    for item in items {
+        for (column, output) in columns.iter_mut().zip(&plan.outputs) {
+            column.push(&eval(&item, output)?)?;
         }
         n += 1;
         if n == ANSWER_ROWS {
-            sink(batch(schema, &mut columns, n)?)?;
+            control.check()?;
+            sink(batch(plan.schema(), &mut columns, n)?)?;
             n = 0;
         }
     }
     if n > 0 {
-        sink(batch(schema, &mut columns, n)?)?;
+        sink(batch(plan.schema(), &mut columns, n)?)?;
     }
     Ok(())
 }

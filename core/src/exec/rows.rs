@@ -1,17 +1,21 @@
 //! Selected rows themselves, in the order of their addresses or sorted.
 
+use std::cmp::Ordering;
+
 use arrow_array::RecordBatch;
 
 use super::{
     Block, Control, Work,
-    output::{self, ANSWER_ROWS, ColumnBuilder, compare_rows},
+    output::{self, ANSWER_ROWS, ColumnBuilder, compare_values, keep_top, sort_page},
+    source::one_zero,
     vector::{Batch, Data, Vector},
 };
 use crate::{
     error::Result,
+    keys,
     limits::BATCH_ROWS,
     mask::{Mask, selects},
-    plan::{Plan, SortKey},
+    plan::{Plan, SortKey, expr::BoundExpr},
     table::Snapshot,
     value::Value,
 };
@@ -98,31 +102,20 @@ pub(super) fn sorted<'q>(
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let top = plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    if top == 0 {
-        return Ok(());
-    }
-    // The candidates' keys are in the order's order.
-    let order: Vec<SortKey> =
-        plan.order.iter().enumerate().map(|(output, key)| SortKey { output, ..*key }).collect();
     let compare = |a: &Candidate, b: &Candidate| {
-        compare_rows(&order, |i| &a.keys[i], |i| &b.keys[i])
-            .then((a.fragment, a.row).cmp(&(b.fragment, b.row)))
+        let by_order =
+            plan.order.iter().zip(a.keys.iter().zip(&b.keys)).map(|(key, (a, b))| compare_values(key, a, b));
+        by_order.fold(Ordering::Equal, Ordering::then).then((a.fragment, a.row).cmp(&(b.fragment, b.row)))
     };
-    let keep_top = |candidates: &mut Vec<Candidate>| {
-        if candidates.len() > top {
-            candidates.select_nth_unstable_by(top - 1, compare);
-            candidates.truncate(top);
-        }
-    };
-    let width = size_of::<Candidate>() + order.len() * size_of::<Value>();
+    let width = size_of::<Candidate>() + plan.order.len() * size_of::<Value>();
     let mut candidates: Vec<Candidate> = Vec::new();
     work.run(
         &plan.rows,
         control,
         false,
         |block, mask| {
-            let mut own = block_candidates(plan, block, mask)?;
-            keep_top(&mut own);
+            let mut own = block_candidates(plan, block, mask, top)?;
+            keep_top(&mut own, top, compare);
             Ok(own)
         },
         |_, own| {
@@ -131,31 +124,26 @@ pub(super) fn sorted<'q>(
             // Rarely, so that the work stays linear.
             let n = candidates.len();
             if n > top.saturating_mul(4).max(1 << 16) {
-                keep_top(&mut candidates);
+                keep_top(&mut candidates, top, compare);
                 control.release((n - candidates.len()) * width);
             }
             Ok(true)
         },
     )?;
-    keep_top(&mut candidates);
-    candidates.sort_unstable_by(compare);
-    let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
-    let rows = candidates.iter().skip(skip).enumerate().map(|(i, candidate)| {
-        if i % ANSWER_ROWS == 0 {
-            control.check()?;
-        }
+    sort_page(&mut candidates, plan, compare);
+    let eval = |candidate: &&Candidate, output: &BoundExpr| {
         let fragment = &snapshot.fragments()[candidate.fragment];
-        let value_of = |slot: usize| match fragment.columns().get(slot) {
+        output.eval(&plan.rows, &|slot| match fragment.columns().get(slot) {
             Some(column) => column.value(candidate.row),
             None => Value::Int(i128::from(fragment.address(candidate.row))),
-        };
-        plan.outputs[..plan.visible()].iter().map(|output| output.eval(&plan.rows, &value_of)).collect()
-    });
-    output::values(plan.schema(), plan.visible(), rows, sink)
+        })
+    };
+    output::batches(plan, candidates.iter(), eval, control, sink)
 }
 
-fn block_candidates<'a>(plan: &Plan, block: Block<'a>, mask: &Mask) -> Result<Vec<Candidate>> {
-    let mut out = Vec::new();
+/// The selected rows of a block that may be among the first `top`.
+fn block_candidates<'a>(plan: &Plan, block: Block<'a>, mask: &Mask, top: usize) -> Result<Vec<Candidate>> {
+    let mut out: Vec<Candidate> = Vec::new();
     let (mut words, mut rows) = (Vec::new(), Vec::new());
     for start in (0..block.rows()).step_by(BATCH_ROWS) {
         let length = (block.rows() - start).min(BATCH_ROWS);
@@ -164,20 +152,40 @@ fn block_candidates<'a>(plan: &Plan, block: Block<'a>, mask: &Mask) -> Result<Ve
         }
         let batch = Batch::new(block, start, length, &words);
         batch.selection(&mut rows);
-        let at = out.len();
+        let keys = plan.order.iter().map(|key| batch.eval(&plan.outputs[key.output], &plan.rows));
+        let keys = keys.collect::<Result<Vec<_>>>()?;
+        keep_first(&mut rows, &plan.order[0], &keys[0], top);
         out.extend(rows.iter().map(|row| Candidate {
-            keys: Vec::with_capacity(plan.order.len()),
+            keys: keys.iter().map(|vector| sort_value(vector, *row as usize)).collect(),
             fragment: block.at,
             row: batch.first_row() + *row as usize,
         }));
-        for key in &plan.order {
-            let vector = batch.eval(&plan.outputs[key.output], &plan.rows)?;
-            for (candidate, row) in out[at..].iter_mut().zip(&rows) {
-                candidate.keys.push(sort_value(&vector, *row as usize));
-            }
-        }
     }
     Ok(out)
+}
+
+/// Drops rows that are behind `top` others by the first sort key alone, where that key is a plain number.
+fn keep_first(rows: &mut Vec<u32>, key: &SortKey, vector: &Vector<'_>, top: usize) {
+    if top == 0 || top >= rows.len() {
+        return;
+    }
+    let number = |row: u32| -> Option<i64> {
+        let row = row as usize;
+        if !selects(vector.valid.as_deref(), row) {
+            return Some(if key.nulls_first { i64::MIN } else { i64::MAX });
+        }
+        let number = match &vector.data {
+            Data::Ints(v) => v[row],
+            Data::UInts(v) => keys::of_u64(v[row]),
+            Data::Floats(v) => one_zero(keys::of_f64(v[row])),
+            Data::Texts(_) | Data::One(_) => return None,
+        };
+        Some(if key.descending { !number } else { number })
+    };
+    let Some(mut numbers) = rows.iter().map(|row| number(*row)).collect::<Option<Vec<_>>>() else { return };
+    let (_, last, _) = numbers.select_nth_unstable(top - 1);
+    let last = *last;
+    rows.retain(|row| number(*row).is_none_or(|n| n <= last));
 }
 
 /// A value to sort by; dates, times and decimals of one column sort as their integers.
