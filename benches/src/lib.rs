@@ -1,1 +1,8 @@
-//! placeholder
+//! What the benchmarks share: data, tables, timing.
+//!
+//! A benchmark checks its answers before it times anything, and prints ours and the rival's from the same run.
+
+pub mod data;
+pub mod echo;
+pub mod table;
+pub mod timing;
