@@ -165,7 +165,7 @@ def query(queries, request):
 
 
 def main():
-    address = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:7711"
+    address = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:7700"
     channel = grpc.insecure_channel(address)
     catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
     ingest = ingest_pb2_grpc.IngestServiceStub(channel)
