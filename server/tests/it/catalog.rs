@@ -1,0 +1,133 @@
+//! Tables: create, drop, list, describe.
+
+use basalt_proto::v1::{self as pb, TypeKind, value::Kind};
+use tonic::Code;
+
+use crate::support::{Server, check, field};
+
+#[tokio::test]
+async fn create_describe_drop() {
+    let server = Server::start().await;
+    let created =
+        server.create("t", vec![field("a", TypeKind::Int64), field("b", TypeKind::Utf8)]).await.unwrap();
+    assert_eq!((created.name.as_str(), created.version, created.rows, created.fragments), ("t", 0, 0, 0));
+    check(
+        server.create("t", vec![field("a", TypeKind::Int64)]).await,
+        Code::AlreadyExists,
+        "TABLE_EXISTS",
+        "name",
+    );
+
+    let mut catalog = server.catalog();
+    let mut request =
+        pb::CreateTableRequest { name: "t".into(), schema: created.schema.clone(), if_not_exists: true };
+    assert_eq!(catalog.create_table(request.clone()).await.unwrap().into_inner().table, Some(created));
+    request.schema = Some(pb::Schema { fields: vec![field("a", TypeKind::Int32)] });
+    check(catalog.create_table(request).await, Code::AlreadyExists, "TABLE_EXISTS", "schema");
+
+    let drop = |if_exists| pb::DropTableRequest { name: "t".into(), if_exists };
+    catalog.drop_table(drop(false)).await.unwrap();
+    catalog.drop_table(drop(true)).await.unwrap();
+    check(catalog.drop_table(drop(false)).await, Code::NotFound, "TABLE_NOT_FOUND", "table");
+}
+
+#[tokio::test]
+async fn a_table_tells_of_its_columns() {
+    let server = Server::start().await;
+    server.numbers("t", (0..1000).map(|i| i % 4)).await;
+    let get = |view: pb::TableView| pb::GetTableRequest { name: "t".into(), view: view.into() };
+    let answer = server.catalog().get_table(get(pb::TableView::Full)).await.unwrap().into_inner();
+    let table = answer.table.unwrap();
+    assert_eq!((table.version, table.rows, table.fragments), (1, 1000, 1));
+    let [column] = answer.columns.as_slice() else { panic!("one column") };
+    assert_eq!((column.rows, column.nulls, column.plain_bytes), (1000, 0, 8000));
+    assert!((column.entropy_bits.unwrap() - 2.0).abs() < 1e-9);
+    assert_eq!(column.min.as_ref().unwrap().kind, Some(Kind::Int(0)));
+    assert_eq!(column.max.as_ref().unwrap().kind, Some(Kind::Int(3)));
+    assert_eq!(column.encodings.iter().map(|e| e.rows).sum::<u64>(), 1000);
+    assert_eq!(column.encodings.iter().map(|e| e.bytes).sum::<u64>(), column.bytes);
+    assert!(column.bytes < 8000 && table.bytes >= column.bytes);
+
+    let answer = server.catalog().get_table(get(pb::TableView::Basic)).await.unwrap().into_inner();
+    assert_eq!(answer.columns[0].entropy_bits, None);
+}
+
+#[tokio::test]
+async fn lists_come_in_pages_by_name() {
+    let server = Server::start().await;
+    for name in ["c", "a", "e", "b", "d"] {
+        server.create(name, vec![field("x", TypeKind::Bool)]).await.unwrap();
+    }
+    let (mut names, mut token) = (Vec::new(), String::new());
+    loop {
+        let request = pb::ListTablesRequest { page_size: 2, page_token: token };
+        let page = server.catalog().list_tables(request).await.unwrap().into_inner();
+        assert!(page.tables.len() <= 2);
+        names.extend(page.tables.into_iter().map(|t| t.name));
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
+    let all = server.catalog().list_tables(pb::ListTablesRequest::default()).await.unwrap().into_inner();
+    assert_eq!((all.tables.len(), all.next_page_token.as_str()), (5, ""));
+}
+
+#[tokio::test]
+async fn schemas_are_checked() {
+    let server = Server::start().await;
+    let create = |name: &'static str, fields| server.create(name, fields);
+    let a = || field("a", TypeKind::Int64);
+    check(create("1st", vec![a()]).await, Code::InvalidArgument, "INVALID_NAME", "name");
+    check(create("t", vec![]).await, Code::InvalidArgument, "INVALID_SCHEMA", "schema.fields");
+    check(
+        create("t", vec![a(), a()]).await,
+        Code::InvalidArgument,
+        "INVALID_SCHEMA",
+        "schema.fields[1].name",
+    );
+    let untyped = pb::Field { r#type: None, ..a() };
+    check(create("t", vec![untyped]).await, Code::InvalidArgument, "INVALID_SCHEMA", "schema.fields[0].type");
+    let unknown = pb::DataType { kind: 99, ..Default::default() };
+    let unknown = pb::Field { r#type: Some(unknown), ..a() };
+    check(
+        create("t", vec![unknown]).await,
+        Code::InvalidArgument,
+        "INVALID_SCHEMA",
+        "schema.fields[0].type.kind",
+    );
+    let decimal = crate::support::decimal("d", 19, 2);
+    check(create("t", vec![decimal]).await, Code::InvalidArgument, "INVALID_SCHEMA", "schema.fields[0].type");
+    let forced = pb::Field { encoding: "zip".into(), ..a() };
+    check(
+        create("t", vec![forced]).await,
+        Code::InvalidArgument,
+        "INVALID_SCHEMA",
+        "schema.fields[0].encoding",
+    );
+    assert!(
+        server
+            .catalog()
+            .list_tables(pb::ListTablesRequest::default())
+            .await
+            .unwrap()
+            .into_inner()
+            .tables
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn the_server_tells_its_limits() {
+    let server = Server::with(|c| c.memory = basalt_server::Memory::Bytes(1 << 30)).await;
+    let info = server.catalog().get_server_info(pb::GetServerInfoRequest {}).await.unwrap().into_inner();
+    assert_eq!(info.version, basalt_server::VERSION);
+    assert!(["scalar", "avx2", "avx512"].contains(&info.simd.as_str()));
+    let limits = info.limits.unwrap();
+    assert_eq!((limits.message_bytes, limits.filter_depth, limits.filter_nodes), (4 << 20, 32, 4096));
+    assert_eq!(
+        (limits.memory_bytes, limits.concurrent_queries, limits.max_deadline_ms),
+        (1 << 30, 8, 600_000)
+    );
+}

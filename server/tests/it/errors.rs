@@ -1,0 +1,167 @@
+//! What is wrong with a request, in code, reason and place; and the limits of the network.
+
+use std::time::Duration;
+
+use basalt_client::{Expr, col, lit, max, sum};
+use basalt_proto::v1::{self as pb, WriteRequest, filter, ingest_service_client::IngestServiceClient};
+use basalt_server::{Memory, limits};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Code, Request, Status};
+use tonic_types::StatusExt as _;
+
+use crate::support::{Server, batch, check, commit, open, open_as, told};
+
+fn not_not(depth: usize) -> pb::QueryRequest {
+    let of = |kind| pb::Filter { kind: Some(kind) };
+    let constant = of(filter::Kind::Constant(true));
+    let filter = (1..depth).fold(constant, |inner, _| of(filter::Kind::Not(Box::new(inner))));
+    pb::QueryRequest { table: "t".into(), filter: Some(filter), ..Default::default() }
+}
+
+#[tokio::test]
+async fn wrong_queries() {
+    let server = Server::start().await;
+    server.numbers("t", [0, 1, i64::MAX]).await;
+    let ask = async |query: basalt_client::Query| server.query(query.request().clone()).await;
+    let t = || server.client.query("t");
+    let argument = Code::InvalidArgument;
+    check(ask(server.client.query("no")).await, Code::NotFound, "TABLE_NOT_FOUND", "table");
+    check(ask(t().select([col("b")])).await, Code::NotFound, "COLUMN_NOT_FOUND", "select[0].expr.column");
+    check(ask(t().filter(col("a").eq("x"))).await, argument, "TYPE_MISMATCH", "filter.compare.right");
+    check(ask(t().filter(col("a").like("x"))).await, argument, "TYPE_MISMATCH", "filter.like.expr");
+    check(
+        ask(t().select([col("a"), sum(col("a"))])).await,
+        argument,
+        "INVALID_QUERY",
+        "select[0].expr.column",
+    );
+    check(ask(t().select([sum(col("a") / lit(0))])).await, Code::OutOfRange, "DIVISION_BY_ZERO", "");
+    check(ask(t().select([max(col("a") * lit(2))])).await, Code::OutOfRange, "OVERFLOW", "");
+    let nothing =
+        pb::QueryRequest { table: "t".into(), filter: Some(pb::Filter::default()), ..Default::default() };
+    check(server.query(nothing).await, argument, "INVALID_QUERY", "filter");
+}
+
+#[tokio::test]
+async fn filters_have_a_limit() {
+    let server = Server::start().await;
+    server.numbers("t", [1, 2, 3]).await;
+    let argument = Code::InvalidArgument;
+    server.query(not_not(32)).await.unwrap();
+    let too_deep = format!("filter{}", ".not".repeat(32));
+    check(server.query(not_not(33)).await, argument, "FILTER_TOO_DEEP", &too_deep);
+    // Deeper than the messages themselves may nest.
+    check(server.query(not_not(3000)).await, argument, "FILTER_TOO_DEEP", "");
+
+    let many = basalt_client::Filter::any((0..2000).map(|i| col("a").eq(i)));
+    let request = server.client.query("t").filter(many).request().clone();
+    let status = server.query(request).await.unwrap_err();
+    assert_eq!(told(&status).1, "FILTER_TOO_LARGE");
+
+    server.query(server.client.query("t").filter(col("a").is_in(0..65_536)).request().clone()).await.unwrap();
+    let long = server.client.query("t").filter(col("a").is_in(0..65_537)).request().clone();
+    check(server.query(long).await, argument, "FILTER_TOO_LARGE", "filter.in.values");
+}
+
+#[tokio::test]
+async fn messages_have_a_limit() {
+    let server = Server::start().await;
+    server.numbers("t", [1, 2, 3]).await;
+    let text = "x".repeat(limits::MESSAGE_BYTES + 1);
+    let request = server.client.query("t").filter(col("a").like(text)).request().clone();
+    let status = server.query(request).await.unwrap_err();
+    let limit = status.get_error_details().error_info().unwrap().metadata["limit_bytes"].clone();
+    assert_eq!(limit, limits::MESSAGE_BYTES.to_string());
+    check::<()>(Err(status), Code::ResourceExhausted, "MESSAGE_TOO_LARGE", "");
+
+    let many = vec![7; limits::MESSAGE_BYTES / 8 + 1];
+    let end = server.write(vec![open("t"), batch(1, &many), commit(1, many.len() as u64)]).await.1;
+    check(end, Code::ResourceExhausted, "MESSAGE_TOO_LARGE", "");
+    assert_eq!(server.rows("t").await, 3);
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused() {
+    let server = Server::start().await;
+    // A string where QueryRequest has a message.
+    let garbage = pb::Open { table: "t".into(), request_id: "not a message".into(), columns: vec![] };
+    let mut grpc = tonic::client::Grpc::new(server.client.channel());
+    grpc.ready().await.unwrap();
+    let path = "/basalt.v1.QueryService/Select".parse().unwrap();
+    let codec = tonic_prost::ProstCodec::<pb::Open, pb::SelectResponse>::default();
+    check(grpc.unary(Request::new(garbage), path, codec).await, Code::InvalidArgument, "PROTOCOL", "");
+
+    let mut request = Request::new(pb::QueryRequest { table: "t".into(), ..Default::default() });
+    request.metadata_mut().insert("grpc-timeout", "soon".parse().unwrap());
+    check(server.queries().query(request).await.map(|_| ()), Code::InvalidArgument, "PROTOCOL", "");
+
+    let unknown: Status = {
+        grpc.ready().await.unwrap();
+        let codec = tonic_prost::ProstCodec::<pb::Open, pb::SelectResponse>::default();
+        grpc.unary(Request::new(pb::Open::default()), "/basalt.v1.No/Such".parse().unwrap(), codec)
+            .await
+            .unwrap_err()
+    };
+    assert_eq!(unknown.code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn memory_has_a_limit() {
+    let server = Server::with(|c| c.memory = Memory::Bytes(3 << 20)).await;
+    server.numbers("t", (0..10_000).map(|i| i * 7919 % 10_007)).await;
+    let values: Vec<i64> = (0..200_000).collect();
+    let write = || server.write(vec![open("t"), batch(1, &values), batch(2, &values), commit(2, 400_000)]);
+    check(write().await.1, Code::ResourceExhausted, "MEMORY_LIMIT", "");
+    // Reading goes on, and what the refused write held is free again.
+    assert_eq!(server.rows("t").await, 10_000);
+    server.write(vec![open("t"), batch(1, &[1; 10_000]), commit(1, 10_000)]).await.1.unwrap();
+}
+
+#[tokio::test]
+async fn the_same_id_twice_at_once_is_refused() {
+    let server = Server::start().await;
+    server.numbers("t", [1]).await;
+    let (sender, mut answers) = open_write(&server, open_as("t", "id")).await;
+    let status = server.write(vec![open_as("t", "id")]).await.1.unwrap_err();
+    assert!(status.get_error_details().retry_info().unwrap().retry_delay.unwrap() > Duration::ZERO);
+    check::<()>(Err(status), Code::Aborted, "REQUEST_IN_PROGRESS", "open.request_id");
+    sender.send(WriteRequest { kind: Some(commit(0, 0)) }).await.unwrap();
+    assert!(answers.message().await.unwrap().is_some());
+}
+
+/// Opens a write, waits until it is open, and leaves it so.
+async fn open_write(
+    server: &Server,
+    open: pb::write_request::Kind,
+) -> (mpsc::Sender<WriteRequest>, tonic::Streaming<pb::WriteResponse>) {
+    let (sender, receiver) = mpsc::channel(1);
+    sender.send(WriteRequest { kind: Some(open) }).await.unwrap();
+    let mut ingest = IngestServiceClient::new(server.channel().await);
+    let mut answers = ingest.write(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+    assert!(answers.message().await.unwrap().is_some());
+    (sender, answers)
+}
+
+#[tokio::test]
+async fn writes_under_way_have_a_limit() {
+    let server = Server::start().await;
+    server.numbers("t", [1]).await;
+    let mut open_writes = Vec::new();
+    for _ in 0..limits::WRITES {
+        open_writes.push(open_write(&server, open("t")).await);
+    }
+    let status = server.write(vec![open("t")]).await.1.unwrap_err();
+    assert_eq!(status.get_error_details().retry_info().unwrap().retry_delay, Some(limits::RETRY_DELAY));
+    check::<()>(Err(status), Code::ResourceExhausted, "OVERLOADED", "");
+    open_writes.clear();
+    // The places are free again once the server has seen the ends.
+    while server.write(vec![open("t"), batch(1, &[2]), commit(1, 1)]).await.1.is_err() {}
+    assert_eq!(server.rows("t").await, 2);
+}
+
+/// A query that keeps a thread busy for seconds: many long sums.
+pub(crate) fn slow(server: &Server) -> pb::QueryRequest {
+    let long = |k: i64| (0..25).fold(col("a") / lit(3), |e: Expr, i| e + col("a") / lit(k + i));
+    server.client.query("t").select((1..39).map(|k| sum(long(k)))).request().clone()
+}

@@ -1,0 +1,197 @@
+//! Deadlines, cancellation, health, reflection, shutdown.
+
+use std::time::{Duration, Instant};
+
+use basalt_client::{col, count};
+use basalt_proto::v1::{self as pb, query_service_client::QueryServiceClient};
+use tokio::time::timeout;
+use tonic::{Code, Request};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+use crate::{
+    errors::slow,
+    support::{Server, check},
+};
+
+const ROWS: i64 = 400_000;
+
+fn within<T>(message: T, time: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(time);
+    request
+}
+
+#[tokio::test]
+async fn a_deadline_ends_the_work() {
+    let server = Server::with(|c| c.concurrent_queries = 1).await;
+    server.numbers("t", 0..ROWS).await;
+    let mut queries = QueryServiceClient::new(server.plain().await);
+    let started = Instant::now();
+    let request = within(slow(&server), Duration::from_millis(20));
+    check(queries.query(request).await.map(|_| ()), Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
+    assert!(started.elapsed() >= Duration::from_millis(20));
+    // The only permit is free again: the work has stopped.
+    let few = server.client.query("t").select([count()]).request().clone();
+    server.query(few.clone()).await.unwrap();
+
+    let request = within(pb::SelectRequest { table: "t".into(), ..Default::default() }, Duration::ZERO);
+    check(queries.select(request).await, Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
+    let explain = pb::ExplainRequest { query: Some(slow(&server)), analyze: true };
+    let request = within(explain, Duration::from_millis(20));
+    check(queries.explain(request).await, Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
+    server.query(few).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_default_deadline_holds_for_those_who_name_none() {
+    let server = Server::with(|c| c.default_deadline = Duration::from_millis(20)).await;
+    server.numbers("t", 0..ROWS).await;
+    check(server.query(slow(&server)).await, Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_frees_its_permit() {
+    let server = Server::with(|c| c.concurrent_queries = 1).await;
+    server.numbers("t", 0..ROWS).await;
+    for _ in 0..3 {
+        let (mut queries, request) = (server.queries(), slow(&server));
+        assert!(
+            timeout(Duration::from_millis(30), queries.query(request)).await.is_err(),
+            "too fast to drop"
+        );
+    }
+    // A permit that is never freed would make this wait for the queue's timeout and fail.
+    let few = server.client.query("t").filter(col("a").lt(10)).request().clone();
+    server.query(few).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_reading_is_given_up() {
+    let server = Server::with(|c| {
+        c.concurrent_queries = 1;
+        c.default_deadline = Duration::from_millis(500);
+    })
+    .await;
+    server.numbers("t", 0..4_000_000).await;
+    let all = pb::QueryRequest { table: "t".into(), ..Default::default() };
+    let mut stream = server.queries().query(all).await.unwrap().into_inner();
+    assert!(stream.message().await.unwrap().is_some());
+    // Nobody reads: the windows fill, and the deadline frees the only permit for the next query. That may
+    // have to wait for as long itself.
+    let few = within(server.client.query("t").select([count()]).request().clone(), Duration::from_secs(60));
+    server.queries().query(few).await.unwrap();
+    let end = loop {
+        match stream.message().await {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the answer was cut off and looks whole"),
+            Err(status) => break status,
+        }
+    };
+    check::<()>(Err(end), Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
+}
+
+#[tokio::test]
+async fn health_is_told_and_watched() {
+    let mut server = Server::start().await;
+    let mut health = HealthClient::new(server.channel().await);
+    let of = |service: &str| HealthCheckRequest { service: service.into() };
+    for service in ["", "basalt.v1.CatalogService", "basalt.v1.IngestService", "basalt.v1.QueryService"] {
+        let status = health.check(of(service)).await.unwrap().into_inner().status();
+        assert_eq!(status, ServingStatus::Serving, "{service:?}");
+    }
+    assert_eq!(health.check(of("no.such")).await.unwrap_err().code(), Code::NotFound);
+
+    let mut watch = health.watch(of("basalt.v1.QueryService")).await.unwrap().into_inner();
+    assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+    server.signal();
+    assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+    assert!(watch.message().await.unwrap().is_none());
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn reflection_lists_and_describes() {
+    use tonic_reflection::pb::v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let server = Server::start().await;
+    let ask = |message| ServerReflectionRequest { host: String::new(), message_request: Some(message) };
+    let requests = [
+        ask(MessageRequest::ListServices(String::new())),
+        ask(MessageRequest::FileContainingSymbol("basalt.v1.QueryService".into())),
+    ];
+    let mut client = ServerReflectionClient::new(server.channel().await);
+    let mut stream = client.server_reflection_info(tokio_stream::iter(requests)).await.unwrap().into_inner();
+    let Some(MessageResponse::ListServicesResponse(list)) =
+        stream.message().await.unwrap().unwrap().message_response
+    else {
+        panic!("no list")
+    };
+    let names: Vec<_> = list.service.iter().map(|s| s.name.as_str()).collect();
+    for name in [
+        "basalt.v1.CatalogService",
+        "basalt.v1.IngestService",
+        "basalt.v1.QueryService",
+        "grpc.health.v1.Health",
+    ] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let file = stream.message().await.unwrap().unwrap().message_response;
+    assert!(
+        matches!(file, Some(MessageResponse::FileDescriptorResponse(f)) if !f.file_descriptor_proto.is_empty())
+    );
+
+    use tonic_reflection::pb::v1alpha as alpha;
+    let request = alpha::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(alpha::server_reflection_request::MessageRequest::ListServices(String::new())),
+    };
+    let mut client = alpha::server_reflection_client::ServerReflectionClient::new(server.channel().await);
+    let mut stream = client.server_reflection_info(tokio_stream::iter([request])).await.unwrap().into_inner();
+    assert!(stream.message().await.unwrap().unwrap().message_response.is_some());
+}
+
+#[tokio::test]
+async fn a_shutdown_finishes_what_runs_and_refuses_what_is_new() {
+    let mut server = Server::start().await;
+    server.numbers("t", 0..ROWS).await;
+    let (mut queries, request) = (server.queries(), slow(&server));
+    let running = tokio::spawn(async move {
+        let mut stream = queries.query(request).await?.into_inner();
+        let mut last = None;
+        while let Some(message) = stream.message().await? {
+            last = message.kind;
+        }
+        Ok::<_, tonic::Status>(last)
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut health = HealthClient::new(server.channel().await);
+    health.check(HealthCheckRequest::default()).await.unwrap();
+    server.signal();
+    loop {
+        let status = health.check(HealthCheckRequest::default()).await.unwrap().into_inner().status();
+        if status == ServingStatus::NotServing {
+            break;
+        }
+    }
+    let few = pb::QueryRequest { table: "t".into(), limit: Some(1), ..Default::default() };
+    check(server.query(few).await, Code::Unavailable, "SHUTTING_DOWN", "");
+    let last = running.await.unwrap().unwrap();
+    assert!(matches!(last, Some(pb::query_response::Kind::Trailer(t)) if t.complete));
+    server.ended().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_ever() {
+    let mut server = Server::with(|c| c.shutdown_grace = Duration::from_millis(50)).await;
+    server.numbers("t", 0..ROWS).await;
+    let (mut queries, request) = (server.queries(), slow(&server));
+    let running = tokio::spawn(async move { queries.query(request).await.map(|_| ()) });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    server.signal();
+    server.ended().await;
+    assert!(running.await.unwrap().is_err());
+}
