@@ -34,7 +34,17 @@ impl fmt::Display for Isa {
 
 /// The tables that this CPU runs, slowest first.
 pub fn tables() -> impl DoubleEndedIterator<Item = (Isa, &'static Kernels)> {
-    let tables = vec![&scalar::table::KERNELS];
+    #[allow(unused_mut, reason = "only x86-64 has more tables")]
+    let mut tables = vec![&scalar::table::KERNELS];
+    #[cfg(target_arch = "x86_64")]
+    {
+        if crate::avx2::detected() {
+            tables.push(&crate::avx2::table::KERNELS);
+        }
+        if crate::avx512::detected() {
+            tables.push(&crate::avx512::table::KERNELS);
+        }
+    }
     tables.into_iter().map(|table| (table.isa, table))
 }
 

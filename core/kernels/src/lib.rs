@@ -16,6 +16,10 @@
 //! **Unsafe code** does three things: it calls functions of a table whose instructions were detected, it loads
 //! registers from arrays of their size, and it views words as narrower lanes.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod chunks;
 mod dispatch;
 mod float_sum;
@@ -23,6 +27,8 @@ pub mod mask;
 mod native;
 pub mod packed;
 mod plain;
+#[cfg(target_arch = "x86_64")]
+mod registers;
 mod scalar;
 mod table;
 mod test;
