@@ -23,6 +23,8 @@
 //! The feature `cli` adds the commands of the `basalt` binary and the SQL that they read.
 
 mod catalog;
+#[cfg(feature = "cli")]
+pub mod cli;
 mod client;
 pub mod convert;
 mod error;

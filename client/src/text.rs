@@ -1,7 +1,13 @@
-//! Values from their texts, exactly or not at all.
+//! Values from their texts, exactly or not at all, and back.
 
-use arrow_array::timezone::Tz;
+use std::sync::Arc;
+
+use arrow_array::{Array as _, ArrayRef, cast::AsArray as _, timezone::Tz, types::TimestampMicrosecondType};
 use arrow_cast::parse::{Parser as _, string_to_datetime};
+use arrow_schema::DataType;
+
+/// UTC as Arrow understands it without a database of time zones.
+pub(crate) const UTC_OFFSET: &str = "+00:00";
 
 /// A number written with digits and at most one point, exactly: `unscaled * 10^-scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,9 +65,20 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
     if !is_date(date.as_bytes()) || !matches!(time.as_bytes().first(), Some(b'T' | b't' | b' ')) {
         return None;
     }
-    let utc: Tz = "+00:00".parse().ok()?;
+    let utc: Tz = UTC_OFFSET.parse().ok()?;
     let moment = string_to_datetime(&utc, text).ok()?;
     moment.timestamp_subsec_nanos().is_multiple_of(1000).then(|| moment.timestamp_micros())
+}
+
+/// The array as Arrow's formatters take it: they know the zone "UTC" only by its offset.
+pub(crate) fn displayable(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Timestamp(..) => match array.as_primitive_opt::<TimestampMicrosecondType>() {
+            Some(timestamps) => Arc::new(timestamps.clone().with_timezone(UTC_OFFSET)),
+            None => Arc::clone(array),
+        },
+        _ => Arc::clone(array),
+    }
 }
 
 fn is_date(text: &[u8]) -> bool {

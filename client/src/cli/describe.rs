@@ -1,0 +1,239 @@
+//! Tables and their columns, for people.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Date32Array, Decimal128Array, TimestampMicrosecondArray};
+use arrow_cast::display::array_value_to_string;
+use basalt_proto::v1::value::Kind;
+
+use super::{human, output::Grid, style::Style};
+use crate::{
+    catalog::{ColumnInfo, Table, TableDetails},
+    expr::Literal,
+    text::displayable,
+    types::type_name,
+};
+
+/// Characters of a smallest or largest value that are shown.
+const VALUE_WIDTH: usize = 24;
+
+/// The list of tables.
+pub fn tables(tables: &[Table]) -> String {
+    if tables.is_empty() {
+        return "no tables yet: `basalt load TABLE FILE` makes one\n".to_owned();
+    }
+    let mut grid =
+        Grid::new([("table", false), ("rows", true), ("columns", true), ("held", true), ("version", true)]);
+    for table in tables {
+        grid.row([
+            table.name.clone(),
+            human::count(table.rows),
+            table.schema.fields().len().to_string(),
+            human::bytes(table.bytes),
+            table.version.to_string(),
+        ]);
+    }
+    grid.render()
+}
+
+/// A table's columns: types, nulls, encodings, sizes beside plain arrays and, where it was asked for, beside
+/// the entropy, and ranges; the whole table in the last line.
+pub fn describe(details: &TableDetails) -> String {
+    let TableDetails { table, columns } = details;
+    let plain: u64 = columns.iter().map(|c| c.plain_bytes).sum();
+    let full = columns.iter().any(|c| c.entropy_bits.is_some());
+    let mut headers = vec![
+        ("column", false),
+        ("type", false),
+        ("nulls", true),
+        ("encoding", false),
+        ("held", true),
+        ("bits/row", true),
+    ];
+    if full {
+        headers.push(("entropy", true));
+    }
+    headers.extend([("plain", true), ("ratio", true), ("min", false), ("max", false)]);
+    let mut grid = Grid::new(headers);
+    for column in columns {
+        grid.row(column_cells(column, full));
+    }
+    let held: u64 = columns.iter().map(|c| c.bytes).sum();
+    let entropy: Option<f64> = columns.iter().map(|c| c.entropy_bits).sum();
+    let mut total = vec!["total".to_owned(), String::new(), String::new(), String::new()];
+    total.extend([human::bytes(held), bits_per_row(held, table.rows)]);
+    if full {
+        total.push(entropy.map_or_else(String::new, |bits| format!("{bits:.3}")));
+    }
+    total.extend([human::bytes(plain), human::ratio(plain, held), String::new(), String::new()]);
+    grid.row(total);
+
+    let style = Style::of(&std::io::stdout());
+    let summary = format!(
+        "{} in {}, version {}, {} held",
+        human::plural(table.rows, "row"),
+        human::plural(table.fragments, "fragment"),
+        table.version,
+        human::bytes(table.bytes),
+    );
+    format!("{}  {}\n\n{}", style.bold(&table.name), style.dim(&summary), grid.render())
+}
+
+fn column_cells(column: &ColumnInfo, full: bool) -> Vec<String> {
+    let mut data_type = type_name(column.field.data_type());
+    if !column.field.is_nullable() {
+        data_type.push_str(" not null");
+    }
+    let mut cells = vec![
+        column.field.name().clone(),
+        data_type,
+        if column.nulls == 0 { "-".to_owned() } else { human::count(column.nulls) },
+        encodings(column),
+        human::bytes(column.bytes),
+        bits_per_row(column.bytes, column.rows),
+    ];
+    if full {
+        cells.push(column.entropy_bits.map_or_else(|| "-".to_owned(), |bits| format!("{bits:.3}")));
+    }
+    cells.extend([
+        human::bytes(column.plain_bytes),
+        human::ratio(column.plain_bytes, column.bytes),
+        column.min.as_ref().map_or_else(|| "-".to_owned(), shortened),
+        column.max.as_ref().map_or_else(|| "-".to_owned(), shortened),
+    ]);
+    cells
+}
+
+/// The encodings; with the number of fragments where there are several.
+fn encodings(column: &ColumnInfo) -> String {
+    match column.encodings.as_slice() {
+        [] => "-".to_owned(),
+        [one] => one.encoding.clone(),
+        many => {
+            let parts: Vec<_> = many.iter().map(|e| format!("{} {}", e.fragments, e.encoding)).collect();
+            parts.join(", ")
+        }
+    }
+}
+
+fn bits_per_row(bytes: u64, rows: u64) -> String {
+    if rows == 0 { "-".to_owned() } else { format!("{:.3}", bytes as f64 * 8.0 / rows as f64) }
+}
+
+fn shortened(literal: &Literal) -> String {
+    let text = literal_text(literal);
+    match text.char_indices().nth(VALUE_WIDTH) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn literal_text(literal: &Literal) -> String {
+    let through_arrow =
+        |array: ArrayRef| array_value_to_string(&displayable(&array), 0).unwrap_or_else(|e| e.to_string());
+    match literal.kind() {
+        None => "null".to_owned(),
+        Some(Kind::Null(_)) => "null".to_owned(),
+        Some(Kind::Bool(value)) => value.to_string(),
+        Some(Kind::Int(value)) => value.to_string(),
+        Some(Kind::Uint(value)) => value.to_string(),
+        Some(Kind::Double(value)) => value.to_string(),
+        Some(Kind::Text(value)) => value.clone(),
+        Some(Kind::Date(days)) => through_arrow(Arc::new(Date32Array::from(vec![*days]))),
+        Some(Kind::Timestamp(us)) => through_arrow(Arc::new(TimestampMicrosecondArray::from(vec![*us]))),
+        Some(Kind::Decimal(decimal)) => {
+            let array = Decimal128Array::from(vec![i128::from(decimal.unscaled)]);
+            match i8::try_from(decimal.scale).map(|scale| array.with_precision_and_scale(38, scale)) {
+                Ok(Ok(array)) => through_arrow(Arc::new(array)),
+                _ => format!("{}e-{}", decimal.unscaled, decimal.scale),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::{DataType, Field, Schema};
+
+    use super::*;
+    use crate::catalog::EncodingUse;
+
+    fn table() -> Table {
+        let fields =
+            vec![Field::new("dest", DataType::Utf8, false), Field::new("delay", DataType::Int32, true)];
+        Table {
+            name: "flights".to_owned(),
+            schema: Arc::new(Schema::new(fields)),
+            version: 3,
+            rows: 1000,
+            fragments: 2,
+            bytes: 2200,
+        }
+    }
+
+    fn column(i: usize, entropy_bits: Option<f64>) -> ColumnInfo {
+        let encoding = |name: &str, fragments| EncodingUse {
+            encoding: name.to_owned(),
+            fragments,
+            ..Default::default()
+        };
+        ColumnInfo {
+            field: table().schema.field(i).clone(),
+            rows: 1000,
+            nulls: [0, 12][i],
+            bytes: [700, 1400][i],
+            plain_bytes: [7000, 4125][i],
+            encodings: [
+                vec![encoding("dictionary(packed)", 2)],
+                vec![encoding("packed", 1), encoding("plain", 1)],
+            ][i]
+                .clone(),
+            entropy_bits,
+            min: [Some("a rather long name of an airport".into()), None][i].clone(),
+            max: [Some("ZZZ".into()), Some(Literal::decimal(-5, 2))][i].clone(),
+        }
+    }
+
+    #[test]
+    fn descriptions() {
+        let details = TableDetails { table: table(), columns: vec![column(0, None), column(1, None)] };
+        let expected = "\
+flights  1,000 rows in 2 fragments, version 3, 2.20 kB held
+
+  column  type           nulls  encoding               held  bits/row    plain  ratio  min                        max
+  dest    utf8 not null      -  dictionary(packed)    700 B     5.600  7.00 kB  10.0x  a rather long name of an…  ZZZ
+  delay   int32             12  1 packed, 1 plain   1.40 kB    11.200  4.12 kB  2.95x  -                          -0.05
+  total                                             2.10 kB    16.800  11.1 kB  5.30x
+";
+        assert_eq!(describe(&details), expected);
+
+        let full =
+            TableDetails { table: table(), columns: vec![column(0, Some(5.5)), column(1, Some(1.25))] };
+        let text = describe(&full);
+        assert!(text.contains("bits/row  entropy    plain"), "{text}");
+        assert!(text.contains("16.800    6.750  11.1 kB"), "{text}");
+    }
+
+    #[test]
+    fn lists_of_tables() {
+        assert_eq!(tables(&[]), "no tables yet: `basalt load TABLE FILE` makes one\n");
+        let expected =
+            "  table     rows  columns     held  version\n  flights  1,000        2  2.20 kB        3\n";
+        assert_eq!(tables(&[table()]), expected);
+    }
+
+    #[test]
+    fn literals() {
+        let check = |literal: Literal, expected: &str| assert_eq!(literal_text(&literal), expected);
+        check(Literal::null(), "null");
+        check((-5).into(), "-5");
+        check(u64::MAX.into(), "18446744073709551615");
+        check(0.5.into(), "0.5");
+        check(true.into(), "true");
+        check("text".into(), "text");
+        check(Literal::decimal(5, 2), "0.05");
+        check(Literal::decimal(5, 300), "5e-300");
+        check(Literal::date(15_890), "2013-07-04");
+        check(Literal::timestamp(0), "1970-01-01T00:00:00Z");
+    }
+}

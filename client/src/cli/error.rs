@@ -1,0 +1,138 @@
+//! What a command could not do, and how a person is told.
+
+use std::io;
+
+use super::style::Style;
+use crate::{
+    error::Error,
+    sql::{SUPPORTED, SqlError},
+};
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The server said no, or was not there.
+    #[error(transparent)]
+    Client(#[from] Error),
+    /// The query's text is not one.
+    #[error("{error}")]
+    Sql {
+        /// What is wrong with it.
+        error: SqlError,
+        /// The text.
+        sql: String,
+    },
+    /// A file cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The files or arguments are not what they should be.
+    #[error("{0}")]
+    Input(String),
+    /// The output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    /// The user pressed Ctrl-C.
+    #[error("interrupted: nothing was committed")]
+    Interrupted,
+    /// The server answers that it is not ready.
+    #[error("not ready: {0}")]
+    NotReady(String),
+}
+
+impl CliError {
+    pub(crate) fn input(message: impl Into<String>) -> Self {
+        Self::Input(message.into())
+    }
+
+    /// The whole message, with the places and hints below it.
+    pub fn report(&self) -> String {
+        let (mut lines, hint) = match self {
+            Self::Client(error) => {
+                let mut lines = Vec::new();
+                match error.server() {
+                    Some(server) => {
+                        lines.push(format!("{} ({})", server.message, server.reason_name()));
+                        for place in &server.places {
+                            // The description often is the message again.
+                            lines.push(
+                                if place.description.is_empty() || server.message.contains(&place.description)
+                                {
+                                    format!("  at {}", place.field)
+                                } else {
+                                    format!("  at {}: {}", place.field, place.description)
+                                },
+                            );
+                        }
+                    }
+                    None => lines.push(error.to_string()),
+                }
+                (lines, error.hint())
+            }
+            Self::Sql { error, sql } => {
+                let mut lines = vec![error.to_string()];
+                lines.extend(error.excerpt(sql).lines().map(str::to_owned));
+                (lines, error.is_unsupported().then_some(SUPPORTED))
+            }
+            _ => (vec![self.to_string()], None),
+        };
+        if let Some(hint) = hint {
+            lines.push(format!("  hint: {}", hint.replace('\n', "\n        ")));
+        }
+        lines.join("\n")
+    }
+
+    pub(crate) fn print(&self) {
+        eprintln!("{} {}", Style::of(&io::stderr()).red("error:"), self.report());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use basalt_proto::v1::ErrorReason;
+    use tonic::Code;
+
+    use super::*;
+    use crate::error::{Place, ServerError};
+
+    #[test]
+    fn reports() {
+        let place = |field: &str, description: &str| Place {
+            field: field.to_owned(),
+            description: description.to_owned(),
+        };
+        let error = CliError::Client(Error::Server(Box::new(ServerError {
+            code: Code::NotFound,
+            reason: ErrorReason::ColumnNotFound,
+            message: "no column \"delay\" in flights".to_owned(),
+            places: vec![place("filter.compare.left", "no column \"delay\""), place("select[0]", "nor here")],
+            retry_delay: None,
+        })));
+        assert_eq!(
+            error.report(),
+            "no column \"delay\" in flights (COLUMN_NOT_FOUND)\n  at filter.compare.left\n  at select[0]: nor here\n  \
+             hint: `basalt describe TABLE` lists the columns"
+        );
+
+        let address = "http://127.0.0.1:1".to_owned();
+        let error = CliError::Client(Error::Connection { address, message: "connection refused".to_owned() });
+        assert_eq!(
+            error.report(),
+            "no connection to http://127.0.0.1:1: connection refused\n  \
+             hint: is the server running? start one with `basalt serve`"
+        );
+
+        let sql = "SELECT a FROM t JOIN u ON true".to_owned();
+        let error = crate::sql::parse_select(&sql).unwrap_err();
+        let report = CliError::Sql { error, sql }.report();
+        assert!(
+            report.starts_with("JOIN is not supported (line 1, column 22)\n  SELECT a FROM t JOIN"),
+            "{report}"
+        );
+        assert!(report.contains("\n                       ^\n  hint: a query reads one table"), "{report}");
+    }
+}

@@ -1,0 +1,236 @@
+//! Some records of a CSV, parsed column by column into Arrow arrays.
+
+use std::sync::Arc;
+
+use ::csv::ByteRecord;
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, RecordBatch,
+    builder::{BooleanBuilder, PrimitiveBuilder, StringBuilder},
+    types::{
+        Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+        TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    },
+};
+use arrow_schema::{ArrowError, DataType, Field, SchemaRef};
+
+use super::csv::Options;
+use crate::{
+    text::{Decimal, parse_date, parse_timestamp},
+    types::type_name,
+};
+
+/// Rows parsed at a time.
+const CHUNK_ROWS: usize = 1 << 16;
+/// Bytes of text parsed at a time.
+const CHUNK_BYTES: usize = 8 << 20;
+/// Characters of a bad cell that are shown.
+const SHOWN_CELL: usize = 40;
+
+/// Some records, cell behind cell.
+pub(super) struct Chunk {
+    columns: usize,
+    data: Vec<u8>,
+    /// Where each cell ends.
+    ends: Vec<usize>,
+    lines: Vec<u64>,
+}
+
+/// The first bad cell of a row.
+pub(super) struct BadCell {
+    row: usize,
+    /// The column in the schema.
+    column: usize,
+    /// It stands for null where none may be.
+    is_null: bool,
+}
+
+impl Chunk {
+    pub(super) fn new(columns: usize) -> Self {
+        Self { columns, data: Vec::new(), ends: Vec::new(), lines: Vec::new() }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.rows() >= CHUNK_ROWS || self.data.len() >= CHUNK_BYTES
+    }
+
+    pub(super) fn push(&mut self, record: &ByteRecord) {
+        for cell in record {
+            self.data.extend_from_slice(cell);
+            self.ends.push(self.data.len());
+        }
+        self.lines.push(record.position().map_or(0, ::csv::Position::line));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.data.clear();
+        self.ends.clear();
+        self.lines.clear();
+    }
+
+    fn rows(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn cell(&self, row: usize, place: usize) -> &[u8] {
+        let i = row * self.columns + place;
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.data[start..self.ends[i]]
+    }
+
+    /// Leaves out the rows of bad cells, which come in the rows' order.
+    pub(super) fn remove(&mut self, bad: &[BadCell]) {
+        let old = std::mem::replace(self, Self::new(self.columns));
+        let mut bad = bad.iter().map(|b| b.row).peekable();
+        for row in 0..old.rows() {
+            if bad.next_if_eq(&row).is_some() {
+                continue;
+            }
+            for place in 0..old.columns {
+                self.data.extend_from_slice(old.cell(row, place));
+                self.ends.push(self.data.len());
+            }
+            self.lines.push(old.lines[row]);
+        }
+    }
+
+    /// The rows as a batch; `places` says where in a record each column of the schema stands. If there are
+    /// bad rows: the first bad cell of each, in the rows' order.
+    pub(super) fn parse(
+        &self,
+        schema: &SchemaRef,
+        places: &[usize],
+        options: &Options,
+    ) -> Result<Result<RecordBatch, ArrowError>, Vec<BadCell>> {
+        let mut bad = Vec::new();
+        let mut columns = Vec::with_capacity(places.len());
+        for (column, (field, &place)) in schema.fields().iter().zip(places).enumerate() {
+            let mut bad_cell = |row, is_null| bad.push(BadCell { row, column, is_null });
+            columns.push(Cells { chunk: self, place, field, options, bad_cell: &mut bad_cell }.parse());
+        }
+        if bad.is_empty() {
+            return Ok(RecordBatch::try_new(Arc::clone(schema), columns));
+        }
+        bad.sort_by_key(|b| (b.row, b.column));
+        bad.dedup_by_key(|b| b.row);
+        Err(bad)
+    }
+
+    /// `17:dep_delay: "abc" is not an int32`: the line, the column and what is wrong.
+    pub(super) fn describe(&self, bad: &BadCell, schema: &SchemaRef, places: &[usize]) -> String {
+        let field = schema.field(bad.column);
+        let cell = String::from_utf8_lossy(self.cell(bad.row, places[bad.column]));
+        let mut shown: String = cell.chars().take(SHOWN_CELL).collect();
+        if shown.len() < cell.len() {
+            shown.push('…');
+        }
+        let reason = if bad.is_null {
+            format!("{shown:?} stands for null, and the column is not nullable")
+        } else {
+            format!("{shown:?} is not {}", wanted(field.data_type()))
+        };
+        format!("{}:{}: {reason}", self.lines[bad.row], field.name())
+    }
+}
+
+fn wanted(data_type: &DataType) -> String {
+    let name = type_name(data_type);
+    match data_type {
+        DataType::Utf8 => "UTF-8".to_owned(),
+        DataType::Date32 => "a date32 like 2013-07-04".to_owned(),
+        DataType::Timestamp(..) => "a timestamp like 2013-07-04T10:00:00Z".to_owned(),
+        _ if name.starts_with('i') => format!("an {name}"),
+        _ => format!("a {name}"),
+    }
+}
+
+/// The cells of one column.
+struct Cells<'a> {
+    chunk: &'a Chunk,
+    place: usize,
+    field: &'a Field,
+    options: &'a Options,
+    bad_cell: &'a mut dyn FnMut(usize, bool),
+}
+
+impl Cells<'_> {
+    fn parse(&mut self) -> ArrayRef {
+        match self.field.data_type() {
+            DataType::Boolean => {
+                let mut builder = BooleanBuilder::with_capacity(self.chunk.rows());
+                self.each(parse_bool, |value| builder.append_option(value));
+                Arc::new(builder.finish())
+            }
+            DataType::Int8 => self.primitive::<Int8Type>(|s| s.parse().ok()),
+            DataType::Int16 => self.primitive::<Int16Type>(|s| s.parse().ok()),
+            DataType::Int32 => self.primitive::<Int32Type>(|s| s.parse().ok()),
+            DataType::Int64 => self.primitive::<Int64Type>(|s| s.parse().ok()),
+            DataType::UInt8 => self.primitive::<UInt8Type>(|s| s.parse().ok()),
+            DataType::UInt16 => self.primitive::<UInt16Type>(|s| s.parse().ok()),
+            DataType::UInt32 => self.primitive::<UInt32Type>(|s| s.parse().ok()),
+            DataType::UInt64 => self.primitive::<UInt64Type>(|s| s.parse().ok()),
+            DataType::Float32 => self.primitive::<Float32Type>(|s| s.parse().ok()),
+            DataType::Float64 => self.primitive::<Float64Type>(|s| s.parse().ok()),
+            DataType::Date32 => self.primitive::<Date32Type>(parse_date),
+            DataType::Timestamp(..) => self.primitive::<TimestampMicrosecondType>(parse_timestamp),
+            &DataType::Decimal128(precision, scale) => self.primitive::<Decimal128Type>(|s| {
+                let scale = scale.cast_unsigned();
+                Decimal::parse(s)?.rescale(precision, scale).map(i128::from)
+            }),
+            _ => self.text(),
+        }
+    }
+
+    fn primitive<T: ArrowPrimitiveType>(&mut self, parse: impl Fn(&str) -> Option<T::Native>) -> ArrayRef {
+        let mut builder = PrimitiveBuilder::<T>::with_capacity(self.chunk.rows())
+            .with_data_type(self.field.data_type().clone());
+        self.each(parse, |value| builder.append_option(value));
+        Arc::new(builder.finish())
+    }
+
+    fn text(&mut self) -> ArrayRef {
+        let mut builder = StringBuilder::with_capacity(self.chunk.rows(), self.chunk.rows() * 8);
+        for row in 0..self.chunk.rows() {
+            let cell = self.chunk.cell(row, self.place);
+            match std::str::from_utf8(cell) {
+                _ if self.options.is_null(cell) => {
+                    self.null(row);
+                    builder.append_null();
+                }
+                Ok(text) => builder.append_value(text),
+                Err(_) => {
+                    (self.bad_cell)(row, false);
+                    builder.append_null();
+                }
+            }
+        }
+        Arc::new(builder.finish())
+    }
+
+    /// Parses every cell without the spaces around it.
+    fn each<T>(&mut self, parse: impl Fn(&str) -> Option<T>, mut append: impl FnMut(Option<T>)) {
+        for row in 0..self.chunk.rows() {
+            let cell = self.chunk.cell(row, self.place);
+            if self.options.is_null(cell) {
+                self.null(row);
+                append(None);
+                continue;
+            }
+            let value = std::str::from_utf8(cell.trim_ascii()).ok().and_then(&parse);
+            if value.is_none() {
+                (self.bad_cell)(row, false);
+            }
+            append(value);
+        }
+    }
+
+    fn null(&mut self, row: usize) {
+        if !self.field.is_nullable() {
+            (self.bad_cell)(row, true);
+        }
+    }
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    let is_one_of = |words: [&str; 3]| words.iter().any(|w| text.eq_ignore_ascii_case(w));
+    if is_one_of(["true", "t", "1"]) { Some(true) } else { is_one_of(["false", "f", "0"]).then_some(false) }
+}

@@ -1,0 +1,301 @@
+//! `basalt load`: files into a table, all rows or none.
+
+mod cast;
+mod chunk;
+mod columnar;
+mod csv;
+mod infer;
+mod schema_text;
+mod source;
+
+use std::{
+    io::IsTerminal as _,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use arrow_schema::{Schema, SchemaRef};
+use basalt_proto::v1::ErrorReason;
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::sync::mpsc;
+
+use self::source::{InputFile, Job, Read};
+use super::{CliError, ConnectArgs, human, print, style::Style};
+use crate::{
+    catalog::TableDetails,
+    client::Client,
+    error::Error,
+    write::{Committed, WriteOptions},
+};
+
+/// Bad rows that are shown one by one.
+const SHOWN_BAD_ROWS: usize = 10;
+
+/// Arguments of `load`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = "\
+The table is created when it is missing. Its columns are those of --schema, else those of the Parquet or Arrow
+file, else they are found by reading the whole CSV: bool, int32, int64, uint64, float64, date32 (2013-07-04),
+timestamp (2013-07-04T10:00:00Z; UTC without a zone) or utf8; a column where a null was seen is nullable.
+
+All files are one commit. A bad row stops the load with its file, line and column, and nothing is committed;
+a table that this load created is dropped again.")]
+pub struct LoadArgs {
+    /// The table
+    pub table: String,
+
+    /// CSV, Parquet or Arrow IPC files
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The files' format [default: by their extensions]
+    #[arg(long, value_enum)]
+    pub format: Option<FileFormat>,
+
+    /// The table's columns: "a int32, b decimal(12,2) not null, c utf8"
+    #[arg(long)]
+    pub schema: Option<String>,
+
+    /// Drop a table of this name first; the files are checked before
+    #[arg(long)]
+    pub replace: bool,
+
+    /// Leave out up to N bad rows
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip_bad: u64,
+
+    /// What separates the fields of a CSV [default: a comma; a tab for .tsv]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    pub delimiter: Option<u8>,
+
+    /// The CSVs have no header: columns go by their positions
+    #[arg(long)]
+    pub no_header: bool,
+
+    /// Texts that stand for null in a CSV, quoted or not, separated by commas
+    #[arg(
+        long,
+        value_name = "TEXTS",
+        default_value = r",NULL,NA,\N",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    pub null: Vec<String>,
+}
+
+/// A file's format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FileFormat {
+    /// Comma-separated values, or with another delimiter
+    Csv,
+    /// Apache Parquet
+    Parquet,
+    /// Arrow IPC, the file or the stream format
+    Arrow,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        _ => Err("one ASCII character, or \\t".to_owned()),
+    }
+}
+
+pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), CliError> {
+    let files = source::open_all(args)?;
+    let declared = args.schema.as_deref().map(schema_text::parse).transpose().map_err(CliError::Input)?;
+    let client = connect.connect().await?;
+    // Ctrl-C ends the command here, so that what it began is undone.
+    let interrupted = tokio::signal::ctrl_c();
+    let mut load = Load { client, args, created: false };
+    let outcome = tokio::select! {
+        outcome = load.run(files, declared) => outcome,
+        _ = interrupted => Err(CliError::Interrupted),
+    };
+    if outcome.is_err() && load.created {
+        // The first error is the one to tell.
+        let _ = load.client.drop_table_if_exists(&args.table).await;
+    }
+    outcome
+}
+
+struct Load<'a> {
+    client: Client,
+    args: &'a LoadArgs,
+    /// The table was missing, and is made by this load.
+    created: bool,
+}
+
+impl Load<'_> {
+    async fn run(&mut self, files: Vec<InputFile>, declared: Option<Schema>) -> Result<(), CliError> {
+        let started = Instant::now();
+        let table = &self.args.table;
+        let bytes = files.iter().map(|f| f.bytes).sum();
+        let existing = match self.client.table(table).await {
+            Ok(details) => Some(details.table.schema),
+            Err(error) if error.reason() == ErrorReason::TableNotFound => None,
+            Err(error) => return Err(error.into()),
+        };
+        let job = self.plan(files, declared, existing.as_ref()).await?;
+        if existing.is_some() && self.args.replace {
+            // What cannot be read must not cost the old table.
+            read_all(job.clone(), bar("checking", bytes), async |_| Ok(())).await?;
+            self.client.drop_table(table).await?;
+        }
+        if existing.is_none() || self.args.replace {
+            self.client.create_table(table, &job.schema).await?;
+            self.created = true;
+        }
+        let (committed, bad) = self.write(&job, bytes).await?;
+        self.created = false;
+        report_bad_rows(&bad);
+        let details = self.client.table(table).await?;
+        print(&summary(&details, committed.rows, bytes, started.elapsed()))
+    }
+
+    /// The columns to load: the existing table's, the declared ones, or the files' own.
+    async fn plan(
+        &self,
+        files: Vec<InputFile>,
+        declared: Option<Schema>,
+        existing: Option<&SchemaRef>,
+    ) -> Result<Job, CliError> {
+        let existing = existing.filter(|_| !self.args.replace);
+        if let (Some(declared), Some(existing)) = (&declared, existing)
+            && !same_columns(declared, existing)
+        {
+            return Err(CliError::input(format!(
+                "table {} exists with other columns than --schema (--replace drops it first)",
+                self.args.table
+            )));
+        }
+        let bytes = files.iter().map(|f| f.bytes).sum();
+        let options = csv::Options::new(self.args);
+        let given = existing.cloned().or(declared.map(Arc::new));
+        let bar = if given.is_some() { ProgressBar::hidden() } else { bar("finding types", bytes) };
+        let (partial, max_bad) = (existing.is_some(), self.args.skip_bad);
+        let planning =
+            move || source::plan(files, given, partial, options, max_bad, &|done| bar.set_position(done));
+        blocking(planning).await
+    }
+
+    /// Writes until the commit, and from the start again when that may help: the request id stays the same,
+    /// so that no row is ever there twice.
+    async fn write(&self, job: &Job, bytes: u64) -> Result<(Committed, Vec<String>), CliError> {
+        let columns = job.schema.fields().iter().map(|f| f.name().clone()).collect();
+        let options = WriteOptions { columns, ..Default::default() };
+        let mut tries = 0;
+        loop {
+            let error = match self.try_write(job.clone(), bytes, options.clone()).await {
+                Err(CliError::Client(error)) => error,
+                outcome => return outcome,
+            };
+            tries += 1;
+            let Some(delay) = self.client.options().retry.delay(&error, tries) else {
+                return Err(error.into());
+            };
+            eprintln!("{error}: trying again in {}", human::duration(delay));
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    async fn try_write(
+        &self,
+        job: Job,
+        bytes: u64,
+        options: WriteOptions,
+    ) -> Result<(Committed, Vec<String>), CliError> {
+        let mut writer = self.client.write(&self.args.table, options).await?;
+        let bad = read_all(job, bar("loading", bytes), async |batch| writer.send(&batch).await).await?;
+        Ok((writer.commit().await?, bad))
+    }
+}
+
+/// Reads all files on a thread of their own and hands their batches to `take`; gives the bad rows left out.
+async fn read_all(
+    job: Job,
+    bar: ProgressBar,
+    mut take: impl AsyncFnMut(arrow_array::RecordBatch) -> Result<(), Error>,
+) -> Result<Vec<String>, CliError> {
+    let (sender, mut receiver) = mpsc::channel::<Read>(2);
+    let reading = tokio::task::spawn_blocking(move || job.read(&sender));
+    while let Some(read) = receiver.recv().await {
+        take(read.batch).await?;
+        bar.set_position(read.bytes_done);
+    }
+    bar.finish_and_clear();
+    reading.await.map_err(|e| CliError::input(format!("the reader failed: {e}")))?
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CliError> + Send + 'static,
+) -> Result<T, CliError> {
+    let outcome = tokio::task::spawn_blocking(work).await;
+    outcome.map_err(|e| CliError::input(format!("the reader failed: {e}")))?
+}
+
+fn same_columns(a: &Schema, b: &Schema) -> bool {
+    let columns = |schema: &Schema| -> Vec<_> {
+        let fields = schema.fields().iter();
+        fields.map(|f| (f.name().clone(), f.data_type().clone(), f.is_nullable())).collect()
+    };
+    columns(a) == columns(b)
+}
+
+/// A bar over the files' bytes, drawn on standard error if it is a terminal.
+fn bar(what: &'static str, bytes: u64) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() {
+        ProgressDrawTarget::stderr_with_hz(15)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let bar = ProgressBar::with_draw_target(Some(bytes), target).with_message(what);
+    let template = "{msg:>14} {bar:32.cyan/dim} {decimal_bytes:>10} of {decimal_total_bytes}  {decimal_bytes_per_sec}  {eta} left";
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("━╸─")),
+        Err(_) => bar,
+    }
+}
+
+fn report_bad_rows(bad: &[String]) {
+    if bad.is_empty() {
+        return;
+    }
+    let style = Style::of(&std::io::stderr());
+    eprintln!("{} {} left out", style.bold("warning:"), human::plural(bad.len() as u64, "bad row"));
+    for row in bad.iter().take(SHOWN_BAD_ROWS) {
+        eprintln!("  {row}");
+    }
+    if bad.len() > SHOWN_BAD_ROWS {
+        eprintln!("  and {} more", human::count((bad.len() - SHOWN_BAD_ROWS) as u64));
+    }
+}
+
+fn summary(details: &TableDetails, rows: u64, file_bytes: u64, time: Duration) -> String {
+    let style = Style::of(&std::io::stdout());
+    let table = &details.table;
+    let plain: u64 = details.columns.iter().map(|c| c.plain_bytes).sum();
+    let loaded = format!(
+        "{} loaded in {} ({}, {})",
+        human::plural(rows, "row"),
+        human::duration(time),
+        human::row_rate(rows, time),
+        human::byte_rate(file_bytes, time),
+    );
+    let mut held = format!("{} held", human::bytes(table.bytes));
+    if table.bytes > 0 && plain > 0 {
+        held.push_str(&format!(", {} smaller than plain arrays", human::ratio(plain, table.bytes)));
+    }
+    if table.rows == rows && table.bytes > 0 {
+        held.push_str(&format!(", {} smaller than the files", human::ratio(file_bytes, table.bytes)));
+    } else if table.rows != rows {
+        held.push_str(&format!(" for {} in all", human::plural(table.rows, "row")));
+    }
+    format!("{}  {loaded}\n{}  {held}\n", style.bold(&table.name), " ".repeat(table.name.chars().count()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Schemas as people write them: `a int32, b decimal(12,2) not null, c utf8`.
+
+use arrow_schema::{Field, Schema};
+
+use crate::types::parse_type;
+
+/// Reads a schema; columns are separated by commas or line breaks and nullable unless `not null`.
+pub(crate) fn parse(text: &str) -> Result<Schema, String> {
+    let fields = split(text).into_iter().map(field).collect::<Result<Vec<_>, _>>()?;
+    if fields.is_empty() {
+        return Err("--schema names no columns".to_owned());
+    }
+    Ok(Schema::new(fields))
+}
+
+/// The parts between commas that are not in parentheses.
+fn split(text: &str) -> Vec<&str> {
+    let mut depth = 0_u32;
+    let parts = text.split(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        matches!(c, ',' | '\n') && depth == 0
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
+fn field(text: &str) -> Result<Field, String> {
+    let (name, rest) = text
+        .split_once(char::is_whitespace)
+        .ok_or_else(|| format!("--schema: {text:?} needs a type, as in \"{text} int32\""))?;
+    let lower = rest.trim().to_ascii_lowercase();
+    let mut words: Vec<_> = lower.split_whitespace().collect();
+    let nullable = match words.as_slice() {
+        [.., "not", "null"] => {
+            words.truncate(words.len() - 2);
+            false
+        }
+        [.., "null"] => {
+            words.truncate(words.len() - 1);
+            true
+        }
+        _ => true,
+    };
+    let type_text = words.concat();
+    let data_type = parse_type(&type_text).ok_or_else(|| {
+        format!(
+            "--schema: {type_text:?} of column {name} is not a type: bool, int8 to int64, uint8 to uint64, float32, \
+             float64, decimal(p,s) with up to 18 digits, date32, timestamp, utf8"
+        )
+    })?;
+    Ok(Field::new(name, data_type, nullable))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::type_name;
+
+    fn check(text: &str, expected: &[&str]) {
+        let schema = parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
+        let fields: Vec<_> = schema
+            .fields()
+            .iter()
+            .map(|f| {
+                let null = if f.is_nullable() { "null" } else { "not null" };
+                format!("{} {} {null}", f.name(), type_name(f.data_type()))
+            })
+            .collect();
+        assert_eq!(fields, expected, "{text}");
+    }
+
+    #[test]
+    fn schemas() {
+        check("a int32", &["a int32 null"]);
+        check(
+            "a int32, b decimal(12,2) not null,c UTF8 NULL",
+            &["a int32 null", "b decimal(12,2) not null", "c utf8 null"],
+        );
+        check("a decimal ( 4 , 2 )\n b date32 NOT  NULL,\n", &["a decimal(4,2) null", "b date32 not null"]);
+    }
+
+    #[test]
+    fn mistakes() {
+        for (text, expected) in [
+            ("", "--schema names no columns"),
+            ("a", "--schema: \"a\" needs a type, as in \"a int32\""),
+            ("a varchar", "--schema: \"varchar\" of column a is not a type"),
+            ("a int32 not", "--schema: \"int32not\" of column a is not a type"),
+            ("a decimal(20,2)", "--schema: \"decimal(20,2)\" of column a is not a type"),
+        ] {
+            assert!(parse(text).unwrap_err().starts_with(expected), "{text}: {:?}", parse(text));
+        }
+    }
+}

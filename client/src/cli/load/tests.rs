@@ -1,0 +1,292 @@
+use std::{fs, path::Path};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+use arrow_ipc::writer::{FileWriter, StreamWriter};
+use clap::Parser;
+use parquet::arrow::ArrowWriter;
+use tempfile::TempDir;
+
+use super::*;
+use crate::cli::output::CsvWriter;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+fn args(line: &[&str]) -> LoadArgs {
+    Cli::try_parse_from(["load"].iter().chain(line)).unwrap_or_else(|e| panic!("{e}")).load
+}
+
+/// What a load would send: the schema's text, the rows as CSV, and the bad rows left out.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    schema: String,
+    rows: String,
+    bad: Vec<String>,
+}
+
+/// Plans and reads `files` of `folder`, into a table of `existing` columns if there are any.
+fn read(folder: &Path, options: &[&str], files: &[&str], existing: Option<&str>) -> Result<Outcome, String> {
+    let paths: Vec<_> = files.iter().map(|f| folder.join(f).display().to_string()).collect();
+    let mut line = vec!["t"];
+    line.extend(options);
+    line.extend(paths.iter().map(String::as_str));
+    let args = args(&line);
+    let relative = |e: CliError| e.report().replace(&format!("{}/", folder.display()), "");
+
+    let schema = |text: &str| Arc::new(schema_text::parse(text).unwrap());
+    let given = existing.map(schema).or(args.schema.as_deref().map(schema));
+    let files = source::open_all(&args).map_err(relative)?;
+    let options = csv::Options::new(&args);
+    let job =
+        source::plan(files, given, existing.is_some(), options, args.skip_bad, &|_| ()).map_err(relative)?;
+
+    let (sender, mut receiver) = mpsc::channel(1000);
+    let bad = job.read(&sender).map_err(relative)?;
+    drop(sender);
+    let mut out = Vec::new();
+    let mut writer = CsvWriter::new(&mut out, &job.schema).unwrap();
+    let mut bytes_done = 0;
+    while let Ok(read) = receiver.try_recv() {
+        writer.write(&read.batch).unwrap();
+        assert!(read.bytes_done >= bytes_done);
+        bytes_done = read.bytes_done;
+    }
+    let fields = job.schema.fields().iter().map(|f| {
+        let not_null = if f.is_nullable() { "" } else { " not null" };
+        format!("{} {}{not_null}", f.name(), crate::type_name(f.data_type()))
+    });
+    let schema = fields.collect::<Vec<_>>().join(", ");
+    let folder = format!("{}/", folder.display());
+    let bad = bad.into_iter().map(|b| b.replace(&folder, "")).collect();
+    Ok(Outcome { schema, rows: String::from_utf8(out).unwrap(), bad })
+}
+
+fn read_csv(options: &[&str], text: &str, existing: Option<&str>) -> Result<Outcome, String> {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("f.csv"), text).unwrap();
+    read(folder.path(), options, &["f.csv"], existing)
+}
+
+#[track_caller]
+fn check(options: &[&str], text: &str, schema: &str, rows: &str) {
+    let outcome = read_csv(options, text, None).unwrap_or_else(|e| panic!("{text:?}: {e}"));
+    assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), (schema, rows), "{text:?}");
+}
+
+#[track_caller]
+fn check_error(options: &[&str], text: &str, expected: &str) {
+    assert_eq!(read_csv(options, text, None).map(|o| o.rows), Err(expected.to_owned()), "{text:?}");
+}
+
+#[test]
+fn csv_files() {
+    check(&[], "a,b\n1,x\n2,\n", "a int32 not null, b utf8", "a,b\n1,x\n2,\n");
+    check(
+        &[],
+        "a,b\r\n1,NA\r\n\\N,\"q \"\"x\"\", y\"\r\n",
+        "a int32, b utf8",
+        "a,b\n1,\n,\"q \"\"x\"\", y\"\n",
+    );
+    check(&[], "\u{feff}a\n0.5\n2", "a float64 not null", "a\n0.5\n2.0\n");
+    check(
+        &[],
+        "d,t\n2013-07-04,2013-07-04 10:00:00\n",
+        "d date32 not null, t timestamp not null",
+        "d,t\n2013-07-04,2013-07-04T10:00:00Z\n",
+    );
+    check(
+        &[],
+        "two words,2nd,\n1,2,3\n",
+        "two_words int32 not null, _2nd int32 not null, column3 int32 not null",
+        "two_words,_2nd,column3\n1,2,3\n",
+    );
+    check(&["--delimiter", ";"], "a;b\n1;2,5\n", "a int32 not null, b utf8 not null", "a,b\n1,\"2,5\"\n");
+    check(&["--null", "-,?"], "a,b\n1,NA\n-,?\n", "a int32, b utf8", "a,b\n1,NA\n,\n");
+    check(
+        &["--no-header"],
+        "1,x\n2,y\n",
+        "column1 int32 not null, column2 utf8 not null",
+        "column1,column2\n1,x\n2,y\n",
+    );
+    check(
+        &["--no-header", "--schema", "a int8 not null, b utf8"],
+        "1,x\n2,\n",
+        "a int8 not null, b utf8",
+        "a,b\n1,x\n2,\n",
+    );
+    check(
+        &["--schema", "b uint8, a decimal(5,2)"],
+        "a,b\n1.5,255\n-0.25,NULL\n",
+        "b uint8, a decimal(5,2)",
+        "b,a\n255,1.50\n,-0.25\n",
+    );
+    check(
+        &["--schema", "a bool, b float32"],
+        "a,b\nT,NaN\n0,1e3\n",
+        "a bool, b float32",
+        "a,b\ntrue,NaN\nfalse,1000.0\n",
+    );
+    check(&[], "a,b\n", "a utf8, b utf8", "a,b\n");
+}
+
+#[test]
+fn bad_rows_are_located() {
+    let schema = ["--schema", "a int32 not null, b decimal(4,2), c utf8 not null"];
+    check_error(&schema, "a,b,c\n1,2,x\nabc,x,y\n", "f.csv:3:a: \"abc\" is not an int32");
+    check_error(&schema, "a,b,c\n1,2,\"x\ny\"\n1,2.345,z\n", "f.csv:4:b: \"2.345\" is not a decimal(4,2)");
+    check_error(&schema, "a,b,c\n,2,x\n", "f.csv:2:a: \"\" stands for null, and the column is not nullable");
+    check_error(
+        &schema,
+        "a,b,c\n1,2,NA\n",
+        "f.csv:2:c: \"NA\" stands for null, and the column is not nullable",
+    );
+    check_error(&schema, "a,b,c\n1,2,x\n1,2\n", "f.csv:3: 2 fields, not 3");
+    check_error(&[], "a,b\n1,2\n1,2,3\n", "f.csv:3: 3 fields, not 2");
+    check_error(&["--schema", "a int8"], "a\n128\n", "f.csv:2:a: \"128\" is not an int8");
+    check_error(&["--schema", "a uint8"], "a\n-1\n", "f.csv:2:a: \"-1\" is not a uint8");
+    check_error(
+        &["--schema", "a date32"],
+        "a\n2013-02-30\n",
+        "f.csv:2:a: \"2013-02-30\" is not a date32 like 2013-07-04",
+    );
+    let long = "x".repeat(1000);
+    check_error(
+        &["--schema", "a bool"],
+        &format!("a\n{long}\n"),
+        &format!("f.csv:2:a: \"{}…\" is not a bool", "x".repeat(40)),
+    );
+}
+
+#[test]
+fn columns_must_agree() {
+    check_error(&[], "", "f.csv: it is empty: not even a header");
+    check_error(&[], "a,a\n1,2\n", "f.csv: two columns are named \"a\"");
+    check_error(&["--schema", "a int32"], "a,b\n1,2\n", "f.csv: column \"b\" is not one of a");
+    check_error(&["--schema", "a int32, b int32"], "a\n1\n", "f.csv: column \"b\" is missing");
+    check_error(&["--no-header", "--schema", "a int32"], "1,2\n", "f.csv: 2 columns, not 1");
+
+    // A table's columns may be missing, and are null then.
+    let outcome = read_csv(&[], "c,a\nx,1\n", Some("a int8 not null, b int32, c utf8")).unwrap();
+    assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), ("a int8 not null, c utf8", "a,c\n1,x\n"));
+    let error = read_csv(&[], "z\n1\n", Some("a int8")).unwrap_err();
+    assert_eq!(error, "f.csv: column \"z\" is not one of a");
+}
+
+#[test]
+fn some_bad_rows_may_be_left_out() {
+    let options = |n| ["--schema", "a int32, b int32", "--skip-bad", n];
+    let text = "a,b\n1,1\nx,1\n2,y\n3\n4,4\nz,z\n";
+    let outcome = read_csv(&options("4"), text, None).unwrap();
+    assert_eq!(outcome.rows, "a,b\n1,1\n4,4\n");
+    let mut bad = outcome.bad.clone();
+    bad.sort();
+    assert_eq!(
+        bad,
+        [
+            "f.csv:3:a: \"x\" is not an int32",
+            "f.csv:4:b: \"y\" is not an int32",
+            "f.csv:5: 1 fields, not 2",
+            "f.csv:7:a: \"z\" is not an int32",
+        ]
+    );
+    let error = read_csv(&options("3"), text, None).unwrap_err();
+    assert_eq!(error, "more than 3 bad rows; the next is f.csv:7:a: \"z\" is not an int32");
+    let outcome = read_csv(&["--skip-bad", "1"], "a,b\n1,2\n3\n", None).unwrap();
+    assert_eq!((outcome.rows.as_str(), outcome.bad.len()), ("a,b\n1,2\n", 1));
+}
+
+#[test]
+fn many_rows_come_in_several_batches() {
+    let rows: String =
+        (0..200_000).map(|i| format!("{i},{}\n", if i % 7 == 0 { "NA" } else { "x" })).collect();
+    let outcome = read_csv(&[], &format!("a,b\n{rows}"), None).unwrap();
+    assert_eq!(outcome.rows, format!("a,b\n{}", rows.replace("NA", "")));
+    assert_eq!(outcome.schema, "a int32 not null, b utf8");
+}
+
+#[test]
+fn several_files_are_one_table() {
+    let folder = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("1.csv", "a,b\n1,x\n");
+    write("2.csv", "b,a\n,2.5\n");
+    write("3.csv", "a\n1\n");
+    write("4.tsv", "a\tb\n7\ty\n");
+    write("5.txt", "a,b\n");
+    let outcome = read(folder.path(), &[], &["1.csv", "2.csv", "4.tsv"], None).unwrap();
+    assert_eq!(outcome.schema, "a float64 not null, b utf8");
+    assert_eq!(outcome.rows, "a,b\n1.0,x\n2.5,\n7.0,y\n");
+    let error = |files: &[&str]| read(folder.path(), &[], files, None).unwrap_err();
+    assert_eq!(error(&["1.csv", "3.csv"]), "3.csv: its columns are not a, b");
+    assert_eq!(error(&["5.txt"]), "5.txt: the extension names no format; use --format csv, parquet or arrow");
+    assert!(error(&["none.csv"]).starts_with("none.csv: No such file"));
+}
+
+fn some_rows() -> RecordBatch {
+    let times = TimestampNanosecondArray::from(vec![Some(0), None, Some(1_000_000_000)]);
+    RecordBatch::try_from_iter_with_nullable([
+        ("a", Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef, false),
+        ("b", Arc::new(StringArray::from(vec![Some("x"), None, Some("z")])), true),
+        ("t", Arc::new(times), true),
+    ])
+    .unwrap()
+}
+
+#[test]
+fn parquet_and_arrow_files() {
+    let folder = TempDir::new().unwrap();
+    let create = |name: &str| fs::File::create(folder.path().join(name)).unwrap();
+    let batch = some_rows();
+    let mut parquet = ArrowWriter::try_new(create("f.parquet"), batch.schema(), None).unwrap();
+    parquet.write(&batch).unwrap();
+    parquet.close().unwrap();
+    let mut file = FileWriter::try_new(create("file.arrow"), batch.schema_ref()).unwrap();
+    file.write(&batch).unwrap();
+    file.finish().unwrap();
+    let mut stream = StreamWriter::try_new(create("stream.arrow"), batch.schema_ref()).unwrap();
+    stream.write(&batch).unwrap();
+    stream.finish().unwrap();
+
+    for name in ["f.parquet", "file.arrow", "stream.arrow"] {
+        let outcome = read(folder.path(), &[], &[name], None).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(outcome.schema, "a int64 not null, b utf8, t timestamp", "{name}");
+        assert_eq!(
+            outcome.rows, "a,b,t\n1,x,1970-01-01T00:00:00Z\n2,,\n3,z,1970-01-01T00:00:01Z\n",
+            "{name}"
+        );
+        let narrow = read(folder.path(), &[], &[name], Some("t timestamp, a int8, b utf8, c int32")).unwrap();
+        assert_eq!(narrow.schema, "t timestamp, a int8, b utf8", "{name}");
+        let error = read(folder.path(), &[], &[name], Some("a bool, b utf8, t timestamp")).unwrap_err();
+        let expected = format!("{name}: column \"a\", from row 1: Cast error: ");
+        assert!(error.starts_with(&expected), "{error}");
+        let error =
+            read(folder.path(), &[], &[name], Some("a int8, b utf8 not null, t timestamp")).unwrap_err();
+        assert_eq!(error, format!("{name}: row 2: column \"b\": null, and the column is not nullable"));
+    }
+    let both = read(folder.path(), &[], &["f.parquet", "stream.arrow"], None).unwrap();
+    assert_eq!(both.rows.lines().count(), 7);
+
+    fs::write(folder.path().join("broken.parquet"), b"PAR1 and nothing else").unwrap();
+    fs::write(folder.path().join("broken.arrow"), b"ARROW1 and nothing else").unwrap();
+    for name in ["broken.parquet", "broken.arrow"] {
+        let error = read(folder.path(), &[], &[name], None).unwrap_err();
+        assert!(error.starts_with(&format!("{name}: ")), "{error}");
+    }
+}
+
+#[test]
+fn delimiters() {
+    assert_eq!(delimiter(";"), Ok(b';'));
+    assert_eq!(delimiter("\\t"), Ok(b'\t'));
+    for bad in ["", ";;", "\"", "\n", "é"] {
+        assert!(delimiter(bad).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn null_texts_by_default() {
+    assert_eq!(args(&["t", "f.csv"]).null, ["", "NULL", "NA", r"\N"]);
+}

@@ -1,0 +1,164 @@
+//! The client commands of the `basalt` binary: load, query, explain, tables, describe, drop, health.
+//!
+//! A binary mounts them with [`ConnectArgs`] and [`Command`]:
+//!
+//! ```no_run
+//! use basalt_client::cli::{Command, ConnectArgs, run};
+//! use clap::Parser;
+//!
+//! #[derive(Parser)]
+//! struct Cli {
+//!     #[command(flatten)]
+//!     connect: ConnectArgs,
+//!     #[command(subcommand)]
+//!     command: Command,
+//! }
+//!
+//! # async fn example() -> std::process::ExitCode {
+//! let cli = Cli::parse();
+//! run(cli.command, &cli.connect).await
+//! # }
+//! ```
+
+mod describe;
+mod error;
+mod health;
+pub mod human;
+mod load;
+pub mod output;
+mod query;
+mod style;
+
+pub use describe::{describe, tables};
+pub use error::CliError;
+pub use load::LoadArgs;
+pub use query::{ExplainArgs, OutputFormat, QueryArgs};
+
+use std::{io::Write as _, process::ExitCode, time::Duration};
+
+use clap::{Args, Subcommand};
+
+use crate::client::{Client, ClientOptions};
+
+/// Where the server is.
+#[derive(Args, Clone, Debug)]
+pub struct ConnectArgs {
+    /// The server's address
+    #[arg(
+        long,
+        global = true,
+        env = "BASALT_SERVER",
+        default_value = "http://127.0.0.1:7700",
+        value_name = "URL",
+        help_heading = "Connection"
+    )]
+    pub server: String,
+
+    /// How long one call may take: 500ms, 30s, 5m
+    #[arg(
+        long,
+        global = true,
+        default_value = "60s",
+        value_name = "TIME",
+        value_parser = humantime::parse_duration,
+        help_heading = "Connection"
+    )]
+    pub timeout: Duration,
+}
+
+impl ConnectArgs {
+    async fn connect(&self) -> Result<Client, CliError> {
+        let options = ClientOptions { deadline: self.timeout, ..Default::default() };
+        Ok(Client::connect_with(&self.server, options).await?)
+    }
+}
+
+/// A client command.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Load CSV, Parquet or Arrow files into a table, all rows or none
+    Load(LoadArgs),
+    /// Ask for rows or aggregates of one table
+    Query(QueryArgs),
+    /// Show how a query runs
+    Explain(ExplainArgs),
+    /// List the tables
+    Tables,
+    /// Show a table's columns: encodings, sizes, ranges
+    Describe(DescribeArgs),
+    /// Drop a table
+    Drop(DropArgs),
+    /// Ask whether the server is ready: exit code 0 if it is
+    Health,
+}
+
+/// Arguments of `describe`.
+#[derive(Args, Clone, Debug)]
+pub struct DescribeArgs {
+    /// The table
+    pub table: String,
+
+    /// Also the entropy of every column, which reads all of them
+    #[arg(long)]
+    pub full: bool,
+}
+
+/// Arguments of `drop`.
+#[derive(Args, Clone, Debug)]
+pub struct DropArgs {
+    /// The table
+    pub table: String,
+
+    /// No error when there is no such table
+    #[arg(long)]
+    pub if_exists: bool,
+}
+
+/// Runs a command; what went wrong is printed, and is exit code 1.
+pub async fn run(command: Command, connect: &ConnectArgs) -> ExitCode {
+    match try_run(command, connect).await {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads the output has seen enough, as in `basalt query ... | head`.
+        Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            error.print();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// What the command could not do.
+pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliError> {
+    match command {
+        Command::Load(args) => load::run(&args, connect).await,
+        Command::Query(args) => query::run(&args, connect).await,
+        Command::Explain(args) => query::explain(&args, connect).await,
+        Command::Tables => print(&describe::tables(&connect.connect().await?.list_tables().await?)),
+        Command::Describe(args) => {
+            let client = connect.connect().await?;
+            let details = if args.full {
+                client.table_full(&args.table).await
+            } else {
+                client.table(&args.table).await
+            };
+            print(&describe::describe(&details?))
+        }
+        Command::Drop(args) => {
+            let client = connect.connect().await?;
+            if args.if_exists {
+                client.drop_table_if_exists(&args.table).await?;
+            } else {
+                client.drop_table(&args.table).await?;
+            }
+            print(&format!("dropped {}\n", args.table))
+        }
+        Command::Health => health::run(connect).await,
+    }
+}
+
+fn print(text: &str) -> Result<(), CliError> {
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}

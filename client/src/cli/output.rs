@@ -1,0 +1,353 @@
+//! Answers as aligned tables, JSON and CSV.
+
+use std::io::{self, Write};
+
+use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray as _, types::Float32Type, types::Float64Type};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{ArrowError, DataType, Schema};
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::{human, style::Style};
+use crate::{
+    query::{QueryResult, Statistics},
+    text,
+};
+
+/// How nulls look in tables; in CSV they are empty, in JSON `null`.
+const NULL: &str = "null";
+
+/// A table without frames whose columns are as wide as their widest cell: headers, then rows.
+#[derive(Debug)]
+pub struct Grid {
+    table: Table,
+    style: Style,
+}
+
+impl Grid {
+    /// A grid of columns: their headers, and whether they hold numbers, which stand at the right.
+    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
+        let columns: Vec<_> = columns.into_iter().collect();
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_header(columns.iter().map(|(header, _)| *header));
+        for (column, (_, right)) in table.column_iter_mut().zip(&columns) {
+            column.set_padding((0, 2));
+            column.set_cell_alignment(if *right { CellAlignment::Right } else { CellAlignment::Left });
+        }
+        Self { table, style: Style::of(&io::stdout()) }
+    }
+
+    /// Adds a row: a cell for every column.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.table.add_row(cells.into_iter().map(|cell| escape(&cell)));
+    }
+
+    /// The lines, each indented by two, the headers dimmed on a terminal.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        for (i, line) in self.table.lines().enumerate() {
+            let line = line.trim_end();
+            text.push_str("  ");
+            text.push_str(&if i == 0 { self.style.dim(line) } else { line.to_owned() });
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Line breaks and other control characters would tear the table, or steer the terminal.
+fn escape(cell: &str) -> String {
+    if cell.chars().any(char::is_control) {
+        cell.chars()
+            .flat_map(|c| {
+                let escaped = c.is_control().then(|| c.escape_default());
+                let plain = escaped.is_none().then_some(c);
+                escaped.into_iter().flatten().chain(plain)
+            })
+            .collect()
+    } else {
+        cell.to_owned()
+    }
+}
+
+/// An answer as an aligned table, numbers at the right.
+///
+/// ```no_run
+/// # async fn example(client: &basalt_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let answer = client.query("flights").limit(10).collect().await?;
+/// print!("{}", basalt_client::cli::output::table(&answer)?);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// A value that cannot be formatted, such as a date beyond the calendar.
+pub fn table(answer: &QueryResult) -> Result<String, ArrowError> {
+    let fields = answer.schema.fields();
+    let mut grid = Grid::new(fields.iter().map(|f| (f.name().as_str(), is_number(f.data_type()))));
+    let options = FormatOptions::new().with_null(NULL).with_display_error(true);
+    for batch in &answer.batches {
+        let arrays = displayable(batch);
+        let columns = formatters(&arrays, &options)?;
+        for row in 0..batch.num_rows() {
+            grid.row(columns.iter().map(|column| column.value(row).to_string()));
+        }
+    }
+    Ok(grid.render())
+}
+
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_numeric()
+}
+
+fn displayable(batch: &RecordBatch) -> Vec<ArrayRef> {
+    batch.columns().iter().map(text::displayable).collect()
+}
+
+fn formatters<'a>(
+    columns: &'a [ArrayRef],
+    options: &FormatOptions<'a>,
+) -> Result<Vec<ArrayFormatter<'a>>, ArrowError> {
+    columns.iter().map(|column| ArrayFormatter::try_new(column.as_ref(), options)).collect()
+}
+
+/// Writes batches as CSV (RFC 4180): a header, then rows; nulls are empty, an empty text is `""`.
+#[derive(Debug)]
+pub struct CsvWriter<W> {
+    out: W,
+}
+
+impl<W: Write> CsvWriter<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(mut out: W, schema: &Schema) -> io::Result<Self> {
+        let header: Vec<_> = schema.fields().iter().map(|f| quoted(f.name())).collect();
+        writeln!(out, "{}", header.join(","))?;
+        Ok(Self { out })
+    }
+
+    /// Writes the rows of a batch.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        let options = FormatOptions::new().with_display_error(true);
+        let arrays = displayable(batch);
+        let columns = formatters(&arrays, &options).map_err(io::Error::other)?;
+        for row in 0..batch.num_rows() {
+            for (i, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
+                let comma = if i == 0 { "" } else { "," };
+                if array.is_null(row) {
+                    write!(self.out, "{comma}")?;
+                } else if *array.data_type() == DataType::Utf8 {
+                    write!(self.out, "{comma}{}", quoted(array.as_string::<i32>().value(row)))?;
+                } else {
+                    write!(self.out, "{comma}{}", column.value(row))?;
+                }
+            }
+            writeln!(self.out)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the output.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() || text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Writes batches as one JSON array with an object a row, each on a line of its own. Integers and decimals
+/// are exact numbers; NaN and infinities, which JSON does not have, are texts.
+#[derive(Debug)]
+pub struct JsonWriter<W> {
+    out: W,
+    keys: Vec<String>,
+    rows: u64,
+}
+
+impl<W: Write> JsonWriter<W> {
+    /// Starts the array.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn new(mut out: W, schema: &Schema) -> io::Result<Self> {
+        write!(out, "[")?;
+        let keys = schema.fields().iter().map(|f| json_text(f.name())).collect();
+        Ok(Self { out, keys, rows: 0 })
+    }
+
+    /// Writes the rows of a batch.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        let options = FormatOptions::new().with_display_error(true);
+        let arrays = displayable(batch);
+        let columns = formatters(&arrays, &options).map_err(io::Error::other)?;
+        for row in 0..batch.num_rows() {
+            write!(self.out, "{}\n  {{", if self.rows == 0 { "" } else { "," })?;
+            for (i, ((key, column), array)) in self.keys.iter().zip(&columns).zip(batch.columns()).enumerate()
+            {
+                let comma = if i == 0 { "" } else { ", " };
+                write!(self.out, "{comma}{key}: {}", json_value(array.as_ref(), column, row))?;
+            }
+            write!(self.out, "}}")?;
+            self.rows += 1;
+        }
+        Ok(())
+    }
+
+    /// Ends the array.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn finish(mut self) -> io::Result<()> {
+        writeln!(self.out, "{}]", if self.rows == 0 { "" } else { "\n" })?;
+        self.out.flush()
+    }
+}
+
+fn json_value(array: &dyn Array, column: &ArrayFormatter<'_>, row: usize) -> String {
+    if array.is_null(row) {
+        return NULL.to_owned();
+    }
+    let finite = match array.data_type() {
+        DataType::Float32 => array.as_primitive::<Float32Type>().value(row).is_finite(),
+        DataType::Float64 => array.as_primitive::<Float64Type>().value(row).is_finite(),
+        _ => true,
+    };
+    match array.data_type() {
+        DataType::Utf8 => json_text(array.as_string::<i32>().value(row)),
+        data_type if *data_type == DataType::Boolean || (is_number(data_type) && finite) => {
+            column.value(row).to_string()
+        }
+        _ => json_text(&column.value(row).to_string()),
+    }
+}
+
+fn json_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// What a query did, in one line: rows, time, rows scanned a second, blocks pruned.
+pub fn footer(rows: u64, time: std::time::Duration, statistics: &Statistics) -> String {
+    let mut parts = vec![human::plural(rows, "row"), human::duration(time)];
+    let executing = std::time::Duration::from_micros(statistics.execute_us.max(1));
+    if statistics.rows > 0 {
+        let (scanned, rate) = (human::count(statistics.rows), human::row_rate(statistics.rows, executing));
+        parts.push(format!("{scanned} scanned at {rate}"));
+    }
+    if statistics.blocks > 0 {
+        let pruned = human::share(statistics.blocks_pruned, statistics.blocks);
+        parts.push(format!("{pruned} of {} pruned", human::plural(statistics.blocks, "block")));
+    }
+    parts.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use arrow_array::{
+        ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, StringArray,
+        TimestampMicrosecondArray,
+    };
+
+    use super::*;
+
+    fn answer() -> QueryResult {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("name", Arc::new(StringArray::from(vec![Some("a,\"b\""), None, Some("new\nline")]))),
+            ("n", Arc::new(Int32Array::from(vec![Some(-12), None, Some(3)]))),
+            ("x", Arc::new(Float64Array::from(vec![0.5, f64::NAN, f64::INFINITY]))),
+            (
+                "price",
+                Arc::new(Decimal128Array::from(vec![1250, -5, 0]).with_precision_and_scale(12, 2).unwrap()),
+            ),
+            ("ok", Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]))),
+            ("day", Arc::new(Date32Array::from(vec![0, 15_890, -1]))),
+            ("at", Arc::new(TimestampMicrosecondArray::from(vec![0, 1, 1_000_000]).with_timezone("UTC"))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        QueryResult {
+            schema: batch.schema(),
+            rows: 3,
+            batches: vec![batch.slice(0, 1), batch.slice(1, 2)],
+            version: 1,
+            statistics: Statistics::default(),
+        }
+    }
+
+    #[test]
+    fn tables_align() {
+        let expected = "  \
+  name          n    x  price  ok     day         at
+  a,\"b\"       -12  0.5  12.50  true   1970-01-01  1970-01-01T00:00:00Z
+  null       null  NaN  -0.05  false  2013-07-04  1970-01-01T00:00:00.000001Z
+  new\\nline     3  inf   0.00  null   1969-12-31  1970-01-01T00:00:01Z
+";
+        assert_eq!(table(&answer()).unwrap(), expected);
+    }
+
+    #[test]
+    fn csv() {
+        let answer = answer();
+        let mut out = Vec::new();
+        let mut writer = CsvWriter::new(&mut out, &answer.schema).unwrap();
+        answer.batches.iter().for_each(|b| writer.write(b).unwrap());
+        writer.finish().unwrap();
+        let expected = "\
+name,n,x,price,ok,day,at
+\"a,\"\"b\"\"\",-12,0.5,12.50,true,1970-01-01,1970-01-01T00:00:00Z
+,,NaN,-0.05,false,2013-07-04,1970-01-01T00:00:00.000001Z
+\"new
+line\",3,inf,0.00,,1969-12-31,1970-01-01T00:00:01Z
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn json() {
+        let answer = answer();
+        let mut out = Vec::new();
+        let mut writer = JsonWriter::new(&mut out, &answer.schema).unwrap();
+        answer.batches.iter().for_each(|b| writer.write(b).unwrap());
+        writer.finish().unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(
+            value[0],
+            serde_json::json!({"name": "a,\"b\"", "n": -12, "x": 0.5, "price": 12.5, "ok": true,
+                "day": "1970-01-01", "at": "1970-01-01T00:00:00Z"})
+        );
+        assert_eq!(value[1]["n"], serde_json::Value::Null);
+        assert_eq!(value[1]["x"], "NaN");
+        assert_eq!(value[2]["name"], "new\nline");
+
+        let mut out = Vec::new();
+        JsonWriter::new(&mut out, &answer.schema).unwrap().finish().unwrap();
+        assert_eq!(out, b"[]\n");
+    }
+
+    #[test]
+    fn footers() {
+        let statistics =
+            Statistics { rows: 336_776, blocks: 6, blocks_pruned: 4, execute_us: 1000, ..Default::default() };
+        assert_eq!(
+            footer(1, Duration::from_micros(3210), &statistics),
+            "1 row · 3.21 ms · 336,776 scanned at 337 M rows/s · 67 % of 6 blocks pruned"
+        );
+        assert_eq!(footer(0, Duration::from_millis(2), &Statistics::default()), "0 rows · 2.00 ms");
+    }
+}

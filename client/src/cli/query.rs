@@ -1,0 +1,121 @@
+//! `basalt query` and `basalt explain`.
+
+use std::{
+    io::{self, BufWriter},
+    time::Instant,
+};
+
+use basalt_proto::v1::QueryRequest;
+use clap::{Args, ValueEnum};
+
+use super::{
+    CliError, ConnectArgs,
+    output::{self, CsvWriter, JsonWriter},
+    print,
+    style::Style,
+};
+use crate::{
+    error::Error,
+    query::{QueryStream, Statistics},
+    sql,
+};
+
+/// Arguments of `query`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = sql::SUPPORTED)]
+pub struct QueryArgs {
+    /// A SELECT over one table
+    pub sql: String,
+
+    /// How the answer is printed
+    #[arg(long, short, value_enum, default_value_t)]
+    pub format: OutputFormat,
+}
+
+/// Arguments of `explain`.
+#[derive(Args, Clone, Debug)]
+pub struct ExplainArgs {
+    /// A SELECT over one table
+    pub sql: String,
+
+    /// Run it, and show what it did
+    #[arg(long)]
+    pub analyze: bool,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    /// Aligned columns
+    #[default]
+    Table,
+    /// One array of objects
+    Json,
+    /// A header and rows; nulls are empty
+    Csv,
+}
+
+pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
+    let request = parse(&args.sql)?;
+    let client = connect.connect().await?;
+    let started = Instant::now();
+    let query = client.query_of(request);
+    let (rows, statistics) = match args.format {
+        OutputFormat::Table => {
+            let answer = query.collect().await?;
+            print(&output::table(&answer).map_err(Error::from)?)?;
+            (answer.rows, answer.statistics)
+        }
+        OutputFormat::Json => {
+            let mut stream = query.stream().await?;
+            let mut writer = JsonWriter::new(BufWriter::new(io::stdout()), stream.schema())?;
+            let rows = each_batch(&mut stream, |batch| writer.write(batch)).await?;
+            writer.finish()?;
+            (rows, statistics(&stream))
+        }
+        OutputFormat::Csv => {
+            let mut stream = query.stream().await?;
+            let mut writer = CsvWriter::new(BufWriter::new(io::stdout()), stream.schema())?;
+            let rows = each_batch(&mut stream, |batch| writer.write(batch)).await?;
+            writer.finish()?;
+            (rows, statistics(&stream))
+        }
+    };
+    let footer = output::footer(rows, started.elapsed(), &statistics);
+    eprintln!("{}", Style::of(&io::stderr()).dim(&footer));
+    Ok(())
+}
+
+async fn each_batch(
+    stream: &mut QueryStream,
+    mut write: impl FnMut(&arrow_array::RecordBatch) -> io::Result<()>,
+) -> Result<u64, CliError> {
+    let mut rows = 0;
+    while let Some(batch) = stream.next().await? {
+        rows += batch.num_rows() as u64;
+        write(&batch)?;
+    }
+    Ok(rows)
+}
+
+fn statistics(stream: &QueryStream) -> Statistics {
+    stream.statistics().copied().unwrap_or_default()
+}
+
+pub(crate) async fn explain(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(), CliError> {
+    let request = parse(&args.sql)?;
+    let client = connect.connect().await?;
+    let started = Instant::now();
+    let plan = client.query_of(request).explain(args.analyze).await?;
+    print(&format!("{}\n", plan.text.trim_end()))?;
+    if let Some(statistics) = plan.statistics.filter(|_| args.analyze) {
+        let footer = output::footer(statistics.rows_selected, started.elapsed(), &statistics);
+        eprintln!("{}", Style::of(&io::stderr()).dim(&footer));
+    }
+    Ok(())
+}
+
+/// Read before connecting, so that a mistake is told even where no server runs.
+fn parse(sql: &str) -> Result<QueryRequest, CliError> {
+    sql::parse_select(sql).map_err(|error| CliError::Sql { error, sql: sql.to_owned() })
+}
