@@ -17,20 +17,27 @@ pub struct Bid {
     pub bytes: usize,
     /// Whether `bytes` is exact.
     pub exact: bool,
+    /// The least that it may come to.
+    least: usize,
 }
 
 impl Bid {
     pub(super) fn exact(name: &'static str, bytes: usize) -> Self {
-        Self { name, bytes, exact: true }
+        Self { name, bytes, exact: true, least: bytes }
     }
 
     pub(super) fn estimate(name: &'static str, bytes: usize) -> Self {
-        Self { name, bytes, exact: false }
+        Self { name, bytes, exact: false, least: bytes - bytes / ESTIMATE_ERROR }
     }
 
-    /// The least that it may come to.
-    fn least(&self) -> usize {
-        if self.exact { self.bytes } else { self.bytes - self.bytes / ESTIMATE_ERROR }
+    /// A bid that another encoding is sure to undercut: the column is encoded so only when it is forced.
+    pub(super) fn undercut(self) -> Self {
+        Self { least: usize::MAX, ..self }
+    }
+
+    /// The bid of an encoding that adds `bytes` to what another makes.
+    pub(super) fn around(self, name: &'static str, bytes: usize) -> Self {
+        Self { name, bytes: self.bytes + bytes, least: self.least + bytes, ..self }
     }
 }
 
@@ -51,11 +58,11 @@ pub(super) fn smallest<E: Copy, C>(
         Some(i) => vec![i],
         None => (0..bidders.len()).collect(),
     };
-    order.sort_by_key(|&i| (bidders[i].1.least(), i));
+    order.sort_by_key(|&i| (bidders[i].1.least, i));
     let mut best: Option<((usize, usize), C)> = None;
     for i in order {
         let (encoding, bid) = &mut bidders[i];
-        if best.as_ref().is_some_and(|((bytes, _), _)| bid.least() > *bytes) {
+        if best.as_ref().is_some_and(|((bytes, _), _)| bid.least > *bytes) {
             break;
         }
         let (column, bytes) = encode(*encoding)?;
@@ -97,5 +104,5 @@ pub(super) fn choose_below(level: u8, keys: &[i64], native: Native) -> Result<Ar
 
 /// The smallest bid of a level below `level`.
 pub(super) fn least_bid(level: u8, stats: &KeyStats) -> Option<Bid> {
-    bidders(level, stats).map(|(_, bid)| bid).min_by_key(Bid::least)
+    bidders(level, stats).map(|(_, bid)| bid).min_by_key(|bid| bid.least)
 }

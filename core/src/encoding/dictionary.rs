@@ -13,11 +13,11 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 
 use super::{
     Bid, Codes, KeyColumn, KeyEncoding, KeyTest,
-    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, count, ensure},
+    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, bits, count, ensure, index},
     chooser,
     code_map::CodeMap,
-    fallback, packed,
-    stats::KeyStats,
+    fallback,
+    stats::{BlockStats, KeyStats},
 };
 use crate::{error::Result, keys::Native};
 
@@ -53,6 +53,28 @@ pub(super) fn open_codes(
     Ok(codes)
 }
 
+/// The statistics of the codes, as if each were as frequent in every block as in all.
+fn stats_of_codes(stats: &KeyStats, distinct: &[(i64, u64)]) -> KeyStats {
+    let mut lengths = [0; 65];
+    for (code, (_, n)) in (0..).zip(distinct) {
+        lengths[bits(code) as usize] += n;
+    }
+    let blocks = stats.blocks.iter().map(|block| BlockStats {
+        rows: block.rows,
+        min: 0,
+        lengths: lengths.map(|n| count(index(n * block.rows as u64 / stats.rows as u64))),
+    });
+    KeyStats {
+        native: code_type(distinct.len()),
+        rows: stats.rows,
+        min: 0,
+        max: i64::from(count(distinct.len())) - 1,
+        runs: stats.runs,
+        blocks: blocks.collect(),
+        distinct: Some((0..).zip(distinct.iter().map(|(_, n)| *n)).collect()),
+    }
+}
+
 impl KeyEncoding for Dictionary {
     fn code(&self) -> u8 {
         5
@@ -63,14 +85,19 @@ impl KeyEncoding for Dictionary {
     }
 
     fn level(&self) -> u8 {
-        2
+        3
     }
 
     fn bid(&self, stats: &KeyStats) -> Option<Bid> {
-        let entries = stats.distinct.as_ref()?.len();
-        let span = entries as u64 - 1;
-        let codes = packed::flat_bytes(span, stats.rows).min(super::runs::flat_bytes(span, stats));
-        Some(Bid::estimate(self.name(), entries_end(entries) + codes))
+        let distinct = stats.distinct.as_ref()?;
+        let head = entries_end(distinct.len());
+        if distinct.len() as u64 - 1 == stats.span() {
+            // The codes are the keys less the first: what holds them holds the keys as well.
+            let codes = chooser::least_bid(self.level(), stats)?;
+            return Some(Bid::estimate(self.name(), head + codes.bytes).undercut());
+        }
+        let codes = chooser::least_bid(self.level(), &stats_of_codes(stats, distinct))?;
+        Some(Bid::estimate(self.name(), head + codes.bytes))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
@@ -108,7 +135,7 @@ struct Column {
 
 impl Column {
     fn entry(&self, code: i64) -> i64 {
-        self.entries[super::bytes::index(code.cast_unsigned())]
+        self.entries[index(code.cast_unsigned())]
     }
 }
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use arrow_array::{Array, StringArray};
 
 use super::{
-    Bid, KEY_ENCODINGS, KeyColumn, KeyStats, MAX_VALUE_COUNTS, TEXT_ENCODINGS, TextColumn, TextEncoding,
-    TextStats, chooser,
-    stats::{ValueCounts, fill_nulls},
+    Bid, KEY_ENCODINGS, KeyColumn, KeyStats, TEXT_ENCODINGS, TextColumn, TextEncoding, TextStats, chooser,
+    stats::{ValueCounts, fill_nulls, value_counts},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -24,8 +23,8 @@ pub struct Encoded<C: ?Sized> {
     /// What each encoding bid, in the order of their list; exact where the column was encoded so.
     pub bids: Vec<Bid>,
     /// The distinct keys (of text in a dictionary: codes) in order and how often each occurs in rows that are
-    /// not null, when they are at most [`MAX_VALUE_COUNTS`].
-    pub value_counts: Option<Vec<(i64, u64)>>,
+    /// not null, when they are at most [`MAX_VALUE_COUNTS`](super::MAX_VALUE_COUNTS).
+    pub value_counts: Option<ValueCounts>,
 }
 
 /// A column of keys as it was encoded.
@@ -52,14 +51,14 @@ pub fn encode_keys(
     {
         return Err(Error::new(ErrorKind::InvalidBatch, "the validity has other rows than the keys"));
     }
-    let (keys, valid_counts) = fill_nulls(keys, native, valid);
+    let (keys, valid_counts) = fill_nulls(keys, valid);
     let stats = KeyStats::new(&keys, native);
     let (least, greatest) = native.key_range();
     if stats.min < least || stats.max > greatest {
         return Err(Error::new(ErrorKind::InvalidBatch, "a key is not of its type"));
     }
     let (column, bids) = chooser::choose(u8::MAX, &keys, &stats, forced)?;
-    let value_counts = valid_counts.or(stats.distinct).and_then(few);
+    let value_counts = value_counts(valid_counts, stats.distinct);
     Ok(Encoded { column, bids, value_counts })
 }
 
@@ -79,9 +78,10 @@ pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<Encoded
         let bytes = column.buffer().len();
         Ok((column, bytes))
     })?;
-    let counts = stats.distinct.filter(|_| column.codes().is_some()).map(|distinct| distinct.counts);
     let bids = bidders.into_iter().map(|(_, bid)| bid).collect();
-    Ok(Encoded { column, bids, value_counts: counts.and_then(few) })
+    let value_counts =
+        stats.distinct.filter(|_| column.codes().is_some()).and_then(|distinct| distinct.counts);
+    Ok(Encoded { column, bids, value_counts })
 }
 
 /// Encodes which of `rows` rows are not null: a column of 0 and 1, without nulls of its own.
@@ -116,8 +116,4 @@ fn check_rows(rows: usize) -> Result<()> {
     }
     let message = format!("{rows} rows; a fragment has 1 to {FRAGMENT_ROWS}");
     Err(Error::new(ErrorKind::InvalidBatch, message))
-}
-
-fn few(counts: ValueCounts) -> Option<ValueCounts> {
-    (counts.len() <= MAX_VALUE_COUNTS).then_some(counts)
 }

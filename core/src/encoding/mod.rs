@@ -36,7 +36,7 @@ use self::bytes::{aligned, corrupt, ensure};
 pub use self::{
     chooser::Bid,
     encode::{Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity},
-    stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS},
+    stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS, ValueCounts},
     text::TextStats,
 };
 use crate::{error::Result, keys::NativeSlice};

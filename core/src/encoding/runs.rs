@@ -24,12 +24,12 @@ pub(super) struct Runs;
 
 const FIXED: usize = HEAD + 4;
 
-/// Bytes when the keys of the runs differ by `span` at most.
-pub(super) fn flat_bytes(span: u64, stats: &KeyStats) -> usize {
-    let plain = |width: usize| ALIGNMENT + width * stats.runs;
-    let ends = packed::flat_bytes(stats.rows as u64, stats.runs).min(plain(4));
-    let keys = packed::flat_bytes(span, stats.runs).min(plain(stats.native.width()));
-    align(align(FIXED) + ends) + keys
+/// The ends are searched: by nothing slower than bit-packing.
+const LEVEL_OF_ENDS: u8 = 1;
+
+/// Bytes before the keys.
+fn ends_end(ends: usize) -> usize {
+    align(align(FIXED) + ends)
 }
 
 impl KeyEncoding for Runs {
@@ -42,11 +42,14 @@ impl KeyEncoding for Runs {
     }
 
     fn level(&self) -> u8 {
-        1
+        2
     }
 
     fn bid(&self, stats: &KeyStats) -> Option<Bid> {
-        (stats.runs < stats.rows).then(|| Bid::estimate(self.name(), flat_bytes(stats.span(), stats)))
+        let plain = |width: usize| ALIGNMENT + width * stats.runs;
+        let ends = packed::flat_bytes(stats.rows as u64, stats.runs).min(plain(4));
+        let keys = packed::flat_bytes(stats.span(), stats.runs).min(plain(stats.native.width()));
+        (stats.runs < stats.rows).then(|| Bid::estimate(self.name(), ends_end(ends) + keys))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
@@ -57,9 +60,9 @@ impl KeyEncoding for Runs {
             ends.push(i64::from(count(end)));
             values.push(run[0]);
         }
-        let ends = chooser::choose_below(self.level(), &ends, Native::U32)?;
+        let ends = chooser::choose_below(LEVEL_OF_ENDS, &ends, Native::U32)?;
         let values = chooser::choose_below(self.level(), &values, stats.native)?;
-        let bytes = align(align(FIXED) + ends.buffer().len()) + values.buffer().len();
+        let bytes = ends_end(ends.buffer().len()) + values.buffer().len();
         let mut writer = Writer::new(Head::keys(self.code(), stats.native, [0; 2], keys.len()), bytes);
         writer.put(count(ends.buffer().len()));
         writer.align(ALIGNMENT);
@@ -73,7 +76,7 @@ impl KeyEncoding for Runs {
         let (head, _, mut reader) = Reader::keys(buffer.clone())?;
         let ends = reader.u32()? as usize;
         reader.align(ALIGNMENT)?;
-        let ends = super::open_below(reader.skip(ends)?, self.level())?;
+        let ends = super::open_below(reader.skip(ends)?, LEVEL_OF_ENDS)?;
         reader.align(ALIGNMENT)?;
         let keys = super::open_below(reader.rest()?, self.level())?;
         ensure(ends.rows() == keys.rows(), "the runs have other keys than ends")?;

@@ -4,15 +4,23 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 
-use super::bytes::{bits, index};
+use super::{
+    bytes::{bits, index},
+    mask, packed,
+};
 use crate::{keys::Native, limits::BLOCK_ROWS};
 
 /// Distinct values up to which an encoded column comes with the number of rows of each.
 pub const MAX_VALUE_COUNTS: usize = 256;
 /// Distinct values up to which a dictionary is considered.
 pub(super) const MAX_DISTINCT: usize = 1 << 16;
+/// Keys in order, each with the number of its rows.
+pub type ValueCounts = Vec<(i64, u64)>;
+
 /// Spans of keys up to it are counted in an array instead of a hash table.
 const DENSE_SPAN: u64 = 1 << 18;
+/// Runs of this length on average are worth keeping whole across nulls.
+const LONG_RUN: usize = 16;
 
 /// Statistics of a column of keys without nulls.
 #[derive(Clone, Debug)]
@@ -31,7 +39,7 @@ pub struct KeyStats {
     pub blocks: Vec<BlockStats>,
     /// The distinct keys in order and how often each occurs; `None` when there are more than pay for a
     /// dictionary.
-    pub distinct: Option<Vec<(i64, u64)>>,
+    pub distinct: Option<ValueCounts>,
 }
 
 /// Statistics of one block.
@@ -51,7 +59,9 @@ impl KeyStats {
         let blocks: Vec<_> = keys.chunks(BLOCK_ROWS).map(BlockStats::new).collect();
         let (min, max) = extremes(keys);
         let runs = 1 + keys.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        let distinct = distinct(keys, (min, max), most_distinct(keys.len(), native));
+        // A dictionary has 8 bytes for each distinct key: with more of them packed keys are smaller.
+        let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
+        let distinct = distinct(keys, (min, max), most);
         Self { native, rows: keys.len(), min, max, runs, blocks, distinct }
     }
 
@@ -90,14 +100,8 @@ fn extremes(keys: &[i64]) -> (i64, i64) {
     keys.iter().fold((i64::MAX, i64::MIN), |(min, max), &key| (min.min(key), max.max(key)))
 }
 
-/// Distinct keys beyond which counting them is in vain: a dictionary of them would be larger than the plain
-/// array, and nobody asks for the counts.
-fn most_distinct(rows: usize, native: Native) -> usize {
-    (rows * native.width() / size_of::<i64>()).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT)
-}
-
 /// The distinct keys in order, with their counts; `None` when there are more than `most`.
-fn distinct(keys: &[i64], (min, max): (i64, i64), most: usize) -> Option<Vec<(i64, u64)>> {
+fn distinct(keys: &[i64], (min, max): (i64, i64), most: usize) -> Option<ValueCounts> {
     let span = max.wrapping_sub(min).cast_unsigned();
     if span < DENSE_SPAN.min(4 * keys.len() as u64) {
         let mut counts = vec![0u32; index(span) + 1];
@@ -126,42 +130,40 @@ fn distinct(keys: &[i64], (min, max): (i64, i64), most: usize) -> Option<Vec<(i6
 /// the last valid one before it (the first valid one at the beginning). It is 0 when no row is valid.
 pub(super) fn fill_nulls<'a>(
     keys: &'a [i64],
-    native: Native,
     valid: Option<&[u64]>,
 ) -> (Cow<'a, [i64]>, Option<ValueCounts>) {
-    let is_valid = |mask: &[u64], row: usize| mask[row / 64] >> (row % 64) & 1 == 1;
     let mask = match valid {
-        Some(mask) if (0..keys.len()).any(|row| !is_valid(mask, row)) => mask,
+        Some(mask) if mask::count_ones(mask) < keys.len() => mask,
         _ => return (Cow::Borrowed(keys), None),
     };
-    let present: Vec<i64> =
-        keys.iter().enumerate().filter(|&(row, _)| is_valid(mask, row)).map(|(_, &key)| key).collect();
+    let mut present = Vec::with_capacity(keys.len());
+    basalt_kernels::mask::for_each(mask, |row| present.push(keys[row]));
     let Some(&first) = present.first() else {
         return (Cow::Owned(vec![0; keys.len()]), Some(Vec::new()));
     };
-    let counts = distinct(&present, extremes(&present), most_distinct(present.len(), native));
+    let counts = distinct(&present, extremes(&present), MAX_VALUE_COUNTS);
     let runs = 1 + present.windows(2).filter(|pair| pair[0] != pair[1]).count();
-    let most_frequent = match &counts {
-        Some(counts) if counts.len() <= MAX_VALUE_COUNTS && present.len() < LONG_RUN * runs => {
-            counts.iter().max_by_key(|(_, n)| *n).map(|&(key, _)| key)
+    let most_frequent = counts.as_ref().and_then(|counts| counts.iter().max_by_key(|(_, n)| *n));
+    let mut filled;
+    match most_frequent {
+        Some(&(key, _)) if present.len() < LONG_RUN * runs => {
+            filled = vec![key; keys.len()];
+            basalt_kernels::mask::for_each(mask, |row| filled[row] = keys[row]);
         }
-        _ => None,
-    };
-    let mut last = first;
-    let fill = |(row, &key): (usize, &i64)| {
-        if is_valid(mask, row) {
-            last = key;
-            key
-        } else {
-            most_frequent.unwrap_or(last)
+        _ => {
+            let mut last = first;
+            filled = keys.to_vec();
+            for (row, key) in filled.iter_mut().enumerate() {
+                last = if mask::selects(valid, row) { *key } else { last };
+                *key = last;
+            }
         }
-    };
-    let filled = keys.iter().enumerate().map(fill).collect();
+    }
     (Cow::Owned(filled), counts)
 }
 
-/// Keys in order, each with the number of its rows.
-pub(super) type ValueCounts = Vec<(i64, u64)>;
-
-/// Runs of this length on average are worth keeping whole across nulls.
-const LONG_RUN: usize = 16;
+/// How often each key occurs in valid rows, where few are distinct: `valid` are the counts of [`fill_nulls`],
+/// `all` those of the keys that it filled.
+pub(super) fn value_counts(valid: Option<ValueCounts>, all: Option<ValueCounts>) -> Option<ValueCounts> {
+    valid.or(all).filter(|counts| counts.len() <= MAX_VALUE_COUNTS)
+}

@@ -31,7 +31,7 @@ use super::{
     Bid, KeyColumn, KeyEncoding, KeyTest,
     bytes::{HEAD, Head, Reader, Writer, count, ensure},
     code_map::CodeMap,
-    fallback, mask,
+    mask,
     stats::KeyStats,
 };
 use crate::{error::Result, limits::BLOCK_ROWS};
@@ -57,6 +57,10 @@ impl KeyEncoding for Bitcompress {
 
     fn name(&self) -> &'static str {
         "bitcompress"
+    }
+
+    fn level(&self) -> u8 {
+        1
     }
 
     fn bid(&self, stats: &KeyStats) -> Option<Bid> {
@@ -165,6 +169,46 @@ impl Column {
         });
         decoder.decode(chunks);
     }
+
+    /// Calls `work` with a byte for each row, a block of rows at a time, and their place behind `start`.
+    fn each_block(
+        &self,
+        start: usize,
+        rows: usize,
+        byte: impl Fn(usize) -> u8,
+        mut work: impl FnMut(usize, &[u8]),
+    ) {
+        let decoder = self.decoder(byte);
+        let mut bytes = vec![0; rows.min(BLOCK_ROWS)];
+        for at in (0..rows).step_by(BLOCK_ROWS) {
+            let bytes = &mut bytes[..(rows - at).min(BLOCK_ROWS)];
+            self.decode_with(&decoder, start + at, bytes);
+            work(at, bytes);
+        }
+    }
+
+    /// How often each symbol occurs in rows that `mask` selects.
+    fn counts(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> [u64; SLOTS] {
+        // Four tables, so that equal symbols in a row do not wait for each other.
+        let mut tables = [[0u64; SLOTS]; 4];
+        self.each_block(
+            start,
+            rows,
+            |symbol| symbol.to_le_bytes()[0],
+            |at, symbols| match mask {
+                Some(mask) => {
+                    let words = &mask[at / 64..][..symbols.len().div_ceil(64)];
+                    kernels::mask::for_each(words, |row| tables[row % 4][usize::from(symbols[row])] += 1);
+                }
+                None => {
+                    for (row, &symbol) in symbols.iter().enumerate() {
+                        tables[row % 4][usize::from(symbol)] += 1;
+                    }
+                }
+            },
+        );
+        std::array::from_fn(|symbol| tables.iter().map(|table| table[symbol]).sum())
+    }
 }
 
 impl KeyColumn for Column {
@@ -197,21 +241,27 @@ impl KeyColumn for Column {
         if passes.iter().all(|&p| p == passes[0]) {
             return mask::set_all(out, rows, passes[0]);
         }
-        let decoder = self.decoder(|symbol| u8::from(passes[symbol]));
-        let mut bytes = vec![0; rows.min(BLOCK_ROWS)];
-        for (at, out) in (0..rows).step_by(BLOCK_ROWS).zip(out.chunks_mut(BLOCK_ROWS / 64)) {
-            let bytes = &mut bytes[..(rows - at).min(BLOCK_ROWS)];
-            self.decode_with(&decoder, start + at, bytes);
-            kernels::compare(kernels::CmpOp::Eq, bytes, 1, out);
-        }
+        self.each_block(
+            start,
+            rows,
+            |symbol| u8::from(passes[symbol]),
+            |at, passes| {
+                let out = &mut out[at / 64..][..passes.len().div_ceil(64)];
+                kernels::compare(kernels::CmpOp::Eq, passes, 1, out);
+            },
+        );
     }
 
     fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
-        fallback::sum(self, start, rows, mask)
+        let counts = self.counts(start, rows, mask);
+        self.symbols.iter().zip(counts).map(|(&key, n)| i128::from(key) * i128::from(n)).sum()
     }
 
     fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
-        fallback::min_max(self, start, rows, mask)
+        let counts = self.counts(start, rows, mask);
+        let mut present = self.symbols.iter().zip(counts).filter(|(_, n)| *n > 0).map(|(&key, _)| key);
+        let first = present.next()?;
+        Some((first, present.next_back().unwrap_or(first)))
     }
 }
 

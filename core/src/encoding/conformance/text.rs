@@ -55,7 +55,7 @@ pub(super) fn encode(encoding: &dyn TextEncoding, texts: &StringArray) -> Option
 
 fn for_each_column(mut check: impl FnMut(&StringArray, &dyn TextColumn)) {
     let mut columns = 0;
-    for rows in [1, 2, 64, 511, 512, 513, 1025, 70_000] {
+    for rows in [1, 2, 64, 511, 512, 513, 1025, 66_100] {
         for (_, texts) in shapes(rows) {
             for encoding in TEXT_ENCODINGS {
                 if let Some(column) = encode(*encoding, &texts) {

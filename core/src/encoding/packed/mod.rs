@@ -69,6 +69,11 @@ pub(super) fn flat_bytes(span: u64, rows: usize) -> usize {
     table_bytes(rows.div_ceil(BLOCK_ROWS)) + 8 * bitpack::words(bits(span), rows)
 }
 
+/// Bytes of the whole column.
+pub(super) fn bytes(blocks: &[BlockStats]) -> usize {
+    table_bytes(blocks.len()) + blocks.iter().map(|block| Plan::of(block).bytes()).sum::<usize>()
+}
+
 /// Bytes before the words.
 fn table_bytes(blocks: usize) -> usize {
     align(HEAD + ENTRY * blocks)
@@ -84,14 +89,13 @@ impl KeyEncoding for Packed {
     }
 
     fn bid(&self, stats: &KeyStats) -> Option<Bid> {
-        let blocks: usize = stats.blocks.iter().map(|block| Plan::of(block).bytes()).sum();
-        Some(Bid::exact(self.name(), table_bytes(stats.blocks.len()) + blocks))
+        Some(Bid::exact(self.name(), bytes(&stats.blocks)))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
         let plans: Vec<Plan> = stats.blocks.iter().map(Plan::of).collect();
-        let bytes = table_bytes(plans.len()) + plans.iter().map(Plan::bytes).sum::<usize>();
-        let mut writer = Writer::new(Head::keys(self.code(), stats.native, [0; 2], keys.len()), bytes);
+        let head = Head::keys(self.code(), stats.native, [0; 2], keys.len());
+        let mut writer = Writer::new(head, bytes(&stats.blocks));
         for (plan, block) in plans.iter().zip(&stats.blocks) {
             writer.put(block.min);
             writer.put(count(plan.exceptions));

@@ -28,7 +28,7 @@ use crate::{
 pub(in crate::encoding) struct Dictionary;
 
 /// The codes may be held by anything but a dictionary.
-const LEVEL: u8 = 2;
+const LEVEL: u8 = 3;
 
 /// Bytes before the codes.
 fn entries_end(entries: &[&str]) -> usize {
@@ -48,7 +48,7 @@ impl TextEncoding for Dictionary {
     fn bid(&self, stats: &TextStats<'_>) -> Option<Bid> {
         let distinct = stats.distinct.as_ref()?;
         let codes = chooser::least_bid(LEVEL, &distinct.stats)?;
-        Some(Bid { name: self.name(), bytes: entries_end(&distinct.entries) + codes.bytes, ..codes })
+        Some(codes.around(self.name(), entries_end(&distinct.entries)))
     }
 
     fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {

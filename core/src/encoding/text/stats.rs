@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use crate::encoding::{
     KeyStats, UNIT_ROWS,
     bytes::{bits, count},
-    stats::{MAX_DISTINCT, ValueCounts, fill_nulls},
+    stats::{MAX_DISTINCT, ValueCounts, fill_nulls, value_counts},
 };
 
 /// Statistics of a column of texts. One under a null counts as empty, and is in no dictionary.
@@ -30,8 +30,8 @@ pub struct DistinctTexts<'a> {
     pub codes: Vec<i64>,
     /// Of the codes.
     pub stats: KeyStats,
-    /// How often each code occurs in rows that are not null.
-    pub counts: ValueCounts,
+    /// How often each code occurs in rows that are not null, where the codes are few.
+    pub counts: Option<ValueCounts>,
 }
 
 impl<'a> TextStats<'a> {
@@ -91,9 +91,9 @@ fn distinct(texts: &StringArray) -> Option<DistinctTexts<'_>> {
     let native = crate::encoding::dictionary::code_type(entries.len());
     let valid: Option<Vec<u64>> =
         texts.nulls().map(|nulls| nulls.inner().bit_chunks().iter_padded().collect());
-    let (codes, counts) = fill_nulls(&codes, native, valid.as_deref());
+    let (codes, counts) = fill_nulls(&codes, valid.as_deref());
     let codes = codes.into_owned();
     let stats = KeyStats::new(&codes, native);
-    let counts = counts.or_else(|| stats.distinct.clone()).unwrap_or_default();
+    let counts = value_counts(counts, stats.distinct.clone());
     Some(DistinctTexts { entries, codes, stats, counts })
 }
