@@ -1,7 +1,10 @@
 //! The `basalt` binary.
 
+mod demo;
+
 use std::process::ExitCode;
 
+use basalt_client::cli;
 use basalt_server::{Config, Error, Flags};
 use clap::{Parser, Subcommand};
 use tokio::{
@@ -14,6 +17,8 @@ use tokio::{
 #[derive(Debug, Parser)]
 #[command(name = "basalt", version, propagate_version = true)]
 struct Cli {
+    #[command(flatten)]
+    connect: cli::ConnectArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -22,34 +27,43 @@ struct Cli {
 enum Command {
     /// Run the server
     Serve(Flags),
+    /// Start a server, load TPC-H into it, show what it takes and how fast it answers
+    Demo(demo::DemoArgs),
+    #[command(flatten)]
+    Client(cli::Command),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Serve(flags) => serve(&flags),
+    let Cli { connect, command } = Cli::parse();
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("basalt: {error}");
-            ExitCode::FAILURE
+    runtime.block_on(async {
+        match command {
+            Command::Serve(flags) => serve(&flags).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS),
+            Command::Demo(args) => demo::run(args).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS),
+            Command::Client(command) => cli::run(command, &connect).await,
         }
-    }
+    })
 }
 
-fn serve(flags: &Flags) -> Result<(), Error> {
+fn failed(error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("basalt: {error}");
+    ExitCode::FAILURE
+}
+
+async fn serve(flags: &Flags) -> Result<(), Error> {
     let config = Config::load(flags)?;
     basalt_server::start_logging(&config)?;
-    Runtime::new()?.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let listener = TcpListener::bind(config.listen).await?;
-        let stop = async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
-        };
-        basalt_server::run(listener, config, stop).await
-    })
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let listener = TcpListener::bind(config.listen).await?;
+    let stop = async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    basalt_server::run(listener, config, stop).await
 }

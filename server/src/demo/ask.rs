@@ -1,0 +1,131 @@
+//! Questions, their answers, and what they took.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use arrow_array::{ArrayRef, RecordBatch, cast::AsArray as _, types::Float64Type};
+use arrow_schema::ArrowError;
+use basalt_client::{
+    Client, QueryResult, Statistics,
+    cli::{
+        human,
+        output::{self, CsvWriter},
+    },
+    sql,
+};
+use tpchgen::q_and_a::answers_sf1;
+
+use super::{
+    Error,
+    queries::{QUESTIONS, Question},
+    report::Style,
+};
+
+/// Each question is asked so many times, and the best time counts: the first is slower by whatever was cold.
+const TIMES: usize = 3;
+
+/// Asks everything. At scale 1, answers that the TPC publishes must be its own.
+pub(super) async fn all(client: &Client, scale: f64, style: Style) -> Result<(), Error> {
+    let note = format!("(through gRPC; the best of {TIMES} times)");
+    println!("{} {}\n", style.bold("Questions"), style.dim(&note));
+    for question in &QUESTIONS {
+        ask(client, question, scale, style).await?;
+    }
+    Ok(())
+}
+
+async fn ask(client: &Client, question: &Question, scale: f64, style: Style) -> Result<(), Error> {
+    println!("{}", style.bold(question.title));
+    for line in question.sql.lines() {
+        println!("  {}", style.dim(line));
+    }
+    println!();
+
+    let request = sql::parse_select(question.sql)?;
+    let mut best: Option<(Duration, Statistics)> = None;
+    let mut answer = None;
+    for _ in 0..TIMES {
+        let start = Instant::now();
+        let result = client.query_of(request.clone()).collect().await?;
+        let time = start.elapsed();
+        if best.as_ref().is_none_or(|(best, _)| time < *best) {
+            best = Some((time, result.statistics));
+        }
+        answer = Some(result);
+    }
+    let (Some(answer), Some((time, statistics))) = (answer, best) else { return Ok(()) };
+
+    println!("{}", output::table(&rounded(&answer)?)?);
+    println!("  {}", took(time, &statistics, style));
+    if let Some(number) = question.published.filter(|_| scale == 1.0) {
+        check(number, &cells(&answer)?)?;
+        println!("  {}", style.accent(&format!("the answer that the TPC publishes for Q{number}")));
+    }
+    println!();
+    Ok(())
+}
+
+/// Time, rows a second, blocks pruned.
+fn took(time: Duration, statistics: &Statistics, style: Style) -> String {
+    let Statistics { rows, blocks, blocks_pruned, .. } = *statistics;
+    let (rate, share) = (human::row_rate(rows, time), human::share(blocks_pruned, blocks));
+    let pruned = format!("{blocks_pruned} of {} pruned ({share})", human::plural(blocks, "block"));
+    format!("{} · {rate} · {pruned}", style.accent(&human::duration(time)))
+}
+
+/// The answer with floats of four decimals: averages would be wider than all else.
+fn rounded(answer: &QueryResult) -> Result<QueryResult, ArrowError> {
+    let round = |column: &ArrayRef| match column.as_primitive_opt::<Float64Type>() {
+        Some(floats) => Arc::new(floats.unary::<_, Float64Type>(|x| (x * 1e4).round() / 1e4)) as ArrayRef,
+        None => Arc::clone(column),
+    };
+    let batch = |batch: &RecordBatch| {
+        RecordBatch::try_new(batch.schema(), batch.columns().iter().map(round).collect())
+    };
+    Ok(QueryResult { batches: answer.batches.iter().map(batch).collect::<Result<_, _>>()?, ..answer.clone() })
+}
+
+/// The answer's cells as text.
+fn cells(answer: &QueryResult) -> std::io::Result<Vec<Vec<String>>> {
+    let mut csv = Vec::new();
+    let mut writer = CsvWriter::new(&mut csv, &answer.schema)?;
+    answer.batches.iter().try_for_each(|batch| writer.write(batch))?;
+    writer.finish()?;
+    let text = String::from_utf8_lossy(&csv);
+    Ok(text.lines().skip(1).map(|line| line.split(',').map(str::to_owned).collect()).collect())
+}
+
+/// Compares rows with the published ones, which are rounded to hundredths.
+fn check(number: i32, rows: &[Vec<String>]) -> Result<(), Error> {
+    let published = answers_sf1::answer(number).unwrap_or_default();
+    let expected: Vec<Vec<&str>> = published
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .skip(1)
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    let same = |ours: &str, theirs: &str| match (ours.parse::<f64>(), theirs.parse::<f64>()) {
+        (Ok(ours), Ok(theirs)) => (ours - theirs).abs() <= 0.005_001,
+        _ => ours == theirs,
+    };
+    let equal = rows.len() == expected.len()
+        && rows.iter().zip(&expected).all(|(ours, theirs)| {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(ours, theirs)| same(ours, theirs))
+        });
+    if equal { Ok(()) } else { Err(Error::Answer { number, published }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_answers_are_rounded() {
+        let row = |revenue: &str| vec![vec![revenue.to_owned()]];
+        assert!(check(6, &row("123141078.2283")).is_ok());
+        assert!(check(6, &row("123141078.24")).is_err());
+        assert!(check(6, &[]).is_err());
+    }
+}

@@ -1,0 +1,83 @@
+//! Loading: the rows are generated on one thread and sent from another, a few batches ahead.
+
+use std::time::{Duration, Instant};
+
+use arrow_array::RecordBatch;
+use arrow_schema::ArrowError;
+use basalt_client::{
+    Client, WriteOptions,
+    cli::{human, output::Grid},
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::{sync::mpsc, task};
+use tpchgen::text::TextPool;
+
+use super::{
+    Error,
+    report::Style,
+    tpch::{self, Table},
+};
+
+/// Batches generated and not yet sent: enough to keep both sides busy, and all that is ever held here.
+const BATCHES_AHEAD: usize = 2;
+
+/// Creates every table and writes its rows; says how long each took.
+pub(super) async fn all(client: &Client, scale: f64, style: Style) -> Result<Vec<&'static str>, Error> {
+    println!("{}", style.bold(&format!("Generating and loading TPC-H at scale {scale}, through gRPC")));
+    // The comments of all tables are cut from one text of 300 MB.
+    let progress = ProgressBar::new_spinner().with_message("TPC-H's text pool");
+    progress.enable_steady_tick(Duration::from_millis(100));
+    task::spawn_blocking(TextPool::get_or_init_default).await?;
+    progress.finish_and_clear();
+
+    let mut names = Vec::new();
+    let mut grid = Grid::new([("table", false), ("rows", true), ("time", true), ("rate", true)]);
+    let (mut total, mut total_time) = (0, Duration::ZERO);
+    for table in tpch::tables(scale)? {
+        let name = table.name;
+        let (rows, time) = one(client, table).await?;
+        grid.row([name.into(), human::count(rows), human::duration(time), human::row_rate(rows, time)]);
+        names.push(name);
+        total += rows;
+        total_time += time;
+    }
+    let rate = human::row_rate(total, total_time);
+    grid.row(["all".into(), human::count(total), human::duration(total_time), rate]);
+    println!("{}", grid.render());
+    Ok(names)
+}
+
+async fn one(client: &Client, table: Table) -> Result<(u64, Duration), Error> {
+    let start = Instant::now();
+    let progress = bar(&table);
+    client.create_table(table.name, &table.schema).await?;
+    let (batches, mut generated) = mpsc::channel::<Result<RecordBatch, ArrowError>>(BATCHES_AHEAD);
+    let generator = task::spawn_blocking(move || {
+        for batch in table.batches {
+            // Nobody listens any more when the write has failed.
+            if batches.blocking_send(batch).is_err() {
+                break;
+            }
+        }
+    });
+    let mut writer = client.write(table.name, WriteOptions::default()).await?;
+    let shown = progress.clone();
+    writer.on_progress(move |progress| shown.set_position(progress.rows_acknowledged));
+    while let Some(batch) = generated.recv().await {
+        writer.send(&batch?).await?;
+    }
+    generator.await?;
+    let committed = writer.commit().await?;
+    progress.finish_and_clear();
+    Ok((committed.rows, start.elapsed()))
+}
+
+/// A bar on standard error; none where that is no terminal.
+fn bar(table: &Table) -> ProgressBar {
+    let template = "  {prefix:10} {bar:30.cyan/dim} {human_pos:>12} of {human_len} rows  {per_sec}  {eta}";
+    let bar = ProgressBar::new(table.rows).with_prefix(table.name);
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style.progress_chars("██·")),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,140 @@
+//! `basalt demo`: a server in this process, TPC-H generated into it, and what it then holds and answers.
+
+mod ask;
+mod columns;
+mod load;
+mod queries;
+mod report;
+mod tpch;
+
+use std::{net::SocketAddr, time::Duration};
+
+use arrow_schema::ArrowError;
+use basalt_client::{Client, ClientOptions};
+use basalt_server::Config;
+use tokio::{net::TcpListener, sync::oneshot};
+
+use report::Style;
+
+/// The longest that any call may take.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// What `basalt demo` can be told.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Size of the data: 1 is TPC-H's 8.7 million rows, 1 GB as text
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.1, value_parser = scale)]
+    scale: f64,
+
+    /// Show the columns of all tables, not of lineitem and orders alone
+    #[arg(long)]
+    all_columns: bool,
+
+    /// Leave the server running at the end, until Ctrl-C
+    #[arg(long)]
+    keep: bool,
+
+    /// Where the server listens; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+
+    /// Threads for queries and encoding; 0: one a core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+}
+
+/// Why the demo ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The server did not start or failed.
+    #[error(transparent)]
+    Server(#[from] basalt_server::Error),
+    /// A call failed.
+    #[error(transparent)]
+    Client(#[from] basalt_client::Error),
+    /// Rows that do not make a batch.
+    #[error(transparent)]
+    Data(#[from] ArrowError),
+    /// Output that cannot be written.
+    #[error(transparent)]
+    Output(#[from] std::io::Error),
+    /// A question is not in the client's SQL.
+    #[error(transparent)]
+    Sql(#[from] basalt_client::sql::SqlError),
+    /// A task failed.
+    #[error(transparent)]
+    Task(#[from] tokio::task::JoinError),
+    /// No socket.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A wrong answer.
+    #[error("the answer to TPC-H Q{number} differs from the published one: {published}")]
+    Answer {
+        /// The query's number.
+        number: i32,
+        /// The answer that the TPC publishes.
+        published: &'static str,
+    },
+}
+
+/// Runs the demo; with `keep`, until Ctrl-C.
+///
+/// # Errors
+/// What the server or a call to it answers, and an answer that is known to be wrong.
+pub(crate) async fn run(args: DemoArgs) -> Result<(), Error> {
+    let style = Style::detect();
+    let config = Config { threads: args.threads, ..Config::default() };
+    let threads = config.cpu_threads();
+    let listen = |source| Error::Listen { address: args.listen, source };
+    let listener = TcpListener::bind(args.listen).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = tokio::spawn(basalt_server::run(listener, config, async {
+        // Stopping and dropping the other end are the same.
+        let _ = stopped.await;
+    }));
+
+    // Large scales take long to describe: the entropy of every column is counted.
+    let options = ClientOptions { deadline: DEADLINE, ..ClientOptions::default() };
+    let client = Client::connect_with(&address.to_string(), options).await?;
+    let info = client.server_info().await?;
+    let about = format!("{} · {} kernels · {threads} threads · {address}", info.version, info.simd);
+    println!("{} {}\n", style.bold("Basalt"), style.dim(&about));
+
+    let tables = load::all(&client, args.scale, style).await?;
+    let detailed = if args.all_columns { tables.as_slice() } else { &["orders", "lineitem"] };
+    columns::show(&client, &tables, detailed, style).await?;
+    ask::all(&client, args.scale, style).await?;
+
+    if args.keep {
+        println!(
+            "{} at {address}; Ctrl-C stops it. Ask it something:",
+            style.bold("The server is still there")
+        );
+        println!(
+            "  basalt --server {address} query \"SELECT count(*) FROM orders WHERE o_totalprice > 300000\""
+        );
+        let _ = tokio::signal::ctrl_c().await;
+    } else {
+        println!(
+            "{}",
+            style.dim("`basalt demo --keep` leaves the server running; `--scale 1` loads ten times as much.")
+        );
+    }
+    drop(client);
+    let _ = stop.send(());
+    server.await??;
+    Ok(())
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if (0.001..=1000.0).contains(&scale) => Ok(scale),
+        _ => Err("it is a number from 0.001 to 1000".to_owned()),
+    }
+}

@@ -1,0 +1,128 @@
+//! The queries, DuckDB's answers to them, and when two answers are the same.
+
+use std::{cmp::Ordering, collections::BTreeMap};
+
+use arrow_schema::DataType;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Floats may differ by this part of themselves: DuckDB adds them in another order, which rounds differently.
+/// The longest sum here is of 26,115 values, each rounding is at most 2^-53 of the sum.
+const TOLERANCE: f64 = 1e-9;
+
+/// The rows of an answer.
+pub(crate) type Rows = Vec<Vec<Value>>;
+
+/// One expected answer.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Golden {
+    /// Names and kinds.
+    columns: Vec<(String, String)>,
+    /// Decimals and timestamps as text.
+    rows: Rows,
+}
+
+/// The expected answers by the names of their queries.
+pub(crate) fn read() -> BTreeMap<String, Golden> {
+    serde_json::from_str(include_str!("golden.json")).unwrap()
+}
+
+/// The queries with their names, in the file's order: a line `-- name`, then SQL up to a semicolon.
+pub(crate) fn queries() -> Vec<(String, String)> {
+    let mut queries = Vec::new();
+    let mut name = "";
+    let mut sql = String::new();
+    for line in include_str!("queries.sql").lines() {
+        if let Some(comment) = line.strip_prefix("-- ") {
+            (name, sql) = (comment, String::new());
+        } else if let Some(end) = line.strip_suffix(';') {
+            queries.push((name.to_owned(), format!("{sql}{end}")));
+        } else {
+            sql.push_str(line);
+            sql.push('\n');
+        }
+    }
+    queries
+}
+
+/// How `golden.json` calls a type.
+pub(crate) fn kind(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Boolean => "bool",
+        DataType::Float32 | DataType::Float64 => "float",
+        DataType::Decimal128(..) => "decimal",
+        DataType::Timestamp(..) => "timestamp",
+        DataType::Utf8 => "text",
+        data_type if data_type.is_integer() => "int",
+        _ => "unexpected",
+    }
+}
+
+impl Golden {
+    /// Names and kinds of the columns.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.columns.iter().map(|(name, kind)| (name.as_str(), kind.as_str()))
+    }
+
+    /// Whether `rows` are the expected ones, in their order if it was asked for.
+    pub(crate) fn compare(&self, mut rows: Rows, ordered: bool) -> Result<(), String> {
+        let mut expected = self.rows.clone();
+        if !ordered {
+            rows.sort_by(|a, b| order(a, b));
+            expected.sort_by(|a, b| order(a, b));
+        }
+        for (i, (row, expected)) in rows.iter().zip(&expected).enumerate() {
+            let same =
+                self.columns.iter().zip(row.iter().zip(expected)).all(|((_, kind), (a, b))| same(kind, a, b));
+            if !same {
+                return Err(format!("row {i} is {row:?}, expected {expected:?}"));
+            }
+        }
+        if rows.len() == expected.len() {
+            Ok(())
+        } else {
+            Err(format!("{} rows, expected {}", rows.len(), expected.len()))
+        }
+    }
+}
+
+fn same(kind: &str, value: &Value, expected: &Value) -> bool {
+    match kind {
+        _ if value.is_null() || expected.is_null() => value == expected,
+        "float" => match (value.as_f64(), expected.as_f64()) {
+            (Some(a), Some(b)) => (a - b).abs() <= TOLERANCE * a.abs().max(b.abs()),
+            _ => false,
+        },
+        // Those of this test have at most 15 digits, which a float holds exactly.
+        "decimal" => value.as_f64() == expected.as_str().and_then(|text| text.parse().ok()),
+        _ => value == expected,
+    }
+}
+
+fn order(a: &[Value], b: &[Value]) -> Ordering {
+    let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok());
+    let cells = |(a, b): (&Value, &Value)| match (number(a), number(b)) {
+        (Some(a), Some(b)) => a.total_cmp(&b),
+        _ => a.to_string().cmp(&b.to_string()),
+    };
+    a.iter().zip(b).map(cells).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+#[test]
+fn every_query_has_an_answer_and_differences_show() {
+    let (queries, answers) = (queries(), read());
+    assert!(queries.len() >= 100);
+    assert_eq!(queries.len(), answers.len());
+    assert!(queries.iter().all(|(name, _)| answers.contains_key(name)));
+
+    let answer = &answers["decimal_sums"];
+    assert_eq!(answer.columns().nth(1), Some(("rain", "decimal")));
+    let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok()).map(Value::from);
+    let mut rows: Rows =
+        answer.rows.iter().map(|row| row.iter().map(|v| number(v).unwrap_or(v.clone())).collect()).collect();
+    assert_eq!(answer.compare(rows.clone(), true), Ok(()));
+    rows[1][4] = Value::from(rows[1][4].as_f64().unwrap() * (1.0 + 1e-8));
+    assert!(answer.compare(rows.clone(), true).is_err());
+    rows.pop();
+    assert!(answer.compare(rows, false).is_err());
+}
