@@ -3,6 +3,9 @@
 use super::*;
 use crate::{error::ErrorKind, limits::FRAGMENT_ROWS};
 
+/// Columns are spoilt in as many ways as they have bytes: small ones are enough.
+const MAX_BYTES: usize = 700;
+
 /// Asks everything of a column that was opened from spoilt bytes.
 fn behaves(column: &dyn KeyColumn) {
     let rows = column.rows();
@@ -33,7 +36,7 @@ fn spoil(bytes: &[u8], mut check: impl FnMut(&[u8])) {
     for width in [1, 2, 4, 8] {
         for at in (0..bytes.len()).step_by(width) {
             let field = at..(at + width).min(bytes.len());
-            for fill in [0x00, 0x01, 0x7F, 0x80, 0xFF, random.next().to_le_bytes()[0]] {
+            for fill in [0x00, 0x7F, 0xFF, random.next().to_le_bytes()[0]] {
                 spoilt[field.clone()].fill(fill);
                 check(&spoilt);
                 spoilt[field.clone()].copy_from_slice(&bytes[field.clone()]);
@@ -59,7 +62,7 @@ fn spoilt_keys_are_refused_or_behave() {
             for encoding in KEY_ENCODINGS {
                 let Some(column) = encode(*encoding, &keys, native) else { continue };
                 let bytes = column.buffer().as_slice();
-                if bytes.len() > 2500 {
+                if bytes.len() > MAX_BYTES {
                     continue;
                 }
                 spoil(bytes, |bytes| match open_keys(Buffer::from(bytes.to_vec())) {
@@ -101,7 +104,7 @@ fn spoilt_texts_are_refused_or_behave() {
             for encoding in TEXT_ENCODINGS {
                 let Some(column) = text::encode(*encoding, &texts) else { continue };
                 let bytes = column.buffer().as_slice();
-                if bytes.len() > 2500 {
+                if bytes.len() > MAX_BYTES {
                     continue;
                 }
                 spoil(bytes, |bytes| match open_text(Buffer::from(bytes.to_vec())) {

@@ -53,9 +53,9 @@ pub(super) fn encode(encoding: &dyn TextEncoding, texts: &StringArray) -> Option
     Some(open_text(buffer).unwrap())
 }
 
-fn for_each_column(mut check: impl FnMut(&StringArray, &dyn TextColumn)) {
+fn for_each_column(rows: &[usize], mut check: impl FnMut(&StringArray, &dyn TextColumn)) {
     let mut columns = 0;
-    for rows in [1, 2, 64, 511, 512, 513, 1025, 66_100] {
+    for &rows in rows {
         for (_, texts) in shapes(rows) {
             for encoding in TEXT_ENCODINGS {
                 if let Some(column) = encode(*encoding, &texts) {
@@ -65,12 +65,12 @@ fn for_each_column(mut check: impl FnMut(&StringArray, &dyn TextColumn)) {
             }
         }
     }
-    assert!(columns > 100);
+    assert!(columns > 40);
 }
 
 #[test]
 fn columns_give_back_their_texts() {
-    for_each_column(|texts, column| {
+    for_each_column(&[1, 2, 64, 511, 512, 513, 1025, 66_100], |texts, column| {
         assert_eq!(column.rows(), texts.len());
         for (start, rows) in ranges(texts.len()) {
             let mut out = Vec::new();
@@ -111,7 +111,7 @@ fn filters_equal_decoding_and_testing() {
         like("%-1_"),
         like("%"),
     ];
-    for_each_column(|texts, column| {
+    for_each_column(&[1, 65, 513, 2100], |texts, column| {
         for test in &tests {
             for (start, rows) in ranges(texts.len()) {
                 let mut out = vec![u64::MAX; rows.div_ceil(64)];
