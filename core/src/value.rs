@@ -73,10 +73,14 @@ impl Value {
     }
 }
 
-/// `unscaled * 10^-scale` as a float64.
+/// `unscaled * 10^-scale` as the nearest float64.
 #[allow(clippy::cast_precision_loss, reason = "the nearest float is what is asked for")]
 pub fn to_f64(unscaled: i128, scale: u8) -> f64 {
-    unscaled as f64 / 10f64.powi(i32::from(scale))
+    // Two floats that are exact (10^22 is the last such power) have a quotient that is rounded once.
+    if scale == 0 || (unscaled.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS && scale <= 22) {
+        return unscaled as f64 / 10f64.powi(i32::from(scale));
+    }
+    format!("{unscaled}e-{scale}").parse().unwrap_or(f64::NAN)
 }
 
 /// `10^exponent`; `None` beyond 38.
@@ -252,6 +256,14 @@ pub fn float_arithmetic(op: ArithmeticOp, a: f64, b: f64) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decimals_become_the_nearest_float() {
+        assert_eq!(to_f64(10_357_019_999_999_999, 15), 10.357_019_999_999_999);
+        assert_eq!(to_f64(-5, 2), -0.05);
+        assert_eq!(to_f64(1, 38), 1e-38);
+        assert_eq!(to_f64(i128::MAX, 0), 2f64.powi(127));
+    }
 
     #[test]
     fn numbers_compare_exactly() {
