@@ -1,18 +1,7 @@
-//! What an instruction set does better than the compiler: operations on a chunk.
+//! Chunks of 64 rows and their mask words.
 
 /// Rows of a chunk, one for each bit of a mask word.
 pub(crate) const CHUNK: usize = 64;
-
-/// The operations on a chunk of `T` that instruction sets implement by hand; the loops are generic over them.
-///
-/// A type that implements it is a proof that the CPU has its instructions.
-pub(crate) trait Chunks<T>: Copy {
-    /// Bit `i` says whether `lo <= values[i] <= hi`. Bounds are in order and not NaN.
-    fn in_range(self, values: &[T; CHUNK], lo: T, hi: T) -> u64;
-
-    /// `values[i]` where bit `i` is set, `fill` elsewhere.
-    fn select(self, values: &[T; CHUNK], bits: u64, fill: T) -> [T; CHUNK];
-}
 
 /// A word whose lowest `rows` bits are set; all of them for 64 rows or more.
 #[inline(always)]

@@ -16,11 +16,4 @@ impl FloatSum {
         let sum = ((a + e) + (c + g)) + ((b + f) + (d + h));
         if sum.is_nan() { f64::NAN } else { sum }
     }
-
-    #[inline(always)]
-    pub(crate) fn add(&mut self, lanes: &[f64; 8]) {
-        for (sum, lane) in self.lanes.iter_mut().zip(lanes) {
-            *sum += lane;
-        }
-    }
 }

@@ -23,6 +23,7 @@ mod avx512;
 mod chunks;
 mod dispatch;
 mod float_sum;
+mod lanes;
 pub mod mask;
 mod native;
 pub mod packed;
@@ -32,6 +33,8 @@ mod registers;
 mod scalar;
 mod table;
 mod test;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
 pub use dispatch::{Isa, isa, tables};
 pub use float_sum::FloatSum;

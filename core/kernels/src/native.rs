@@ -33,7 +33,7 @@ pub trait Float: Native + sealed::Float {}
 
 pub(crate) mod sealed {
     use super::{FloatKernels, IntegerKernels, Kernels, NativeKernels, Test};
-    use crate::{CmpOp, scalar::sum::Accumulator};
+    use crate::CmpOp;
 
     pub trait Native: Copy + PartialOrd + Default + std::fmt::Debug + Send + Sync + 'static {
         /// What the least value of no values is: nothing is greater (NaN apart).
@@ -50,6 +50,9 @@ pub(crate) mod sealed {
         /// `lo <= value <= hi` as a range.
         fn test_between(lo: Self, hi: Self) -> Test<Self>;
 
+        /// A value that changes the extremes of no values that `some` is one of.
+        fn neutral(some: Self) -> Self;
+
         /// Whether the value is NaN.
         fn is_nan(self) -> bool;
 
@@ -59,12 +62,15 @@ pub(crate) mod sealed {
     }
 
     pub trait Integer: Native + Ord {
-        /// Adds up values exactly.
-        type Sum: Accumulator<Self>;
+        const BITS: u32;
+        const SIGNED: bool;
 
         fn integer_kernels(table: &Kernels) -> &IntegerKernels<Self>;
 
         fn to_i128(self) -> i128;
+
+        /// `low` and `high` of `low + high * 2^32`, of 33 bits at most; `high` is 0 below 64 bits.
+        fn halves(self) -> (i64, i64);
     }
 
     pub trait Float: Native + Into<f64> {
@@ -73,7 +79,7 @@ pub(crate) mod sealed {
 }
 
 macro_rules! integers {
-    ($($t:ident $sum:ident),*) => {$(
+    ($($t:ident $halves:ident),*) => {$(
         impl Native for $t {}
         impl Integer for $t {}
 
@@ -105,6 +111,11 @@ macro_rules! integers {
             }
 
             #[inline(always)]
+            fn neutral(some: Self) -> Self {
+                some
+            }
+
+            #[inline(always)]
             fn is_nan(self) -> bool {
                 false
             }
@@ -116,7 +127,8 @@ macro_rules! integers {
         }
 
         impl sealed::Integer for $t {
-            type Sum = crate::scalar::sum::$sum;
+            const BITS: u32 = $t::BITS;
+            const SIGNED: bool = $t::MIN != 0;
 
             fn integer_kernels(table: &Kernels) -> &IntegerKernels<Self> {
                 &table.sums.$t
@@ -126,11 +138,28 @@ macro_rules! integers {
             fn to_i128(self) -> i128 {
                 i128::from(self)
             }
+
+            #[inline(always)]
+            fn halves(self) -> (i64, i64) {
+                $halves!(self)
+            }
         }
     )*};
 }
 
-integers!(i8 Narrow, i16 Narrow, i32 Narrow, i64 Wide, u8 Narrow, u16 Narrow, u32 Narrow, u64 Wide);
+macro_rules! narrow {
+    ($value:expr) => {
+        (i64::from($value), 0)
+    };
+}
+
+macro_rules! wide {
+    ($value:expr) => {
+        (($value as u32).into(), ($value >> 32) as i64)
+    };
+}
+
+integers!(i8 narrow, i16 narrow, i32 narrow, i64 wide, u8 narrow, u16 narrow, u32 narrow, u64 wide);
 
 macro_rules! floats {
     ($($t:ident),*) => {$(
@@ -175,6 +204,11 @@ macro_rules! floats {
                     (false, false) if lo <= hi => Test::In(lo, hi),
                     _ => Test::None,
                 }
+            }
+
+            #[inline(always)]
+            fn neutral(_some: Self) -> Self {
+                Self::NAN
             }
 
             #[inline(always)]

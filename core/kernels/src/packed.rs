@@ -48,8 +48,6 @@ impl<'a> Rows<'a> {
 
 /// The integer of a lane.
 pub(crate) trait Lane: Integer {
-    /// Bits of a lane.
-    const BITS: usize = 8 * size_of::<Self>();
     /// Lanes of a vector.
     const COUNT: usize = 64 / size_of::<Self>();
 
@@ -59,9 +57,6 @@ pub(crate) trait Lane: Integer {
     fn truncate(code: u64) -> Self;
 
     fn widen(self) -> u64;
-
-    /// The code that begins at bit `shift` of `lo` and goes on in `hi`.
-    fn extract(lo: Self, hi: Self, shift: u32, mask: Self) -> Self;
 }
 
 macro_rules! lanes {
@@ -82,11 +77,6 @@ macro_rules! lanes {
             #[inline(always)]
             fn widen(self) -> u64 {
                 u64::from(self)
-            }
-
-            #[inline(always)]
-            fn extract(lo: Self, hi: Self, shift: u32, mask: Self) -> Self {
-                ((lo >> shift) | ((hi << 1) << ($t::BITS - 1 - shift))) & mask
             }
         }
     )*};

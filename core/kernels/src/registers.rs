@@ -7,6 +7,7 @@ use crate::Native;
 /// A register: any bits are one.
 pub(crate) trait Register: Copy {}
 
+impl Register for __m128 {}
 impl Register for __m256i {}
 impl Register for __m256 {}
 impl Register for __m256d {}
@@ -29,3 +30,13 @@ pub(crate) fn store<V: Register, T: Native, const N: usize>(register: V) -> [T; 
     // SAFETY: the sizes are equal, and a number is any bits.
     unsafe { std::mem::transmute_copy(&register) }
 }
+
+/// Evaluates an expression of intrinsics in a method of an instruction set's type.
+macro_rules! simd {
+    ($($intrinsics:tt)*) => {
+        // SAFETY: `self` is a proof that the CPU has the instructions.
+        unsafe { $($intrinsics)* }
+    };
+}
+
+pub(crate) use simd;

@@ -260,7 +260,7 @@ macro_rules! kernels {
     ($isa:expr, $arch:ty = $new:expr, $(#[$attribute:meta])*) => {
         use crate::{
             CmpOp, Float, FloatSum, Integer, Native,
-            chunks::Chunks,
+            lanes::{FloatLanes, IntegerLanes, Lanes},
             packed::Rows,
             scalar::{compare, mask, min_max, packed, sum},
             table::{
@@ -311,7 +311,7 @@ macro_rules! kernels {
 
         const fn native<T: Native>() -> NativeKernels<T>
         where
-            $arch: Chunks<T>,
+            $arch: Lanes<T>,
         {
             NativeKernels {
                 compare: native_compare::<T>,
@@ -325,14 +325,14 @@ macro_rules! kernels {
 
         const fn integer<T: Integer>() -> IntegerKernels<T>
         where
-            $arch: Chunks<T>,
+            $arch: IntegerLanes<T>,
         {
             IntegerKernels { sum: integer_sum::<T>, sum_masked: integer_sum_masked::<T> }
         }
 
         const fn float<T: Float>() -> FloatKernels<T>
         where
-            $arch: Chunks<T>,
+            $arch: FloatLanes<T>,
         {
             FloatKernels {
                 is_nan: float_is_nan::<T>,
@@ -344,7 +344,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn native_compare<T: Native>(op: CmpOp, values: &[T], constant: T, out: &mut [u64])
         where
-            $arch: Chunks<T>,
+            $arch: Lanes<T>,
         {
             compare::compare($new, op, values, constant, out)
         }
@@ -352,7 +352,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn native_between<T: Native>(values: &[T], lo: T, hi: T, out: &mut [u64])
         where
-            $arch: Chunks<T>,
+            $arch: Lanes<T>,
         {
             compare::between($new, values, lo, hi, out)
         }
@@ -360,7 +360,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn native_count_nonzero<T: Native>(values: &[T]) -> u64
         where
-            $arch: Chunks<T>,
+            $arch: Lanes<T>,
         {
             compare::count_nonzero($new, values)
         }
@@ -368,7 +368,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn native_count_nonzero_masked<T: Native>(values: &[T], mask: &[u64]) -> u64
         where
-            $arch: Chunks<T>,
+            $arch: Lanes<T>,
         {
             compare::count_nonzero_masked($new, values, mask)
         }
@@ -376,7 +376,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn native_min_max<T: Native>(values: &[T]) -> Option<(T, T)>
         where
-            $arch: Chunks<T>,
+            $arch: Lanes<T>,
         {
             min_max::min_max($new, values)
         }
@@ -384,7 +384,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn native_min_max_masked<T: Native>(values: &[T], mask: &[u64]) -> Option<(T, T)>
         where
-            $arch: Chunks<T>,
+            $arch: Lanes<T>,
         {
             min_max::min_max_masked($new, values, mask)
         }
@@ -392,7 +392,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn integer_sum<T: Integer>(values: &[T]) -> i128
         where
-            $arch: Chunks<T>,
+            $arch: IntegerLanes<T>,
         {
             sum::sum($new, values)
         }
@@ -400,7 +400,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn integer_sum_masked<T: Integer>(values: &[T], mask: &[u64]) -> i128
         where
-            $arch: Chunks<T>,
+            $arch: IntegerLanes<T>,
         {
             sum::sum_masked($new, values, mask)
         }
@@ -408,7 +408,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn float_is_nan<T: Float>(values: &[T], out: &mut [u64])
         where
-            $arch: Chunks<T>,
+            $arch: FloatLanes<T>,
         {
             compare::is_nan($new, values, out)
         }
@@ -416,7 +416,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn float_sum<T: Float>(values: &[T], acc: &mut FloatSum)
         where
-            $arch: Chunks<T>,
+            $arch: FloatLanes<T>,
         {
             sum::sum_floats($new, values, acc)
         }
@@ -424,7 +424,7 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn float_sum_masked<T: Float>(values: &[T], mask: &[u64], acc: &mut FloatSum)
         where
-            $arch: Chunks<T>,
+            $arch: FloatLanes<T>,
         {
             sum::sum_floats_masked($new, values, mask, acc)
         }

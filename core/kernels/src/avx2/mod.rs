@@ -1,10 +1,10 @@
 //! AVX2: comparisons give lanes of ones, which are gathered to bits; bits are spread to lanes to select.
 
-mod in_range;
+mod floats;
+mod integers;
 mod select;
 pub(crate) mod table;
-
-use crate::chunks::{CHUNK, Chunks};
+mod words;
 
 /// The instructions, on a CPU that has them.
 #[derive(Clone, Copy)]
@@ -26,35 +26,4 @@ pub(crate) fn detected() -> bool {
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("lzcnt")
         && is_x86_feature_detected!("popcnt")
-}
-
-macro_rules! chunks {
-    ($($t:ident: $in_range:ident, $select:ident;)*) => {$(
-        impl Chunks<$t> for Avx2 {
-            #[inline(always)]
-            fn in_range(self, values: &[$t; CHUNK], lo: $t, hi: $t) -> u64 {
-                // SAFETY: `self` is a proof that the CPU has the instructions.
-                unsafe { in_range::$in_range(values, lo, hi) }
-            }
-
-            #[inline(always)]
-            fn select(self, values: &[$t; CHUNK], bits: u64, fill: $t) -> [$t; CHUNK] {
-                // SAFETY: `self` is a proof that the CPU has the instructions.
-                unsafe { select::$select(values, bits, fill) }
-            }
-        }
-    )*};
-}
-
-chunks! {
-    i8: lanes_of_8, lanes_of_8;
-    i16: lanes_of_16, lanes_of_16;
-    i32: lanes_of_32, lanes_of_32;
-    i64: lanes_of_64, lanes_of_64;
-    u8: lanes_of_8, lanes_of_8;
-    u16: lanes_of_16, lanes_of_16;
-    u32: lanes_of_32, lanes_of_32;
-    u64: lanes_of_64, lanes_of_64;
-    f32: floats_of_32, lanes_of_32;
-    f64: floats_of_64, lanes_of_64;
 }

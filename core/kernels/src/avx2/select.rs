@@ -1,67 +1,44 @@
-//! Values under a mask word: its bits are spread to lanes.
+//! A chunk's mask word, spread to the lanes of the chunk's `i`-th register.
 
 use std::{arch::x86_64::*, array::from_fn};
 
-use crate::{
-    Native,
-    chunks::CHUNK,
-    registers::{load, store},
-};
+use super::Avx2;
+use crate::registers::{load, simd};
 
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn lanes_of_8<T: Native>(values: &[T; CHUNK], bits: u64, fill: T) -> [T; CHUNK] {
-    let byte_of_lane: __m256i = load(&from_fn::<u8, 32, _>(|lane| lane as u8 / 8));
-    let bit_of_lane: __m256i = load(&from_fn::<u8, 32, _>(|lane| 1 << (lane % 8)));
-    let mut selected = [fill; CHUNK];
-    let groups = values.as_chunks::<32>().0.iter().zip(selected.as_chunks_mut::<32>().0);
-    for (i, (lanes, selected)) in groups.enumerate() {
-        let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((bits >> (32 * i)) as i32), byte_of_lane);
-        let chosen = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of_lane), bit_of_lane);
-        *selected = store(_mm256_blendv_epi8(load(&[fill; 32]), load(lanes), chosen));
+impl Avx2 {
+    /// Lanes of 8 bits, of ones where the word selects.
+    #[inline(always)]
+    pub(super) fn spread_8(self, word: u64, i: usize) -> __m256i {
+        let byte_of_lane = load(&from_fn::<u8, 32, _>(|lane| lane as u8 / 8));
+        let bit_of_lane = load(&from_fn::<u8, 32, _>(|lane| 1 << (lane % 8)));
+        simd!({
+            let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((word >> (32 * i)) as i32), byte_of_lane);
+            _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit_of_lane), bit_of_lane)
+        })
     }
-    selected
-}
 
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn lanes_of_16<T: Native>(values: &[T; CHUNK], bits: u64, fill: T) -> [T; CHUNK] {
-    let bit_of_lane: __m256i = load(&from_fn::<u16, 16, _>(|lane| 1 << lane));
-    let mut selected = [fill; CHUNK];
-    let groups = values.as_chunks::<16>().0.iter().zip(selected.as_chunks_mut::<16>().0);
-    for (i, (lanes, selected)) in groups.enumerate() {
-        let bits = _mm256_set1_epi16((bits >> (16 * i)) as i16);
-        let chosen = _mm256_cmpeq_epi16(_mm256_and_si256(bits, bit_of_lane), bit_of_lane);
-        *selected = store(_mm256_blendv_epi8(load(&[fill; 16]), load(lanes), chosen));
+    /// Lanes of 16 bits, of ones where the word selects.
+    #[inline(always)]
+    pub(super) fn spread_16(self, word: u64, i: usize) -> __m256i {
+        let bit_of_lane = load(&from_fn::<u16, 16, _>(|lane| 1 << lane));
+        simd!({
+            let bits = _mm256_set1_epi16((word >> (16 * i)) as i16);
+            _mm256_cmpeq_epi16(_mm256_and_si256(bits, bit_of_lane), bit_of_lane)
+        })
     }
-    selected
-}
 
-// A blend of wide lanes looks at sign bits alone, so the lanes' bits are shifted there.
-
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn lanes_of_32<T: Native>(values: &[T; CHUNK], bits: u64, fill: T) -> [T; CHUNK] {
-    let mut selected = [fill; CHUNK];
-    let groups = values.as_chunks::<8>().0.iter().zip(selected.as_chunks_mut::<8>().0);
-    for (i, (lanes, selected)) in groups.enumerate() {
-        let bits = _mm256_set1_epi32((bits >> (i / 4 * 32)) as i32);
-        let chosen =
-            _mm256_sllv_epi32(bits, load(&from_fn::<u32, 8, _>(|lane| (31 - i % 4 * 8 - lane) as u32)));
-        *selected = store(_mm256_blendv_ps(load(&[fill; 8]), load(lanes), _mm256_castsi256_ps(chosen)));
+    /// Lanes of 32 bits, whose sign bits are set where the word selects.
+    #[inline(always)]
+    pub(super) fn spread_32(self, word: u64, i: usize) -> __m256 {
+        let shifts = load(&from_fn::<u32, 8, _>(|lane| (31 - i % 4 * 8 - lane) as u32));
+        let half = (word >> (i / 4 * 32)) as i32;
+        simd!(_mm256_castsi256_ps(_mm256_sllv_epi32(_mm256_set1_epi32(half), shifts)))
     }
-    selected
-}
 
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn lanes_of_64<T: Native>(values: &[T; CHUNK], bits: u64, fill: T) -> [T; CHUNK] {
-    let bits = _mm256_set1_epi64x(bits.cast_signed());
-    let mut selected = [fill; CHUNK];
-    let groups = values.as_chunks::<4>().0.iter().zip(selected.as_chunks_mut::<4>().0);
-    for (i, (lanes, selected)) in groups.enumerate() {
-        let chosen = _mm256_sllv_epi64(bits, load(&from_fn::<u64, 4, _>(|lane| (63 - i * 4 - lane) as u64)));
-        *selected = store(_mm256_blendv_pd(load(&[fill; 4]), load(lanes), _mm256_castsi256_pd(chosen)));
+    /// Lanes of 64 bits, whose sign bits are set where the word selects.
+    #[inline(always)]
+    pub(super) fn spread_64(self, word: u64, i: usize) -> __m256d {
+        let shifts = load(&from_fn::<u64, 4, _>(|lane| (63 - i * 4 - lane) as u64));
+        simd!(_mm256_castsi256_pd(_mm256_sllv_epi64(_mm256_set1_epi64x(word.cast_signed()), shifts)))
     }
-    selected
 }

@@ -92,6 +92,13 @@ pub(crate) fn fill(rows: usize, out: &mut [u64]) {
     cut(out, rows);
 }
 
+/// The first row selected.
+#[inline(always)]
+pub(crate) fn first(mask: &[u64]) -> Option<usize> {
+    let i = mask.iter().position(|&word| word != 0)?;
+    Some(i * CHUNK + mask[i].trailing_zeros() as usize)
+}
+
 /// Clears the bits of the last word that are behind the last row.
 #[inline(always)]
 pub(crate) fn cut(words: &mut [u64], rows: usize) {

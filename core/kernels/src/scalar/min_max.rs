@@ -2,103 +2,89 @@
 
 use crate::{
     Native,
-    chunks::{CHUNK, Chunks, Density, for_bits, for_masked, pad},
+    chunks::{CHUNK, Density, for_bits, for_masked, pad},
+    lanes::Lanes,
+    scalar::mask,
 };
 
-/// The extremes of the values seen, in `N` lanes.
-#[derive(Clone, Copy)]
-pub(crate) struct Extremes<T, const N: usize> {
-    min: [T; N],
-    max: [T; N],
-    nan: [bool; N],
+/// The extremes of the values seen, NaN apart.
+pub(crate) struct Extremes<T, A: Lanes<T>> {
+    arch: A,
+    min: A::Vector,
+    max: A::Vector,
+    nan: u64,
+    /// What changes no extreme.
+    neutral: A::Vector,
 }
 
-impl<T: Native, const N: usize> Extremes<T, N> {
+impl<T: Native, A: Lanes<T>> Extremes<T, A> {
+    /// The extremes of nothing yet; `some` is one of the values to come.
     #[inline(always)]
-    pub(crate) fn new() -> Self {
-        Self { min: [T::GREATEST; N], max: [T::LEAST; N], nan: [false; N] }
+    pub(crate) fn new(arch: A, some: T) -> Self {
+        let (min, max) = (arch.splat(T::GREATEST), arch.splat(T::LEAST));
+        Self { arch, min, max, nan: 0, neutral: arch.splat(T::neutral(some)) }
     }
 
     #[inline(always)]
-    pub(crate) fn add(&mut self, chunk: &[T; CHUNK]) {
-        for group in chunk.as_chunks::<N>().0 {
-            for (lane, &value) in group.iter().enumerate() {
-                self.see(lane, value);
-            }
-        }
+    pub(crate) fn add(&mut self, vector: A::Vector) {
+        self.min = self.arch.min(vector, self.min);
+        self.max = self.arch.max(vector, self.max);
+        self.nan |= self.arch.nan(vector);
     }
 
-    /// Adds one value to a lane.
+    /// Adds the lanes of a chunk's `i`-th register that its mask word selects.
     #[inline(always)]
-    pub(crate) fn see(&mut self, lane: usize, value: T) {
-        if value < self.min[lane] {
-            self.min[lane] = value;
-        }
-        if value > self.max[lane] {
-            self.max[lane] = value;
-        }
-        self.nan[lane] |= value.is_nan();
+    pub(crate) fn add_selected(&mut self, vector: A::Vector, word: u64, i: usize) {
+        let selected = self.arch.select(vector, word, i, self.neutral);
+        self.min = self.arch.min(selected, self.min);
+        self.max = self.arch.max(selected, self.max);
+        self.nan |= self.arch.nan(vector) & (word >> (i * A::COUNT));
     }
 
     #[inline(always)]
-    pub(crate) fn finish(&self) -> (T, T) {
-        let min = self.min.iter().fold(T::GREATEST, |a, &b| if b < a { b } else { a });
-        let max = self.max.iter().fold(T::LEAST, |a, &b| if b > a { b } else { a });
-        T::extremes(min, max, self.nan.contains(&true))
-    }
-}
-
-/// Calls a function with the number of lanes that fills a few registers of 32 or 64 bytes with `T`.
-macro_rules! with_lanes {
-    ($t:ty, $function:ident($($arg:expr),*)) => {
-        match size_of::<$t>() {
-            8 => $function::<_, _, 16>($($arg),*),
-            4 => $function::<_, _, 32>($($arg),*),
-            _ => $function::<_, _, 64>($($arg),*),
+    fn add_chunk(&mut self, chunk: &[T; CHUNK]) {
+        for i in 0..CHUNK / A::COUNT {
+            self.add(self.arch.load(chunk, i));
         }
-    };
-}
+    }
 
-pub(super) use with_lanes;
-
-#[inline(always)]
-pub(crate) fn min_max<T: Native>(arch: impl Chunks<T>, values: &[T]) -> Option<(T, T)> {
-    with_lanes!(T, plain(arch, values))
+    #[inline(always)]
+    pub(crate) fn finish(self) -> (T, T) {
+        let mut lanes = [T::GREATEST; CHUNK];
+        self.arch.store(self.min, &mut lanes, 0);
+        let min = lanes.iter().fold(T::GREATEST, |a, &b| if b < a { b } else { a });
+        let mut lanes = [T::LEAST; CHUNK];
+        self.arch.store(self.max, &mut lanes, 0);
+        let max = lanes.iter().fold(T::LEAST, |a, &b| if b > a { b } else { a });
+        T::extremes(min, max, self.nan != 0)
+    }
 }
 
 #[inline(always)]
-fn plain<T: Native, A: Chunks<T>, const N: usize>(_arch: A, values: &[T]) -> Option<(T, T)> {
+pub(crate) fn min_max<T: Native, A: Lanes<T>>(arch: A, values: &[T]) -> Option<(T, T)> {
     let &first = values.first()?;
-    let mut extremes = Extremes::<T, N>::new();
+    let mut extremes = Extremes::new(arch, first);
     let (chunks, tail) = values.as_chunks::<CHUNK>();
     for chunk in chunks {
-        extremes.add(chunk);
+        extremes.add_chunk(chunk);
     }
-    extremes.add(&pad(tail, first));
+    extremes.add_chunk(&pad(tail, first));
     Some(extremes.finish())
 }
 
 #[inline(always)]
-pub(crate) fn min_max_masked<T: Native>(arch: impl Chunks<T>, values: &[T], mask: &[u64]) -> Option<(T, T)> {
-    with_lanes!(T, masked(arch, values, mask))
-}
-
-#[inline(always)]
-fn masked<T: Native, A: Chunks<T>, const N: usize>(arch: A, values: &[T], mask: &[u64]) -> Option<(T, T)> {
-    let mut extremes = Extremes::<T, N>::new();
-    let mut any = false;
-    for_masked(values, mask, T::default(), |chunk, word| {
-        any |= word != 0;
-        match Density::of(word) {
-            Density::Empty => {}
-            Density::Sparse => for_bits(word, |i| extremes.see(0, chunk[i])),
-            Density::Mixed => {
-                // A selected value in place of the others changes no extreme.
-                let fill = chunk[word.trailing_zeros() as usize];
-                extremes.add(&arch.select(chunk, word, fill));
+pub(crate) fn min_max_masked<T: Native, A: Lanes<T>>(arch: A, values: &[T], mask: &[u64]) -> Option<(T, T)> {
+    let first = mask::first(mask).filter(|&row| row < values.len())?;
+    let mut extremes = Extremes::new(arch, values[first]);
+    for_masked(values, mask, T::default(), |chunk, word| match Density::of(word) {
+        Density::Empty => {}
+        Density::Sparse => for_bits(word, |i| extremes.add(arch.splat(chunk[i]))),
+        Density::Mixed => {
+            for i in 0..CHUNK / A::COUNT {
+                extremes.add_selected(arch.load(chunk, i), word, i);
             }
-            Density::Full => extremes.add(chunk),
         }
+        Density::Full => extremes.add_chunk(chunk),
     });
-    any.then(|| extremes.finish())
+    Some(extremes.finish())
 }

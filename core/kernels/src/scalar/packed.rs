@@ -1,20 +1,20 @@
-//! Loops over bit-packed codes: 64 codes at a time are unpacked and handed to the operations that plain arrays
-//! use. The layout is described at [`crate::packed`].
+//! Loops over bit-packed codes: a register of codes at a time goes to the operations that plain arrays use. The
+//! layout is described at [`crate::packed`].
 
 use crate::{
-    chunks::{CHUNK, Chunks, low_bits},
-    packed::{Lane, Rows, UNIT_CHUNKS, UNIT_ROWS},
-    scalar::{
-        mask,
-        min_max::{Extremes, with_lanes},
-        sum::{self, Accumulator},
-    },
+    chunks::{CHUNK, low_bits},
+    lanes::PackedLanes,
+    packed::{self, Lane, Rows, UNIT_CHUNKS, UNIT_ROWS},
+    scalar::{mask, min_max::Extremes, sum::BLOCK},
 };
 
-/// The operations on a chunk in all lane types.
-pub(crate) trait Arch: Chunks<u8> + Chunks<u16> + Chunks<u32> + Chunks<u64> {}
+/// The operations on all lane types.
+pub(crate) trait Arch:
+    PackedLanes<u8> + PackedLanes<u16> + PackedLanes<u32> + PackedLanes<u64>
+{
+}
 
-impl<A: Chunks<u8> + Chunks<u16> + Chunks<u32> + Chunks<u64>> Arch for A {}
+impl<A: PackedLanes<u8> + PackedLanes<u16> + PackedLanes<u32> + PackedLanes<u64>> Arch for A {}
 
 /// Some rows of packed codes, from the beginning of a unit on.
 #[derive(Clone, Copy)]
@@ -24,7 +24,8 @@ struct Codes<'a, L> {
     rows: usize,
 }
 
-/// A chunk of codes that is not yet unpacked.
+/// The codes of a chunk: the one at a place of a unit.
+#[derive(Clone, Copy)]
 struct Chunk<'a, L> {
     width: usize,
     unit: &'a [L],
@@ -38,14 +39,14 @@ impl<'a, L: Lane> Codes<'a, L> {
         Self { width, lanes, rows: rows.count }
     }
 
-    /// Calls `f` with the place and the codes of every chunk.
+    /// Calls `f` with the number and the codes of every chunk.
     #[inline(always)]
     fn for_chunks(self, mut f: impl FnMut(usize, Chunk<'_, L>)) {
         let Self { width, lanes, rows } = self;
         let chunks = rows.div_ceil(CHUNK);
         let units = chunks / UNIT_CHUNKS;
         for unit in 0..units {
-            let lanes = &lanes[unit * width * L::COUNT..][..(width + 1) * L::COUNT];
+            let lanes = &lanes[unit * width * L::COUNT..][..width * L::COUNT];
             for place in 0..UNIT_CHUNKS {
                 f(unit * UNIT_CHUNKS + place, Chunk { width, unit: lanes, place });
             }
@@ -67,20 +68,20 @@ impl<'a, L: Lane> Codes<'a, L> {
 }
 
 impl<L: Lane> Chunk<'_, L> {
-    /// The 64 codes.
+    /// The `i`-th register of codes.
     #[inline(always)]
-    fn unpack(self) -> [L; CHUNK] {
-        let mask = L::truncate(u64::MAX >> (u64::BITS as usize - self.width));
-        let mut codes = [L::default(); CHUNK];
-        for (i, vector) in codes.chunks_exact_mut(L::COUNT).enumerate() {
-            let bit = (self.place * (CHUNK / L::COUNT) + i) * self.width;
-            let (k, shift) = (bit / L::BITS, (bit % L::BITS) as u32);
-            let (lo, hi) = self.unit[k * L::COUNT..][..2 * L::COUNT].split_at(L::COUNT);
-            for ((code, &lo), &hi) in vector.iter_mut().zip(lo).zip(hi) {
-                *code = L::extract(lo, hi, shift, mask);
-            }
+    fn codes<A: PackedLanes<L>>(self, arch: A, i: usize) -> A::Vector {
+        let row = self.place * CHUNK + i * A::COUNT;
+        let (place, lane) = (row / L::COUNT, row % L::COUNT);
+        let bits = L::BITS as usize;
+        let (vector, shift) = (place * self.width / bits, place * self.width % bits);
+        let lo = arch.load(self.unit, (vector * L::COUNT + lane) / A::COUNT);
+        if shift + self.width <= bits {
+            arch.extract(lo, shift as u32, self.width as u32)
+        } else {
+            let hi = arch.load(self.unit, ((vector + 1) * L::COUNT + lane) / A::COUNT);
+            arch.extract_both(lo, hi, shift as u32, self.width as u32)
         }
-        codes
     }
 }
 
@@ -109,15 +110,23 @@ macro_rules! with_codes {
 }
 
 #[inline(always)]
-pub(crate) fn unpack(_arch: impl Arch, rows: Rows<'_>, base: i64, out: &mut [i64]) {
-    with_codes!(rows, |codes| codes.for_chunks(|i, chunk| {
-        let codes = chunk.unpack();
+pub(crate) fn unpack(arch: impl Arch, rows: Rows<'_>, base: i64, out: &mut [i64]) {
+    with_codes!(rows, |codes| unpack_lanes(arch, codes, base, out));
+}
+
+#[inline(always)]
+fn unpack_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, base: i64, out: &mut [i64]) {
+    codes.for_chunks(|i, chunk| {
+        let mut codes = [L::default(); CHUNK];
+        for i in 0..CHUNK / A::COUNT {
+            arch.store(chunk.codes(arch, i), &mut codes, i);
+        }
         let out = &mut out[i * CHUNK..];
         match out.first_chunk_mut::<CHUNK>() {
             Some(out) => write(base, &codes, out),
             None => write(base, &codes, out),
         }
-    }));
+    });
 }
 
 #[inline(always)]
@@ -134,11 +143,20 @@ pub(crate) fn between(arch: impl Arch, rows: Rows<'_>, lo: u64, hi: u64, out: &m
         return out.fill(0);
     }
     let hi = hi.min(greatest);
-    with_codes!(rows, |codes| {
-        let (lo, hi) = (Lane::truncate(lo), Lane::truncate(hi));
-        codes.for_chunks(|i, chunk| out[i] = arch.in_range(&chunk.unpack(), lo, hi));
-    });
+    with_codes!(rows, |codes| between_lanes(arch, codes, Lane::truncate(lo), Lane::truncate(hi), out));
     mask::cut(out, rows.count);
+}
+
+#[inline(always)]
+fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L, hi: L, out: &mut [u64]) {
+    let range = arch.range(lo, hi);
+    codes.for_chunks(|i, chunk| {
+        let mut word = 0;
+        for i in 0..CHUNK / A::COUNT {
+            word |= arch.in_range(chunk.codes(arch, i), range) << (i * A::COUNT);
+        }
+        out[i] = word;
+    });
 }
 
 #[inline(always)]
@@ -149,66 +167,68 @@ pub(crate) fn sum(arch: impl Arch, rows: Rows<'_>) -> u128 {
 #[inline(always)]
 pub(crate) fn sum_masked(arch: impl Arch, rows: Rows<'_>, mask: &[u64]) -> u128 {
     blocks(rows)
-        .zip(mask.chunks(sum::BLOCK / CHUNK))
+        .zip(mask.chunks(BLOCK / CHUNK))
         .map(|(rows, mask)| with_codes!(rows, |codes| sum_lanes(arch, codes, |i| mask[i])))
         .sum()
 }
 
-/// The rows in parts that an accumulator holds.
+/// The rows in parts that a sum holds.
 #[inline(always)]
 fn blocks(rows: Rows<'_>) -> impl Iterator<Item = Rows<'_>> {
-    (0..rows.count).step_by(sum::BLOCK).map(move |from| Rows {
+    (0..rows.count).step_by(BLOCK).map(move |from| Rows {
         start: rows.start + from,
-        count: sum::BLOCK.min(rows.count - from),
+        count: BLOCK.min(rows.count - from),
         ..rows
     })
 }
 
 #[inline(always)]
-fn sum_lanes<L: Lane>(arch: impl Chunks<L>, codes: Codes<'_, L>, mask: impl Fn(usize) -> u64) -> u128 {
-    let mut sum = L::Sum::default();
-    codes.for_masked(mask, |chunk, word| match word {
-        u64::MAX => sum.add(&chunk.unpack()),
-        _ => sum.add(&arch.select(&chunk.unpack(), word, L::default())),
+fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: impl Fn(usize) -> u64) -> u128 {
+    let zero = arch.splat(L::default());
+    let mut sum = arch.zero();
+    codes.for_masked(mask, |chunk, word| {
+        for i in 0..CHUNK / A::COUNT {
+            let codes = chunk.codes(arch, i);
+            sum = arch.add(sum, if word == u64::MAX { codes } else { arch.select(codes, word, i, zero) });
+        }
     });
-    sum.total() as u128
+    arch.total(sum) as u128
 }
 
 #[inline(always)]
 pub(crate) fn min_max(arch: impl Arch, rows: Rows<'_>) -> Option<(u64, u64)> {
-    with_codes!(rows, |codes| extremes_lanes(arch, codes, |_| u64::MAX))
+    if rows.count == 0 {
+        return None;
+    }
+    let some = packed::get(rows.width, rows.words, rows.start);
+    Some(with_codes!(rows, |codes| extremes(arch, codes, Lane::truncate(some), |_| u64::MAX)))
 }
 
 #[inline(always)]
 pub(crate) fn min_max_masked(arch: impl Arch, rows: Rows<'_>, mask: &[u64]) -> Option<(u64, u64)> {
-    with_codes!(rows, |codes| extremes_lanes(arch, codes, |i| mask[i]))
+    let first = mask::first(mask).filter(|&row| row < rows.count)?;
+    let some = packed::get(rows.width, rows.words, rows.start + first);
+    Some(with_codes!(rows, |codes| extremes(arch, codes, Lane::truncate(some), |i| mask[i])))
 }
 
 #[inline(always)]
-fn extremes_lanes<L: Lane>(
-    arch: impl Chunks<L>,
-    codes: Codes<'_, L>,
-    mask: impl Fn(usize) -> u64,
-) -> Option<(u64, u64)> {
-    with_lanes!(L, extremes(arch, codes, mask))
-}
-
-#[inline(always)]
-fn extremes<L: Lane, A: Chunks<L>, const N: usize>(
+fn extremes<L: Lane, A: PackedLanes<L>>(
     arch: A,
     codes: Codes<'_, L>,
+    some: L,
     mask: impl Fn(usize) -> u64,
-) -> Option<(u64, u64)> {
-    let mut extremes = Extremes::<L, N>::new();
-    let mut any = false;
+) -> (u64, u64) {
+    let mut extremes = Extremes::new(arch, some);
     codes.for_masked(mask, |chunk, word| {
-        any = true;
-        let codes = chunk.unpack();
-        match word {
-            u64::MAX => extremes.add(&codes),
-            _ => extremes.add(&arch.select(&codes, word, codes[word.trailing_zeros() as usize])),
+        for i in 0..CHUNK / A::COUNT {
+            let codes = chunk.codes(arch, i);
+            if word == u64::MAX {
+                extremes.add(codes);
+            } else {
+                extremes.add_selected(codes, word, i);
+            }
         }
     });
     let (min, max) = extremes.finish();
-    any.then(|| (min.widen(), max.widen()))
+    (min.widen(), max.widen())
 }

@@ -1,173 +1,114 @@
 //! Sums: exact for integers, in one order for floats.
 
 use crate::{
-    Float, FloatSum, Integer, Native,
-    chunks::{CHUNK, Chunks, Density, for_bits, for_masked, pad},
+    Float, FloatSum, Integer,
+    chunks::{CHUNK, Density, for_bits, for_masked, pad},
+    lanes::{FloatLanes, IntegerLanes},
 };
-
-/// Lanes that are added up side by side.
-const LANES: usize = 8;
 
 /// Rows that are added up before the lanes are emptied: no lane can overflow.
 pub(crate) const BLOCK: usize = 1 << 26;
 
-/// An exact sum of chunks of integers, for at most [`BLOCK`] rows.
-pub trait Accumulator<T>: Copy + Default {
-    /// Adds a chunk.
-    fn add(&mut self, chunk: &[T; CHUNK]);
-
-    /// The sum of all chunks.
-    fn total(&self) -> i128;
-}
-
-/// Sums of up to 32-bit integers, in 64 bits.
-#[derive(Clone, Copy, Default)]
-pub struct Narrow {
-    lanes: [i64; LANES],
-}
-
-impl<T: Copy + Into<i64>> Accumulator<T> for Narrow {
-    #[inline(always)]
-    fn add(&mut self, chunk: &[T; CHUNK]) {
-        for group in chunk.as_chunks::<LANES>().0 {
-            for (lane, value) in self.lanes.iter_mut().zip(group) {
-                *lane += (*value).into();
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn total(&self) -> i128 {
-        self.lanes.iter().map(|&lane| i128::from(lane)).sum()
-    }
-}
-
-/// Sums of 64-bit integers: the sum of the high halves, and the sum of the values modulo 2^64, whose
-/// difference is the sum of the low halves (which fits 64 bits for fewer than 2^32 values).
-#[derive(Clone, Copy, Default)]
-pub struct Wide {
-    high: [i64; LANES],
-    wrapped: [u64; LANES],
-}
-
-impl Wide {
-    #[inline(always)]
-    fn add(&mut self, chunk: &[u64; CHUNK], high: impl Fn(u64) -> i64) {
-        for group in chunk.as_chunks::<LANES>().0 {
-            for (lane, &value) in group.iter().enumerate() {
-                self.high[lane] += high(value);
-                self.wrapped[lane] = self.wrapped[lane].wrapping_add(value);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn total(&self) -> i128 {
-        let high: i64 = self.high.iter().sum();
-        let wrapped = self.wrapped.iter().fold(0_u64, |sum, lane| sum.wrapping_add(*lane));
-        let low = wrapped.wrapping_sub((high as u64) << 32);
-        (i128::from(high) << 32) + i128::from(low)
-    }
-}
-
-impl Accumulator<u64> for Wide {
-    #[inline(always)]
-    fn add(&mut self, chunk: &[u64; CHUNK]) {
-        self.add(chunk, |value| (value >> 32) as i64);
-    }
-
-    #[inline(always)]
-    fn total(&self) -> i128 {
-        self.total()
-    }
-}
-
-impl Accumulator<i64> for Wide {
-    #[inline(always)]
-    fn add(&mut self, chunk: &[i64; CHUNK]) {
-        self.add(&chunk.map(|value| value as u64), |value| value as i64 >> 32);
-    }
-
-    #[inline(always)]
-    fn total(&self) -> i128 {
-        self.total()
-    }
-}
-
 #[inline(always)]
-pub(crate) fn sum<T: Integer>(_arch: impl Chunks<T>, values: &[T]) -> i128 {
+pub(crate) fn sum<T: Integer>(arch: impl IntegerLanes<T>, values: &[T]) -> i128 {
     let mut total = 0;
     for block in values.chunks(BLOCK) {
         let (chunks, tail) = block.as_chunks::<CHUNK>();
-        let mut sum = T::Sum::default();
+        let mut sum = arch.zero();
         for chunk in chunks {
-            sum.add(chunk);
+            sum = add(arch, sum, chunk);
         }
-        sum.add(&pad(tail, T::default()));
-        total += sum.total();
+        sum = add(arch, sum, &pad(tail, T::default()));
+        total += arch.total(sum);
     }
     total
 }
 
 #[inline(always)]
-pub(crate) fn sum_masked<T: Integer>(arch: impl Chunks<T>, values: &[T], mask: &[u64]) -> i128 {
+fn add<T: Integer, A: IntegerLanes<T>>(arch: A, mut sum: A::Sum, chunk: &[T; CHUNK]) -> A::Sum {
+    for i in 0..CHUNK / A::COUNT {
+        sum = arch.add(sum, arch.load(chunk, i));
+    }
+    sum
+}
+
+#[inline(always)]
+pub(crate) fn sum_masked<T: Integer, A: IntegerLanes<T>>(arch: A, values: &[T], mask: &[u64]) -> i128 {
+    let zero = arch.splat(T::default());
     let mut total = 0;
     for (block, mask) in values.chunks(BLOCK).zip(mask.chunks(BLOCK / CHUNK)) {
-        let mut sum = T::Sum::default();
+        let mut sum = arch.zero();
         for_masked(block, mask, T::default(), |chunk, word| match Density::of(word) {
             Density::Empty => {}
             Density::Sparse => for_bits(word, |i| total += chunk[i].to_i128()),
-            Density::Mixed => sum.add(&arch.select(chunk, word, T::default())),
-            Density::Full => sum.add(chunk),
+            Density::Mixed => {
+                for i in 0..CHUNK / A::COUNT {
+                    sum = arch.add(sum, arch.select(arch.load(chunk, i), word, i, zero));
+                }
+            }
+            Density::Full => sum = add(arch, sum, chunk),
         });
-        total += sum.total();
+        total += arch.total(sum);
     }
     total
 }
 
-#[inline(always)]
-pub(crate) fn sum_floats<T: Float>(_arch: impl Chunks<T>, values: &[T], acc: &mut FloatSum) {
-    let mut sum = *acc;
-    let (chunks, tail) = values.as_chunks::<CHUNK>();
-    for chunk in chunks {
-        sum.add(&lanes(chunk));
-    }
-    if !tail.is_empty() {
-        sum.add(&lanes(&pad(tail, T::default())));
-    }
-    *acc = sum;
-}
+/// Groups of eight in a chunk.
+const EIGHTS: usize = CHUNK / 8;
 
 #[inline(always)]
-pub(crate) fn sum_floats_masked<T: Float>(
-    arch: impl Chunks<T>,
-    values: &[T],
-    mask: &[u64],
-    acc: &mut FloatSum,
-) {
-    let mut sum = *acc;
-    for_masked(values, mask, T::default(), |chunk, word| match Density::of(word) {
-        Density::Empty => {}
-        Density::Sparse => {
-            let mut lanes = [0.0; LANES];
-            for_bits(word, |i| lanes[i % LANES] += chunk[i].into());
-            sum.add(&lanes);
-        }
-        // Adding +0.0 is the same as adding nothing: no lane is ever -0.0.
-        Density::Mixed => sum.add(&lanes(&arch.select(chunk, word, T::default()))),
-        Density::Full => sum.add(&lanes(chunk)),
-    });
-    *acc = sum;
+pub(crate) fn sum_floats<T: Float>(arch: impl FloatLanes<T>, values: &[T], acc: &mut FloatSum) {
+    let mut sum = arch.eight(acc.lanes);
+    let (chunks, tail) = values.as_chunks::<CHUNK>();
+    for chunk in chunks {
+        sum = arch.add_eight(sum, add_floats(arch, chunk));
+    }
+    if !tail.is_empty() {
+        sum = arch.add_eight(sum, add_floats(arch, &pad(tail, T::default())));
+    }
+    acc.lanes = arch.lanes(sum);
 }
 
 /// The lanes of one chunk.
 #[inline(always)]
-fn lanes<T: Native + Into<f64>>(chunk: &[T; CHUNK]) -> [f64; LANES] {
-    let mut lanes = [0.0; LANES];
-    for group in chunk.as_chunks::<LANES>().0 {
-        for (lane, value) in lanes.iter_mut().zip(group) {
-            *lane += (*value).into();
-        }
+fn add_floats<T: Float, A: FloatLanes<T>>(arch: A, chunk: &[T; CHUNK]) -> A::Eight {
+    let mut lanes = arch.eight([0.0; 8]);
+    for i in 0..EIGHTS {
+        lanes = arch.add_eight(lanes, arch.load_eight(chunk, i));
     }
     lanes
+}
+
+#[inline(always)]
+pub(crate) fn sum_floats_masked<T: Float>(
+    arch: impl FloatLanes<T>,
+    values: &[T],
+    mask: &[u64],
+    acc: &mut FloatSum,
+) {
+    let mut sum = arch.eight(acc.lanes);
+    for_masked(values, mask, T::default(), |chunk, word| {
+        // Adding +0.0 is the same as adding nothing: no lane is ever -0.0.
+        let select = |lanes, i| arch.add_eight(lanes, arch.select_eight(arch.load_eight(chunk, i), word, i));
+        let mut lanes = arch.eight([0.0; 8]);
+        match Density::of(word) {
+            Density::Empty => return,
+            Density::Sparse => {
+                let mut rest = word;
+                while rest != 0 {
+                    let i = rest.trailing_zeros() as usize / 8;
+                    lanes = select(lanes, i);
+                    rest &= !(0xff << (8 * i));
+                }
+            }
+            Density::Mixed => {
+                for i in 0..EIGHTS {
+                    lanes = select(lanes, i);
+                }
+            }
+            Density::Full => lanes = add_floats(arch, chunk),
+        }
+        sum = arch.add_eight(sum, lanes);
+    });
+    acc.lanes = arch.lanes(sum);
 }

@@ -1,0 +1,88 @@
+//! What an instruction set does with a register. The loops of [`crate::scalar`] are written once over these
+//! traits; a type that implements them is a proof that the CPU has its instructions.
+
+use crate::chunks::CHUNK;
+
+/// Registers of `T`. A chunk is `CHUNK / COUNT` of them, counted by `i`.
+pub(crate) trait Lanes<T>: Copy {
+    /// Lanes of a register.
+    const COUNT: usize;
+
+    /// A register.
+    type Vector: Copy;
+
+    /// The bounds of a range, prepared.
+    type Range: Copy;
+
+    /// The `i`-th register of an array.
+    fn load(self, values: &[T], i: usize) -> Self::Vector;
+
+    /// Writes the `i`-th register of an array.
+    fn store(self, vector: Self::Vector, values: &mut [T], i: usize);
+
+    /// The same value in all lanes.
+    fn splat(self, value: T) -> Self::Vector;
+
+    /// The values from `lo` to `hi`, which are in order and not NaN.
+    fn range(self, lo: T, hi: T) -> Self::Range;
+
+    /// Which lanes are in the range, from the lowest bit on.
+    fn in_range(self, vector: Self::Vector, range: Self::Range) -> u64;
+
+    /// Which lanes are NaN, from the lowest bit on.
+    fn nan(self, vector: Self::Vector) -> u64;
+
+    /// The lanes of a chunk's `i`-th register that its mask word selects, and `fill` in the others.
+    fn select(self, vector: Self::Vector, word: u64, i: usize, fill: Self::Vector) -> Self::Vector;
+
+    /// The lesser of two lanes; `least`'s where `vector`'s is NaN.
+    fn min(self, vector: Self::Vector, least: Self::Vector) -> Self::Vector;
+
+    /// The greater of two lanes; `greatest`'s where `vector`'s is NaN.
+    fn max(self, vector: Self::Vector, greatest: Self::Vector) -> Self::Vector;
+}
+
+/// Registers of integers.
+pub(crate) trait IntegerLanes<T>: Lanes<T> {
+    /// An exact sum of at most [`crate::scalar::sum::BLOCK`] rows.
+    type Sum: Copy;
+
+    /// The sum of nothing.
+    fn zero(self) -> Self::Sum;
+
+    /// Adds all lanes.
+    fn add(self, sum: Self::Sum, vector: Self::Vector) -> Self::Sum;
+
+    /// The sum of all that was added.
+    fn total(self, sum: Self::Sum) -> i128;
+}
+
+/// Registers of floats; sums go eight rows at a time.
+pub(crate) trait FloatLanes<T>: Lanes<T> {
+    /// Eight lanes of f64.
+    type Eight: Copy;
+
+    /// The lanes of an array.
+    fn eight(self, lanes: [f64; 8]) -> Self::Eight;
+
+    /// The lanes as an array.
+    fn lanes(self, eight: Self::Eight) -> [f64; 8];
+
+    /// Rows `8 * i ..` of a chunk.
+    fn load_eight(self, chunk: &[T; CHUNK], i: usize) -> Self::Eight;
+
+    /// Rows `8 * i ..` of a chunk that its mask word selects, and +0.0 in place of the others.
+    fn select_eight(self, eight: Self::Eight, word: u64, i: usize) -> Self::Eight;
+
+    /// The sums of lanes.
+    fn add_eight(self, a: Self::Eight, b: Self::Eight) -> Self::Eight;
+}
+
+/// Registers of packed codes.
+pub(crate) trait PackedLanes<L>: IntegerLanes<L> {
+    /// The codes of `width` bits from bit `shift` of `lo` on.
+    fn extract(self, lo: Self::Vector, shift: u32, width: u32) -> Self::Vector;
+
+    /// The codes of `width` bits that begin at bit `shift` of `lo`, which is not 0, and go on in `hi`.
+    fn extract_both(self, lo: Self::Vector, hi: Self::Vector, shift: u32, width: u32) -> Self::Vector;
+}
