@@ -5,7 +5,7 @@ use std::{error::Error as _, fmt, time::Duration};
 use arrow_schema::{ArrowError, DataType};
 use basalt_proto::v1::ErrorReason;
 use tonic::Code;
-use tonic_types::StatusExt as _;
+use tonic_types::{FieldViolation, StatusExt as _};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -66,7 +66,7 @@ pub struct ServerError {
     pub reason: ErrorReason,
     /// The sentence for a person.
     pub message: String,
-    /// Where in the request, for bad input.
+    /// Where in the request, for bad input; the message may name them too.
     pub places: Vec<Place>,
     /// After how long to try again, where the server said so.
     pub retry_delay: Option<Duration>,
@@ -93,11 +93,11 @@ impl ServerError {
 
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.reason_name())?;
-        for place in &self.places {
+        write!(f, "{}", self.message)?;
+        for place in self.places.iter().filter(|p| !self.message.contains(&p.field)) {
             write!(f, " at {}", place.field)?;
         }
-        Ok(())
+        write!(f, " ({})", self.reason_name())
     }
 }
 
@@ -120,15 +120,13 @@ impl Error {
         if reason == ErrorReason::Unspecified && status.source().is_some() {
             return Self::Connection { address: address.to_owned(), message: network_message(status) };
         }
-        let places = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+        let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+        let place = |v: &FieldViolation| Place { field: v.field.clone(), description: v.description.clone() };
         Self::Server(Box::new(ServerError {
             code: status.code(),
             reason,
             message: status.message().to_owned(),
-            places: places
-                .iter()
-                .map(|v| Place { field: v.field.clone(), description: v.description.clone() })
-                .collect(),
+            places: violations.iter().map(place).collect(),
             retry_delay: details.retry_info().and_then(|info| info.retry_delay),
         }))
     }
@@ -237,7 +235,7 @@ mod tests {
 
         let mut details = info("TYPE_MISMATCH");
         details.add_bad_request_violation("filter.compare.right", "text");
-        let display = "no such table: flights (TYPE_MISMATCH) at filter.compare.right";
+        let display = "no such table: flights at filter.compare.right (TYPE_MISMATCH)";
         check(Code::InvalidArgument, details, display, false);
 
         let mut details = info("OVERLOADED");

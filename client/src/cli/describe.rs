@@ -63,7 +63,7 @@ pub fn describe(details: &TableDetails) -> String {
     let mut total = vec!["total".to_owned(), String::new(), String::new(), String::new()];
     total.extend([human::bytes(held), bits_per_row(held, table.rows)]);
     if full {
-        total.push(entropy.map_or_else(String::new, |bits| format!("{bits:.3}")));
+        total.push(bits(entropy));
     }
     total.extend([human::bytes(plain), human::ratio(plain, held), String::new(), String::new()]);
     grid.row(total);
@@ -93,7 +93,7 @@ fn column_cells(column: &ColumnInfo, full: bool) -> Vec<String> {
         bits_per_row(column.bytes, column.rows),
     ];
     if full {
-        cells.push(column.entropy_bits.map_or_else(|| "-".to_owned(), |bits| format!("{bits:.3}")));
+        cells.push(bits(column.entropy_bits));
     }
     cells.extend([
         human::bytes(column.plain_bytes),
@@ -118,6 +118,11 @@ fn encodings(column: &ColumnInfo) -> String {
 
 fn bits_per_row(bytes: u64, rows: u64) -> String {
     if rows == 0 { "-".to_owned() } else { format!("{:.3}", bytes as f64 * 8.0 / rows as f64) }
+}
+
+/// Rounding may leave the entropy of a constant a little below zero.
+fn bits(entropy: Option<f64>) -> String {
+    entropy.map_or_else(|| "-".to_owned(), |bits| format!("{:.3}", bits.max(0.0)))
 }
 
 fn shortened(literal: &Literal) -> String {

@@ -4,7 +4,7 @@ use std::io;
 
 use super::style::Style;
 use crate::{
-    error::Error,
+    error::{Error, ServerError},
     sql::{SUPPORTED, SqlError},
 };
 
@@ -49,28 +49,20 @@ impl CliError {
         Self::Input(message.into())
     }
 
+    /// The exit code that goes with it.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            // 128 + SIGINT, as shells have it.
+            Self::Interrupted => 130,
+            _ => 1,
+        }
+    }
+
     /// The whole message, with the places and hints below it.
     pub fn report(&self) -> String {
         let (mut lines, hint) = match self {
             Self::Client(error) => {
-                let mut lines = Vec::new();
-                match error.server() {
-                    Some(server) => {
-                        lines.push(format!("{} ({})", server.message, server.reason_name()));
-                        for place in &server.places {
-                            // The description often is the message again.
-                            lines.push(
-                                if place.description.is_empty() || server.message.contains(&place.description)
-                                {
-                                    format!("  at {}", place.field)
-                                } else {
-                                    format!("  at {}: {}", place.field, place.description)
-                                },
-                            );
-                        }
-                    }
-                    None => lines.push(error.to_string()),
-                }
+                let lines = error.server().map_or_else(|| vec![error.to_string()], server_lines);
                 (lines, error.hint())
             }
             Self::Sql { error, sql } => {
@@ -91,13 +83,31 @@ impl CliError {
     }
 }
 
+/// The message and its reason, then each place, once.
+fn server_lines(error: &ServerError) -> Vec<String> {
+    let mut message = error.message.as_str();
+    for place in &error.places {
+        let suffix = format!(" (at {})", place.field);
+        message = message.strip_suffix(suffix.as_str()).unwrap_or(message);
+    }
+    let mut lines = vec![format!("{message} ({})", error.reason_name())];
+    lines.extend(error.places.iter().map(|place| {
+        if place.description.is_empty() || error.message.contains(&place.description) {
+            format!("  at {}", place.field)
+        } else {
+            format!("  at {}: {}", place.field, place.description)
+        }
+    }));
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use basalt_proto::v1::ErrorReason;
     use tonic::Code;
 
     use super::*;
-    use crate::error::{Place, ServerError};
+    use crate::error::Place;
 
     #[test]
     fn reports() {
@@ -108,7 +118,7 @@ mod tests {
         let error = CliError::Client(Error::Server(Box::new(ServerError {
             code: Code::NotFound,
             reason: ErrorReason::ColumnNotFound,
-            message: "no column \"delay\" in flights".to_owned(),
+            message: "no column \"delay\" in flights (at filter.compare.left)".to_owned(),
             places: vec![place("filter.compare.left", "no column \"delay\""), place("select[0]", "nor here")],
             retry_delay: None,
         })));

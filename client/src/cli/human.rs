@@ -54,9 +54,24 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// How many times smaller `small` is: `5.2x`.
+/// `large / small`: `5.20x`, `6,014x`.
 pub fn ratio(large: u64, small: u64) -> String {
-    if small == 0 { "-".to_owned() } else { format!("{}x", three_digits(large as f64 / small as f64)) }
+    if small == 0 {
+        return "-".to_owned();
+    }
+    match large / small {
+        n if n >= 1000 => format!("{}x", count(n)),
+        _ => format!("{}x", three_digits(large as f64 / small as f64)),
+    }
+}
+
+/// How one size stands to another: `5.20x smaller than`, `1.30x larger than`.
+pub fn compared(size: u64, other: u64) -> String {
+    if size <= other {
+        format!("{} smaller than", ratio(other, size))
+    } else {
+        format!("{} larger than", ratio(size, other))
+    }
 }
 
 /// `part` of `whole` in percent: `67 %`.
@@ -117,6 +132,11 @@ mod tests {
         assert_eq!(byte_rate(20_500_000, second), "20.5 MB/s");
         assert_eq!(ratio(10, 4), "2.50x");
         assert_eq!(ratio(10, 0), "-");
+        assert_eq!(ratio(6_014_900, 1000), "6,014x");
+        assert_eq!(
+            (compared(2, 5), compared(5, 2)),
+            ("2.50x smaller than".into(), "2.50x larger than".into())
+        );
         assert_eq!(share(2, 3), "67 %");
         assert_eq!(share(0, 0), "0 %");
         assert_eq!((plural(1, "row"), plural(2000, "row")), ("1 row".to_owned(), "2,000 rows".to_owned()));

@@ -114,7 +114,7 @@ pub struct DropArgs {
     pub if_exists: bool,
 }
 
-/// Runs a command; what went wrong is printed, and is exit code 1.
+/// Runs a command; what went wrong is printed, and is exit code 1 (130 after Ctrl-C).
 pub async fn run(command: Command, connect: &ConnectArgs) -> ExitCode {
     match try_run(command, connect).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -122,7 +122,7 @@ pub async fn run(command: Command, connect: &ConnectArgs) -> ExitCode {
         Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             error.print();
-            ExitCode::FAILURE
+            ExitCode::from(error.exit_code())
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Answers as aligned tables, JSON and CSV.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray as _, types::Float32Type, types::Float64Type};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -242,10 +245,15 @@ fn json_text(text: &str) -> String {
 }
 
 /// What a query did, in one line: rows, time, rows scanned a second, blocks pruned.
-pub fn footer(rows: u64, time: std::time::Duration, statistics: &Statistics) -> String {
-    let mut parts = vec![human::plural(rows, "row"), human::duration(time)];
-    let executing = std::time::Duration::from_micros(statistics.execute_us.max(1));
+pub fn footer(rows: u64, time: Duration, statistics: &Statistics) -> String {
+    format!("{} · {}", human::plural(rows, "row"), work(time, statistics))
+}
+
+/// The time of a query, rows scanned a second, blocks pruned.
+pub(crate) fn work(time: Duration, statistics: &Statistics) -> String {
+    let mut parts = vec![human::duration(time)];
     if statistics.rows > 0 {
+        let executing = Duration::from_micros(statistics.execute_us.max(1));
         let (scanned, rate) = (human::count(statistics.rows), human::row_rate(statistics.rows, executing));
         parts.push(format!("{scanned} scanned at {rate}"));
     }
@@ -258,7 +266,7 @@ pub fn footer(rows: u64, time: std::time::Duration, statistics: &Statistics) -> 
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::sync::Arc;
 
     use arrow_array::{
         ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, StringArray,

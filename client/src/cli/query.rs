@@ -109,8 +109,7 @@ pub(crate) async fn explain(args: &ExplainArgs, connect: &ConnectArgs) -> Result
     let plan = client.query_of(request).explain(args.analyze).await?;
     print(&format!("{}\n", plan.text.trim_end()))?;
     if let Some(statistics) = plan.statistics.filter(|_| args.analyze) {
-        let footer = output::footer(statistics.rows_selected, started.elapsed(), &statistics);
-        eprintln!("{}", Style::of(&io::stderr()).dim(&footer));
+        eprintln!("{}", Style::of(&io::stderr()).dim(&output::work(started.elapsed(), &statistics)));
     }
     Ok(())
 }

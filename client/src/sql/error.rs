@@ -40,13 +40,15 @@ impl SqlError {
             ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.as_str(),
             ParserError::RecursionLimitExceeded => "the query is nested too deeply",
         };
+        let message =
+            &lower_first(message).replacen("expected: ", "expected ", 1).replacen(", found: ", ", found ", 1);
         let place = |text: &str| -> Option<(u64, u64)> {
             let (line, column) = text.split_once(", Column: ")?;
             Some((line.parse().ok()?, column.parse().ok()?))
         };
         match message.rsplit_once(" at Line: ").map(|(message, text)| (message, place(text))) {
-            Some((message, Some(place))) => Self { place: Some(place), ..Self::new(lower_first(message)) },
-            _ => Self::new(lower_first(message)),
+            Some((message, Some(place))) => Self { place: Some(place), ..Self::new(message) },
+            _ => Self::new(message),
         }
     }
 

@@ -201,7 +201,7 @@ fn mistakes_are_located() {
         "\"2013-02-30\" is not a date like 2013-07-04 (line 1, column 32)",
     );
     let error = parse_select("SELECT a\nFROM t WHERE").unwrap_err();
-    assert!(error.to_string().starts_with("expected: an expression"), "{error}");
+    assert!(error.to_string().starts_with("expected an expression, found EOF"), "{error}");
     let nested = |depth| format!("SELECT a FROM t WHERE {}a{} = 1", "(".repeat(depth), ")".repeat(depth));
     assert!(parse_select(&nested(10)).is_ok());
     assert!(parse_select(&nested(500)).is_err());

@@ -6,7 +6,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
 use super::{
     csv::{self, Options},
-    source::InputFile,
+    source::{InputFile, Progress},
 };
 use crate::{
     cli::CliError,
@@ -14,16 +14,19 @@ use crate::{
     types::timestamp_type,
 };
 
+/// Rows between two reports of the progress.
+const ROWS_A_REPORT: u64 = 4096;
+
 /// The schema that fits every row of every file.
 pub(crate) fn schema(
     files: &[InputFile],
     options: &Options,
     max_bad: u64,
-    progress: &dyn Fn(u64),
+    progress: &Progress,
 ) -> Result<SchemaRef, CliError> {
     let mut names: Vec<String> = Vec::new();
     let mut guesses: Vec<Guess> = Vec::new();
-    let (mut bytes_before, mut bad) = (0, 0);
+    let (mut bytes_before, mut bad, mut seen) = (0, 0, 0_u64);
     for file in files {
         let mut rows = csv::Records::open(file, options)?;
         let columns = rows.columns();
@@ -51,7 +54,10 @@ pub(crate) fn schema(
                     }
                 }
             }
-            progress(bytes_before + rows.bytes_read());
+            seen += 1;
+            if seen % ROWS_A_REPORT == 0 {
+                progress(bytes_before + rows.bytes_read())?;
+            }
         }
         bytes_before += file.bytes;
     }

@@ -11,7 +11,10 @@ mod source;
 use std::{
     io::IsTerminal as _,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -177,9 +180,15 @@ impl Load<'_> {
         let given = existing.cloned().or(declared.map(Arc::new));
         let bar = if given.is_some() { ProgressBar::hidden() } else { bar("finding types", bytes) };
         let (partial, max_bad) = (existing.is_some(), self.args.skip_bad);
-        let planning =
-            move || source::plan(files, given, partial, options, max_bad, &|done| bar.set_position(done));
-        blocking(planning).await
+        let (reading, _stop) = Reading::new();
+        blocking(move || {
+            let progress = move |done| {
+                bar.set_position(done);
+                reading.check()
+            };
+            source::plan(files, given, partial, options, max_bad, &progress)
+        })
+        .await
     }
 
     /// Writes until the commit, and from the start again when that may help: the request id stays the same,
@@ -211,6 +220,29 @@ impl Load<'_> {
         let mut writer = self.client.write(&self.args.table, options).await?;
         let bad = read_all(job, bar("loading", bytes), async |batch| writer.send(&batch).await).await?;
         Ok((writer.commit().await?, bad))
+    }
+}
+
+/// Whether whoever reads on another thread is still wanted.
+struct Reading(Arc<AtomicBool>);
+
+/// Ends the reading when the future that holds it is dropped.
+struct StopReading(Arc<AtomicBool>);
+
+impl Reading {
+    fn new() -> (Self, StopReading) {
+        let wanted = Arc::new(AtomicBool::new(true));
+        (Self(Arc::clone(&wanted)), StopReading(wanted))
+    }
+
+    fn check(&self) -> Result<(), CliError> {
+        if self.0.load(Ordering::Relaxed) { Ok(()) } else { Err(CliError::Interrupted) }
+    }
+}
+
+impl Drop for StopReading {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -286,13 +318,14 @@ fn summary(details: &TableDetails, rows: u64, file_bytes: u64, time: Duration) -
         human::byte_rate(file_bytes, time),
     );
     let mut held = format!("{} held", human::bytes(table.bytes));
-    if table.bytes > 0 && plain > 0 {
-        held.push_str(&format!(", {} smaller than plain arrays", human::ratio(plain, table.bytes)));
-    }
-    if table.rows == rows && table.bytes > 0 {
-        held.push_str(&format!(", {} smaller than the files", human::ratio(file_bytes, table.bytes)));
-    } else if table.rows != rows {
+    if table.rows != rows {
         held.push_str(&format!(" for {} in all", human::plural(table.rows, "row")));
+    }
+    if plain > 0 {
+        held.push_str(&format!(", {} plain arrays", human::compared(table.bytes, plain)));
+    }
+    if table.rows == rows {
+        held.push_str(&format!(", {} the files", human::compared(table.bytes, file_bytes)));
     }
     format!("{}  {loaded}\n{}  {held}\n", style.bold(&table.name), " ".repeat(table.name.chars().count()))
 }

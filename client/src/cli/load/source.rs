@@ -70,6 +70,9 @@ pub(crate) fn open_all(args: &LoadArgs) -> Result<Vec<InputFile>, CliError> {
     args.files.iter().map(|path| InputFile::new(path, args.format)).collect()
 }
 
+/// Is told the bytes read; an error stops the reading.
+pub(crate) type Progress = dyn Fn(u64) -> Result<(), CliError>;
+
 /// What to read, and as what.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
@@ -96,7 +99,7 @@ pub(crate) fn plan(
     partial: bool,
     options: csv::Options,
     max_bad: u64,
-    progress: &dyn Fn(u64),
+    progress: &Progress,
 ) -> Result<Job, CliError> {
     let found = match &given {
         Some(schema) => Arc::clone(schema),

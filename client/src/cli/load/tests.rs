@@ -40,8 +40,8 @@ fn read(folder: &Path, options: &[&str], files: &[&str], existing: Option<&str>)
     let given = existing.map(schema).or(args.schema.as_deref().map(schema));
     let files = source::open_all(&args).map_err(relative)?;
     let options = csv::Options::new(&args);
-    let job =
-        source::plan(files, given, existing.is_some(), options, args.skip_bad, &|_| ()).map_err(relative)?;
+    let job = source::plan(files, given, existing.is_some(), options, args.skip_bad, &|_| Ok(()))
+        .map_err(relative)?;
 
     let (sender, mut receiver) = mpsc::channel(1000);
     let bad = job.read(&sender).map_err(relative)?;
