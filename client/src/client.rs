@@ -80,8 +80,13 @@ impl Client {
         let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
         let bad_address = |message: String| Error::Address { address: address.to_owned(), message };
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|e| bad_address(e.to_string()))?;
-        if endpoint.uri().host().is_none_or(str::is_empty) {
+        let uri = endpoint.uri();
+        let host = uri.host().unwrap_or_default();
+        if host.is_empty() {
             return Err(bad_address("it names no host".to_owned()));
+        }
+        if uri.port_u16().is_none() && uri.authority().is_some_and(|a| !a.as_str().ends_with(host)) {
+            return Err(bad_address("its port is not a number up to 65535".to_owned()));
         }
         let endpoint = endpoint
             .connect_timeout(options.connect_timeout)

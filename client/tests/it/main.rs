@@ -1,0 +1,8 @@
+//! How the client behaves towards servers that break, stall, contradict themselves or hold back: the server
+//! here follows a script, which no real one would.
+
+#![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
+
+mod query;
+mod server;
+mod write;

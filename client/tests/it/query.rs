@@ -1,0 +1,133 @@
+use std::time::Duration;
+
+use basalt_client::{
+    Client, ClientOptions, Error, QueryResult,
+    proto::{self as pb, column::Values, query_response::Kind},
+};
+use tonic::{Code, Status};
+
+use crate::server::{Script, status};
+
+type Message = Result<pb::QueryResponse, Status>;
+
+fn message(kind: Kind) -> Message {
+    Ok(pb::QueryResponse { kind: Some(kind) })
+}
+
+fn header() -> Message {
+    let int32 = pb::DataType { kind: pb::TypeKind::Int32.into(), ..Default::default() };
+    let field = pb::Field { name: "a".to_owned(), r#type: Some(int32), ..Default::default() };
+    let schema = Some(pb::Schema { fields: vec![field] });
+    message(Kind::Header(pb::Header { schema, table_version: 7 }))
+}
+
+fn batch(values: &[i32]) -> Message {
+    let int32s = Values::Int32s(pb::Int32s { values: values.to_vec() });
+    let columns = vec![pb::Column { validity: vec![], values: Some(int32s) }];
+    message(Kind::Batch(pb::RecordBatch { rows: u32::try_from(values.len()).unwrap(), columns }))
+}
+
+fn trailer(rows: u64) -> Message {
+    message(Kind::Trailer(pb::Trailer { rows, complete: true, statistics: None }))
+}
+
+fn broken() -> Message {
+    Err(status(Code::Unavailable, "SHUTTING_DOWN"))
+}
+
+/// The answer to a query, and how often it was asked.
+async fn ask(queries: Vec<Vec<Message>>) -> (Result<QueryResult, Error>, usize) {
+    let script = Script { queries, ..Default::default() };
+    let calls = script.calls.clone();
+    let answer = script.start().await.query("t").collect().await;
+    let calls = calls.lock().unwrap().iter().filter(|c| **c == "query").count();
+    (answer, calls)
+}
+
+#[tokio::test]
+async fn a_complete_answer() {
+    let (answer, calls) =
+        ask(vec![vec![header(), batch(&[1, 2]), batch(&[]), batch(&[3]), trailer(3)]]).await;
+    let answer = answer.unwrap();
+    assert_eq!((answer.rows, answer.version, answer.batches.len(), calls), (3, 7, 3, 1));
+}
+
+#[tokio::test]
+async fn what_is_not_complete_is_an_error() {
+    for (messages, expected, expected_calls) in [
+        (vec![header(), batch(&[1])], "the answer is incomplete: the stream ended without its trailer", 3),
+        (vec![], "the answer is incomplete: the stream ended without its trailer", 3),
+        (vec![header(), broken()], "shutting_down (SHUTTING_DOWN)", 3),
+        (
+            vec![header(), Err(status(Code::OutOfRange, "DIVISION_BY_ZERO"))],
+            "division_by_zero (DIVISION_BY_ZERO)",
+            1,
+        ),
+        (
+            vec![header(), batch(&[1]), trailer(2)],
+            "the server's answer is malformed: 1 rows came, its trailer counts 2",
+            1,
+        ),
+        (vec![header(), header()], "the server's answer is malformed: a second header", 1),
+        (vec![trailer(0)], "the server's answer is malformed: it does not start with its header", 1),
+        (
+            vec![header(), trailer(0), batch(&[1])],
+            "the server's answer is malformed: something behind the trailer",
+            1,
+        ),
+        (
+            vec![header(), Ok(pb::QueryResponse { kind: None })],
+            "the server's answer is malformed: an empty message",
+            1,
+        ),
+    ] {
+        let (answer, calls) = ask(vec![messages]).await;
+        assert_eq!((answer.unwrap_err().to_string().as_str(), calls), (expected, expected_calls));
+    }
+}
+
+#[tokio::test]
+async fn a_broken_answer_is_asked_again_and_never_mixed() {
+    let good = vec![header(), batch(&[1, 2]), trailer(2)];
+    let (answer, calls) = ask(vec![vec![header(), batch(&[1]), broken()], vec![broken()], good]).await;
+    assert_eq!((answer.unwrap().rows, calls), (2, 3));
+}
+
+#[tokio::test]
+async fn lists_have_all_pages() {
+    let tables = Script::default().start().await.list_tables().await.unwrap();
+    let names: Vec<_> = tables.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["t0", "t1", "t2", "t3", "t4"]);
+}
+
+#[tokio::test]
+async fn only_what_may_be_repeated_is() {
+    let script = Script::default();
+    let calls = script.calls.clone();
+    let client = script.start().await;
+    let schema = arrow_schema::Schema::empty();
+    assert!(client.create_table("t", &schema).await.is_err());
+    assert_eq!(calls.lock().unwrap().len(), 1);
+    assert!(client.create_table_if_missing("t", &schema).await.is_err());
+    assert_eq!(calls.lock().unwrap().len(), 4);
+    assert!(matches!(client.table("t").await, Err(Error::Malformed(_))));
+}
+
+#[tokio::test]
+async fn deadlines_pass() {
+    let client = Script::default().start().await.with_deadline(Duration::from_millis(50));
+    assert!(matches!(client.query("t").explain(false).await, Err(Error::Deadline)));
+}
+
+#[tokio::test]
+async fn addresses_are_checked() {
+    for bad in ["", "http://", "not an address", "http://host:port", "http://host:70000"] {
+        assert!(matches!(Client::connect(bad).await, Err(Error::Address { .. })), "{bad:?}");
+    }
+    // A port that was free a moment ago.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let error = Client::connect_with(&address, ClientOptions::default()).await.unwrap_err();
+    assert!(matches!(&error, Error::Connection { address: a, .. } if *a == format!("http://{address}")));
+}

@@ -1,0 +1,157 @@
+//! A server whose answers the test writes.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use basalt_client::{
+    Client, ClientOptions, RetryPolicy,
+    proto::{
+        self as pb,
+        catalog_service_server::{CatalogService, CatalogServiceServer},
+        ingest_service_server::{IngestService, IngestServiceServer},
+        query_service_server::{QueryService, QueryServiceServer},
+    },
+};
+use tokio::{net::TcpListener, sync::mpsc};
+use tokio_stream::{
+    Stream,
+    wrappers::{ReceiverStream, TcpListenerStream},
+};
+use tonic::{Request, Response, Status, Streaming, transport::Server};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+/// Plays the server's side of one write.
+pub(crate) type PlayWrite =
+    dyn Fn(usize, Streaming<pb::WriteRequest>, mpsc::Sender<Result<pb::WriteResponse, Status>>) + Send + Sync;
+
+/// What the server does.
+#[derive(Clone)]
+pub(crate) struct Script {
+    pub(crate) limits: pb::Limits,
+    /// One list of messages a call; the last again and again.
+    pub(crate) queries: Vec<Vec<Result<pb::QueryResponse, Status>>>,
+    /// Is given the number of the call.
+    pub(crate) write: Arc<PlayWrite>,
+    /// Calls so far, by their names.
+    pub(crate) calls: Arc<Mutex<Vec<&'static str>>>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        let limits = pb::Limits { message_bytes: 4 << 20, batch_rows: 1 << 20, ..Default::default() };
+        Self { limits, queries: Vec::new(), write: Arc::new(|_, _, _| ()), calls: Arc::default() }
+    }
+}
+
+impl Script {
+    /// Starts the server, and a client that tries three times without waiting long.
+    pub(crate) async fn start(self) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = Server::builder()
+            .add_service(CatalogServiceServer::new(self.clone()))
+            .add_service(QueryServiceServer::new(self.clone()))
+            .add_service(IngestServiceServer::new(self));
+        tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+        let retry = RetryPolicy { tries: 3, first_delay: Duration::from_millis(1), ..Default::default() };
+        Client::connect_with(&address, ClientOptions { retry, ..Default::default() }).await.unwrap()
+    }
+
+    /// Notes a call; gives how many of its name came before.
+    fn called(&self, name: &'static str) -> usize {
+        let mut calls = self.calls.lock().unwrap();
+        calls.push(name);
+        calls.iter().filter(|c| **c == name).count() - 1
+    }
+}
+
+/// An error as the server gives it.
+pub(crate) fn status(code: tonic::Code, reason: &str) -> Status {
+    Status::with_error_details(
+        code,
+        reason.to_lowercase(),
+        ErrorDetails::with_error_info(reason, "basalt", []),
+    )
+}
+
+#[tonic::async_trait]
+impl CatalogService for Script {
+    async fn create_table(
+        &self,
+        _: Request<pb::CreateTableRequest>,
+    ) -> Result<Response<pb::CreateTableResponse>, Status> {
+        self.called("create_table");
+        Err(status(tonic::Code::Unavailable, "SHUTTING_DOWN"))
+    }
+
+    async fn drop_table(
+        &self,
+        _: Request<pb::DropTableRequest>,
+    ) -> Result<Response<pb::DropTableResponse>, Status> {
+        Err(status(tonic::Code::NotFound, "TABLE_NOT_FOUND"))
+    }
+
+    /// Five pages of one table each.
+    async fn list_tables(
+        &self,
+        request: Request<pb::ListTablesRequest>,
+    ) -> Result<Response<pb::ListTablesResponse>, Status> {
+        let page: u32 = request.into_inner().page_token.parse().unwrap_or(0);
+        let schema = Some(pb::Schema::default());
+        let table = pb::Table { name: format!("t{page}"), schema, ..Default::default() };
+        let next_page_token = if page < 4 { (page + 1).to_string() } else { String::new() };
+        Ok(Response::new(pb::ListTablesResponse { tables: vec![table], next_page_token }))
+    }
+
+    async fn get_table(
+        &self,
+        _: Request<pb::GetTableRequest>,
+    ) -> Result<Response<pb::GetTableResponse>, Status> {
+        Ok(Response::new(pb::GetTableResponse::default()))
+    }
+
+    async fn get_server_info(
+        &self,
+        _: Request<pb::GetServerInfoRequest>,
+    ) -> Result<Response<pb::GetServerInfoResponse>, Status> {
+        self.called("get_server_info");
+        let limits = Some(self.limits);
+        Ok(Response::new(pb::GetServerInfoResponse { limits, ..Default::default() }))
+    }
+}
+
+#[tonic::async_trait]
+impl QueryService for Script {
+    type QueryStream = Pin<Box<dyn Stream<Item = Result<pb::QueryResponse, Status>> + Send>>;
+
+    async fn query(&self, _: Request<pb::QueryRequest>) -> Result<Response<Self::QueryStream>, Status> {
+        let call = self.called("query").min(self.queries.len() - 1);
+        Ok(Response::new(Box::pin(tokio_stream::iter(self.queries[call].clone()))))
+    }
+
+    async fn select(&self, _: Request<pb::SelectRequest>) -> Result<Response<pb::SelectResponse>, Status> {
+        Ok(Response::new(pb::SelectResponse::default()))
+    }
+
+    /// Does not answer in time.
+    async fn explain(&self, _: Request<pb::ExplainRequest>) -> Result<Response<pb::ExplainResponse>, Status> {
+        std::future::pending().await
+    }
+}
+
+#[tonic::async_trait]
+impl IngestService for Script {
+    type WriteStream = ReceiverStream<Result<pb::WriteResponse, Status>>;
+
+    async fn write(
+        &self,
+        requests: Request<Streaming<pb::WriteRequest>>,
+    ) -> Result<Response<Self::WriteStream>, Status> {
+        let (responses, receiver) = mpsc::channel(16);
+        (self.write)(self.called("write"), requests.into_inner(), responses);
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
