@@ -104,36 +104,29 @@ impl Table {
         }
     }
 
-    /// Adds fragments as one new version. Small fragments at the end are merged with the new ones, so that
-    /// many small writes leave few fragments: one is rewritten only with at least half as many new rows, so
-    /// that a row is rewritten a logarithmic number of times.
-    fn append(&self, mut new: Vec<FragmentData>) -> Result<u64> {
+    /// Adds fragments as one new version.
+    ///
+    /// Encoding happens before the lock is taken: a rayon thread that waits for it takes up other jobs, and
+    /// another commit of this table among them would wait for a lock that its own thread holds.
+    fn append(&self, new: Vec<FragmentData>) -> Result<u64> {
+        let mut new: Vec<_> = new.into_iter().map(|data| Fragment::new(0, data)).collect();
+        let merged = self.merge(&new)?;
         let mut next_id = lock(&self.commit);
         if self.dropped.load(Ordering::Acquire) {
             return Err(no_table(&self.name));
         }
         let snapshot = self.snapshot();
         let mut fragments = snapshot.fragments.clone();
-        if let [only] = new.as_slice() {
-            let mut rows = only.rows();
-            let mut keep = fragments.len();
-            while keep > 0
-                && fragments[keep - 1].rows() <= 2 * rows
-                && fragments[keep - 1].rows() + rows <= FRAGMENT_ROWS
-            {
-                rows += fragments[keep - 1].rows();
-                keep -= 1;
-            }
-            if keep < fragments.len() {
-                let mut buffer = RowBuffer::new(&self.schema);
-                fragments.drain(keep..).for_each(|fragment| buffer.push_fragment(&fragment));
-                new.drain(..).for_each(|data| buffer.push_fragment(&Fragment::new(0, data)));
-                new.push(buffer.encode(&self.schema)?);
-            }
+        // Another commit may have replaced the same fragments; then the next one merges.
+        if let Some((replaced, data)) = merged
+            && fragments.iter().filter(|f| replaced.contains(&f.id())).count() == replaced.len()
+        {
+            fragments.retain(|f| !replaced.contains(&f.id()));
+            new = vec![Fragment::new(0, data)];
         }
         let mut id = *next_id;
-        for data in new {
-            fragments.push(Arc::new(Fragment::new(id, data)));
+        for fragment in new {
+            fragments.push(Arc::new(fragment.with_id(id)));
             id = id
                 .checked_add(1)
                 .ok_or_else(|| Error::new(ErrorKind::MemoryLimit, "the table has no fragment ids left"))?;
@@ -143,6 +136,30 @@ impl Table {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) =
             Arc::new(Snapshot { version, fragments });
         Ok(version)
+    }
+
+    /// Merges small fragments at the end with a new one, so that many small writes leave few fragments: the
+    /// ids of those that it replaces, and their rows with the new ones. A fragment is rewritten only with at
+    /// least half as many new rows, so that a row is rewritten a logarithmic number of times.
+    fn merge(&self, new: &[Fragment]) -> Result<Option<(Vec<u32>, FragmentData)>> {
+        let [only] = new else { return Ok(None) };
+        let snapshot = self.snapshot();
+        let (mut rows, mut keep) = (only.rows(), snapshot.fragments.len());
+        while let Some(last) = snapshot.fragments[..keep].last()
+            && last.rows() <= 2 * rows
+            && last.rows() + rows <= FRAGMENT_ROWS
+        {
+            rows += last.rows();
+            keep -= 1;
+        }
+        let old = &snapshot.fragments[keep..];
+        if old.is_empty() {
+            return Ok(None);
+        }
+        let mut buffer = RowBuffer::new(&self.schema);
+        old.iter().for_each(|fragment| buffer.push_fragment(fragment));
+        buffer.push_fragment(only);
+        Ok(Some((old.iter().map(|f| f.id()).collect(), buffer.encode(&self.schema)?)))
     }
 }
 

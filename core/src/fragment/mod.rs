@@ -40,6 +40,12 @@ impl Fragment {
         Self { id, data }
     }
 
+    /// The same rows under another id, before anyone has seen them.
+    #[must_use]
+    pub(crate) fn with_id(self, id: u32) -> Self {
+        Self { id, ..self }
+    }
+
     /// Its id: the upper half of its rows' addresses.
     pub fn id(&self) -> u32 {
         self.id
