@@ -55,10 +55,12 @@ impl State {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// When a query is given up: the client's deadline within the limit, or the default.
+    /// When a query is given up: the client's deadline within the limit, or the default. One that has passed
+    /// already is an error.
     pub(crate) fn deadline(&self, call: &Call) -> Result<Instant, Fault> {
         let wanted = call.deadline()?.unwrap_or_else(|| call.at() + self.default_deadline);
-        Ok(wanted.min(call.at() + self.max_deadline))
+        let deadline = wanted.min(call.at() + self.max_deadline);
+        if Instant::now() < deadline { Ok(deadline) } else { Err(Fault::deadline()) }
     }
 
     /// The control of one query, with its share of the memory.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use basalt_client::{Expr, col, lit, max, sum};
+use basalt_client::{col, lit, max, sum};
 use basalt_proto::v1::{self as pb, WriteRequest, filter, ingest_service_client::IngestServiceClient};
 use basalt_server::{Memory, limits};
 use tokio::sync::mpsc;
@@ -158,10 +158,4 @@ async fn writes_under_way_have_a_limit() {
     // The places are free again once the server has seen the ends.
     while server.write(vec![open("t"), batch(1, &[2]), commit(1, 1)]).await.1.is_err() {}
     assert_eq!(server.rows("t").await, 2);
-}
-
-/// A query that keeps a thread busy for seconds: many long sums.
-pub(crate) fn slow(server: &Server) -> pb::QueryRequest {
-    let long = |k: i64| (0..25).fold(col("a") / lit(3), |e: Expr, i| e + col("a") / lit(k + i));
-    server.client.query("t").select((1..39).map(|k| sum(long(k)))).request().clone()
 }

@@ -274,3 +274,31 @@ async fn many_batches_become_one_version() {
     let table = server.client.table("t").await.unwrap().table;
     assert_eq!((table.version, table.rows, table.fragments), (1, 50_000, 1));
 }
+
+/// Commits of one table meet on the CPU pool, whose threads take up other jobs while they wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_do_not_stand_in_each_others_way() {
+    let server = Arc::new(Server::start().await);
+    let names: Vec<_> = (0..8).map(|i| format!("c{i}")).collect();
+    let fields = names.iter().map(|name| field(name, TypeKind::Int64)).collect();
+    server.create("t", fields).await.unwrap();
+    let writers: Vec<_> = (0..8)
+        .map(|writer: i64| {
+            let server = Arc::clone(&server);
+            tokio::spawn(async move {
+                for _ in 0..5 {
+                    let values =
+                        Values::Int64s(pb::Int64s { values: (0..2000).map(|row| row * writer).collect() });
+                    let rows = batch_of(1, 2000, vec![column(values); 8]);
+                    server.write(vec![open("t"), rows, commit(1, 2000)]).await.1.unwrap();
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let table = server.client.table("t").await.unwrap().table;
+    assert_eq!((table.version, table.rows), (40, 80_000));
+    assert!(table.fragments < 20, "{} fragments", table.fragments);
+}

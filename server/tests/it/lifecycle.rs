@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use basalt_client::{col, count};
+use basalt_client::{Expr, col, count, lit, sum};
 use basalt_proto::v1::{self as pb, query_service_client::QueryServiceClient};
 use tokio::time::timeout;
 use tonic::{Code, Request};
@@ -10,12 +10,15 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::{
-    errors::slow,
-    support::{Server, check},
-};
+use crate::support::{Server, check};
 
 const ROWS: i64 = 400_000;
+
+/// A query of `sums` long sums: each of them makes it slower, in every block.
+fn slow(server: &Server, sums: i64) -> pb::QueryRequest {
+    let long = |k: i64| (0..25).fold(col("a") / lit(3), |e: Expr, i| e + col("a") / lit(k + i));
+    server.client.query("t").select((1..=sums).map(|k| sum(long(k)))).request().clone()
+}
 
 fn within<T>(message: T, time: Duration) -> Request<T> {
     let mut request = Request::new(message);
@@ -29,7 +32,7 @@ async fn a_deadline_ends_the_work() {
     server.numbers("t", 0..ROWS).await;
     let mut queries = QueryServiceClient::new(server.plain().await);
     let started = Instant::now();
-    let request = within(slow(&server), Duration::from_millis(20));
+    let request = within(slow(&server, 4), Duration::from_millis(20));
     check(queries.query(request).await.map(|_| ()), Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
     assert!(started.elapsed() >= Duration::from_millis(20));
     // The only permit is free again: the work has stopped.
@@ -38,7 +41,7 @@ async fn a_deadline_ends_the_work() {
 
     let request = within(pb::SelectRequest { table: "t".into(), ..Default::default() }, Duration::ZERO);
     check(queries.select(request).await, Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
-    let explain = pb::ExplainRequest { query: Some(slow(&server)), analyze: true };
+    let explain = pb::ExplainRequest { query: Some(slow(&server, 4)), analyze: true };
     let request = within(explain, Duration::from_millis(20));
     check(queries.explain(request).await, Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
     server.query(few).await.unwrap();
@@ -48,7 +51,7 @@ async fn a_deadline_ends_the_work() {
 async fn the_default_deadline_holds_for_those_who_name_none() {
     let server = Server::with(|c| c.default_deadline = Duration::from_millis(20)).await;
     server.numbers("t", 0..ROWS).await;
-    check(server.query(slow(&server)).await, Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
+    check(server.query(slow(&server, 4)).await, Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "");
 }
 
 #[tokio::test]
@@ -56,7 +59,7 @@ async fn a_call_that_is_dropped_frees_its_permit() {
     let server = Server::with(|c| c.concurrent_queries = 1).await;
     server.numbers("t", 0..ROWS).await;
     for _ in 0..3 {
-        let (mut queries, request) = (server.queries(), slow(&server));
+        let (mut queries, request) = (server.queries(), slow(&server, 4));
         assert!(
             timeout(Duration::from_millis(30), queries.query(request)).await.is_err(),
             "too fast to drop"
@@ -158,7 +161,7 @@ async fn reflection_lists_and_describes() {
 async fn a_shutdown_finishes_what_runs_and_refuses_what_is_new() {
     let mut server = Server::start().await;
     server.numbers("t", 0..ROWS).await;
-    let (mut queries, request) = (server.queries(), slow(&server));
+    let (mut queries, request) = (server.queries(), slow(&server, 30));
     let running = tokio::spawn(async move {
         let mut stream = queries.query(request).await?.into_inner();
         let mut last = None;
@@ -188,7 +191,7 @@ async fn a_shutdown_finishes_what_runs_and_refuses_what_is_new() {
 async fn a_shutdown_does_not_wait_for_ever() {
     let mut server = Server::with(|c| c.shutdown_grace = Duration::from_millis(50)).await;
     server.numbers("t", 0..ROWS).await;
-    let (mut queries, request) = (server.queries(), slow(&server));
+    let (mut queries, request) = (server.queries(), slow(&server, 30));
     let running = tokio::spawn(async move { queries.query(request).await.map(|_| ()) });
     tokio::time::sleep(Duration::from_millis(50)).await;
     server.signal();

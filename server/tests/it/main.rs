@@ -1,5 +1,7 @@
 //! The server as its clients see it: a real one on a port of its own in every test.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+
 mod catalog;
 mod errors;
 mod ingest;
