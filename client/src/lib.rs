@@ -31,9 +31,9 @@ mod error;
 mod expr;
 mod query;
 mod retry;
-#[cfg(feature = "sql")]
+#[cfg(feature = "cli")]
 pub mod sql;
-#[cfg(feature = "sql")]
+#[cfg(feature = "cli")]
 mod text;
 mod types;
 mod write;
