@@ -1,5 +1,7 @@
 //! Encodings as the engine calls them: what is chosen, what is forced, what becomes of nulls.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use arrow_array::StringArray;
 use basalt_core::{
     encoding::{

@@ -136,30 +136,44 @@ pub(super) fn fill_nulls<'a>(
         Some(mask) if mask::count_ones(mask) < keys.len() => mask,
         _ => return (Cow::Borrowed(keys), None),
     };
-    let mut present = Vec::with_capacity(keys.len());
-    basalt_kernels::mask::for_each(mask, |row| present.push(keys[row]));
+    let (mut present, mut n) = (vec![0; keys.len()], 0);
+    each_row(keys, mask, |key, valid| {
+        present[n] = key;
+        n += usize::from(valid);
+    });
+    present.truncate(n);
     let Some(&first) = present.first() else {
         return (Cow::Owned(vec![0; keys.len()]), Some(Vec::new()));
     };
     let counts = distinct(&present, extremes(&present), MAX_VALUE_COUNTS);
     let runs = 1 + present.windows(2).filter(|pair| pair[0] != pair[1]).count();
     let most_frequent = counts.as_ref().and_then(|counts| counts.iter().max_by_key(|(_, n)| *n));
-    let mut filled;
+    // The first pass is done with: its memory serves again.
+    let mut filled = present;
+    filled.clear();
     match most_frequent {
-        Some(&(key, _)) if present.len() < LONG_RUN * runs => {
-            filled = vec![key; keys.len()];
-            basalt_kernels::mask::for_each(mask, |row| filled[row] = keys[row]);
+        Some(&(fill, _)) if n < LONG_RUN * runs => {
+            each_row(keys, mask, |key, valid| filled.push(if valid { key } else { fill }));
         }
         _ => {
             let mut last = first;
-            filled = keys.to_vec();
-            for (row, key) in filled.iter_mut().enumerate() {
-                last = if mask::selects(valid, row) { *key } else { last };
-                *key = last;
-            }
+            each_row(keys, mask, |key, valid| {
+                last = if valid { key } else { last };
+                filled.push(last);
+            });
         }
     }
     (Cow::Owned(filled), counts)
+}
+
+/// Calls `work` with each key and whether it is valid: without branches, for nulls may be anywhere.
+#[inline]
+fn each_row(keys: &[i64], valid: &[u64], mut work: impl FnMut(i64, bool)) {
+    for (keys, word) in keys.chunks(64).zip(valid) {
+        for (i, &key) in keys.iter().enumerate() {
+            work(key, word >> i & 1 == 1);
+        }
+    }
 }
 
 /// How often each key occurs in valid rows, where few are distinct: `valid` are the counts of [`fill_nulls`],
