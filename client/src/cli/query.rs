@@ -20,9 +20,14 @@ use crate::{
     sql,
 };
 
+const EXAMPLES: &str = "\
+Examples:
+  basalt query 'SELECT carrier, count(*) AS n FROM flights WHERE dep_delay > 60 GROUP BY carrier ORDER BY n DESC'
+  basalt query \"SELECT * FROM flights WHERE dest IN ('SFO', 'LAX') AND time_hour >= '2013-07-04' LIMIT 5\" -f csv";
+
 /// Arguments of `query`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = sql::SUPPORTED)]
+#[command(after_long_help = EXAMPLES)]
 pub struct QueryArgs {
     /// A SELECT over one table
     pub sql: String,

@@ -39,12 +39,16 @@ const SHOWN_BAD_ROWS: usize = 10;
 /// Arguments of `load`.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
-The table is created when it is missing. Its columns are those of --schema, else those of the Parquet or Arrow
-file, else they are found by reading the whole CSV: bool, int32, int64, uint64, float64, date32 (2013-07-04),
+The table is created when it is missing. Its columns are those of --schema, else those of the Parquet or Arrow \
+file, else they are found by reading the whole CSV: bool, int32, int64, uint64, float64, date32 (2013-07-04), \
 timestamp (2013-07-04T10:00:00Z; UTC without a zone) or utf8; a column where a null was seen is nullable.
 
-All files are one commit. A bad row stops the load with its file, line and column, and nothing is committed;
-a table that this load created is dropped again.")]
+All files are one commit. A bad row stops the load with its file, line and column, and nothing is committed; a \
+table that this load created is dropped again.
+
+Examples:
+  basalt load flights flights.csv
+  basalt load prices 2024.csv 2025.csv --delimiter ';' --schema 'day date32 not null, price decimal(9,2)'")]
 pub struct LoadArgs {
     /// The table
     pub table: String,
