@@ -40,27 +40,39 @@ impl Density {
     }
 }
 
-/// Calls `f` with the place of every set bit, in order.
-#[inline(always)]
-pub(crate) fn for_bits(mut word: u64, mut f: impl FnMut(usize)) {
-    while word != 0 {
-        f(word.trailing_zeros() as usize);
-        word &= word - 1;
+/// The places of a word's set bits, in order.
+pub(crate) struct Bits(pub(crate) u64);
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let place = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.checked_sub(1)?;
+        Some(place)
     }
 }
 
-/// Calls `f` with every chunk of `values` and its mask word; the last chunk is padded with `fill` and its
-/// word cut to its rows.
-#[inline(always)]
-pub(crate) fn for_masked<T: Copy>(values: &[T], mask: &[u64], fill: T, mut f: impl FnMut(&[T; CHUNK], u64)) {
-    let (chunks, tail) = values.as_chunks::<CHUNK>();
-    for (chunk, &word) in chunks.iter().zip(mask) {
-        f(chunk, word);
-    }
-    if let ([_, ..], Some(word)) = (tail, mask.get(chunks.len())) {
-        f(&pad(tail, fill), word & low_bits(tail.len()));
-    }
+/// Evaluates a block with every chunk of `values` and its mask word; the last chunk is padded with `fill` and
+/// its word cut to its rows.
+///
+/// A macro, because a closure would not be compiled for the instructions of the function around it.
+macro_rules! for_masked {
+    ($values:expr, $mask:expr, $fill:expr, |$chunk:ident, $word:ident| $block:block) => {
+        let (chunks, tail) = $values.as_chunks::<{ crate::chunks::CHUNK }>();
+        for ($chunk, &$word) in chunks.iter().zip($mask) {
+            $block
+        }
+        if let ([_, ..], Some(&word)) = (tail, $mask.get(chunks.len())) {
+            let $chunk = &crate::chunks::pad(tail, $fill);
+            let $word = word & crate::chunks::low_bits(tail.len());
+            $block
+        }
+    };
 }
+
+pub(crate) use for_masked;
 
 #[track_caller]
 pub(crate) fn check_mask(rows: usize, words: usize) {

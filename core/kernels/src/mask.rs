@@ -56,6 +56,6 @@ pub fn fill(rows: usize, out: &mut [u64]) {
 /// Calls `f` with every selected row, in order.
 pub fn for_each(mask: &[u64], mut f: impl FnMut(usize)) {
     for (i, &word) in mask.iter().enumerate() {
-        chunks::for_bits(word, |bit| f(i * chunks::CHUNK + bit));
+        chunks::Bits(word).for_each(|bit| f(i * chunks::CHUNK + bit));
     }
 }

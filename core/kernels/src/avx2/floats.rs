@@ -80,7 +80,7 @@ lanes! {
 }
 
 macro_rules! floats {
-    ($($t:ident: |$lanes:ident| $widen:expr;)*) => {$(
+    ($($t:ident: $widen:ident;)*) => {$(
         impl FloatLanes<$t> for Avx2 {
             type Eight = [__m256d; 2];
 
@@ -102,15 +102,14 @@ macro_rules! floats {
             #[inline(always)]
             fn load_eight(self, chunk: &[$t; CHUNK], i: usize) -> [__m256d; 2] {
                 let (fours, _) = chunk.as_chunks::<4>();
-                let widen = |$lanes| $widen;
-                [widen(load(&fours[2 * i])), widen(load(&fours[2 * i + 1]))]
+                [self.$widen(load(&fours[2 * i])), self.$widen(load(&fours[2 * i + 1]))]
             }
 
             #[inline(always)]
             fn select_eight(self, [low, high]: [__m256d; 2], word: u64, i: usize) -> [__m256d; 2] {
                 let zero = simd!(_mm256_setzero_pd());
-                let select = |half, i| <Self as Lanes<f64>>::select(self, half, word, i, zero);
-                [select(low, 2 * i), select(high, 2 * i + 1)]
+                let (low_bits, high_bits) = (self.spread_64(word, 2 * i), self.spread_64(word, 2 * i + 1));
+                simd!([_mm256_blendv_pd(zero, low, low_bits), _mm256_blendv_pd(zero, high, high_bits)])
             }
 
             #[inline(always)]
@@ -122,6 +121,18 @@ macro_rules! floats {
 }
 
 floats! {
-    f32: |lanes| simd!(_mm256_cvtps_pd(lanes));
-    f64: |lanes| lanes;
+    f32: widen;
+    f64: wide;
+}
+
+impl Avx2 {
+    #[inline(always)]
+    fn widen(self, lanes: __m128) -> __m256d {
+        simd!(_mm256_cvtps_pd(lanes))
+    }
+
+    #[inline(always)]
+    fn wide(self, lanes: __m256d) -> __m256d {
+        lanes
+    }
 }

@@ -67,7 +67,7 @@ pub(crate) fn count_nonzero<T: Native>(arch: impl Lanes<T>, values: &[T]) -> u64
 pub(crate) fn count_nonzero_masked<T: Native>(arch: impl Lanes<T>, values: &[T], mask: &[u64]) -> u64 {
     let zero = arch.range(T::default(), T::default());
     let mut count = 0;
-    for_masked(values, mask, T::default(), |chunk, word| {
+    for_masked!(values, mask, T::default(), |chunk, word| {
         if word != 0 {
             count += u64::from((word & !in_range(arch, chunk, zero)).count_ones());
         }

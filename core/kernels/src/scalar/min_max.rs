@@ -2,7 +2,7 @@
 
 use crate::{
     Native,
-    chunks::{CHUNK, Density, for_bits, for_masked, pad},
+    chunks::{Bits, CHUNK, Density, for_masked, pad},
     lanes::Lanes,
     scalar::mask,
 };
@@ -76,15 +76,21 @@ pub(crate) fn min_max<T: Native, A: Lanes<T>>(arch: A, values: &[T]) -> Option<(
 pub(crate) fn min_max_masked<T: Native, A: Lanes<T>>(arch: A, values: &[T], mask: &[u64]) -> Option<(T, T)> {
     let first = mask::first(mask).filter(|&row| row < values.len())?;
     let mut extremes = Extremes::new(arch, values[first]);
-    for_masked(values, mask, T::default(), |chunk, word| match Density::of(word) {
-        Density::Empty => {}
-        Density::Sparse => for_bits(word, |i| extremes.add(arch.splat(chunk[i]))),
-        Density::Mixed => {
-            for i in 0..CHUNK / A::COUNT {
-                extremes.add_selected(arch.load(chunk, i), word, i);
+    for_masked!(values, mask, T::default(), |chunk, word| {
+        match Density::of(word) {
+            Density::Empty => {}
+            Density::Sparse => {
+                for i in Bits(word) {
+                    extremes.add(arch.splat(chunk[i]));
+                }
             }
+            Density::Mixed => {
+                for i in 0..CHUNK / A::COUNT {
+                    extremes.add_selected(arch.load(chunk, i), word, i);
+                }
+            }
+            Density::Full => extremes.add_chunk(chunk),
         }
-        Density::Full => extremes.add_chunk(chunk),
     });
     Some(extremes.finish())
 }

@@ -39,32 +39,34 @@ impl<'a, L: Lane> Codes<'a, L> {
         Self { width, lanes, rows: rows.count }
     }
 
-    /// Calls `f` with the number and the codes of every chunk.
+    /// The codes of the unit that the `i`-th chunk lies in, as far as there are any.
     #[inline(always)]
-    fn for_chunks(self, mut f: impl FnMut(usize, Chunk<'_, L>)) {
-        let Self { width, lanes, rows } = self;
-        let chunks = rows.div_ceil(CHUNK);
-        let units = chunks / UNIT_CHUNKS;
-        for unit in 0..units {
-            let lanes = &lanes[unit * width * L::COUNT..][..width * L::COUNT];
+    fn unit(self, i: usize) -> &'a [L] {
+        &self.lanes[i / UNIT_CHUNKS * self.width * L::COUNT..]
+    }
+}
+
+/// Evaluates a block with the number and the codes of every chunk.
+///
+/// A macro, because a closure would not be compiled for the instructions of the function around it.
+macro_rules! for_chunks {
+    ($codes:expr, |$i:ident, $chunk:ident| $block:block) => {
+        let codes = $codes;
+        let width = codes.width;
+        let chunks = codes.rows.div_ceil(CHUNK);
+        let whole = chunks / UNIT_CHUNKS * UNIT_CHUNKS;
+        for first in (0..whole).step_by(UNIT_CHUNKS) {
+            let unit = &codes.unit(first)[..width * L::COUNT];
             for place in 0..UNIT_CHUNKS {
-                f(unit * UNIT_CHUNKS + place, Chunk { width, unit: lanes, place });
+                let ($i, $chunk) = (first + place, Chunk { width, unit, place });
+                $block
             }
         }
-        let lanes = &lanes[units * width * L::COUNT..];
-        for place in 0..chunks % UNIT_CHUNKS {
-            f(units * UNIT_CHUNKS + place, Chunk { width, unit: lanes, place });
+        for $i in whole..chunks {
+            let $chunk = Chunk { width, unit: codes.unit(whole), place: $i - whole };
+            $block
         }
-    }
-
-    /// Calls `f` with every chunk of which `mask` selects a row, and its mask word cut to the rows there are.
-    #[inline(always)]
-    fn for_masked(self, mask: impl Fn(usize) -> u64, mut f: impl FnMut(Chunk<'_, L>, u64)) {
-        self.for_chunks(|i, chunk| match mask(i) & low_bits(self.rows - i * CHUNK) {
-            0 => {}
-            word => f(chunk, word),
-        });
-    }
+    };
 }
 
 impl<L: Lane> Chunk<'_, L> {
@@ -116,7 +118,7 @@ pub(crate) fn unpack(arch: impl Arch, rows: Rows<'_>, base: i64, out: &mut [i64]
 
 #[inline(always)]
 fn unpack_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, base: i64, out: &mut [i64]) {
-    codes.for_chunks(|i, chunk| {
+    for_chunks!(codes, |i, chunk| {
         let mut codes = [L::default(); CHUNK];
         for i in 0..CHUNK / A::COUNT {
             arch.store(chunk.codes(arch, i), &mut codes, i);
@@ -150,7 +152,7 @@ pub(crate) fn between(arch: impl Arch, rows: Rows<'_>, lo: u64, hi: u64, out: &m
 #[inline(always)]
 fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L, hi: L, out: &mut [u64]) {
     let range = arch.range(lo, hi);
-    codes.for_chunks(|i, chunk| {
+    for_chunks!(codes, |i, chunk| {
         let mut word = 0;
         for i in 0..CHUNK / A::COUNT {
             word |= arch.in_range(chunk.codes(arch, i), range) << (i * A::COUNT);
@@ -161,15 +163,20 @@ fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L
 
 #[inline(always)]
 pub(crate) fn sum(arch: impl Arch, rows: Rows<'_>) -> u128 {
-    blocks(rows).map(|rows| with_codes!(rows, |codes| sum_lanes(arch, codes, |_| u64::MAX))).sum()
+    let mut total = 0;
+    for rows in blocks(rows) {
+        total += with_codes!(rows, |codes| sum_lanes(arch, codes, |_| u64::MAX));
+    }
+    total
 }
 
 #[inline(always)]
 pub(crate) fn sum_masked(arch: impl Arch, rows: Rows<'_>, mask: &[u64]) -> u128 {
-    blocks(rows)
-        .zip(mask.chunks(BLOCK / CHUNK))
-        .map(|(rows, mask)| with_codes!(rows, |codes| sum_lanes(arch, codes, |i| mask[i])))
-        .sum()
+    let mut total = 0;
+    for (rows, mask) in blocks(rows).zip(mask.chunks(BLOCK / CHUNK)) {
+        total += with_codes!(rows, |codes| sum_lanes(arch, codes, |i| mask[i]));
+    }
+    total
 }
 
 /// The rows in parts that a sum holds.
@@ -186,10 +193,19 @@ fn blocks(rows: Rows<'_>) -> impl Iterator<Item = Rows<'_>> {
 fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: impl Fn(usize) -> u64) -> u128 {
     let zero = arch.splat(L::default());
     let mut sum = arch.zero();
-    codes.for_masked(mask, |chunk, word| {
-        for i in 0..CHUNK / A::COUNT {
-            let codes = chunk.codes(arch, i);
-            sum = arch.add(sum, if word == u64::MAX { codes } else { arch.select(codes, word, i, zero) });
+    for_chunks!(codes, |i, chunk| {
+        match mask(i) & low_bits(codes.rows - i * CHUNK) {
+            0 => {}
+            u64::MAX => {
+                for i in 0..CHUNK / A::COUNT {
+                    sum = arch.add(sum, chunk.codes(arch, i));
+                }
+            }
+            word => {
+                for i in 0..CHUNK / A::COUNT {
+                    sum = arch.add(sum, arch.select(chunk.codes(arch, i), word, i, zero));
+                }
+            }
         }
     });
     arch.total(sum) as u128
@@ -219,13 +235,18 @@ fn extremes<L: Lane, A: PackedLanes<L>>(
     mask: impl Fn(usize) -> u64,
 ) -> (u64, u64) {
     let mut extremes = Extremes::new(arch, some);
-    codes.for_masked(mask, |chunk, word| {
-        for i in 0..CHUNK / A::COUNT {
-            let codes = chunk.codes(arch, i);
-            if word == u64::MAX {
-                extremes.add(codes);
-            } else {
-                extremes.add_selected(codes, word, i);
+    for_chunks!(codes, |i, chunk| {
+        match mask(i) & low_bits(codes.rows - i * CHUNK) {
+            0 => {}
+            u64::MAX => {
+                for i in 0..CHUNK / A::COUNT {
+                    extremes.add(chunk.codes(arch, i));
+                }
+            }
+            word => {
+                for i in 0..CHUNK / A::COUNT {
+                    extremes.add_selected(chunk.codes(arch, i), word, i);
+                }
             }
         }
     });

@@ -2,7 +2,7 @@
 
 use crate::{
     Float, FloatSum, Integer,
-    chunks::{CHUNK, Density, for_bits, for_masked, pad},
+    chunks::{Bits, CHUNK, Density, for_masked, pad},
     lanes::{FloatLanes, IntegerLanes},
 };
 
@@ -38,15 +38,17 @@ pub(crate) fn sum_masked<T: Integer, A: IntegerLanes<T>>(arch: A, values: &[T], 
     let mut total = 0;
     for (block, mask) in values.chunks(BLOCK).zip(mask.chunks(BLOCK / CHUNK)) {
         let mut sum = arch.zero();
-        for_masked(block, mask, T::default(), |chunk, word| match Density::of(word) {
-            Density::Empty => {}
-            Density::Sparse => for_bits(word, |i| total += chunk[i].to_i128()),
-            Density::Mixed => {
-                for i in 0..CHUNK / A::COUNT {
-                    sum = arch.add(sum, arch.select(arch.load(chunk, i), word, i, zero));
+        for_masked!(block, mask, T::default(), |chunk, word| {
+            match Density::of(word) {
+                Density::Empty => {}
+                Density::Sparse => total += Bits(word).map(|i| chunk[i].to_i128()).sum::<i128>(),
+                Density::Mixed => {
+                    for i in 0..CHUNK / A::COUNT {
+                        sum = arch.add(sum, arch.select(arch.load(chunk, i), word, i, zero));
+                    }
                 }
+                Density::Full => sum = add(arch, sum, chunk),
             }
-            Density::Full => sum = add(arch, sum, chunk),
         });
         total += arch.total(sum);
     }
@@ -87,28 +89,40 @@ pub(crate) fn sum_floats_masked<T: Float>(
     acc: &mut FloatSum,
 ) {
     let mut sum = arch.eight(acc.lanes);
-    for_masked(values, mask, T::default(), |chunk, word| {
-        // Adding +0.0 is the same as adding nothing: no lane is ever -0.0.
-        let select = |lanes, i| arch.add_eight(lanes, arch.select_eight(arch.load_eight(chunk, i), word, i));
-        let mut lanes = arch.eight([0.0; 8]);
+    for_masked!(values, mask, T::default(), |chunk, word| {
         match Density::of(word) {
-            Density::Empty => return,
+            Density::Empty => {}
             Density::Sparse => {
-                let mut rest = word;
+                let (mut lanes, mut rest) = (arch.eight([0.0; 8]), word);
                 while rest != 0 {
                     let i = rest.trailing_zeros() as usize / 8;
-                    lanes = select(lanes, i);
+                    lanes = add_selected(arch, lanes, chunk, word, i);
                     rest &= !(0xff << (8 * i));
                 }
+                sum = arch.add_eight(sum, lanes);
             }
             Density::Mixed => {
+                let mut lanes = arch.eight([0.0; 8]);
                 for i in 0..EIGHTS {
-                    lanes = select(lanes, i);
+                    lanes = add_selected(arch, lanes, chunk, word, i);
                 }
+                sum = arch.add_eight(sum, lanes);
             }
-            Density::Full => lanes = add_floats(arch, chunk),
+            Density::Full => sum = arch.add_eight(sum, add_floats(arch, chunk)),
         }
-        sum = arch.add_eight(sum, lanes);
     });
     acc.lanes = arch.lanes(sum);
+}
+
+/// Adds the rows of a chunk's `i`-th eight that its mask word selects.
+#[inline(always)]
+fn add_selected<T: Float, A: FloatLanes<T>>(
+    arch: A,
+    lanes: A::Eight,
+    chunk: &[T; CHUNK],
+    word: u64,
+    i: usize,
+) -> A::Eight {
+    // Adding +0.0 is the same as adding nothing: no lane is ever -0.0.
+    arch.add_eight(lanes, arch.select_eight(arch.load_eight(chunk, i), word, i))
 }
