@@ -181,7 +181,7 @@ pub fn entropy(snapshot: &Snapshot, index: usize, control: &Control) -> Result<f
 #[allow(clippy::cast_precision_loss, reason = "counts of rows are below 2^53")]
 pub fn entropy_of(counts: impl Iterator<Item = u64>, total: u64) -> f64 {
     let total = total as f64;
-    counts.filter(|n| *n > 0).map(|n| n as f64 / total).map(|p| -p * p.log2()).sum()
+    counts.filter(|n| *n > 0).map(|n| n as f64 / total).map(|p| -p * p.log2()).sum::<f64>().abs()
 }
 
 #[cfg(test)]

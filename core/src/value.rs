@@ -239,6 +239,20 @@ pub fn arithmetic(op: ArithmeticOp, a: &Value, b: &Value) -> Result<Value> {
     })
 }
 
+/// [`arithmetic`] on the values of a row: integers and decimals are 64 bits wide, before and after.
+///
+/// # Errors
+/// Those of [`arithmetic`].
+pub fn row_arithmetic(op: ArithmeticOp, a: &Value, b: &Value) -> Result<Value> {
+    let fits = |value: &Value| exact(value).is_none_or(|(v, _)| i64::try_from(v).is_ok());
+    let result = arithmetic(op, a, b)?;
+    let exact_result = matches!(result, Value::Int(_) | Value::Decimal { .. });
+    if exact_result && !(fits(a) && fits(b) && fits(&result)) {
+        return Err(overflow("the result of an operation"));
+    }
+    Ok(result)
+}
+
 /// `a op b` on floats.
 ///
 /// # Errors

@@ -128,13 +128,7 @@ impl<'a, 's> Batch<'a, 's> {
             return Ok(Vector { data: Data::One(Value::Null), valid: None });
         }
         if let (Data::One(a), Data::One(b)) = (&left.data, &right.data) {
-            let value = value::arithmetic(op, a, b)?;
-            if let Value::Int(v) | Value::Decimal { unscaled: v, .. } = value
-                && i64::try_from(v).is_err()
-            {
-                return Err(value::overflow("the result of an operation"));
-            }
-            return Ok(Vector { data: Data::One(value), valid });
+            return Ok(Vector { data: Data::One(value::row_arithmetic(op, a, b)?), valid });
         }
         let scale_of =
             |t: Option<DataType>| if let Some(DataType::Decimal { scale, .. }) = t { scale } else { 0 };
@@ -210,8 +204,11 @@ impl<'a, 's> Batch<'a, 's> {
                 uints.into_iter().map(u64::cast_signed).collect()
             }
             Data::One(Value::Int(v) | Value::Decimal { unscaled: v, .. }) => {
-                let v = i64::try_from(v).map_err(|_| value::overflow("a literal in arithmetic"))?;
-                vec![v; self.rows]
+                let fits = i64::try_from(v);
+                if fits.is_err() && (0..self.rows).any(|i| self.is_selected(i, valid)) {
+                    return Err(value::overflow("a literal in arithmetic"));
+                }
+                vec![fits.unwrap_or(0); self.rows]
             }
             Data::Floats(_) | Data::Texts(_) | Data::One(_) => return Err(not_numbers()),
         };

@@ -135,6 +135,12 @@ impl Binder<'_> {
             }
             (Literal::Text(text), DataType::Decimal { .. }) => super::literal::parse_decimal(text)
                 .map(|(unscaled, scale)| crate::value::Value::Decimal { unscaled, scale }),
+            // What a person wrote as 0.1 is the float32 that reads as 0.1.
+            #[allow(clippy::cast_possible_truncation, reason = "the nearest float32 is asked for")]
+            (Literal::Decimal { unscaled, scale }, DataType::Float32) => {
+                let nearest = crate::value::to_f64(i128::from(*unscaled), *scale) as f32;
+                Some(crate::value::Value::Float(f64::from(nearest)))
+            }
             _ => None,
         };
         let value = value.unwrap_or_else(|| literal_value(literal));
@@ -172,6 +178,9 @@ impl Binder<'_> {
             return Err(Error::new(ErrorKind::FilterTooLarge, message).at("values"));
         }
         let bound = self.expr(expr, depth + 1).map_err(|e| e.at("expr"))?;
+        if values.is_empty() {
+            return Ok(Pred::Constant(negated));
+        }
         // `x NOT IN (..., NULL)` is never true: x may be the unknown value.
         let has_null = values.contains(&Literal::Null);
         if negated && has_null {

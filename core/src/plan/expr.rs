@@ -63,10 +63,12 @@ pub fn literal_value(literal: &Literal) -> Value {
 
 /// The type of `left op right`: `/` gives float64, a float makes a float, a decimal makes a decimal (the
 /// larger scale; the sum of both for `*`), integers give int64. `None` is the type of null.
+/// Decimals have 18 digits in rows, 38 above aggregates.
 pub fn arithmetic_type(
     op: ArithmeticOp,
     left: Option<DataType>,
     right: Option<DataType>,
+    of_rows: bool,
 ) -> Result<DataType> {
     for side in [left, right].into_iter().flatten() {
         if !side.is_numeric() {
@@ -91,7 +93,7 @@ pub fn arithmetic_type(
         let message = format!("the result would have {scale} decimal places; the limit is 18");
         return Err(Error::new(ErrorKind::Overflow, message));
     }
-    Ok(DataType::Decimal { precision: 18, scale })
+    Ok(DataType::Decimal { precision: if of_rows { 18 } else { 38 }, scale })
 }
 
 impl BoundExpr {
@@ -126,15 +128,8 @@ impl BoundExpr {
             Self::Literal(value) => Ok(value.clone()),
             Self::Arithmetic(op, left, right, _) => {
                 let (left, right) = (left.eval(slots, value_of)?, right.eval(slots, value_of)?);
-                let result = value::arithmetic(*op, &left, &right)?;
-                match result {
-                    Value::Int(v) | Value::Decimal { unscaled: v, .. }
-                        if slots.of_rows && i64::try_from(v).is_err() =>
-                    {
-                        Err(value::overflow("the result of an operation"))
-                    }
-                    result => Ok(result),
-                }
+                let arithmetic = if slots.of_rows { value::row_arithmetic } else { value::arithmetic };
+                arithmetic(*op, &left, &right)
             }
         }
     }

@@ -320,8 +320,12 @@ impl<'a> Binder<'a> {
             Expr::Arithmetic(op, left, right) => {
                 let left = self.expr(left, depth + 1).map_err(|e| e.at("arithmetic.left"))?;
                 let right = self.expr(right, depth + 1).map_err(|e| e.at("arithmetic.right"))?;
-                let data_type =
-                    arithmetic_type(*op, left.data_type(&self.slots), right.data_type(&self.slots))?;
+                let data_type = arithmetic_type(
+                    *op,
+                    left.data_type(&self.slots),
+                    right.data_type(&self.slots),
+                    self.slots.of_rows,
+                )?;
                 Ok(BoundExpr::Arithmetic(*op, Box::new(left), Box::new(right), data_type))
             }
             Expr::Aggregate(aggregate) => self.aggregate(aggregate, depth).map_err(|e| e.at("aggregate")),
