@@ -200,7 +200,7 @@ impl Generator<'_> {
                 if scale > 18 {
                     return left;
                 }
-                DataType::Decimal { precision: 18, scale }
+                DataType::Decimal { precision: if self.of_rows { 18 } else { 38 }, scale }
             }
         };
         (Expr::Arithmetic(op, Box::new(left.0), Box::new(right.0)), data_type)

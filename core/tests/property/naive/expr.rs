@@ -125,7 +125,7 @@ fn of_literal(literal: &Literal) -> Value {
 fn to_f64(value: &Value) -> f64 {
     match value {
         Value::Int(v) => *v as f64,
-        Value::Decimal(v, scale) => *v as f64 / 10_f64.powi((*scale).into()),
+        Value::Decimal(v, scale) => format!("{v}e-{scale}").parse().unwrap(),
         Value::Float(v) => *v,
         other => panic!("{other:?} is no number"),
     }
