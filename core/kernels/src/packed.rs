@@ -11,13 +11,13 @@
 //! Units follow each other; the last one ends with the vector that holds its last row (rounded up to 64 rows),
 //! and a vector of zeros follows, which a reader may load but never needs.
 
-use crate::{Integer, dispatch::current};
+use crate::{Integer, chunks::CHUNK, dispatch::current};
 
 /// Rows of a unit; ranges of rows begin at a multiple of it.
 pub const UNIT_ROWS: usize = 512;
 
 /// Chunks of 64 rows in a unit.
-pub(crate) const UNIT_CHUNKS: usize = UNIT_ROWS / crate::chunks::CHUNK;
+pub(crate) const UNIT_CHUNKS: usize = UNIT_ROWS / CHUNK;
 
 /// Words of a vector.
 const VECTOR_WORDS: usize = 8;
@@ -54,6 +54,9 @@ pub(crate) trait Lane: Integer {
     /// The words as lanes.
     fn lanes(words: &[u64]) -> &[Self];
 
+    /// The words as lanes.
+    fn lanes_mut(words: &mut [u64]) -> &mut [Self];
+
     fn truncate(code: u64) -> Self;
 
     fn widen(self) -> u64;
@@ -64,9 +67,17 @@ macro_rules! lanes {
         impl Lane for $t {
             #[inline(always)]
             fn lanes(words: &[u64]) -> &[Self] {
+                let lanes = size_of_val(words) / size_of::<$t>();
                 // SAFETY: the lanes cover the bytes of the words; every bit pattern is a lane, and no lane is
                 // aligned more strictly than a word.
-                unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words) / size_of::<$t>()) }
+                unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), lanes) }
+            }
+
+            #[inline(always)]
+            fn lanes_mut(words: &mut [u64]) -> &mut [Self] {
+                let lanes = size_of_val(words) / size_of::<$t>();
+                // SAFETY: as above, and every bit pattern is a word.
+                unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), lanes) }
             }
 
             #[inline(always)]
@@ -99,19 +110,27 @@ struct Place {
 impl Place {
     #[inline]
     fn of(width: u32, row: usize) -> Self {
-        let bits = width.next_power_of_two().max(8);
-        let lanes = UNIT_ROWS / bits as usize;
+        // Lanes have 2^log bits, and a vector has 2^(9 - log) of them.
+        let log = lane_log(width);
         let (unit, row) = (row / UNIT_ROWS, row % UNIT_ROWS);
-        let (lane, bit) = (row % lanes, row / lanes * width as usize);
-        let vector = unit * width as usize + bit / bits as usize;
-        let lane_bit = lane * bits as usize;
+        let (lane, place) = (row & ((UNIT_ROWS >> log) - 1), row >> (9 - log));
+        let bit = place * width as usize;
+        let vector = unit * width as usize + (bit >> log);
+        let lane_bit = lane << log;
+        let bits = 1 << log;
         Self {
             word: vector * VECTOR_WORDS + lane_bit / 64,
             lane: (lane_bit % 64) as u32,
-            shift: (bit % bits as usize) as u32,
+            shift: bit as u32 & (bits - 1),
             bits,
         }
     }
+}
+
+/// The binary logarithm of the bits of a lane.
+#[inline]
+fn lane_log(width: u32) -> u32 {
+    (u32::BITS - (width - 1).leading_zeros()).max(3)
 }
 
 fn mask(width: u32) -> u64 {
@@ -128,10 +147,9 @@ fn check_width(width: u32) {
 /// Where `width` is not 1 to 64.
 pub fn words(width: u32, rows: usize) -> usize {
     check_width(width);
-    let bits = width.next_power_of_two().max(8) as usize;
-    let chunks = (rows % UNIT_ROWS).div_ceil(crate::chunks::CHUNK);
-    // A chunk takes `bits / 8` places of every lane.
-    let vectors = rows / UNIT_ROWS * width as usize + (chunks * (bits / 8) * width as usize).div_ceil(bits);
+    let chunks = (rows % UNIT_ROWS).div_ceil(CHUNK);
+    // A chunk takes an eighth of a lane's bits in places.
+    let vectors = rows / UNIT_ROWS * width as usize + (chunks * width as usize).div_ceil(UNIT_CHUNKS);
     (vectors + 1) * VECTOR_WORDS
 }
 
@@ -142,11 +160,27 @@ pub fn words(width: u32, rows: usize) -> usize {
 pub fn pack(width: u32, codes: &[u64], out: &mut [u64]) {
     assert_eq!(out.len(), words(width, codes.len()), "words for {} codes of {width} bits", codes.len());
     out.fill(0);
-    for (row, code) in codes.iter().enumerate() {
-        let Place { word, lane, shift, bits } = Place::of(width, row);
-        let code = code & mask(width);
-        out[word] |= ((code << shift) & mask(bits)) << lane;
-        out[word + VECTOR_WORDS] |= ((code >> 1) >> (bits - 1 - shift)) << lane;
+    match width {
+        1..=8 => pack_lanes::<u8>(width as usize, codes, out),
+        9..=16 => pack_lanes::<u16>(width as usize, codes, out),
+        17..=32 => pack_lanes::<u32>(width as usize, codes, out),
+        _ => pack_lanes::<u64>(width as usize, codes, out),
+    }
+}
+
+fn pack_lanes<L: Lane>(width: usize, codes: &[u64], out: &mut [u64]) {
+    let out = L::lanes_mut(out);
+    let bits = L::BITS as usize;
+    for (i, codes) in codes.chunks(L::COUNT).enumerate() {
+        let (unit, place) = (i / bits, i % bits);
+        let (vector, shift) = (unit * width + place * width / bits, place * width % bits);
+        let (lo, hi) = out[vector * L::COUNT..][..2 * L::COUNT].split_at_mut(L::COUNT);
+        for ((lo, hi), code) in lo.iter_mut().zip(hi).zip(codes) {
+            let code = code & mask(width as u32);
+            *lo = L::truncate(lo.widen() | code << shift);
+            // In two steps, because a shift by all bits of a word is none.
+            *hi = L::truncate(hi.widen() | (code >> 1) >> (bits - 1 - shift));
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The kernels of one instruction set, as a table of functions.
 
-use crate::{CmpOp, Float, FloatSum, Integer, Isa, Native, chunks::check_mask, packed::Rows};
+use crate::{CmpOp, Float, FloatSum, Integer, Isa, Native, chunks::check_mask, packed::Rows, test::Test};
 
 /// The kernels of one instruction set that this CPU has. The methods are the crate's functions of the same
 /// names, which take the table in use.
@@ -45,8 +45,7 @@ pub(crate) struct Floats {
 
 /// Kernels of any type.
 pub struct NativeKernels<T> {
-    pub(crate) compare: unsafe fn(CmpOp, &[T], T, &mut [u64]),
-    pub(crate) between: unsafe fn(&[T], T, T, &mut [u64]),
+    pub(crate) test: unsafe fn(Test<T>, &[T], &mut [u64]),
     pub(crate) min_max: unsafe fn(&[T]) -> Extremes<T>,
     pub(crate) min_max_masked: unsafe fn(&[T], &[u64]) -> Extremes<T>,
     pub(crate) count_nonzero: unsafe fn(&[T]) -> u64,
@@ -61,7 +60,6 @@ pub struct IntegerKernels<T> {
 
 /// Kernels of a float type.
 pub struct FloatKernels<T> {
-    pub(crate) is_nan: unsafe fn(&[T], &mut [u64]),
     pub(crate) sum: unsafe fn(&[T], &mut FloatSum),
     pub(crate) sum_masked: unsafe fn(&[T], &[u64], &mut FloatSum),
 }
@@ -104,20 +102,23 @@ impl Kernels {
 
     #[track_caller]
     pub fn compare<T: Native>(&self, op: CmpOp, values: &[T], constant: T, out: &mut [u64]) {
-        check_mask(values.len(), out.len());
-        call!(T::kernels(self).compare, op, values, constant, out)
+        self.test(T::test(op, constant), values, out);
     }
 
     #[track_caller]
     pub fn between<T: Native>(&self, values: &[T], lo: T, hi: T, out: &mut [u64]) {
-        check_mask(values.len(), out.len());
-        call!(T::kernels(self).between, values, lo, hi, out)
+        self.test(T::test_between(lo, hi), values, out);
     }
 
     #[track_caller]
     pub fn is_nan<T: Float>(&self, values: &[T], out: &mut [u64]) {
+        self.test(Test::NotIn(T::LEAST, T::GREATEST), values, out);
+    }
+
+    #[track_caller]
+    fn test<T: Native>(&self, test: Test<T>, values: &[T], out: &mut [u64]) {
         check_mask(values.len(), out.len());
-        call!(T::float_kernels(self).is_nan, values, out)
+        call!(T::kernels(self).test, test, values, out)
     }
 
     pub fn min_max<T: Native>(&self, values: &[T]) -> Option<(T, T)> {
@@ -259,13 +260,14 @@ impl std::fmt::Debug for Kernels {
 macro_rules! kernels {
     ($isa:expr, $arch:ty = $new:expr, $(#[$attribute:meta])*) => {
         use crate::{
-            CmpOp, Float, FloatSum, Integer, Native,
+            Float, FloatSum, Integer, Native,
             lanes::{FloatLanes, IntegerLanes, Lanes},
             packed::Rows,
             scalar::{compare, mask, min_max, packed, sum},
             table::{
                 FloatKernels, Floats, IntegerKernels, Kernels, MaskKernels, NativeKernels, PackedKernels, Sums,
             },
+            test::Test,
         };
 
         /// The kernels of this instruction set.
@@ -314,8 +316,7 @@ macro_rules! kernels {
             $arch: Lanes<T>,
         {
             NativeKernels {
-                compare: native_compare::<T>,
-                between: native_between::<T>,
+                test: native_test::<T>,
                 min_max: native_min_max::<T>,
                 min_max_masked: native_min_max_masked::<T>,
                 count_nonzero: native_count_nonzero::<T>,
@@ -335,26 +336,17 @@ macro_rules! kernels {
             $arch: FloatLanes<T>,
         {
             FloatKernels {
-                is_nan: float_is_nan::<T>,
                 sum: float_sum::<T>,
                 sum_masked: float_sum_masked::<T>,
             }
         }
 
         $(#[$attribute])*
-        fn native_compare<T: Native>(op: CmpOp, values: &[T], constant: T, out: &mut [u64])
+        fn native_test<T: Native>(test: Test<T>, values: &[T], out: &mut [u64])
         where
             $arch: Lanes<T>,
         {
-            compare::compare($new, op, values, constant, out)
-        }
-
-        $(#[$attribute])*
-        fn native_between<T: Native>(values: &[T], lo: T, hi: T, out: &mut [u64])
-        where
-            $arch: Lanes<T>,
-        {
-            compare::between($new, values, lo, hi, out)
+            compare::test($new, test, values, out)
         }
 
         $(#[$attribute])*
@@ -403,14 +395,6 @@ macro_rules! kernels {
             $arch: IntegerLanes<T>,
         {
             sum::sum_masked($new, values, mask)
-        }
-
-        $(#[$attribute])*
-        fn float_is_nan<T: Float>(values: &[T], out: &mut [u64])
-        where
-            $arch: FloatLanes<T>,
-        {
-            compare::is_nan($new, values, out)
         }
 
         $(#[$attribute])*

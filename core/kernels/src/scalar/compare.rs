@@ -1,7 +1,7 @@
 //! Comparisons to mask words, and counts by comparison.
 
 use crate::{
-    CmpOp, Native,
+    Native,
     chunks::{CHUNK, for_masked, low_bits, pad},
     lanes::Lanes,
     scalar::mask,
@@ -9,22 +9,7 @@ use crate::{
 };
 
 #[inline(always)]
-pub(crate) fn compare<T: Native>(arch: impl Lanes<T>, op: CmpOp, values: &[T], constant: T, out: &mut [u64]) {
-    write(arch, T::test(op, constant), values, out);
-}
-
-#[inline(always)]
-pub(crate) fn between<T: Native>(arch: impl Lanes<T>, values: &[T], lo: T, hi: T, out: &mut [u64]) {
-    write(arch, T::test_between(lo, hi), values, out);
-}
-
-#[inline(always)]
-pub(crate) fn is_nan<T: Native>(arch: impl Lanes<T>, values: &[T], out: &mut [u64]) {
-    write(arch, Test::NotIn(T::LEAST, T::GREATEST), values, out);
-}
-
-#[inline(always)]
-fn write<T: Native, A: Lanes<T>>(arch: A, test: Test<T>, values: &[T], out: &mut [u64]) {
+pub(crate) fn test<T: Native, A: Lanes<T>>(arch: A, test: Test<T>, values: &[T], out: &mut [u64]) {
     let (lo, hi, flip) = match test {
         Test::None => return out.fill(0),
         Test::All => return mask::fill(values.len(), out),

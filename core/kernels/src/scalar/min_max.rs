@@ -7,11 +7,11 @@ use crate::{
     scalar::mask,
 };
 
-/// The extremes of the values seen, NaN apart.
+/// The extremes of the values seen, NaN apart. Registers take turns, so that none waits for the one before.
 pub(crate) struct Extremes<T, A: Lanes<T>> {
     arch: A,
-    min: A::Vector,
-    max: A::Vector,
+    min: [A::Vector; 2],
+    max: [A::Vector; 2],
     nan: u64,
     /// What changes no extreme.
     neutral: A::Vector,
@@ -22,13 +22,14 @@ impl<T: Native, A: Lanes<T>> Extremes<T, A> {
     #[inline(always)]
     pub(crate) fn new(arch: A, some: T) -> Self {
         let (min, max) = (arch.splat(T::GREATEST), arch.splat(T::LEAST));
-        Self { arch, min, max, nan: 0, neutral: arch.splat(T::neutral(some)) }
+        Self { arch, min: [min; 2], max: [max; 2], nan: 0, neutral: arch.splat(T::neutral(some)) }
     }
 
+    /// Adds the lanes of a chunk's `i`-th register.
     #[inline(always)]
-    pub(crate) fn add(&mut self, vector: A::Vector) {
-        self.min = self.arch.min(vector, self.min);
-        self.max = self.arch.max(vector, self.max);
+    pub(crate) fn add(&mut self, vector: A::Vector, i: usize) {
+        self.min[i % 2] = self.arch.min(vector, self.min[i % 2]);
+        self.max[i % 2] = self.arch.max(vector, self.max[i % 2]);
         self.nan |= self.arch.nan(vector);
     }
 
@@ -36,25 +37,25 @@ impl<T: Native, A: Lanes<T>> Extremes<T, A> {
     #[inline(always)]
     pub(crate) fn add_selected(&mut self, vector: A::Vector, word: u64, i: usize) {
         let selected = self.arch.select(vector, word, i, self.neutral);
-        self.min = self.arch.min(selected, self.min);
-        self.max = self.arch.max(selected, self.max);
+        self.min[i % 2] = self.arch.min(selected, self.min[i % 2]);
+        self.max[i % 2] = self.arch.max(selected, self.max[i % 2]);
         self.nan |= self.arch.nan(vector) & (word >> (i * A::COUNT));
     }
 
     #[inline(always)]
     fn add_chunk(&mut self, chunk: &[T; CHUNK]) {
         for i in 0..CHUNK / A::COUNT {
-            self.add(self.arch.load(chunk, i));
+            self.add(self.arch.load(chunk, i), i);
         }
     }
 
     #[inline(always)]
     pub(crate) fn finish(self) -> (T, T) {
         let mut lanes = [T::GREATEST; CHUNK];
-        self.arch.store(self.min, &mut lanes, 0);
+        self.arch.store(self.arch.min(self.min[0], self.min[1]), &mut lanes, 0);
         let min = lanes.iter().fold(T::GREATEST, |a, &b| if b < a { b } else { a });
         let mut lanes = [T::LEAST; CHUNK];
-        self.arch.store(self.max, &mut lanes, 0);
+        self.arch.store(self.arch.max(self.max[0], self.max[1]), &mut lanes, 0);
         let max = lanes.iter().fold(T::LEAST, |a, &b| if b > a { b } else { a });
         T::extremes(min, max, self.nan != 0)
     }
@@ -81,7 +82,7 @@ pub(crate) fn min_max_masked<T: Native, A: Lanes<T>>(arch: A, values: &[T], mask
             Density::Empty => {}
             Density::Sparse => {
                 for i in Bits(word) {
-                    extremes.add(arch.splat(chunk[i]));
+                    extremes.add(arch.splat(chunk[i]), 0);
                 }
             }
             Density::Mixed => {

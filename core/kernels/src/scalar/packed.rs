@@ -3,7 +3,7 @@
 
 use crate::{
     chunks::{CHUNK, low_bits},
-    lanes::PackedLanes,
+    lanes::{Lanes, PackedLanes},
     packed::{self, Lane, Rows, UNIT_CHUNKS, UNIT_ROWS},
     scalar::{mask, min_max::Extremes, sum::BLOCK},
 };
@@ -12,6 +12,11 @@ use crate::{
 pub(crate) trait Arch:
     PackedLanes<u8> + PackedLanes<u16> + PackedLanes<u32> + PackedLanes<u64>
 {
+    /// Whether widths have code of their own.
+    #[inline(always)]
+    fn by_width(self) -> bool {
+        <Self as Lanes<u8>>::COUNT >= 32
+    }
 }
 
 impl<A: PackedLanes<u8> + PackedLanes<u16> + PackedLanes<u32> + PackedLanes<u64>> Arch for A {}
@@ -24,12 +29,20 @@ struct Codes<'a, L> {
     rows: usize,
 }
 
-/// The codes of a chunk: the one at a place of a unit.
+/// The codes of a unit's chunk.
 #[derive(Clone, Copy)]
 struct Chunk<'a, L> {
     width: usize,
     unit: &'a [L],
-    place: usize,
+    number: usize,
+}
+
+/// The codes at one place of all lanes.
+struct Place<'a, L> {
+    lo: &'a [L],
+    hi: &'a [L],
+    shift: u32,
+    width: u32,
 }
 
 impl<'a, L: Lane> Codes<'a, L> {
@@ -39,7 +52,7 @@ impl<'a, L: Lane> Codes<'a, L> {
         Self { width, lanes, rows: rows.count }
     }
 
-    /// The codes of the unit that the `i`-th chunk lies in, as far as there are any.
+    /// The codes from the unit on that the `i`-th chunk lies in.
     #[inline(always)]
     fn unit(self, i: usize) -> &'a [L] {
         &self.lanes[i / UNIT_CHUNKS * self.width * L::COUNT..]
@@ -56,54 +69,87 @@ macro_rules! for_chunks {
         let chunks = codes.rows.div_ceil(CHUNK);
         let whole = chunks / UNIT_CHUNKS * UNIT_CHUNKS;
         for first in (0..whole).step_by(UNIT_CHUNKS) {
-            let unit = &codes.unit(first)[..width * L::COUNT];
-            for place in 0..UNIT_CHUNKS {
-                let ($i, $chunk) = (first + place, Chunk { width, unit, place });
+            // The vector behind the unit belongs to it, as one that may be read.
+            let unit = &codes.unit(first)[..(width + 1) * L::COUNT];
+            for number in 0..UNIT_CHUNKS {
+                let ($i, $chunk) = (first + number, Chunk { width, unit, number });
                 $block
             }
         }
         for $i in whole..chunks {
-            let $chunk = Chunk { width, unit: codes.unit(whole), place: $i - whole };
+            let $chunk = Chunk { width, unit: codes.unit(whole), number: $i - whole };
             $block
         }
     };
 }
 
-impl<L: Lane> Chunk<'_, L> {
+impl<'a, L: Lane> Chunk<'a, L> {
+    /// Places of a chunk.
+    const PLACES: usize = CHUNK / L::COUNT;
+
+    #[inline(always)]
+    fn place(self, i: usize) -> Place<'a, L> {
+        let bit = (self.number * Self::PLACES + i) * self.width;
+        let (vector, shift) = (bit / L::BITS as usize, bit % L::BITS as usize);
+        let (lo, hi) = self.unit[vector * L::COUNT..][..2 * L::COUNT].split_at(L::COUNT);
+        Place { lo, hi, shift: shift as u32, width: self.width as u32 }
+    }
+}
+
+impl<L: Lane> Place<'_, L> {
     /// The `i`-th register of codes.
     #[inline(always)]
-    fn codes<A: PackedLanes<L>>(self, arch: A, i: usize) -> A::Vector {
-        let row = self.place * CHUNK + i * A::COUNT;
-        let (place, lane) = (row / L::COUNT, row % L::COUNT);
-        let bits = L::BITS as usize;
-        let (vector, shift) = (place * self.width / bits, place * self.width % bits);
-        let lo = arch.load(self.unit, (vector * L::COUNT + lane) / A::COUNT);
-        if shift + self.width <= bits {
-            arch.extract(lo, shift as u32, self.width as u32)
+    fn codes<A: PackedLanes<L>>(&self, arch: A, i: usize) -> A::Vector {
+        let lo = arch.load(self.lo, i);
+        if self.shift + self.width <= L::BITS {
+            arch.extract(lo, self.shift, self.width)
         } else {
-            let hi = arch.load(self.unit, ((vector + 1) * L::COUNT + lane) / A::COUNT);
-            arch.extract_both(lo, hi, shift as u32, self.width as u32)
+            arch.extract_both(lo, arch.load(self.hi, i), self.shift, self.width)
         }
     }
 }
 
-/// Evaluates an expression with the rows as [`Codes`] of the width's lane type. Up to 16 bits every width has
-/// its own code, so that shifts are constants; wider codes are bound by memory.
-macro_rules! with_codes {
-    ($rows:expr, |$codes:ident| $body:expr) => {
-        with_codes!(@ $rows, $codes, $body, u8: 1 2 3 4 5 6 7 8, u16: 9 10 11 12 13 14 15 16)
+/// Evaluates a block with the number and the codes of every register of a chunk.
+macro_rules! for_codes {
+    ($arch:ident: $arch_type:ident, $chunk:expr, |$i:ident, $codes:ident| $block:block) => {
+        let registers = L::COUNT / $arch_type::COUNT;
+        for place in 0..CHUNK / L::COUNT {
+            let codes = $chunk.place(place);
+            for register in 0..registers {
+                let ($i, $codes) = (place * registers + register, codes.codes($arch, register));
+                $block
+            }
+        }
     };
-    (@ $rows:expr, $codes:ident, $body:expr, $($lane:ident: $($width:literal)*),*) => {
-        match $rows.width {
-            $($($width => {
+}
+
+/// Evaluates an expression with the rows as [`Codes`] of the width's lane type.
+///
+/// For registers, every width up to 16 bits has code of its own, so that shifts are constants and the widths
+/// that fill registers best are not slowed down by them. Wider codes are bound by memory.
+macro_rules! with_codes {
+    ($arch:ident, $rows:expr, |$codes:ident| $body:expr) => {
+        with_codes!(@ $arch, $rows, $codes, $body, u8: 1 2 3 4 5 6 7 8, u16: 9 10 11 12 13 14 15 16)
+    };
+    (@ $arch:ident, $rows:expr, $codes:ident, $body:expr, $($lane:ident: $($width:literal)*),*) => {
+        match ($rows.width, $arch.by_width()) {
+            $($(($width, true) => {
                 let $codes = Codes::<$lane>::new($width, $rows);
                 $body
             })*)*
-            width @ 17..=32 => {
+            (width @ 1..=8, false) => {
+                let $codes = Codes::<u8>::new(width as usize, $rows);
+                $body
+            }
+            (width @ 9..=16, false) => {
+                let $codes = Codes::<u16>::new(width as usize, $rows);
+                $body
+            }
+            (width @ 17..=32, _) => {
                 let $codes = Codes::<u32>::new(width as usize, $rows);
                 $body
             }
-            width => {
+            (width, _) => {
                 let $codes = Codes::<u64>::new(width as usize, $rows);
                 $body
             }
@@ -113,16 +159,14 @@ macro_rules! with_codes {
 
 #[inline(always)]
 pub(crate) fn unpack(arch: impl Arch, rows: Rows<'_>, base: i64, out: &mut [i64]) {
-    with_codes!(rows, |codes| unpack_lanes(arch, codes, base, out));
+    with_codes!(arch, rows, |codes| unpack_lanes(arch, codes, base, out));
 }
 
 #[inline(always)]
 fn unpack_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, base: i64, out: &mut [i64]) {
     for_chunks!(codes, |i, chunk| {
         let mut codes = [L::default(); CHUNK];
-        for i in 0..CHUNK / A::COUNT {
-            arch.store(chunk.codes(arch, i), &mut codes, i);
-        }
+        for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut codes, i) });
         let out = &mut out[i * CHUNK..];
         match out.first_chunk_mut::<CHUNK>() {
             Some(out) => write(base, &codes, out),
@@ -145,7 +189,7 @@ pub(crate) fn between(arch: impl Arch, rows: Rows<'_>, lo: u64, hi: u64, out: &m
         return out.fill(0);
     }
     let hi = hi.min(greatest);
-    with_codes!(rows, |codes| between_lanes(arch, codes, Lane::truncate(lo), Lane::truncate(hi), out));
+    with_codes!(arch, rows, |codes| between_lanes(arch, codes, Lane::truncate(lo), Lane::truncate(hi), out));
     mask::cut(out, rows.count);
 }
 
@@ -154,9 +198,7 @@ fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L
     let range = arch.range(lo, hi);
     for_chunks!(codes, |i, chunk| {
         let mut word = 0;
-        for i in 0..CHUNK / A::COUNT {
-            word |= arch.in_range(chunk.codes(arch, i), range) << (i * A::COUNT);
-        }
+        for_codes!(arch: A, chunk, |i, codes| { word |= arch.in_range(codes, range) << (i * A::COUNT) });
         out[i] = word;
     });
 }
@@ -165,7 +207,7 @@ fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L
 pub(crate) fn sum(arch: impl Arch, rows: Rows<'_>) -> u128 {
     let mut total = 0;
     for rows in blocks(rows) {
-        total += with_codes!(rows, |codes| sum_lanes(arch, codes, |_| u64::MAX));
+        total += with_codes!(arch, rows, |codes| sum_lanes(arch, codes, |_| u64::MAX));
     }
     total
 }
@@ -174,7 +216,7 @@ pub(crate) fn sum(arch: impl Arch, rows: Rows<'_>) -> u128 {
 pub(crate) fn sum_masked(arch: impl Arch, rows: Rows<'_>, mask: &[u64]) -> u128 {
     let mut total = 0;
     for (rows, mask) in blocks(rows).zip(mask.chunks(BLOCK / CHUNK)) {
-        total += with_codes!(rows, |codes| sum_lanes(arch, codes, |i| mask[i]));
+        total += with_codes!(arch, rows, |codes| sum_lanes(arch, codes, |i| mask[i]));
     }
     total
 }
@@ -197,14 +239,12 @@ fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: imp
         match mask(i) & low_bits(codes.rows - i * CHUNK) {
             0 => {}
             u64::MAX => {
-                for i in 0..CHUNK / A::COUNT {
-                    sum = arch.add(sum, chunk.codes(arch, i));
-                }
+                for_codes!(arch: A, chunk, |_i, codes| { sum = arch.add(sum, codes) });
             }
             word => {
-                for i in 0..CHUNK / A::COUNT {
-                    sum = arch.add(sum, arch.select(chunk.codes(arch, i), word, i, zero));
-                }
+                for_codes!(arch: A, chunk, |i, codes| {
+                    sum = arch.add(sum, arch.select(codes, word, i, zero))
+                });
             }
         }
     });
@@ -217,14 +257,14 @@ pub(crate) fn min_max(arch: impl Arch, rows: Rows<'_>) -> Option<(u64, u64)> {
         return None;
     }
     let some = packed::get(rows.width, rows.words, rows.start);
-    Some(with_codes!(rows, |codes| extremes(arch, codes, Lane::truncate(some), |_| u64::MAX)))
+    Some(with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), |_| u64::MAX)))
 }
 
 #[inline(always)]
 pub(crate) fn min_max_masked(arch: impl Arch, rows: Rows<'_>, mask: &[u64]) -> Option<(u64, u64)> {
     let first = mask::first(mask).filter(|&row| row < rows.count)?;
     let some = packed::get(rows.width, rows.words, rows.start + first);
-    Some(with_codes!(rows, |codes| extremes(arch, codes, Lane::truncate(some), |i| mask[i])))
+    Some(with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), |i| mask[i])))
 }
 
 #[inline(always)]
@@ -239,14 +279,10 @@ fn extremes<L: Lane, A: PackedLanes<L>>(
         match mask(i) & low_bits(codes.rows - i * CHUNK) {
             0 => {}
             u64::MAX => {
-                for i in 0..CHUNK / A::COUNT {
-                    extremes.add(chunk.codes(arch, i));
-                }
+                for_codes!(arch: A, chunk, |i, codes| { extremes.add(codes, i) });
             }
             word => {
-                for i in 0..CHUNK / A::COUNT {
-                    extremes.add_selected(chunk.codes(arch, i), word, i);
-                }
+                for_codes!(arch: A, chunk, |i, codes| { extremes.add_selected(codes, word, i) });
             }
         }
     });
