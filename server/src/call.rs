@@ -111,7 +111,7 @@ impl Drop for Call {
         let elapsed_us = u64::try_from(self.at.elapsed().as_micros()).unwrap_or(u64::MAX);
         match &self.outcome {
             Outcome::Done => {
-                tracing::info!(method, table, rows, selected, elapsed_us, code = "OK", peer, "request");
+                tracing::info!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");
             }
             Outcome::Dropped => {
                 tracing::info!(
@@ -120,7 +120,7 @@ impl Drop for Call {
                     rows,
                     selected,
                     elapsed_us,
-                    code = "CANCELLED",
+                    code = "Cancelled",
                     peer,
                     "request"
                 );

@@ -147,6 +147,9 @@ impl Config {
         if self.default_deadline.is_zero() || self.default_deadline > self.max_deadline {
             return refuse("default_deadline", "it is more than 0 and at most max_deadline");
         }
+        if self.memory == Memory::Bytes(0) {
+            return refuse("memory", "it is more than 0");
+        }
         if self.max_connections == 0 {
             return refuse("max_connections", "it is at least 1");
         }
@@ -228,6 +231,7 @@ mod tests {
             ("default_deadline = \"soon\"", "default_deadline"),
             ("default_deadline = \"1h\"", "default_deadline"),
             ("max_connections = 0", "max_connections"),
+            ("memory = \"0\"", "memory"),
             ("listen = \"here\"", "listen"),
             ("log_format = \"xml\"", "xml"),
             ("threads = [", "TOML"),

@@ -1,5 +1,7 @@
 //! Structured logs on standard error.
 
+use std::io::{self, IsTerminal as _};
+
 use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt as _};
 
 use crate::{Config, Error, config::LogFormat};
@@ -11,7 +13,11 @@ use crate::{Config, Error, config::LogFormat};
 pub fn start(config: &Config) -> Result<(), Error> {
     let bad = |e: &dyn std::fmt::Display| Error::Config(format!("log = {:?}: {e}", config.log));
     let filter = EnvFilter::try_new(&config.log).map_err(|e| bad(&e))?;
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let builder = fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .with_target(false);
     match config.log_format {
         LogFormat::Text => builder.finish().try_init(),
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init(),

@@ -1,0 +1,75 @@
+//! The binary: its log, its signals, its mistakes.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Child, Command, Stdio},
+};
+
+use basalt_client::Client;
+use serde_json::Value;
+
+fn basalt(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// Ends the process with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn it_logs_requests_and_stops_on_a_signal() {
+    for signal in ["INT", "TERM"] {
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", "1"];
+        let mut server = Running(basalt(&serve).spawn().unwrap());
+        let mut log = BufReader::new(server.0.stderr.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        let started: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&started["message"], &started["threads"]), (&"listening".into(), &1.into()));
+
+        let client =
+            Client::connect(&format!("http://{}", started["address"].as_str().unwrap())).await.unwrap();
+        assert!(client.list_tables().await.unwrap().is_empty());
+        assert!(client.query("no").collect().await.is_err());
+        drop(client);
+        let pid = server.0.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &pid]).status().unwrap().success());
+        assert!(server.0.wait().unwrap().success());
+
+        let mut rest = String::new();
+        log.read_to_string(&mut rest).unwrap();
+        let lines: Vec<Value> = rest.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let requests: Vec<_> = lines.iter().filter(|l| l["message"] == "request").collect();
+        assert_eq!((&requests[0]["method"], &requests[0]["code"]), (&"ListTables".into(), &"Ok".into()));
+        let failed = &requests[1];
+        assert_eq!((&failed["method"], &failed["reason"]), (&"Query".into(), &"TABLE_NOT_FOUND".into()));
+        assert!(failed["elapsed_us"].is_u64() && failed["peer"].as_str().unwrap().starts_with("127.0.0.1:"));
+        assert_eq!(lines.last().unwrap()["message"], "stopped");
+    }
+}
+
+#[test]
+fn mistakes_are_told_and_end_it() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let cases: [(&[&str], &str); 4] = [
+        (&["serve", "--config", "no/such.toml"], "no/such.toml"),
+        (&["serve", "--default-deadline", "1h"], "default_deadline"),
+        (&["serve", "--log", "a=b=c"], "log"),
+        (&["serve", "--listen", &address], "in use"),
+    ];
+    for (arguments, words) in cases {
+        let output = basalt(arguments).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(words), "{told}");
+    }
+}
