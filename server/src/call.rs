@@ -10,7 +10,7 @@ use basalt_core::table::Table;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 
-use crate::errors::Fault;
+use crate::status::Fault;
 
 /// What the connection knows of a request; travels to its method in the request's extensions.
 #[derive(Clone, Debug)]

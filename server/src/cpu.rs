@@ -16,7 +16,7 @@ use tokio::{
     time::timeout_at,
 };
 
-use crate::{Error, errors::Fault, limits};
+use crate::{Error, limits, status::Fault};
 
 /// The pool, and who may use it for a query.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use basalt_core::table::{Commit, Table};
 use basalt_proto::v1::{self as pb, ErrorReason, batch::Rows, column::Values};
 use hashbrown::HashMap;
 
-use crate::{errors::Fault, limits};
+use crate::{limits, status::Fault};
 
 /// A table by its address, which its `Weak` keeps from being used again.
 type Key = (usize, String);

@@ -6,13 +6,13 @@ mod call;
 pub mod config;
 mod convert;
 mod cpu;
-mod errors;
 mod ledger;
 pub mod limits;
 mod logging;
 mod memory;
 mod services;
 mod state;
+mod status;
 mod transport;
 mod units;
 

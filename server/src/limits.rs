@@ -36,8 +36,8 @@ pub const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// See [`KEEPALIVE_INTERVAL`].
 pub const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// A new connection says its first word within this time: before that, keepalive does not watch it.
-pub const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A new connection sends its preface within this time: before that, keepalive does not watch it.
+pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections open at once; further ones wait in the listener's queue.
 pub const CONNECTIONS: usize = 4096;
 /// After the last request, connections get this long to take their last bytes.

@@ -8,7 +8,7 @@ use std::sync::{
 use basalt_core::table::Catalog;
 use basalt_proto::v1::ErrorReason;
 
-use crate::errors::Fault;
+use crate::status::Fault;
 
 /// What is held, and how much may be.
 #[derive(Debug)]

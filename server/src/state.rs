@@ -12,7 +12,7 @@ use basalt_core::{exec::Control, table::Catalog};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use crate::{Config, Error, call::Call, cpu::Cpu, errors::Fault, ledger::Ledger, limits, memory::Memory};
+use crate::{Config, Error, call::Call, cpu::Cpu, ledger::Ledger, limits, memory::Memory, status::Fault};
 
 /// The tables, the CPU pool, and the limits that requests share.
 #[derive(Debug)]

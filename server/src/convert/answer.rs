@@ -13,7 +13,7 @@ use arrow_schema::{DataType, TimeUnit};
 use basalt_proto::v1::{self as pb, column::Values};
 use prost::bytes::Bytes;
 
-use crate::errors::Fault;
+use crate::status::Fault;
 
 /// About how many bytes a message with these rows takes; never fewer than packed arrays do.
 pub(crate) fn message_bytes(batch: &RecordBatch) -> usize {

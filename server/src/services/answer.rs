@@ -24,7 +24,7 @@ use tokio::{
 use tokio_stream::Stream;
 use tonic::Status;
 
-use crate::{call::Call, convert, cpu::StopOnDrop, errors::Fault, limits};
+use crate::{call::Call, convert, cpu::StopOnDrop, limits, status::Fault};
 
 /// Messages that belong to one answer, in order.
 #[derive(Debug)]

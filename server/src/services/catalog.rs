@@ -10,7 +10,7 @@ use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogS
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
-use crate::{call::Call, convert, errors::Fault, limits, state::State};
+use crate::{call::Call, convert, limits, state::State, status::Fault};
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -17,11 +17,11 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::{
     call::Call,
     convert::{self, BatchReader},
-    errors::Fault,
     ledger::{Digest, Known},
     limits,
     memory::Reservation,
     state::State,
+    status::Fault,
 };
 
 /// See the module.

@@ -13,7 +13,7 @@ use tokio::{sync::mpsc, time::timeout_at};
 use tonic::{Request, Response, Status};
 
 use super::answer::{Answer, Pieces, Sink};
-use crate::{call::Call, convert, cpu::StopOnDrop, errors::Fault, limits, state::State};
+use crate::{call::Call, convert, cpu::StopOnDrop, limits, state::State, status::Fault};
 
 /// See the module.
 #[derive(Clone, Debug)]

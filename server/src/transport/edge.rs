@@ -28,10 +28,10 @@ use tower::{Service, util::BoxCloneSyncService};
 use crate::{
     Error,
     call::Arrival,
-    errors::Fault,
     limits,
     services::{Catalog, Ingest, Query},
     state::State,
+    status::Fault,
 };
 
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";

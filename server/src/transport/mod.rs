@@ -99,8 +99,7 @@ async fn connection(
     closing: CancellationToken,
     _permit: OwnedSemaphorePermit,
 ) {
-    let first = timeout(limits::FIRST_BYTE_TIMEOUT, stream.readable());
-    if !matches!(first.await, Ok(Ok(()))) {
+    if !matches!(timeout(limits::PREFACE_TIMEOUT, preface(&stream)).await, Ok(Ok(()))) {
         return;
     }
     let mut connection = pin!(http2().serve_connection(TokioIo::new(stream), edge));
@@ -113,6 +112,18 @@ async fn connection(
     };
     if let Err(error) = served {
         tracing::debug!(%error, "connection");
+    }
+}
+
+/// Waits until the client has sent as many bytes as the preface of HTTP/2 has; hyper reads them.
+async fn preface(stream: &TcpStream) -> io::Result<()> {
+    let mut bytes = [0; 24];
+    loop {
+        match stream.peek(&mut bytes).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            24 => return Ok(()),
+            _ => sleep(Duration::from_millis(10)).await,
+        }
     }
 }
 

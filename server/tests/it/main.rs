@@ -10,3 +10,24 @@ mod lifecycle;
 mod query;
 mod select;
 mod support;
+
+/// Every reason of the API is produced by some test here, but for those that no client can bring about.
+#[test]
+fn every_reason_is_produced() {
+    const SOURCES: [&str; 6] = [
+        include_str!("catalog.rs"),
+        include_str!("errors.rs"),
+        include_str!("ingest.rs"),
+        include_str!("lifecycle.rs"),
+        include_str!("query.rs"),
+        include_str!("select.rs"),
+    ];
+    // A client that gave up hears nothing; commits wait for each other; and nothing should be internal.
+    const UNHEARD: [&str; 3] = ["CANCELLED", "WRITE_CONFLICT", "INTERNAL"];
+    let reasons = (1..).map_while(|number| basalt_proto::v1::ErrorReason::try_from(number).ok());
+    for reason in reasons {
+        let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");
+        let produced = SOURCES.iter().any(|source| source.contains(&format!("{name:?}")));
+        assert_ne!(produced, UNHEARD.contains(&name), "{name}");
+    }
+}

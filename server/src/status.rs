@@ -1,0 +1,246 @@
+//! Errors on the wire: the engine's kinds to the reasons of `basalt/v1/error.proto`, and those to gRPC codes
+//! with `google.rpc` details.
+
+use std::{collections::HashMap, time::Duration};
+
+use basalt_core::error::{Error, ErrorKind};
+use basalt_proto::v1::ErrorReason;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use crate::limits;
+
+/// The `domain` of every `google.rpc.ErrorInfo`.
+const DOMAIN: &str = "basalt";
+
+/// Why a request failed, before it becomes a [`Status`].
+#[derive(Debug)]
+pub(crate) struct Fault {
+    reason: ErrorReason,
+    message: String,
+    place: Option<String>,
+    metadata: Vec<(&'static str, u64)>,
+}
+
+impl Fault {
+    /// A fault; `message` is a sentence for a person, without a full stop.
+    pub(crate) fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), place: None, metadata: Vec::new() }
+    }
+
+    /// The client broke the rules of a method.
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorReason::Protocol, message)
+    }
+
+    /// The fault of the server: what happened stands in its log.
+    pub(crate) fn internal() -> Self {
+        Self::new(ErrorReason::Internal, "the server failed; its log says more")
+    }
+
+    pub(crate) fn deadline() -> Self {
+        Self::new(ErrorReason::DeadlineExceeded, "the deadline passed before the answer was ready")
+    }
+
+    /// The same fault at a place in the request.
+    pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
+        self.place = Some(place.into());
+        self
+    }
+
+    /// The same fault with a number for programs, such as the limit that was exceeded.
+    pub(crate) fn with(mut self, key: &'static str, value: u64) -> Self {
+        self.metadata.push((key, value));
+        self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        class(self.reason).0
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The reason as it stands in `ErrorInfo`.
+    pub(crate) fn reason(&self) -> &'static str {
+        name(self.reason)
+    }
+
+    /// What went wrong while tonic read a message; `None` for what it did not invent itself.
+    pub(crate) fn of_reading(status: &Status) -> Option<Self> {
+        let text = status.message();
+        Some(match status.code() {
+            Code::OutOfRange if text.contains("message length too large") => {
+                let message =
+                    format!("a message is over the limit of {} bytes: {text}", limits::MESSAGE_BYTES);
+                Self::new(ErrorReason::MessageTooLarge, message)
+                    .with("limit_bytes", limits::MESSAGE_BYTES as u64)
+            }
+            Code::Internal if text.contains("recursion limit") => {
+                let depth = basalt_core::limits::MAX_FILTER_DEPTH;
+                Self::new(
+                    ErrorReason::FilterTooDeep,
+                    format!("the message nests too deep; a filter may {depth} levels"),
+                )
+            }
+            Code::Internal if text.starts_with("h2 ") => {
+                Self::new(ErrorReason::Cancelled, format!("the stream broke: {text}"))
+            }
+            Code::Internal => Self::protocol(text),
+            Code::Cancelled | Code::Unknown | Code::Unavailable => {
+                Self::new(ErrorReason::Cancelled, format!("the stream broke: {text}"))
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        if error.kind() == ErrorKind::Corrupt {
+            tracing::error!(%error, "corrupt column");
+        }
+        Self {
+            reason: reason(error.kind()),
+            message: error.message().to_owned(),
+            place: error.place().map(ToOwned::to_owned),
+            metadata: Vec::new(),
+        }
+    }
+}
+
+impl From<Fault> for Status {
+    fn from(fault: Fault) -> Self {
+        let (code, retry) = class(fault.reason);
+        let metadata: HashMap<_, _> =
+            fault.metadata.iter().map(|(k, v)| ((*k).to_owned(), v.to_string())).collect();
+        let mut details = ErrorDetails::with_error_info(fault.reason(), DOMAIN, metadata);
+        if let Some(place) = &fault.place {
+            details.add_bad_request_violation(shorten(place), shorten(&fault.message));
+        }
+        if retry.is_some() {
+            details.set_retry_info(retry);
+        }
+        let message = match &fault.place {
+            Some(place) => shorten(&format!("{} (at {place})", fault.message)),
+            None => shorten(&fault.message),
+        };
+        Self::with_error_details(code, message, details)
+    }
+}
+
+/// The reason of an engine error.
+fn reason(kind: ErrorKind) -> ErrorReason {
+    match kind {
+        ErrorKind::TableNotFound => ErrorReason::TableNotFound,
+        ErrorKind::ColumnNotFound => ErrorReason::ColumnNotFound,
+        ErrorKind::TableExists => ErrorReason::TableExists,
+        ErrorKind::InvalidName => ErrorReason::InvalidName,
+        ErrorKind::InvalidSchema => ErrorReason::InvalidSchema,
+        ErrorKind::InvalidBatch => ErrorReason::InvalidBatch,
+        ErrorKind::InvalidQuery => ErrorReason::InvalidQuery,
+        ErrorKind::InvalidSip => ErrorReason::InvalidSip,
+        ErrorKind::TypeMismatch => ErrorReason::TypeMismatch,
+        ErrorKind::FilterTooDeep => ErrorReason::FilterTooDeep,
+        ErrorKind::FilterTooLarge => ErrorReason::FilterTooLarge,
+        ErrorKind::DivisionByZero => ErrorReason::DivisionByZero,
+        ErrorKind::Overflow => ErrorReason::Overflow,
+        ErrorKind::VersionGone => ErrorReason::VersionGone,
+        ErrorKind::ScopeMismatch => ErrorReason::ScopeMismatch,
+        ErrorKind::WriteConflict => ErrorReason::WriteConflict,
+        ErrorKind::MemoryLimit => ErrorReason::MemoryLimit,
+        ErrorKind::DeadlineExceeded => ErrorReason::DeadlineExceeded,
+        ErrorKind::Cancelled => ErrorReason::Cancelled,
+        ErrorKind::Corrupt => ErrorReason::Internal,
+    }
+}
+
+/// The gRPC code of a reason, and the time after which the same request may succeed.
+fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
+    let later = Some(limits::RETRY_DELAY);
+    match reason {
+        ErrorReason::TableNotFound | ErrorReason::ColumnNotFound => (Code::NotFound, None),
+        ErrorReason::TableExists | ErrorReason::RequestIdReused => (Code::AlreadyExists, None),
+        ErrorReason::InvalidName
+        | ErrorReason::InvalidSchema
+        | ErrorReason::InvalidBatch
+        | ErrorReason::InvalidQuery
+        | ErrorReason::InvalidSip
+        | ErrorReason::TypeMismatch
+        | ErrorReason::FilterTooDeep
+        | ErrorReason::FilterTooLarge
+        | ErrorReason::Protocol => (Code::InvalidArgument, None),
+        ErrorReason::DivisionByZero | ErrorReason::Overflow => (Code::OutOfRange, None),
+        ErrorReason::VersionGone | ErrorReason::ScopeMismatch => (Code::FailedPrecondition, None),
+        ErrorReason::MessageTooLarge | ErrorReason::MemoryLimit => (Code::ResourceExhausted, None),
+        ErrorReason::Overloaded => (Code::ResourceExhausted, later),
+        ErrorReason::ShuttingDown => (Code::Unavailable, later),
+        ErrorReason::RequestInProgress | ErrorReason::WriteConflict => (Code::Aborted, later),
+        ErrorReason::DeadlineExceeded => (Code::DeadlineExceeded, None),
+        ErrorReason::Cancelled => (Code::Cancelled, None),
+        ErrorReason::Internal | ErrorReason::Unspecified => (Code::Internal, None),
+    }
+}
+
+/// The name of a reason without its prefix.
+fn name(reason: ErrorReason) -> &'static str {
+    let name = reason.as_str_name();
+    name.strip_prefix("ERROR_REASON_").unwrap_or(name)
+}
+
+/// Cuts a text that travels in a header.
+fn shorten(text: &str) -> String {
+    if text.len() <= limits::ERROR_TEXT_BYTES {
+        return text.to_owned();
+    }
+    let mut end = limits::ERROR_TEXT_BYTES;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{} ...", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `error.proto` groups the reasons below a comment with their code.
+    #[test]
+    fn the_list_and_the_codes_agree_with_the_proto() {
+        let proto = include_str!("../../proto/basalt/v1/error.proto");
+        let (mut code, mut seen) = (String::new(), 0);
+        for line in proto.lines().map(str::trim) {
+            if let Some(comment) = line.strip_prefix("// ") {
+                code = comment.to_owned();
+            } else if let Some((name_in_proto, number)) = line.split_once(" = ")
+                && let Some(name_in_proto) = name_in_proto.strip_prefix("ERROR_REASON_")
+                && name_in_proto != "UNSPECIFIED"
+            {
+                let number: i32 = number.trim_end_matches(';').parse().unwrap();
+                let reason = ErrorReason::try_from(number).unwrap();
+                assert_eq!(name(reason), name_in_proto);
+                let spelled = format!("{:?}", class(reason).0);
+                assert_eq!(spelled.to_uppercase(), code.replace('_', ""), "{name_in_proto}");
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, 26);
+    }
+
+    #[test]
+    fn details_travel() {
+        let fault: Fault = Error::new(ErrorKind::TypeMismatch, "no").at("left").at("filter").into();
+        let status = Status::from(fault);
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let details = status.get_error_details();
+        let info = details.error_info().unwrap();
+        assert_eq!((info.reason.as_str(), info.domain.as_str()), ("TYPE_MISMATCH", "basalt"));
+        assert_eq!(details.bad_request().unwrap().field_violations[0].field, "filter.left");
+        assert!(details.retry_info().is_none());
+
+        let status = Status::from(Fault::new(ErrorReason::Overloaded, "é".repeat(5000)));
+        assert_eq!(status.get_error_details().retry_info().unwrap().retry_delay, Some(limits::RETRY_DELAY));
+        assert!(status.message().len() < 1100);
+    }
+}
