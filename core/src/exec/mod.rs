@@ -7,7 +7,10 @@
 mod aggregate;
 mod explain;
 mod filter;
+mod group_keys;
 mod groups;
+mod many_groups;
+mod one_group;
 mod output;
 mod rows;
 mod source;

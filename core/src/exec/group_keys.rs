@@ -1,0 +1,131 @@
+//! Keys of groups: the table that finds a key's group, texts of all fragments, and the way from a fragment's codes
+//! to them.
+
+use std::{hash::BuildHasher, sync::Arc};
+
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+
+use super::{Block, source::Texts};
+
+/// Distinct keys in the order of their first appearance: `width` of them make a group.
+#[derive(Debug, Default)]
+pub(super) struct KeyTable {
+    width: usize,
+    keys: Vec<Option<i64>>,
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    groups: usize,
+}
+
+impl KeyTable {
+    pub(super) fn new(width: usize) -> Self {
+        Self { width, ..Self::default() }
+    }
+
+    /// Groups so far.
+    pub(super) fn len(&self) -> usize {
+        self.groups
+    }
+
+    /// The key of a group.
+    pub(super) fn key(&self, group: usize) -> &[Option<i64>] {
+        &self.keys[group * self.width..][..self.width]
+    }
+
+    /// Adds a group whose key the table need not find again.
+    pub(super) fn push(&mut self, key: &[Option<i64>]) -> u32 {
+        self.keys.extend_from_slice(key);
+        self.groups += 1;
+        u32::try_from(self.groups - 1).unwrap_or(u32::MAX)
+    }
+
+    /// The group of a key, a new one if need be.
+    pub(super) fn group(&mut self, key: &[Option<i64>]) -> u32 {
+        let hash = self.hasher.hash_one(key);
+        let (keys, width, hasher) = (&self.keys, self.width, &self.hasher);
+        let of = |group: u32| &keys[group as usize * width..][..width];
+        let found = self.table.entry(hash, |group| of(*group) == key, |group| hasher.hash_one(of(*group)));
+        match found {
+            hashbrown::hash_table::Entry::Occupied(entry) => *entry.get(),
+            hashbrown::hash_table::Entry::Vacant(entry) => {
+                let group = u32::try_from(self.groups).unwrap_or(u32::MAX);
+                entry.insert(group);
+                self.push(key)
+            }
+        }
+    }
+}
+
+/// Texts of all fragments, each with a number.
+#[derive(Debug, Default)]
+pub(super) struct Interner {
+    ids: HashMap<Arc<str>, i64>,
+    texts: Vec<Arc<str>>,
+    bytes: usize,
+}
+
+impl Interner {
+    /// The number of a text, a new one if need be.
+    pub(super) fn id(&mut self, text: &str) -> i64 {
+        if let Some(id) = self.ids.get(text) {
+            return *id;
+        }
+        let id = i64::try_from(self.texts.len()).unwrap_or(i64::MAX);
+        let text: Arc<str> = text.into();
+        self.bytes += text.len() + 64;
+        self.ids.insert(Arc::clone(&text), id);
+        self.texts.push(text);
+        id
+    }
+
+    /// The text with a number.
+    pub(super) fn text(&self, id: i64) -> &str {
+        usize::try_from(id).ok().and_then(|id| self.texts.get(id)).map_or("", |text| text)
+    }
+
+    /// The same, to keep.
+    pub(super) fn shared(&self, id: i64) -> Arc<str> {
+        usize::try_from(id).ok().and_then(|id| self.texts.get(id)).cloned().unwrap_or_else(|| "".into())
+    }
+
+    /// Bytes held.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// From the codes of one dictionary to interned texts, each looked up once.
+#[derive(Debug, Default)]
+pub(super) struct Translation {
+    /// The fragment whose dictionary it is.
+    fragment: Option<usize>,
+    ids: Vec<i64>,
+}
+
+impl Translation {
+    /// Turns to the texts of a block's keys.
+    pub(super) fn turn(&mut self, block: Block<'_>, texts: Option<&Texts<'_>>) {
+        let whole_fragment = matches!(texts, Some(Texts::Fragment(_)));
+        if whole_fragment && self.fragment == Some(block.at) {
+            return;
+        }
+        self.fragment = whole_fragment.then_some(block.at);
+        self.ids.clear();
+        self.ids.resize(texts.map_or(0, Texts::len), -1);
+    }
+
+    /// The interned text of a code; a key that is no code stays as it is.
+    pub(super) fn id(&mut self, key: i64, texts: Option<&Texts<'_>>, interner: &mut Interner) -> i64 {
+        let Some(texts) = texts else { return key };
+        let known = &mut self.ids[usize::try_from(key).unwrap_or(0)];
+        if *known < 0 {
+            *known = interner.id(texts.get(key));
+        }
+        *known
+    }
+
+    /// The interned text of a code that was looked up before.
+    pub(super) fn known(&self, key: i64) -> i64 {
+        self.ids[usize::try_from(key).unwrap_or(0)]
+    }
+}
