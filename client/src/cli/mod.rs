@@ -27,7 +27,7 @@ pub mod human;
 mod load;
 pub mod output;
 mod query;
-mod style;
+pub mod style;
 
 pub use describe::{describe, tables};
 pub use error::CliError;

@@ -4,30 +4,34 @@ use std::io::IsTerminal;
 
 /// Paints for one output stream, or leaves texts as they are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
+pub struct Style {
     paints: bool,
 }
 
 impl Style {
     /// Paints if `stream` is a terminal and `NO_COLOR` is not set (<https://no-color.org>).
-    pub(crate) fn of(stream: &impl IsTerminal) -> Self {
+    pub fn of(stream: &impl IsTerminal) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self { paints: stream.is_terminal() && !refused }
     }
 
-    pub(crate) fn bold(self, text: &str) -> String {
+    /// Heavier, as headings are.
+    pub fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    pub(crate) fn dim(self, text: &str) -> String {
+    /// Lighter, as what explains is.
+    pub fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    pub(crate) fn red(self, text: &str) -> String {
+    /// As errors are.
+    pub fn red(self, text: &str) -> String {
         self.paint("1;31", text)
     }
 
-    pub(crate) fn green(self, text: &str) -> String {
+    /// As what went well is.
+    pub fn green(self, text: &str) -> String {
         self.paint("32", text)
     }
 

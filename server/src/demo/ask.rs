@@ -1,6 +1,7 @@
 //! Questions, their answers, and what they took.
 
 use std::{
+    io::{self, Write as _},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -12,6 +13,7 @@ use basalt_client::{
     cli::{
         human,
         output::{self, CsvWriter},
+        style::Style,
     },
     sql,
 };
@@ -20,7 +22,6 @@ use tpchgen::q_and_a::answers_sf1;
 use super::{
     Error,
     queries::{QUESTIONS, Question},
-    report::Style,
 };
 
 /// Each question is asked so many times, and the best time counts: the first is slower by whatever was cold.
@@ -28,8 +29,9 @@ const TIMES: usize = 3;
 
 /// Asks everything. At scale 1, answers that the TPC publishes must be its own.
 pub(super) async fn all(client: &Client, scale: f64, style: Style) -> Result<(), Error> {
+    let mut out = io::stdout();
     let note = format!("(through gRPC; the best of {TIMES} times)");
-    println!("{} {}\n", style.bold("Questions"), style.dim(&note));
+    writeln!(out, "{} {}\n", style.bold("Questions"), style.dim(&note))?;
     for question in &QUESTIONS {
         ask(client, question, scale, style).await?;
     }
@@ -37,11 +39,12 @@ pub(super) async fn all(client: &Client, scale: f64, style: Style) -> Result<(),
 }
 
 async fn ask(client: &Client, question: &Question, scale: f64, style: Style) -> Result<(), Error> {
-    println!("{}", style.bold(question.title));
+    let mut out = io::stdout();
+    writeln!(out, "{}", style.bold(question.title))?;
     for line in question.sql.lines() {
-        println!("  {}", style.dim(line));
+        writeln!(out, "  {line}")?;
     }
-    println!();
+    writeln!(out)?;
 
     let request = sql::parse_select(question.sql)?;
     let mut best: Option<(Duration, Statistics)> = None;
@@ -57,13 +60,13 @@ async fn ask(client: &Client, question: &Question, scale: f64, style: Style) -> 
     }
     let (Some(answer), Some((time, statistics))) = (answer, best) else { return Ok(()) };
 
-    println!("{}", output::table(&rounded(&answer)?)?);
-    println!("  {}", took(time, &statistics, style));
+    writeln!(out, "{}", output::table(&rounded(&answer)?)?)?;
+    writeln!(out, "  {}", took(time, &statistics, style))?;
     if let Some(number) = question.published.filter(|_| scale == 1.0) {
         check(number, &cells(&answer)?)?;
-        println!("  {}", style.accent(&format!("the answer that the TPC publishes for Q{number}")));
+        writeln!(out, "  {}", style.green(&format!("✓ the answer that the TPC publishes for Q{number}")))?;
     }
-    println!();
+    writeln!(out)?;
     Ok(())
 }
 
@@ -72,7 +75,7 @@ fn took(time: Duration, statistics: &Statistics, style: Style) -> String {
     let Statistics { rows, blocks, blocks_pruned, .. } = *statistics;
     let (rate, share) = (human::row_rate(rows, time), human::share(blocks_pruned, blocks));
     let pruned = format!("{blocks_pruned} of {} pruned ({share})", human::plural(blocks, "block"));
-    format!("{} · {rate} · {pruned}", style.accent(&human::duration(time)))
+    format!("{} · {rate} · {pruned}", style.green(&human::duration(time)))
 }
 
 /// The answer with floats of four decimals: averages would be wider than all else.
@@ -88,7 +91,7 @@ fn rounded(answer: &QueryResult) -> Result<QueryResult, ArrowError> {
 }
 
 /// The answer's cells as text.
-fn cells(answer: &QueryResult) -> std::io::Result<Vec<Vec<String>>> {
+fn cells(answer: &QueryResult) -> io::Result<Vec<Vec<String>>> {
     let mut csv = Vec::new();
     let mut writer = CsvWriter::new(&mut csv, &answer.schema)?;
     answer.batches.iter().try_for_each(|batch| writer.write(batch))?;

@@ -1,15 +1,14 @@
 //! What the columns take: the encodings chosen, bits a value, against entropy and plain arrays.
 
+use std::io::{self, Write as _};
+
 use basalt_client::{
     Client, ColumnInfo,
-    cli::{human, output::Grid},
+    cli::{human, output::Grid, style::Style},
     type_name,
 };
 
-use super::{
-    Error,
-    report::{self, Style},
-};
+use super::Error;
 
 /// Characters of the bar that stands for a plain column.
 const BAR: usize = 16;
@@ -21,10 +20,11 @@ pub(super) async fn show(
     detailed: &[&str],
     style: Style,
 ) -> Result<(), Error> {
+    let mut out = io::stdout();
     for name in detailed {
         let details = client.table_full(name).await?;
         let rows = human::count(details.table.rows);
-        println!("{}", style.bold(&format!("Columns of {name}, {rows} rows")));
+        writeln!(out, "{}", style.bold(&format!("Columns of {name}, {rows} rows")))?;
         let mut grid = Grid::new([
             ("column", false),
             ("type", false),
@@ -39,13 +39,13 @@ pub(super) async fn show(
         for column in &details.columns {
             grid.row(row(column));
         }
-        println!("{}", grid.render());
+        writeln!(out, "{}", grid.render())?;
     }
     let note =
         "entropy: bits a value, of the values' frequencies alone, without what tells the values themselves";
-    println!("  {}\n", style.dim(note));
+    writeln!(out, "  {}\n", style.dim(note))?;
 
-    println!("{}", style.bold("Tables in memory"));
+    writeln!(out, "{}", style.bold("Tables in memory"))?;
     let mut grid = Grid::new([
         ("table", false),
         ("rows", true),
@@ -64,7 +64,7 @@ pub(super) async fn show(
         plain += table_plain;
     }
     grid.row(total("all", rows, held, plain));
-    println!("{}", grid.render());
+    writeln!(out, "{}", grid.render())?;
     Ok(())
 }
 
@@ -106,6 +106,32 @@ fn encoding(column: &ColumnInfo) -> String {
     }
 }
 
+/// `held` as a part of `plain`, in eighths of characters.
 fn bar(held: u64, plain: u64) -> String {
-    report::bar(held as f64 / plain.max(1) as f64, BAR)
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let share = (held as f64 / plain.max(1) as f64).min(1.0);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most the bar's length")]
+    let eighths = (share * BAR as f64 * 8.0).round() as usize;
+    // What is there is seen.
+    let eighths = eighths.max(usize::from(held > 0));
+    let filled = "█".repeat(eighths / 8) + EIGHTHS[eighths % 8];
+    let rest = "·".repeat(BAR - eighths.div_ceil(8));
+    filled + &rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_shows_the_part_held() {
+        let check =
+            |held, expected: &str| assert_eq!(bar(held, 1 << 20).trim_end_matches('·'), expected, "{held}");
+        check(0, "");
+        check(1, "▏");
+        check(1 << 19, "████████");
+        check((1 << 19) + (1 << 13), "████████▏");
+        check(u64::MAX, "████████████████");
+        assert!((0..200).all(|held| bar(held, 100).chars().count() == BAR));
+    }
 }

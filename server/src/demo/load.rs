@@ -1,12 +1,15 @@
 //! Loading: the rows are generated on one thread and sent from another, a few batches ahead.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::{self, Write as _},
+    time::{Duration, Instant},
+};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use basalt_client::{
     Client, WriteOptions,
-    cli::{human, output::Grid},
+    cli::{human, output::Grid, style::Style},
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::{sync::mpsc, task};
@@ -14,7 +17,6 @@ use tpchgen::text::TextPool;
 
 use super::{
     Error,
-    report::Style,
     tpch::{self, Table},
 };
 
@@ -23,7 +25,8 @@ const BATCHES_AHEAD: usize = 2;
 
 /// Creates every table and writes its rows; says how long each took.
 pub(super) async fn all(client: &Client, scale: f64, style: Style) -> Result<Vec<&'static str>, Error> {
-    println!("{}", style.bold(&format!("Generating and loading TPC-H at scale {scale}, through gRPC")));
+    let mut out = io::stdout();
+    writeln!(out, "{}", style.bold(&format!("Generating and loading TPC-H at scale {scale}, through gRPC")))?;
     // The comments of all tables are cut from one text of 300 MB.
     let progress = ProgressBar::new_spinner().with_message("TPC-H's text pool");
     progress.enable_steady_tick(Duration::from_millis(100));
@@ -43,7 +46,7 @@ pub(super) async fn all(client: &Client, scale: f64, style: Style) -> Result<Vec
     }
     let rate = human::row_rate(total, total_time);
     grid.row(["all".into(), human::count(total), human::duration(total_time), rate]);
-    println!("{}", grid.render());
+    writeln!(out, "{}", grid.render())?;
     Ok(names)
 }
 

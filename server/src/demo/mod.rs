@@ -4,17 +4,18 @@ mod ask;
 mod columns;
 mod load;
 mod queries;
-mod report;
 mod tpch;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    io::{self, Write as _},
+    net::SocketAddr,
+    time::Duration,
+};
 
 use arrow_schema::ArrowError;
-use basalt_client::{Client, ClientOptions};
+use basalt_client::{Client, ClientOptions, cli::style::Style};
 use basalt_server::Config;
 use tokio::{net::TcpListener, sync::oneshot};
-
-use report::Style;
 
 /// The longest that any call may take.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -57,7 +58,7 @@ pub(crate) enum Error {
     Data(#[from] ArrowError),
     /// Output that cannot be written.
     #[error(transparent)]
-    Output(#[from] std::io::Error),
+    Output(#[from] io::Error),
     /// A question is not in the client's SQL.
     #[error(transparent)]
     Sql(#[from] basalt_client::sql::SqlError),
@@ -70,7 +71,7 @@ pub(crate) enum Error {
         /// Where.
         address: SocketAddr,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A wrong answer.
     #[error("the answer to TPC-H Q{number} differs from the published one: {published}")]
@@ -87,7 +88,6 @@ pub(crate) enum Error {
 /// # Errors
 /// What the server or a call to it answers, and an answer that is known to be wrong.
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Error> {
-    let style = Style::detect();
     let config = Config { threads: args.threads, ..Config::default() };
     let threads = config.cpu_threads();
     let listen = |source| Error::Listen { address: args.listen, source };
@@ -98,13 +98,28 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Error> {
         // Stopping and dropping the other end are the same.
         let _ = stopped.await;
     }));
+    let server = async { Ok(server.await??) };
+    let session = async {
+        let outcome = show(&args, address, threads).await;
+        drop(stop);
+        match outcome {
+            // Whoever reads the output has seen enough.
+            Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            outcome => outcome,
+        }
+    };
+    tokio::try_join!(server, session).map(|_| ())
+}
 
+/// Everything that is shown of the server at `address`.
+async fn show(args: &DemoArgs, address: SocketAddr, threads: usize) -> Result<(), Error> {
     // Large scales take long to describe: the entropy of every column is counted.
     let options = ClientOptions { deadline: DEADLINE, ..ClientOptions::default() };
     let client = Client::connect_with(&address.to_string(), options).await?;
     let info = client.server_info().await?;
+    let (mut out, style) = (io::stdout(), Style::of(&io::stdout()));
     let about = format!("{} · {} kernels · {threads} threads · {address}", info.version, info.simd);
-    println!("{} {}\n", style.bold("Basalt"), style.dim(&about));
+    writeln!(out, "{} {}\n", style.bold("Basalt"), style.dim(&about))?;
 
     let tables = load::all(&client, args.scale, style).await?;
     let detailed = if args.all_columns { tables.as_slice() } else { &["orders", "lineitem"] };
@@ -112,23 +127,15 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Error> {
     ask::all(&client, args.scale, style).await?;
 
     if args.keep {
-        println!(
-            "{} at {address}; Ctrl-C stops it. Ask it something:",
-            style.bold("The server is still there")
-        );
-        println!(
-            "  basalt --server {address} query \"SELECT count(*) FROM orders WHERE o_totalprice > 300000\""
-        );
-        let _ = tokio::signal::ctrl_c().await;
+        let there = style.bold("The server is still there");
+        writeln!(out, "{there}, at {address}, until Ctrl-C. Ask it something:")?;
+        let sql = "SELECT count(*) FROM orders WHERE o_totalprice > 300000";
+        writeln!(out, "  basalt --server {address} query \"{sql}\"")?;
+        tokio::signal::ctrl_c().await?;
     } else {
-        println!(
-            "{}",
-            style.dim("`basalt demo --keep` leaves the server running; `--scale 1` loads ten times as much.")
-        );
+        let more = "--keep leaves the server there for questions of yours; --scale 1 loads 8.7 million rows.";
+        writeln!(out, "{}", style.dim(more))?;
     }
-    drop(client);
-    let _ = stop.send(());
-    server.await??;
     Ok(())
 }
 
@@ -136,5 +143,24 @@ fn scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if (0.001..=1000.0).contains(&scale) => Ok(scale),
         _ => Err("it is a number from 0.001 to 1000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn runs_to_its_end() {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        run(DemoArgs { scale: 0.001, all_columns: true, keep: false, listen, threads: 0 }).await.unwrap();
+    }
+
+    #[test]
+    fn scales_are_bounded() {
+        assert_eq!(scale("0.5"), Ok(0.5));
+        for bad in ["0", "-1", "NaN", "inf", "1e9", "large"] {
+            assert!(scale(bad).is_err(), "{bad}");
+        }
     }
 }
