@@ -22,6 +22,7 @@ mod avx2;
 mod avx512;
 mod chunks;
 mod dispatch;
+mod entries;
 mod float_sum;
 mod lanes;
 pub mod mask;

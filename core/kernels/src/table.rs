@@ -40,8 +40,7 @@ pub(crate) struct Floats {
     pub(crate) f64: FloatKernels<f64>,
 }
 
-// The functions may be called where the CPU has the table's instructions and slices have the lengths that the
-// methods of `Kernels` check.
+// The functions may be called where the CPU has the table's instructions.
 
 /// Kernels of any type.
 pub struct NativeKernels<T> {
@@ -77,10 +76,8 @@ pub(crate) struct MaskKernels {
 pub(crate) struct PackedKernels {
     pub(crate) unpack: unsafe fn(Rows<'_>, i64, &mut [i64]),
     pub(crate) between: unsafe fn(Rows<'_>, u64, u64, &mut [u64]),
-    pub(crate) sum: unsafe fn(Rows<'_>) -> u128,
-    pub(crate) sum_masked: unsafe fn(Rows<'_>, &[u64]) -> u128,
-    pub(crate) min_max: unsafe fn(Rows<'_>) -> Extremes<u64>,
-    pub(crate) min_max_masked: unsafe fn(Rows<'_>, &[u64]) -> Extremes<u64>,
+    pub(crate) sum: unsafe fn(Rows<'_>, Option<&[u64]>) -> u128,
+    pub(crate) min_max: unsafe fn(Rows<'_>, Option<&[u64]>) -> Extremes<u64>,
 }
 
 /// The least and the greatest, where there are any.
@@ -214,7 +211,7 @@ impl Kernels {
 
     #[track_caller]
     pub fn packed_sum(&self, width: u32, words: &[u64], start: usize, rows: usize) -> u128 {
-        call!(self.packed.sum, Rows::new(width, words, start, rows))
+        call!(self.packed.sum, Rows::new(width, words, start, rows), None)
     }
 
     #[track_caller]
@@ -227,12 +224,12 @@ impl Kernels {
         mask: &[u64],
     ) -> u128 {
         check_mask(rows, mask.len());
-        call!(self.packed.sum_masked, Rows::new(width, words, start, rows), mask)
+        call!(self.packed.sum, Rows::new(width, words, start, rows), Some(mask))
     }
 
     #[track_caller]
     pub fn packed_min_max(&self, width: u32, words: &[u64], start: usize, rows: usize) -> Option<(u64, u64)> {
-        call!(self.packed.min_max, Rows::new(width, words, start, rows))
+        call!(self.packed.min_max, Rows::new(width, words, start, rows), None)
     }
 
     #[track_caller]
@@ -245,7 +242,7 @@ impl Kernels {
         mask: &[u64],
     ) -> Option<(u64, u64)> {
         check_mask(rows, mask.len());
-        call!(self.packed.min_max_masked, Rows::new(width, words, start, rows), mask)
+        call!(self.packed.min_max, Rows::new(width, words, start, rows), Some(mask))
     }
 }
 
@@ -254,220 +251,3 @@ impl std::fmt::Debug for Kernels {
         f.debug_struct("Kernels").field("isa", &self.isa).finish_non_exhaustive()
     }
 }
-
-/// Defines the table `KERNELS` of an instruction set: the loops of `scalar` over the operations of `$arch`, each
-/// compiled with the attributes given.
-macro_rules! kernels {
-    ($isa:expr, $arch:ty = $new:expr, $(#[$attribute:meta])*) => {
-        use crate::{
-            Float, FloatSum, Integer, Native,
-            lanes::{FloatLanes, IntegerLanes, Lanes},
-            packed::Rows,
-            scalar::{compare, mask, min_max, packed, sum},
-            table::{
-                FloatKernels, Floats, IntegerKernels, Kernels, MaskKernels, NativeKernels, PackedKernels, Sums,
-            },
-            test::Test,
-        };
-
-        /// The kernels of this instruction set.
-        pub(crate) static KERNELS: Kernels = Kernels {
-            isa: $isa,
-            i8: native(),
-            i16: native(),
-            i32: native(),
-            i64: native(),
-            u8: native(),
-            u16: native(),
-            u32: native(),
-            u64: native(),
-            f32: native(),
-            f64: native(),
-            sums: Sums {
-                i8: integer(),
-                i16: integer(),
-                i32: integer(),
-                i64: integer(),
-                u8: integer(),
-                u16: integer(),
-                u32: integer(),
-                u64: integer(),
-            },
-            floats: Floats { f32: float(), f64: float() },
-            mask: MaskKernels {
-                count_ones: mask_count_ones,
-                and: mask_and,
-                or: mask_or,
-                and_not: mask_and_not,
-                not: mask_not,
-            },
-            packed: PackedKernels {
-                unpack: packed_unpack,
-                between: packed_between,
-                sum: packed_sum,
-                sum_masked: packed_sum_masked,
-                min_max: packed_min_max,
-                min_max_masked: packed_min_max_masked,
-            },
-        };
-
-        const fn native<T: Native>() -> NativeKernels<T>
-        where
-            $arch: Lanes<T>,
-        {
-            NativeKernels {
-                test: native_test::<T>,
-                min_max: native_min_max::<T>,
-                min_max_masked: native_min_max_masked::<T>,
-                count_nonzero: native_count_nonzero::<T>,
-                count_nonzero_masked: native_count_nonzero_masked::<T>,
-            }
-        }
-
-        const fn integer<T: Integer>() -> IntegerKernels<T>
-        where
-            $arch: IntegerLanes<T>,
-        {
-            IntegerKernels { sum: integer_sum::<T>, sum_masked: integer_sum_masked::<T> }
-        }
-
-        const fn float<T: Float>() -> FloatKernels<T>
-        where
-            $arch: FloatLanes<T>,
-        {
-            FloatKernels {
-                sum: float_sum::<T>,
-                sum_masked: float_sum_masked::<T>,
-            }
-        }
-
-        $(#[$attribute])*
-        fn native_test<T: Native>(test: Test<T>, values: &[T], out: &mut [u64])
-        where
-            $arch: Lanes<T>,
-        {
-            compare::test($new, test, values, out)
-        }
-
-        $(#[$attribute])*
-        fn native_count_nonzero<T: Native>(values: &[T]) -> u64
-        where
-            $arch: Lanes<T>,
-        {
-            compare::count_nonzero($new, values)
-        }
-
-        $(#[$attribute])*
-        fn native_count_nonzero_masked<T: Native>(values: &[T], mask: &[u64]) -> u64
-        where
-            $arch: Lanes<T>,
-        {
-            compare::count_nonzero_masked($new, values, mask)
-        }
-
-        $(#[$attribute])*
-        fn native_min_max<T: Native>(values: &[T]) -> Option<(T, T)>
-        where
-            $arch: Lanes<T>,
-        {
-            min_max::min_max($new, values)
-        }
-
-        $(#[$attribute])*
-        fn native_min_max_masked<T: Native>(values: &[T], mask: &[u64]) -> Option<(T, T)>
-        where
-            $arch: Lanes<T>,
-        {
-            min_max::min_max_masked($new, values, mask)
-        }
-
-        $(#[$attribute])*
-        fn integer_sum<T: Integer>(values: &[T]) -> i128
-        where
-            $arch: IntegerLanes<T>,
-        {
-            sum::sum($new, values)
-        }
-
-        $(#[$attribute])*
-        fn integer_sum_masked<T: Integer>(values: &[T], mask: &[u64]) -> i128
-        where
-            $arch: IntegerLanes<T>,
-        {
-            sum::sum_masked($new, values, mask)
-        }
-
-        $(#[$attribute])*
-        fn float_sum<T: Float>(values: &[T], acc: &mut FloatSum)
-        where
-            $arch: FloatLanes<T>,
-        {
-            sum::sum_floats($new, values, acc)
-        }
-
-        $(#[$attribute])*
-        fn float_sum_masked<T: Float>(values: &[T], mask: &[u64], acc: &mut FloatSum)
-        where
-            $arch: FloatLanes<T>,
-        {
-            sum::sum_floats_masked($new, values, mask, acc)
-        }
-
-        $(#[$attribute])*
-        fn mask_count_ones(mask: &[u64]) -> u64 {
-            mask::count_ones(mask)
-        }
-
-        $(#[$attribute])*
-        fn mask_and(left: &mut [u64], right: &[u64]) {
-            mask::and(left, right)
-        }
-
-        $(#[$attribute])*
-        fn mask_or(left: &mut [u64], right: &[u64]) {
-            mask::or(left, right)
-        }
-
-        $(#[$attribute])*
-        fn mask_and_not(left: &mut [u64], right: &[u64]) {
-            mask::and_not(left, right)
-        }
-
-        $(#[$attribute])*
-        fn mask_not(mask: &mut [u64], rows: usize) {
-            mask::not(mask, rows)
-        }
-
-        $(#[$attribute])*
-        fn packed_unpack(rows: Rows<'_>, base: i64, out: &mut [i64]) {
-            packed::unpack($new, rows, base, out)
-        }
-
-        $(#[$attribute])*
-        fn packed_between(rows: Rows<'_>, lo: u64, hi: u64, out: &mut [u64]) {
-            packed::between($new, rows, lo, hi, out)
-        }
-
-        $(#[$attribute])*
-        fn packed_sum(rows: Rows<'_>) -> u128 {
-            packed::sum($new, rows)
-        }
-
-        $(#[$attribute])*
-        fn packed_sum_masked(rows: Rows<'_>, mask: &[u64]) -> u128 {
-            packed::sum_masked($new, rows, mask)
-        }
-
-        $(#[$attribute])*
-        fn packed_min_max(rows: Rows<'_>) -> Option<(u64, u64)> {
-            packed::min_max($new, rows)
-        }
-
-        $(#[$attribute])*
-        fn packed_min_max_masked(rows: Rows<'_>, mask: &[u64]) -> Option<(u64, u64)> {
-            packed::min_max_masked($new, rows, mask)
-        }
-    };
-}
-
-pub(crate) use kernels;

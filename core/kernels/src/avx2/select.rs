@@ -30,15 +30,21 @@ impl Avx2 {
     /// Lanes of 32 bits, whose sign bits are set where the word selects.
     #[inline(always)]
     pub(super) fn spread_32(self, word: u64, i: usize) -> __m256 {
-        let shifts = load(&from_fn::<u32, 8, _>(|lane| (31 - i % 4 * 8 - lane) as u32));
+        let shifts = load(&from_fn::<u32, 8, _>(|lane| 31 - lane as u32));
         let half = (word >> (i / 4 * 32)) as i32;
-        simd!(_mm256_castsi256_ps(_mm256_sllv_epi32(_mm256_set1_epi32(half), shifts)))
+        simd!({
+            let shifts = _mm256_sub_epi32(shifts, _mm256_set1_epi32((i % 4 * 8) as i32));
+            _mm256_castsi256_ps(_mm256_sllv_epi32(_mm256_set1_epi32(half), shifts))
+        })
     }
 
     /// Lanes of 64 bits, whose sign bits are set where the word selects.
     #[inline(always)]
     pub(super) fn spread_64(self, word: u64, i: usize) -> __m256d {
-        let shifts = load(&from_fn::<u64, 4, _>(|lane| (63 - i * 4 - lane) as u64));
-        simd!(_mm256_castsi256_pd(_mm256_sllv_epi64(_mm256_set1_epi64x(word.cast_signed()), shifts)))
+        let shifts = load(&from_fn::<u64, 4, _>(|lane| 63 - lane as u64));
+        simd!({
+            let shifts = _mm256_sub_epi64(shifts, _mm256_set1_epi64x((i * 4) as i64));
+            _mm256_castsi256_pd(_mm256_sllv_epi64(_mm256_set1_epi64x(word.cast_signed()), shifts))
+        })
     }
 }

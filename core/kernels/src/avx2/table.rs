@@ -2,7 +2,7 @@
 
 use super::Avx2;
 
-crate::table::kernels!(
+crate::entries::kernels!(
     crate::Isa::Avx2,
     // SAFETY: the function that this stands in is compiled for these instructions, and called where they are.
     Avx2 = unsafe { Avx2::new() },

@@ -2,7 +2,7 @@
 
 use super::Avx512;
 
-crate::table::kernels!(
+crate::entries::kernels!(
     crate::Isa::Avx512,
     // SAFETY: the function that this stands in is compiled for these instructions, and called where they are.
     Avx512 = unsafe { Avx512::new() },

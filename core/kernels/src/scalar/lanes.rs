@@ -68,9 +68,9 @@ impl<T: Native> Lanes<T> for Scalar {
     }
 }
 
-/// Eight flags as bits.
+/// Flags as bits.
 #[inline(always)]
-fn bits(flags: [bool; 8]) -> u64 {
+fn bits(flags: [bool; COUNT]) -> u64 {
     // Flag i is bit 8i; the product moves it to bit 56 + i, without carries.
     u64::from_le_bytes(flags.map(u8::from)).wrapping_mul(0x0102_0408_1020_4080) >> 56
 }

@@ -25,27 +25,30 @@ impl<T: Native, A: Lanes<T>> Extremes<T, A> {
         Self { arch, min: [min; 2], max: [max; 2], nan: 0, neutral: arch.splat(T::neutral(some)) }
     }
 
-    /// Adds the lanes of a chunk's `i`-th register.
+    /// Adds the lanes of a register to those of its turn, 0 or 1 (a constant: the lanes stay in registers).
     #[inline(always)]
-    pub(crate) fn add(&mut self, vector: A::Vector, i: usize) {
-        self.min[i % 2] = self.arch.min(vector, self.min[i % 2]);
-        self.max[i % 2] = self.arch.max(vector, self.max[i % 2]);
+    pub(crate) fn add(&mut self, vector: A::Vector, turn: usize) {
+        self.min[turn] = self.arch.min(vector, self.min[turn]);
+        self.max[turn] = self.arch.max(vector, self.max[turn]);
         self.nan |= self.arch.nan(vector);
     }
 
     /// Adds the lanes of a chunk's `i`-th register that its mask word selects.
     #[inline(always)]
-    pub(crate) fn add_selected(&mut self, vector: A::Vector, word: u64, i: usize) {
+    pub(crate) fn add_selected(&mut self, vector: A::Vector, word: u64, i: usize, turn: usize) {
         let selected = self.arch.select(vector, word, i, self.neutral);
-        self.min[i % 2] = self.arch.min(selected, self.min[i % 2]);
-        self.max[i % 2] = self.arch.max(selected, self.max[i % 2]);
+        self.min[turn] = self.arch.min(selected, self.min[turn]);
+        self.max[turn] = self.arch.max(selected, self.max[turn]);
         self.nan |= self.arch.nan(vector) & (word >> (i * A::COUNT));
     }
 
     #[inline(always)]
     fn add_chunk(&mut self, chunk: &[T; CHUNK]) {
-        for i in 0..CHUNK / A::COUNT {
-            self.add(self.arch.load(chunk, i), i);
+        for i in (0..CHUNK / A::COUNT).step_by(2) {
+            self.add(self.arch.load(chunk, i), 0);
+            if A::COUNT < CHUNK {
+                self.add(self.arch.load(chunk, i + 1), 1);
+            }
         }
     }
 
@@ -86,8 +89,11 @@ pub(crate) fn min_max_masked<T: Native, A: Lanes<T>>(arch: A, values: &[T], mask
                 }
             }
             Density::Mixed => {
-                for i in 0..CHUNK / A::COUNT {
-                    extremes.add_selected(arch.load(chunk, i), word, i);
+                for i in (0..CHUNK / A::COUNT).step_by(2) {
+                    extremes.add_selected(arch.load(chunk, i), word, i, 0);
+                    if A::COUNT < CHUNK {
+                        extremes.add_selected(arch.load(chunk, i + 1), word, i + 1, 1);
+                    }
                 }
             }
             Density::Full => extremes.add_chunk(chunk),

@@ -52,6 +52,12 @@ impl<'a, L: Lane> Codes<'a, L> {
         Self { width, lanes, rows: rows.count }
     }
 
+    /// Which rows of the `i`-th chunk a mask selects.
+    #[inline(always)]
+    fn selected(self, mask: Option<&[u64]>, i: usize) -> u64 {
+        mask.map_or(u64::MAX, |mask| mask[i]) & low_bits(self.rows - i * CHUNK)
+    }
+
     /// The codes from the unit on that the `i`-th chunk lies in.
     #[inline(always)]
     fn unit(self, i: usize) -> &'a [L] {
@@ -69,7 +75,7 @@ macro_rules! for_chunks {
         let chunks = codes.rows.div_ceil(CHUNK);
         let whole = chunks / UNIT_CHUNKS * UNIT_CHUNKS;
         for first in (0..whole).step_by(UNIT_CHUNKS) {
-            // The vector behind the unit belongs to it, as one that may be read.
+            // With the vector behind the unit, which is there and may be loaded.
             let unit = &codes.unit(first)[..(width + 1) * L::COUNT];
             for number in 0..UNIT_CHUNKS {
                 let ($i, $chunk) = (first + number, Chunk { width, unit, number });
@@ -125,8 +131,8 @@ macro_rules! for_codes {
 
 /// Evaluates an expression with the rows as [`Codes`] of the width's lane type.
 ///
-/// For registers, every width up to 16 bits has code of its own, so that shifts are constants and the widths
-/// that fill registers best are not slowed down by them. Wider codes are bound by memory.
+/// Where registers have many lanes, every width up to 16 bits has code of its own, in which shifts are constants:
+/// computing them would take longer than the codes do. Wider codes are bound by memory.
 macro_rules! with_codes {
     ($arch:ident, $rows:expr, |$codes:ident| $body:expr) => {
         with_codes!(@ $arch, $rows, $codes, $body, u8: 1 2 3 4 5 6 7 8, u16: 9 10 11 12 13 14 15 16)
@@ -203,20 +209,13 @@ fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L
     });
 }
 
+/// The sum of the codes that the mask selects; of all where there is none.
 #[inline(always)]
-pub(crate) fn sum(arch: impl Arch, rows: Rows<'_>) -> u128 {
+pub(crate) fn sum(arch: impl Arch, rows: Rows<'_>, mask: Option<&[u64]>) -> u128 {
     let mut total = 0;
-    for rows in blocks(rows) {
-        total += with_codes!(arch, rows, |codes| sum_lanes(arch, codes, |_| u64::MAX));
-    }
-    total
-}
-
-#[inline(always)]
-pub(crate) fn sum_masked(arch: impl Arch, rows: Rows<'_>, mask: &[u64]) -> u128 {
-    let mut total = 0;
-    for (rows, mask) in blocks(rows).zip(mask.chunks(BLOCK / CHUNK)) {
-        total += with_codes!(arch, rows, |codes| sum_lanes(arch, codes, |i| mask[i]));
+    for part in blocks(rows) {
+        let mask = mask.map(|mask| &mask[(part.start - rows.start) / CHUNK..]);
+        total += with_codes!(arch, part, |codes| sum_lanes(arch, codes, mask));
     }
     total
 }
@@ -232,11 +231,11 @@ fn blocks(rows: Rows<'_>) -> impl Iterator<Item = Rows<'_>> {
 }
 
 #[inline(always)]
-fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: impl Fn(usize) -> u64) -> u128 {
+fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: Option<&[u64]>) -> u128 {
     let zero = arch.splat(L::default());
     let mut sum = arch.zero();
     for_chunks!(codes, |i, chunk| {
-        match mask(i) & low_bits(codes.rows - i * CHUNK) {
+        match codes.selected(mask, i) {
             0 => {}
             u64::MAX => {
                 for_codes!(arch: A, chunk, |_i, codes| { sum = arch.add(sum, codes) });
@@ -251,20 +250,12 @@ fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: imp
     arch.total(sum) as u128
 }
 
+/// The extremes of the codes that the mask selects; of all where there is none.
 #[inline(always)]
-pub(crate) fn min_max(arch: impl Arch, rows: Rows<'_>) -> Option<(u64, u64)> {
-    if rows.count == 0 {
-        return None;
-    }
-    let some = packed::get(rows.width, rows.words, rows.start);
-    Some(with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), |_| u64::MAX)))
-}
-
-#[inline(always)]
-pub(crate) fn min_max_masked(arch: impl Arch, rows: Rows<'_>, mask: &[u64]) -> Option<(u64, u64)> {
-    let first = mask::first(mask).filter(|&row| row < rows.count)?;
+pub(crate) fn min_max(arch: impl Arch, rows: Rows<'_>, mask: Option<&[u64]>) -> Option<(u64, u64)> {
+    let first = mask.map_or(Some(0), mask::first).filter(|&row| row < rows.count)?;
     let some = packed::get(rows.width, rows.words, rows.start + first);
-    Some(with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), |i| mask[i])))
+    Some(with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), mask)))
 }
 
 #[inline(always)]
@@ -272,17 +263,17 @@ fn extremes<L: Lane, A: PackedLanes<L>>(
     arch: A,
     codes: Codes<'_, L>,
     some: L,
-    mask: impl Fn(usize) -> u64,
+    mask: Option<&[u64]>,
 ) -> (u64, u64) {
     let mut extremes = Extremes::new(arch, some);
     for_chunks!(codes, |i, chunk| {
-        match mask(i) & low_bits(codes.rows - i * CHUNK) {
+        match codes.selected(mask, i) {
             0 => {}
             u64::MAX => {
-                for_codes!(arch: A, chunk, |i, codes| { extremes.add(codes, i) });
+                for_codes!(arch: A, chunk, |_i, codes| { extremes.add(codes, 0) });
             }
             word => {
-                for_codes!(arch: A, chunk, |i, codes| { extremes.add_selected(codes, word, i) });
+                for_codes!(arch: A, chunk, |i, codes| { extremes.add_selected(codes, word, i, 0) });
             }
         }
     });

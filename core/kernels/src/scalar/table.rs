@@ -2,4 +2,4 @@
 
 use super::Scalar;
 
-crate::table::kernels!(crate::Isa::Scalar, Scalar = Scalar,);
+crate::entries::kernels!(crate::Isa::Scalar, Scalar = Scalar,);
