@@ -1,44 +1,105 @@
 //! SQL LIKE patterns: `%` is any run of characters, `_` any one, `\` takes the next one as it is.
+//!
+//! A pattern is cut at its runs. The first piece stands at the start of the text, the last at its end, and each
+//! between them where it is found first, so that a match never goes back.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    limits::MAX_WILD_PIECE,
+};
 
-/// One element of a pattern.
+/// What stands between two `%`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
-    Char(char),
-    AnyOne,
-    AnyRun,
+enum Piece {
+    Literal(String),
+    /// Characters, of which `None` is any one.
+    Wild(Vec<Option<char>>),
+}
+
+impl Piece {
+    fn new(chars: Vec<Option<char>>) -> Self {
+        match chars.iter().copied().collect::<Option<String>>() {
+            Some(literal) => Self::Literal(literal),
+            None => Self::Wild(chars),
+        }
+    }
+
+    /// What follows the piece at the start of `text`.
+    fn strip_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
+        match self {
+            Self::Literal(literal) => text.strip_prefix(literal.as_str()),
+            Self::Wild(piece) => {
+                let mut rest = text.chars();
+                piece.iter().all(|want| same(*want, rest.next())).then_some(rest.as_str())
+            }
+        }
+    }
+
+    fn is_suffix(&self, text: &str) -> bool {
+        match self {
+            Self::Literal(literal) => text.ends_with(literal.as_str()),
+            Self::Wild(piece) => {
+                let mut rest = text.chars();
+                piece.iter().rev().all(|want| same(*want, rest.next_back()))
+            }
+        }
+    }
+
+    /// What follows the piece where it is found first.
+    fn find<'t>(&self, text: &'t str) -> Option<&'t str> {
+        match self {
+            Self::Literal(literal) => text.find(literal.as_str()).map(|at| &text[at + literal.len()..]),
+            Self::Wild(_) => text.char_indices().find_map(|(at, _)| self.strip_prefix(&text[at..])),
+        }
+    }
+}
+
+fn same(want: Option<char>, found: Option<char>) -> bool {
+    found.is_some_and(|found| want.is_none_or(|want| want == found))
 }
 
 /// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
-    tokens: Vec<Token>,
+    first: Piece,
+    /// The pieces behind each run; none when there is no run.
+    rest: Vec<Piece>,
 }
 
 impl Pattern {
     /// Parses a pattern.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidQuery`] when it ends in a lone `\`.
+    /// [`ErrorKind::InvalidQuery`] when it ends in a lone `\`, or when a piece with `_` between two `%` has
+    /// more than [`MAX_WILD_PIECE`] characters.
     pub fn new(text: &str) -> Result<Self> {
-        let mut tokens = Vec::new();
+        let invalid = |message: String| Error::new(ErrorKind::InvalidQuery, message);
+        let mut pieces = vec![Vec::new()];
         let mut chars = text.chars();
         while let Some(c) = chars.next() {
-            tokens.push(match c {
-                '%' if tokens.last() == Some(&Token::AnyRun) => continue,
-                '%' => Token::AnyRun,
-                '_' => Token::AnyOne,
-                '\\' => {
-                    Token::Char(chars.next().ok_or_else(|| {
-                        Error::new(ErrorKind::InvalidQuery, "the pattern ends in a lone '\\'")
-                    })?)
+            let next = match c {
+                '%' => {
+                    pieces.push(Vec::new());
+                    continue;
                 }
-                c => Token::Char(c),
-            });
+                '_' => None,
+                '\\' => Some(chars.next().ok_or_else(|| invalid("the pattern ends in a lone '\\'".into()))?),
+                c => Some(c),
+            };
+            if let Some(piece) = pieces.last_mut() {
+                piece.push(next);
+            }
         }
-        Ok(Self { text: text.to_owned(), tokens })
+        let mut pieces = pieces.into_iter().map(Piece::new);
+        let first = pieces.next().unwrap_or(Piece::Literal(String::new()));
+        let rest: Vec<Piece> = pieces.collect();
+        let between = &rest[..rest.len().saturating_sub(1)];
+        if between.iter().any(|piece| matches!(piece, Piece::Wild(chars) if chars.len() > MAX_WILD_PIECE)) {
+            let message = format!("more than {MAX_WILD_PIECE} characters with '_' between two '%'");
+            return Err(invalid(message));
+        }
+        Ok(Self { text: text.to_owned(), first, rest })
     }
 
     /// The pattern as it was written.
@@ -49,42 +110,27 @@ impl Pattern {
     /// The characters that every match begins with, and whether that is all the pattern says:
     /// then it matches exactly the texts with that prefix.
     pub fn prefix(&self) -> (String, bool) {
-        let mut prefix = String::new();
-        for (i, token) in self.tokens.iter().enumerate() {
-            match token {
-                Token::Char(c) => prefix.push(*c),
-                Token::AnyRun => return (prefix, i + 1 == self.tokens.len()),
-                Token::AnyOne => return (prefix, false),
+        match &self.first {
+            Piece::Literal(prefix) => {
+                let is_empty = |piece: &Piece| *piece == Piece::Literal(String::new());
+                (prefix.clone(), !self.rest.is_empty() && self.rest.iter().all(is_empty))
             }
+            Piece::Wild(chars) => (chars.iter().map_while(|c| *c).collect(), false),
         }
-        (prefix, false)
     }
 
-    /// Whether the whole of `text` matches. Takes time in the product of the lengths at worst.
+    /// Whether the whole of `text` matches. Takes time in the length of the text, times [`MAX_WILD_PIECE`] at
+    /// worst.
     pub fn matches(&self, text: &str) -> bool {
-        // Where to go on when a mismatch comes behind the last `%`: one more character belongs to its run.
-        let mut retry: Option<(usize, std::str::Chars<'_>)> = None;
-        let (mut at, mut rest) = (0, text.chars());
-        loop {
-            let before = rest.clone();
-            match (self.tokens.get(at), rest.next()) {
-                (Some(Token::AnyRun), _) => {
-                    retry = Some((at + 1, before.clone()));
-                    (at, rest) = (at + 1, before);
-                    continue;
-                }
-                (Some(Token::Char(want)), Some(c)) if *want == c => at += 1,
-                (Some(Token::AnyOne), Some(_)) => at += 1,
-                (None, None) => return true,
-                _ => {
-                    let Some((token, from)) = &mut retry else { return false };
-                    if from.next().is_none() {
-                        return false;
-                    }
-                    (at, rest) = (*token, from.clone());
-                }
+        let Some(mut text) = self.first.strip_prefix(text) else { return false };
+        let Some((last, between)) = self.rest.split_last() else { return text.is_empty() };
+        for piece in between {
+            match piece.find(text) {
+                Some(rest) => text = rest,
+                None => return false,
             }
         }
+        last.is_suffix(text)
     }
 }
 
@@ -114,6 +160,16 @@ mod tests {
         check("100\\%", "1000", false);
         check("%aab", "aaaab", true);
         check("a%a", "a", false);
+        check("ab%ba", "aba", false);
+        check("%%a%%", "bab", true);
+        check("%a_c%e_", "xabcabcdef", true);
+        check("%a_c%e_", "xabcabcde", false);
+        check("_%_", "é", false);
+        check("_%_", "éé", true);
+        check("%_é_%", "aéa", true);
+        check("%_é_%", "éa", false);
+        check("\\_%\\%", "_x%", true);
+        check("\\_%\\%", "ax%", false);
     }
 
     #[test]
@@ -123,6 +179,18 @@ mod tests {
         assert_eq!(prefix("abc"), ("abc".into(), false));
         assert_eq!(prefix("ab_c%"), ("ab".into(), false));
         assert_eq!(prefix("%"), (String::new(), true));
+        assert_eq!(prefix("ab%%"), ("ab".into(), true));
+        assert_eq!(prefix("ab%c"), ("ab".into(), false));
         assert!(Pattern::new("a\\").is_err());
+    }
+
+    #[test]
+    fn long_pieces_are_linear_or_refused() {
+        // Text times pattern, character by character, would take hours.
+        let (piece, text) = (format!("{}b", "a".repeat(500_000)), "a".repeat(1 << 20));
+        check(&format!("%{piece}%"), &text, false);
+        check(&format!("_{piece}%"), &text, false);
+        check(&format!("%_{piece}"), &text, false);
+        assert!(Pattern::new(&format!("%_{piece}%")).is_err());
     }
 }

@@ -11,6 +11,8 @@ pub const FRAGMENT_BLOCKS: usize = FRAGMENT_ROWS / BLOCK_ROWS;
 /// Rows that expressions and aggregates work on at a time: what they decode stays in the L2 cache.
 pub const BATCH_ROWS: usize = 4096;
 
+/// Tables: a schema takes memory too.
+pub const MAX_TABLES: usize = 4096;
 /// Columns of a table.
 pub const MAX_COLUMNS: usize = 1024;
 /// Bytes of a table's or a column's name.
@@ -26,6 +28,9 @@ pub const MAX_FILTER_DEPTH: usize = 32;
 pub const MAX_FILTER_NODES: usize = 4096;
 /// Values of one IN list.
 pub const MAX_IN_LIST: usize = 65_536;
+/// Characters of what stands between two `%` of a LIKE pattern, where `_` is among them: it is searched for
+/// character by character.
+pub const MAX_WILD_PIECE: usize = 64;
 /// Columns of an answer, and of a group-by.
 pub const MAX_OUTPUTS: usize = 1024;
 

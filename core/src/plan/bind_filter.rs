@@ -188,6 +188,10 @@ impl Binder<'_> {
         }
         let given = values.iter().enumerate().filter(|(_, v)| **v != Literal::Null);
         let place = |i: usize| format!("values[{i}]");
+        if !matches!(bound, BoundExpr::Slot(slot) if self.lowers(slot)) {
+            // One comparison for each value, and each evaluates the expression.
+            self.count_nodes(values.len().saturating_mul(bound.nodes()))?;
+        }
         let BoundExpr::Slot(slot) = bound else {
             let op = if negated { CompareOp::Ne } else { CompareOp::Eq };
             let each = given.map(|(i, literal)| {

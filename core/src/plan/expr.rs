@@ -134,6 +134,14 @@ impl BoundExpr {
         }
     }
 
+    /// How many literals, slots and operations it has.
+    pub fn nodes(&self) -> usize {
+        match self {
+            Self::Slot(_) | Self::Literal(_) => 1,
+            Self::Arithmetic(_, left, right, _) => 1 + left.nodes() + right.nodes(),
+        }
+    }
+
     /// The slots it reads, appended to `out`.
     pub fn slots(&self, out: &mut Vec<usize>) {
         match self {

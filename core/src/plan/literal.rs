@@ -99,9 +99,13 @@ impl Position {
             pow10(scale.saturating_sub(given)),
             pow10(given.saturating_sub(scale)),
         ) {
-            // Both factors are at most 10^38 and one of them is 1.
-            (Some(up), Some(down)) => Self::ratio(unscaled.saturating_mul(up), down),
-            _ => Self::exactly(if unscaled < 0 { i128::MIN / 2 } else { i128::MAX / 2 }),
+            // Both factors are at most 10^38 and one of them is 1. What is far beyond all keys stays there,
+            // with room for one more or less.
+            (Some(up), Some(down)) => {
+                Self::ratio(unscaled.saturating_mul(up).clamp(i128::MIN / 2, i128::MAX / 2), down)
+            }
+            // More than 38 decimal places: between two keys, unless it is 0.
+            _ => Self::ratio(unscaled.signum(), 2),
         };
         let values = match literal {
             Literal::Int(i) => decimal(i128::from(*i), 0),
@@ -282,6 +286,10 @@ mod tests {
         check(t, Eq, Literal::Text("0.050".into()), (5, 5));
         check(t, Lt, Literal::Int(24), (i64::MIN, 2399));
         check(t, Ge, Literal::Decimal { unscaled: 55, scale: 3 }, (6, i64::MAX));
+        check(t, Gt, Literal::Text("9".repeat(38)), NONE);
+        check(t, Lt, Literal::Text("9".repeat(38)), (i64::MIN, i64::MAX));
+        check(t, Lt, Literal::Text(format!("-{}", "9".repeat(38))), NONE);
+        check(t, Gt, Literal::Decimal { unscaled: 1, scale: 200 }, (1, i64::MAX));
         check(DataType::Date32, Ge, Literal::Text("1970-01-11".into()), (10, i32::MAX.into()));
         check(DataType::Date32, Gt, Literal::Timestamp(1), (1, i32::MAX.into()));
         check(DataType::Timestamp, Lt, Literal::Date(1), (i64::MIN, 86_400_000_000 - 1));

@@ -297,11 +297,15 @@ impl<'a> Binder<'a> {
     }
 
     fn count_node(&mut self, depth: usize) -> Result<()> {
-        self.nodes += 1;
         if depth > MAX_FILTER_DEPTH {
             let message = format!("nested deeper than {MAX_FILTER_DEPTH}");
             return Err(Error::new(ErrorKind::FilterTooDeep, message));
         }
+        self.count_nodes(1)
+    }
+
+    fn count_nodes(&mut self, n: usize) -> Result<()> {
+        self.nodes = self.nodes.saturating_add(n);
         if self.nodes > MAX_FILTER_NODES {
             let message = format!("more than {MAX_FILTER_NODES} nodes");
             return Err(Error::new(ErrorKind::FilterTooLarge, message));
