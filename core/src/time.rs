@@ -64,7 +64,11 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
         clock = rest;
     } else if let Some(at) = clock.rfind(['+', '-']) {
         let (hours, minutes) = clock[at + 1..].split_once(':')?;
-        let minutes = number(hours)? * 60 + number(minutes)?;
+        let (hours, minutes) = (number(hours)?, number(minutes)?);
+        if hours > 23 || minutes > 59 {
+            return None;
+        }
+        let minutes = hours * 60 + minutes;
         offset_minutes = if clock[at..].starts_with('-') { -minutes } else { minutes };
         clock = &clock[..at];
     }
@@ -151,8 +155,17 @@ mod tests {
             assert_eq!(parse_timestamp(text), Some(micros), "{text}");
             assert_eq!(parse_timestamp(&format_timestamp(micros)), Some(micros));
         }
-        for text in ["1970-01-01T24:00:00Z", "1970-01-01T00:60", "1970-01-01T", "1970-01-01T00:00:00.Z", "x"]
-        {
+        for text in [
+            "1970-01-01T24:00:00Z",
+            "1970-01-01T00:60",
+            "1970-01-01T",
+            "1970-01-01T00:00:00.Z",
+            "1970-01-01T00:00:00+24:00",
+            "1970-01-01T00:00:00-01:60",
+            "1970-01-01T00:00:00.٣Z",
+            "é",
+            "x",
+        ] {
             assert_eq!(parse_timestamp(text), None, "{text}");
         }
     }
