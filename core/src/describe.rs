@@ -103,40 +103,9 @@ fn plain_bytes(column: &Column) -> u64 {
     let values = match (column.data_type(), column.values()) {
         (DataType::Bool, _) => rows.div_ceil(8),
         (_, Values::Keys(_)) => rows * column.data_type().plain_width() as u64,
-        (_, Values::Text(_)) => (rows + 1) * 4 + text_bytes(column),
+        (_, Values::Text(_)) => (rows + 1) * 4 + column.text_bytes() as u64,
     };
     values + if column.nulls() > 0 { rows.div_ceil(8) } else { 0 }
-}
-
-/// Bytes of the texts that are not null.
-fn text_bytes(column: &Column) -> u64 {
-    if let (Values::Text(texts), Some(counts)) = (column.values(), column.counts())
-        && let Some(codes) = texts.codes()
-    {
-        let length = |code: i64| {
-            usize::try_from(code).map_or(0, |code| codes.entries.value_length(code).unsigned_abs())
-        };
-        return counts.iter().map(|(code, n)| u64::from(length(*code)) * n).sum();
-    }
-    let mut bytes = 0;
-    for_each_text(column, |text| bytes += text.len() as u64);
-    bytes
-}
-
-fn for_each_text<'a>(column: &'a Column, mut each: impl FnMut(&'a str)) {
-    let Values::Text(texts) = column.values() else { return };
-    let mut batch = Vec::with_capacity(BATCH_ROWS);
-    for start in (0..column.rows()).step_by(BATCH_ROWS) {
-        let rows = (column.rows() - start).min(BATCH_ROWS);
-        let valid = column.validity_words(start, rows);
-        batch.clear();
-        texts.decode(start, rows, &mut batch);
-        for (i, text) in batch.iter().enumerate() {
-            if selects(valid.as_deref(), i) {
-                each(text);
-            }
-        }
-    }
 }
 
 /// The order-0 entropy of a column in bits for one row, null counting as one value: what no encoding that
@@ -153,7 +122,7 @@ pub fn entropy(snapshot: &Snapshot, index: usize, control: &Control) -> Result<f
         let column = &fragment.columns()[index];
         nulls += column.nulls() as u64;
         match column.values() {
-            Values::Text(_) => for_each_text(column, |text| *texts.entry(text).or_default() += 1),
+            Values::Text(_) => column.for_each_text(|text| *texts.entry(text).or_default() += 1),
             Values::Keys(values) => {
                 for start in (0..column.rows()).step_by(BATCH_ROWS) {
                     let rows = (column.rows() - start).min(BATCH_ROWS);

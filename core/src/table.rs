@@ -13,11 +13,11 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use crate::{
     error::{Error, ErrorKind, Result},
     fragment::{Fragment, FragmentData, RowBuffer, check_array},
-    limits::{FRAGMENT_ROWS, MAX_BATCH_ROWS},
+    limits::{BATCH_ROWS, FRAGMENT_ROWS, MAX_BATCH_ROWS, MAX_TABLES},
     schema::{Schema, check_name},
 };
 
-/// Bytes of rows that wait in an appender before they are encoded, at most.
+/// Bytes of rows that wait in an appender before they are encoded, about; small fragments are merged up to it.
 const PENDING_BYTES: usize = 256 << 20;
 
 /// The state of a table at one version.
@@ -28,7 +28,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The version: 0 for a new table, one more with each commit.
+    /// The version: one more with each commit. A new table begins at 0, or above all versions of tables that
+    /// were dropped before, so that a name and a version never stand for two sets of rows.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -61,11 +62,11 @@ pub struct Table {
 }
 
 impl Table {
-    fn new(name: &str, schema: Schema) -> Self {
+    fn new(name: &str, schema: Schema, version: u64) -> Self {
         Self {
             name: name.to_owned(),
             schema: Arc::new(schema),
-            current: RwLock::new(Arc::new(Snapshot { version: 0, fragments: Vec::new() })),
+            current: RwLock::new(Arc::new(Snapshot { version, fragments: Vec::new() })),
             commit: Mutex::new(0),
             dropped: AtomicBool::new(false),
         }
@@ -145,11 +146,14 @@ impl Table {
         let [only] = new else { return Ok(None) };
         let snapshot = self.snapshot();
         let (mut rows, mut keep) = (only.rows(), snapshot.fragments.len());
+        let mut bytes = only.decoded_bytes();
         while let Some(last) = snapshot.fragments[..keep].last()
             && last.rows() <= 2 * rows
             && last.rows() + rows <= FRAGMENT_ROWS
+            && bytes + last.decoded_bytes() <= PENDING_BYTES
         {
             rows += last.rows();
+            bytes += last.decoded_bytes();
             keep -= 1;
         }
         let old = &snapshot.fragments[keep..];
@@ -262,9 +266,11 @@ impl Appender {
                 check_array(batch.column(*source), field).map_err(|e| e.at(format!("columns[{source}]")))?;
             }
         }
+        // A column that is left out, or sent in bits, grows to eight bytes a row.
+        let most = (PENDING_BYTES / (8 * self.sources.len())).max(BATCH_ROWS);
         let mut start = 0;
         while start < batch.num_rows() {
-            let n = (batch.num_rows() - start).min(FRAGMENT_ROWS - self.pending.rows());
+            let n = (batch.num_rows() - start).min(FRAGMENT_ROWS - self.pending.rows()).min(most);
             let slice =
                 |s: &Option<usize>| -> Option<ArrayRef> { s.map(|s| batch.column(s).slice(start, n)) };
             let arrays: Vec<_> = self.sources.iter().map(slice).collect();
@@ -303,7 +309,14 @@ impl Appender {
 /// All tables, by name.
 #[derive(Debug, Default)]
 pub struct Catalog {
-    tables: RwLock<BTreeMap<String, Arc<Table>>>,
+    tables: RwLock<Tables>,
+}
+
+#[derive(Debug, Default)]
+struct Tables {
+    by_name: BTreeMap<String, Arc<Table>>,
+    /// Above those of all tables that were dropped.
+    first_version: u64,
 }
 
 impl Catalog {
@@ -315,15 +328,22 @@ impl Catalog {
     /// Adds an empty table.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidName`], [`ErrorKind::TableExists`].
+    /// [`ErrorKind::InvalidName`], [`ErrorKind::TableExists`]; [`ErrorKind::MemoryLimit`] when there are
+    /// [`MAX_TABLES`].
     pub fn create(&self, name: &str, schema: Schema) -> Result<Arc<Table>> {
         check_name(name).map_err(|e| e.at("name"))?;
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        if tables.contains_key(name) {
+        if tables.by_name.contains_key(name) {
             return Err(Error::new(ErrorKind::TableExists, format!("table {name:?} exists")).at("name"));
         }
-        let table = Arc::new(Table::new(name, schema));
-        tables.insert(name.to_owned(), Arc::clone(&table));
+        if tables.by_name.len() >= MAX_TABLES {
+            return Err(Error::new(
+                ErrorKind::MemoryLimit,
+                format!("there are {MAX_TABLES} tables, the most"),
+            ));
+        }
+        let table = Arc::new(Table::new(name, schema, tables.first_version));
+        tables.by_name.insert(name.to_owned(), Arc::clone(&table));
         Ok(table)
     }
 
@@ -333,8 +353,12 @@ impl Catalog {
     /// [`ErrorKind::TableNotFound`].
     pub fn remove(&self, name: &str) -> Result<Arc<Table>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let table = tables.remove(name).ok_or_else(|| no_table(name))?;
+        let table = tables.by_name.remove(name).ok_or_else(|| no_table(name))?;
+        // A commit that runs is waited for; a later one fails.
+        let commit = lock(&table.commit);
         table.dropped.store(true, Ordering::Release);
+        drop(commit);
+        tables.first_version = tables.first_version.max(table.snapshot().version + 1);
         Ok(table)
     }
 
@@ -344,12 +368,12 @@ impl Catalog {
     /// [`ErrorKind::TableNotFound`].
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        tables.get(name).cloned().ok_or_else(|| no_table(name))
+        tables.by_name.get(name).cloned().ok_or_else(|| no_table(name))
     }
 
     /// All tables, by name.
     pub fn list(&self) -> Vec<Arc<Table>> {
-        self.tables.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).by_name.values().cloned().collect()
     }
 }
 

@@ -74,7 +74,7 @@ impl RowBuffer {
     pub fn new(schema: &Schema) -> Self {
         let columns = schema.fields().iter().map(|field| ColumnBuffer {
             data: match field.data_type {
-                DataType::Utf8 => Data::Texts(StringBuilder::new()),
+                DataType::Utf8 => Data::Texts(StringBuilder::with_capacity(0, 0)),
                 _ => Data::Keys(Vec::new()),
             },
             validity: Validity::default(),
@@ -120,13 +120,10 @@ impl RowBuffer {
         for (buffer, column) in self.columns.iter_mut().zip(fragment.columns()) {
             for start in (0..fragment.rows()).step_by(BATCH_ROWS) {
                 let n = (fragment.rows() - start).min(BATCH_ROWS);
-                match column.validity_words(start, n) {
-                    Some(valid) => {
-                        let nulls = n - mask::count(&valid);
-                        buffer.validity.extend(n, |i| selects(Some(&valid), i), nulls);
-                    }
-                    None => buffer.validity.extend(n, |_| true, 0),
-                }
+                let valid = column.validity_words(start, n);
+                let is_valid = |row: usize| selects(valid.as_deref(), row);
+                let nulls = valid.as_deref().map_or(0, |valid| n - mask::count(valid));
+                buffer.validity.extend(n, is_valid, nulls);
                 match (&mut buffer.data, column.values()) {
                     (Data::Keys(keys), Values::Keys(values)) => {
                         let at = keys.len();
@@ -136,7 +133,9 @@ impl RowBuffer {
                     (Data::Texts(texts), Values::Text(values)) => {
                         let mut batch = Vec::with_capacity(n);
                         values.decode(start, n, &mut batch);
-                        batch.iter().for_each(|text| texts.append_value(text));
+                        // Behind a null lies some text of the column, perhaps a long one.
+                        let text = |(row, text)| if is_valid(row) { text } else { "" };
+                        batch.into_iter().enumerate().map(text).for_each(|text| texts.append_value(text));
                     }
                     _ => {}
                 }
@@ -208,9 +207,9 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
     }
     match field.data_type {
         DataType::Decimal { precision, .. } => {
-            let bound = 10i128.pow(u32::from(precision));
+            let bound = 10u128.pow(u32::from(precision));
             let values = array.as_primitive::<Decimal128Type>();
-            let bad = |(i, v): (usize, &i128)| (values.is_valid(i) && v.abs() >= bound).then_some(i);
+            let bad = |(i, v): (usize, &i128)| (values.is_valid(i) && v.unsigned_abs() >= bound).then_some(i);
             if let Some(row) = values.values().iter().enumerate().find_map(bad) {
                 return row_error(row, format!("{} has more than {precision} digits", values.value(row)));
             }

@@ -212,7 +212,7 @@ impl Column {
     /// The least and the greatest value; `None` when all are null.
     pub fn range(&self) -> Option<(Value, Value)> {
         match &self.values {
-            Values::Text(texts) if texts.codes().is_none() => self.scan_text_range(texts.as_ref()),
+            Values::Text(texts) if texts.codes().is_none() => self.scan_text_range(),
             values => {
                 let ranges = self.zones.iter().filter_map(|z| z.range);
                 let (lo, hi) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
@@ -227,8 +227,17 @@ impl Column {
         }
     }
 
-    fn scan_text_range(&self, texts: &dyn TextColumn) -> Option<(Value, Value)> {
+    fn scan_text_range(&self) -> Option<(Value, Value)> {
         let mut range: Option<(&str, &str)> = None;
+        self.for_each_text(|text| {
+            range = Some(range.map_or((text, text), |(lo, hi)| (lo.min(text), hi.max(text))));
+        });
+        range.map(|(lo, hi)| (Value::Text(lo.into()), Value::Text(hi.into())))
+    }
+
+    /// Calls `each` with the texts that are not null.
+    pub(crate) fn for_each_text<'a>(&'a self, mut each: impl FnMut(&'a str)) {
+        let Values::Text(texts) = &self.values else { return };
         let mut batch = Vec::with_capacity(BATCH_ROWS);
         for start in (0..self.rows()).step_by(BATCH_ROWS) {
             let rows = (self.rows() - start).min(BATCH_ROWS);
@@ -237,10 +246,33 @@ impl Column {
             texts.decode(start, rows, &mut batch);
             for (i, text) in batch.iter().enumerate() {
                 if selects(valid.as_deref(), i) {
-                    range = Some(range.map_or((text, text), |(lo, hi)| (lo.min(text), hi.max(text))));
+                    each(text);
                 }
             }
         }
-        range.map(|(lo, hi)| (Value::Text(lo.into()), Value::Text(hi.into())))
+    }
+
+    /// Bytes of the texts that are not null.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let mut bytes = 0;
+        match (&self.values, self.counts()) {
+            (Values::Text(texts), Some(counts)) if let Some(codes) = texts.codes() => {
+                for (code, n) in counts {
+                    let length = |code| codes.entries.value_length(code).unsigned_abs() as usize;
+                    let rows = usize::try_from(*n).unwrap_or(usize::MAX);
+                    bytes += usize::try_from(*code).map_or(0, length) * rows;
+                }
+            }
+            _ => self.for_each_text(|text| bytes += text.len()),
+        }
+        bytes
+    }
+
+    /// Bytes that the rows take as keys, or as texts and their places.
+    pub(crate) fn decoded_bytes(&self) -> usize {
+        match &self.values {
+            Values::Keys(_) => self.rows() * 8,
+            Values::Text(_) => self.rows() * 4 + self.text_bytes(),
+        }
     }
 }

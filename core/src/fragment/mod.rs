@@ -61,6 +61,11 @@ impl Fragment {
         self.data.bytes()
     }
 
+    /// Bytes that its rows take before they are encoded.
+    pub(crate) fn decoded_bytes(&self) -> usize {
+        self.data.columns.iter().map(Column::decoded_bytes).sum()
+    }
+
     /// The columns in the schema's order.
     pub fn columns(&self) -> &[Column] {
         &self.data.columns
