@@ -26,6 +26,8 @@ use crate::{
 
 /// Rows of one batch of an answer, at most.
 pub(super) const ANSWER_ROWS: usize = 8192;
+/// Bytes of its texts after which a batch ends: one stored text may stand in every row.
+pub(super) const ANSWER_TEXT_BYTES: usize = 16 << 20;
 
 /// Builds one column of an answer.
 pub(super) enum ColumnBuilder {
@@ -280,16 +282,20 @@ pub(super) fn batches<T>(
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let mut columns = ColumnBuilder::for_schema(plan.schema());
-    let mut n = 0;
+    let (mut n, mut text_bytes) = (0, 0);
     for item in items {
         for (column, output) in columns.iter_mut().zip(&plan.outputs) {
-            column.push(&eval(&item, output)?)?;
+            let value = eval(&item, output)?;
+            if let Value::Text(text) = &value {
+                text_bytes += text.len();
+            }
+            column.push(&value)?;
         }
         n += 1;
-        if n == ANSWER_ROWS {
+        if n == ANSWER_ROWS || text_bytes >= ANSWER_TEXT_BYTES {
             control.check()?;
             sink(batch(plan.schema(), &mut columns, n)?)?;
-            n = 0;
+            (n, text_bytes) = (0, 0);
         }
     }
     if n > 0 {

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 
 use super::{
     Block, Control, Work,
-    output::{self, ANSWER_ROWS, ColumnBuilder, compare_values, keep_top, sort_page},
+    output::{self, ANSWER_ROWS, ANSWER_TEXT_BYTES, ColumnBuilder, compare_values, keep_top, sort_page},
     source::one_zero,
     vector::{Batch, Data, Vector},
 };
@@ -37,9 +37,9 @@ pub(super) fn stream<'q>(
         &plan.rows,
         control,
         top != usize::MAX,
-        |block, mask| block_rows(plan, block, mask, top),
+        |block, mask| block_rows(plan, block, mask, top, control),
         |_, batches| {
-            for batch in batches {
+            for (batch, reserved) in batches {
                 let n = batch.num_rows();
                 let from = skip.saturating_sub(seen).min(n);
                 let to = (top - seen.min(top)).min(n);
@@ -47,17 +47,25 @@ pub(super) fn stream<'q>(
                 if from < to {
                     sink(batch.slice(from, to - from))?;
                 }
+                control.release(reserved);
             }
             Ok(seen < top)
         },
     )
 }
 
-/// The first `top` selected rows of a block.
-fn block_rows<'a>(plan: &Plan, block: Block<'a>, mask: &Mask, top: usize) -> Result<Vec<RecordBatch>> {
+/// The first `top` selected rows of a block, in batches with the memory that each has reserved: long texts
+/// are copied out of their columns, where they may stand once for many rows.
+fn block_rows<'a>(
+    plan: &Plan,
+    block: Block<'a>,
+    mask: &Mask,
+    top: usize,
+    control: &Control,
+) -> Result<Vec<(RecordBatch, usize)>> {
     let mut batches = Vec::new();
     let mut columns = ColumnBuilder::for_schema(plan.schema());
-    let (mut n, mut total) = (0, 0);
+    let (mut n, mut text_bytes, mut total) = (0, 0, 0);
     let (mut words, mut rows) = (Vec::new(), Vec::new());
     for start in (0..block.rows()).step_by(BATCH_ROWS) {
         let length = (block.rows() - start).min(BATCH_ROWS);
@@ -67,30 +75,78 @@ fn block_rows<'a>(plan: &Plan, block: Block<'a>, mask: &Mask, top: usize) -> Res
         let batch = Batch::new(block, start, length, &words);
         batch.selection(&mut rows);
         rows.truncate(top - total);
-        for (column, output) in columns.iter_mut().zip(&plan.outputs) {
-            column.push_rows(&batch.eval(output, &plan.rows)?, &rows)?;
+        let vectors = plan.outputs.iter().map(|output| batch.eval(output, &plan.rows));
+        let vectors = vectors.collect::<Result<Vec<_>>>()?;
+        total += rows.len();
+        let mut rest = rows.as_slice();
+        while !rest.is_empty() {
+            let now;
+            (now, rest) = rest.split_at(rows_that_fit(&vectors, rest, &mut text_bytes));
+            for (column, vector) in columns.iter_mut().zip(&vectors) {
+                column.push_rows(vector, now)?;
+            }
+            n += now.len();
+            if text_bytes >= ANSWER_TEXT_BYTES {
+                control.check()?;
+                control.reserve(text_bytes)?;
+                batches.push((output::batch(plan.schema(), &mut columns, n)?, text_bytes));
+                (n, text_bytes) = (0, 0);
+            }
         }
-        (n, total) = (n + rows.len(), total + rows.len());
-        if n >= ANSWER_ROWS || total == top {
-            batches.push(output::batch(plan.schema(), &mut columns, n)?);
-            n = 0;
+        if n >= ANSWER_ROWS {
+            batches.push((output::batch(plan.schema(), &mut columns, n)?, 0));
+            (n, text_bytes) = (0, 0);
         }
         if total == top {
             break;
         }
     }
     if n > 0 {
-        batches.push(output::batch(plan.schema(), &mut columns, n)?);
+        batches.push((output::batch(plan.schema(), &mut columns, n)?, 0));
     }
     Ok(batches)
 }
 
+/// How many of `rows` come before the texts have [`ANSWER_TEXT_BYTES`]; their bytes are added to `text_bytes`.
+fn rows_that_fit(vectors: &[Vector<'_>], rows: &[u32], text_bytes: &mut usize) -> usize {
+    let texts: Vec<_> = vectors.iter().filter(|vector| vector.is_text()).collect();
+    if texts.is_empty() {
+        return rows.len();
+    }
+    for (i, row) in rows.iter().enumerate() {
+        *text_bytes += texts.iter().map(|vector| vector.text_bytes(*row as usize)).sum::<usize>();
+        if *text_bytes >= ANSWER_TEXT_BYTES {
+            return i + 1;
+        }
+    }
+    rows.len()
+}
+
 /// A row that is to be sorted: its sort keys, and where it is.
 #[derive(Debug)]
-struct Candidate {
-    keys: Vec<Value>,
+struct Candidate<'a> {
+    keys: Vec<Key<'a>>,
     fragment: usize,
     row: usize,
+}
+
+/// A value to sort by. Texts stay where they are.
+#[derive(Debug)]
+enum Key<'a> {
+    Text(&'a str),
+    Value(Value),
+}
+
+fn compare_keys(order: &SortKey, a: &Key<'_>, b: &Key<'_>) -> Ordering {
+    match (a, b) {
+        (Key::Text(a), Key::Text(b)) if order.descending => b.cmp(a),
+        (Key::Text(a), Key::Text(b)) => a.cmp(b),
+        (Key::Value(a), Key::Value(b)) => compare_values(order, a, b),
+        // The value is null: of one expression all others are texts.
+        (Key::Text(_), Key::Value(_)) if order.nulls_first => Ordering::Greater,
+        (Key::Text(_), Key::Value(_)) => Ordering::Less,
+        (Key::Value(_), Key::Text(_)) => compare_keys(order, b, a).reverse(),
+    }
 }
 
 /// Rows sorted. Only sort keys are read for every selected row; the outputs are read for the rows that stay.
@@ -102,24 +158,30 @@ pub(super) fn sorted<'q>(
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let top = plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let compare = |a: &Candidate, b: &Candidate| {
+    let compare = |a: &Candidate<'_>, b: &Candidate<'_>| {
         let by_order =
-            plan.order.iter().zip(a.keys.iter().zip(&b.keys)).map(|(key, (a, b))| compare_values(key, a, b));
+            plan.order.iter().zip(a.keys.iter().zip(&b.keys)).map(|(key, (a, b))| compare_keys(key, a, b));
         by_order.fold(Ordering::Equal, Ordering::then).then((a.fragment, a.row).cmp(&(b.fragment, b.row)))
     };
-    let width = size_of::<Candidate>() + plan.order.len() * size_of::<Value>();
-    let mut candidates: Vec<Candidate> = Vec::new();
+    let width = size_of::<Candidate<'_>>() + plan.order.len() * size_of::<Key<'_>>();
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
     work.run(
         &plan.rows,
         control,
         false,
         |block, mask| {
-            let mut own = block_candidates(plan, block, mask, top)?;
+            let mut own = Vec::new();
+            block_candidates(plan, block, mask, top, |some: Vec<_>| {
+                control.reserve(some.len() * width)?;
+                own.extend(some);
+                Ok(())
+            })?;
+            let n = own.len();
             keep_top(&mut own, top, compare);
+            control.release((n - own.len()) * width);
             Ok(own)
         },
         |_, own| {
-            control.reserve(own.len() * width)?;
             candidates.extend(own);
             // Rarely, so that the work stays linear.
             let n = candidates.len();
@@ -131,7 +193,7 @@ pub(super) fn sorted<'q>(
         },
     )?;
     sort_page(&mut candidates, plan, compare);
-    let eval = |candidate: &&Candidate, output: &BoundExpr| {
+    let eval = |candidate: &&Candidate<'_>, output: &BoundExpr| {
         let fragment = &snapshot.fragments()[candidate.fragment];
         output.eval(&plan.rows, &|slot| match fragment.columns().get(slot) {
             Some(column) => column.value(candidate.row),
@@ -141,9 +203,14 @@ pub(super) fn sorted<'q>(
     output::batches(plan, candidates.iter(), eval, control, sink)
 }
 
-/// The selected rows of a block that may be among the first `top`.
-fn block_candidates<'a>(plan: &Plan, block: Block<'a>, mask: &Mask, top: usize) -> Result<Vec<Candidate>> {
-    let mut out: Vec<Candidate> = Vec::new();
+/// Hands out the selected rows of a block that may be among the first `top`.
+fn block_candidates<'a>(
+    plan: &Plan,
+    block: Block<'a>,
+    mask: &Mask,
+    top: usize,
+    mut each: impl FnMut(Vec<Candidate<'a>>) -> Result<()>,
+) -> Result<()> {
     let (mut words, mut rows) = (Vec::new(), Vec::new());
     for start in (0..block.rows()).step_by(BATCH_ROWS) {
         let length = (block.rows() - start).min(BATCH_ROWS);
@@ -155,13 +222,14 @@ fn block_candidates<'a>(plan: &Plan, block: Block<'a>, mask: &Mask, top: usize) 
         let keys = plan.order.iter().map(|key| batch.eval(&plan.outputs[key.output], &plan.rows));
         let keys = keys.collect::<Result<Vec<_>>>()?;
         keep_first(&mut rows, &plan.order[0], &keys[0], top);
-        out.extend(rows.iter().map(|row| Candidate {
-            keys: keys.iter().map(|vector| sort_value(vector, *row as usize)).collect(),
+        let candidate = |row: &u32| Candidate {
+            keys: keys.iter().map(|vector| sort_key(vector, *row as usize)).collect(),
             fragment: block.at,
             row: batch.first_row() + *row as usize,
-        }));
+        };
+        each(rows.iter().map(candidate).collect())?;
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Drops rows that are behind `top` others by the first sort key alone, where that key is a plain number.
@@ -189,15 +257,15 @@ fn keep_first(rows: &mut Vec<u32>, key: &SortKey, vector: &Vector<'_>, top: usiz
 }
 
 /// A value to sort by; dates, times and decimals of one column sort as their integers.
-fn sort_value(vector: &Vector<'_>, row: usize) -> Value {
+fn sort_key<'a>(vector: &Vector<'a>, row: usize) -> Key<'a> {
     if !selects(vector.valid.as_deref(), row) {
-        return Value::Null;
+        return Key::Value(Value::Null);
     }
-    match &vector.data {
+    Key::Value(match &vector.data {
         Data::Ints(v) => Value::Int(i128::from(v[row])),
         Data::UInts(v) => Value::Int(i128::from(v[row])),
         Data::Floats(v) => Value::Float(v[row]),
-        Data::Texts(v) => Value::Text(v[row].into()),
+        Data::Texts(v) => return Key::Text(v[row]),
         Data::One(value) => value.clone(),
-    }
+    })
 }

@@ -38,6 +38,21 @@ pub(super) struct Vector<'a> {
     pub(super) valid: Option<Vec<u64>>,
 }
 
+impl Vector<'_> {
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self.data, Data::Texts(_) | Data::One(Value::Text(_)))
+    }
+
+    /// Bytes of a row's text; 0 when it is null, or no text.
+    pub(super) fn text_bytes(&self, row: usize) -> usize {
+        match &self.data {
+            Data::Texts(texts) if selects(self.valid.as_deref(), row) => texts[row].len(),
+            Data::One(Value::Text(text)) => text.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// Some consecutive rows of a block, and which of them are selected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch<'a, 's> {

@@ -5,14 +5,16 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, cast::AsArray, types::Int64Type,
+    ArrayRef, Decimal128Array, Float64Array, Int32Array, RecordBatch, StringArray, cast::AsArray,
+    types::Int64Type,
 };
 use basalt_core::{
     error::ErrorKind,
     exec::{self, Control, Statistics},
     plan::Plan,
     query::{
-        Aggregate, AggregateFunction, CompareOp, Expr, Filter, Literal, OrderBy, Query, RowSet, SelectItem,
+        Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, OrderBy, Query,
+        ROW_ADDRESS, RowSet, SelectItem,
     },
     schema::{DataType, Field, Schema},
     table::{Appender, Catalog, Table},
@@ -241,4 +243,102 @@ fn errors_say_what_and_where() {
     let plan = Plan::new(&table, &snapshot, &Query::default()).unwrap();
     let error = plan.run(&snapshot, &control, &mut |_| Ok(())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+}
+
+#[test]
+fn versions_of_a_dropped_table_never_come_back() {
+    let catalog = Catalog::new();
+    let schema = || Schema::new(vec![Field::new("id", DataType::Int32, false)]).unwrap();
+    let write = |table: &Arc<Table>| {
+        let ids: ArrayRef = Arc::new(Int32Array::from(vec![1]));
+        let mut appender = Appender::new(Arc::clone(table), &[]).unwrap();
+        appender.push(&RecordBatch::try_new(table.schema().to_arrow(), vec![ids]).unwrap()).unwrap();
+        appender.commit().map(|commit| commit.version)
+    };
+    let first = catalog.create("t", schema()).unwrap();
+    assert_eq!(write(&first), Ok(1));
+    catalog.remove("t").unwrap();
+    assert_eq!(write(&first).unwrap_err().kind(), ErrorKind::TableNotFound);
+    let second = catalog.create("t", schema()).unwrap();
+    assert_eq!((second.snapshot().version(), write(&second)), (2, Ok(3)));
+    assert_eq!(second.snapshot_at(Some(1)).unwrap_err().kind(), ErrorKind::VersionGone);
+}
+
+#[test]
+fn what_a_small_batch_stands_for_is_taken_in_piece_by_piece() {
+    // A thousand columns that are left out: a million rows would take 8 GiB before they are encoded.
+    let mut fields: Vec<_> = (0..1000).map(|i| Field::new(format!("c{i}"), DataType::Int64, true)).collect();
+    fields.push(Field::new("id", DataType::Int32, false));
+    let table = Catalog::new().create("wide", Schema::new(fields).unwrap()).unwrap();
+    let mut appender = Appender::new(Arc::clone(&table), &["id".into()]).unwrap();
+    let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..50_000));
+    appender.push(&RecordBatch::try_from_iter([("id", ids)]).unwrap()).unwrap();
+    assert!(appender.bytes() < 256 << 20, "{}", appender.bytes());
+    appender.commit().unwrap();
+    let (n, _) = count(&table, Filter::IsNull(column("c7")));
+    assert_eq!((n, table.snapshot().rows()), (50_000, 50_000));
+}
+
+#[test]
+fn a_text_behind_a_null_takes_no_memory_in_a_merge() {
+    let schema = Schema::new(vec![Field::new("note", DataType::Utf8, true)]).unwrap();
+    let table = Catalog::new().create("notes", schema).unwrap();
+    let long = "x".repeat(1 << 20);
+    for _ in 0..2 {
+        let notes = std::iter::once(Some(long.as_str())).chain(std::iter::repeat_n(None, 5000));
+        let notes: ArrayRef = Arc::new(StringArray::from_iter(notes));
+        let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
+        appender.push(&RecordBatch::try_new(table.schema().to_arrow(), vec![notes]).unwrap()).unwrap();
+        appender.commit().unwrap();
+    }
+    assert_eq!((table.snapshot().fragments().len(), table.snapshot().rows()), (1, 10_002));
+    assert_eq!(count(&table, Filter::IsNull(column("note"))).0, 10_000);
+    assert_eq!(count(&table, compare("note", CompareOp::Eq, Literal::Text(long))).0, 2);
+}
+
+#[test]
+fn decimals_of_any_size_are_checked() {
+    let decimal = DataType::Decimal { precision: 18, scale: 0 };
+    let schema = Schema::new(vec![Field::new("d", decimal, false)]).unwrap();
+    let table = Catalog::new().create("decimals", schema).unwrap();
+    for value in [i128::MIN, i128::MAX, -(10i128.pow(18)), 10i128.pow(18)] {
+        let array = Decimal128Array::from(vec![value]).with_data_type(decimal.to_arrow());
+        let batch = RecordBatch::try_new(table.schema().to_arrow(), vec![Arc::new(array)]).unwrap();
+        let error = Appender::new(Arc::clone(&table), &[]).unwrap().push(&batch).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidBatch, "{value}");
+    }
+}
+
+#[test]
+fn a_list_of_values_counts_with_the_expression_that_it_repeats() {
+    let table = table();
+    let values: Vec<_> = (0..5000).map(Literal::Int).collect();
+    assert_eq!(count(&table, Filter::In(column("id"), values.clone())).0, 5000);
+    let sum = Expr::Arithmetic(ArithmeticOp::Add, Box::new(column("id")), Box::new(column("id")));
+    for expr in [sum, column(ROW_ADDRESS)] {
+        let query = Query { filter: Some(Filter::In(expr, values.clone())), ..Query::default() };
+        assert_eq!(run(&table, &query).unwrap_err().kind(), ErrorKind::FilterTooLarge);
+    }
+}
+
+#[test]
+fn long_texts_are_answered_in_pieces() {
+    let schema = Schema::new(vec![
+        Field::new("note", DataType::Utf8, false),
+        Field::new("id", DataType::Int32, false),
+    ]);
+    let table = Catalog::new().create("notes", schema.unwrap()).unwrap();
+    let notes: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(1 << 20).as_str(); 100]));
+    let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(0..100));
+    let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
+    appender.push(&RecordBatch::try_new(table.schema().to_arrow(), vec![notes, ids]).unwrap()).unwrap();
+    appender.commit().unwrap();
+    for order in [None, Some("id"), Some("note")] {
+        let order_by = order.map(|name| OrderBy { expr: column(name), descending: true, nulls_first: false });
+        let query = Query { order_by: order_by.into_iter().collect(), ..Query::default() };
+        let (batches, _) = run(&table, &query).unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 100);
+        let largest = batches.iter().map(|b| b.column(0).as_string::<i32>().values().len()).max().unwrap();
+        assert!(largest <= 32 << 20, "{largest}");
+    }
 }
