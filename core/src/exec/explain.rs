@@ -59,7 +59,7 @@ impl Plan {
                 Ok(())
             })?
         } else {
-            super::Work::new(snapshot, self.filter.as_ref()).statistics
+            super::Work::new(snapshot, self.filter.as_ref(), control)?.statistics
         };
         let filters = self
             .filter

@@ -155,12 +155,14 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     /// Prunes by zone maps and counts.
-    fn new(snapshot: &'a Snapshot, filter: Option<&Pred>) -> Self {
+    fn new(snapshot: &'a Snapshot, filter: Option<&Pred>, control: &Control) -> Result<Self> {
         let mut statistics = Statistics::of(snapshot);
         let mut blocks = Vec::new();
-        let filters: Vec<Pred> = filter.map_or(Vec::new(), |f| {
-            snapshot.fragments().iter().map(|fragment| filter::lower(f, fragment)).collect()
-        });
+        let mut filters = Vec::new();
+        for fragment in snapshot.fragments() {
+            control.check()?;
+            filters.extend(filter.map(|filter| filter::lower(filter, fragment)));
+        }
         for (at, fragment) in snapshot.fragments().iter().enumerate() {
             for block in 0..fragment.blocks() {
                 let block = Block { fragment, at, block };
@@ -174,7 +176,7 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        Self { filters, blocks, statistics }
+        Ok(Self { filters, blocks, statistics })
     }
 
     /// Runs `each` on the mask of every block in parallel, and hands the results to `merge` in order; `merge`
@@ -236,7 +238,7 @@ impl Plan {
         sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<Statistics> {
         control.check()?;
-        let mut work = Work::new(snapshot, self.filter.as_ref());
+        let mut work = Work::new(snapshot, self.filter.as_ref(), control)?;
         match &self.shape {
             Shape::Rows if self.order.is_empty() => rows::stream(self, &mut work, control, sink)?,
             Shape::Rows => rows::sorted(self, snapshot, &mut work, control, sink)?,
@@ -260,7 +262,7 @@ pub fn select(
     control: &Control,
 ) -> Result<(Sip, Statistics)> {
     let (slots, pred) = Plan::filter(table, snapshot, filter)?;
-    let mut work = Work::new(snapshot, pred.as_ref());
+    let mut work = Work::new(snapshot, pred.as_ref(), control)?;
     let mut builder = Builder::new();
     work.run(
         &slots,
