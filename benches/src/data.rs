@@ -2,7 +2,7 @@
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// A distribution over a few symbols, by their shares.
+/// A distribution over a few symbols, by their shares, the greatest first.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
     /// Its name, as the source's tables have it.
@@ -21,7 +21,15 @@ pub const DISTRIBUTIONS: [Distribution; 5] = [
     Distribution { name: "5-way skewed", shares: &[0.547, 0.202, 0.121, 0.08, 0.05] },
 ];
 
+/// The deleted rows of the first source's table of 10 million.
+pub const DELETED: Distribution = Distribution { name: "bool 99.5/0.5", shares: &[0.995, 0.005] };
+
 impl Distribution {
+    /// The rarest symbol.
+    pub fn rare(&self) -> i64 {
+        i64::try_from(self.shares.len() - 1).unwrap_or(0)
+    }
+
     /// `n` independent symbols 0, 1, ...
     pub fn sample(&self, n: usize) -> Vec<i64> {
         let mut rng = StdRng::seed_from_u64(0xba5a17);
@@ -35,6 +43,18 @@ impl Distribution {
         };
         (0..n).map(|_| symbol(rng.random::<f64>())).collect()
     }
+}
+
+/// The rows, ascending, that fall to a coin with this share of heads; the values have no part in it.
+pub fn sparse(rows: u32, share: f64) -> Vec<u32> {
+    let mut rng = StdRng::seed_from_u64(0xc01);
+    (0..rows).filter(|_| rng.random_bool(share)).collect()
+}
+
+/// `n` independent rows.
+pub fn random(rows: u32, n: usize) -> Vec<u32> {
+    let mut rng = StdRng::seed_from_u64(0xd1ce);
+    (0..n).map(|_| rng.random_range(0..rows)).collect()
 }
 
 /// The entropy of what was really drawn, in bits a value.

@@ -1,22 +1,29 @@
-//! Aligned tables on the terminal.
+//! Tables in Markdown, aligned on the terminal too.
 
-/// Prints rows under a header, every column as wide as its widest cell; the first is left-aligned, the others
-/// right-aligned.
+/// Prints rows under a header, every column as wide as its widest cell. The first column and those of words are
+/// left-aligned, the others right-aligned.
 #[allow(clippy::print_stdout, reason = "a benchmark's output")]
 pub fn print(title: &str, header: &[&str], rows: &[Vec<String>]) {
-    let width = |i: usize| {
-        let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| c.chars().count());
-        cells.chain(std::iter::once(header[i].chars().count())).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let columns: Vec<(usize, bool)> = (0..header.len())
+        .map(|i| {
+            let cells = || rows.iter().filter_map(|row| row.get(i));
+            let width = cells().map(|cell| cell.chars().count()).chain([header[i].chars().count()]).max();
+            let words = cells().all(|cell| cell.starts_with(char::is_alphabetic));
+            (width.unwrap_or(0), i == 0 || words)
+        })
+        .collect();
     let line = |cells: &[String]| {
-        let cells = cells.iter().zip(&widths).enumerate().map(|(i, (cell, width))| {
-            if i == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        let cells = cells.iter().zip(&columns).map(|(cell, &(width, left))| {
+            if left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
         });
         format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
     };
+    let rule = columns.iter().map(|&(width, left)| {
+        let end = if left { '-' } else { ':' };
+        format!("-{}{end}", "-".repeat(width))
+    });
     println!("\n### {title}\n");
     println!("{}", line(&header.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>()));
-    println!("|{}|", widths.iter().map(|w| "-".repeat(w + 2)).collect::<Vec<_>>().join("|"));
+    println!("|{}|", rule.collect::<Vec<_>>().join("|"));
     rows.iter().for_each(|row| println!("{}", line(row)));
 }

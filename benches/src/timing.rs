@@ -1,26 +1,79 @@
-//! Timing: the least of several runs, for machines whose speed drifts.
+//! Timing: the least of many calls, for machines whose speed drifts.
 
 use std::{
+    collections::BTreeMap,
+    env,
     hint::black_box,
     time::{Duration, Instant},
 };
 
-/// The least time of one call of `f`, over runs that take about `budget` together (three at least).
-pub fn least<T>(budget: Duration, mut f: impl FnMut() -> T) -> Duration {
-    let (mut least, mut spent, mut runs) = (Duration::MAX, Duration::ZERO, 0);
-    while runs < 3 || (spent < budget && runs < 10_000) {
-        let start = Instant::now();
-        black_box(f());
-        let took = start.elapsed();
-        least = least.min(took);
-        spent += took;
-        runs += 1;
+use criterion::{Criterion, Throughput};
+
+const SMALL: &str = "--small";
+
+/// Whether a quick look is asked for: by `--small`, or by cargo, which gives benchmarks among the tests no
+/// `--bench`.
+pub fn small() -> bool {
+    given(SMALL) || given("--test") || !given("--bench")
+}
+
+fn given(flag: &str) -> bool {
+    env::args().any(|argument| argument == flag)
+}
+
+/// Criterion with a memory: it drives the runs and prints its estimates; the least time of a call of each
+/// benchmark is kept for the tables.
+pub struct Driver {
+    criterion: Criterion,
+    least: BTreeMap<(String, String), f64>,
+}
+
+impl Driver {
+    /// A driver that listens to criterion's flags.
+    pub fn from_args() -> Self {
+        let criterion = Criterion::default().without_plots().sample_size(20).nresamples(1000);
+        let timed = |warm_up, measurement| {
+            criterion
+                .warm_up_time(Duration::from_millis(warm_up))
+                .measurement_time(Duration::from_millis(measurement))
+        };
+        // Criterion refuses flags that it does not know.
+        let criterion = if given(SMALL) { timed(10, 30) } else { timed(200, 800).configure_from_args() };
+        Self { criterion, least: BTreeMap::new() }
     }
-    least
+
+    /// Times calls of `f`, each of which goes through `elements`.
+    pub fn time<T>(&mut self, group: &str, id: &str, elements: usize, mut f: impl FnMut() -> T) {
+        let mut least = None;
+        let mut benches = self.criterion.benchmark_group(group);
+        benches.throughput(Throughput::Elements(elements as u64));
+        benches.bench_function(id, |bencher| {
+            bencher.iter_custom(|calls| {
+                let mut total = Duration::ZERO;
+                for _ in 0..calls {
+                    let start = Instant::now();
+                    black_box(f());
+                    let took = start.elapsed();
+                    total += took;
+                    least = Some(least.map_or(took, |least: Duration| least.min(took)));
+                }
+                total
+            });
+        });
+        benches.finish();
+        if let Some(least) = least {
+            self.least.insert((group.to_owned(), id.to_owned()), nanos_each(least, elements));
+        }
+    }
+
+    /// The nanoseconds for each element in the fastest call; `None` where the flags left the benchmark out.
+    pub fn nanos(&self, group: &str, id: &str) -> Option<f64> {
+        self.least.get(&(group.to_owned(), id.to_owned())).copied()
+    }
 }
 
 /// Nanoseconds for each of `n`.
 #[allow(clippy::cast_precision_loss, reason = "a figure to print")]
-pub fn nanos_each(time: Duration, n: usize) -> f64 {
+fn nanos_each(time: Duration, n: usize) -> f64 {
     time.as_nanos() as f64 / n as f64
 }
