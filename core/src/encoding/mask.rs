@@ -2,6 +2,8 @@
 
 use basalt_kernels::mask;
 
+pub(super) use crate::mask::{selects, set_range};
+
 /// Rows selected.
 pub(super) fn count_ones(words: &[u64]) -> usize {
     super::bytes::index(mask::count_ones(words))
@@ -16,30 +18,9 @@ pub(super) fn set_all(words: &mut [u64], rows: usize, selected: bool) {
     }
 }
 
-/// Selects the rows `from..to`.
-pub(super) fn set_range(words: &mut [u64], from: usize, to: usize) {
-    if from >= to {
-        return;
-    }
-    let (first, last) = (from / 64, (to - 1) / 64);
-    let (head, tail) = (u64::MAX << (from % 64), u64::MAX >> (63 - (to - 1) % 64));
-    if first == last {
-        words[first] |= head & tail;
-    } else {
-        words[first] |= head;
-        words[first + 1..last].fill(u64::MAX);
-        words[last] |= tail;
-    }
-}
-
 /// Sets the bit of one row.
 pub(super) fn set(words: &mut [u64], row: usize, selected: bool) {
     words[row / 64] = words[row / 64] & !(1 << (row % 64)) | u64::from(selected) << (row % 64);
-}
-
-/// Whether a row is selected; without a mask all are.
-pub(super) fn selects(words: Option<&[u64]>, row: usize) -> bool {
-    words.is_none_or(|words| words[row / 64] >> (row % 64) & 1 == 1)
 }
 
 /// Rows of `from..to` that are selected; without a mask all are.

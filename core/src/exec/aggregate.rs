@@ -94,6 +94,14 @@ impl State {
         }
     }
 
+    /// Bytes that sets of distinct values hold.
+    pub(super) fn set_bytes(&self) -> usize {
+        match &self.values {
+            Values::Sets(sets) => sets.iter().map(|set| set.capacity() * 16).sum(),
+            _ => 0,
+        }
+    }
+
     pub(super) fn add_count(&mut self, group: usize, n: u64) {
         self.counts[group] += n;
     }

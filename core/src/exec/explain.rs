@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt::Write};
 use super::{Block, Control, Statistics, filter};
 use crate::{
     error::Result,
-    plan::{Plan, Shape, expr::BoundExpr, pred::Pred},
+    plan::{Plan, Shape, pred::Pred},
     table::Snapshot,
 };
 
@@ -65,7 +65,7 @@ impl Plan {
             .filter
             .iter()
             .flat_map(Pred::conjuncts)
-            .map(|pred| self.filter_use(pred, snapshot))
+            .map(|pred| self.filter_use(pred, snapshot, control))
             .collect();
         let columns = self.columns_read(snapshot);
         let mut explanation = Explanation { text: String::new(), filters, columns, statistics };
@@ -73,12 +73,12 @@ impl Plan {
         Ok(explanation)
     }
 
-    fn filter_use(&self, pred: &Pred, snapshot: &Snapshot) -> FilterUse {
+    fn filter_use(&self, pred: &Pred, snapshot: &Snapshot, control: &Control) -> FilterUse {
         let (mut blocks_pruned, mut blocks_full) = (0, 0);
         for (at, fragment) in snapshot.fragments().iter().enumerate() {
             let pred = filter::lower(pred, fragment);
             for block in 0..fragment.blocks() {
-                match filter::prune(&pred, Block { fragment, at, block }) {
+                match filter::prune(&pred, Block { fragment, at, block, control }) {
                     filter::Verdict::None => blocks_pruned += 1,
                     filter::Verdict::All => blocks_full += 1,
                     filter::Verdict::Some => {}
@@ -97,7 +97,7 @@ impl Plan {
 
     fn columns_read(&self, snapshot: &Snapshot) -> Vec<ColumnUse> {
         let mut slots = Vec::new();
-        self.filter.iter().for_each(|pred| pred_slots(pred, &mut slots));
+        self.filter.iter().for_each(|pred| pred.slots(&mut slots));
         match &self.shape {
             Shape::Rows => self.outputs.iter().for_each(|o| o.slots(&mut slots)),
             Shape::Groups { keys, aggregates, .. } => {
@@ -188,19 +188,5 @@ impl Plan {
             );
         }
         out
-    }
-}
-
-fn pred_slots(pred: &Pred, out: &mut Vec<usize>) {
-    let expr = |e: &BoundExpr, out: &mut Vec<usize>| e.slots(out);
-    match pred {
-        Pred::Constant(_) | Pred::Rows { .. } => {}
-        Pred::And(preds) | Pred::Or(preds) => preds.iter().for_each(|p| pred_slots(p, out)),
-        Pred::Keys { slot, .. } | Pred::Text { slot, .. } | Pred::IsNull { slot, .. } => out.push(*slot),
-        Pred::Compare(_, left, right) => {
-            expr(left, out);
-            expr(right, out);
-        }
-        Pred::Like { expr: e, .. } | Pred::ExprIsNull { expr: e, .. } => expr(e, out),
     }
 }

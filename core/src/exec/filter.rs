@@ -2,12 +2,12 @@
 
 use basalt_sip::BlockMask;
 
-use super::{Block, vector};
+use super::Block;
 use crate::{
     encoding::KeyTest,
     error::Result,
     fragment::{Column, Fragment, Values},
-    limits::{BATCH_ROWS, BLOCK_WORDS},
+    limits::BLOCK_WORDS,
     mask::Mask,
     plan::{expr::Slots, pred::Pred},
 };
@@ -236,15 +236,10 @@ fn only_valid(passes: Mask, column: &Column, block: Block<'_>, negated: bool) ->
 /// A predicate over expressions, batch by batch, only where `under` selects rows.
 fn expression(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Result<Mask> {
     let mut out = Box::new([0; BLOCK_WORDS]);
-    let mut words = Vec::new();
-    for start in (0..block.rows()).step_by(BATCH_ROWS) {
-        let rows = (block.rows() - start).min(BATCH_ROWS);
-        if under.slice(start, rows, &mut words) == 0 {
-            continue;
-        }
-        let batch = vector::Batch::new(block, start, rows, &words);
+    block.for_each_batch(under, |batch| {
         let passes = batch.test(pred, slots)?;
-        out[start / 64..][..passes.len()].copy_from_slice(&passes);
-    }
+        out[batch.start() / 64..][..passes.len()].copy_from_slice(&passes);
+        Ok(())
+    })?;
     Ok(Mask::Words(out))
 }

@@ -110,16 +110,20 @@ pub(super) fn collect<'q>(
     let mut key = vec![None; keys.len()];
     work.run(
         slots,
-        control,
+        if keys.is_empty() { 1 } else { width },
         false,
         |block, mask| {
-            if keys.is_empty() {
-                one_group(aggregates, slots, block, mask)
+            let partial = if keys.is_empty() {
+                one_group(aggregates, slots, block, mask)?
             } else {
-                many_groups(keys, aggregates, slots, block, mask)
-            }
+                many_groups(keys, aggregates, slots, block, mask)?
+            };
+            let held =
+                partial.keys.len() * width + partial.states.iter().map(State::set_bytes).sum::<usize>();
+            control.reserve(held)?;
+            Ok((partial, held))
         },
-        |block, partial| {
+        |block, (partial, held)| {
             if fragment.replace(block.at).is_some_and(|before| before != block.at) {
                 groups.states.iter_mut().for_each(State::end_fragment);
             }
@@ -163,6 +167,7 @@ pub(super) fn collect<'q>(
             }
             grown += (groups.keys.len() - groups_before) * width + groups.interner.bytes() - bytes_before;
             control.reserve(grown)?;
+            control.release(held);
             Ok(true)
         },
     )?;

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{
     error::Result,
-    limits::BATCH_ROWS,
     mask::{Mask, selects},
     plan::{
         BoundAggregate,
@@ -72,20 +71,16 @@ pub(super) fn many_groups<'a>(
     let mut finder = Finder::new(&sources);
     let mut table = KeyTable::new(keys.len());
     let mut states: Vec<State> = aggregates.iter().map(|a| State::new(Kind::of(a))).collect();
-    let (mut words, mut rows, mut groups) = (Vec::new(), Vec::new(), Vec::new());
-    for start in (0..block.rows()).step_by(BATCH_ROWS) {
-        let n = (block.rows() - start).min(BATCH_ROWS);
-        if mask.slice(start, n, &mut words) == 0 {
-            continue;
-        }
-        let batch = Batch::new(block, start, n, &words);
+    let (mut rows, mut groups) = (Vec::new(), Vec::new());
+    block.for_each_batch(mask, |batch| {
         batch.selection(&mut rows);
-        find_groups(&batch, &sources, slots, &rows, &mut finder, &mut table, &mut groups)?;
+        find_groups(batch, &sources, slots, &rows, &mut finder, &mut table, &mut groups)?;
         for ((aggregate, state), source) in aggregates.iter().zip(&mut states).zip(&arguments) {
             state.resize(table.len());
-            update(state, aggregate, source.as_ref(), &batch, slots, &rows, &groups)?;
+            update(state, aggregate, source.as_ref(), batch, slots, &rows, &groups)?;
         }
-    }
+        Ok(())
+    })?;
     Ok(Partial {
         keys: table,
         key_texts: sources.into_iter().map(Source::into_texts).collect(),

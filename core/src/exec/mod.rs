@@ -1,7 +1,7 @@
 //! Execution: fragment by fragment, block by block. A block is pruned by its zone maps or filtered into a
 //! mask; what is aggregated or returned under the mask is decoded in batches that fit the cache.
 //!
-//! Blocks run in parallel on the caller's rayon pool, and their results are merged in the order of fragments
+//! Blocks run in parallel on the rayon pool whose thread calls (one by one on a thread of no pool), and their results are merged in the order of fragments
 //! and blocks, so that an answer has the same bits for any number of threads.
 
 mod aggregate;
@@ -27,18 +27,25 @@ use rayon::prelude::*;
 
 pub use explain::{ColumnUse, Explanation, FilterUse};
 
+use self::vector::Batch;
 use crate::{
     error::{Error, ErrorKind, Result},
     fragment::Fragment,
-    limits::{BLOCK_ROWS, BLOCK_WORDS},
+    limits::{BATCH_ROWS, BLOCK_ROWS, BLOCK_WORDS},
     mask::Mask,
-    plan::{Plan, Shape, expr::Slots, pred::Pred},
+    plan::{
+        Plan, Shape,
+        expr::{BoundExpr, Slots},
+        pred::Pred,
+    },
     query::Filter,
     table::{Snapshot, Table},
 };
 
 /// Blocks whose results wait to be merged, at most.
 const WINDOW: usize = 64;
+/// Bytes of results that wait to be merged, about.
+const WINDOW_BYTES: usize = 256 << 20;
 
 /// Stops work from outside, at the next block, and bounds its memory.
 #[derive(Clone, Debug)]
@@ -132,9 +139,23 @@ struct Block<'a> {
     fragment: &'a Fragment,
     at: usize,
     block: usize,
+    control: &'a Control,
 }
 
-impl Block<'_> {
+impl<'a> Block<'a> {
+    /// Calls `each` with the batches of a mask that select rows; the work stops between them.
+    fn for_each_batch(self, mask: &Mask, mut each: impl FnMut(&Batch<'a, '_>) -> Result<()>) -> Result<()> {
+        let mut words = Vec::new();
+        for start in (0..self.rows()).step_by(BATCH_ROWS) {
+            let rows = (self.rows() - start).min(BATCH_ROWS);
+            if mask.slice(start, rows, &mut words) > 0 {
+                self.control.check()?;
+                each(&Batch::new(self, start, rows, &words))?;
+            }
+        }
+        Ok(())
+    }
+
     fn start(&self) -> usize {
         self.block * BLOCK_ROWS
     }
@@ -151,11 +172,12 @@ struct Work<'a> {
     /// Blocks that may hold rows, and whether all of their rows are known to be selected.
     blocks: Vec<(Block<'a>, bool)>,
     statistics: Statistics,
+    control: &'a Control,
 }
 
 impl<'a> Work<'a> {
     /// Prunes by zone maps and counts.
-    fn new(snapshot: &'a Snapshot, filter: Option<&Pred>, control: &Control) -> Result<Self> {
+    fn new(snapshot: &'a Snapshot, filter: Option<&Pred>, control: &'a Control) -> Result<Self> {
         let mut statistics = Statistics::of(snapshot);
         let mut blocks = Vec::new();
         let mut filters = Vec::new();
@@ -165,7 +187,7 @@ impl<'a> Work<'a> {
         }
         for (at, fragment) in snapshot.fragments().iter().enumerate() {
             for block in 0..fragment.blocks() {
-                let block = Block { fragment, at, block };
+                let block = Block { fragment, at, block, control };
                 match filters.get(at).map_or(filter::Verdict::All, |pred| filter::prune(pred, block)) {
                     filter::Verdict::None => statistics.blocks_pruned += 1,
                     filter::Verdict::All => {
@@ -176,22 +198,22 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        Ok(Self { filters, blocks, statistics })
+        Ok(Self { filters, blocks, statistics, control })
     }
 
     /// Runs `each` on the mask of every block in parallel, and hands the results to `merge` in order; `merge`
-    /// says whether to go on. At most [`WINDOW`] results wait; fewer at first when the first blocks may be
-    /// enough.
+    /// says whether to go on. At most [`WINDOW`] results wait, and no more than about [`WINDOW_BYTES`] when one
+    /// may take `row_bytes` for each row; fewer at first when the first blocks may be enough.
     fn run<T: Send>(
         &mut self,
         slots: &Slots,
-        control: &Control,
+        row_bytes: usize,
         maybe_few: bool,
         each: impl Fn(Block<'a>, &Mask) -> Result<T> + Sync,
         mut merge: impl FnMut(Block<'a>, T) -> Result<bool>,
     ) -> Result<()> {
         let one = |(block, all): &(Block<'a>, bool)| -> Result<(u64, Option<T>)> {
-            control.check()?;
+            self.control.check()?;
             let mask = match self.filters.get(block.at) {
                 Some(pred) if !all => filter::mask(pred, slots, *block, &Mask::Full)?,
                 _ => Mask::Full,
@@ -200,15 +222,17 @@ impl<'a> Work<'a> {
             let result = if selected == 0 { None } else { Some(each(*block, &mask)?) };
             Ok((selected, result))
         };
-        let mut window = if maybe_few { 1 } else { WINDOW };
+        let widest = (WINDOW_BYTES / (BLOCK_ROWS * row_bytes.max(1))).clamp(1, WINDOW);
+        let mut window = if maybe_few { 1 } else { widest };
         let mut rest = self.blocks.as_slice();
         while !rest.is_empty() {
             let blocks;
             (blocks, rest) = rest.split_at(window.min(rest.len()));
-            window = (window * 2).min(WINDOW);
-            // A single block is not worth a hop to another thread.
+            window = (window * 2).min(widest);
+            // Only a pool's own thread shares its work: elsewhere the caller wants it done here.
             let results: Vec<_> = match blocks {
                 [block] => vec![one(block)],
+                blocks if rayon::current_thread_index().is_none() => blocks.iter().map(one).collect(),
                 blocks => blocks.par_iter().map(one).collect(),
             };
             for ((block, _), result) in blocks.iter().zip(results) {
@@ -249,6 +273,25 @@ impl Plan {
         }
         Ok(work.statistics)
     }
+
+    /// Roughly the nanoseconds that one thread needs for the plan: enough to tell what is done at once from
+    /// what is worth a thread of its own.
+    pub fn effort(&self, snapshot: &Snapshot) -> u64 {
+        let control = Control::default();
+        let Ok(work) = Work::new(snapshot, self.filter.as_ref(), &control) else { return 0 };
+        let of = |expr: &BoundExpr| if matches!(expr, BoundExpr::Slot(_)) { 1 } else { 20 };
+        let filter = self.filter.as_ref().map_or(0, |pred| u64::from(pred.cost()).div_ceil(4));
+        let rest = match &self.shape {
+            Shape::Rows => 50 * self.outputs.len() as u64,
+            Shape::Groups { keys, aggregates, .. } => {
+                let arguments: u64 = aggregates.iter().filter_map(|a| a.argument.as_ref()).map(of).sum();
+                let distinct = aggregates.iter().filter(|a| a.distinct).count() as u64;
+                let grouped = if keys.is_empty() { 1 } else { 10 };
+                arguments * grouped + 20 * (keys.len() as u64 + distinct)
+            }
+        };
+        work.blocks.iter().map(|(block, _)| block.rows() as u64).sum::<u64>() * (filter + rest)
+    }
 }
 
 /// The addresses of the rows that a filter selects.
@@ -266,7 +309,7 @@ pub fn select(
     let mut builder = Builder::new();
     work.run(
         &slots,
-        control,
+        1,
         false,
         |_, mask| Ok(mask.clone()),
         |block, mask| {

@@ -9,13 +9,12 @@ use super::{
     group_keys::KeyTable,
     groups::Partial,
     source::{Source, Texts},
-    vector::{Batch, Data, intersect},
+    vector::{Data, intersect},
 };
 use crate::{
     error::Result,
     fragment::Values,
     keys::NativeSlice,
-    limits::BATCH_ROWS,
     mask::Mask,
     plan::{
         BoundAggregate,
@@ -133,17 +132,11 @@ fn one_group_batches<'a>(
         Kind::Min | Kind::Max | Kind::Distinct => Some(Source::new(argument, slots, block, mask)?),
         _ => None,
     };
-    let mut words = Vec::new();
     let (mut floats, mut float_rows) = (FloatSum::default(), 0);
-    for start in (0..block.rows()).step_by(BATCH_ROWS) {
-        let rows = (block.rows() - start).min(BATCH_ROWS);
-        if mask.slice(start, rows, &mut words) == 0 {
-            continue;
-        }
-        let batch = Batch::new(block, start, rows, &words);
+    block.for_each_batch(mask, |batch| {
         if let Some(source) = &source {
-            let (keys, valid) = source.keys(&batch, slots)?;
-            let selected = both(&words, valid);
+            let (keys, valid) = source.keys(batch, slots)?;
+            let selected = both(batch.selected(), valid);
             let n = basalt_kernels::mask::count_ones(&selected);
             if kind == Kind::Distinct {
                 basalt_kernels::mask::for_each(&selected, |row| {
@@ -152,10 +145,10 @@ fn one_group_batches<'a>(
             } else if let Some((min, max)) = basalt_kernels::min_max_masked(&keys, &selected) {
                 state.add_key(0, n, if kind == Kind::Min { min } else { max }, |a, b| a < b);
             }
-            continue;
+            return Ok(());
         }
         let vector = batch.eval(argument, slots)?;
-        let selected = both(&words, vector.valid);
+        let selected = both(batch.selected(), vector.valid);
         let n = basalt_kernels::mask::count_ones(&selected);
         match (kind, vector.data) {
             (_, Data::One(Value::Null)) => {}
@@ -172,15 +165,16 @@ fn one_group_batches<'a>(
             (Kind::SumFloats, data) => {
                 let values = match data {
                     Data::Floats(values) => values,
-                    Data::One(value) => vec![value.to_f64().unwrap_or(0.0); rows],
-                    _ => vec![0.0; rows],
+                    Data::One(value) => vec![value.to_f64().unwrap_or(0.0); batch.rows()],
+                    _ => vec![0.0; batch.rows()],
                 };
                 basalt_kernels::sum_floats_masked(&values, &selected, &mut floats);
                 float_rows += n;
             }
             _ => {}
         }
-    }
+        Ok(())
+    })?;
     if float_rows > 0 {
         state.add_float(0, float_rows, floats.finish());
     }

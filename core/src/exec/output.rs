@@ -227,31 +227,32 @@ pub(super) fn groups(
     control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
+    // A slot's value can fail (a sum that does not fit), so those that are read are asked for first.
+    let values_of = |slots: &[usize], group: usize| -> Result<Vec<(usize, Value)>> {
+        slots.iter().map(|slot| Ok((*slot, groups.value(group, *slot)?))).collect()
+    };
+    let value_in = |values: &[(usize, Value)], slot: usize| {
+        values.iter().find(|(s, _)| *s == slot).map_or(Value::Null, |(_, value)| value.clone())
+    };
     let eval = |expr: &BoundExpr, group: usize| match expr {
         BoundExpr::Slot(slot) => groups.value(group, *slot),
-        // A slot's value can fail (a sum that does not fit); the closure cannot, so it is asked for before.
         expr => {
             let mut slots = Vec::new();
             expr.slots(&mut slots);
-            let values = slots
-                .iter()
-                .map(|slot| Ok((*slot, groups.value(group, *slot)?)))
-                .collect::<Result<Vec<_>>>()?;
-            let value_of =
-                |slot| values.iter().find(|(s, _)| *s == slot).map_or(Value::Null, |(_, v)| v.clone());
-            expr.eval(&plan.slots, &value_of)
+            let values = values_of(&slots, group)?;
+            expr.eval(&plan.slots, &|slot| value_in(&values, slot))
         }
     };
+    let mut having_slots = Vec::new();
+    having.iter().for_each(|having| having.slots(&mut having_slots));
     let mut shown: Vec<(usize, Vec<Value>)> = Vec::with_capacity(groups.len());
     for group in 0..groups.len() {
         if group % ANSWER_ROWS == 0 {
             control.check()?;
         }
         if let Some(having) = having {
-            let values = (0..plan.slots.fields.len())
-                .map(|slot| groups.value(group, slot))
-                .collect::<Result<Vec<_>>>()?;
-            if !having.eval(&plan.slots, &|slot| values[slot].clone())? {
+            let values = values_of(&having_slots, group)?;
+            if !having.eval(&plan.slots, &|slot| value_in(&values, slot))? {
                 continue;
             }
         }

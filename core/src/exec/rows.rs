@@ -8,12 +8,11 @@ use super::{
     Block, Control, Work,
     output::{self, ANSWER_ROWS, ANSWER_TEXT_BYTES, ColumnBuilder, compare_values, keep_top, sort_page},
     source::one_zero,
-    vector::{Batch, Data, Vector},
+    vector::{Data, Vector},
 };
 use crate::{
     error::Result,
     keys,
-    limits::BATCH_ROWS,
     mask::{Mask, selects},
     plan::{Plan, SortKey, expr::BoundExpr},
     table::Snapshot,
@@ -35,7 +34,7 @@ pub(super) fn stream<'q>(
     let mut seen = 0usize;
     work.run(
         &plan.rows,
-        control,
+        plan.outputs.len() * size_of::<Value>(),
         top != usize::MAX,
         |block, mask| block_rows(plan, block, mask, top, control),
         |_, batches| {
@@ -66,13 +65,11 @@ fn block_rows<'a>(
     let mut batches = Vec::new();
     let mut columns = ColumnBuilder::for_schema(plan.schema());
     let (mut n, mut text_bytes, mut total) = (0, 0, 0);
-    let (mut words, mut rows) = (Vec::new(), Vec::new());
-    for start in (0..block.rows()).step_by(BATCH_ROWS) {
-        let length = (block.rows() - start).min(BATCH_ROWS);
-        if mask.slice(start, length, &mut words) == 0 {
-            continue;
+    let mut rows = Vec::new();
+    block.for_each_batch(mask, |batch| {
+        if total == top {
+            return Ok(());
         }
-        let batch = Batch::new(block, start, length, &words);
         batch.selection(&mut rows);
         rows.truncate(top - total);
         let vectors = plan.outputs.iter().map(|output| batch.eval(output, &plan.rows));
@@ -97,10 +94,8 @@ fn block_rows<'a>(
             batches.push((output::batch(plan.schema(), &mut columns, n)?, 0));
             (n, text_bytes) = (0, 0);
         }
-        if total == top {
-            break;
-        }
-    }
+        Ok(())
+    })?;
     if n > 0 {
         batches.push((output::batch(plan.schema(), &mut columns, n)?, 0));
     }
@@ -167,7 +162,7 @@ pub(super) fn sorted<'q>(
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     work.run(
         &plan.rows,
-        control,
+        width,
         false,
         |block, mask| {
             let mut own = Vec::new();
@@ -211,13 +206,8 @@ fn block_candidates<'a>(
     top: usize,
     mut each: impl FnMut(Vec<Candidate<'a>>) -> Result<()>,
 ) -> Result<()> {
-    let (mut words, mut rows) = (Vec::new(), Vec::new());
-    for start in (0..block.rows()).step_by(BATCH_ROWS) {
-        let length = (block.rows() - start).min(BATCH_ROWS);
-        if mask.slice(start, length, &mut words) == 0 {
-            continue;
-        }
-        let batch = Batch::new(block, start, length, &words);
+    let mut rows = Vec::new();
+    block.for_each_batch(mask, |batch| {
         batch.selection(&mut rows);
         let keys = plan.order.iter().map(|key| batch.eval(&plan.outputs[key.output], &plan.rows));
         let keys = keys.collect::<Result<Vec<_>>>()?;
@@ -227,9 +217,8 @@ fn block_candidates<'a>(
             fragment: block.at,
             row: batch.first_row() + *row as usize,
         };
-        each(rows.iter().map(candidate).collect())?;
-    }
-    Ok(())
+        each(rows.iter().map(candidate).collect())
+    })
 }
 
 /// Drops rows that are behind `top` others by the first sort key alone, where that key is a plain number.

@@ -12,7 +12,6 @@ use crate::{
     error::Result,
     fragment::{Column, Values},
     keys,
-    limits::BATCH_ROWS,
     mask::Mask,
     plan::expr::{BoundExpr, Slots},
     schema::DataType,
@@ -96,18 +95,14 @@ impl<'a> Source<'a> {
             });
         }
         let mut distinct: HashMap<&'a str, i64> = HashMap::new();
-        let (mut words, mut rows) = (Vec::new(), Vec::new());
-        for start in (0..block.rows()).step_by(BATCH_ROWS) {
-            let n = (block.rows() - start).min(BATCH_ROWS);
-            if mask.slice(start, n, &mut words) == 0 {
-                continue;
-            }
-            let batch = Batch::new(block, start, n, &words);
+        let mut rows = Vec::new();
+        block.for_each_batch(mask, |batch| {
             batch.selection(&mut rows);
             if let Data::Texts(texts) = batch.eval(expr, slots)?.data {
                 distinct.extend(rows.iter().map(|row| (texts[*row as usize], 0)));
             }
-        }
+            Ok(())
+        })?;
         let mut texts: Vec<&'a str> = distinct.keys().copied().collect();
         texts.sort_unstable();
         for (code, text) in (0..).zip(&texts) {

@@ -68,6 +68,16 @@ impl<'a, 's> Batch<'a, 's> {
         Self { block, start, rows, selected }
     }
 
+    /// The place of the first row in its block.
+    pub(super) fn start(&self) -> usize {
+        self.start
+    }
+
+    /// The mask words of the selected rows.
+    pub(super) fn selected(&self) -> &[u64] {
+        self.selected
+    }
+
     /// Rows, selected or not.
     pub(super) fn rows(&self) -> usize {
         self.rows

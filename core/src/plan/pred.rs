@@ -211,6 +211,20 @@ impl Pred {
         })
     }
 
+    /// The slots it reads, appended to `out`.
+    pub fn slots(&self, out: &mut Vec<usize>) {
+        match self {
+            Self::Constant(_) | Self::Rows { .. } => {}
+            Self::And(preds) | Self::Or(preds) => preds.iter().for_each(|pred| pred.slots(out)),
+            Self::Keys { slot, .. } | Self::Text { slot, .. } | Self::IsNull { slot, .. } => out.push(*slot),
+            Self::Compare(_, left, right) => {
+                left.slots(out);
+                right.slots(out);
+            }
+            Self::Like { expr, .. } | Self::ExprIsNull { expr, .. } => expr.slots(out),
+        }
+    }
+
     /// As a person would write it.
     pub fn display<'a>(&'a self, slots: &'a Slots) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| {
