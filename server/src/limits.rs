@@ -65,6 +65,9 @@ pub const QUERY_MEMORY_PART: u64 = 8;
 pub const WAITING_PIECES: usize = 8;
 /// How long a query whose client reads slowly sleeps when the CPU pool has nothing else to do.
 pub const SLOW_READER_PAUSE: Duration = Duration::from_micros(500);
+/// How long a client may leave a full queue of pieces unread before its query is given up: meanwhile it holds a
+/// permit, and the queries that its thread took up in between cannot end.
+pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// `Write` streams open at once.
 pub const WRITES: usize = 256;
 /// Bytes that a `Write` stream may have sent and not seen acknowledged: two messages, so that one travels
@@ -93,3 +96,11 @@ const _: () = assert!(basalt_core::limits::MAX_TEXT_BYTES < MESSAGE_BYTES);
 const _: () = assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES);
 // The trailers of an error hold its message twice (grpc-message and details), percent- or base64-encoded.
 const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);
+
+/// A query is bound on the async thread it arrived on when its request and its table are no larger than this,
+/// and run there when it then takes about so many nanoseconds: less than the way to the CPU pool and back.
+pub const LIGHT_REQUEST_BYTES: usize = 4096;
+/// Rows; see [`LIGHT_REQUEST_BYTES`].
+pub const LIGHT_ROWS: u64 = 1 << 20;
+/// Nanoseconds; see [`LIGHT_REQUEST_BYTES`].
+pub const LIGHT_EFFORT: u64 = 250_000;

@@ -163,11 +163,13 @@ fn decode(batch: &IpcBatch<'_>, body: &Buffer, fields: &[Field], schema: &Schema
     }
     let mut buffers = batch.buffers().ok_or_else(wrong)?.iter();
     // The next buffer, cut to the bytes that are used. It is copied: messages arrive at any address, arrays
-    // are aligned.
+    // are aligned. Buffers lie one behind the other, so that the copies are no larger than the message.
+    let mut free = 0;
     let mut next = |used: Option<usize>| {
         let buffer = buffers.next()?;
-        let start = usize::try_from(buffer.offset()).ok()?;
-        let bytes = body.get(start..start.checked_add(usize::try_from(buffer.length()).ok()?)?)?;
+        let start = usize::try_from(buffer.offset()).ok().filter(|start| *start >= free)?;
+        free = start.checked_add(usize::try_from(buffer.length()).ok()?)?;
+        let bytes = body.get(start..free)?;
         bytes.get(..used.unwrap_or(bytes.len())).map(Buffer::from_slice_ref)
     };
     let mut columns = Vec::with_capacity(fields.len());

@@ -6,6 +6,10 @@
 
 use std::{
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Instant,
 };
@@ -46,6 +50,7 @@ pub(crate) struct Sink {
     bytes: usize,
     rows: u64,
     fault: Option<Fault>,
+    stalled: Arc<AtomicBool>,
 }
 
 impl Sink {
@@ -56,7 +61,23 @@ impl Sink {
         deadline: Instant,
     ) -> Self {
         let (started, messages) = (Instant::now(), Vec::with_capacity(3));
-        Self { sender, format, arrived, started, deadline, messages, bytes: 0, rows: 0, fault: None }
+        Self {
+            sender,
+            format,
+            arrived,
+            started,
+            deadline,
+            messages,
+            bytes: 0,
+            rows: 0,
+            fault: None,
+            stalled: Arc::default(),
+        }
+    }
+
+    /// Set once the client has left the answer unread for too long.
+    pub(crate) fn stalled(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stalled)
     }
 
     pub(crate) fn header(&mut self, schema: &Schema, table_version: u64) {
@@ -109,8 +130,10 @@ impl Sink {
             let messages = std::mem::take(&mut self.messages);
             Piece { messages, end: Some((self.rows, statistics.rows_selected)) }
         });
-        // An error says that nobody listens any longer.
-        let _ = self.send(last);
+        // An error says that nobody listens any longer, or that this one has stalled.
+        if !self.stalled.load(Ordering::Acquire) {
+            let _ = self.send(last);
+        }
     }
 
     fn push(&mut self, kind: Kind) {
@@ -119,6 +142,8 @@ impl Sink {
 
     /// Hands a piece over; while there is no room, the thread does other work of the pool.
     fn send(&mut self, mut piece: std::result::Result<Piece, Fault>) -> Result<()> {
+        // Other work may hold this thread for a while; a reader that stalls must not hold it for long.
+        let until = self.deadline.min(Instant::now() + limits::SLOW_READER_TIMEOUT);
         loop {
             piece = match self.sender.try_send(piece) {
                 Ok(()) => return Ok(()),
@@ -127,7 +152,8 @@ impl Sink {
                     return Err(Error::new(ErrorKind::Cancelled, "the client gave up"));
                 }
             };
-            if Instant::now() >= self.deadline {
+            if Instant::now() >= until {
+                self.stalled.store(true, Ordering::Release);
                 return Err(Error::new(ErrorKind::DeadlineExceeded, "the client read the answer too slowly"));
             }
             if rayon::yield_now() != Some(rayon::Yield::Executed) {
@@ -150,6 +176,7 @@ pub(crate) struct Pieces {
     pub(crate) rest: mpsc::Receiver<std::result::Result<Piece, Fault>>,
     pub(crate) stop: StopOnDrop,
     pub(crate) deadline: Instant,
+    pub(crate) stalled: Arc<AtomicBool>,
 }
 
 /// The end on the connection: a stream of messages. Dropping it stops the query.
@@ -161,14 +188,15 @@ pub(crate) struct Answer {
     rest: mpsc::Receiver<std::result::Result<Piece, Fault>>,
     stop: StopOnDrop,
     deadline: Instant,
+    stalled: Arc<AtomicBool>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Answer {
     pub(crate) fn new(call: Call, pieces: Pieces) -> Self {
-        let Pieces { first, rest, stop, deadline } = pieces;
+        let Pieces { first, rest, stop, deadline, stalled } = pieces;
         let ready = Vec::new().into_iter();
-        let mut answer = Self { call, ready, ended: false, rest, stop, deadline, timer: None };
+        let mut answer = Self { call, ready, ended: false, rest, stop, deadline, stalled, timer: None };
         answer.take(first);
         answer
     }
@@ -202,7 +230,9 @@ impl Stream for Answer {
                 Poll::Ready(Some(Ok(piece))) => self.take(piece),
                 Poll::Ready(Some(Err(fault))) => return self.fail(fault),
                 // Without a last piece: the query gave up on a slow reader, or panicked.
-                Poll::Ready(None) if Instant::now() >= self.deadline => return self.fail(Fault::deadline()),
+                Poll::Ready(None) if self.stalled.load(Ordering::Acquire) => {
+                    return self.fail(Fault::deadline());
+                }
                 Poll::Ready(None) => return self.fail(Fault::internal()),
                 Poll::Pending => {
                     let deadline = self.deadline;

@@ -46,7 +46,10 @@ impl IngestService for Ingest {
             match session.run(&mut call).await {
                 Ok(()) => call.done(),
                 // A client that is gone does not hear why.
-                Err(fault) => drop(session.answers.send(Err(call.fail(fault))).await),
+                Err(fault) => {
+                    let told = session.answers.send(Err(call.fail(fault)));
+                    drop(timeout_at((Instant::now() + limits::INGEST_IDLE_TIMEOUT).into(), told).await);
+                }
             }
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
@@ -99,10 +102,15 @@ impl Session {
         }
     }
 
+    /// How long to wait for the client.
+    fn patience(&self) -> Instant {
+        let idle = Instant::now() + limits::INGEST_IDLE_TIMEOUT;
+        self.until.map_or(idle, |until| until.min(idle))
+    }
+
     /// The next message: in time for the deadline, and not too long after the last.
     async fn next(&mut self) -> Result<Option<write_request::Kind>, Fault> {
-        let idle = Instant::now() + limits::INGEST_IDLE_TIMEOUT;
-        let until = self.until.map_or(idle, |until| until.min(idle));
+        let until = self.patience();
         let message =
             timeout_at(until.into(), self.requests.message()).await.map_err(|_| Fault::deadline())?;
         match message {
@@ -119,7 +127,11 @@ impl Session {
 
     async fn answer(&self, kind: write_response::Kind) -> Result<(), Fault> {
         let answer = Ok(pb::WriteResponse { kind: Some(kind) });
-        self.answers.send(answer).await.map_err(|_| Fault::new(ErrorReason::Cancelled, "the client gave up"))
+        // A client that does not read its acknowledgements keeps neither its permit nor its rows.
+        match timeout_at(self.patience().into(), self.answers.send(answer)).await {
+            Ok(sent) => sent.map_err(|_| Fault::new(ErrorReason::Cancelled, "the client gave up")),
+            Err(_) => Err(Fault::deadline()),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use basalt_core::{
     table::{Snapshot, Table},
 };
 use basalt_proto::v1::{self as pb, ErrorReason, query_service_server::QueryService};
-use prost::bytes::Bytes;
+use prost::{Message as _, bytes::Bytes};
 use tokio::{sync::mpsc, time::timeout_at};
 use tonic::{Request, Response, Status};
 
@@ -73,13 +73,27 @@ impl Query {
         let stop = StopOnDrop(control.clone());
         let (sender, mut rest) = mpsc::channel(limits::WAITING_PIECES);
         let mut sink = Sink::new(sender, request.format(), call.at(), deadline);
-        self.0.cpu.spawn(move || {
+        let stalled = sink.stalled();
+        let run = move |plan: Result<Plan, Fault>, snapshot: &Snapshot| {
             let _permit = permit;
-            let outcome = run(&table, &snapshot, request, &control, &mut sink);
+            let outcome = plan.and_then(|plan| run(&plan, snapshot, &control, &mut sink));
             sink.finish(outcome);
-        });
+        };
+        // What takes less time than the way to the pool and back is done here.
+        let small =
+            request.encoded_len() <= limits::LIGHT_REQUEST_BYTES && snapshot.rows() <= limits::LIGHT_ROWS;
+        if small {
+            let plan = bind(&table, &snapshot, request)?;
+            if plan.effort(&snapshot) <= limits::LIGHT_EFFORT {
+                run(Ok(plan), &snapshot);
+            } else {
+                self.0.cpu.spawn(move || run(Ok(plan), &snapshot));
+            }
+        } else {
+            self.0.cpu.spawn(move || run(bind(&table, &snapshot, request), &snapshot));
+        }
         match timeout_at(deadline.into(), rest.recv()).await {
-            Ok(Some(first)) => Ok(Pieces { first: first?, rest, stop, deadline }),
+            Ok(Some(first)) => Ok(Pieces { first: first?, rest, stop, deadline, stalled }),
             Ok(None) => Err(Fault::internal()),
             Err(_) => {
                 stop.0.expire();
@@ -133,15 +147,17 @@ impl Query {
     }
 }
 
+fn bind(table: &Table, snapshot: &Snapshot, request: pb::QueryRequest) -> Result<Plan, Fault> {
+    let query = convert::query(request)?;
+    Ok(Plan::new(table, snapshot, &query)?)
+}
+
 fn run(
-    table: &Table,
+    plan: &Plan,
     snapshot: &Snapshot,
-    request: pb::QueryRequest,
     control: &Control,
     sink: &mut Sink,
 ) -> Result<exec::Statistics, Fault> {
-    let query = convert::query(request)?;
-    let plan = Plan::new(table, snapshot, &query)?;
     sink.header(plan.schema(), snapshot.version());
     plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.fault(error))
 }
