@@ -30,6 +30,10 @@ impl SqlError {
     pub(super) fn at(mut self, span: Span) -> Self {
         if span.start.line > 0 {
             self.place.get_or_insert((span.start.line, span.start.column));
+    pub(super) fn too_deep() -> Self {
+        Self::new("the query is nested too deeply")
+    }
+
         }
         self
     }
@@ -38,7 +42,7 @@ impl SqlError {
     pub(super) fn from_parser(error: &ParserError) -> Self {
         let message = match error {
             ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.as_str(),
-            ParserError::RecursionLimitExceeded => "the query is nested too deeply",
+            ParserError::RecursionLimitExceeded => return Self::too_deep(),
         };
         let message =
             &lower_first(message).replacen("expected: ", "expected ", 1).replacen(", found: ", ", found ", 1);

@@ -35,7 +35,7 @@ pub(super) struct Reader<'a> {
 impl Reader<'_> {
     fn deeper(self, at: &ast::Expr) -> Result<Self, SqlError> {
         if self.depth >= MAX_DEPTH {
-            return Err(SqlError::new("the query is nested too deeply").at(at.span()));
+            return Err(SqlError::too_deep().at(at.span()));
         }
         Ok(Self { depth: self.depth + 1, ..self })
     }

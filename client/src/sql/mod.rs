@@ -39,6 +39,11 @@ use sqlparser::{
 
 /// Operators of one query; the server's limit on a filter's nodes is lower.
 const MAX_OPERATORS: usize = 4096;
+/// Parentheses and NOTs inside one another.
+const MAX_NESTING: usize = 40;
+/// The parser's own bound, with a few of its steps for each level of [`MAX_NESTING`]. A `NOT` that reaches it
+/// is taken for a name, and the error then tells something else than the depth.
+const PARSER_DEPTH: usize = 256;
 /// The parser's trees are as deep as a chain of operators is long, and everything walks them by recursion.
 const STACK_BYTES: usize = 128 << 20;
 
@@ -60,7 +65,9 @@ fn parse(sql: &str) -> Result<QueryRequest, SqlError> {
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location();
     let tokens = tokens.map_err(|e| SqlError::from_parser(&e.into()))?;
     check_length(&tokens)?;
-    let statements = Parser::new(&dialect).with_tokens_with_locations(tokens).parse_statements();
+    check_nesting(&tokens)?;
+    let parser = Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH);
+    let statements = parser.with_tokens_with_locations(tokens).parse_statements();
     let mut statements = statements.map_err(|e| SqlError::from_parser(&e))?;
     match (statements.pop(), statements.pop()) {
         (Some(Statement::Query(query)), None) => select::convert(*query),
@@ -90,6 +97,33 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
     let operators = visible.iter().filter(is_operator).count() + visible.windows(2).filter(is_minus).count();
     if operators > MAX_OPERATORS {
         return Err(SqlError::new(format!("{operators} operators; a query may have {MAX_OPERATORS}")));
+    }
+    Ok(())
+}
+
+/// Tells where parentheses and NOTs become too many inside one another.
+fn check_nesting(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
+    // For every open parenthesis, what it added: itself and the NOTs before it.
+    let mut open: Vec<usize> = Vec::new();
+    let (mut depth, mut nots) = (0, 0);
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(_) => {}
+            Token::Word(word) if word.keyword == Keyword::NOT => nots += 1,
+            Token::LParen => {
+                open.push(nots + 1);
+                depth += nots + 1;
+                nots = 0;
+            }
+            Token::RParen => {
+                depth -= open.pop().unwrap_or(0);
+                nots = 0;
+            }
+            _ => nots = 0,
+        }
+        if depth + nots > MAX_NESTING {
+            return Err(SqlError::too_deep().at(token.span));
+        }
     }
     Ok(())
 }

@@ -204,7 +204,19 @@ fn mistakes_are_located() {
     assert!(error.to_string().starts_with("expected an expression, found EOF"), "{error}");
     let nested = |depth| format!("SELECT a FROM t WHERE {}a{} = 1", "(".repeat(depth), ")".repeat(depth));
     assert!(parse_select(&nested(10)).is_ok());
-    assert!(parse_select(&nested(500)).is_err());
+    check_error(&nested(500), "the query is nested too deeply (line 1, column 63)");
+    let nots = |depth| format!("SELECT a FROM t WHERE {}a = 1", "not ".repeat(depth));
+    assert!(parse_select(&nots(40)).is_ok());
+    for depth in [41, 100, 4000] {
+        check_error(&nots(depth), "the query is nested too deeply (line 1, column 183)");
+    }
+    let mixed = |depth| {
+        format!("SELECT a FROM t WHERE {}a{}", "NOT (a OR b AND NOT ".repeat(depth), ")".repeat(depth))
+    };
+    assert!(parse_select(&mixed(13)).is_ok());
+    let error = parse_select(&mixed(14)).unwrap_err();
+    assert_eq!(error.message(), "the query is nested too deeply");
+    check_filter(&vec!["NOT a NOT IN (1)"; 100].join(" AND "), Filter::all(vec![col("a").is_in([1]); 100]));
     assert!(parse_select(&format!("SELECT a FROM t WHERE {}a = 1", "a + ".repeat(4000))).is_err());
     assert!(parse_select(&format!("SELECT {}a = 1 FROM t", "a AND ".repeat(4000))).is_err());
 }
