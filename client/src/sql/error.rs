@@ -9,6 +9,9 @@ pub const SUPPORTED: &str = "\
 a query reads one table: SELECT columns and aggregates (count, sum, min, max, avg) FROM table
 [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT n] [OFFSET n]";
 
+/// Characters of a line that an excerpt shows.
+const SHOWN_LINE: usize = 100;
+
 /// Why a text is not a query, with the place if it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqlError {
@@ -27,13 +30,13 @@ impl SqlError {
         Self { message: format!("{construct} is not supported"), place: None, unsupported: true }
     }
 
-    pub(super) fn at(mut self, span: Span) -> Self {
-        if span.start.line > 0 {
-            self.place.get_or_insert((span.start.line, span.start.column));
     pub(super) fn too_deep() -> Self {
         Self::new("the query is nested too deeply")
     }
 
+    pub(super) fn at(mut self, span: Span) -> Self {
+        if span.start.line > 0 {
+            self.place.get_or_insert((span.start.line, span.start.column));
         }
         self
     }
@@ -71,14 +74,21 @@ impl SqlError {
         self.unsupported
     }
 
-    /// The line of `sql` with a mark below the place; empty when the place is not known.
+    /// The line of `sql`, a long one around the place alone, with a mark below the place; empty when the place
+    /// is not known.
     pub fn excerpt(&self, sql: &str) -> String {
         let Some((line, column)) = self.place else { return String::new() };
         let nth = |n: u64| usize::try_from(n.saturating_sub(1)).unwrap_or(usize::MAX);
         let Some(text) = sql.lines().nth(nth(line)) else { return String::new() };
-        let before: String =
-            text.chars().take(nth(column)).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-        format!("  {text}\n  {before}^")
+        let line: Vec<char> = text.chars().collect();
+        let column = nth(column).min(line.len());
+        let start = column.saturating_sub(SHOWN_LINE / 2).min(line.len().saturating_sub(SHOWN_LINE));
+        let end = line.len().min(start + SHOWN_LINE);
+        let shown: String = line[start..end].iter().collect();
+        let blank: String = line[start..column].iter().map(|&c| if c == '\t' { '\t' } else { ' ' }).collect();
+        let (cut, indent) = if start > 0 { ("…", " ") } else { ("", "") };
+        let rest = if end < line.len() { "…" } else { "" };
+        format!("  {cut}{shown}{rest}\n  {indent}{blank}^")
     }
 }
 

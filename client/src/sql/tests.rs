@@ -226,4 +226,18 @@ fn excerpts_point_at_the_place() {
     let sql = "SELECT a\nFROM t JOIN u ON true";
     let error = parse_select(sql).unwrap_err();
     assert_eq!(error.excerpt(sql), "  FROM t JOIN u ON true\n              ^");
+
+    let marked = |names: usize, more: usize| {
+        let sql = format!("SELECT {}é % 2{} FROM t", "a, ".repeat(names), ", b".repeat(more));
+        parse_select(&sql).unwrap_err().excerpt(&sql)
+    };
+    let check = |excerpt: &str, starts: bool, ends: bool| {
+        let (line, mark) = excerpt.split_once('\n').unwrap();
+        assert_eq!(line.chars().nth(mark.chars().count() - 1), Some('é'), "{excerpt}");
+        assert_eq!((line.starts_with("  …"), line.ends_with('…')), (starts, ends), "{excerpt}");
+        assert_eq!(line.chars().count(), 102 + usize::from(starts) + usize::from(ends), "{excerpt}");
+    };
+    check(&marked(0, 100), false, true);
+    check(&marked(100, 100), true, true);
+    check(&marked(100, 0), true, false);
 }
