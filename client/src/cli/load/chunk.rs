@@ -118,11 +118,7 @@ impl Chunk {
     /// `17:dep_delay: "abc" is not an int32`: the line, the column and what is wrong.
     pub(super) fn describe(&self, bad: &BadCell, schema: &SchemaRef, places: &[usize]) -> String {
         let field = schema.field(bad.column);
-        let cell = String::from_utf8_lossy(self.cell(bad.row, places[bad.column]));
-        let mut shown: String = cell.chars().take(SHOWN_CELL).collect();
-        if shown.len() < cell.len() {
-            shown.push('…');
-        }
+        let shown = shown(self.cell(bad.row, places[bad.column]));
         let reason = if bad.is_null {
             format!("{shown:?} stands for null, and the column is not nullable")
         } else {
@@ -130,6 +126,16 @@ impl Chunk {
         };
         format!("{}:{}: {reason}", self.lines[bad.row], field.name())
     }
+}
+
+/// The start of a cell, for messages.
+pub(super) fn shown(cell: &[u8]) -> String {
+    let cell = String::from_utf8_lossy(cell);
+    let mut shown: String = cell.chars().take(SHOWN_CELL).collect();
+    if shown.len() < cell.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 fn wanted(data_type: &DataType) -> String {

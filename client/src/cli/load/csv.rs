@@ -8,7 +8,11 @@ use ::csv::{ByteRecord, Reader, ReaderBuilder};
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, SchemaRef};
 
-use super::{LoadArgs, chunk::Chunk, source::InputFile};
+use super::{
+    LoadArgs,
+    chunk::{Chunk, shown},
+    source::InputFile,
+};
 use crate::cli::CliError;
 
 /// How CSVs are written.
@@ -70,11 +74,16 @@ impl<'a> Records<'a> {
         if options.has_header && !found {
             return Err(file.error("it is empty: not even a header"));
         }
-        let columns = (0..record.len()).map(|i| match record.get(i) {
-            Some(name) if options.has_header => column_name(name, i),
-            _ => format!("column{}", i + 1),
-        });
-        let columns = columns.collect();
+        let mut columns = Vec::with_capacity(record.len());
+        for (i, cell) in record.iter().enumerate() {
+            let header = if options.has_header { cell } else { b"" };
+            let name = std::str::from_utf8(header).map_err(|_| {
+                let line = line(&record);
+                let cell = shown(cell);
+                CliError::Input(format!("{}:{line}: column {}: {cell:?} is not UTF-8", file.name(), i + 1))
+            })?;
+            columns.push(column_name(name, i));
+        }
         Ok(Self { file, reader, columns, record, ahead: !options.has_header && found })
     }
 
@@ -99,19 +108,18 @@ impl<'a> Records<'a> {
         Ok(Some(if fields == columns {
             Ok(&self.record)
         } else {
-            Err(format!("{}:{}: {fields} fields, not {columns}", self.file.name(), self.line()))
+            Err(format!("{}:{}: {fields} fields, not {columns}", self.file.name(), line(&self.record)))
         }))
-    }
-
-    fn line(&self) -> u64 {
-        self.record.position().map_or(0, ::csv::Position::line)
     }
 }
 
-/// A header as a column's name: what cannot stand in one becomes `_`.
-fn column_name(header: &[u8], index: usize) -> String {
-    let text = String::from_utf8_lossy(header);
-    let mut name: String = text.trim().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
+fn line(record: &ByteRecord) -> u64 {
+    record.position().map_or(0, ::csv::Position::line)
+}
+
+/// A header as a column's name: what cannot stand in one becomes `_`. Without a header the position names it.
+fn column_name(header: &str, index: usize) -> String {
+    let mut name: String = header.trim().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect();
     if name.is_empty() {
         return format!("column{}", index + 1);
     }

@@ -64,7 +64,7 @@ fn read(folder: &Path, options: &[&str], files: &[&str], existing: Option<&str>)
     Ok(Outcome { schema, rows: String::from_utf8(out).unwrap(), bad })
 }
 
-fn read_csv(options: &[&str], text: &str, existing: Option<&str>) -> Result<Outcome, String> {
+fn read_csv(options: &[&str], text: impl AsRef<[u8]>, existing: Option<&str>) -> Result<Outcome, String> {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("f.csv"), text).unwrap();
     read(folder.path(), options, &["f.csv"], existing)
@@ -158,6 +158,16 @@ fn bad_rows_are_located() {
         &format!("a\n{long}\n"),
         &format!("f.csv:2:a: \"{}…\" is not a bool", "x".repeat(40)),
     );
+}
+
+#[test]
+fn texts_must_be_utf8() {
+    let read = |options: &[&str], text: &[u8]| read_csv(options, text, None).map(|o| o.rows);
+    let bad = |text: &str| Err(text.to_owned());
+    assert_eq!(read(&[], b"a,caf\xe9\n1,2\n"), bad("f.csv:1: column 2: \"caf\u{fffd}\" is not UTF-8"));
+    assert_eq!(read(&[], b"a,b\n1,x\n2,\xe9\n"), bad("f.csv:3:b: \"\u{fffd}\" is not UTF-8"));
+    let no_header = read(&["--no-header"], b"1,\xe9\n");
+    assert_eq!(no_header, bad("f.csv:1:column2: \"\u{fffd}\" is not UTF-8"));
 }
 
 #[test]
