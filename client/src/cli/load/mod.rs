@@ -314,6 +314,10 @@ fn summary(details: &TableDetails, rows: u64, file_bytes: u64, time: Duration) -
     let style = Style::of(&std::io::stdout());
     let table = &details.table;
     let plain: u64 = details.columns.iter().map(|c| c.plain_bytes).sum();
+    let name = style.bold(&table.name);
+    if table.rows == 0 {
+        return format!("{name}  0 rows\n");
+    }
     let loaded = format!(
         "{} loaded in {} ({}, {})",
         human::plural(rows, "row"),
@@ -331,7 +335,7 @@ fn summary(details: &TableDetails, rows: u64, file_bytes: u64, time: Duration) -
     if table.rows == rows {
         held.push_str(&format!(", {} the files", human::compared(table.bytes, file_bytes)));
     }
-    format!("{}  {loaded}\n{}  {held}\n", style.bold(&table.name), " ".repeat(table.name.chars().count()))
+    format!("{name}  {loaded}\n{}  {held}\n", " ".repeat(table.name.chars().count()))
 }
 
 #[cfg(test)]

@@ -300,3 +300,28 @@ fn delimiters() {
 fn null_texts_by_default() {
     assert_eq!(args(&["t", "f.csv"]).null, ["", "NULL", "NA", r"\N"]);
 }
+
+#[test]
+fn what_is_told_at_the_end() {
+    let details = |rows| TableDetails {
+        table: crate::catalog::Table {
+            name: "t".to_owned(),
+            schema: Arc::new(schema_text::parse("a int32").unwrap()),
+            version: 1,
+            rows,
+            fragments: 1,
+            bytes: 500 * rows,
+        },
+        columns: Vec::new(),
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(summary(&details(0), 0, 10, second), "t  0 rows\n");
+    assert_eq!(
+        summary(&details(2), 2, 4000, second),
+        "t  2 rows loaded in 1.00 s (2.00 rows/s, 4.00 kB/s)\n   1.00 kB held, 4.00x smaller than the files\n"
+    );
+    assert_eq!(
+        summary(&details(2), 0, 10, second),
+        "t  0 rows loaded in 1.00 s (0.00 rows/s, 10.0 B/s)\n   1.00 kB held for 2 rows in all\n"
+    );
+}
