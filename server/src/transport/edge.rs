@@ -60,6 +60,9 @@ impl Services {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(basalt_proto::FILE_DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                // Each version lists both.
+                .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
         };
         let (large, small) = (limits::MESSAGE_BYTES, limits::SMALL_MESSAGE_BYTES);
         let reflection = descriptors().build_v1().map_err(wrong)?.max_decoding_message_size(small);

@@ -139,6 +139,8 @@ async fn reflection_lists_and_describes() {
         "basalt.v1.IngestService",
         "basalt.v1.QueryService",
         "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
     ] {
         assert!(names.contains(&name), "{names:?}");
     }
@@ -154,7 +156,12 @@ async fn reflection_lists_and_describes() {
     };
     let mut client = alpha::server_reflection_client::ServerReflectionClient::new(server.channel().await);
     let mut stream = client.server_reflection_info(tokio_stream::iter([request])).await.unwrap().into_inner();
-    assert!(stream.message().await.unwrap().unwrap().message_response.is_some());
+    let Some(alpha::server_reflection_response::MessageResponse::ListServicesResponse(list)) =
+        stream.message().await.unwrap().unwrap().message_response
+    else {
+        panic!("no list")
+    };
+    assert_eq!(list.service.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), names);
 }
 
 #[tokio::test]
