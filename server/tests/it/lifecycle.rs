@@ -125,9 +125,14 @@ async fn reflection_lists_and_describes() {
     let requests = [
         ask(MessageRequest::ListServices(String::new())),
         ask(MessageRequest::FileContainingSymbol("basalt.v1.QueryService".into())),
+        ask(MessageRequest::FileContainingSymbol("google.rpc.ErrorInfo".into())),
+        ask(MessageRequest::FileContainingSymbol("google.rpc.BadRequest".into())),
+        ask(MessageRequest::FileContainingSymbol("google.rpc.RetryInfo".into())),
+        ask(MessageRequest::FileByFilename("google/protobuf/duration.proto".into())),
     ];
     let mut client = ServerReflectionClient::new(server.channel().await);
-    let mut stream = client.server_reflection_info(tokio_stream::iter(requests)).await.unwrap().into_inner();
+    let mut stream =
+        client.server_reflection_info(tokio_stream::iter(requests.clone())).await.unwrap().into_inner();
     let Some(MessageResponse::ListServicesResponse(list)) =
         stream.message().await.unwrap().unwrap().message_response
     else {
@@ -144,10 +149,13 @@ async fn reflection_lists_and_describes() {
     ] {
         assert!(names.contains(&name), "{names:?}");
     }
-    let file = stream.message().await.unwrap().unwrap().message_response;
-    assert!(
-        matches!(file, Some(MessageResponse::FileDescriptorResponse(f)) if !f.file_descriptor_proto.is_empty())
-    );
+    for request in &requests[1..] {
+        let file = stream.message().await.unwrap().unwrap().message_response;
+        assert!(
+            matches!(&file, Some(MessageResponse::FileDescriptorResponse(f)) if !f.file_descriptor_proto.is_empty()),
+            "{request:?}: {file:?}"
+        );
+    }
 
     use tonic_reflection::pb::v1alpha as alpha;
     let request = alpha::ServerReflectionRequest {
