@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use basalt_client::cli;
 use basalt_server::{Config, Error, Flags};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::{
     net::TcpListener,
     runtime::Runtime,
@@ -34,7 +34,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let Cli { connect, command } = Cli::parse();
+    let cli = Cli::from_arg_matches(&command_line().get_matches()).unwrap_or_else(|error| error.exit());
+    let Cli { connect, command } = cli;
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
@@ -46,6 +47,22 @@ fn main() -> ExitCode {
             Command::Client(command) => cli::run(command, &connect).await,
         }
     })
+}
+
+/// The command line. Where a server is reached is no matter of the commands that run one.
+fn command_line() -> clap::Command {
+    let mut command = Cli::command();
+    // This hands the global arguments down.
+    command.build();
+    for name in ["serve", "demo"] {
+        command = command.mut_subcommand(name, |c| {
+            c.mut_args(|arg| {
+                let hidden = arg.get_help_heading() == Some(cli::CONNECTION);
+                arg.hide(hidden)
+            })
+        });
+    }
+    command
 }
 
 fn failed(error: &dyn std::error::Error) -> ExitCode {

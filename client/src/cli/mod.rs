@@ -40,6 +40,9 @@ use clap::{Args, Subcommand};
 
 use crate::client::{Client, ClientOptions};
 
+/// The heading over [`ConnectArgs`] in the help.
+pub const CONNECTION: &str = "Connection";
+
 /// Where the server is.
 #[derive(Args, Clone, Debug)]
 pub struct ConnectArgs {
@@ -50,7 +53,7 @@ pub struct ConnectArgs {
         env = "BASALT_SERVER",
         default_value = "http://127.0.0.1:7700",
         value_name = "URL",
-        help_heading = "Connection"
+        help_heading = CONNECTION
     )]
     pub server: String,
 
@@ -61,7 +64,7 @@ pub struct ConnectArgs {
         default_value = "60s",
         value_name = "TIME",
         value_parser = humantime::parse_duration,
-        help_heading = "Connection"
+        help_heading = CONNECTION
     )]
     pub timeout: Duration,
 }

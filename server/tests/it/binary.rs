@@ -73,3 +73,17 @@ fn mistakes_are_told_and_end_it() {
         assert!(told.contains(words), "{told}");
     }
 }
+
+#[test]
+fn the_connection_is_an_option_of_the_client_commands() {
+    for (command, expected) in [("serve", false), ("demo", false), ("query", true), ("tables", true)] {
+        for help in ["-h", "--help"] {
+            let output = basalt(&[command, help]).stdout(Stdio::piped()).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            for option in ["--server", "--timeout", "Connection:"] {
+                assert_eq!(text.contains(option), expected, "{command} {help}: {option}: {text}");
+            }
+            assert!(text.contains("--version"), "{text}");
+        }
+    }
+}
