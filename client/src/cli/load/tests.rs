@@ -212,7 +212,7 @@ fn some_bad_rows_may_be_left_out() {
 fn many_rows_come_in_several_batches() {
     let rows: String =
         (0..200_000).map(|i| format!("{i},{}\n", if i % 7 == 0 { "NA" } else { "x" })).collect();
-    let outcome = read_csv(&[], &format!("a,b\n{rows}"), None).unwrap();
+    let outcome = read_csv(&[], format!("a,b\n{rows}"), None).unwrap();
     assert_eq!(outcome.rows, format!("a,b\n{}", rows.replace("NA", "")));
     assert_eq!(outcome.schema, "a int32 not null, b utf8");
 }
