@@ -34,11 +34,13 @@ use basalt_core::{
 use basalt_proto::v1::{QueryRequest, query_response::Kind, query_service_client::QueryServiceClient};
 use prost::Message as _;
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, sync::Semaphore};
 use tonic::transport::{Channel, Server, server::TcpIncoming};
 
 /// Requests in flight at once.
 const IN_FLIGHT: usize = 32;
+/// Requests in flight at once in the open loop, at most.
+const PLACES: usize = 100;
 
 fn main() {
     let small = basalt_benches::timing::small();
@@ -182,12 +184,14 @@ async fn closed_loop<F: Future<Output = ()> + Send + 'static>(
     (rate, Latency::of(all))
 }
 
-/// Requests at fixed times, whatever became of the ones before.
+/// Requests at fixed times, whatever became of the ones before; as many at once as a connection of ours takes, the
+/// others wait for a place, and their waiting counts.
 async fn open_loop<F: Future<Output = ()> + Send + 'static>(
     seconds: u64,
     rate: f64,
     request: impl Fn() -> F,
 ) -> Latency {
+    let places = Arc::new(Semaphore::new(PLACES));
     let start = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of requests")]
@@ -199,8 +203,9 @@ async fn open_loop<F: Future<Output = ()> + Send + 'static>(
         if due > Instant::now() {
             tokio::time::sleep_until(due.into()).await;
         }
-        let call = request();
+        let (call, places) = (request(), Arc::clone(&places));
         tasks.spawn(async move {
+            let _place = places.acquire_owned().await;
             call.await;
             due.elapsed()
         });
