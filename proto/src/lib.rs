@@ -3,7 +3,13 @@
 //! The `.proto` files are the documentation of the API; this crate adds nothing to them.
 
 /// Package `basalt.v1`: the public API.
-#[allow(missing_docs, unreachable_pub, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    reason = "generated"
+)]
 pub mod v1 {
     tonic::include_proto!("basalt.v1");
 }

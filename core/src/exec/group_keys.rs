@@ -1,11 +1,11 @@
-//! Keys of groups: the table that finds a key's group, texts of all fragments, and the way from a fragment's codes
+//! What groups are made of: the table that finds a key's group, texts of all fragments, and the way from a fragment's codes
 //! to them.
 
 use std::{hash::BuildHasher, sync::Arc};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::{Block, source::Texts};
+use super::{Block, aggregate::State, source::Texts};
 
 /// Distinct keys in the order of their first appearance: `width` of them make a group.
 #[derive(Debug, Default)]
@@ -128,4 +128,14 @@ impl Translation {
     pub(super) fn known(&self, key: i64) -> i64 {
         self.ids[usize::try_from(key).unwrap_or(0)]
     }
+}
+
+/// The groups of one block.
+pub(super) struct Partial<'a> {
+    pub(super) keys: KeyTable,
+    /// For each key, the texts that it is a code of.
+    pub(super) key_texts: Vec<Option<Texts<'a>>>,
+    pub(super) states: Vec<State>,
+    /// For each aggregate, the texts that its keys are codes of.
+    pub(super) state_texts: Vec<Option<Texts<'a>>>,
 }

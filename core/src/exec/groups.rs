@@ -9,7 +9,6 @@ use super::{
     group_keys::{Interner, KeyTable, Translation},
     many_groups::many_groups,
     one_group::one_group,
-    source::Texts,
 };
 use crate::{
     error::Result,
@@ -18,16 +17,6 @@ use crate::{
     table::Snapshot,
     value::Value,
 };
-
-/// The groups of one block.
-pub(super) struct Partial<'a> {
-    pub(super) keys: KeyTable,
-    /// For each key, the texts that it is a code of.
-    pub(super) key_texts: Vec<Option<Texts<'a>>>,
-    pub(super) states: Vec<State>,
-    /// For each aggregate, the texts that its keys are codes of.
-    pub(super) state_texts: Vec<Option<Texts<'a>>>,
-}
 
 /// All groups, with their aggregates.
 #[derive(Debug)]

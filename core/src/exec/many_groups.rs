@@ -3,8 +3,7 @@
 use super::{
     Block,
     aggregate::{Kind, State},
-    group_keys::KeyTable,
-    groups::Partial,
+    group_keys::{KeyTable, Partial},
     source::Source,
     vector::{Batch, Data},
 };

@@ -6,8 +6,7 @@ use basalt_kernels::FloatSum;
 use super::{
     Block,
     aggregate::{Kind, State},
-    group_keys::KeyTable,
-    groups::Partial,
+    group_keys::{KeyTable, Partial},
     source::{Source, Texts},
     vector::{Data, intersect},
 };
