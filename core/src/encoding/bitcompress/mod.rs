@@ -1,7 +1,7 @@
 //! Bitcompress: up to 256 distinct keys, entropy coded in chunks of 64 bits with a jump index between them.
 //!
 //! It is the codec that MemCP published as "Bitcompress: k-ary rANS" (<https://launix.de>, 2026), in a layout of
-//! our own; how it codes stands in [`codec`], how it finds a row in [`index`]. Skewed columns come close to
+//! our own; how it codes stands in `codec`, how it finds a row in `index`. Skewed columns come close to
 //! their Shannon entropy, the index counted; reading costs a multiplication for each row, one after the other.
 //!
 //! | byte | what |
