@@ -4,8 +4,8 @@ use super::{
     Block,
     aggregate::{Kind, State},
     group_keys::{KeyTable, Partial},
-    source::Source,
-    vector::{Batch, Data},
+    source::{Source, Texts},
+    vector::{Batch, Data, Vector},
 };
 use crate::{
     error::Result,
@@ -19,6 +19,7 @@ use crate::{
 
 /// Slots of a dense group array, at most.
 const DENSE: u64 = 1 << 16;
+
 /// How the keys of a block find their group.
 enum Finder {
     /// A mixed-radix number of the keys' offsets is a place in an array; null is one more offset.
@@ -48,6 +49,25 @@ impl Finder {
     }
 }
 
+/// Where the values of an aggregate come from.
+enum Argument<'a> {
+    /// `count(*)`.
+    Rows,
+    /// Keys, of a minimum, maximum or distinct count.
+    Keys(Source<'a>),
+    /// The place of an expression that several aggregates may share.
+    Shared(usize),
+}
+
+impl<'a> Argument<'a> {
+    fn into_texts(self) -> Option<Texts<'a>> {
+        match self {
+            Self::Keys(source) => source.into_texts(),
+            Self::Rows | Self::Shared(_) => None,
+        }
+    }
+}
+
 /// The groups of a block's selected rows.
 pub(super) fn many_groups<'a>(
     keys: &'a [BoundExpr],
@@ -58,14 +78,21 @@ pub(super) fn many_groups<'a>(
 ) -> Result<Partial<'a>> {
     let sources = keys.iter().map(|key| Source::new(key, slots, block, mask)).collect::<Result<Vec<_>>>()?;
     let mut arguments = Vec::with_capacity(aggregates.len());
+    // Sums, averages and counts of one expression share its values.
+    let mut shared: Vec<&BoundExpr> = Vec::new();
     for aggregate in aggregates {
-        let source = match (&aggregate.argument, Kind::of(aggregate)) {
+        arguments.push(match (&aggregate.argument, Kind::of(aggregate)) {
+            (None, _) => Argument::Rows,
             (Some(argument), Kind::Min | Kind::Max | Kind::Distinct) => {
-                Some(Source::new(argument, slots, block, mask)?)
+                Argument::Keys(Source::new(argument, slots, block, mask)?)
             }
-            _ => None,
-        };
-        arguments.push(source);
+            (Some(argument), _) => {
+                Argument::Shared(shared.iter().position(|e| *e == argument).unwrap_or_else(|| {
+                    shared.push(argument);
+                    shared.len() - 1
+                }))
+            }
+        });
     }
     let mut finder = Finder::new(&sources);
     let mut table = KeyTable::new(keys.len());
@@ -74,9 +101,20 @@ pub(super) fn many_groups<'a>(
     block.for_each_batch(mask, |batch| {
         batch.selection(&mut rows);
         find_groups(batch, &sources, slots, &rows, &mut finder, &mut table, &mut groups)?;
-        for ((aggregate, state), source) in aggregates.iter().zip(&mut states).zip(&arguments) {
+        let vectors = shared.iter().map(|e| batch.eval(e, slots)).collect::<Result<Vec<_>>>()?;
+        for ((aggregate, state), argument) in aggregates.iter().zip(&mut states).zip(&arguments) {
             state.resize(table.len());
-            update(state, aggregate, source.as_ref(), batch, slots, &rows, &groups)?;
+            let pairs = || rows.iter().map(|r| *r as usize).zip(groups.iter().map(|g| *g as usize));
+            match argument {
+                Argument::Rows => pairs().for_each(|(_, group)| state.add_count(group, 1)),
+                Argument::Keys(source) => {
+                    let (keys, valid) = source.keys(batch, slots)?;
+                    for (row, group) in pairs().filter(|(row, _)| selects(valid.as_deref(), *row)) {
+                        state.add_key(group, 1, keys[row], |a, b| a < b);
+                    }
+                }
+                Argument::Shared(at) => update(state, Kind::of(aggregate), &vectors[*at], pairs()),
+            }
         }
         Ok(())
     })?;
@@ -84,7 +122,7 @@ pub(super) fn many_groups<'a>(
         keys: table,
         key_texts: sources.into_iter().map(Source::into_texts).collect(),
         states,
-        state_texts: arguments.into_iter().map(|s| s.and_then(Source::into_texts)).collect(),
+        state_texts: arguments.into_iter().map(Argument::into_texts).collect(),
     })
 }
 
@@ -133,49 +171,26 @@ fn find_groups<'a>(
     Ok(())
 }
 
-/// Adds a batch's selected rows to their groups.
-fn update<'a>(
-    state: &mut State,
-    aggregate: &BoundAggregate,
-    source: Option<&Source<'a>>,
-    batch: &Batch<'a, '_>,
-    slots: &Slots,
-    rows: &[u32],
-    groups: &[u32],
-) -> Result<()> {
-    let pairs = || rows.iter().map(|r| *r as usize).zip(groups.iter().map(|g| *g as usize));
-    let Some(argument) = &aggregate.argument else {
-        pairs().for_each(|(_, group)| state.add_count(group, 1));
-        return Ok(());
-    };
-    if let Some(source) = source {
-        let (keys, valid) = source.keys(batch, slots)?;
-        for (row, group) in pairs().filter(|(row, _)| selects(valid.as_deref(), *row)) {
-            state.add_key(group, 1, keys[row], |a, b| a < b);
-        }
-        return Ok(());
-    }
-    let vector = batch.eval(argument, slots)?;
-    let valid = vector.valid;
-    let selected = || pairs().filter(|(row, _)| selects(valid.as_deref(), *row));
-    match (Kind::of(aggregate), vector.data) {
+/// Adds the values of a batch's selected rows, given as pairs of row and group, to a count or a sum.
+fn update(state: &mut State, kind: Kind, vector: &Vector<'_>, pairs: impl Iterator<Item = (usize, usize)>) {
+    let selected = pairs.filter(|(row, _)| selects(vector.valid.as_deref(), *row));
+    match (kind, &vector.data) {
         (_, Data::One(Value::Null)) => {}
-        (Kind::Count, _) => selected().for_each(|(_, group)| state.add_count(group, 1)),
+        (Kind::Count, _) => selected.for_each(|(_, group)| state.add_count(group, 1)),
         (Kind::SumInts, Data::Ints(v)) => {
-            selected().for_each(|(row, g)| state.add_int(g, 1, i128::from(v[row])))
+            selected.for_each(|(row, g)| state.add_int(g, 1, i128::from(v[row])))
         }
         (Kind::SumInts, Data::UInts(v)) => {
-            selected().for_each(|(row, g)| state.add_int(g, 1, i128::from(v[row])))
+            selected.for_each(|(row, g)| state.add_int(g, 1, i128::from(v[row])))
         }
         (Kind::SumInts, Data::One(Value::Int(v) | Value::Decimal { unscaled: v, .. })) => {
-            selected().for_each(|(_, g)| state.add_int(g, 1, v));
+            selected.for_each(|(_, g)| state.add_int(g, 1, *v));
         }
-        (Kind::SumFloats, Data::Floats(v)) => selected().for_each(|(row, g)| state.add_float(g, 1, v[row])),
+        (Kind::SumFloats, Data::Floats(v)) => selected.for_each(|(row, g)| state.add_float(g, 1, v[row])),
         (Kind::SumFloats, Data::One(value)) => {
             let v = value.to_f64().unwrap_or(0.0);
-            selected().for_each(|(_, g)| state.add_float(g, 1, v));
+            selected.for_each(|(_, g)| state.add_float(g, 1, v));
         }
         _ => {}
     }
-    Ok(())
 }

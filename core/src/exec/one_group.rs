@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     error::Result,
-    fragment::Values,
     keys::NativeSlice,
     mask::Mask,
     plan::{
@@ -44,7 +43,7 @@ pub(super) fn one_group<'a>(
             }
             Some(argument) => match column_of(argument, block) {
                 Some(slot) if pushed_down(&mut state, Kind::of(aggregate), slot, block, mask) => {
-                    texts_of(slot, block)
+                    Texts::of(&block.fragment.columns()[slot])
                 }
                 _ => one_group_batches(&mut state, Kind::of(aggregate), argument, slots, block, mask)?,
             },
@@ -59,13 +58,6 @@ fn column_of(expr: &BoundExpr, block: Block<'_>) -> Option<usize> {
     match expr {
         BoundExpr::Slot(slot) if *slot < block.fragment.columns().len() => Some(*slot),
         _ => None,
-    }
-}
-
-fn texts_of<'a>(slot: usize, block: Block<'a>) -> Option<Texts<'a>> {
-    match block.fragment.columns()[slot].values() {
-        Values::Text(texts) => texts.codes().map(|codes| Texts::Fragment(codes.entries)),
-        Values::Keys(_) => None,
     }
 }
 

@@ -29,7 +29,15 @@ pub(super) enum Texts<'a> {
     One(String),
 }
 
-impl Texts<'_> {
+impl<'a> Texts<'a> {
+    /// The texts that a column's keys are codes of.
+    pub(super) fn of(column: &'a Column) -> Option<Self> {
+        match column.values() {
+            Values::Text(texts) => texts.codes().map(|codes| Self::Fragment(codes.entries)),
+            Values::Keys(_) => None,
+        }
+    }
+
     pub(super) fn get(&self, code: i64) -> &str {
         let code = usize::try_from(code).unwrap_or(0);
         match self {
@@ -74,10 +82,7 @@ impl<'a> Source<'a> {
             && let Some(column) = block.fragment.columns().get(*slot)
             && column.keys().is_some()
         {
-            let texts = match column.values() {
-                Values::Text(texts) => texts.codes().map(|codes| Texts::Fragment(codes.entries)),
-                Values::Keys(_) => None,
-            };
+            let texts = Texts::of(column);
             let range = column.zones()[block.block].range.map(|(lo, hi)| {
                 // The two zeros of a float are one key.
                 if column.data_type().is_float() { (lo, one_zero(hi)) } else { (lo, hi) }
