@@ -167,9 +167,14 @@ fn decode(batch: &IpcBatch<'_>, body: &Buffer, fields: &[Field], schema: &Schema
     let mut free = 0;
     let mut next = |used: Option<usize>| {
         let buffer = buffers.next()?;
-        let start = usize::try_from(buffer.offset()).ok().filter(|start| *start >= free)?;
-        free = start.checked_add(usize::try_from(buffer.length()).ok()?)?;
-        let bytes = body.get(start..free)?;
+        let (start, length) =
+            (usize::try_from(buffer.offset()).ok()?, usize::try_from(buffer.length()).ok()?);
+        let end = start.checked_add(length)?;
+        // An empty buffer may stand anywhere: writers differ in where they put one.
+        if length > 0 {
+            free = if start >= free { end } else { return None };
+        }
+        let bytes = body.get(start..end)?;
         bytes.get(..used.unwrap_or(bytes.len())).map(Buffer::from_slice_ref)
     };
     let mut columns = Vec::with_capacity(fields.len());
@@ -266,6 +271,26 @@ mod tests {
             ErrorKind::InvalidBatch,
             "0 columns",
         );
+    }
+
+    /// Every buffer is copied, so columns that share bytes could make a small message large.
+    #[test]
+    fn buffers_that_overlap_are_refused() {
+        let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int64, false));
+        let read = |bytes: Vec<u8>| BatchReader::new(&fields).read(Some(Rows::ArrowIpc(bytes.into())));
+        let column = || -> ArrayRef { Arc::new(Int64Array::from_iter_values(0..8)) };
+        let good = stream(&[RecordBatch::try_from_iter([("a", column()), ("b", column())]).unwrap()]);
+        assert_eq!(read(good.clone()).unwrap()[0].num_rows(), 8);
+        // Where the header says that 64 bytes of values lie: an offset, then the length.
+        let number = |at: usize| i64::from_le_bytes(good[at..at + 8].try_into().unwrap());
+        let is_values =
+            |at: &usize| number(at + 8) == 64 && (0..512).contains(&number(*at)) && number(*at) % 8 == 0;
+        let places: Vec<usize> = (0..good.len() - 16).step_by(8).filter(is_values).collect();
+        let (first, last) = (places[0], places[places.len() - 1]);
+        assert_ne!(number(first), number(last));
+        let mut bad = good.clone();
+        bad.copy_within(first..first + 8, last);
+        assert_eq!(read(bad).unwrap_err().kind(), ErrorKind::InvalidBatch);
     }
 
     /// Fills every field of one, four and eight bytes with extreme values, and cuts the stream everywhere:
