@@ -10,6 +10,7 @@ const PROTOS: &[&str] = &[
     "basalt/v1/catalog.proto",
     "basalt/v1/ingest.proto",
     "basalt/v1/query.proto",
+    "basalt/v1/sip.proto",
     "basalt/v1/error.proto",
 ];
 
@@ -23,7 +24,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".basalt.v1.Batch.arrow_ipc")
         .bytes(".basalt.v1.QueryResponse.arrow_ipc")
         .bytes(".basalt.v1.RowSet.sip")
+        .bytes(".basalt.v1.KeySet.sip")
         .bytes(".basalt.v1.SelectResponse.sip")
+        .bytes(".basalt.v1.PutSipRequest.sip")
+        .bytes(".basalt.v1.GetSipResponse.sip")
         .compile_fds(descriptors)?;
     Ok(())
 }

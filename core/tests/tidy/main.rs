@@ -14,7 +14,7 @@ use std::{
 const LAYERS: &[(&str, &str, &[&str])] = &[
     ("basalt-proto", "proto", &[]),
     ("basalt-kernels", "core/kernels", &[]),
-    ("basalt-sip", "core/sip", &[]),
+    ("basalt-sip", "core/sip", &["basalt-kernels"]),
     ("basalt-core", "core", &["basalt-kernels", "basalt-sip"]),
     ("basalt-client", "client", &["basalt-proto", "basalt-sip"]),
     ("basalt-server", "server", &["basalt-core", "basalt-sip", "basalt-proto", "basalt-client"]),
