@@ -1,8 +1,10 @@
 //! What a caller asks: expressions, filters, queries, with columns by name. `plan` binds them to a table.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use basalt_sip::Sip;
+
+use crate::{encoding::TextMembers, schema::DataType};
 
 /// One literal.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,8 +109,31 @@ pub enum Filter {
     Like(Expr, String),
     /// Rows of one version of one table, by address.
     Rows(RowSet),
+    /// A column's value is in a set of keys.
+    Keys(KeyFilter),
+    /// A column's text is in a set of texts.
+    Texts(TextFilter),
+    /// `column IN (SELECT key FROM table WHERE filter)`; [`resolve`](crate::exec::resolve) makes it one of the two above.
+    SemiJoin(Box<SemiJoin>),
     /// Always or never.
     Constant(bool),
+}
+
+impl Filter {
+    /// Whether a semi-join is among its parts, as deep as a filter may be.
+    pub fn has_semi_joins(&self) -> bool {
+        fn among(filter: &Filter, depth: usize) -> bool {
+            match filter {
+                Filter::And(filters) | Filter::Or(filters) => {
+                    depth < crate::limits::MAX_FILTER_DEPTH && filters.iter().any(|f| among(f, depth + 1))
+                }
+                Filter::Not(inner) => depth < crate::limits::MAX_FILTER_DEPTH && among(inner, depth + 1),
+                Filter::SemiJoin(_) => true,
+                _ => false,
+            }
+        }
+        among(self, 0)
+    }
 }
 
 /// Row addresses with what they mean.
@@ -120,6 +145,91 @@ pub struct RowSet {
     pub version: u64,
     /// The addresses.
     pub sip: Arc<Sip>,
+    /// Where they come from.
+    pub origin: SipOrigin,
+}
+
+/// Where a set comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SipOrigin {
+    /// The request has it.
+    #[default]
+    Request,
+    /// It was kept on the server.
+    Handle,
+    /// Values of a column of another table.
+    SemiJoin {
+        /// The table.
+        table: String,
+        /// The column.
+        key: String,
+        /// Nanoseconds that it took to find them.
+        build_ns: u64,
+    },
+}
+
+impl fmt::Display for SipOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request => f.write_str("request"),
+            Self::Handle => f.write_str("handle"),
+            Self::SemiJoin { table, key, .. } => write!(f, "semi-join {table}.{key}"),
+        }
+    }
+}
+
+/// `column IN set`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyFilter {
+    /// The column.
+    pub column: String,
+    /// The values.
+    pub set: KeySet,
+}
+
+/// Values of columns of a fixed-width type, floats apart, as 64-bit ids.
+///
+/// The id of an integer is its 64-bit two's complement, that of a bool 0 or 1, of a date its days, of a
+/// timestamp its microseconds, of a decimal its unscaled integer. With columns of another type of integer they
+/// compare by value: what the other type cannot hold is not there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeySet {
+    /// What the ids are values of.
+    pub data_type: DataType,
+    /// Null is among the values: `NOT IN` is then never true.
+    pub has_null: bool,
+    /// The ids.
+    pub sip: Arc<Sip>,
+    /// Where they come from.
+    pub origin: SipOrigin,
+}
+
+/// `column IN texts`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextFilter {
+    /// The column.
+    pub column: String,
+    /// The texts.
+    pub texts: Arc<TextMembers>,
+    /// Null is among them: `NOT IN` is then never true.
+    pub has_null: bool,
+    /// Where they come from.
+    pub origin: SipOrigin,
+}
+
+/// `column IN (SELECT key FROM table WHERE filter)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SemiJoin {
+    /// The column of the outer table.
+    pub column: String,
+    /// The inner table.
+    pub table: String,
+    /// Its column.
+    pub key: String,
+    /// Which of its rows.
+    pub filter: Option<Filter>,
+    /// Its version; `None`: the newest.
+    pub version: Option<u64>,
 }
 
 /// One column of the answer.
@@ -159,4 +269,11 @@ pub struct Query {
     pub limit: Option<u64>,
     /// After leaving out so many.
     pub offset: u64,
+}
+
+impl Query {
+    /// Whether one of its filters has a semi-join.
+    pub fn has_semi_joins(&self) -> bool {
+        self.filter.iter().chain(&self.having).any(Filter::has_semi_joins)
+    }
 }

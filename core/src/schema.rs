@@ -88,6 +88,21 @@ impl DataType {
         })
     }
 
+    /// Whether it is an integer, signed or not.
+    pub fn is_integer(self) -> bool {
+        self.is_unsigned() || matches!(self, Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64)
+    }
+
+    /// Whether it is an unsigned integer.
+    pub fn is_unsigned(self) -> bool {
+        matches!(self, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64)
+    }
+
+    /// Whether its values are 64-bit ids in sets of keys: those of a fixed width, floats apart.
+    pub fn has_key_domain(self) -> bool {
+        !self.is_float() && self != Self::Utf8
+    }
+
     /// Bytes of one value in a plain array; 0 for text, and one bit (rounded up) for bool.
     pub fn plain_width(self) -> usize {
         match self {

@@ -93,6 +93,12 @@ impl Table {
     /// [`ErrorKind::VersionGone`] for any but the newest.
     pub fn snapshot_at(&self, version: Option<u64>) -> Result<Arc<Snapshot>> {
         let snapshot = self.snapshot();
+        self.check_version(&snapshot, version)?;
+        Ok(snapshot)
+    }
+
+    /// That a request which names a version means that of a snapshot.
+    pub(crate) fn check_version(&self, snapshot: &Snapshot, version: Option<u64>) -> Result<()> {
         match version {
             Some(version) if version != snapshot.version => {
                 let message = format!(
@@ -101,7 +107,7 @@ impl Table {
                 );
                 Err(Error::new(ErrorKind::VersionGone, message))
             }
-            _ => Ok(snapshot),
+            _ => Ok(()),
         }
     }
 

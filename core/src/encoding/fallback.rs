@@ -2,23 +2,35 @@
 
 use basalt_kernels as kernels;
 
-use super::{KeyColumn, KeyTest, mask, predicate::Members};
+use super::{
+    KeyColumn, KeyTest, Members, mask,
+    members::{Form, in_bits},
+};
 use crate::limits::BATCH_ROWS;
 
-/// IN lists up to this length are tested key by key.
+/// Sets up to this size are tested key by key.
 const FEW_KEYS: usize = 4;
 
-/// `KeyColumn::filter` by a list of keys: a comparison for each of a few, else by look-up of decoded keys.
-pub(super) fn filter_in(column: &dyn KeyColumn, start: usize, rows: usize, list: &[i64], out: &mut [u64]) {
-    if list.len() > FEW_KEYS {
-        let members = Members::new(list);
-        return filter_by(column, start, rows, |key| members.contains(key), out);
+/// `KeyColumn::filter` by a set: a comparison for each of a few keys, else by look-up of decoded keys.
+pub(super) fn filter_in(column: &dyn KeyColumn, start: usize, rows: usize, set: &Members, out: &mut [u64]) {
+    if let Some(keys) = set.few(FEW_KEYS) {
+        mask::set_all(out, rows, false);
+        let mut equal = vec![0; out.len()];
+        for key in keys {
+            column.filter(start, rows, &KeyTest::Range { lo: key, hi: key }, &mut equal);
+            kernels::mask::or(out, &equal);
+        }
+        return;
     }
-    mask::set_all(out, rows, false);
-    let mut equal = vec![0; out.len()];
-    for &key in list {
-        column.filter(start, rows, &KeyTest::Range { lo: key, hi: key }, &mut equal);
-        kernels::mask::or(out, &equal);
+    // The form is found out once, not for each key.
+    match set.form() {
+        Some(Form::Bits { first, words }) => {
+            filter_by(column, start, rows, |key| in_bits(*first, words, key), out);
+        }
+        Some(Form::Sorted { table, .. }) if !table.is_empty() => {
+            filter_by(column, start, rows, |key| table.contains(&key), out);
+        }
+        _ => filter_by(column, start, rows, |key| set.contains(key), out),
     }
 }
 

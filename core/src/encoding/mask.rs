@@ -38,3 +38,19 @@ pub(super) fn count_range(words: Option<&[u64]>, from: usize, to: usize) -> usiz
         + count_ones(&words[first + 1..last])
         + (words[last] & tail).count_ones() as usize
 }
+
+/// Whether one of the rows `first..=last` is selected, or with `inverted` is not.
+pub(super) fn any(words: &[u64], first: usize, last: usize, inverted: bool) -> bool {
+    let flip = if inverted { u64::MAX } else { 0 };
+    let (head, tail) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));
+    let words = &words[first / 64..=last / 64];
+    match words {
+        [only] => (only ^ flip) & head & tail != 0,
+        [first, middle @ .., last] => {
+            (first ^ flip) & head != 0
+                || middle.iter().any(|word| word ^ flip != 0)
+                || (last ^ flip) & tail != 0
+        }
+        [] => false,
+    }
+}

@@ -20,6 +20,7 @@ mod dictionary;
 mod encode;
 mod fallback;
 mod mask;
+mod members;
 mod packed;
 mod plain;
 mod predicate;
@@ -36,6 +37,7 @@ use self::bytes::{aligned, corrupt, ensure};
 pub use self::{
     chooser::Bid,
     encode::{Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity},
+    members::{IdKeys, Members, TextMembers},
     stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS, ValueCounts},
     text::TextStats,
 };
@@ -45,7 +47,7 @@ use crate::{error::Result, keys::NativeSlice};
 pub const UNIT_ROWS: usize = 512;
 
 /// What a filter asks of keys. Negation is the caller's: it knows the nulls.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum KeyTest {
     /// `lo <= key <= hi`; empty when `lo > hi`.
     Range {
@@ -54,12 +56,12 @@ pub enum KeyTest {
         /// The largest key that passes.
         hi: i64,
     },
-    /// Keys of a sorted list without duplicates.
-    In(Arc<[i64]>),
+    /// Keys of a set.
+    In(Arc<Members>),
 }
 
 /// What a filter asks of texts.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum TextTest {
     /// `lo <= text <= hi` in byte order, each bound inclusive, exclusive or absent.
     Range {
@@ -68,8 +70,8 @@ pub enum TextTest {
         /// The upper bound.
         hi: std::ops::Bound<String>,
     },
-    /// Texts of a sorted list without duplicates.
-    In(Arc<[String]>),
+    /// Texts of a set.
+    In(Arc<TextMembers>),
     /// SQL LIKE.
     Like(Arc<crate::like::Pattern>),
 }

@@ -230,7 +230,7 @@ impl KeyColumn for Column {
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
         match test {
             KeyTest::Range { lo, hi } => self.filter_range(start, rows, (*lo, *hi), out),
-            KeyTest::In(list) => fallback::filter_in(self, start, rows, list, out),
+            KeyTest::In(set) => fallback::filter_in(self, start, rows, set, out),
         }
     }
 

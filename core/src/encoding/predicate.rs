@@ -7,17 +7,28 @@ use std::{
 
 use arrow_array::{Array, StringArray};
 
-use super::{KeyTest, TextTest};
+use super::{KeyTest, Members, TextTest};
 
 impl KeyTest {
     /// The test that no key passes.
     pub const NONE: Self = Self::Range { lo: 0, hi: -1 };
 
+    /// The test of sorted distinct keys; a range where there is no gap.
+    pub fn of(keys: Vec<i64>) -> Self {
+        match keys.as_slice() {
+            [] => Self::NONE,
+            [lo, .., hi] | [lo @ hi] if lo.abs_diff(*hi) == keys.len() as u64 - 1 => {
+                Self::Range { lo: *lo, hi: *hi }
+            }
+            _ => Self::In(Arc::new(Members::new(keys))),
+        }
+    }
+
     /// Whether `key` passes.
     pub fn passes(&self, key: i64) -> bool {
         match self {
             Self::Range { lo, hi } => (*lo..=*hi).contains(&key),
-            Self::In(list) => list.binary_search(&key).is_ok(),
+            Self::In(members) => members.contains(key),
         }
     }
 
@@ -28,7 +39,7 @@ impl KeyTest {
             Self::Range { lo, hi } => {
                 code_range(entries.partition_point(|key| key < lo)..entries.partition_point(|key| key <= hi))
             }
-            Self::In(list) => code_set(list.iter().filter_map(|key| entries.binary_search(key).ok())),
+            Self::In(members) => code_set((0..entries.len()).filter(|&code| members.contains(entries[code]))),
         }
     }
 }
@@ -38,7 +49,7 @@ impl TextTest {
     pub fn passes(&self, text: &str) -> bool {
         match self {
             Self::Range { lo, hi } => above(lo, text) && below(hi, text),
-            Self::In(list) => list.binary_search_by(|entry| entry.as_str().cmp(text)).is_ok(),
+            Self::In(members) => members.contains(text),
             Self::Like(pattern) => pattern.matches(text),
         }
     }
@@ -51,10 +62,15 @@ impl TextTest {
                 let from = partition_point(entries, |text| !above(lo, text));
                 code_range(from..partition_point(entries, |text| below(hi, text)))
             }
-            Self::In(list) => code_set(list.iter().filter_map(|text| {
-                let code = partition_point(entries, |entry| entry < text.as_str());
-                (code < entries.len() && entries.value(code) == text).then_some(code)
-            })),
+            Self::In(members) if members.texts().len() < entries.len() / 8 => {
+                code_set(members.texts().iter().filter_map(|text| {
+                    let code = partition_point(entries, |entry| entry < &**text);
+                    (code < entries.len() && entries.value(code) == &**text).then_some(code)
+                }))
+            }
+            Self::In(members) => {
+                code_set((0..entries.len()).filter(|&code| members.contains(entries.value(code))))
+            }
             Self::Like(pattern) => {
                 let (prefix, whole) = pattern.prefix();
                 let from = partition_point(entries, |text| text < prefix.as_str());
@@ -105,49 +121,7 @@ fn code_range(codes: Range<usize>) -> KeyTest {
     KeyTest::Range { lo: key(codes.start), hi: key(codes.end) - 1 }
 }
 
-/// A list of ascending codes; a range where there is no gap.
+/// The test of ascending codes.
 fn code_set(codes: impl Iterator<Item = usize>) -> KeyTest {
-    let codes: Arc<[i64]> = codes.map(key).collect();
-    match &*codes {
-        [] => KeyTest::NONE,
-        [lo, .., hi] | [lo @ hi] if hi - lo == key(codes.len()) - 1 => KeyTest::Range { lo: *lo, hi: *hi },
-        _ => KeyTest::In(codes),
-    }
-}
-
-/// A sorted list of keys, prepared for many look-ups.
-pub(super) enum Members<'a> {
-    /// A bit for each key from the first to the last.
-    Bits { first: i64, bits: Vec<u64> },
-    /// Too wide for that.
-    Sorted(&'a [i64]),
-}
-
-/// Lists that span at most this many keys are looked up in a bitmap, of 64 KiB at most.
-const BITMAP_SPAN: u64 = 1 << 19;
-
-impl<'a> Members<'a> {
-    pub(super) fn new(list: &'a [i64]) -> Self {
-        let (Some(&first), Some(&last)) = (list.first(), list.last()) else { return Self::Sorted(list) };
-        let place = |key: i64| super::bytes::index(key.wrapping_sub(first).cast_unsigned());
-        if last.wrapping_sub(first).cast_unsigned() >= BITMAP_SPAN {
-            return Self::Sorted(list);
-        }
-        let mut bits = vec![0; place(last) / 64 + 1];
-        for &key in list {
-            super::mask::set(&mut bits, place(key), true);
-        }
-        Self::Bits { first, bits }
-    }
-
-    pub(super) fn contains(&self, key: i64) -> bool {
-        match self {
-            Self::Bits { first, bits } => {
-                let place = key.wrapping_sub(*first).cast_unsigned();
-                let word = bits.get(super::bytes::index(place / 64)).copied().unwrap_or(0);
-                word >> (place % 64) & 1 == 1
-            }
-            Self::Sorted(list) => list.binary_search(&key).is_ok(),
-        }
-    }
+    KeyTest::of(codes.map(key).collect())
 }

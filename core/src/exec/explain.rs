@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
-use super::{Block, Control, Statistics, filter};
+use super::{Control, SetUse, Statistics, filter, sets};
 use crate::{
     error::Result,
     plan::{Plan, Shape, pred::Pred},
@@ -40,6 +40,8 @@ pub struct Explanation {
     pub text: String,
     /// The conjuncts, in the order of evaluation.
     pub filters: Vec<FilterUse>,
+    /// The sets that the filter asks.
+    pub sets: Vec<SetUse>,
     /// The columns read.
     pub columns: Vec<ColumnUse>,
     /// What pruning finds; after a run also what was selected.
@@ -59,6 +61,7 @@ impl Plan {
                 Ok(())
             })?
         } else {
+            sets::prepare(self.filter.as_ref(), snapshot, control)?;
             super::Work::new(snapshot, self.filter.as_ref(), control)?.statistics
         };
         let filters = self
@@ -67,28 +70,19 @@ impl Plan {
             .flat_map(Pred::conjuncts)
             .map(|pred| self.filter_use(pred, snapshot, control))
             .collect();
+        let sets = sets::uses(self.filter.as_ref(), snapshot, control);
         let columns = self.columns_read(snapshot);
-        let mut explanation = Explanation { text: String::new(), filters, columns, statistics };
+        let mut explanation = Explanation { text: String::new(), filters, sets, columns, statistics };
         explanation.text = self.text(snapshot, &explanation, analyze.then_some(answer_rows));
         Ok(explanation)
     }
 
     fn filter_use(&self, pred: &Pred, snapshot: &Snapshot, control: &Control) -> FilterUse {
-        let (mut blocks_pruned, mut blocks_full) = (0, 0);
-        for (at, fragment) in snapshot.fragments().iter().enumerate() {
-            let pred = filter::lower(pred, fragment);
-            for block in 0..fragment.blocks() {
-                match filter::prune(&pred, Block { fragment, at, block, control }) {
-                    filter::Verdict::None => blocks_pruned += 1,
-                    filter::Verdict::All => blocks_full += 1,
-                    filter::Verdict::Some => {}
-                }
-            }
-        }
+        let (blocks_pruned, blocks_full) = filter::decided(pred, snapshot, control);
         let method = match pred {
             Pred::Constant(_) => "statistics",
             Pred::Keys { .. } | Pred::Text { .. } | Pred::IsNull { .. } => "encoded column",
-            Pred::Rows { .. } => "sip",
+            Pred::Set { .. } | Pred::Rows { .. } => "set",
             Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => "expression",
             Pred::And(_) | Pred::Or(_) => "combination",
         };

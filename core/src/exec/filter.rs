@@ -1,8 +1,10 @@
 //! From a predicate to the mask of a block: first what statistics know, then the encoded columns.
 
+use std::sync::Arc;
+
 use basalt_sip::BlockMask;
 
-use super::Block;
+use super::{Block, Control};
 use crate::{
     encoding::KeyTest,
     error::Result,
@@ -10,6 +12,7 @@ use crate::{
     limits::BLOCK_WORDS,
     mask::Mask,
     plan::{expr::Slots, pred::Pred},
+    table::Snapshot,
 };
 
 /// What statistics know of a block.
@@ -38,8 +41,25 @@ pub(super) fn lower(pred: &Pred, fragment: &Fragment) -> Pred {
             },
             _ => pred.clone(),
         },
+        Pred::Set { set, test } => Pred::Set { set: Arc::clone(set), test: Box::new(lower(test, fragment)) },
         pred => pred.clone(),
     }
+}
+
+/// How many blocks statistics show to hold none of the rows, and how many only such rows.
+pub(super) fn decided(pred: &Pred, snapshot: &Snapshot, control: &Control) -> (u64, u64) {
+    let (mut none, mut all) = (0, 0);
+    for (at, fragment) in snapshot.fragments().iter().enumerate() {
+        let pred = lower(pred, fragment);
+        for block in 0..fragment.blocks() {
+            match prune(&pred, Block { fragment, at, block, control }) {
+                Verdict::None => none += 1,
+                Verdict::All => all += 1,
+                Verdict::Some => {}
+            }
+        }
+    }
+    (none, all)
 }
 
 /// Decides a block by zone maps, null counts and value counts where that can be.
@@ -85,6 +105,7 @@ pub(super) fn prune(pred: &Pred, block: Block<'_>) -> Verdict {
             let (none, all) = (nulls == 0, nulls == block.rows());
             if *negated { verdict(all, none) } else { verdict(none, all) }
         }
+        Pred::Set { test, .. } => prune(test, block),
         Pred::Rows { .. } | Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => Verdict::Some,
     }
 }
@@ -121,11 +142,7 @@ fn by_counts(
 fn by_zone((min, max): (i64, i64), nulls: u32, test: &KeyTest, negated: bool) -> Verdict {
     let (none, all) = match test {
         KeyTest::Range { lo, hi } => (max < *lo || min > *hi || lo > hi, *lo <= min && max <= *hi),
-        KeyTest::In(keys) => {
-            let from = keys.partition_point(|k| *k < min);
-            let to = keys.partition_point(|k| *k <= max);
-            (from == to, min == max && from < to)
-        }
+        KeyTest::In(members) => members.among(min, max),
     };
     let (none, all) = if negated { (all, none) } else { (none, all) };
     verdict(none, all && nulls == 0)
@@ -139,6 +156,7 @@ pub(super) fn count(pred: &Pred, fragment: &Fragment) -> Option<u64> {
             let counts = fragment.columns()[*slot].counts()?;
             Some(counts.iter().filter(|(key, _)| test.passes(*key) != *negated).map(|(_, n)| n).sum())
         }
+        Pred::Set { test, .. } => count(test, fragment),
         Pred::IsNull { slot, negated } => {
             let nulls = fragment.columns()[*slot].nulls() as u64;
             Some(if *negated { fragment.rows() as u64 - nulls } else { nulls })
@@ -149,12 +167,16 @@ pub(super) fn count(pred: &Pred, fragment: &Fragment) -> Option<u64> {
 
 /// The rows of `under` that pass.
 pub(super) fn mask(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Result<Mask> {
-    let rows = block.rows();
     match prune(pred, block) {
-        Verdict::None => return Ok(Mask::Empty),
-        Verdict::All => return Ok(under.clone()),
-        Verdict::Some => {}
+        Verdict::None => Ok(Mask::Empty),
+        Verdict::All => Ok(under.clone()),
+        Verdict::Some => evaluate(pred, slots, block, under),
     }
+}
+
+/// The same for a block that statistics leave open.
+fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Result<Mask> {
+    let rows = block.rows();
     let own = match pred {
         Pred::And(preds) => {
             let mut selected = under.clone();
@@ -210,6 +232,13 @@ pub(super) fn mask(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -
             // Addresses behind the block's last row select nothing.
             let found = if rows == crate::limits::BLOCK_ROWS { found } else { found.and(&first(rows)) };
             if *negated { found.not(rows) } else { found }
+        }
+        Pred::Set { set, test } => {
+            let started = block.control.now();
+            let passed = evaluate(test, slots, block, under)?;
+            let took = block.control.now() - started;
+            set.count(under.count(rows) as u64, passed.count(rows) as u64, took);
+            return Ok(passed);
         }
         Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => {
             return expression(pred, slots, block, under);

@@ -9,10 +9,13 @@ mod explain;
 mod filter;
 mod group_keys;
 mod groups;
+mod keys;
 mod many_groups;
 mod one_group;
 mod output;
 mod rows;
+mod semi_join;
+mod sets;
 mod source;
 mod vector;
 
@@ -25,7 +28,12 @@ use arrow_array::RecordBatch;
 use basalt_sip::{Builder, Sip};
 use rayon::prelude::*;
 
-pub use explain::{ColumnUse, Explanation, FilterUse};
+pub use self::{
+    explain::{ColumnUse, Explanation, FilterUse},
+    keys::{SelectedKeys, select_keys},
+    semi_join::{resolve, resolve_filter},
+    sets::SetUse,
+};
 
 use self::vector::Batch;
 use crate::{
@@ -53,6 +61,7 @@ pub struct Control {
     state: Arc<AtomicU8>,
     used: Arc<AtomicUsize>,
     memory: usize,
+    clock: Option<fn() -> u64>,
 }
 
 impl Default for Control {
@@ -64,7 +73,18 @@ impl Default for Control {
 impl Control {
     /// Work that may hold `bytes` of groups, distinct values and sorted rows.
     pub fn with_memory(bytes: usize) -> Self {
-        Self { state: Arc::default(), used: Arc::default(), memory: bytes }
+        Self { state: Arc::default(), used: Arc::default(), memory: bytes, clock: None }
+    }
+
+    /// The same work, whose parts are timed by a clock of nanoseconds that never goes back.
+    #[must_use]
+    pub fn with_clock(self, clock: fn() -> u64) -> Self {
+        Self { clock: Some(clock), ..self }
+    }
+
+    /// Nanoseconds of the clock; 0 without one.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.map_or(0, |clock| clock())
     }
 
     /// The caller is gone: the work ends with [`ErrorKind::Cancelled`].
@@ -262,6 +282,7 @@ impl Plan {
         sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<Statistics> {
         control.check()?;
+        sets::prepare(self.filter.as_ref(), snapshot, control)?;
         let mut work = Work::new(snapshot, self.filter.as_ref(), control)?;
         match &self.shape {
             Shape::Rows if self.order.is_empty() => rows::stream(self, &mut work, control, sink)?,
@@ -305,6 +326,7 @@ pub fn select(
     control: &Control,
 ) -> Result<(Sip, Statistics)> {
     let (slots, pred) = Plan::filter(table, snapshot, filter)?;
+    sets::prepare(pred.as_ref(), snapshot, control)?;
     let mut work = Work::new(snapshot, pred.as_ref(), control)?;
     let mut builder = Builder::new();
     work.run(

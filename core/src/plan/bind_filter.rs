@@ -14,7 +14,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     like::Pattern,
     limits::MAX_IN_LIST,
-    query::{CompareOp, Expr, Filter, Literal},
+    query::{CompareOp, Expr, Filter, Literal, SipOrigin},
     schema::DataType,
 };
 
@@ -44,6 +44,16 @@ impl Binder<'_> {
             }
             Filter::Like(expr, pattern) => self.like(expr, pattern, negated, depth).map_err(|e| e.at("like")),
             Filter::Rows(rows) => self.rows(rows, negated).map_err(|e| e.at("rows")),
+            Filter::Keys(keys) => {
+                self.keys(keys, negated, depth).map_err(|e| e.at(set_place("keys", &keys.set.origin)))
+            }
+            Filter::Texts(texts) => {
+                self.texts(texts, negated, depth).map_err(|e| e.at(set_place("texts", &texts.origin)))
+            }
+            Filter::SemiJoin(_) => {
+                let message = "a semi-join is resolved before its query is bound";
+                Err(Error::new(ErrorKind::InvalidQuery, message).at("semi_join"))
+            }
             Filter::Constant(constant) => Ok(Pred::Constant(*constant != negated)),
         }
     }
@@ -216,11 +226,10 @@ impl Binder<'_> {
                     let message = format!("a column of type utf8 does not compare with {literal:?}");
                     return Err(Error::new(ErrorKind::TypeMismatch, message).at(place(i)));
                 };
-                texts.push(text.clone());
+                texts.push(text.as_str().into());
             }
-            texts.sort_unstable();
-            texts.dedup();
-            return Ok(Pred::Text { slot, test: TextTest::In(texts.into()), negated, text });
+            let test = TextTest::In(Arc::new(texts.into_iter().collect()));
+            return Ok(Pred::Text { slot, test, negated, text });
         }
         let mut keys = Vec::with_capacity(values.len());
         for (i, literal) in given {
@@ -233,15 +242,7 @@ impl Binder<'_> {
         }
         keys.sort_unstable();
         keys.dedup();
-        let test = match keys.as_slice() {
-            [first, .., last] if last.abs_diff(*first) == keys.len() as u64 - 1 => {
-                KeyTest::Range { lo: *first, hi: *last }
-            }
-            [] => KeyTest::Range { lo: 1, hi: 0 },
-            [only] => KeyTest::Range { lo: *only, hi: *only },
-            _ => KeyTest::In(keys.into()),
-        };
-        Ok(Pred::Keys { slot, test, negated, text })
+        Ok(Pred::Keys { slot, test: KeyTest::of(keys), negated, text })
     }
 
     fn like(&mut self, expr: &Expr, pattern: &str, negated: bool, depth: usize) -> Result<Pred> {
@@ -266,6 +267,11 @@ impl Binder<'_> {
             expr => Ok(Pred::Like { expr, pattern: parsed, negated }),
         }
     }
+}
+
+/// Where in the request a set stands.
+fn set_place(name: &'static str, origin: &SipOrigin) -> &'static str {
+    if let SipOrigin::SemiJoin { .. } = origin { "semi_join" } else { name }
 }
 
 fn in_text(name: &str, values: &[Literal], negated: bool) -> String {

@@ -9,8 +9,7 @@ mod bind_filter;
 pub mod expr;
 mod literal;
 pub mod pred;
-
-use std::sync::Arc;
+pub mod sets;
 
 pub use literal::parse_decimal;
 
@@ -21,7 +20,7 @@ use self::{
 use crate::{
     error::{Error, ErrorKind, Result},
     limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_OUTPUTS},
-    query::{Aggregate, AggregateFunction, Expr, Filter, Query, ROW_ADDRESS, RowSet},
+    query::{Aggregate, AggregateFunction, Expr, Filter, Query, ROW_ADDRESS},
     schema::{DataType, Field, Schema},
     table::{Snapshot, Table, no_column},
 };
@@ -422,23 +421,6 @@ impl<'a> Binder<'a> {
             },
         };
         Ok(BoundAggregate { function, argument, argument_type, distinct: aggregate.distinct, data_type })
-    }
-
-    fn rows(&self, rows: &RowSet, negated: bool) -> Result<Pred> {
-        if !self.slots.of_rows {
-            return Err(Error::new(ErrorKind::InvalidQuery, "row addresses select rows, not groups"));
-        }
-        if rows.table != self.table.name() {
-            let message =
-                format!("row addresses of table {:?} in a filter on {:?}", rows.table, self.table.name());
-            return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.table"));
-        }
-        if rows.version != self.version {
-            let message =
-                format!("row addresses of version {} in a read of version {}", rows.version, self.version);
-            return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.version"));
-        }
-        Ok(Pred::Rows { sip: Arc::clone(&rows.sip), negated })
     }
 }
 

@@ -7,7 +7,10 @@ use std::{fmt, sync::Arc};
 
 use basalt_sip::Sip;
 
-use super::expr::{BoundExpr, Slots, fmt_value};
+use super::{
+    expr::{BoundExpr, Slots, fmt_value},
+    sets::BoundSet,
+};
 use crate::{
     encoding::{KeyTest, TextTest},
     error::Result,
@@ -61,6 +64,13 @@ pub enum Pred {
         sip: Arc<Sip>,
         /// The others pass.
         negated: bool,
+    },
+    /// What a set of the request says: a test of addresses, keys or texts, or a constant.
+    Set {
+        /// The set, with what is counted of it.
+        set: Arc<BoundSet>,
+        /// The test.
+        test: Box<Pred>,
     },
     /// Two expressions, neither null, compare so.
     Compare(CompareOp, BoundExpr, BoundExpr),
@@ -150,6 +160,15 @@ impl Pred {
         }
     }
 
+    /// The sets among its parts, each with its test, appended to `out`.
+    pub fn sets<'a>(&'a self, out: &mut Vec<(&'a Arc<BoundSet>, &'a Self)>) {
+        match self {
+            Self::And(preds) | Self::Or(preds) => preds.iter().for_each(|pred| pred.sets(out)),
+            Self::Set { set, test } => out.push((set, test)),
+            _ => {}
+        }
+    }
+
     /// How dear a row of it is, roughly: the order in which conjuncts are evaluated.
     pub fn cost(&self) -> u32 {
         match self {
@@ -160,6 +179,7 @@ impl Pred {
             Self::Keys { test: KeyTest::In(_), .. } => 8,
             Self::Text { test: TextTest::Like(_), .. } => 20,
             Self::Text { .. } => 10,
+            Self::Set { test, .. } => test.cost(),
             Self::And(preds) | Self::Or(preds) => preds.iter().map(Self::cost).sum::<u32>() + 1,
             // Expressions can fail: they come behind whatever may keep a row from them.
             Self::Compare(..) | Self::Like { .. } | Self::ExprIsNull { .. } => 1000,
@@ -199,6 +219,7 @@ impl Pred {
             },
             Self::IsNull { slot, negated } => value_of(*slot).is_null() != *negated,
             Self::Rows { .. } => false,
+            Self::Set { test, .. } => test.eval(slots, value_of)?,
             Self::Compare(op, left, right) => {
                 let (left, right) = (left.eval(slots, value_of)?, right.eval(slots, value_of)?);
                 value::compare(&left, &right).is_some_and(|order| value::holds(*op, order))
@@ -217,6 +238,7 @@ impl Pred {
             Self::Constant(_) | Self::Rows { .. } => {}
             Self::And(preds) | Self::Or(preds) => preds.iter().for_each(|pred| pred.slots(out)),
             Self::Keys { slot, .. } | Self::Text { slot, .. } | Self::IsNull { slot, .. } => out.push(*slot),
+            Self::Set { test, .. } => test.slots(out),
             Self::Compare(_, left, right) => {
                 left.slots(out);
                 right.slots(out);
@@ -246,6 +268,7 @@ impl Pred {
                 Self::And(preds) => list(f, preds, "AND"),
                 Self::Or(preds) => list(f, preds, "OR"),
                 Self::Keys { text, .. } | Self::Text { text, .. } => f.write_str(text),
+                Self::Set { set, .. } => f.write_str(&set.text),
                 Self::IsNull { slot, negated } => {
                     write!(f, "{} IS {}NULL", slots.fields[*slot].0, not(negated))
                 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use basalt_core::{
     error::{Error, ErrorKind, Result},
     limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST},
-    query::{Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, RowSet},
+    query::{
+        Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, RowSet, SipOrigin,
+    },
 };
 use basalt_proto::v1::{self as pb, expr, filter, value};
 use basalt_sip::{Limits, Sip};
@@ -64,6 +66,7 @@ impl<'a> Trees<'a> {
                 table: self.table.to_owned(),
                 version: rows.version,
                 sip: Arc::new(Sip::from_sorted_ids(&rows.addresses)),
+                origin: SipOrigin::Request,
             }),
             filter::Kind::Constant(value) => Filter::Constant(value),
         })
@@ -170,7 +173,12 @@ fn row_set(rows: pb::RowSet) -> Result<RowSet> {
     let limits = Limits { body_bytes: limits::MESSAGE_BYTES, ..Limits::default() };
     let sip = Sip::from_bytes(rows.sip, &limits)
         .map_err(|e| Error::new(ErrorKind::InvalidSip, e.to_string()).at("sip"))?;
-    Ok(RowSet { table: scope.table, version: scope.version, sip: Arc::new(sip) })
+    Ok(RowSet {
+        table: scope.table,
+        version: scope.version,
+        sip: Arc::new(sip),
+        origin: SipOrigin::Request,
+    })
 }
 
 fn compare_op(op: i32) -> Result<CompareOp> {

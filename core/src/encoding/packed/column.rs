@@ -256,14 +256,7 @@ impl KeyColumn for Column {
                     self.filter_block(&part, (*lo, *hi), out);
                 }
             }
-            KeyTest::In(list) => {
-                // Only what lies between the extremes of the blocks can match.
-                let blocks = self.parts(start, rows).map(|part| (part.block.base, part.block.last()));
-                let (min, max) = blocks.map(Some).fold(None, fallback::widen).unwrap_or((0, 0));
-                let from = list.partition_point(|&key| key < min);
-                let to = list.partition_point(|&key| key <= max);
-                fallback::filter_in(self, start, rows, &list[from..to.max(from)], out);
-            }
+            KeyTest::In(set) => fallback::filter_in(self, start, rows, set, out),
         }
     }
 
