@@ -5,6 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use basalt_proto::v1::{
     GetServerInfoRequest, GetServerInfoResponse, catalog_service_client::CatalogServiceClient,
     ingest_service_client::IngestServiceClient, query_service_client::QueryServiceClient,
+    sip_service_client::SipServiceClient,
 };
 use tokio::{sync::OnceCell, time};
 use tonic::transport::{Channel, Endpoint};
@@ -155,6 +156,10 @@ impl Client {
 
     pub(crate) fn queries(&self) -> QueryServiceClient<Channel> {
         QueryServiceClient::new(self.channel()).max_decoding_message_size(self.options.max_message_bytes)
+    }
+
+    pub(crate) fn sips(&self) -> SipServiceClient<Channel> {
+        SipServiceClient::new(self.channel()).max_decoding_message_size(self.options.max_message_bytes)
     }
 
     /// A request that carries the deadline.

@@ -52,6 +52,9 @@ pub enum Error {
     /// Rows that do not fit the table or the write.
     #[error("{0}")]
     InvalidBatch(String),
+    /// What should be a set, or name one, and does not.
+    #[error("{0}")]
+    InvalidSet(String),
     /// Arrow could not read or build something.
     #[error(transparent)]
     Arrow(#[from] ArrowError),

@@ -160,6 +160,14 @@ impl Expr {
         self
     }
 
+    /// The column's name, if it is one.
+    pub(crate) fn column(&self) -> Option<&str> {
+        match &self.kind.kind {
+            Some(expr::Kind::Column(name)) => Some(name),
+            _ => None,
+        }
+    }
+
     fn compare(self, op: CompareOp, right: Self) -> Filter {
         let (left, right) = (Some(self.kind), Some(right.kind));
         Filter::of(filter::Kind::Compare(v1::Compare { op: op.into(), left, right }))
@@ -377,9 +385,9 @@ impl ops::Not for Filter {
     }
 }
 
-impl From<v1::RowSet> for Filter {
-    fn from(rows: v1::RowSet) -> Self {
-        Self::of(filter::Kind::Rows(rows))
+impl From<v1::Filter> for Filter {
+    fn from(filter: v1::Filter) -> Self {
+        Self(filter)
     }
 }
 

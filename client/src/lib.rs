@@ -17,6 +17,7 @@
 //!
 //! - [`Client`] connects, describes and changes the catalog.
 //! - [`Query`] is built from [`Expr`]s and [`Filter`]s and answers with Arrow batches.
+//! - [`Set`]s of rows or values are answers that are filters again; [`keys_of`] is a semi-join.
 //! - [`Writer`] adds rows, all or none; [`Client::write_all`] repeats what broke, without doubling a row.
 //! - [`Error`] carries the server's reason and the place in the request.
 //!
@@ -31,6 +32,7 @@ mod error;
 mod expr;
 mod query;
 mod retry;
+mod set;
 #[cfg(feature = "cli")]
 pub mod sql;
 #[cfg(feature = "cli")]
@@ -45,8 +47,11 @@ pub use expr::{
     Expr, Filter, Literal, OrderBy, avg, col, cols, count, count_distinct, count_of, lit, max, min, not,
     row_address, sum,
 };
-pub use query::{Plan, Query, QueryResult, QueryStream, RowSet, Statistics};
+pub use query::{Plan, Query, QueryResult, QueryStream, Statistics};
 pub use retry::RetryPolicy;
+pub use set::{
+    Domain, Handle, Ids, Kept, KeySet, KeySource, Keys, RowSet, Rows, Select, SemiJoin, Set, keys_of,
+};
 pub use types::{parse_type, timestamp_type, type_name};
 pub use write::{Committed, Progress, WriteOptions, Writer};
 
@@ -55,6 +60,8 @@ pub use basalt_proto::v1 as proto;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Every future of the API can be spawned on a multi-threaded runtime.
@@ -70,6 +77,10 @@ mod tests {
         check(|c| async move { c.query("t").stream().await?.next().await });
         check(|c| async move { c.query("t").explain(true).await });
         check(|c| async move { c.query("t").select_rows().await });
+        check(|c| async move { c.put_set(&c.query("t").select_keys("a").await?, Duration::ZERO).await });
+        check(|c| async move {
+            c.delete_set(c.get_set("".parse()?).await?.into_rows()?.kept.unwrap().handle).await
+        });
         check(|c| async move { c.write("t", WriteOptions::default()).await?.commit().await });
         check(|c| async move { c.write_all("t", &[]).await });
     }

@@ -6,7 +6,6 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
 use basalt_proto::v1::{self, Format, query_response};
-use prost::bytes::Bytes;
 use tokio::time;
 use tonic::Streaming;
 
@@ -15,6 +14,7 @@ use crate::{
     convert::{batch_from_proto, schema_from_proto},
     error::{Error, Result},
     expr::{Expr, Filter, OrderBy},
+    set::RowSet,
 };
 
 /// What a query did: rows and blocks read and pruned, time.
@@ -201,41 +201,9 @@ impl Query {
             .await
     }
 
-    /// The addresses of the rows that the filter selects, for [`Query::rows`] of a later query. Only the
-    /// table, the filter and the version count.
-    ///
-    /// # Errors
-    /// Those of [`Query::collect`].
-    ///
-    /// ```no_run
-    /// # async fn example(client: &basalt_client::Client) -> basalt_client::Result<()> {
-    /// use basalt_client::{avg, col, count};
-    ///
-    /// let late = client.query("flights").filter(col("dep_delay").gt(60)).select_rows().await?;
-    /// println!("{} rows in {} bytes", late.cardinality, late.sip.len());
-    /// let of_them = client.query("flights").select([count(), avg(col("distance"))]).rows(&late).collect().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn select_rows(self) -> Result<RowSet> {
-        let client = &self.client;
-        let v1::QueryRequest { table, filter, version, .. } = &self.request;
-        let answer = client
-            .retrying(|| async {
-                let (table, filter, version) = (table.clone(), filter.clone(), *version);
-                let request = v1::SelectRequest { table, filter, version };
-                client.call(client.queries().select(client.request(request))).await
-            })
-            .await?;
-        let scope =
-            answer.scope.ok_or_else(|| Error::Malformed("a set of rows without its scope".to_owned()))?;
-        Ok(RowSet {
-            table: scope.table,
-            version: scope.version,
-            sip: answer.sip,
-            cardinality: answer.cardinality,
-            statistics: answer.statistics.unwrap_or_default(),
-        })
+    /// The connection, and the request as it would be sent.
+    pub(crate) fn into_parts(self) -> (Client, v1::QueryRequest) {
+        (self.client, self.request)
     }
 }
 
@@ -248,29 +216,6 @@ fn both(first: Option<v1::Filter>, second: v1::Filter) -> v1::Filter {
             v1::Filter { kind: Some(Kind::And(and)) }
         }
         Some(first) => v1::Filter { kind: Some(Kind::And(v1::And { filters: vec![first, second] })) },
-    }
-}
-
-/// A set of rows of one version of one table.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RowSet {
-    /// The table.
-    pub table: String,
-    /// Its version, the only one for which the set is valid.
-    pub version: u64,
-    /// The addresses, in the SIP format.
-    pub sip: Bytes,
-    /// How many rows.
-    pub cardinality: u64,
-    /// What finding them took.
-    pub statistics: Statistics,
-}
-
-impl RowSet {
-    /// A filter that is true for its rows.
-    pub fn filter(&self) -> Filter {
-        let scope = v1::Scope { table: self.table.clone(), version: self.version };
-        v1::RowSet { scope: Some(scope), sip: self.sip.clone() }.into()
     }
 }
 

@@ -7,7 +7,8 @@ use sqlparser::{parser::ParserError, tokenizer::Span};
 /// The form of the queries that are understood, for people.
 pub const SUPPORTED: &str = "\
 a query reads one table: SELECT columns and aggregates (count, sum, min, max, avg) FROM table
-[WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT n] [OFFSET n]";
+[WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT n] [OFFSET n];
+WHERE may ask other tables: column [NOT] IN (SELECT key FROM table [WHERE ...])";
 
 /// Characters of a line that an excerpt shows.
 const SHOWN_LINE: usize = 100;

@@ -7,7 +7,7 @@ use sqlparser::ast::{
     Spanned as _, UnaryOperator, Value,
 };
 
-use super::error::SqlError;
+use super::{error::SqlError, subquery};
 use crate::{
     expr::{Expr, Filter, Literal, avg, col, count, count_distinct, count_of, lit, max, min, sum},
     text::{self, Decimal},
@@ -18,8 +18,10 @@ const MAX_DEPTH: usize = 200;
 
 /// What names stand for.
 pub(super) struct Scope {
-    /// What the table may be called before a column's name.
-    pub(super) table_names: Vec<String>,
+    /// What the table is called before a column's name.
+    pub(super) name: String,
+    /// What the tables of the queries around this one are called.
+    pub(super) outer: Vec<String>,
     /// The select list's names.
     pub(super) aliases: HashMap<String, Expr>,
 }
@@ -70,6 +72,7 @@ impl Reader<'_> {
             }
             ast::Expr::Between { .. }
             | ast::Expr::InList { .. }
+            | ast::Expr::InSubquery { .. }
             | ast::Expr::Like { .. }
             | ast::Expr::IsNull(_)
             | ast::Expr::IsNotNull(_)
@@ -85,7 +88,10 @@ impl Reader<'_> {
 
     fn qualified(self, parts: &[ast::Ident]) -> Result<Expr, SqlError> {
         match parts {
-            [table, column] if self.scope.table_names.contains(&table.value) => Ok(col(&column.value)),
+            [table, column] if self.scope.name == table.value => Ok(col(&column.value)),
+            [table, _] if self.scope.outer.contains(&table.value) => {
+                Err(SqlError::unsupported(format!("a column of {:?}, the query around, here", table.value)))
+            }
             [table, _] => Err(SqlError::new(format!("no table {:?} in this query", table.value))),
             _ => Err(SqlError::unsupported("a name of more than two parts")),
         }
@@ -162,6 +168,20 @@ impl Reader<'_> {
                 let values = list.iter().map(|e| literal(e).map_err(|error| error.at(e.span())));
                 let values = values.collect::<Result<Vec<_>, _>>()?;
                 Ok(negate(inner.value(operand)?.is_in(values), *negated))
+            }
+            ast::Expr::InSubquery { expr: operand, subquery, negated } => {
+                if self.with_aliases {
+                    return Err(SqlError::unsupported("IN (SELECT ...) outside WHERE").at(expr.span()));
+                }
+                let value = inner.value(operand)?;
+                if value.column().is_none() {
+                    let what = format!("{} IN (SELECT ...), which takes a column,", shown(operand));
+                    return Err(SqlError::unsupported(what).at(operand.span()));
+                }
+                Ok(negate(value.in_keys(subquery::semi_join(subquery, inner)?), *negated))
+            }
+            ast::Expr::Exists { .. } => {
+                Err(SqlError::unsupported("EXISTS (column IN (SELECT ...) does the same)").at(expr.span()))
             }
             ast::Expr::Like { negated, any: false, expr: operand, pattern, escape_char } => {
                 if escape_char.as_deref().is_some_and(|e| string(e) != Some("\\")) {

@@ -11,6 +11,7 @@
 //!   `TIMESTAMP '2013-07-04T10:00:00Z'`, `true`, `false`, `NULL`.
 //! - Conditions: `= <> < <= > >=`, `[NOT] BETWEEN`, `[NOT] IN (literals)`, `[NOT] LIKE`, `IS [NOT] NULL`, a
 //!   boolean column, `AND`, `OR`, `NOT`.
+//! - A semi-join, in WHERE: `column [NOT] IN (SELECT key FROM table [WHERE condition])`, to any depth.
 //! - Names are taken as they are written. In GROUP BY, HAVING and ORDER BY a name of the select list comes
 //!   before a column of the table, except inside an aggregate.
 //!
@@ -23,14 +24,16 @@
 mod error;
 mod expr;
 mod select;
+mod subquery;
 
 pub use error::{SUPPORTED, SqlError};
+pub use subquery::Selection;
 
 use std::thread;
 
 use basalt_proto::v1::QueryRequest;
 use sqlparser::{
-    ast::Statement,
+    ast::{Query, Statement},
     dialect::GenericDialect,
     keywords::Keyword,
     parser::Parser,
@@ -52,15 +55,27 @@ const STACK_BYTES: usize = 128 << 20;
 /// # Errors
 /// What is not SQL, or not part of the subset, with its place in the text.
 pub fn parse_select(sql: &str) -> Result<QueryRequest, SqlError> {
+    on_a_deep_stack(|| select::convert(&parse(sql)?))
+}
+
+/// The set that `SELECT * | column FROM table [WHERE condition]` stands for.
+///
+/// # Errors
+/// Those of [`parse_select`], and what is no set: an order, a limit, groups, several columns.
+pub fn parse_selection(sql: &str) -> Result<Selection, SqlError> {
+    on_a_deep_stack(|| subquery::selection(&parse(sql)?, &[], 0))
+}
+
+fn on_a_deep_stack<T: Send>(read: impl FnOnce() -> Result<T, SqlError> + Send) -> Result<T, SqlError> {
     let builder = thread::Builder::new().name("sql".to_owned()).stack_size(STACK_BYTES);
     thread::scope(|scope| {
-        let parsing = builder.spawn_scoped(scope, || parse(sql));
+        let parsing = builder.spawn_scoped(scope, read);
         let parsing = parsing.map_err(|e| SqlError::new(format!("no thread for the parser: {e}")))?;
         parsing.join().unwrap_or_else(|_| Err(SqlError::new("the parser failed on this text")))
     })
 }
 
-fn parse(sql: &str) -> Result<QueryRequest, SqlError> {
+fn parse(sql: &str) -> Result<Query, SqlError> {
     let dialect = GenericDialect {};
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location();
     let tokens = tokens.map_err(|e| SqlError::from_parser(&e.into()))?;
@@ -70,7 +85,7 @@ fn parse(sql: &str) -> Result<QueryRequest, SqlError> {
     let statements = parser.with_tokens_with_locations(tokens).parse_statements();
     let mut statements = statements.map_err(|e| SqlError::from_parser(&e))?;
     match (statements.pop(), statements.pop()) {
-        (Some(Statement::Query(query)), None) => select::convert(*query),
+        (Some(Statement::Query(query)), None) => Ok(*query),
         (None, _) => Err(SqlError::new("there is no query")),
         (Some(_), Some(_)) => Err(SqlError::new("there is more than one statement")),
         (Some(other), None) => {

@@ -18,12 +18,53 @@ use super::{
 use crate::expr::{Expr, OrderBy};
 
 /// The request for a parsed query.
-pub(super) fn convert(query: ast::Query) -> Result<QueryRequest, SqlError> {
+pub(super) fn convert(query: &ast::Query) -> Result<QueryRequest, SqlError> {
+    let select = plain_select(query)?;
+    let (table, scope) = from(select, &[])?;
+    let (items, aliases) = select_list(&select.projection, of_rows(&scope))?;
+    let scope = Scope { aliases, ..scope };
+    let of_answer = Reader { with_aliases: true, ..of_rows(&scope) };
+
+    let filter = select.selection.as_ref().map(|e| of_rows(&scope).filter(e)).transpose()?;
+    let having = select.having.as_ref().map(|e| of_answer.filter(e)).transpose()?;
+    let mut group_by = group_by(&select.group_by, &items, of_answer)?;
+    match &select.distinct {
+        None | Some(Distinct::All) => {}
+        Some(Distinct::On(_)) => return Err(SqlError::unsupported("DISTINCT ON").at(select.span())),
+        Some(Distinct::Distinct) if items.is_empty() => {
+            return Err(SqlError::unsupported("SELECT DISTINCT * (name the columns)").at(select.span()));
+        }
+        Some(Distinct::Distinct) if !group_by.is_empty() => {
+            return Err(SqlError::unsupported("DISTINCT together with GROUP BY").at(select.span()));
+        }
+        Some(Distinct::Distinct) => group_by = keys(&items),
+    }
+    let order_by = match &query.order_by {
+        Some(order_by) => self::order_by(order_by, &items, of_answer)?,
+        None => Vec::new(),
+    };
+    let (limit, offset) = limit(query.limit_clause.as_ref())?;
+    Ok(QueryRequest {
+        table,
+        select: items.into_iter().map(Into::into).collect(),
+        filter: filter.map(Into::into),
+        group_by: group_by.into_iter().map(Into::into).collect(),
+        having: having.map(Into::into),
+        order_by: order_by.into_iter().map(Into::into).collect(),
+        limit,
+        offset,
+        version: None,
+        format: Format::Columns.into(),
+    })
+}
+
+/// The SELECT of a query that has nothing else but, perhaps, an order and limits.
+pub(super) fn plain_select(query: &ast::Query) -> Result<&ast::Select, SqlError> {
     let ast::Query {
         with,
         body,
-        order_by,
-        limit_clause,
+        order_by: _,
+        limit_clause: _,
         fetch,
         locks,
         for_clause,
@@ -42,52 +83,16 @@ pub(super) fn convert(query: ast::Query) -> Result<QueryRequest, SqlError> {
             (!pipe_operators.is_empty(), "a pipe operator"),
         ],
     )?;
-    let select = match *body {
-        SetExpr::Select(select) => *select,
+    let select = match body.as_ref() {
+        SetExpr::Select(select) => select,
         SetExpr::SetOperation { op, right, .. } => return Err(SqlError::unsupported(op).at(right.span())),
         SetExpr::Query(query) => {
             return Err(SqlError::unsupported("a query in parentheses").at(query.span()));
         }
         _ => return Err(SqlError::unsupported("anything but SELECT")),
     };
-    refuse_clauses(&select)?;
-
-    let (table, scope) = from(&select)?;
-    let (items, aliases) = select_list(&select.projection, of_rows(&scope))?;
-    let scope = Scope { aliases, ..scope };
-    let of_answer = Reader { scope: &scope, with_aliases: true, depth: 0 };
-
-    let filter = select.selection.as_ref().map(|e| of_rows(&scope).filter(e)).transpose()?;
-    let having = select.having.as_ref().map(|e| of_answer.filter(e)).transpose()?;
-    let mut group_by = group_by(&select.group_by, &items, of_answer)?;
-    match &select.distinct {
-        None | Some(Distinct::All) => {}
-        Some(Distinct::On(_)) => return Err(SqlError::unsupported("DISTINCT ON").at(select.span())),
-        Some(Distinct::Distinct) if items.is_empty() => {
-            return Err(SqlError::unsupported("SELECT DISTINCT * (name the columns)").at(select.span()));
-        }
-        Some(Distinct::Distinct) if !group_by.is_empty() => {
-            return Err(SqlError::unsupported("DISTINCT together with GROUP BY").at(select.span()));
-        }
-        Some(Distinct::Distinct) => group_by = keys(&items),
-    }
-    let order_by = match order_by {
-        Some(order_by) => self::order_by(&order_by, &items, of_answer)?,
-        None => Vec::new(),
-    };
-    let (limit, offset) = limit(limit_clause)?;
-    Ok(QueryRequest {
-        table,
-        select: items.into_iter().map(Into::into).collect(),
-        filter: filter.map(Into::into),
-        group_by: group_by.into_iter().map(Into::into).collect(),
-        having: having.map(Into::into),
-        order_by: order_by.into_iter().map(Into::into).collect(),
-        limit,
-        offset,
-        version: None,
-        format: Format::Columns.into(),
-    })
+    refuse_clauses(select)?;
+    Ok(select)
 }
 
 /// The select list and WHERE do not see the select list's names.
@@ -95,7 +100,7 @@ fn of_rows(scope: &Scope) -> Reader<'_> {
     Reader { scope, with_aliases: false, depth: 0 }
 }
 
-fn refuse<const N: usize>(
+pub(super) fn refuse<const N: usize>(
     span: impl FnOnce() -> Span,
     constructs: [(bool, &str); N],
 ) -> Result<(), SqlError> {
@@ -126,15 +131,17 @@ fn refuse_clauses(select: &ast::Select) -> Result<(), SqlError> {
     )
 }
 
-/// The table's name, and what it may be called.
-fn from(select: &ast::Select) -> Result<(String, Scope), SqlError> {
+/// The table's name, and what it may be called beside the `outer` tables of the queries around.
+pub(super) fn from(select: &ast::Select, outer: &[String]) -> Result<(String, Scope), SqlError> {
     let table = match select.from.as_slice() {
         [] => return Err(SqlError::new("FROM is missing: which table?").at(select.span())),
         [table] => table,
         [_, second, ..] => return Err(SqlError::unsupported("more than one table").at(second.span())),
     };
     if let Some(join) = table.joins.first() {
-        return Err(SqlError::unsupported("JOIN").at(join.span()));
+        return Err(
+            SqlError::unsupported("JOIN (column IN (SELECT ...) filters by another table)").at(join.span())
+        );
     }
     let span = table.relation.span();
     let TableFactor::Table { name, alias, args, with_hints, version, sample, partitions, .. } =
@@ -158,8 +165,8 @@ fn from(select: &ast::Select) -> Result<(String, Scope), SqlError> {
         return Err(SqlError::unsupported("FROM with anything but a table's name").at(span));
     };
     let table = name.value.clone();
-    let table_names = vec![alias.as_ref().map_or_else(|| table.clone(), |a| a.name.value.clone())];
-    Ok((table, Scope { table_names, aliases: HashMap::new() }))
+    let name = alias.as_ref().map_or_else(|| table.clone(), |a| a.name.value.clone());
+    Ok((table, Scope { name, outer: outer.to_vec(), aliases: HashMap::new() }))
 }
 
 /// The answer's columns (none for `*`), and those that have a name of their own.
@@ -256,7 +263,7 @@ fn position_or_value(
     })
 }
 
-fn limit(clause: Option<LimitClause>) -> Result<(Option<u64>, u64), SqlError> {
+fn limit(clause: Option<&LimitClause>) -> Result<(Option<u64>, u64), SqlError> {
     let count = |expr: &ast::Expr, what: &str| {
         let message = || format!("{what} takes a number of rows, not `{expr}`");
         unsigned(expr).ok_or_else(|| SqlError::new(message()).at(expr.span()))
@@ -267,11 +274,11 @@ fn limit(clause: Option<LimitClause>) -> Result<(Option<u64>, u64), SqlError> {
             Err(SqlError::unsupported("LIMIT BY"))
         }
         Some(LimitClause::LimitOffset { limit, offset, .. }) => Ok((
-            limit.map(|e| count(&e, "LIMIT")).transpose()?,
-            offset.map(|o| count(&o.value, "OFFSET")).transpose()?.unwrap_or(0),
+            limit.as_ref().map(|e| count(e, "LIMIT")).transpose()?,
+            offset.as_ref().map(|o| count(&o.value, "OFFSET")).transpose()?.unwrap_or(0),
         )),
         Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
-            Ok((Some(count(&limit, "LIMIT")?), count(&offset, "OFFSET")?))
+            Ok((Some(count(limit, "LIMIT")?), count(offset, "OFFSET")?))
         }
     }
 }

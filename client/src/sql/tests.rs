@@ -4,6 +4,7 @@ use super::*;
 use crate::expr::{
     Expr, Filter, Literal, avg, col, cols, count, count_distinct, count_of, lit, max, min, not, sum,
 };
+use crate::set::keys_of;
 
 fn parse(sql: &str) -> QueryRequest {
     parse_select(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
@@ -151,7 +152,10 @@ fn orders_and_limits() {
 #[test]
 fn what_is_not_supported_is_named() {
     for (sql, expected) in [
-        ("SELECT a FROM t JOIN u ON t.a = u.a", "JOIN is not supported (line 1, column 22)"),
+        (
+            "SELECT a FROM t JOIN u ON t.a = u.a",
+            "JOIN (column IN (SELECT ...) filters by another table) is not supported (line 1, column 22)",
+        ),
         ("SELECT a FROM t, u", "more than one table is not supported (line 1, column 18)"),
         ("SELECT a FROM t UNION SELECT a FROM u", "UNION is not supported (line 1, column 23)"),
         ("WITH x AS (SELECT 1) SELECT a FROM x", "WITH is not supported (line 1, column 1)"),
@@ -164,8 +168,8 @@ fn what_is_not_supported_is_named() {
         ),
         ("SELECT a FROM t WHERE a IN (b)", "`b` in a list of literals is not supported (line 1, column 29)"),
         (
-            "SELECT a FROM t WHERE a IN (SELECT b FROM u)",
-            "`a IN (SELECT b FROM u)` is not supported (line 1, column 23)",
+            "SELECT a FROM t WHERE a = (SELECT b FROM u)",
+            "`(SELECT b FROM u)` is not supported (line 1, column 28)",
         ),
         ("SELECT *, a FROM t", "`*` together with anything else is not supported (line 1, column 8)"),
         ("SELECT DISTINCT ON (a) b FROM t", "DISTINCT ON is not supported (line 1, column 1)"),
@@ -177,6 +181,91 @@ fn what_is_not_supported_is_named() {
         check_error(sql, expected);
         assert!(parse_select(sql).unwrap_err().is_unsupported(), "{sql}");
     }
+}
+
+#[test]
+fn semi_joins() {
+    let keys = || keys_of("u", "k");
+    check_filter("a IN (SELECT k FROM u)", col("a").in_keys(keys()));
+    check_filter("a NOT IN (SELECT k FROM u)", not(col("a").in_keys(keys())));
+    check_filter("NOT a NOT IN (SELECT k FROM u)", col("a").in_keys(keys()));
+    check_filter("t.a IN (SELECT DISTINCT v.k AS x FROM u AS v)", col("a").in_keys(keys()));
+    let some = keys().filter(col("b").lt(5).and(col("k").is_not_null()));
+    check_filter("a IN (SELECT k FROM u WHERE u.b < 5 AND k IS NOT NULL)", col("a").in_keys(some.clone()));
+    check_filter(
+        "a IN (1, 2) OR \"A\" IN (SELECT k FROM u WHERE b < 5 AND k IS NOT NULL)",
+        col("a").is_in([1, 2]).or(col("A").in_keys(some)),
+    );
+    check_filter(
+        "a IN (SELECT k FROM u WHERE c NOT IN (SELECT a FROM t WHERE t.b = 'x'))",
+        col("a").in_keys(keys().filter(not(col("c").in_keys(keys_of("t", "a").filter(col("b").eq("x")))))),
+    );
+
+    let in_u = |query: &str| format!("SELECT a FROM t WHERE a IN ({query})");
+    for (sql, expected) in [
+        (
+            in_u("SELECT k + 1 FROM u"),
+            "a set of anything but one column is not supported (line 1, column 36)",
+        ),
+        (in_u("SELECT k, b FROM u"), "a set of anything but one column is not supported (line 1, column 36)"),
+        (
+            in_u("SELECT count(*) FROM u"),
+            "a set of anything but one column is not supported (line 1, column 36)",
+        ),
+        (
+            in_u("SELECT * FROM u"),
+            "IN (SELECT *), which takes one column, is not supported (line 1, column 29)",
+        ),
+        (in_u("SELECT k FROM u GROUP BY k"), "GROUP BY in a set is not supported (line 1, column 29)"),
+        (in_u("SELECT k FROM u HAVING k > 1"), "HAVING in a set is not supported (line 1, column 29)"),
+        (in_u("SELECT k FROM u ORDER BY k"), "ORDER BY in a set is not supported (line 1, column 29)"),
+        (in_u("SELECT k FROM u LIMIT 5"), "LIMIT or OFFSET in a set is not supported (line 1, column 29)"),
+        (in_u("SELECT k FROM u UNION SELECT k FROM v"), "UNION is not supported (line 1, column 51)"),
+        (
+            in_u("SELECT k FROM u WHERE b = t.b"),
+            "a column of \"t\", the query around, here is not supported (line 1, column 55)",
+        ),
+        (
+            "SELECT a FROM t WHERE a + 1 IN (SELECT k FROM u)".to_owned(),
+            "`a + 1` IN (SELECT ...), which takes a column, is not supported (line 1, column 23)",
+        ),
+        (
+            "SELECT a FROM t WHERE\n  EXISTS (SELECT k FROM u)".to_owned(),
+            "EXISTS (column IN (SELECT ...) does the same) is not supported (line 2, column 11)",
+        ),
+        (
+            "SELECT a FROM t GROUP BY a HAVING a IN (SELECT k FROM u)".to_owned(),
+            "IN (SELECT ...) outside WHERE is not supported (line 1, column 35)",
+        ),
+    ] {
+        check_error(&sql, expected);
+        assert!(parse_select(&sql).unwrap_err().is_unsupported(), "{sql}");
+    }
+    check_error(&in_u("SELECT v.k FROM u"), "no table \"v\" in this query (line 1, column 36)");
+    let nested = |depth| {
+        format!(
+            "SELECT a FROM t WHERE {}a = 1{}",
+            "a IN (SELECT a FROM t WHERE ".repeat(depth),
+            ")".repeat(depth)
+        )
+    };
+    assert!(parse_select(&nested(16)).is_ok());
+    assert_eq!(parse_select(&nested(500)).unwrap_err().message(), "the query is nested too deeply");
+}
+
+#[test]
+fn selections() {
+    let check = |sql: &str, key: Option<&str>, filter: Option<Filter>| {
+        let expected = Selection { table: "t".to_owned(), key: key.map(str::to_owned), filter };
+        assert_eq!(parse_selection(sql), Ok(expected), "{sql}");
+    };
+    check("SELECT * FROM t", None, None);
+    check("SELECT * FROM t WHERE a > 5;", None, Some(col("a").gt(5)));
+    check("SELECT a FROM t", Some("a"), None);
+    let semi = col("b").in_keys(keys_of("u", "k"));
+    check("SELECT DISTINCT x.a FROM t AS x WHERE b IN (SELECT k FROM u)", Some("a"), Some(semi));
+    let error = parse_selection("SELECT a, b FROM t").unwrap_err();
+    assert_eq!(error.to_string(), "a set of anything but one column is not supported (line 1, column 8)");
 }
 
 #[test]

@@ -25,11 +25,11 @@ async fn a_set_is_a_filter() {
     assert_eq!(answer.rows, 1);
 
     let none = server.client.query("t").filter(col("a").gt(5000)).select_rows().await.unwrap();
-    assert_eq!((none.cardinality, none.sip.len()), (0, 1));
+    assert_eq!((none.cardinality, none.bytes.len()), (0, 1));
     assert_eq!(count_of(none.filter()).await, 0);
     let all = server.client.query("t").select_rows().await.unwrap();
     assert_eq!(all.cardinality, 300_000);
-    assert!(all.sip.len() < 100, "{} bytes for all rows", all.sip.len());
+    assert!(all.bytes.len() < 100, "{} bytes for all rows", all.sip.len());
 }
 
 #[tokio::test]
@@ -44,22 +44,22 @@ async fn a_set_of_something_else_is_an_error() {
         let filter = Some(pb::Filter { kind: Some(pb::filter::Kind::Rows(set)) });
         pb::QueryRequest { table: table.into(), filter, ..Default::default() }
     };
-    server.query(query("t", Some(("t", 1)), &rows.sip)).await.unwrap();
+    server.query(query("t", Some(("t", 1)), &rows.bytes)).await.unwrap();
     let precondition = Code::FailedPrecondition;
     check(
-        server.query(query("u", Some(("t", 1)), &rows.sip)).await,
+        server.query(query("u", Some(("t", 1)), &rows.bytes)).await,
         precondition,
         "SCOPE_MISMATCH",
         "filter.rows.scope.table",
     );
     check(
-        server.query(query("t", Some(("t", 2)), &rows.sip)).await,
+        server.query(query("t", Some(("t", 2)), &rows.bytes)).await,
         precondition,
         "SCOPE_MISMATCH",
         "filter.rows.scope.version",
     );
     let invalid = Code::InvalidArgument;
-    check(server.query(query("t", None, &rows.sip)).await, invalid, "INVALID_QUERY", "filter.rows.scope");
+    check(server.query(query("t", None, &rows.bytes)).await, invalid, "INVALID_QUERY", "filter.rows.scope");
     check(server.query(query("t", Some(("t", 1)), &[])).await, invalid, "INVALID_SIP", "filter.rows.sip");
     check(server.query(query("t", Some(("t", 1)), &[0, 0])).await, invalid, "INVALID_SIP", "filter.rows.sip");
 
@@ -70,7 +70,7 @@ async fn a_set_of_something_else_is_an_error() {
         .await
         .unwrap();
     check(
-        server.query(query("t", Some(("t", 1)), &rows.sip)).await,
+        server.query(query("t", Some(("t", 1)), &rows.bytes)).await,
         precondition,
         "SCOPE_MISMATCH",
         "filter.rows.scope.version",

@@ -1,0 +1,197 @@
+//! Sets of ids as filters: rows of a table, or values of a column.
+
+mod kept;
+mod keys;
+mod select;
+
+pub use kept::{Handle, Kept};
+pub use keys::{KeySource, SemiJoin, keys_of};
+pub use select::Select;
+
+use arrow_schema::DataType;
+use basalt_proto::v1::{self, filter, key_set, row_set};
+use prost::bytes::Bytes;
+use sealed::Domain as _;
+
+use crate::{
+    error::{Error, Result},
+    expr::Filter,
+    query::Statistics,
+    types,
+};
+
+/// A set of ids, with what they mean: of [`Rows`], of [`Keys`], or of [`Ids`] where that is only known when
+/// the set is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Set<D> {
+    /// The table that the set was made of.
+    pub table: String,
+    /// Its version. Rows are valid for that version alone.
+    pub version: u64,
+    /// What the ids are.
+    pub of: D,
+    /// The ids in the SIP format; empty where the server alone holds them ([`Select::only_kept`]).
+    pub bytes: Bytes,
+    /// How many ids.
+    pub cardinality: u64,
+    /// What selecting them took; zeros for a set that comes from elsewhere.
+    pub statistics: Statistics,
+    /// Where the server keeps the set: filters then name it instead of sending it.
+    pub kept: Option<Kept>,
+}
+
+/// A set of rows of one version of one table.
+pub type RowSet = Set<Rows>;
+
+/// A set of values of a column.
+pub type KeySet = Set<Keys>;
+
+/// The ids are addresses of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows;
+
+/// The ids are values of a column: integers as 64-bit two's complement, bool 0 or 1, dates as days, timestamps
+/// as microseconds, decimals unscaled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys {
+    /// The column that the values come from.
+    pub column: String,
+    /// Its type. Integers of any type go together; the others only with their own type, decimals with their
+    /// own scale.
+    pub data_type: DataType,
+    /// Whether the column was null in a selected row: SQL's NOT IN is then never true.
+    pub has_null: bool,
+}
+
+/// What the ids of a set are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// Addresses of rows.
+    Rows,
+    /// Values of a column.
+    Keys(Keys),
+}
+
+/// What the ids of a [`Set`] can be; closed.
+pub trait Domain: sealed::Domain {}
+
+impl<D: sealed::Domain> Domain for D {}
+
+mod sealed {
+    use super::{Result, v1};
+
+    pub trait Domain: Clone + Send + Sized + 'static {
+        /// Of the API's scope; none for rows.
+        fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self>;
+        fn to_proto(&self) -> Option<v1::KeyDomain>;
+    }
+}
+
+impl sealed::Domain for Rows {
+    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self> {
+        match key {
+            None => Ok(Self),
+            Some(_) => Err(malformed("values of a column where rows were expected")),
+        }
+    }
+
+    fn to_proto(&self) -> Option<v1::KeyDomain> {
+        None
+    }
+}
+
+impl sealed::Domain for Keys {
+    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self> {
+        let key = key.ok_or_else(|| malformed("rows where values of a column were expected"))?;
+        let data_type = types::to_arrow(&key.r#type.unwrap_or_default());
+        let data_type = data_type.map_err(|name| malformed(format!("values of the unknown {name}")))?;
+        Ok(Self { column: key.column, data_type, has_null: key.has_null })
+    }
+
+    fn to_proto(&self) -> Option<v1::KeyDomain> {
+        let r#type = types::from_arrow(&self.data_type);
+        Some(v1::KeyDomain { column: self.column.clone(), r#type, has_null: self.has_null })
+    }
+}
+
+impl sealed::Domain for Ids {
+    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self> {
+        match key {
+            None => Ok(Self::Rows),
+            key => Keys::from_proto(key).map(Self::Keys),
+        }
+    }
+
+    fn to_proto(&self) -> Option<v1::KeyDomain> {
+        match self {
+            Self::Rows => None,
+            Self::Keys(keys) => keys.to_proto(),
+        }
+    }
+}
+
+impl<D: Domain> Set<D> {
+    /// What the ids mean, as the API says it.
+    pub(crate) fn scope(&self) -> v1::Scope {
+        v1::Scope { table: self.table.clone(), version: self.version, key: self.of.to_proto() }
+    }
+
+    /// A set of what `scope` says.
+    pub(crate) fn of_scope(scope: Option<v1::Scope>, bytes: Bytes, cardinality: u64) -> Result<Self> {
+        let v1::Scope { table, version, key } = scope.ok_or_else(|| malformed("a set without its scope"))?;
+        let of = D::from_proto(key)?;
+        Ok(Self { table, version, of, bytes, cardinality, statistics: Statistics::default(), kept: None })
+    }
+}
+
+impl RowSet {
+    /// A filter that is true for its rows.
+    pub fn filter(&self) -> Filter {
+        let set = match &self.kept {
+            Some(kept) => row_set::Set::Handle(kept.handle.to_vec()),
+            None => row_set::Set::Sip(self.bytes.clone()),
+        };
+        let rows = v1::RowSet { scope: Some(self.scope()), set: Some(set) };
+        v1::Filter { kind: Some(filter::Kind::Rows(rows)) }.into()
+    }
+}
+
+impl KeySet {
+    /// The filter `column IN set`; [`Expr::in_keys`](crate::Expr::in_keys) is the same.
+    pub fn filter(&self, column: impl Into<String>) -> Filter {
+        let set = match &self.kept {
+            Some(kept) => key_set::Set::Handle(kept.handle.to_vec()),
+            None => key_set::Set::Sip(self.bytes.clone()),
+        };
+        let keys = v1::KeySet { column: column.into(), scope: Some(self.scope()), set: Some(set) };
+        v1::Filter { kind: Some(filter::Kind::Keys(keys)) }.into()
+    }
+}
+
+impl Set<Ids> {
+    /// As a set of rows.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if it is one of values.
+    pub fn into_rows(self) -> Result<RowSet> {
+        self.into_domain()
+    }
+
+    /// As a set of values.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if it is one of rows.
+    pub fn into_keys(self) -> Result<KeySet> {
+        self.into_domain()
+    }
+
+    fn into_domain<D: Domain>(self) -> Result<Set<D>> {
+        let of = D::from_proto(self.of.to_proto())?;
+        let Self { table, version, bytes, cardinality, statistics, kept, .. } = self;
+        Ok(Set { table, version, of, bytes, cardinality, statistics, kept })
+    }
+}
+
+fn malformed(message: impl Into<String>) -> Error {
+    Error::Malformed(message.into())
+}
