@@ -29,7 +29,7 @@ async fn a_set_is_a_filter() {
     assert_eq!(count_of(none.filter()).await, 0);
     let all = server.client.query("t").select_rows().await.unwrap();
     assert_eq!(all.cardinality, 300_000);
-    assert!(all.bytes.len() < 100, "{} bytes for all rows", all.sip.len());
+    assert!(all.bytes.len() < 100, "{} bytes for all rows", all.bytes.len());
 }
 
 #[tokio::test]
