@@ -4,26 +4,22 @@ use basalt_kernels as kernels;
 
 use super::{
     KeyColumn, KeyTest, Members, mask,
-    members::{Form, in_bits},
+    members::{FEW_KEYS, Form, in_bits},
 };
 use crate::limits::BATCH_ROWS;
 
-/// Sets up to this size are tested key by key.
-const FEW_KEYS: usize = 4;
-
 /// `KeyColumn::filter` by a set: a comparison for each of a few keys, else by look-up of decoded keys.
 pub(super) fn filter_in(column: &dyn KeyColumn, start: usize, rows: usize, set: &Members, out: &mut [u64]) {
-    if let Some(keys) = set.few(FEW_KEYS) {
-        mask::set_all(out, rows, false);
-        let mut equal = vec![0; out.len()];
-        for key in keys {
-            column.filter(start, rows, &KeyTest::Range { lo: key, hi: key }, &mut equal);
-            kernels::mask::or(out, &equal);
-        }
-        return;
-    }
     // The form is found out once, not for each key.
     match set.form() {
+        Some(Form::Sorted { keys, .. }) if keys.len() <= FEW_KEYS => {
+            mask::set_all(out, rows, false);
+            let mut equal = vec![0; out.len()];
+            for &key in keys {
+                column.filter(start, rows, &KeyTest::Range { lo: key, hi: key }, &mut equal);
+                kernels::mask::or(out, &equal);
+            }
+        }
         Some(Form::Bits { first, words }) => {
             filter_by(column, start, rows, |key| in_bits(*first, words, key), out);
         }

@@ -53,6 +53,8 @@ pub(super) enum Form {
     Sorted { keys: Vec<i64>, table: HashSet<i64> },
 }
 
+/// Sets up to this size are compared with key by key.
+pub(super) const FEW_KEYS: usize = 4;
 /// Sets up to this size are searched, larger ones hashed.
 const FEW: usize = 16;
 /// A set becomes a bitmap when it spans at most this many keys, 1 MiB of bits, ...
@@ -73,25 +75,24 @@ impl Members {
         Self { ids: Some((sip, ids)), form: OnceLock::new() }
     }
 
-    /// Finds the fastest form for look-ups of keys from `min` to `max`: all others may be left out. `reserve` is
-    /// told the bytes that it takes; the answer is how many are held.
+    /// Finds the fastest form for look-ups of keys from `min` to `max`: all others may be left out. `hold` is told
+    /// the bytes that it takes so far, and may stop the work.
     ///
     /// # Errors
-    /// Those of `reserve`.
-    pub fn prepare(&self, (min, max): (i64, i64), reserve: impl Fn(usize) -> Result<()>) -> Result<usize> {
-        let (Some((sip, ids)), None) = (&self.ids, self.form.get()) else { return Ok(0) };
+    /// Those of `hold`.
+    pub fn prepare(&self, (min, max): (i64, i64), hold: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        let (Some((sip, ids)), None) = (&self.ids, self.form.get()) else { return Ok(()) };
         let listed = index(sip.cardinality()).saturating_mul(8);
-        reserve(listed)?;
+        hold(listed)?;
         let mut keys: Vec<i64> =
             sip.iter().filter_map(|id| ids.key(id)).filter(|key| (min..=max).contains(key)).collect();
         // Ids are in the order of unsigned integers, where negative ones come last.
         let negative = keys.partition_point(|key| ids.flipped || *key >= 0);
         keys.rotate_left(negative);
         let form = Form::new(keys);
-        let bytes = form.bytes();
-        reserve(bytes)?;
+        hold(form.bytes())?;
         let _ = self.form.set(form);
-        Ok(listed + bytes)
+        Ok(())
     }
 
     /// Whether `key` is in the set.
@@ -101,20 +102,6 @@ impl Members {
             (None, Some((sip, ids))) => ids.id(key).is_some_and(|id| sip.contains(id)),
             (None, None) => false,
         }
-    }
-
-    /// The keys, if there is a form and they are at most `most`.
-    pub(super) fn few(&self, most: usize) -> Option<Vec<i64>> {
-        let keys = match self.form.get()? {
-            Form::Sorted { keys, .. } => keys.get(..=most).is_none().then(|| keys.clone())?,
-            Form::Bits { first, words } => {
-                let places = words.iter().zip((0..).step_by(64)).flat_map(|(&word, at)| {
-                    (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at + bit)
-                });
-                places.take(most + 1).map(|place: i64| first.wrapping_add(place)).collect()
-            }
-        };
-        (keys.len() <= most).then_some(keys)
     }
 
     /// The form, once there is one.
@@ -149,8 +136,8 @@ impl Members {
                 (n == 0, n != 0 && n - 1 == max.wrapping_sub(min).cast_unsigned())
             }
             Some(Form::Bits { first, words }) => {
-                let last = first.saturating_add_unsigned((64 * words.len() as u64).saturating_sub(1));
-                if words.is_empty() || max < *first || min > last {
+                let last = first.saturating_add_unsigned(64 * words.len() as u64 - 1);
+                if max < *first || min > last {
                     return (true, false);
                 }
                 let inside = *first <= min && max <= last;
@@ -164,8 +151,9 @@ impl Members {
 
 impl Form {
     fn new(keys: Vec<i64>) -> Self {
-        let (Some(&first), Some(&last)) = (keys.first(), keys.last()) else {
-            return Self::Bits { first: 0, words: Vec::new() };
+        let (first, last) = match keys.as_slice() {
+            [first, .., last] if keys.len() > FEW_KEYS => (*first, *last),
+            _ => return Self::Sorted { keys, table: HashSet::new() },
         };
         let place = |key: i64| index(key.wrapping_sub(first).cast_unsigned());
         let widest = BITMAP_SPAN.max(BITS_OF_KEY.saturating_mul(keys.len() as u64));

@@ -61,7 +61,7 @@ impl Plan {
                 Ok(())
             })?
         } else {
-            sets::prepare(self.filter.as_ref(), snapshot, control)?;
+            let _held = sets::prepare(self.filter.as_ref(), snapshot, control)?;
             super::Work::new(snapshot, self.filter.as_ref(), control)?.statistics
         };
         let filters = self
@@ -157,6 +157,16 @@ impl Plan {
                 "  filter {} [{}; {} blocks pruned, {} whole]",
                 filter.text, filter.method, filter.blocks_pruned, filter.blocks_full
             );
+        }
+        for set in &explanation.sets {
+            let _ = writeln!(
+                out,
+                "  set {} [{}, {} bytes, {}; {} blocks skipped, {} whole]",
+                set.text, set.tag, set.bytes, set.origin, set.blocks_skipped, set.blocks_full
+            );
+            if answer_rows.is_some() {
+                let _ = writeln!(out, "    rows: {} in, {} passed", set.rows_in, set.rows_passed);
+            }
         }
         let s = explanation.statistics;
         let _ = writeln!(

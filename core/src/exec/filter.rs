@@ -1,6 +1,6 @@
 //! From a predicate to the mask of a block: first what statistics know, then the encoded columns.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use basalt_sip::BlockMask;
 
@@ -36,10 +36,22 @@ pub(super) fn lower(pred: &Pred, fragment: &Fragment) -> Pred {
             Values::Text(texts) if let Some(codes) = texts.codes() => Pred::Keys {
                 slot: *slot,
                 test: test.over(codes.entries),
+                codes: None,
                 negated: *negated,
                 text: text.clone(),
             },
             _ => pred.clone(),
+        },
+        // What a range is of codes is found in no time; a set is asked about each entry, once.
+        Pred::Keys { slot, test: test @ KeyTest::In(_), negated, text, .. } => Pred::Keys {
+            slot: *slot,
+            test: test.clone(),
+            codes: match fragment.columns()[*slot].values() {
+                Values::Keys(keys) => keys.codes().map(|codes| test.over(codes.entries)),
+                Values::Text(_) => None,
+            },
+            negated: *negated,
+            text: text.clone(),
         },
         Pred::Set { set, test } => Pred::Set { set: Arc::clone(set), test: Box::new(lower(test, fragment)) },
         pred => pred.clone(),
@@ -200,10 +212,13 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
             return Ok(selected);
         }
         Pred::Constant(constant) => return Ok(if *constant { under.clone() } else { Mask::Empty }),
-        Pred::Keys { slot, test, negated, .. } => {
+        Pred::Keys { slot, test, codes, negated, .. } => {
             let column = &block.fragment.columns()[*slot];
             let passes = match column.keys() {
-                Some(keys) => Mask::from_fn(rows, |out| keys.filter(block.start(), rows, test, out)),
+                Some(keys) => Mask::from_fn(rows, |out| match (codes, keys.codes()) {
+                    (Some(test), Some(codes)) => codes.codes.filter(block.start(), rows, test, out),
+                    _ => keys.filter(block.start(), rows, &narrowed(test, column, block), out),
+                }),
                 None => Mask::Empty,
             };
             only_valid(passes, column, block, *negated)
@@ -245,6 +260,15 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
         }
     };
     Ok(own.and(under))
+}
+
+/// The test that is the least work for a block's keys, which all lie between its extremes.
+fn narrowed<'a>(test: &'a KeyTest, column: &Column, block: Block<'_>) -> Cow<'a, KeyTest> {
+    let narrower = match (test, column.zones()[block.block].range) {
+        (KeyTest::In(members), Some((min, max))) => members.within(min, max),
+        _ => None,
+    };
+    narrower.map_or(Cow::Borrowed(test), Cow::Owned)
 }
 
 /// The first `rows` rows of a block, as words.

@@ -103,9 +103,9 @@ pub(super) fn collect<'q>(
         false,
         |block, mask| {
             let partial = if keys.is_empty() {
-                one_group(aggregates, slots, block, mask)?
+                one_group(aggregates, slots, block, &mask)?
             } else {
-                many_groups(keys, aggregates, slots, block, mask)?
+                many_groups(keys, aggregates, slots, block, &mask)?
             };
             let held =
                 partial.keys.len() * width + partial.states.iter().map(State::set_bytes).sum::<usize>();

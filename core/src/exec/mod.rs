@@ -125,6 +125,37 @@ impl Control {
     }
 }
 
+/// Memory that a [`Control`] counts until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    control: &'a Control,
+    bytes: usize,
+}
+
+impl<'a> Held<'a> {
+    fn new(control: &'a Control) -> Self {
+        Self { control, bytes: 0 }
+    }
+
+    /// Says how much it is now.
+    fn set(&mut self, bytes: usize) -> Result<()> {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        match bytes.checked_sub(before) {
+            Some(growth) => self.control.reserve(growth),
+            None => {
+                self.control.release(before - bytes);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.control.release(self.bytes);
+    }
+}
+
 /// What a query did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -229,7 +260,7 @@ impl<'a> Work<'a> {
         slots: &Slots,
         row_bytes: usize,
         maybe_few: bool,
-        each: impl Fn(Block<'a>, &Mask) -> Result<T> + Sync,
+        each: impl Fn(Block<'a>, Mask) -> Result<T> + Sync,
         mut merge: impl FnMut(Block<'a>, T) -> Result<bool>,
     ) -> Result<()> {
         let one = |(block, all): &(Block<'a>, bool)| -> Result<(u64, Option<T>)> {
@@ -239,7 +270,7 @@ impl<'a> Work<'a> {
                 _ => Mask::Full,
             };
             let selected = mask.count(block.rows()) as u64;
-            let result = if selected == 0 { None } else { Some(each(*block, &mask)?) };
+            let result = if selected == 0 { None } else { Some(each(*block, mask)?) };
             Ok((selected, result))
         };
         let widest = (WINDOW_BYTES / (BLOCK_ROWS * row_bytes.max(1))).clamp(1, WINDOW);
@@ -282,7 +313,7 @@ impl Plan {
         sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<Statistics> {
         control.check()?;
-        sets::prepare(self.filter.as_ref(), snapshot, control)?;
+        let _held = sets::prepare(self.filter.as_ref(), snapshot, control)?;
         let mut work = Work::new(snapshot, self.filter.as_ref(), control)?;
         match &self.shape {
             Shape::Rows if self.order.is_empty() => rows::stream(self, &mut work, control, sink)?,
@@ -311,7 +342,10 @@ impl Plan {
                 arguments * grouped + 20 * (keys.len() as u64 + distinct)
             }
         };
-        work.blocks.iter().map(|(block, _)| block.rows() as u64).sum::<u64>() * (filter + rest)
+        let mut sets = Vec::new();
+        self.filter.iter().for_each(|pred| pred.sets(&mut sets));
+        let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes)).sum::<u64>();
+        prepared + work.blocks.iter().map(|(block, _)| block.rows() as u64).sum::<u64>() * (filter + rest)
     }
 }
 
@@ -326,14 +360,14 @@ pub fn select(
     control: &Control,
 ) -> Result<(Sip, Statistics)> {
     let (slots, pred) = Plan::filter(table, snapshot, filter)?;
-    sets::prepare(pred.as_ref(), snapshot, control)?;
+    let _held = sets::prepare(pred.as_ref(), snapshot, control)?;
     let mut work = Work::new(snapshot, pred.as_ref(), control)?;
     let mut builder = Builder::new();
     work.run(
         &slots,
         1,
         false,
-        |_, mask| Ok(mask.clone()),
+        |_, mask| Ok(mask),
         |block, mask| {
             let base = block.fragment.address(block.start());
             match mask {

@@ -36,7 +36,7 @@ pub(super) fn stream<'q>(
         &plan.rows,
         plan.outputs.len() * size_of::<Value>(),
         top != usize::MAX,
-        |block, mask| block_rows(plan, block, mask, top, control),
+        |block, mask| block_rows(plan, block, &mask, top, control),
         |_, batches| {
             for (batch, reserved) in batches {
                 let n = batch.num_rows();
@@ -166,7 +166,7 @@ pub(super) fn sorted<'q>(
         false,
         |block, mask| {
             let mut own = Vec::new();
-            block_candidates(plan, block, mask, top, |some: Vec<_>| {
+            block_candidates(plan, block, &mask, top, |some: Vec<_>| {
                 control.reserve(some.len() * width)?;
                 own.extend(some);
                 Ok(())

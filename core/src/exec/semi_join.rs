@@ -115,6 +115,7 @@ impl<'a> Resolver<'a> {
         if schema.fields()[slot].data_type == DataType::Utf8 {
             let (texts, has_null) = select_texts(&table, &snapshot, slot, filter, self.control)?;
             self.control.reserve(texts.bytes())?;
+            let texts = Arc::new(texts);
             return Ok(Filter::Texts(TextFilter { column, texts, has_null, origin: origin(self.control) }));
         }
         let (selected, _) = select_keys(&table, &snapshot, &join.key, filter, self.control)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Control, filter};
+use super::{Control, Held, filter};
 use crate::{
     encoding::KeyTest,
     error::Result,
@@ -38,19 +38,26 @@ pub struct SetUse {
     pub origin: SipOrigin,
 }
 
-/// Finds the form for the look-ups of each set; how many bytes they hold, which are counted.
-pub(super) fn prepare(filter: Option<&Pred>, snapshot: &Snapshot, control: &Control) -> Result<usize> {
+/// Finds the form for the look-ups of each set; the answer is the memory that they take.
+pub(super) fn prepare<'a>(
+    filter: Option<&Pred>,
+    snapshot: &Snapshot,
+    control: &'a Control,
+) -> Result<Held<'a>> {
     let mut sets = Vec::new();
     filter.iter().for_each(|pred| pred.sets(&mut sets));
-    let mut held = 0;
+    let mut held = Held::new(control);
     for (set, test) in sets {
         let Pred::Keys { slot, test: KeyTest::In(members), .. } = test else { continue };
         let started = control.now();
         let zones = snapshot.fragments().iter().flat_map(|f| f.columns()[*slot].zones());
         let ranges = zones.filter_map(|zone| zone.range);
-        if let Some(range) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) {
-            held += members.prepare(range, |bytes| control.reserve(bytes))?;
-        }
+        let range = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let before = held.bytes;
+        members.prepare(range.unwrap_or((1, 0)), &mut |bytes| {
+            control.check()?;
+            held.set(before + bytes)
+        })?;
         set.count_build(control.now() - started);
     }
     Ok(held)

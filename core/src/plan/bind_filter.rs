@@ -133,7 +133,8 @@ impl Binder<'_> {
             let position = Position::of(literal, data_type)?;
             if self.lowers(slot) {
                 let (test, negated) = position.test(op, data_type);
-                return Ok(Pred::Keys { slot, test, negated, text: self.text_of(slot, op, literal) });
+                let text = self.text_of(slot, op, literal);
+                return Ok(Pred::Keys { slot, test, codes: None, negated, text });
             }
         }
         let value = match (literal, data_type) {
@@ -242,7 +243,7 @@ impl Binder<'_> {
         }
         keys.sort_unstable();
         keys.dedup();
-        Ok(Pred::Keys { slot, test: KeyTest::of(keys), negated, text })
+        Ok(Pred::Keys { slot, test: KeyTest::of(keys), codes: None, negated, text })
     }
 
     fn like(&mut self, expr: &Expr, pattern: &str, negated: bool, depth: usize) -> Result<Pred> {

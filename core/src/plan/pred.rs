@@ -35,6 +35,8 @@ pub enum Pred {
         slot: usize,
         /// What the keys are asked.
         test: KeyTest,
+        /// The same asked of codes, in a fragment whose keys have them.
+        codes: Option<KeyTest>,
         /// The others pass.
         negated: bool,
         /// As a person would write it.
@@ -118,15 +120,17 @@ impl Pred {
     }
 
     /// Narrows a range test by another on the same slot; false when that cannot be.
-    fn intersect(&mut self, other: &Self) -> bool {
+    fn intersect(&mut self, narrower: &Self) -> bool {
         let (
-            Self::Keys { slot, test: KeyTest::Range { lo, hi }, negated: false, text },
-            Self::Keys { slot: other_slot, test: KeyTest::Range { lo: l, hi: h }, negated: false, text: t },
-        ) = (self, other)
+            Self::Keys { slot, test: KeyTest::Range { lo, hi }, negated: false, text, .. },
+            Self::Keys {
+                slot: other, test: KeyTest::Range { lo: l, hi: h }, negated: false, text: t, ..
+            },
+        ) = (self, narrower)
         else {
             return false;
         };
-        if slot != other_slot {
+        if slot != other {
             return false;
         }
         (*lo, *hi) = ((*lo).max(*l), (*hi).min(*h));

@@ -147,6 +147,7 @@ impl Binder<'_> {
         let pred = membership(sip.cardinality() == 0, set.has_null, negated, || Pred::Keys {
             slot,
             test: test(),
+            codes: None,
             negated,
             text: text.as_str().into(),
         });
