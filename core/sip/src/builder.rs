@@ -1,17 +1,18 @@
 //! Building a set from masks and ranges, without ever listing its ids.
 
 use crate::{
-    BLOCK_IDS, BLOCK_WORDS, Sip, Tag, mask,
+    BLOCK_IDS, BLOCK_WORDS, Sip, Tag,
+    blocks::Block,
+    choose::{self, Known, Sample},
+    encode, mask,
     roaring::{self, Container},
-    sip::Body,
-    varint_delta,
 };
 
-/// Builds a [`Sip`] from what comes block by block.
+/// Builds a [`Sip`] from what comes block by block, in any order.
 ///
 /// Each block becomes a container at once, of the smallest kind. Blocks should come in increasing order; what
 /// comes out of order, or twice, is put in its place and united by [`finish`](Self::finish), which costs time
-/// but never an id.
+/// but never an id. Masks that are all at hand make a set faster with [`Sip::from_masks`].
 #[derive(Debug)]
 pub struct Builder {
     /// The containers' bytes.
@@ -59,7 +60,8 @@ impl Builder {
         }
     }
 
-    /// Adds the ids from `start` to `end - 1`. Each full block takes a container of 6 bytes.
+    /// Adds the ids from `start` to `end - 1`. Each full block takes a container of 6 bytes; ranges alone
+    /// make a set faster with [`Sip::from_ranges`].
     pub fn push_range(&mut self, mut start: u64, end: u64) {
         while start < end {
             let block = start / BLOCK_IDS;
@@ -80,44 +82,56 @@ impl Builder {
         }
     }
 
-    /// Adds strictly increasing ids.
-    pub(crate) fn push_sorted_ids(&mut self, ids: &[u64]) {
+    /// Adds a container, made in `bytes`.
+    pub(crate) fn push(&mut self, make: impl FnOnce(&mut Vec<u8>) -> Option<Container>) {
         self.close();
-        for ids in ids.chunk_by(|a, b| a / BLOCK_IDS == b / BLOCK_IDS) {
-            let container = roaring::encode_ids(ids[0] / BLOCK_IDS, ids, &mut self.bytes);
-            self.add(container);
-        }
+        let container = make(&mut self.bytes);
+        self.add(container);
     }
 
-    /// The set of all that was pushed.
-    ///
-    /// Its tag is 0x01 unless 0x02 takes less than half the bytes for certain, as it does for ids that are
-    /// scattered over many buckets: 0x01 answers for whole blocks at once, but has a header for each.
-    pub fn finish(mut self) -> Sip {
+    /// The set of all that was pushed, under the tag that takes the fewest bytes, or nearly so.
+    pub fn finish(self) -> Sip {
+        self.finish_with(None)
+    }
+
+    /// The set of all that was pushed, under `tag`; the empty set has but one.
+    pub fn finish_as(self, tag: Tag) -> Sip {
+        self.finish_with(Some(tag))
+    }
+
+    fn finish_with(mut self, tag: Option<Tag>) -> Sip {
         self.close();
         if !self.in_order {
             self.sort();
         }
-        let Self { bytes, mut containers, .. } = self;
-        let cardinality = containers.iter().map(Container::cardinality).sum();
-        if cardinality == 0 {
-            return Sip::new(vec![Tag::Empty as u8], Body::Empty);
+        if self.containers.is_empty() {
+            return Sip::empty();
         }
-        let size = roaring::size(&containers);
-        let blocks = containers.iter().map(|container| (container.block(), container.cardinality()));
-        let bound = varint_delta::size_bound(cardinality, blocks);
-        if bound < size / 2 {
-            let mut out = Vec::with_capacity(1 + bound);
-            out.push(Tag::VarintDelta as u8);
-            let scattered = roaring::Index::new(containers);
-            let index = varint_delta::write(cardinality, scattered.ids(&bytes), &mut out);
-            out.shrink_to_fit();
-            Sip::new(out, Body::VarintDelta(index))
-        } else {
-            let mut out = Vec::with_capacity(1 + size);
-            out.push(Tag::Roaring as u8);
-            roaring::write(&mut containers, &bytes, &mut out);
-            Sip::new(out, Body::Roaring(roaring::Index::new(containers)))
+        match tag.unwrap_or_else(|| self.choose()) {
+            Tag::Roaring => encode::roaring_of(&self.containers, &self.bytes),
+            tag => encode::blocks(tag, |each| self.containers.iter().for_each(|c| each(self.block(c)))),
+        }
+    }
+
+    fn choose(&self) -> Tag {
+        let mut sample = Sample::default();
+        for (i, from, members) in choose::sampled(&self.containers) {
+            let block = self.block(&self.containers[i]);
+            let mut ids = block.contents.offsets_from(from).map(|offset| block.base() + offset);
+            let before = match i.checked_sub(1).map(|i| self.block(&self.containers[i])) {
+                _ if from > 0 => ids.next(),
+                before => before.map(|before| before.base() + before.contents.last()),
+            };
+            sample.add_some(before, ids, members);
+        }
+        sample.choose(&Known::of(&self.containers))
+    }
+
+    fn block(&self, container: &Container) -> Block<'_> {
+        Block {
+            key: container.block(),
+            cardinality: container.cardinality(),
+            contents: container.contents(&self.bytes),
         }
     }
 
@@ -145,7 +159,7 @@ impl Builder {
                 united.push(*only);
                 continue;
             }
-            parts.iter().for_each(|part| part.view(&self.bytes).add_to(&mut self.words));
+            parts.iter().for_each(|part| part.contents(&self.bytes).add_to(&mut self.words));
             united.extend(roaring::encode_words(parts[0].block(), &*self.words, &mut self.bytes));
             self.words.fill(0);
         }

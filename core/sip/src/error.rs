@@ -48,10 +48,10 @@ pub enum SipError {
         /// Its first byte.
         at: usize,
     },
-    /// A varint, or an id that a difference leads to, is above 2^64 - 1.
-    #[error("the varint at byte {at} leads above 2^64 - 1")]
+    /// A varint, or an id that it leads to, is above 2^64 - 1.
+    #[error("what stands at byte {at} leads above 2^64 - 1")]
     Overflow {
-        /// The varint's first byte.
+        /// The first byte of the varint, or of the Rice group.
         at: usize,
     },
     /// Ids, buckets or containers do not strictly increase.
@@ -116,4 +116,48 @@ pub enum SipError {
         /// Where it stands.
         at: usize,
     },
+    /// The parameter of a Rice group is not the one that its numbers have.
+    #[error("the Rice parameter at byte {at} is not the canonical one")]
+    Parameter {
+        /// Where it stands.
+        at: usize,
+    },
+    /// A number's upper part in a Rice group has more than 16 zero bits.
+    #[error("more than 16 zero bits before a one bit in the Rice group at byte {at}")]
+    Unary {
+        /// The group's first byte.
+        at: usize,
+    },
+    /// A bit is set behind the last number of a Rice group.
+    #[error("a bit is set behind the last number of the Rice group at byte {at}")]
+    Padding {
+        /// The group's first byte.
+        at: usize,
+    },
+}
+
+impl SipError {
+    /// The error's name in the specification.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::UnknownTag { .. } => "UnknownTag",
+            Self::Truncated { .. } => "Truncated",
+            Self::TrailingBytes { .. } => "TrailingBytes",
+            Self::Empty { .. } => "Empty",
+            Self::LimitExceeded { .. } => "LimitExceeded",
+            Self::VarintTooLong { .. } => "VarintTooLong",
+            Self::Overflow { .. } => "Overflow",
+            Self::Order { .. } => "Order",
+            Self::Run { .. } => "Run",
+            Self::Cookie { .. } => "Cookie",
+            Self::ContainerCount { .. } => "ContainerCount",
+            Self::RunFlags { .. } => "RunFlags",
+            Self::Offset { .. } => "Offset",
+            Self::Cardinality { .. } => "Cardinality",
+            Self::ContainerKind { .. } => "ContainerKind",
+            Self::Parameter { .. } => "Parameter",
+            Self::Unary { .. } => "Unary",
+            Self::Padding { .. } => "Padding",
+        }
+    }
 }

@@ -12,7 +12,8 @@ pub struct Limits {
     /// Ids in the set; 2^32 by default.
     pub cardinality: u64,
     /// Bytes that a reader may need to hold the set in its own form; 256 MiB by default. Counted as
-    /// body + 128 per bucket + 64 per container for tag 0x01, and as 8 per id for tag 0x02.
+    /// body + 128 per bucket + 64 per container for tag 0x01, as 8 per id for tags 0x02 and 0x04, and as 16 per
+    /// range for tag 0x03.
     pub decoded_bytes: u64,
     /// Buckets (distinct upper halves of ids) of tag 0x01; 262,144 by default.
     pub buckets: usize,

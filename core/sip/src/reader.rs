@@ -25,6 +25,11 @@ impl<'a> Reader<'a> {
         self.bytes.len().saturating_sub(self.at)
     }
 
+    /// All bytes left.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
     /// The next `n` bytes.
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8], SipError> {
         let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..n));

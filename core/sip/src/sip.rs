@@ -1,17 +1,13 @@
-//! A validated set, and reading it.
+//! A set that owns its bytes.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::RangeInclusive, sync::Arc};
 
-use crate::{Builder, Limits, SipError, Tag, roaring, varint_delta};
-
-/// Ids of a block, which is one roaring container.
-pub const BLOCK_IDS: u64 = 1 << 16;
-/// Mask words of a block.
-pub const BLOCK_WORDS: usize = 1 << 10;
+use crate::{BLOCK_WORDS, BlockMask, Ids, Limits, SipError, Tag, View, choose, encode, masks, view::Index};
 
 /// A set of 64-bit ids: its canonical wire bytes `tag | body`, validated, with an index of its body.
 ///
-/// A clone shares both. Two SIPs are equal when their bytes are.
+/// A clone shares both. Two SIPs are equal when their bytes are. Whatever can be read of a set is read of its
+/// [`view`](Self::view); the commonest look-ups stand here, too.
 #[derive(Clone)]
 pub struct Sip {
     inner: Arc<Inner>,
@@ -19,25 +15,8 @@ pub struct Sip {
 
 struct Inner {
     bytes: Vec<u8>,
-    body: Body,
-}
-
-/// How the body of each tag is found one's way in.
-pub(crate) enum Body {
-    Empty,
-    Roaring(roaring::Index),
-    VarintDelta(varint_delta::Index),
-}
-
-/// What [`Sip::block_mask`] found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockMask {
-    /// None of the block's ids is in the set.
-    Empty,
-    /// All of them are.
-    Full,
-    /// Some are: those whose bits are set in the words.
-    Words,
+    index: Index,
+    cardinality: u64,
 }
 
 impl Sip {
@@ -48,27 +27,93 @@ impl Sip {
     /// A [`SipError`] that says what is wrong and where, for anything but the canonical bytes of a set
     /// within the limits.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Into<Vec<u8>>, limits: &Limits) -> Result<Self, SipError> {
-        let body = Body::open(bytes.as_ref(), limits)?;
-        Ok(Self::new(bytes.into(), body))
+        let (index, cardinality) = Index::build(bytes.as_ref(), limits)?;
+        Ok(Self::new(bytes.into(), index, cardinality))
     }
 
-    /// The set of `ids`. They may come in any order and more than once; in increasing order it is fastest.
+    /// The set without ids.
+    pub fn empty() -> Self {
+        Self::new(vec![Tag::Empty as u8], Index::Empty, 0)
+    }
+
+    /// The set of `ids`, in any order, some of them perhaps more than once.
+    pub fn from_ids(ids: impl IntoIterator<Item = u64>) -> Self {
+        Self::from_sorted_ids(&ids.into_iter().collect::<Vec<_>>())
+    }
+
+    /// The set of `ids`. In increasing order is fastest; any other is sorted first.
     pub fn from_sorted_ids(ids: &[u64]) -> Self {
-        let mut builder = Builder::new();
-        if ids.is_sorted_by(|a, b| a < b) {
-            builder.push_sorted_ids(ids);
-        } else {
-            let mut sorted = ids.to_vec();
-            sorted.sort_unstable();
-            sorted.dedup();
-            builder.push_sorted_ids(&sorted);
-        }
-        builder.finish()
+        with_sorted(ids, |ids| encode::ids(ids, choose::for_ids(ids)))
     }
 
-    /// Of bytes that were just written, with their index.
-    pub(crate) fn new(bytes: Vec<u8>, body: Body) -> Self {
-        Self { inner: Arc::new(Inner { bytes, body }) }
+    /// [`from_sorted_ids`](Self::from_sorted_ids) under a tag; the empty set has but one.
+    pub fn from_sorted_ids_as(tag: Tag, ids: &[u64]) -> Self {
+        with_sorted(ids, |ids| encode::ids(ids, tag))
+    }
+
+    /// The set of the ids in `ranges`, in any order.
+    pub fn from_ranges(ranges: impl IntoIterator<Item = RangeInclusive<u64>>) -> Self {
+        let mut ranges: Vec<_> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+        if !ranges.is_sorted_by(|a, b| a.end() < b.start()) {
+            ranges.sort_by_key(|range| *range.start());
+        }
+        let ranges = encode::ranges_of(|writer| {
+            let mut open: Option<(u64, u64)> = None;
+            for range in &ranges {
+                match &mut open {
+                    Some((_, last)) if range.start() <= last => *last = (*last).max(*range.end()),
+                    _ => {
+                        if let Some((first, last)) = open.replace((*range.start(), *range.end())) {
+                            writer.push(first, last);
+                        }
+                    }
+                }
+            }
+            if let Some((first, last)) = open {
+                writer.push(first, last);
+            }
+        });
+        ranges.to_smallest()
+    }
+
+    /// The set of the bits of `masks`: for each block the id of its first bit, a multiple of 65,536, and at
+    /// most 1,024 words, as in [`Builder::push_words`](crate::Builder::push_words). They are gone through
+    /// twice, and never copied.
+    ///
+    /// # Panics
+    /// If the blocks do not come in increasing order, or are not as they should be.
+    pub fn from_masks<'a>(masks: impl Iterator<Item = (u64, &'a [u64])> + Clone) -> Self {
+        masks::encode(masks, None)
+    }
+
+    /// [`from_masks`](Self::from_masks) under a tag.
+    ///
+    /// # Panics
+    /// As there.
+    pub fn from_masks_as<'a>(tag: Tag, masks: impl Iterator<Item = (u64, &'a [u64])> + Clone) -> Self {
+        masks::encode(masks, Some(tag))
+    }
+
+    /// The same set under another tag; the empty set has but one.
+    #[must_use]
+    pub fn to_tag(&self, tag: Tag) -> Self {
+        if tag == self.tag() { self.clone() } else { encode::view(&self.view(), tag) }
+    }
+
+    /// The same set under the tag that takes the fewest bytes, or nearly so.
+    #[must_use]
+    pub fn to_smallest(&self) -> Self {
+        self.to_tag(choose::for_view(&self.view()))
+    }
+
+    /// Of bytes that were just written or validated, with their index.
+    pub(crate) fn new(bytes: Vec<u8>, index: Index, cardinality: u64) -> Self {
+        Self { inner: Arc::new(Inner { bytes, index, cardinality }) }
+    }
+
+    /// The set where its bytes stand, with the index.
+    pub fn view(&self) -> View<'_> {
+        self.inner.index.view(&self.inner.bytes, self.inner.cardinality)
     }
 
     /// The wire bytes, tag first.
@@ -78,66 +123,68 @@ impl Sip {
 
     /// How the body is written.
     pub fn tag(&self) -> Tag {
-        match self.inner.body {
-            Body::Empty => Tag::Empty,
-            Body::Roaring(_) => Tag::Roaring,
-            Body::VarintDelta(_) => Tag::VarintDelta,
-        }
+        self.view().tag()
     }
 
     /// The number of ids.
     pub fn cardinality(&self) -> u64 {
-        match &self.inner.body {
-            Body::Empty => 0,
-            Body::Roaring(index) => index.cardinality(),
-            Body::VarintDelta(index) => index.cardinality(),
-        }
+        self.inner.cardinality
+    }
+
+    /// Whether there are no ids.
+    pub fn is_empty(&self) -> bool {
+        self.cardinality() == 0
     }
 
     /// Whether `id` is in the set.
     pub fn contains(&self, id: u64) -> bool {
-        match &self.inner.body {
-            Body::Empty => false,
-            Body::Roaring(index) => index.contains(&self.inner.bytes, id),
-            Body::VarintDelta(index) => index.contains(&self.inner.bytes, id),
-        }
+        self.view().contains(id)
+    }
+
+    /// The number of ids up to `id`, itself included.
+    pub fn rank(&self, id: u64) -> u64 {
+        self.view().rank(id)
+    }
+
+    /// The least id that is `id` or above it.
+    pub fn next_at_or_after(&self, id: u64) -> Option<u64> {
+        self.view().next_at_or_after(id)
+    }
+
+    /// The least id.
+    pub fn first(&self) -> Option<u64> {
+        self.view().first()
+    }
+
+    /// The greatest id.
+    pub fn last(&self) -> Option<u64> {
+        self.view().last()
     }
 
     /// The ids in increasing order.
     pub fn iter(&self) -> Ids<'_> {
-        let bytes = &self.inner.bytes;
-        Ids(match &self.inner.body {
-            Body::Empty => IdsOf::Empty,
-            Body::Roaring(index) => IdsOf::Roaring(index.ids(bytes)),
-            Body::VarintDelta(index) => IdsOf::VarintDelta(index.ids(bytes)),
-        })
+        self.view().iter()
     }
 
-    /// The ids of the block that begins at `base`, a multiple of 65,536: bit `i % 64` of word `i / 64` for
-    /// `base + i`. All words are written if the answer is [`BlockMask::Words`]; otherwise what they hold
-    /// means nothing.
+    /// See [`View::block_mask`].
     pub fn block_mask(&self, base: u64, words: &mut [u64; BLOCK_WORDS]) -> BlockMask {
-        debug_assert!(base.is_multiple_of(BLOCK_IDS));
-        match &self.inner.body {
-            Body::Empty => BlockMask::Empty,
-            Body::Roaring(index) => index.block_mask(&self.inner.bytes, base, words),
-            Body::VarintDelta(index) => index.block_mask(&self.inner.bytes, base, words),
-        }
+        self.view().block_mask(base, words)
+    }
+
+    /// The bytes that it holds: those of the wire, and its index.
+    pub fn heap_bytes(&self) -> usize {
+        self.inner.bytes.capacity() + self.inner.index.bytes()
     }
 }
 
-impl Body {
-    fn open(bytes: &[u8], limits: &Limits) -> Result<Self, SipError> {
-        let (&tag, body) = bytes.split_first().ok_or(SipError::Truncated { at: 0, need: 1 })?;
-        let tag = Tag::try_from(tag)?;
-        Limits::check(1, "body_bytes", body.len() as u64, limits.body_bytes as u64)?;
-        Ok(match tag {
-            Tag::Empty if body.is_empty() => Self::Empty,
-            Tag::Empty => return Err(SipError::TrailingBytes { at: 1 }),
-            Tag::Roaring => Self::Roaring(roaring::Index::open(bytes, limits)?),
-            Tag::VarintDelta => Self::VarintDelta(varint_delta::Index::open(bytes, limits)?),
-        })
+fn with_sorted(ids: &[u64], encode: impl FnOnce(&[u64]) -> Sip) -> Sip {
+    if ids.is_sorted_by(|a, b| a < b) {
+        return encode(ids);
     }
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    encode(&sorted)
 }
 
 impl PartialEq for Sip {
@@ -158,34 +205,17 @@ impl fmt::Debug for Sip {
     }
 }
 
+impl FromIterator<u64> for Sip {
+    fn from_iter<I: IntoIterator<Item = u64>>(ids: I) -> Self {
+        Self::from_ids(ids)
+    }
+}
+
 impl<'a> IntoIterator for &'a Sip {
     type Item = u64;
     type IntoIter = Ids<'a>;
 
     fn into_iter(self) -> Ids<'a> {
         self.iter()
-    }
-}
-
-/// The ids of a [`Sip`] in increasing order.
-#[derive(Clone, Debug)]
-pub struct Ids<'a>(IdsOf<'a>);
-
-#[derive(Clone, Debug)]
-enum IdsOf<'a> {
-    Empty,
-    Roaring(roaring::Ids<'a>),
-    VarintDelta(varint_delta::Ids<'a>),
-}
-
-impl Iterator for Ids<'_> {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        match &mut self.0 {
-            IdsOf::Empty => None,
-            IdsOf::Roaring(ids) => ids.next(),
-            IdsOf::VarintDelta(ids) => ids.next(),
-        }
     }
 }

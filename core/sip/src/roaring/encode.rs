@@ -1,91 +1,138 @@
 //! Writing containers, each of the smallest kind.
 
 use super::{
-    container::{BITSET_BYTES, Container, MAX_ARRAY, runs_are_smallest},
+    container::{BITSET_BYTES, Container, MAX_ARRAY},
     low,
 };
-use crate::{BLOCK_IDS, BLOCK_WORDS, mask};
+use crate::{BLOCK_IDS, BLOCK_WORDS, contents::Contents, kernels, mask};
+
+/// Room that extracting positions likes to have behind the last.
+const SLACK: usize = 64;
+
+/// The container that a mask (at most [`BLOCK_WORDS`] words, the rest 0) makes, which stands nowhere yet;
+/// `None` if it is empty.
+pub(crate) fn measure(block: u64, words: &[u64]) -> Option<Container> {
+    let (cardinality, runs) = kernels::count_runs(words);
+    (cardinality > 0).then(|| Container::smallest(block, 0, cardinality, runs))
+}
+
+/// Appends the container that was measured of a mask.
+pub(crate) fn encode_measured(container: &Container, words: &[u64], out: &mut Vec<u8>) {
+    if container.has_runs() {
+        out.extend_from_slice(&container.runs().to_le_bytes());
+        mask::for_each_run(words.iter().copied(), |first, last| put_run(first, last, out));
+    } else if container.cardinality() <= MAX_ARRAY as u64 {
+        let mut offsets = [0; MAX_ARRAY + SLACK];
+        let count = kernels::positions(words, &mut offsets);
+        put_offsets(&offsets[..count], out);
+    } else {
+        let at = out.len();
+        put_words(words, out);
+        out.resize(at + BITSET_BYTES, 0);
+    }
+}
 
 /// Appends the container of a mask (at most [`BLOCK_WORDS`] words, the rest 0); `None` if it is empty.
 pub(crate) fn encode_words(block: u64, words: &[u64], out: &mut Vec<u8>) -> Option<Container> {
-    let (cardinality, runs) = mask::count(words.iter().copied());
-    let at = out.len();
-    if cardinality == 0 {
-        return None;
-    }
-    if runs_are_smallest(cardinality, runs) {
-        let runs = low(runs);
-        put(runs, out);
-        write_runs(words, out);
-        return Some(Container::new(block, at, cardinality, runs));
-    }
-    if cardinality <= MAX_ARRAY {
-        for (i, &word) in words.iter().enumerate() {
-            mask::bits(i, word).for_each(|offset| put(offset, out));
-        }
-    } else {
-        out.reserve(BITSET_BYTES);
-        for word in words {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-        out.resize(at + BITSET_BYTES, 0);
-    }
-    Some(Container::new(block, at, cardinality, 0))
+    let container = measure(block, words)?.moved_to(out.len());
+    encode_measured(&container, words, out);
+    Some(container)
 }
 
 /// Appends the container of ids of one block, strictly increasing; `None` if there are none.
 pub(crate) fn encode_ids(block: u64, ids: &[u64], out: &mut Vec<u8>) -> Option<Container> {
-    let at = out.len();
     let cardinality = ids.len() as u64;
-    let runs = ids.chunk_by(|a, b| b - a == 1);
-    let count = runs.clone().count() as u64;
-    if cardinality > MAX_ARRAY {
+    if ids.len() > MAX_ARRAY {
         let mut words = [0; BLOCK_WORDS];
         ids.iter().for_each(|id| mask::set(&mut words, id % BLOCK_IDS));
-        encode_words(block, &words, out)
-    } else if runs_are_smallest(cardinality, count) {
-        put(low(count), out);
-        for run in runs {
-            put(low(run[0]), out);
-            put(low(run.len() as u64 - 1), out);
-        }
-        Some(Container::new(block, at, cardinality, low(count)))
-    } else {
-        ids.iter().for_each(|&id| put(low(id), out));
-        (cardinality > 0).then(|| Container::new(block, at, cardinality, 0))
+        return encode_words(block, &words, out);
     }
+    let touching: u64 = ids.windows(2).map(|pair| u64::from(pair[1] - pair[0] == 1)).sum();
+    let container = (cardinality > 0)
+        .then(|| Container::smallest(block, out.len(), cardinality, cardinality - touching))?;
+    if container.has_runs() {
+        out.extend_from_slice(&container.runs().to_le_bytes());
+        for run in ids.chunk_by(|a, b| b - a == 1) {
+            put_run(run[0], run[run.len() - 1], out);
+        }
+    } else {
+        let at = out.len();
+        out.resize(at + 2 * ids.len(), 0);
+        for (field, &id) in out[at..].as_chunks_mut().0.iter_mut().zip(ids) {
+            *field = low(id).to_le_bytes();
+        }
+    }
+    Some(container)
+}
+
+/// Appends the container of increasing offsets, at most [`MAX_ARRAY`]; `None` if there are none.
+pub(crate) fn encode_offsets(block: u64, offsets: &[u16], out: &mut Vec<u8>) -> Option<Container> {
+    let cardinality = offsets.len() as u64;
+    let touching: u64 = offsets.windows(2).map(|pair| u64::from(pair[1] - pair[0] == 1)).sum();
+    let container = (cardinality > 0)
+        .then(|| Container::smallest(block, out.len(), cardinality, cardinality - touching))?;
+    if container.has_runs() {
+        out.extend_from_slice(&container.runs().to_le_bytes());
+        for run in offsets.chunk_by(|a, b| b - a == 1) {
+            put_run(run[0].into(), run[run.len() - 1].into(), out);
+        }
+    } else {
+        put_offsets(offsets, out);
+    }
+    Some(container)
+}
+
+/// Appends the container of increasing runs that do not touch, the first and last offset of each; `None` if
+/// there are none.
+pub(crate) fn encode_runs(block: u64, runs: &[(u16, u16)], out: &mut Vec<u8>) -> Option<Container> {
+    let cardinality = runs.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
+    let container =
+        (cardinality > 0).then(|| Container::smallest(block, out.len(), cardinality, runs.len() as u64))?;
+    if container.has_runs() {
+        out.extend_from_slice(&container.runs().to_le_bytes());
+        runs.iter().for_each(|&(first, last)| put_run(first.into(), last.into(), out));
+    } else {
+        let mut words = [0; BLOCK_WORDS];
+        for &(first, last) in runs {
+            mask::set_range(&mut words, first.into()..u64::from(last) + 1);
+        }
+        encode_measured(&container, &words, out);
+    }
+    Some(container)
+}
+
+/// Appends the container of contents in any form.
+pub(crate) fn encode_contents(block: u64, contents: Contents<'_>, out: &mut Vec<u8>) -> Option<Container> {
+    let mut words = [0; BLOCK_WORDS];
+    contents.copy_to(&mut words);
+    encode_words(block, &words, out)
 }
 
 /// Appends the container of all ids of a block.
 pub(crate) fn encode_full(block: u64, out: &mut Vec<u8>) -> Container {
     let at = out.len();
-    [1, 0, u16::MAX].into_iter().for_each(|field| put(field, out));
-    Container::new(block, at, BLOCK_IDS, 1)
+    out.extend_from_slice(&[1, 0, 0, 0, 0xff, 0xff]);
+    Container::described(block, at, BLOCK_IDS, 1)
 }
 
-/// Appends the runs of a mask: the first offset of each and the number of offsets behind it.
-fn write_runs(words: &[u64], out: &mut Vec<u8>) {
-    let mut open: Option<u16> = None;
-    let mut carry = 0;
-    for (i, &word) in words.iter().enumerate() {
-        // A bit that differs from the one before it begins a run or ends one.
-        for edge in mask::bits(i, word ^ (word << 1 | carry)) {
-            match open.take() {
-                None => open = Some(edge),
-                Some(first) => {
-                    put(first, out);
-                    put(edge - 1 - first, out);
-                }
-            }
-        }
-        carry = word >> 63;
-    }
-    if let Some(first) = open {
-        put(first, out);
-        put(low(words.len() as u64 * 64 - 1) - first, out);
+fn put_run(first: u64, last: u64, out: &mut Vec<u8>) {
+    let [a, b] = low(first).to_le_bytes();
+    let [c, d] = low(last - first).to_le_bytes();
+    out.extend_from_slice(&[a, b, c, d]);
+}
+
+fn put_offsets(offsets: &[u16], out: &mut Vec<u8>) {
+    let at = out.len();
+    out.resize(at + 2 * offsets.len(), 0);
+    for (field, offset) in out[at..].as_chunks_mut().0.iter_mut().zip(offsets) {
+        *field = offset.to_le_bytes();
     }
 }
 
-fn put(field: u16, out: &mut Vec<u8>) {
-    out.extend_from_slice(&field.to_le_bytes());
+fn put_words(words: &[u64], out: &mut Vec<u8>) {
+    let at = out.len();
+    out.resize(at + 8 * words.len(), 0);
+    for (field, word) in out[at..].as_chunks_mut().0.iter_mut().zip(words) {
+        *field = word.to_le_bytes();
+    }
 }

@@ -3,19 +3,22 @@
 //! D. Lemire et al., "Roaring Bitmaps: Implementation of an Optimized Software Library" (2018), and the
 //! RoaringFormatSpec of the RoaringBitmap project with its extension to 64 bits.
 
+mod bitmap;
 mod container;
 mod encode;
 mod parse;
 mod write;
 
-use std::slice;
+use bitmap::{Bitmap, first_block};
+pub(crate) use container::{BITSET_BYTES, BUCKET_BLOCKS, Container, MAX_ARRAY, MAX_RUNS};
+pub(crate) use encode::{
+    encode_contents, encode_full, encode_ids, encode_measured, encode_offsets, encode_runs, encode_words,
+    measure,
+};
+pub(crate) use parse::validate;
+pub(crate) use write::{size, write, write_with};
 
-pub(crate) use container::Container;
-use container::Offsets;
-pub(crate) use encode::{encode_full, encode_ids, encode_words};
-pub(crate) use write::{size, write};
-
-use crate::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Limits, SipError};
+use crate::{BLOCK_IDS, blocks::Block, reader::Reader};
 
 /// Cookie of a 32-bit bitmap without run containers; the number of containers follows.
 const COOKIE: u32 = 12_346;
@@ -25,87 +28,172 @@ const COOKIE_WITH_RUNS: u16 = 12_347;
 const MIN_CONTAINERS_FOR_OFFSETS: usize = 4;
 /// Containers of a full 32-bit bitmap.
 const MAX_CONTAINERS: usize = 1 << 16;
+/// The first byte behind the tag and the number of buckets.
+const FIRST_BUCKET: usize = 9;
 
-/// Where the containers of a validated body stand.
-#[derive(Debug)]
-pub(crate) struct Index {
-    containers: Box<[Container]>,
-    cardinality: u64,
+/// Where a bucket stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket {
+    key: u32,
+    /// The first byte of its bitmap.
+    at: usize,
 }
 
-impl Index {
-    /// Of containers in the order of their blocks.
-    pub(crate) fn new(containers: Vec<Container>) -> Self {
-        let cardinality = containers.iter().map(Container::cardinality).sum();
-        Self { containers: containers.into(), cardinality }
+/// A validated body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Roaring<'a> {
+    pub(crate) cardinality: u64,
+    /// The bytes of the SIP, tag first.
+    pub(crate) bytes: &'a [u8],
+    /// The place of each bucket; none of a set that is read without an index.
+    pub(crate) index: &'a [Bucket],
+}
+
+impl<'a> Roaring<'a> {
+    /// All containers.
+    pub(crate) fn containers(&self) -> Containers<'a> {
+        Containers { bytes: self.bytes, reader: Reader::new(self.bytes, FIRST_BUCKET), bucket: None }
     }
 
-    /// Validates `bytes` (the tag first), then indexes them. The limit on the body is the caller's.
-    pub(crate) fn open(bytes: &[u8], limits: &Limits) -> Result<Self, SipError> {
-        let count = parse::validate(bytes, limits)?;
-        let mut containers = Vec::with_capacity(count);
-        parse::walk(bytes, &Limits::NONE, |container| {
-            containers.push(container);
-            Ok(())
-        })?;
-        Ok(Self::new(containers))
+    /// The containers from the first one on whose block is `block` or behind it.
+    pub(crate) fn containers_from(&self, block: u64) -> Containers<'a> {
+        let bucket = self.index.partition_point(|bucket| u64::from(bucket.key) < block / BUCKET_BLOCKS);
+        let at = match (self.index.get(bucket), self.index.is_empty()) {
+            (Some(bucket), _) => bucket.at - 4,
+            (None, true) => FIRST_BUCKET,
+            (None, false) => self.bytes.len(),
+        };
+        let mut containers = Containers { reader: Reader::new(self.bytes, at), ..self.containers() };
+        containers.skip_to(block);
+        containers
     }
 
-    pub(crate) fn cardinality(&self) -> u64 {
-        self.cardinality
-    }
-
-    pub(crate) fn contains(&self, bytes: &[u8], id: u64) -> bool {
-        self.find(id / BLOCK_IDS).is_some_and(|container| container.view(bytes).contains(low(id)))
-    }
-
-    pub(crate) fn block_mask(&self, bytes: &[u8], base: u64, words: &mut [u64; BLOCK_WORDS]) -> BlockMask {
-        match self.find(base / BLOCK_IDS) {
-            None => BlockMask::Empty,
-            Some(container) if container.cardinality() == BLOCK_IDS => BlockMask::Full,
-            Some(container) => {
-                container.view(bytes).copy_to(words);
-                BlockMask::Words
+    /// The number of ids before a block.
+    pub(crate) fn ids_before(&self, block: u64) -> u64 {
+        let mut reader = Reader::new(self.bytes, FIRST_BUCKET);
+        let mut ids = 0;
+        for seen in 1.. {
+            let Some((key, bitmap)) = next_bucket(&mut reader) else { break };
+            let first = first_block(key);
+            if first > block {
+                break;
             }
+            ids += bitmap.cardinality(bitmap.find(block - first));
+            let at = match self.index.get(seen) {
+                Some(next) => next.at - 4,
+                None => bitmap.place(bitmap.len(), self.bytes),
+            };
+            reader = Reader::new(self.bytes, at);
+        }
+        ids
+    }
+
+    /// The container of a block.
+    pub(crate) fn container(&self, block: u64) -> Option<Container> {
+        self.containers_from(block).next().filter(|container| container.block() == block)
+    }
+
+    /// The last container.
+    pub(crate) fn last(&self) -> Option<Container> {
+        let mut reader = match self.index.last() {
+            Some(bucket) => Reader::new(self.bytes, bucket.at - 4),
+            None => Reader::new(self.bytes, FIRST_BUCKET),
+        };
+        let mut last = None;
+        while let Some((key, bitmap)) = next_bucket(&mut reader) {
+            let i = bitmap.len() - 1;
+            let container =
+                bitmap.container(i, bitmap.place(i, self.bytes), first_block(key), self.bytes).ok()?;
+            reader = Reader::new(self.bytes, container.at() + container.size());
+            last = Some(container);
+        }
+        last
+    }
+}
+
+/// Reads the key and the header of the bucket that comes next.
+fn next_bucket<'a>(reader: &mut Reader<'a>) -> Option<(u32, Bitmap<'a>)> {
+    let key = u32::from_le_bytes(reader.array().ok()?);
+    Some((key, Bitmap::read(reader).ok()?))
+}
+
+/// The containers of a validated body, one by one.
+#[derive(Clone, Debug)]
+pub(crate) struct Containers<'a> {
+    bytes: &'a [u8],
+    /// Stands at the next bucket while none is open.
+    reader: Reader<'a>,
+    bucket: Option<Open<'a>>,
+}
+
+/// A bucket in the middle of its containers.
+#[derive(Clone, Copy, Debug)]
+struct Open<'a> {
+    bitmap: Bitmap<'a>,
+    first_block: u64,
+    next: usize,
+    /// Where the next container stands.
+    at: usize,
+}
+
+impl<'a> Containers<'a> {
+    /// Leaves out the containers of all blocks before `block`.
+    pub(crate) fn skip_to(&mut self, block: u64) {
+        while let Some(open) = self.open() {
+            if block < open.first_block {
+                return;
+            }
+            let i = open.bitmap.find(block - open.first_block).max(open.next);
+            if i < open.bitmap.len() {
+                if i > open.next {
+                    self.bucket = Some(Open { next: i, at: open.bitmap.place(i, self.bytes), ..open });
+                }
+                return;
+            }
+            self.reader = Reader::new(self.bytes, open.bitmap.place(i, self.bytes));
+            self.bucket = None;
         }
     }
 
-    pub(crate) fn ids<'a>(&'a self, bytes: &'a [u8]) -> Ids<'a> {
-        Ids { bytes, containers: self.containers.iter(), base: 0, offsets: None }
+    /// The bucket that holds the next container.
+    fn open(&mut self) -> Option<Open<'a>> {
+        if let Some(open) = self.bucket {
+            if open.next < open.bitmap.len() {
+                return Some(open);
+            }
+            self.reader = Reader::new(self.bytes, open.at);
+        }
+        let (key, bitmap) = next_bucket(&mut self.reader)?;
+        self.bucket = Some(Open { first_block: first_block(key), next: 0, at: bitmap.end(), bitmap });
+        self.bucket
     }
+}
 
-    fn find(&self, block: u64) -> Option<&Container> {
-        let i = self.containers.binary_search_by_key(&block, Container::block).ok()?;
-        self.containers.get(i)
+impl<'a> Containers<'a> {
+    /// The next container as a block.
+    pub(crate) fn next_block(&mut self) -> Option<Block<'a>> {
+        let container = self.next()?;
+        let contents = container.contents(self.bytes);
+        Some(Block { key: container.block(), cardinality: container.cardinality(), contents })
+    }
+}
+
+impl Iterator for Containers<'_> {
+    type Item = Container;
+
+    fn next(&mut self) -> Option<Container> {
+        let open = self.open()?;
+        let container = open.bitmap.container(open.next, open.at, open.first_block, self.bytes).ok()?;
+        self.bucket = Some(Open { next: open.next + 1, at: open.at + container.size(), ..open });
+        Some(container)
     }
 }
 
 /// The place of an id in its block.
+#[inline]
 #[allow(clippy::cast_possible_truncation, reason = "the low 16 bits are what is asked for")]
 pub(crate) fn low(id: u64) -> u16 {
     id as u16
 }
 
-/// The ids of a validated body in increasing order.
-#[derive(Clone, Debug)]
-pub(crate) struct Ids<'a> {
-    bytes: &'a [u8],
-    containers: slice::Iter<'a, Container>,
-    base: u64,
-    offsets: Option<Offsets<'a>>,
-}
-
-impl Iterator for Ids<'_> {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        loop {
-            if let Some(offset) = self.offsets.as_mut().and_then(Iterator::next) {
-                return Some(self.base + offset);
-            }
-            let container = self.containers.next()?;
-            self.base = container.block() * BLOCK_IDS;
-            self.offsets = Some(container.view(self.bytes).offsets());
-        }
-    }
-}
+const _: () = assert!(BLOCK_IDS == 1 << 16);

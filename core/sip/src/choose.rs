@@ -1,0 +1,306 @@
+//! Which tag a set takes the fewest bytes under, judged from a sample: no tag is written to be thrown away.
+//!
+//! The sizes of 0x02, 0x03 and 0x04 are those of sampled groups, scaled up; that of 0x01 is known where the
+//! set came as masks, and follows from the density around the sampled groups otherwise. Among tags of nearly
+//! the same size the one that is read fastest is taken.
+
+use crate::{
+    BLOCK_IDS, Tag, View,
+    blocks::Scratch,
+    contents::Contents,
+    list::to_gaps,
+    rice::{self, GROUP},
+    roaring::{self, BITSET_BYTES, BUCKET_BLOCKS, Container},
+    varint,
+};
+
+/// Groups that are looked at.
+const GROUPS: usize = 32;
+/// What may be given for a tag that is read faster, as a part of the size.
+const TOLERANCE: f64 = 0.03;
+
+/// What is known of a set without a sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    cardinality: u64,
+    /// Runs of ids in its blocks; none if they were not counted.
+    ranges: Option<u64>,
+    /// Bytes of its roaring body, if that was measured.
+    roaring: Option<f64>,
+}
+
+impl Known {
+    /// Of containers that were built, not read.
+    pub(crate) fn of(containers: &[Container]) -> Self {
+        Self {
+            cardinality: containers.iter().map(Container::cardinality).sum(),
+            ranges: Some(containers.iter().map(|container| u64::from(container.runs())).sum()),
+            roaring: Some(roaring::size(containers) as f64),
+        }
+    }
+}
+
+/// What groups of a set, scaled up to what each stands for, take under each tag.
+#[derive(Debug, Default)]
+pub(crate) struct Sample {
+    ids: f64,
+    /// Bytes under 0x04, 0x02 and (without the number of buckets) 0x01.
+    gaps: f64,
+    varints: f64,
+    roaring: f64,
+    blocks: f64,
+    /// Ranges, and their bytes under 0x03.
+    ranges: f64,
+    range_bytes: f64,
+}
+
+impl Sample {
+    /// Adds consecutive ids of the set, at most a group, and the one before them. They stand for `members` ids.
+    pub(crate) fn add(&mut self, before: Option<u64>, ids: &[u64], members: u64) {
+        if ids.is_empty() {
+            return;
+        }
+        let scale = members as f64 / ids.len() as f64;
+        let mut gaps = [0; GROUP];
+        let gaps = to_gaps(before, ids, &mut gaps);
+        self.ids += members as f64;
+        self.gaps += scale * group_bytes(gaps);
+        self.varints +=
+            scale * gaps.iter().map(|gap| varint::len(gap.saturating_add(1))).sum::<usize>() as f64;
+        let (mut left_out, mut lengths) = ([0; GROUP], [0; GROUP]);
+        let mut starts = 0;
+        let mut last_start = 0;
+        for (i, &gap) in gaps.iter().enumerate().filter(|(i, gap)| **gap > 0 || (*i == 0 && before.is_none()))
+        {
+            left_out[starts] = gap.saturating_sub(1);
+            if starts > 0 {
+                lengths[starts - 1] = (i - last_start - 1) as u64;
+            }
+            last_start = i;
+            starts += 1;
+        }
+        if starts > 0 {
+            self.ranges += scale * starts as f64;
+            // Of the last range only the beginning is here.
+            let whole = &lengths[..starts - 1];
+            let lengths = match whole.len() {
+                0 => number_bytes(ids.len() as f64),
+                n => group_bytes(whole) * starts as f64 / n as f64,
+            };
+            self.range_bytes += scale * (group_bytes(&left_out[..starts]) + lengths);
+        }
+        let blocks = blocks_of(before, ids);
+        let members = ids.len() as f64 / blocks;
+        let runs = members * starts as f64 / ids.len() as f64;
+        let buckets = changes(before, ids, 32);
+        self.blocks += scale * blocks;
+        self.roaring += scale * (blocks * container_bytes(members, runs) + buckets * BUCKET_BYTES);
+    }
+
+    /// Adds a group of the ids that come, consecutive ones of the set, and the one before them.
+    pub(crate) fn add_some(&mut self, before: Option<u64>, from: impl Iterator<Item = u64>, members: u64) {
+        let mut ids = [0; GROUP];
+        let mut count = 0;
+        for (slot, id) in ids.iter_mut().zip(from) {
+            *slot = id;
+            count += 1;
+        }
+        self.add(before, &ids[..count], members);
+    }
+
+    /// The tag for a set that is not empty.
+    pub(crate) fn choose(&self, known: &Known) -> Tag {
+        let cardinality = known.cardinality as f64;
+        let scale = cardinality / self.ids.max(1.0);
+        let head = varint::len(known.cardinality) as f64;
+        let ranges = known.ranges.map_or(self.ranges * scale, |ranges| ranges as f64).max(1.0);
+        let mut bytes_of_range = if self.ranges > 0.0 {
+            self.range_bytes / self.ranges
+        } else {
+            // All that was seen is inside of ranges.
+            2.0 * number_bytes(cardinality / ranges)
+        };
+        let mut roaring = known.roaring.unwrap_or(8.0 + self.roaring * scale);
+        if ranges > 4.0 * self.blocks * scale {
+            // The gap and the length of a range in a block have 30 bits, and so about 33 under 0x03.
+            bytes_of_range = bytes_of_range.min(4.25);
+        }
+        if known.roaring.is_none() && cardinality > LONG_RANGE * ranges {
+            // A run in a container takes 32, and its container some more.
+            roaring = roaring.max(ranges * 4.5);
+        }
+        let sizes = [
+            (Tag::Roaring, roaring),
+            (Tag::Ranges, head + ranges * bytes_of_range + 2.0 * GROUP_BYTES),
+            (Tag::VarintDelta, head + self.varints * scale),
+            (Tag::Gaps, head + self.gaps * scale + GROUP_BYTES),
+        ];
+        let least = sizes.iter().map(|(_, size)| *size).fold(f64::INFINITY, f64::min);
+        let near = sizes.iter().find(|(_, size)| *size <= least * (1.0 + TOLERANCE));
+        near.map_or(Tag::Gaps, |(tag, _)| *tag)
+    }
+}
+
+/// Ids of a range on average from which on containers hold runs.
+const LONG_RANGE: f64 = 16.0;
+
+/// Bytes of a group beside its numbers: the parameter and, on average, two half bytes.
+const GROUP_BYTES: f64 = 1.75;
+
+/// Bytes of some numbers as a part of full groups.
+fn group_bytes(numbers: &[u64]) -> f64 {
+    rice::size(numbers) as f64 - GROUP_BYTES + GROUP_BYTES * numbers.len() as f64 / GROUP as f64
+}
+
+/// Bytes of a number, for want of any: about two bits more than its logarithm.
+fn number_bytes(mean: f64) -> f64 {
+    (mean.log2().max(0.0) + 2.0) / 8.0
+}
+
+/// Blocks that some ids take up, if all around is as dense as they are.
+fn blocks_of(before: Option<u64>, ids: &[u64]) -> f64 {
+    let span = match ids {
+        [first, .., last] => (last - first) as f64 + 1.0,
+        _ => 1.0,
+    };
+    let count = ids.len() as f64;
+    (span / BLOCK_IDS as f64).max(count / BLOCK_IDS as f64).min(changes(before, ids, 16).max(1.0))
+}
+
+/// How often the upper bits of ids change from one to the next.
+fn changes(before: Option<u64>, ids: &[u64], shift: u32) -> f64 {
+    let differ = |a: u64, b: u64| a >> shift != b >> shift;
+    let first = before.is_none_or(|before| ids.first().is_some_and(|first| differ(before, *first)));
+    (ids.windows(2).filter(|pair| differ(pair[0], pair[1])).count() + usize::from(first)) as f64
+}
+
+/// Bytes of a container and its fields in the header.
+fn container_bytes(ids: f64, runs: f64) -> f64 {
+    8.0 + (2.0 * ids).min(BITSET_BYTES as f64).min(2.0 + 4.0 * runs.max(1.0))
+}
+
+/// Bytes of a bucket's key and cookie.
+const BUCKET_BYTES: f64 = 12.0;
+
+/// Ids of a block on average from which on blocks are counted, not estimated: that costs little beside writing
+/// so many.
+const COUNTED_BLOCK: f64 = 512.0;
+
+/// Bytes of the roaring body of ids of which many share a block.
+fn dense_roaring_bytes(ids: &[u64], runs_of_id: f64) -> f64 {
+    let mut bytes = 8.0;
+    let mut bucket = None;
+    let mut rest = ids;
+    while let Some(first) = rest.first() {
+        let block = first / BLOCK_IDS;
+        // The last id of the block is looked for in steps that double.
+        let mut step = 64;
+        while rest.get(step).is_some_and(|id| id / BLOCK_IDS == block) {
+            step *= 2;
+        }
+        let members = rest[..step.min(rest.len())].partition_point(|id| id / BLOCK_IDS == block);
+        bytes += container_bytes(members as f64, members as f64 * runs_of_id);
+        if bucket.replace(block / BUCKET_BLOCKS) != Some(block / BUCKET_BLOCKS) {
+            bytes += BUCKET_BYTES;
+        }
+        rest = &rest[members..];
+    }
+    bytes
+}
+
+/// The tag for increasing ids.
+pub(crate) fn for_ids(ids: &[u64]) -> Tag {
+    let mut sample = Sample::default();
+    let groups = ids.len().div_ceil(GROUP);
+    let step = groups.div_ceil(GROUPS).max(1);
+    for (i, group) in ids.chunks(GROUP).enumerate().step_by(step) {
+        let before = (i * GROUP).checked_sub(1).and_then(|at| ids.get(at)).copied();
+        sample.add(before, group, group.len() as u64);
+    }
+    let mut known = Known { cardinality: ids.len() as u64, ranges: None, roaring: None };
+    if sample.ids > COUNTED_BLOCK * sample.blocks {
+        known.roaring = Some(dense_roaring_bytes(ids, sample.ranges / sample.ids));
+    }
+    sample.choose(&known)
+}
+
+/// The tag for a set that has one.
+pub(crate) fn for_view(view: &View<'_>) -> Tag {
+    if view.is_empty() {
+        return Tag::Empty;
+    }
+    let mut known = Known { cardinality: view.cardinality(), ranges: None, roaring: None };
+    let mut sample = Sample::default();
+    let mut before = None;
+    if let Some(list) = view.as_list() {
+        let mut groups = list.groups();
+        for i in 0.. {
+            let Some(ids) = groups.next() else { break };
+            if is_sampled(i, known.cardinality) {
+                sample.add(before, ids, ids.len() as u64);
+            }
+            before = ids.last().copied();
+        }
+    } else if let Some(ranges) = view.as_ranges() {
+        known.ranges = Some(ranges.count());
+        if known.cardinality / BLOCK_IDS <= ranges.count() {
+            known.roaring = Some(roaring_bytes(view));
+        }
+        let mut groups = ranges.groups();
+        for i in 0.. {
+            let Some(group) = groups.next() else { break };
+            if is_sampled(i, ranges.count()) {
+                let members = group.iter().map(|range| range.len()).sum();
+                sample.add_some(before, group.iter().flat_map(|range| range.first..=range.last), members);
+            }
+            before = group.last().map(|range| range.last);
+        }
+    } else {
+        known.roaring = Some(view.as_bytes().len() as f64);
+        let (mut blocks, mut scratch) = (view.blocks(), Scratch::NEW);
+        for i in 0.. {
+            let Some(block) = blocks.next(&mut scratch) else { break };
+            if is_sampled(i, known.cardinality) {
+                let ids = block.contents.offsets().map(|offset| block.base() + offset);
+                sample.add_some(before, ids, block.cardinality);
+            }
+            before = Some(block.base() + block.contents.last());
+        }
+    }
+    sample.choose(&known)
+}
+
+/// Bytes of the roaring body of a set whose runs are known.
+fn roaring_bytes(view: &View<'_>) -> f64 {
+    let (mut blocks, mut scratch) = (view.blocks(), Scratch::NEW);
+    let mut bytes = 8.0;
+    let mut bucket = None;
+    while let Some(block) = blocks.next(&mut scratch) {
+        let runs = match block.contents {
+            Contents::Runs(runs) => runs.len() as f64,
+            Contents::Array(_) | Contents::Bitset(_) => f64::INFINITY,
+        };
+        bytes += container_bytes(block.cardinality as f64, runs);
+        if bucket.replace(block.key / BUCKET_BLOCKS) != Some(block.key / BUCKET_BLOCKS) {
+            bytes += BUCKET_BYTES;
+        }
+    }
+    bytes
+}
+
+/// Whether the `i`th group of some with `members` in all is worth a look.
+fn is_sampled(i: u64, members: u64) -> bool {
+    i.is_multiple_of(members.div_ceil((GROUPS * GROUP) as u64))
+}
+
+/// Blocks of a set that are worth a look, and how: which, the offsets to begin at, and the number of ids that
+/// a group at each of them stands for.
+pub(crate) fn sampled(containers: &[Container]) -> impl Iterator<Item = (usize, u64, u64)> {
+    let step = containers.len().div_ceil(GROUPS).max(1);
+    let parts = (GROUPS / containers.len().max(1)).max(1) as u64;
+    containers.iter().enumerate().step_by(step).flat_map(move |(i, container)| {
+        // A block with few ids is looked at once.
+        let parts = parts.min(container.cardinality().div_ceil(GROUP as u64));
+        (0..parts).map(move |part| (i, part * BLOCK_IDS / parts, container.cardinality() / parts))
+    })
+}

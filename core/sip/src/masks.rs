@@ -1,0 +1,91 @@
+//! From the masks of blocks to a set: one pass to measure them, one to write.
+
+use crate::{
+    BLOCK_IDS, BLOCK_WORDS, Sip, Tag,
+    choose::{self, Known, Sample},
+    encode, kernels,
+    list::Codec,
+    mask,
+    roaring::{self, Container},
+    view::Index,
+};
+
+/// The set of the bits of `masks`, the first id of a block and its words, in increasing order; under the tag
+/// that is smallest if none is given.
+pub(crate) fn encode<'a>(masks: impl Iterator<Item = (u64, &'a [u64])> + Clone, tag: Option<Tag>) -> Sip {
+    let mut last = None;
+    let mut containers: Vec<Container> = Vec::with_capacity(masks.size_hint().0);
+    for (base, words) in masks.clone() {
+        assert!(base.is_multiple_of(BLOCK_IDS), "{base} does not begin a block");
+        assert!(words.len() <= BLOCK_WORDS, "{} words are more than a block has", words.len());
+        assert!(last.replace(base).is_none_or(|last| last < base), "blocks come in increasing order");
+        containers.extend(roaring::measure(base / BLOCK_IDS, words));
+    }
+    if containers.is_empty() {
+        return Sip::empty();
+    }
+    let tag = tag.unwrap_or_else(|| choose_tag(masks.clone(), &containers));
+    let filled = masks.filter(|(_, words)| words.iter().any(|word| *word > 0));
+    match tag {
+        Tag::Roaring => {
+            let cardinality = containers.iter().map(Container::cardinality).sum();
+            let mut filled = filled;
+            let (bytes, index) = roaring::write_with(&containers, |container, out| {
+                if let Some((_, words)) = filled.next() {
+                    roaring::encode_measured(container, words, out);
+                }
+            });
+            Sip::new(bytes, Index::Roaring(index), cardinality)
+        }
+        Tag::Ranges => encode::ranges_of(|writer| {
+            for (base, words) in filled {
+                mask::for_each_run(words.iter().copied(), |first, last| {
+                    writer.push(base + first, base + last)
+                });
+            }
+        }),
+        Tag::Empty | Tag::Gaps | Tag::VarintDelta => {
+            let codec = if tag == Tag::VarintDelta { Codec::VarintDelta } else { Codec::Gaps };
+            let mut ids = vec![0; 64 * PART + 64];
+            encode::list_of(codec, |writer| {
+                for (base, words) in filled {
+                    for (i, part) in words.chunks(PART).enumerate() {
+                        let base = base + (i * PART * 64) as u64;
+                        let count = kernels::positions64(part, base, &mut ids);
+                        writer.push(&ids[..count]);
+                    }
+                }
+            })
+        }
+    }
+}
+
+/// Words whose ids are listed at once.
+const PART: usize = 64;
+
+fn choose_tag<'a>(masks: impl Iterator<Item = (u64, &'a [u64])>, containers: &[Container]) -> Tag {
+    let ids = |base: u64, words: &'a [u64], from: usize| {
+        let words = words.iter().enumerate().skip(from);
+        words.flat_map(move |(i, &word)| mask::bits(i, word)).map(move |offset| base + offset)
+    };
+    let mut sample = Sample::default();
+    let mut sampled = choose::sampled(containers).peekable();
+    let mut last = None;
+    for (base, words) in masks {
+        while let Some((_, from, members)) =
+            sampled.next_if(|(i, ..)| containers[*i].block() == base / BLOCK_IDS)
+        {
+            let mut some = ids(base, words, usize::try_from(from / 64).unwrap_or(0));
+            let before = match last {
+                _ if from > 0 => some.next(),
+                Some((base, words)) => ids(base, words, 0).last(),
+                None => None,
+            };
+            sample.add_some(before, some, members);
+        }
+        if words.iter().any(|word| *word > 0) {
+            last = Some((base, words));
+        }
+    }
+    sample.choose(&Known::of(containers))
+}

@@ -1,0 +1,311 @@
+//! Intersection, union and difference of sets under any two tags.
+//!
+//! Lists are merged id by id and ranges range by range, a group at a time; all else block by block, as
+//! containers, where blocks that only one side has are skipped or copied whole.
+
+use std::cmp::Ordering;
+
+use crate::{
+    BLOCK_WORDS, Builder, Sip, View,
+    blocks::{Block, Scratch},
+    contents::{Contents, run_of},
+    encode, kernels,
+    list::{self, List},
+    ranges::{self, Range, Ranges},
+    roaring::{self, MAX_ARRAY},
+};
+
+/// Which ids of two sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    /// Those of both.
+    Intersection,
+    /// Those of either.
+    Union,
+    /// Those of the first alone.
+    Difference,
+}
+
+impl Op {
+    /// Whether an id is wanted, by the sets that it is in.
+    fn wants(self, first: bool, second: bool) -> bool {
+        match self {
+            Self::Intersection => first && second,
+            Self::Union => first || second,
+            Self::Difference => first && !second,
+        }
+    }
+}
+
+impl View<'_> {
+    /// The ids of both sets.
+    pub fn intersection(&self, other: &View<'_>) -> Sip {
+        combine(Op::Intersection, self, other)
+    }
+
+    /// The ids of either set.
+    pub fn union(&self, other: &View<'_>) -> Sip {
+        combine(Op::Union, self, other)
+    }
+
+    /// The ids of this set that are not in the other.
+    pub fn difference(&self, other: &View<'_>) -> Sip {
+        combine(Op::Difference, self, other)
+    }
+}
+
+impl Sip {
+    /// The ids of both sets; see [`View::intersection`].
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        self.view().intersection(&other.view())
+    }
+
+    /// The ids of either set; see [`View::union`].
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        self.view().union(&other.view())
+    }
+
+    /// The ids of this set that are not in the other; see [`View::difference`].
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        self.view().difference(&other.view())
+    }
+
+    /// The ids of any of the sets: they are united two by two, the smallest first.
+    pub fn union_all<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut sets: Vec<Self> = sets.into_iter().cloned().collect();
+        while sets.len() > 1 {
+            sets = sets
+                .chunks(2)
+                .map(|pair| pair.iter().skip(1).fold(pair[0].clone(), |a, b| a.union(b)))
+                .collect();
+        }
+        sets.pop().unwrap_or_else(Self::empty)
+    }
+}
+
+fn combine(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
+    if let (Some(a), Some(b)) = (a.as_list(), b.as_list()) {
+        return Sip::from_sorted_ids(&lists(op, &a, &b));
+    }
+    if let (Some(a), Some(b)) = (a.as_ranges(), b.as_ranges()) {
+        return encode::ranges_of(|writer| ranges(op, &a, &b, |range| writer.push(range.first, range.last)))
+            .to_smallest();
+    }
+    blocks(op, a, b)
+}
+
+/// The wanted ids of two lists.
+fn lists(op: Op, a: &List<'_>, b: &List<'_>) -> Vec<u64> {
+    let most = match op {
+        Op::Intersection => a.cardinality.min(b.cardinality),
+        Op::Union => a.cardinality.saturating_add(b.cardinality),
+        Op::Difference => a.cardinality,
+    };
+    let mut out = vec![0; usize::try_from(most).unwrap_or(usize::MAX)];
+    let mut len = 0;
+    let (mut a, mut b) = (a.groups(), b.groups());
+    let (mut i, mut j) = (0, 0);
+    a.next();
+    b.next();
+    while !a.ids().is_empty() && !b.ids().is_empty() {
+        merge(op, a.ids(), b.ids(), (&mut i, &mut j), &mut out, &mut len);
+        if i == a.ids().len() {
+            a.next();
+            i = 0;
+        }
+        if j == b.ids().len() {
+            b.next();
+            j = 0;
+        }
+    }
+    let mut rest = |wanted: bool, groups: &mut list::Groups<'_>, mut from: usize| {
+        while wanted && !groups.ids().is_empty() {
+            let ids = &groups.ids()[from..];
+            out[len..][..ids.len()].copy_from_slice(ids);
+            len += ids.len();
+            groups.next();
+            from = 0;
+        }
+    };
+    rest(op.wants(true, false), &mut a, i);
+    rest(op.wants(false, true), &mut b, j);
+    out.truncate(len);
+    out
+}
+
+/// Merges two groups until one is at its end. No branch depends on how the ids compare.
+fn merge(op: Op, a: &[u64], b: &[u64], (i, j): (&mut usize, &mut usize), out: &mut [u64], len: &mut usize) {
+    let wants = [op.wants(true, false), op.wants(true, true), op.wants(false, true)].map(usize::from);
+    while let (Some(&x), Some(&y)) = (a.get(*i), b.get(*j)) {
+        if let Some(slot) = out.get_mut(*len) {
+            *slot = x.min(y);
+        }
+        let (first, second) = (usize::from(x <= y), usize::from(y <= x));
+        *len += wants[1 - first + second];
+        *i += first;
+        *j += second;
+    }
+}
+
+/// Hands the wanted ids of two sets of ranges to `emit`, as ranges that may touch.
+fn ranges(op: Op, a: &Ranges<'_>, b: &Ranges<'_>, emit: impl FnMut(Range)) {
+    let read = |groups: &mut ranges::Groups<'_>, next: &mut usize| {
+        if *next == groups.ranges().len() {
+            *next = 0;
+            groups.next();
+        }
+        *next += 1;
+        groups.ranges().get(*next - 1).copied()
+    };
+    let (mut a, mut b) = (a.groups(), b.groups());
+    let (mut i, mut j) = (0, 0);
+    sweep(op, || read(&mut a, &mut i), || read(&mut b, &mut j), emit);
+}
+
+/// Goes through two sets of ranges from edge to edge.
+fn sweep(
+    op: Op,
+    mut next_a: impl FnMut() -> Option<Range>,
+    mut next_b: impl FnMut() -> Option<Range>,
+    mut emit: impl FnMut(Range),
+) {
+    let (mut a, mut b) = (next_a(), next_b());
+    let mut first = 0;
+    while (a.is_some() || op == Op::Union) && (b.is_some() || op != Op::Intersection) {
+        // Whether one is inside a range, and the last id before that changes.
+        let ahead = |range: Option<Range>| match range {
+            Some(range) if range.first <= first => (true, range.last),
+            Some(range) => (false, range.first - 1),
+            None => (false, u64::MAX),
+        };
+        let ((in_a, end_a), (in_b, end_b)) = (ahead(a), ahead(b));
+        let last = end_a.min(end_b);
+        if op.wants(in_a, in_b) {
+            emit(Range { first, last });
+        }
+        let Some(next) = last.checked_add(1) else { return };
+        first = next;
+        if a.is_some_and(|range| range.last < first) {
+            a = next_a();
+        }
+        if b.is_some_and(|range| range.last < first) {
+            b = next_b();
+        }
+    }
+}
+
+/// The wanted ids of two sets, block by block.
+fn blocks(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
+    let mut out = Builder::new();
+    let (mut of_a, mut of_b) = (a.blocks(), b.blocks());
+    let (mut scratch_a, mut scratch_b) = (Scratch::NEW, Scratch::NEW);
+    let (mut a, mut b) = (of_a.next(&mut scratch_a), of_b.next(&mut scratch_b));
+    loop {
+        let order = match (&a, &b) {
+            (None, None) => break,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(a), Some(b)) => a.key.cmp(&b.key),
+        };
+        match (order, a, b) {
+            (Ordering::Equal, Some(first), Some(second)) => {
+                pair(op, first, second, &mut out);
+                a = of_a.next(&mut scratch_a);
+                b = of_b.next(&mut scratch_b);
+            }
+            (Ordering::Less, Some(first), second) => {
+                match second {
+                    _ if op.wants(true, false) => copy(first, &mut out),
+                    Some(second) => of_a.skip_to(second.key),
+                    None => break,
+                }
+                a = of_a.next(&mut scratch_a);
+            }
+            (_, first, Some(second)) => {
+                match first {
+                    _ if op.wants(false, true) => copy(second, &mut out),
+                    Some(first) => of_b.skip_to(first.key),
+                    None => break,
+                }
+                b = of_b.next(&mut scratch_b);
+            }
+            _ => break,
+        }
+    }
+    out.finish()
+}
+
+fn copy(block: Block<'_>, out: &mut Builder) {
+    out.push(|bytes| roaring::encode_contents(block.key, block.contents, bytes));
+}
+
+/// The wanted ids of two sets' contents of one block.
+fn pair(op: Op, a: Block<'_>, b: Block<'_>, out: &mut Builder) {
+    match (op, a.is_full(), b.is_full()) {
+        (Op::Intersection, true, _) | (Op::Union, _, true) => return copy(b, out),
+        (Op::Intersection, _, true) | (Op::Union, true, _) => return copy(a, out),
+        (Op::Difference, _, true) => return,
+        _ => {}
+    }
+    match (op, a.contents, b.contents) {
+        (_, Contents::Runs(first), Contents::Runs(second)) => {
+            let mut runs: Vec<(u16, u16)> = Vec::with_capacity(first.len() + second.len());
+            let next = |runs: &[[u8; 4]], at: &mut usize| {
+                *at += 1;
+                let run = run_of(*runs.get(*at - 1)?);
+                Some(Range { first: run.start, last: run.end - 1 })
+            };
+            let (mut i, mut j) = (0, 0);
+            let emit = |range: Range| {
+                let (first, last) = (roaring::low(range.first), roaring::low(range.last));
+                match runs.last_mut() {
+                    Some(run) if first - run.1 == 1 => run.1 = last,
+                    _ => runs.push((first, last)),
+                }
+            };
+            sweep(op, || next(first, &mut i), || next(second, &mut j), emit);
+            out.push(|bytes| roaring::encode_runs(a.key, &runs, bytes));
+        }
+        (Op::Intersection, Contents::Array(first), Contents::Array(second)) => {
+            let mut offsets = [0; MAX_ARRAY + 64];
+            let count = kernels::intersect(first, second, &mut offsets);
+            out.push(|bytes| roaring::encode_offsets(a.key, &offsets[..count], bytes));
+        }
+        (Op::Intersection, Contents::Array(array), other)
+        | (Op::Intersection, other, Contents::Array(array)) => {
+            keep(a.key, array, |offset| other.contains(offset), out);
+        }
+        (Op::Difference, Contents::Array(array), other)
+            if array.len() < 64 || !matches!(other, Contents::Array(_)) =>
+        {
+            keep(a.key, array, |offset| !other.contains(offset), out);
+        }
+        (op, first, second) => {
+            let mut words = [0; BLOCK_WORDS];
+            first.copy_to(&mut words);
+            match op {
+                Op::Intersection => second.keep_in(&mut words),
+                Op::Union => second.add_to(&mut words),
+                Op::Difference => second.remove_from(&mut words),
+            }
+            out.push(|bytes| roaring::encode_words(a.key, &words, bytes));
+        }
+    }
+}
+
+/// The offsets of an array that pass.
+fn keep(key: u64, array: &[[u8; 2]], passes: impl Fn(u16) -> bool, out: &mut Builder) {
+    let mut offsets = [0; MAX_ARRAY];
+    let mut count = 0;
+    for &field in array {
+        let offset = u16::from_le_bytes(field);
+        if let Some(slot) = offsets.get_mut(count) {
+            *slot = offset;
+        }
+        count += usize::from(passes(offset));
+    }
+    out.push(|bytes| roaring::encode_offsets(key, &offsets[..count], bytes));
+}

@@ -1,0 +1,185 @@
+//! Tag 0x03: ranges of ids, in groups of 128; the ids left out between them and their lengths are Rice-coded.
+
+mod write;
+
+pub(crate) use write::Writer;
+
+use crate::{Limits, SipError, index::Entries, reader::Reader, rice, rice::GROUP, varint};
+
+/// Consecutive ids, from the first to the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Range {
+    /// Its number of ids.
+    pub(crate) fn len(self) -> u64 {
+        (self.last - self.first).saturating_add(1)
+    }
+}
+
+/// Where a group begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// The last id of the range before it; 0 before the first group.
+    last: u64,
+    /// Ids before it.
+    ids: u64,
+    at: usize,
+}
+
+/// A validated body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ranges<'a> {
+    pub(crate) cardinality: u64,
+    /// The bytes of the SIP, tag first.
+    pub(crate) bytes: &'a [u8],
+    /// The place of each group; none of a set that is read without an index.
+    pub(crate) index: &'a [Entry],
+}
+
+/// Validates `bytes` (the tag first) and counts the ids; `index` sees where each group begins. The limit on the
+/// body is the caller's.
+pub(crate) fn validate(
+    bytes: &[u8],
+    limits: &Limits,
+    index: &mut impl Entries<Entry>,
+) -> Result<u64, SipError> {
+    let mut reader = Reader::new(bytes, 1);
+    let count = varint::read(&mut reader)?;
+    if count == 0 {
+        return Err(SipError::Empty { at: 1 });
+    }
+    Limits::check(1, "cardinality", count, limits.cardinality)?;
+    Limits::check(1, "decoded_bytes", count.saturating_mul(16), limits.decoded_bytes)?;
+    // A number takes a bit at least, and each group two parameters.
+    let groups = usize::try_from(count.div_ceil(GROUP as u64)).unwrap_or(usize::MAX);
+    let least = usize::try_from(count / 4).unwrap_or(usize::MAX).saturating_add(groups.saturating_mul(2));
+    if least > reader.left() {
+        return Err(SipError::Truncated { at: reader.at(), need: least });
+    }
+    index.expect(groups);
+    let mut groups = Groups { left: count, ..Groups::new(reader) };
+    let mut ids = 0_u64;
+    while groups.left > 0 {
+        let at = groups.reader.at();
+        index.push(Entry { last: groups.last.unwrap_or(0), ids, at });
+        groups.read()?;
+        ids = groups.ranges().iter().fold(ids, |ids, range| ids.saturating_add(range.len()));
+        Limits::check(at, "cardinality", ids, limits.cardinality)?;
+    }
+    groups.reader.end()?;
+    Ok(ids)
+}
+
+impl<'a> Ranges<'a> {
+    /// The groups from one on that holds the first range that ends at or behind `id`, and the ids before it.
+    pub(crate) fn groups_from(&self, id: u64) -> (Groups<'a>, u64) {
+        let mut reader = Reader::new(self.bytes, 1);
+        // The body was validated: the count is there.
+        let count = varint::read(&mut reader).unwrap_or(0);
+        let group = self.index.partition_point(|entry| entry.last < id).saturating_sub(1);
+        match self.index.get(group).filter(|_| group > 0) {
+            Some(entry) => {
+                let groups = Groups {
+                    left: count.saturating_sub((group * GROUP) as u64),
+                    last: Some(entry.last),
+                    ..Groups::new(Reader::new(self.bytes, entry.at))
+                };
+                (groups, entry.ids)
+            }
+            None => (Groups { left: count, ..Groups::new(reader) }, 0),
+        }
+    }
+
+    /// All groups.
+    pub(crate) fn groups(&self) -> Groups<'a> {
+        self.groups_from(0).0
+    }
+
+    /// The number of ranges.
+    pub(crate) fn count(&self) -> u64 {
+        varint::read(&mut Reader::new(self.bytes, 1)).unwrap_or(0)
+    }
+
+    /// The first range that ends at or behind `id`, if there is one, and the number of ids before it.
+    pub(crate) fn find(&self, id: u64) -> (Option<Range>, u64) {
+        let (mut groups, mut before) = self.groups_from(id);
+        while let Some(ranges) = groups.next() {
+            if ranges.last().is_some_and(|range| range.last >= id) {
+                let at = ranges.partition_point(|range| range.last < id);
+                before += ranges[..at].iter().map(|range| range.len()).sum::<u64>();
+                return (ranges.get(at).copied(), before);
+            }
+            before += ranges.iter().map(|range| range.len()).sum::<u64>();
+        }
+        (None, before)
+    }
+
+    /// The greatest id.
+    pub(crate) fn last(&self) -> Option<u64> {
+        let (mut groups, _) = self.groups_from(u64::MAX);
+        let mut last = None;
+        while let Some(ranges) = groups.next() {
+            last = ranges.last().map(|range| range.last);
+        }
+        last
+    }
+}
+
+/// The groups of a body, read one by one.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups<'a> {
+    reader: Reader<'a>,
+    /// Ranges that were not read yet.
+    left: u64,
+    /// The last id of the last range that was read.
+    last: Option<u64>,
+    ranges: [Range; GROUP],
+    len: usize,
+}
+
+impl<'a> Groups<'a> {
+    fn new(reader: Reader<'a>) -> Self {
+        Self { reader, left: 0, last: None, ranges: [Range::default(); GROUP], len: 0 }
+    }
+}
+
+impl Groups<'_> {
+    /// The next group.
+    pub(crate) fn next(&mut self) -> Option<&[Range]> {
+        self.len = 0;
+        if self.left > 0 && self.read().is_err() {
+            // Only bytes that were never validated get here.
+            self.left = 0;
+        }
+        (self.len > 0).then_some(&self.ranges[..self.len])
+    }
+
+    /// The group that was read last.
+    pub(crate) fn ranges(&self) -> &[Range] {
+        &self.ranges[..self.len]
+    }
+
+    fn read(&mut self) -> Result<(), SipError> {
+        let count = usize::try_from(self.left).map_or(GROUP, |left| left.min(GROUP));
+        let (mut gaps, mut lengths) = ([0; GROUP], [0; GROUP]);
+        let at = self.reader.at();
+        rice::read(&mut self.reader, &mut gaps[..count])?;
+        rice::read(&mut self.reader, &mut lengths[..count])?;
+        for (range, (gap, length)) in self.ranges[..count].iter_mut().zip(gaps.iter().zip(lengths)) {
+            // At least one id is left out behind the last range.
+            let next = self.last.map_or(Some(0), |last| last.checked_add(2));
+            let first = next.and_then(|next| next.checked_add(*gap));
+            let last = first.and_then(|first| first.checked_add(length));
+            let (Some(first), Some(last)) = (first, last) else { return Err(SipError::Overflow { at }) };
+            *range = Range { first, last };
+            self.last = Some(last);
+        }
+        self.len = count;
+        self.left -= count as u64;
+        Ok(())
+    }
+}
