@@ -8,7 +8,8 @@ macro_rules! kernels {
             Float, FloatSum, Integer, Native,
             lanes::{FloatLanes, IntegerLanes, Lanes},
             packed::Rows,
-            scalar::{compare, mask, min_max, packed, sum},
+            mask::BLOCK_WORDS,
+            scalar::{compare, mask, min_max, packed, positions, sum},
             table::{
                 FloatKernels, Floats, IntegerKernels, Kernels, MaskKernels, NativeKernels, PackedKernels, Sums,
             },
@@ -16,7 +17,10 @@ macro_rules! kernels {
         };
 
         /// The kernels of this instruction set.
-        pub(crate) static KERNELS: Kernels = Kernels {
+        pub(crate) static KERNELS: Kernels = TABLE;
+
+        /// The same, to make other tables from.
+        pub(crate) const TABLE: Kernels = Kernels {
             isa: $isa,
             i8: native(),
             i16: native(),
@@ -45,6 +49,10 @@ macro_rules! kernels {
                 or: mask_or,
                 and_not: mask_and_not,
                 not: mask_not,
+                count_runs: mask_count_runs,
+                positions: mask_positions,
+                positions64: mask_positions64,
+                set_positions: mask_set_positions,
             },
             packed: PackedKernels {
                 unpack: packed_unpack,
@@ -179,6 +187,26 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn mask_not(mask: &mut [u64], rows: usize) {
             mask::not(mask, rows)
+        }
+
+        $(#[$attribute])*
+        fn mask_count_runs(mask: &[u64]) -> (u64, u64) {
+            mask::count_runs(mask)
+        }
+
+        $(#[$attribute])*
+        fn mask_positions(words: &[u64], out: &mut [u16]) -> usize {
+            positions::positions(words, 0, out)
+        }
+
+        $(#[$attribute])*
+        fn mask_positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize {
+            positions::positions(words, base, out)
+        }
+
+        $(#[$attribute])*
+        fn mask_set_positions(positions: &[[u8; 2]], block: &mut [u64; BLOCK_WORDS]) {
+            positions::set(positions, block)
         }
 
         $(#[$attribute])*

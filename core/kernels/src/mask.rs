@@ -2,6 +2,9 @@
 
 use crate::{chunks, dispatch::current, scalar};
 
+/// Words of a block: of all positions that are a u16.
+pub const BLOCK_WORDS: usize = 1024;
+
 /// Rows selected.
 pub fn count_ones(mask: &[u64]) -> u64 {
     current().mask_count_ones(mask)
@@ -58,4 +61,39 @@ pub fn for_each(mask: &[u64], mut f: impl FnMut(usize)) {
     for (i, &word) in mask.iter().enumerate() {
         chunks::Bits(word).for_each(|bit| f(i * chunks::CHUNK + bit));
     }
+}
+
+/// Rows selected, and the runs that they form; a run is of consecutive rows.
+pub fn count_runs(mask: &[u64]) -> (u64, u64) {
+    current().mask_count_runs(mask)
+}
+
+/// Writes the rows selected, in order, to the front of `out`, and returns how many there are. What `out` held
+/// behind them may be overwritten.
+///
+/// Room for 64 more than there are is fastest.
+///
+/// # Panics
+/// Where `words` has more than [`BLOCK_WORDS`], or `out` is shorter than the number of rows selected.
+#[track_caller]
+pub fn positions(words: &[u64], out: &mut [u16]) -> usize {
+    current().mask_positions(words, out)
+}
+
+/// Writes `base + row` (wrapping) of the rows selected, in order, to the front of `out`, and returns how many
+/// there are. What `out` held behind them may be overwritten.
+///
+/// Room for 64 more than there are is fastest.
+///
+/// # Panics
+/// Where `out` is shorter than the number of rows selected.
+#[track_caller]
+pub fn positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize {
+    current().mask_positions64(words, base, out)
+}
+
+/// Adds rows to the mask of a block. They are little-endian, and may stand in any order; in increasing order is
+/// fastest.
+pub fn set_positions(positions: &[[u8; 2]], block: &mut [u64; BLOCK_WORDS]) {
+    current().mask_set_positions(positions, block);
 }

@@ -1,6 +1,6 @@
 //! The kernels of one instruction set, as a table of functions.
 
-use crate::{CmpOp, Float, FloatSum, Integer, Isa, Native, chunks::check_mask, packed::Rows, test::Test};
+use crate::{CmpOp, Float, FloatSum, Integer, Isa, Native, chunks::check_mask, mask::BLOCK_WORDS, packed::Rows, test::Test};
 
 /// The kernels of one instruction set that this CPU has. The methods are the crate's functions of the same
 /// names, which take the table in use.
@@ -70,6 +70,10 @@ pub(crate) struct MaskKernels {
     pub(crate) or: unsafe fn(&mut [u64], &[u64]),
     pub(crate) and_not: unsafe fn(&mut [u64], &[u64]),
     pub(crate) not: unsafe fn(&mut [u64], usize),
+    pub(crate) count_runs: unsafe fn(&[u64]) -> (u64, u64),
+    pub(crate) positions: unsafe fn(&[u64], &mut [u16]) -> usize,
+    pub(crate) positions64: unsafe fn(&[u64], u64, &mut [u64]) -> usize,
+    pub(crate) set_positions: unsafe fn(&[[u8; 2]], &mut [u64; BLOCK_WORDS]),
 }
 
 /// Kernels of packed codes.
@@ -184,6 +188,25 @@ impl Kernels {
     pub fn mask_not(&self, mask: &mut [u64], rows: usize) {
         check_mask(rows, mask.len());
         call!(self.mask.not, mask, rows)
+    }
+
+    pub fn mask_count_runs(&self, mask: &[u64]) -> (u64, u64) {
+        call!(self.mask.count_runs, mask)
+    }
+
+    #[track_caller]
+    pub fn mask_positions(&self, words: &[u64], out: &mut [u16]) -> usize {
+        assert!(words.len() <= BLOCK_WORDS, "{} words have positions above 65,535", words.len());
+        call!(self.mask.positions, words, out)
+    }
+
+    #[track_caller]
+    pub fn mask_positions64(&self, words: &[u64], base: u64, out: &mut [u64]) -> usize {
+        call!(self.mask.positions64, words, base, out)
+    }
+
+    pub fn mask_set_positions(&self, positions: &[[u8; 2]], block: &mut [u64; BLOCK_WORDS]) {
+        call!(self.mask.set_positions, positions, block)
     }
 
     #[track_caller]

@@ -14,7 +14,7 @@ use basalt_core::{
     plan::Plan,
     query::{
         Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, OrderBy, Query,
-        ROW_ADDRESS, RowSet, SelectItem,
+        ROW_ADDRESS, RowSet, SelectItem, SipOrigin,
     },
     schema::{DataType, Field, Schema},
     table::{Appender, Catalog, Table},
@@ -148,7 +148,12 @@ fn a_selection_is_a_filter() {
     let filter = compare("id", CompareOp::Ge, Literal::Int(149_990));
     let (sip, statistics) = exec::select(&table, &snapshot, Some(&filter), &Control::default()).unwrap();
     assert_eq!((sip.cardinality(), statistics.rows_selected), (10, 10));
-    let rows = RowSet { table: "things".into(), version: snapshot.version(), sip: Arc::new(sip) };
+    let rows = RowSet {
+        table: "things".into(),
+        version: snapshot.version(),
+        sip: Arc::new(sip),
+        origin: SipOrigin::Request,
+    };
     assert_eq!(count(&table, Filter::Rows(rows.clone())).0, 10);
     assert_eq!(count(&table, Filter::Not(Box::new(Filter::Rows(rows.clone())))).0, i64::from(ROWS) - 10);
     append(&table, 0..1);

@@ -28,8 +28,9 @@ use rand::{SeedableRng, rngs::StdRng};
 use rayon::prelude::*;
 use value::Value;
 
-/// The name of the table.
+/// The name of the table, and of the one that semi-joins are about.
 const TABLE: &str = "t";
+const INNER: &str = "u";
 
 /// How the difference begins when the engine finds the request itself wrong.
 const INVALID: &str = "invalid";
@@ -56,28 +57,79 @@ fn random_queries_are_answered_as_the_naive_evaluator_does() {
 fn case(seed: u64) -> (Contents, TypedQuery) {
     let mut rng = StdRng::seed_from_u64(seed);
     let contents = generate::contents(&mut rng);
-    let (_, snapshot) = load(&contents);
-    let query = generate::query(&mut rng, &contents, &addresses(&snapshot));
+    let query = generate::query(&mut rng, &contents, &Loaded::new(&contents).addresses);
     (contents, query)
 }
 
 fn report(seed: u64, contents: &Contents, query: &TypedQuery, difference: &str) -> String {
     use std::fmt::Write;
     let mut text = format!("BASALT_PROPERTY_SEED={seed}: {difference}\n");
-    for field in &contents.fields {
-        let nullable = if field.nullable { "" } else { " not null" };
-        writeln!(text, "  {} {}{nullable} {:?}", field.name, field.data_type, field.encoding).unwrap();
+    for (name, contents) in [(TABLE, Some(contents)), (INNER, contents.inner.as_deref())]
+        .into_iter()
+        .filter_map(|(n, c)| Some((n, c?)))
+    {
+        writeln!(text, "{name}: {} rows in commits {:?}", contents.rows.len(), contents.commits).unwrap();
+        for field in &contents.fields {
+            let nullable = if field.nullable { "" } else { " not null" };
+            writeln!(text, "  {} {}{nullable} {:?}", field.name, field.data_type, field.encoding).unwrap();
+        }
+        contents.rows.iter().take(30).for_each(|row| writeln!(text, "  {row:?}").unwrap());
     }
-    writeln!(text, "  commits {:?}", contents.commits).unwrap();
-    contents.rows.iter().take(30).for_each(|row| writeln!(text, "  {row:?}").unwrap());
-    write!(text, "  {} rows\n{:#?}", contents.rows.len(), query.query).unwrap();
+    write!(text, "{:#?}", query.query).unwrap();
     text
 }
 
+/// Where the engine put the rows, in their order.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    pub(crate) outer: Vec<u64>,
+    pub(crate) inner: Vec<u64>,
+}
+
+/// The tables of a case in the engine.
+struct Loaded {
+    catalog: Catalog,
+    table: Arc<Table>,
+    snapshot: Arc<Snapshot>,
+    addresses: Addresses,
+}
+
+impl Loaded {
+    fn new(contents: &Contents) -> Self {
+        let catalog = Catalog::new();
+        let inner = contents.inner.as_deref().map(|inner| load(&catalog, INNER, inner).snapshot());
+        let table = load(&catalog, TABLE, contents);
+        let snapshot = table.snapshot();
+        let inner = inner.as_deref().map_or_else(Vec::new, addresses);
+        let addresses = Addresses { outer: addresses(&snapshot), inner };
+        Self { catalog, table, snapshot, addresses }
+    }
+
+    fn answer(&self, query: &Query) -> Result<(Schema, Vec<RecordBatch>), Error> {
+        let (mut query, control) = (query.clone(), Control::default());
+        exec::resolve(&self.catalog, &self.table, &self.snapshot, &mut query, &control)?;
+        let plan = Plan::new(&self.table, &self.snapshot, &query)?;
+        let mut batches = Vec::new();
+        plan.run(&self.snapshot, &control, &mut |batch| {
+            batches.push(batch);
+            Ok(())
+        })?;
+        Ok((plan.schema().clone(), batches))
+    }
+
+    /// The filter without semi-joins.
+    fn resolve(&self, filter: &Filter) -> Result<Filter, Error> {
+        let mut filter = filter.clone();
+        let control = Control::default();
+        exec::resolve_filter(&self.catalog, &self.table, &self.snapshot, &mut filter, &control)?;
+        Ok(filter)
+    }
+}
+
 /// A table with these contents, written as they say.
-fn load(contents: &Contents) -> (Arc<Table>, Arc<Snapshot>) {
+fn load(catalog: &Catalog, name: &str, contents: &Contents) -> Arc<Table> {
     let schema = Schema::new(contents.fields.clone()).unwrap();
-    let table = Catalog::new().create(TABLE, schema).unwrap();
+    let table = catalog.create(name, schema).unwrap();
     let mut rest = contents.rows.as_slice();
     for n in &contents.commits {
         let rows;
@@ -89,8 +141,7 @@ fn load(contents: &Contents) -> (Arc<Table>, Arc<Snapshot>) {
         }
         appender.commit().unwrap();
     }
-    let snapshot = table.snapshot();
-    (table, snapshot)
+    table
 }
 
 fn batch(contents: &Contents, rows: &[Vec<Value>]) -> RecordBatch {
@@ -101,7 +152,6 @@ fn batch(contents: &Contents, rows: &[Vec<Value>]) -> RecordBatch {
     RecordBatch::try_new_with_options(schema, arrays.collect(), &options).unwrap()
 }
 
-/// Where the engine put the rows, in their order.
 fn addresses(snapshot: &Snapshot) -> Vec<u64> {
     let fragments = snapshot.fragments().iter();
     fragments.flat_map(|fragment| (0..fragment.rows()).map(|row| fragment.address(row))).collect()
@@ -110,16 +160,29 @@ fn addresses(snapshot: &Snapshot) -> Vec<u64> {
 /// That the engine and the naive evaluator agree; what differs otherwise.
 fn check(contents: &Contents, query: &TypedQuery) -> Result<(), String> {
     let compare = || {
-        let (table, snapshot) = load(contents);
-        let addresses = addresses(&snapshot);
-        let naive = naive::Table { fields: &contents.fields, rows: &contents.rows, addresses: &addresses };
-        check_answer(&table, &snapshot, &naive, query)?;
-        match &query.query.filter {
-            Some(filter) if contents.rows.len() < FEW_ROWS => {
-                check_selection(&table, &snapshot, &naive, filter)
+        let loaded = Loaded::new(contents);
+        let inner = contents.inner.as_ref().map(|inner| naive::Table {
+            name: INNER,
+            inner: None,
+            fields: &inner.fields,
+            rows: &inner.rows,
+            addresses: &loaded.addresses.inner,
+        });
+        let naive = naive::Table {
+            name: TABLE,
+            inner: inner.as_ref(),
+            fields: &contents.fields,
+            rows: &contents.rows,
+            addresses: &loaded.addresses.outer,
+        };
+        check_answer(&loaded, &naive, query)?;
+        if contents.rows.len() < FEW_ROWS {
+            if let Some(filter) = &query.query.filter {
+                check_selection(&loaded, &naive, filter)?;
             }
-            _ => Ok(()),
+            check_keys(&loaded, &naive, query.query.filter.as_ref())?;
         }
+        Ok(())
     };
     catch_unwind(AssertUnwindSafe(compare)).unwrap_or_else(|panic| {
         let message = panic.downcast_ref::<String>().map(String::as_str);
@@ -127,17 +190,16 @@ fn check(contents: &Contents, query: &TypedQuery) -> Result<(), String> {
     })
 }
 
-fn check_answer(
-    table: &Table,
-    snapshot: &Snapshot,
-    naive: &naive::Table<'_>,
-    query: &TypedQuery,
-) -> Result<(), String> {
-    let answered = answer(table, snapshot, &query.query);
+fn check_answer(loaded: &Loaded, naive: &naive::Table<'_>, query: &TypedQuery) -> Result<(), String> {
+    let answered = loaded.answer(&query.query);
     if let Err(error) = &answered
         && matches!(
             error.kind(),
-            ErrorKind::InvalidQuery | ErrorKind::ScopeMismatch | ErrorKind::ColumnNotFound
+            ErrorKind::InvalidQuery
+                | ErrorKind::ScopeMismatch
+                | ErrorKind::ColumnNotFound
+                | ErrorKind::TableNotFound
+                | ErrorKind::VersionGone
         )
     {
         return Err(format!("{INVALID}: {error}"));
@@ -146,7 +208,7 @@ fn check_answer(
     if naive.rows.len() > FEW_ROWS {
         // To the bit, floats included.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let alone = pool.install(|| answer(table, snapshot, &query.query));
+        let alone = pool.install(|| loaded.answer(&query.query));
         if format!("{alone:?}") != format!("{answered:?}") {
             return Err("one thread answers otherwise than many".to_owned());
         }
@@ -167,27 +229,37 @@ fn check_answer(
     same_rows(&rows.collect::<Vec<_>>(), &expected.rows)
 }
 
-fn answer(table: &Table, snapshot: &Snapshot, query: &Query) -> Result<(Schema, Vec<RecordBatch>), Error> {
-    let plan = Plan::new(table, snapshot, query)?;
-    let mut batches = Vec::new();
-    plan.run(snapshot, &Control::default(), &mut |batch| {
-        batches.push(batch);
-        Ok(())
-    })?;
-    Ok((plan.schema().clone(), batches))
-}
-
-fn check_selection(
-    table: &Table,
-    snapshot: &Snapshot,
-    naive: &naive::Table<'_>,
-    filter: &Filter,
-) -> Result<(), String> {
+fn check_selection(loaded: &Loaded, naive: &naive::Table<'_>, filter: &Filter) -> Result<(), String> {
     let expected = naive::select(naive, filter);
-    let selected = exec::select(table, snapshot, Some(filter), &Control::default());
+    let selected = loaded
+        .resolve(filter)
+        .and_then(|filter| exec::select(&loaded.table, &loaded.snapshot, Some(&filter), &Control::default()));
     let Some((sip, _)) = allowed(selected, &expected)? else { return Ok(()) };
     let rows: Vec<Vec<Value>> = sip.iter().map(|id| vec![Value::Int(id.into())]).collect();
     same_rows(&rows, &expected.rows).map_err(|difference| format!("select: {difference}"))
+}
+
+/// The distinct values of each column that has a key domain.
+fn check_keys(loaded: &Loaded, naive: &naive::Table<'_>, filter: Option<&Filter>) -> Result<(), String> {
+    for field in naive.fields.iter().filter(|field| field.data_type.has_key_domain()) {
+        let expected = naive::keys(naive, &field.name, filter);
+        let selected = filter.map(|filter| loaded.resolve(filter)).transpose().and_then(|filter| {
+            let (table, snapshot) = (&loaded.table, &loaded.snapshot);
+            exec::select_keys(table, snapshot, &field.name, filter.as_ref(), &Control::default())
+        });
+        let Some((keys, _)) = allowed(selected, &expected)? else { continue };
+        let mut ids = expected.rows;
+        let has_null = ids.pop_if(|row| row[0] == Value::Null).is_some();
+        let id = |row: Vec<Value>| generate::id_of(row[0].integer().unwrap(), field.data_type);
+        let mut ids: Vec<u64> = ids.into_iter().map(id).collect();
+        ids.sort_unstable();
+        let actual: Vec<u64> = keys.sip.iter().collect();
+        if (keys.data_type, keys.has_null, &actual) != (field.data_type, has_null, &ids) {
+            let name = &field.name;
+            return Err(format!("keys of {name}: {keys:?} {actual:?}, expected {ids:?}, null {has_null}"));
+        }
+    }
+    Ok(())
 }
 
 /// The engine's result if there is one to compare; an unexpected error, or one that is missing, is a

@@ -1,9 +1,12 @@
 //! From a failing case to a smaller one that still fails.
 
+use std::sync::Arc;
+
 use basalt_core::{
-    query::{Expr, Filter, Query},
+    query::{Expr, Filter, KeyFilter, KeySet, Query, SemiJoin},
     schema::DataType,
 };
+use basalt_sip::Sip;
 
 use crate::{
     INVALID, check,
@@ -42,6 +45,11 @@ fn smaller_contents(contents: &Contents, all_columns: bool) -> Vec<Contents> {
     // All in one commit, unless that is what it takes.
     if contents.commits.len() > 1 {
         smaller.push(Contents { commits: vec![n], ..contents.clone() });
+    }
+    if let Some(inner) = &contents.inner {
+        smaller.push(Contents { inner: None, ..contents.clone() });
+        let inner = smaller_contents(inner, false).into_iter();
+        smaller.extend(inner.map(|inner| Contents { inner: Some(Box::new(inner)), ..contents.clone() }));
     }
     let mut length = n.div_ceil(2);
     while length > 0 && n > 0 {
@@ -136,6 +144,21 @@ fn filters(filter: &Filter) -> Vec<Filter> {
                 Filter::In(expr.clone(), values)
             };
             (0..values.len()).map(without).collect()
+        }
+        Filter::SemiJoin(join) => {
+            let inner = join.filter.iter().flat_map(filters).map(Some);
+            let inner = join.filter.iter().map(|_| None).chain(inner);
+            inner.map(|filter| Filter::SemiJoin(Box::new(SemiJoin { filter, ..*join.clone() }))).collect()
+        }
+        Filter::Keys(keys) => {
+            let ids: Vec<u64> = keys.set.sip.iter().collect();
+            let half = |ids: &[u64]| {
+                let sip = Arc::new(Sip::from_sorted_ids(ids));
+                let set = KeySet { sip, ..keys.set.clone() };
+                Filter::Keys(KeyFilter { column: keys.column.clone(), set })
+            };
+            let (front, back) = ids.split_at(ids.len() / 2);
+            if ids.len() > 1 { vec![half(front), half(back)] } else { Vec::new() }
         }
         Filter::Compare(op, Expr::Arithmetic(_, left, right), other) => {
             [left, right].map(|side| Filter::Compare(*op, *side.clone(), other.clone())).into_iter().collect()

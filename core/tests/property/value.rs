@@ -31,6 +31,41 @@ pub(crate) enum Value {
     About(f64, f64),
 }
 
+impl Value {
+    /// Whether a column of this type may hold the value; null none does for certain.
+    pub(crate) fn fits(&self, data_type: DataType) -> bool {
+        match (self, data_type) {
+            (Self::Int(v), DataType::Int8) => i8::try_from(*v).is_ok(),
+            (Self::Int(v), DataType::Int16) => i16::try_from(*v).is_ok(),
+            (Self::Int(v), DataType::Int32) => i32::try_from(*v).is_ok(),
+            (Self::Int(v), DataType::Int64) => i64::try_from(*v).is_ok(),
+            (Self::Int(v), DataType::UInt8) => u8::try_from(*v).is_ok(),
+            (Self::Int(v), DataType::UInt16) => u16::try_from(*v).is_ok(),
+            (Self::Int(v), DataType::UInt32) => u32::try_from(*v).is_ok(),
+            (Self::Int(v), DataType::UInt64) => u64::try_from(*v).is_ok(),
+            (Self::Decimal(v, s), DataType::Decimal { precision, scale }) => {
+                *s == scale && v.unsigned_abs() < 10_u128.pow(precision.into())
+            }
+            (Self::Bool(_), DataType::Bool)
+            | (Self::Date(_), DataType::Date32)
+            | (Self::Timestamp(_), DataType::Timestamp)
+            | (Self::Text(_), DataType::Utf8) => true,
+            _ => false,
+        }
+    }
+
+    /// The integer that its 64-bit id stands for, where it has one.
+    pub(crate) fn integer(&self) -> Option<i128> {
+        match self {
+            Self::Bool(v) => Some((*v).into()),
+            Self::Int(v) | Self::Decimal(v, _) => Some(*v),
+            Self::Date(v) => Some((*v).into()),
+            Self::Timestamp(v) => Some((*v).into()),
+            Self::Null | Self::Float(_) | Self::Text(_) | Self::About(..) => None,
+        }
+    }
+}
+
 /// The order of values that compare: nulls equal each other and come last.
 pub(crate) fn order(a: &Value, b: &Value) -> Ordering {
     match (a, b) {

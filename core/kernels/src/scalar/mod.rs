@@ -5,6 +5,7 @@ mod lanes;
 pub(crate) mod mask;
 pub(crate) mod min_max;
 pub(crate) mod packed;
+pub(crate) mod positions;
 pub(crate) mod sum;
 pub(crate) mod table;
 

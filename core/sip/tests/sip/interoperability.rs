@@ -34,7 +34,7 @@ fn we_write_what_roaring_writes() {
 #[test]
 fn we_read_what_they_write() {
     for (name, ids) in shapes::all().into_iter().filter(|(_, ids)| !ids.is_empty()) {
-        for bytes in [naive::roaring(&ids), naive::varint_delta(&ids)] {
+        for bytes in naive::TAGS.map(|tag| naive::write(tag, &ids)) {
             let sip = Sip::from_bytes(bytes.as_slice(), &Limits::default())
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(sip.cardinality(), ids.len() as u64, "{name}");

@@ -16,7 +16,7 @@ fn behaves(column: &dyn KeyColumn) {
     assert_eq!([column.get(0), column.get(n - 1)], [keys[0], keys[n - 1]]);
     column.get(rows - 1);
     let mut out = vec![0; n.div_ceil(64)];
-    for test in [KeyTest::Range { lo: keys[0], hi: i64::MAX }, KeyTest::In([keys[n / 2]].into())] {
+    for test in [KeyTest::Range { lo: keys[0], hi: i64::MAX }, set_of([keys[n / 2]])] {
         column.filter(0, n, &test, &mut out);
         assert_eq!(out, mask_of(n, |row| test.passes(keys[row])), "{}", column.name());
     }
@@ -90,7 +90,7 @@ fn behaves_as_text(column: &dyn TextColumn) {
     assert_eq!(texts.len(), n);
     assert_eq!([column.get(0), column.get(n - 1)], [texts[0], texts[n - 1]]);
     column.get(rows - 1);
-    let test = TextTest::In([texts[n / 2].to_owned()].into());
+    let test = TextTest::In(Arc::new([texts[n / 2].into()].into_iter().collect()));
     let mut out = vec![0; n.div_ceil(64)];
     column.filter(0, n, &test, &mut out);
     assert_eq!(out, mask_of(n, |row| test.passes(texts[row])), "{}", column.name());

@@ -134,6 +134,12 @@ fn encode(encoding: &dyn KeyEncoding, keys: &[i64], native: Native) -> Option<Ar
     Some(open_keys(buffer).unwrap())
 }
 
+/// The test of a set of keys, which come in any order.
+fn set_of(keys: impl IntoIterator<Item = i64>) -> KeyTest {
+    let keys: std::collections::BTreeSet<i64> = keys.into_iter().collect();
+    KeyTest::In(Arc::new(Members::new(keys.into_iter().collect())))
+}
+
 /// Places to start at and rows to take: whole, single rows and units, unaligned ends.
 fn ranges(rows: usize) -> Vec<(usize, usize)> {
     let mut ranges = vec![(0, rows), (0, 1), (0, rows.div_ceil(2))];

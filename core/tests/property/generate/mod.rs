@@ -2,10 +2,12 @@
 //! left to chance.
 
 mod query;
+mod sets;
 mod table;
 
 pub(crate) use query::{TypedQuery, query};
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+pub(crate) use sets::id_of;
 pub(crate) use table::{Contents, contents};
 
 /// One of `choices`, each as likely as its weight.

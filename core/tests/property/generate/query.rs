@@ -1,19 +1,16 @@
 //! Queries over a table, with the types of their answers.
 
-use std::sync::Arc;
-
 use basalt_core::{
     query::{
         Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, OrderBy, Query,
-        ROW_ADDRESS, RowSet, SelectItem,
+        ROW_ADDRESS, SelectItem,
     },
     schema::DataType,
 };
-use basalt_sip::Sip;
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
 use super::{Contents, one_in, table::value, weighted};
-use crate::{TABLE, naive::DATES, value::Value};
+use crate::{Addresses, TABLE, naive::DATES, value::Value};
 
 /// A query, and the types of its answer's columns.
 #[derive(Clone, Debug)]
@@ -22,22 +19,35 @@ pub(crate) struct TypedQuery {
     pub(crate) types: Vec<DataType>,
 }
 
-type Typed = (Expr, DataType);
+pub(super) type Typed = (Expr, DataType);
 
-struct Generator<'a> {
-    rng: &'a mut StdRng,
-    contents: &'a Contents,
-    addresses: &'a [u64],
+pub(super) struct Generator<'a> {
+    pub(super) rng: &'a mut StdRng,
+    /// The table that leaves of filters are about, and its name.
+    pub(super) contents: &'a Contents,
+    pub(super) name: &'static str,
+    /// The outer table, which has the inner one.
+    pub(super) outer: &'a Contents,
+    pub(super) addresses: &'a Addresses,
+    /// Semi-joins that may still come.
+    pub(super) joins: u32,
     /// What leaves of filters are about: columns, or the keys and aggregates of groups.
-    terms: Vec<Typed>,
-    of_rows: bool,
+    pub(super) terms: Vec<Typed>,
+    pub(super) of_rows: bool,
 }
 
 /// A random query over a table whose rows have these addresses.
-pub(crate) fn query(rng: &mut StdRng, contents: &Contents, addresses: &[u64]) -> TypedQuery {
-    let columns = contents.fields.iter().map(|field| (Expr::Column(field.name.clone()), field.data_type));
-    let terms = columns.chain([(Expr::Column(ROW_ADDRESS.to_owned()), DataType::UInt64)]).collect();
-    let mut generator = Generator { rng, contents, addresses, terms, of_rows: true };
+pub(crate) fn query(rng: &mut StdRng, contents: &Contents, addresses: &Addresses) -> TypedQuery {
+    let mut generator = Generator {
+        rng,
+        contents,
+        name: TABLE,
+        outer: contents,
+        addresses,
+        joins: 5,
+        terms: columns_of(contents),
+        of_rows: true,
+    };
     let depth = weighted(generator.rng, &[(4, 0), (4, 1), (2, 2), (1, 3)]);
     let filter = (!one_in(generator.rng, 3)).then(|| generator.filter(depth));
     let mut typed = if one_in(generator.rng, 3) { generator.rows() } else { generator.groups() };
@@ -52,6 +62,12 @@ pub(crate) fn query(rng: &mut StdRng, contents: &Contents, addresses: &[u64]) ->
             if one_in(rng, 2) { rng.random_range(0..4) } else { rng.random_range(0..=rows + 1) };
     }
     typed
+}
+
+/// The columns of a table, the address of a row among them.
+pub(super) fn columns_of(contents: &Contents) -> Vec<Typed> {
+    let columns = contents.fields.iter().map(|field| (Expr::Column(field.name.clone()), field.data_type));
+    columns.chain([(Expr::Column(ROW_ADDRESS.to_owned()), DataType::UInt64)]).collect()
 }
 
 impl Generator<'_> {
@@ -223,8 +239,8 @@ impl Generator<'_> {
         (Expr::Literal(literal), data_type)
     }
 
-    fn filter(&mut self, depth: u32) -> Filter {
-        match self.rng.random_range(0..if depth == 0 { 10 } else { 17 }) {
+    pub(super) fn filter(&mut self, depth: u32) -> Filter {
+        match self.rng.random_range(0..if depth == 0 { 12 } else { 19 }) {
             0..4 => {
                 let (term, data_type) = self.terms.choose(self.rng).unwrap().clone();
                 let literal = Expr::Literal(self.literal(&term, data_type));
@@ -254,12 +270,15 @@ impl Generator<'_> {
             7 if one_in(self.rng, 2) => Filter::IsNull(self.expr().0),
             7 => Filter::Not(Box::new(Filter::IsNull(self.expr().0))),
             8 => self.like_or_null(),
-            9 => self.rows_or_constant(),
-            10..12 => Filter::Not(Box::new(self.filter(depth - 1))),
+            9 if !self.of_rows || one_in(self.rng, 2) => Filter::Constant(!one_in(self.rng, 3)),
+            9 => Filter::Rows(self.row_set()),
+            10 => self.key_set(),
+            11 => self.semi_join(depth),
+            12..14 => Filter::Not(Box::new(self.filter(depth - 1))),
             n => {
                 let children = weighted(self.rng, &[(1, 0), (1, 1), (10, 2), (4, 3)]);
                 let children = (0..children).map(|_| self.filter(depth - 1)).collect();
-                if n < 15 { Filter::Or(children) } else { Filter::And(children) }
+                if n < 17 { Filter::Or(children) } else { Filter::And(children) }
             }
         }
     }
@@ -295,19 +314,6 @@ impl Generator<'_> {
         let tokens = ["a", "b", "%", "_", "\\%", "\\_", "\\\\", "é", "aa", "%"];
         let pattern = (0..self.rng.random_range(0..5)).map(|_| *tokens.choose(self.rng).unwrap()).collect();
         Filter::Like(text, pattern)
-    }
-
-    fn rows_or_constant(&mut self) -> Filter {
-        if !self.of_rows || one_in(self.rng, 2) {
-            return Filter::Constant(!one_in(self.rng, 3));
-        }
-        let share = weighted(self.rng, &[(1, 0), (2, 2), (4, 10), (2, 20)]);
-        let mut ids: Vec<u64> =
-            self.addresses.iter().copied().filter(|_| self.rng.random_ratio(share, 20)).collect();
-        // Addresses that no row has.
-        ids.extend([u64::MAX, 1 << 40].into_iter().filter(|_| one_in(self.rng, 4)));
-        let version = self.contents.commits.iter().filter(|rows| **rows > 0).count() as u64;
-        Filter::Rows(RowSet { table: TABLE.to_owned(), version, sip: Arc::new(Sip::from_sorted_ids(&ids)) })
     }
 
     /// A literal to compare a term with: often one of its values or near one, of its own or another type.

@@ -16,9 +16,18 @@ pub(crate) struct Contents {
     pub(crate) rows: Vec<Vec<Value>>,
     /// Rows of each commit.
     pub(crate) commits: Vec<usize>,
+    /// The table that semi-joins are about, beside this one.
+    pub(crate) inner: Option<Box<Contents>>,
 }
 
-/// A random table.
+impl Contents {
+    /// The version that shows all rows.
+    pub(crate) fn version(&self) -> u64 {
+        self.commits.iter().filter(|rows| **rows > 0).count() as u64
+    }
+}
+
+/// A random table, often with another for semi-joins.
 pub(crate) fn contents(rng: &mut StdRng) -> Contents {
     let commits: Vec<usize> = (0..weighted(rng, &[(6, 1), (2, 2), (1, 4)])).map(|_| row_count(rng)).collect();
     let n = commits.iter().sum();
@@ -26,8 +35,62 @@ pub(crate) fn contents(rng: &mut StdRng) -> Contents {
     let fields: Vec<Field> = (0..width).map(|i| field(rng, i)).collect();
     let columns: Vec<Vec<Value>> = fields.iter().map(|field| column(rng, field, n)).collect();
     let rows = (0..n).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect();
-    Contents { fields, rows, commits }
+    let mut contents = Contents { fields, rows, commits, inner: None };
+    if one_in(rng, 2) {
+        contents.inner = Some(Box::new(inner(rng, &contents)));
+    }
+    contents
 }
+
+/// A table with a column for each of another, of a type whose values may be the same.
+fn inner(rng: &mut StdRng, outer: &Contents) -> Contents {
+    let commits: Vec<usize> = (0..weighted(rng, &[(5, 1), (1, 2)]))
+        .map(|_| match rng.random_range(0..10) {
+            0 => 0,
+            1..9 => rng.random_range(1..40),
+            _ => rng.random_range(40..3000),
+        })
+        .collect();
+    let n: usize = commits.iter().sum();
+    let mut fields = Vec::new();
+    let mut columns = Vec::new();
+    for (i, of) in outer.fields.iter().enumerate() {
+        let mut field = field(rng, i);
+        if of.data_type.is_integer() {
+            field.data_type = *INTEGERS.choose(rng).unwrap();
+        } else if !one_in(rng, 10) {
+            field.data_type = of.data_type;
+        }
+        field.encoding = field.encoding.filter(|name| encoding::check_forced(name, field.data_type).is_ok());
+        // None, some, or many of the values are those of the outer column.
+        let shared = rng.random_range(0..=4);
+        let mut values = column(rng, &field, n);
+        for value in values.iter_mut().filter(|value| **value != Value::Null) {
+            if rng.random_ratio(shared, 4)
+                && let Some(row) = outer.rows.choose(rng)
+                && row[i].fits(field.data_type)
+            {
+                *value = row[i].clone();
+            }
+        }
+        fields.push(field);
+        columns.push(values);
+    }
+    let rows = (0..n).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect();
+    Contents { fields, rows, commits, inner: None }
+}
+
+/// The types of integers.
+pub(super) const INTEGERS: [DataType; 8] = [
+    DataType::Int8,
+    DataType::Int16,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::UInt8,
+    DataType::UInt16,
+    DataType::UInt32,
+    DataType::UInt64,
+];
 
 fn row_count(rng: &mut StdRng) -> usize {
     match rng.random_range(0..1000) {

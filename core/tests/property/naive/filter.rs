@@ -12,10 +12,10 @@ use crate::value::{Value, digits, order};
 pub(super) struct Truth(u8);
 
 impl Truth {
-    const TRUE: Self = Self(1);
-    const FALSE: Self = Self(2);
-    const NULL: Self = Self(4);
-    const ANY: Self = Self(7);
+    pub(super) const TRUE: Self = Self(1);
+    pub(super) const FALSE: Self = Self(2);
+    pub(super) const NULL: Self = Self(4);
+    pub(super) const ANY: Self = Self(7);
 
     fn of(truth: bool) -> Self {
         if truth { Self::TRUE } else { Self::FALSE }
@@ -90,6 +90,9 @@ impl Evaluator<'_> {
                 Scope::Row(row) => Truth::of(rows.sip.contains(self.table.addresses[row])),
                 Scope::Group { .. } => panic!("row addresses select rows"),
             },
+            Filter::Keys(keys) => self.keys(keys, scope),
+            Filter::SemiJoin(join) => self.semi_join(join, scope),
+            Filter::Texts(_) => panic!("texts are what a semi-join becomes"),
             Filter::Constant(constant) => Truth::of(*constant),
         }
     }

@@ -7,8 +7,13 @@
 
 mod expr;
 mod filter;
+mod sets;
 
-use std::{cell::RefCell, cmp::Ordering, collections::BTreeMap};
+use std::{
+    cell::RefCell,
+    cmp::Ordering,
+    collections::{BTreeMap, HashMap},
+};
 
 use basalt_core::{
     error::ErrorKind,
@@ -24,6 +29,9 @@ type Result<T> = std::result::Result<T, ErrorKind>;
 
 /// A table as rows.
 pub(crate) struct Table<'a> {
+    pub(crate) name: &'a str,
+    /// The other table of semi-joins.
+    pub(crate) inner: Option<&'a Table<'a>>,
     pub(crate) fields: &'a [Field],
     pub(crate) rows: &'a [Vec<Value>],
     pub(crate) addresses: &'a [u64],
@@ -48,19 +56,27 @@ enum Scope<'a> {
 
 struct Evaluator<'a> {
     table: &'a Table<'a>,
+    outer: &'a Table<'a>,
     failures: RefCell<Vec<ErrorKind>>,
+    /// The answers of semi-joins, by where they stand in memory.
+    inners: RefCell<HashMap<usize, sets::Inner>>,
 }
 
 /// Answers a query.
 pub(crate) fn answer(table: &Table<'_>, query: &Query) -> Answer {
-    let evaluator = Evaluator { table, failures: RefCell::default() };
+    let evaluator = Evaluator::new(table, table);
+    let certain = evaluator.prepare(query);
     let outcome = evaluator.query(query);
-    let mut answer = Answer { may_fail: evaluator.failures.into_inner(), ..Answer::default() };
-    match outcome {
-        Ok(rows) => answer.rows = rows,
-        Err(()) => answer.must_fail = true,
-    }
-    answer
+    evaluator.answer(if certain { outcome } else { Err(()) })
+}
+
+/// The distinct values of a column over the rows that a filter selects; null is the last.
+pub(crate) fn keys(table: &Table<'_>, key: &str, filter: Option<&Filter>) -> Answer {
+    let evaluator = Evaluator::new(table, table);
+    let (certain, sets::Inner { mut values, has_null }) = evaluator.values(key, filter);
+    values.extend(has_null.then_some(Value::Null));
+    let rows = values.into_iter().map(|value| vec![value]).collect();
+    evaluator.answer(if certain { Ok(rows) } else { Err(()) })
 }
 
 /// The addresses of the rows that a filter selects.
@@ -70,7 +86,16 @@ pub(crate) fn select(table: &Table<'_>, filter: &Filter) -> Answer {
     answer(table, &Query { select, filter: Some(filter.clone()), ..Query::default() })
 }
 
-impl Evaluator<'_> {
+impl<'a> Evaluator<'a> {
+    fn new(table: &'a Table<'a>, outer: &'a Table<'a>) -> Self {
+        Self { table, outer, failures: RefCell::default(), inners: RefCell::default() }
+    }
+
+    fn answer(self, outcome: std::result::Result<Vec<Vec<Value>>, ()>) -> Answer {
+        let may_fail = self.failures.into_inner();
+        Answer { must_fail: outcome.is_err(), rows: outcome.unwrap_or_default(), may_fail }
+    }
+
     fn query(&self, query: &Query) -> std::result::Result<Vec<Vec<Value>>, ()> {
         let columns = self.table.fields.iter().map(|field| Expr::Column(field.name.clone()));
         let columns: Vec<Expr> = columns.collect();
