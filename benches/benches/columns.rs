@@ -291,7 +291,7 @@ fn sizes(distribution: &Distribution, rows: usize) -> Vec<Vec<String>> {
         vec![
             format!("{} (H = {entropy:.4})", distribution.name),
             encoding,
-            grouped(bytes),
+            table::grouped(bytes),
             format!("{bits:.4}"),
             format!("{:.3}x", bits / entropy),
             source_bytes.into(),
@@ -373,12 +373,4 @@ fn nanos(nanos: Option<f64>) -> String {
 /// `60k`, `10M`.
 fn count(n: usize) -> String {
     if n.is_multiple_of(1_000_000) { format!("{}M", n / 1_000_000) } else { format!("{}k", n / 1_000) }
-}
-
-/// `1,000,000`.
-fn grouped(n: usize) -> String {
-    let digits = n.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap()).collect();
-    groups.join(",")
 }

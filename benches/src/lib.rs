@@ -4,5 +4,6 @@
 
 pub mod data;
 pub mod echo;
+pub mod sip;
 pub mod table;
 pub mod timing;

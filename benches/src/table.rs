@@ -27,3 +27,28 @@ pub fn print(title: &str, header: &[&str], rows: &[Vec<String>]) {
     println!("|{}|", rule.collect::<Vec<_>>().join("|"));
     rows.iter().for_each(|row| println!("{}", line(row)));
 }
+
+/// `1,000,000`.
+pub fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Three digits that matter: `0.00123`, `1.23`, `123`.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a handful of digits")]
+pub fn figure(value: f64) -> String {
+    let whole = value.abs().max(1e-9).log10().floor();
+    format!("{value:.*}", (2.0 - whole).clamp(0.0, 9.0) as usize)
+}
+
+/// Milliseconds.
+pub fn millis(seconds: f64) -> String {
+    figure(seconds * 1e3)
+}

@@ -77,3 +77,66 @@ impl Driver {
 fn nanos_each(time: Duration, n: usize) -> f64 {
     time.as_nanos() as f64 / n as f64
 }
+
+/// Contenders that are timed in turns, so that a machine whose speed drifts does so for all of them; the least time
+/// of a call counts.
+#[derive(Default)]
+pub struct Race<'a> {
+    contenders: Vec<Box<dyn FnMut() + 'a>>,
+}
+
+/// The shortest time that the clock is trusted with.
+const MEASURABLE: Duration = Duration::from_micros(20);
+/// What a contender takes of one turn, unless a call takes longer.
+const TURN: Duration = Duration::from_millis(1);
+/// The turns that everybody gets.
+const LEAST_TURNS: u32 = 2;
+
+impl<'a> Race<'a> {
+    /// A race of nobody.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Enters a contender.
+    pub fn enter<T>(&mut self, mut f: impl FnMut() -> T + 'a) {
+        self.contenders.push(Box::new(move || {
+            black_box(f());
+        }));
+    }
+
+    /// The least seconds of a call of each, in the order in which they entered, from about `each` for everybody; from
+    /// a single call if only a quick look is asked for.
+    pub fn run(mut self, each: Duration) -> Vec<f64> {
+        let called = |f: &mut dyn FnMut(), calls: u32| {
+            let start = Instant::now();
+            (0..calls).for_each(|_| f());
+            start.elapsed()
+        };
+        let first: Vec<Duration> = self.contenders.iter_mut().map(|f| called(f, 1)).collect();
+        let mut least: Vec<f64> = first.iter().map(Duration::as_secs_f64).collect();
+        if small() {
+            return least;
+        }
+        // The first call is slower than the others, if anything.
+        let calls = first.iter().map(|first| MEASURABLE.as_nanos().div_ceil(first.as_nanos().max(1)));
+        let mut calls: Vec<u32> = calls.map(|calls| u32::try_from(calls).unwrap_or(u32::MAX)).collect();
+        let end = Instant::now() + each * u32::try_from(first.len()).unwrap_or(u32::MAX);
+        let mut turns = 0;
+        while turns < LEAST_TURNS || Instant::now() < end {
+            for (place, f) in self.contenders.iter_mut().enumerate() {
+                let mut left = TURN;
+                while !left.is_zero() {
+                    let took = called(f, calls[place]);
+                    least[place] = least[place].min(took.as_secs_f64() / f64::from(calls[place]));
+                    if took < MEASURABLE {
+                        calls[place] *= 2;
+                    }
+                    left = left.saturating_sub(took);
+                }
+            }
+            turns += 1;
+        }
+        least
+    }
+}
