@@ -31,8 +31,10 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Threads for queries and encoding; 0: as many as the machine has cores.
     pub threads: usize,
-    /// Memory for tables and writes under way.
+    /// Memory for tables, writes under way and kept sets; a share is of the machine's.
     pub memory: Memory,
+    /// How much of it kept sets may take; a share is of `memory`.
+    pub kept_sets: Memory,
     /// Queries that run at once; 0: four for each of `threads`.
     pub concurrent_queries: usize,
     /// The deadline of a query that names none.
@@ -56,6 +58,7 @@ impl Default for Config {
             log_format: LogFormat::Text,
             threads: 0,
             memory: Memory::Share(limits::MEMORY_SHARE),
+            kept_sets: Memory::Share(limits::KEPT_SETS_SHARE),
             concurrent_queries: 0,
             default_deadline: limits::DEFAULT_DEADLINE,
             max_deadline: limits::MAX_DEADLINE,
@@ -93,10 +96,15 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
 
-    /// Memory for tables and writes: a share of the machine's, or bytes such as 12GiB [default: 70%]
+    /// Memory for tables, writes and kept sets: a share of the machine's, or bytes such as 12GiB [default: 70%]
     #[arg(long, env = "BASALT_MEMORY", value_name = "AMOUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
+
+    /// How much of it the sets take that clients keep: a share of it, or bytes such as 512MiB [default: 6%]
+    #[arg(long, env = "BASALT_KEPT_SETS", value_name = "AMOUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_sets: Option<Memory>,
 
     /// Queries that run at once [default: 0 = four a thread]
     #[arg(long, env = "BASALT_CONCURRENT_QUERIES", value_name = "N")]

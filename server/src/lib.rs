@@ -11,6 +11,7 @@ pub mod limits;
 mod logging;
 mod memory;
 mod services;
+mod sets;
 mod state;
 mod status;
 mod transport;

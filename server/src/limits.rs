@@ -57,8 +57,18 @@ pub const MAX_DEADLINE: Duration = Duration::from_secs(600);
 /// On shutdown, what runs gets this long to finish.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
-/// The share of the machine's memory for tables and writes under way, in percent.
+/// The share of the machine's memory for tables, writes under way and kept sets, in percent.
 pub const MEMORY_SHARE: u8 = 70;
+/// The share of that for kept sets, in percent: about a sixteenth.
+pub const KEPT_SETS_SHARE: u8 = 6;
+/// Bytes that a kept set takes beside its own and its names.
+pub const KEPT_SET_BYTES: usize = 512;
+/// How long a set is kept when the client does not say, and at most; a longer time is shortened.
+pub const DEFAULT_KEEP: Duration = Duration::from_secs(10 * 60);
+/// See [`DEFAULT_KEEP`].
+pub const MAX_KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often kept sets are looked through for those whose time is over.
+pub const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 /// One query may hold this part of the same amount for its groups, distinct values and sorted rows, on top.
 pub const QUERY_MEMORY_PART: u64 = 8;
 /// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.

@@ -1,4 +1,4 @@
-//! The memory limit: tables and writes under way together stay below it.
+//! The memory limit: tables, writes under way and kept sets together stay below it.
 
 use std::sync::{
     Arc,
@@ -33,13 +33,19 @@ impl Memory {
         self.tables.store(bytes, Ordering::Relaxed);
     }
 
+    /// What all reservations hold.
+    #[cfg(test)]
+    pub(crate) fn pending(&self) -> u64 {
+        self.pending.load(Ordering::Relaxed)
+    }
+
     /// A reservation of nothing yet.
     pub(crate) fn reserve(self: &Arc<Self>) -> Reservation {
         Reservation { memory: Arc::clone(self), bytes: 0 }
     }
 }
 
-/// Memory of one write, given back when dropped.
+/// Memory of one write or one kept set, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     memory: Arc<Memory>,
@@ -47,7 +53,12 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Says what the write holds now. Growth that would exceed the limit is refused and not counted.
+    /// What is held.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Says what is held now. Growth that would exceed the limit is refused and not counted.
     pub(crate) fn set(&mut self, bytes: u64) -> Result<(), Fault> {
         let Memory { limit, tables, pending } = &*self.memory;
         if bytes <= self.bytes {
@@ -57,7 +68,8 @@ impl Reservation {
             let held = pending.fetch_add(growth, Ordering::Relaxed) + growth + tables.load(Ordering::Relaxed);
             if held > *limit {
                 pending.fetch_sub(growth, Ordering::Relaxed);
-                let message = format!("tables and writes would hold {held} bytes; the limit is {limit}");
+                let message =
+                    format!("tables, writes and kept sets would hold {held} bytes; the limit is {limit}");
                 return Err(Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", *limit));
             }
         }
@@ -88,6 +100,6 @@ mod tests {
         drop(a);
         b.set(100).unwrap();
         drop(b);
-        assert_eq!(memory.pending.load(Ordering::Relaxed), 0);
+        assert_eq!(memory.pending(), 0);
     }
 }

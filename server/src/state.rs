@@ -12,7 +12,9 @@ use basalt_core::{exec::Control, table::Catalog};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use crate::{Config, Error, call::Call, cpu::Cpu, ledger::Ledger, limits, memory::Memory, status::Fault};
+use crate::{
+    Config, Error, call::Call, cpu::Cpu, ledger::Ledger, limits, memory::Memory, sets::Sets, status::Fault,
+};
 
 /// The tables, the CPU pool, and the limits that requests share.
 #[derive(Debug)]
@@ -20,6 +22,7 @@ pub(crate) struct State {
     pub(crate) catalog: Catalog,
     pub(crate) cpu: Cpu,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) sets: Sets,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) writes: Arc<Semaphore>,
     /// Requests under way hold a token of it.
@@ -31,11 +34,13 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
-        let memory = config.memory.resolve().map_err(Error::Config)?;
+        let limit = config.memory.resolve().map_err(Error::Config)?;
+        let memory = Arc::new(Memory::new(limit));
         Ok(Self {
             catalog: Catalog::new(),
             cpu: Cpu::new(config.cpu_threads(), config.query_permits())?,
-            memory: Arc::new(Memory::new(memory)),
+            sets: Sets::new(config.kept_sets.of(limit), Arc::clone(&memory)),
+            memory,
             ledger: Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE)),
             writes: Arc::new(Semaphore::new(limits::WRITES)),
             running: TaskTracker::new(),

@@ -13,6 +13,9 @@ use crate::limits;
 /// The `domain` of every `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "basalt";
 
+/// What a request comes to.
+pub(crate) type Result<T> = std::result::Result<T, Fault>;
+
 /// Why a request failed, before it becomes a [`Status`].
 #[derive(Debug)]
 pub(crate) struct Fault {
@@ -42,9 +45,10 @@ impl Fault {
         Self::new(ErrorReason::DeadlineExceeded, "the deadline passed before the answer was ready")
     }
 
-    /// The same fault at a place in the request.
-    pub(crate) fn at(mut self, place: impl Into<String>) -> Self {
-        self.place = Some(place.into());
+    /// The same fault at a place in the request; one that has a place already is inside of this one.
+    pub(crate) fn at(mut self, place: impl AsRef<str>) -> Self {
+        let place = place.as_ref();
+        self.place = Some(self.place.map_or_else(|| place.to_owned(), |inner| format!("{place}.{inner}")));
         self
     }
 
@@ -60,6 +64,12 @@ impl Fault {
 
     pub(crate) fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Where in the request.
+    #[cfg(test)]
+    pub(crate) fn place(&self) -> Option<&str> {
+        self.place.as_deref()
     }
 
     /// The reason as it stands in `ErrorInfo`.
@@ -160,7 +170,9 @@ fn reason(kind: ErrorKind) -> ErrorReason {
 fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
     let later = Some(limits::RETRY_DELAY);
     match reason {
-        ErrorReason::TableNotFound | ErrorReason::ColumnNotFound => (Code::NotFound, None),
+        ErrorReason::TableNotFound | ErrorReason::ColumnNotFound | ErrorReason::SipNotFound => {
+            (Code::NotFound, None)
+        }
         ErrorReason::TableExists | ErrorReason::RequestIdReused => (Code::AlreadyExists, None),
         ErrorReason::InvalidName
         | ErrorReason::InvalidSchema
@@ -173,7 +185,9 @@ fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
         | ErrorReason::Protocol => (Code::InvalidArgument, None),
         ErrorReason::DivisionByZero | ErrorReason::Overflow => (Code::OutOfRange, None),
         ErrorReason::VersionGone | ErrorReason::ScopeMismatch => (Code::FailedPrecondition, None),
-        ErrorReason::MessageTooLarge | ErrorReason::MemoryLimit => (Code::ResourceExhausted, None),
+        ErrorReason::MessageTooLarge | ErrorReason::MemoryLimit | ErrorReason::SipQuota => {
+            (Code::ResourceExhausted, None)
+        }
         ErrorReason::Overloaded => (Code::ResourceExhausted, later),
         ErrorReason::ShuttingDown => (Code::Unavailable, later),
         ErrorReason::RequestInProgress | ErrorReason::WriteConflict => (Code::Aborted, later),
@@ -225,7 +239,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 26);
+        assert_eq!(seen, 28);
     }
 
     #[test]

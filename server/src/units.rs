@@ -4,28 +4,34 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// How much memory tables and writes may take.
+/// An amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// This share of the machine's memory (or of its control group's limit), in percent.
+    /// This share of a whole, in percent.
     Share(u8),
     /// So many bytes.
     Bytes(u64),
 }
 
 impl Memory {
-    /// In bytes, on this machine.
+    /// In bytes, where shares are of `whole`.
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Share(percent) => whole / 100 * u64::from(percent),
+        }
+    }
+
+    /// In bytes, where shares are of this machine's memory (or of its control group's limit).
     ///
     /// # Errors
     /// A share, where the machine does not say how much memory it has.
     pub fn resolve(self) -> Result<u64, String> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes),
-            Self::Share(percent) => {
-                let total =
-                    machine_bytes().ok_or("the machine does not say how much memory it has; name bytes")?;
-                Ok(total / 100 * u64::from(percent))
+        match (self, machine_bytes()) {
+            (Self::Share(_), None) => {
+                Err("the machine does not say how much memory it has; name bytes".into())
             }
+            (amount, machine) => Ok(amount.of(machine.unwrap_or_default())),
         }
     }
 }
@@ -88,6 +94,11 @@ impl<'de> Deserialize<'de> for Memory {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
+}
+
+/// Whole milliseconds.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Reads a duration from a text such as "30s", for serde.

@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use basalt_core::{
-    error::{Error, ErrorKind, Result},
     limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST},
     query::{
-        Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, RowSet, SipOrigin,
+        Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, RowSet, SemiJoin,
+        SipOrigin,
     },
 };
-use basalt_proto::v1::{self as pb, expr, filter, value};
-use basalt_sip::{Limits, Sip};
+use basalt_proto::v1::{self as pb, ErrorReason, expr, filter, value};
+use basalt_sip::Sip;
 
-use crate::limits;
+use super::sets::{key_set, row_set};
+use crate::{
+    sets::Sets,
+    status::{Fault, Result},
+};
 
 /// Reads the trees of one request and counts their nodes together.
 ///
@@ -21,13 +25,21 @@ use crate::limits;
 #[derive(Debug)]
 pub(crate) struct Trees<'a> {
     table: &'a str,
+    sets: &'a Sets,
     nodes: usize,
+    /// Whether a filter may ask for more than the request holds: a kept set, or another query.
+    outside: bool,
 }
 
 impl<'a> Trees<'a> {
-    /// For a request about `table`.
-    pub(crate) fn new(table: &'a str) -> Self {
-        Self { table, nodes: 0 }
+    /// For a request about `table`, whose filters may name kept sets.
+    pub(crate) fn new(table: &'a str, sets: &'a Sets) -> Self {
+        Self { table, sets, nodes: 0, outside: false }
+    }
+
+    /// Whether kept sets or semi-joins were among what was read.
+    pub(crate) fn outside(&self) -> bool {
+        self.outside
     }
 
     pub(crate) fn filter(&mut self, filter: pb::Filter, depth: usize) -> Result<Filter> {
@@ -43,13 +55,13 @@ impl<'a> Trees<'a> {
                 Filter::Not(Box::new(self.filter(*inner, below).map_err(|e| e.at("not"))?))
             }
             filter::Kind::Compare(compare) => {
-                let at = |e: Error| e.at("compare");
+                let at = |e: Fault| e.at("compare");
                 let op = compare_op(compare.op).map_err(at)?;
                 let left = self.needed(compare.left, below, "left").map_err(at)?;
                 Filter::Compare(op, left, self.needed(compare.right, below, "right").map_err(at)?)
             }
             filter::Kind::Between(between) => {
-                let at = |e: Error| e.at("between");
+                let at = |e: Fault| e.at("between");
                 let value = self.needed(between.expr, below, "expr").map_err(at)?;
                 let low = self.needed(between.low, below, "low").map_err(at)?;
                 Filter::Between(value, low, self.needed(between.high, below, "high").map_err(at)?)
@@ -61,7 +73,19 @@ impl<'a> Trees<'a> {
             filter::Kind::Like(like) => {
                 Filter::Like(self.needed(like.expr, below, "expr").map_err(|e| e.at("like"))?, like.pattern)
             }
-            filter::Kind::Rows(rows) => Filter::Rows(row_set(rows).map_err(|e| e.at("rows"))?),
+            filter::Kind::Rows(rows) => {
+                let rows = row_set(rows, self.sets).map_err(|e| e.at("rows"))?;
+                self.outside |= rows.origin == SipOrigin::Handle;
+                Filter::Rows(rows)
+            }
+            filter::Kind::Keys(keys) => {
+                let keys = key_set(keys, self.sets).map_err(|e| e.at("keys"))?;
+                self.outside |= keys.set.origin == SipOrigin::Handle;
+                Filter::Keys(keys)
+            }
+            filter::Kind::SemiJoin(join) => {
+                Filter::SemiJoin(Box::new(self.semi_join(*join, below).map_err(|e| e.at("semi_join"))?))
+            }
             filter::Kind::RowAddresses(rows) => Filter::Rows(RowSet {
                 table: self.table.to_owned(),
                 version: rows.version,
@@ -80,10 +104,18 @@ impl<'a> Trees<'a> {
         Ok(out)
     }
 
+    fn semi_join(&mut self, join: pb::SemiJoin, depth: usize) -> Result<SemiJoin> {
+        let mut inner = Trees { table: &join.table, ..*self };
+        let filter = join.filter.map(|f| inner.filter(*f, depth)).transpose().map_err(|e| e.at("filter"))?;
+        (self.nodes, self.outside) = (inner.nodes, true);
+        let pb::SemiJoin { column, table, key, version, .. } = join;
+        Ok(SemiJoin { column, table, key, filter, version })
+    }
+
     fn list(&mut self, list: pb::In, depth: usize) -> Result<Filter> {
         if list.values.len() > MAX_IN_LIST {
             let message = format!("{} values in a list; the limit is {MAX_IN_LIST}", list.values.len());
-            return Err(Error::new(ErrorKind::FilterTooLarge, message).at("values"));
+            return Err(Fault::new(ErrorReason::FilterTooLarge, message).at("values"));
         }
         let value = self.needed(list.expr, depth, "expr")?;
         let mut values = Vec::with_capacity(list.values.len());
@@ -109,14 +141,14 @@ impl<'a> Trees<'a> {
             expr::Kind::Column(name) => Expr::Column(name),
             expr::Kind::Literal(value) => Expr::Literal(literal(value).map_err(|e| e.at("literal"))?),
             expr::Kind::Arithmetic(arithmetic) => {
-                let at = |e: Error| e.at("arithmetic");
+                let at = |e: Fault| e.at("arithmetic");
                 let op = arithmetic_op(arithmetic.op).map_err(at)?;
                 let left = self.needed(arithmetic.left.map(|e| *e), below, "left").map_err(at)?;
                 let right = self.needed(arithmetic.right.map(|e| *e), below, "right").map_err(at)?;
                 Expr::Arithmetic(op, Box::new(left), Box::new(right))
             }
             expr::Kind::Aggregate(aggregate) => {
-                let at = |e: Error| e.at("aggregate");
+                let at = |e: Fault| e.at("aggregate");
                 let function = aggregate_function(aggregate.function).map_err(at)?;
                 let argument = match aggregate.argument {
                     Some(argument) => Some(self.needed(Some(*argument), below, "argument").map_err(at)?),
@@ -131,11 +163,11 @@ impl<'a> Trees<'a> {
         self.nodes += 1;
         if depth > MAX_FILTER_DEPTH {
             let message = format!("deeper than {MAX_FILTER_DEPTH} levels");
-            return Err(Error::new(ErrorKind::FilterTooDeep, message));
+            return Err(Fault::new(ErrorReason::FilterTooDeep, message));
         }
         if self.nodes > MAX_FILTER_NODES {
             let message = format!("filters and expressions of more than {MAX_FILTER_NODES} nodes");
-            return Err(Error::new(ErrorKind::FilterTooLarge, message));
+            return Err(Fault::new(ErrorReason::FilterTooLarge, message));
         }
         Ok(())
     }
@@ -165,20 +197,6 @@ fn literal(value: pb::Value) -> Result<Literal> {
             value::Kind::Timestamp(value) => Literal::Timestamp(value),
         },
     )
-}
-
-fn row_set(rows: pb::RowSet) -> Result<RowSet> {
-    let scope = rows.scope.ok_or_else(|| invalid("a SIP without its scope").at("scope"))?;
-    // The message limit has bounded the bytes; the ids that they stand for are bounded here.
-    let limits = Limits { body_bytes: limits::MESSAGE_BYTES, ..Limits::default() };
-    let sip = Sip::from_bytes(rows.sip, &limits)
-        .map_err(|e| Error::new(ErrorKind::InvalidSip, e.to_string()).at("sip"))?;
-    Ok(RowSet {
-        table: scope.table,
-        version: scope.version,
-        sip: Arc::new(sip),
-        origin: SipOrigin::Request,
-    })
 }
 
 fn compare_op(op: i32) -> Result<CompareOp> {
@@ -216,17 +234,20 @@ fn aggregate_function(function: i32) -> Result<AggregateFunction> {
     })
 }
 
-pub(crate) fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidQuery, message)
+pub(crate) fn invalid(message: impl Into<String>) -> Fault {
+    Fault::new(ErrorReason::InvalidQuery, message)
 }
 
-fn unknown(number: i32, what: &str, place: &str) -> Error {
+fn unknown(number: i32, what: &str, place: &str) -> Fault {
     invalid(format!("{number} is no {what}")).at(place)
 }
 
 #[cfg(test)]
 mod tests {
+    use basalt_proto::v1::row_set;
+
     use super::*;
+    use crate::memory::Memory;
 
     fn of(kind: filter::Kind) -> pb::Filter {
         pb::Filter { kind: Some(kind) }
@@ -237,12 +258,13 @@ mod tests {
     }
 
     fn read(filter: pb::Filter) -> Result<Filter> {
-        Trees::new("t").filter(filter, 1).map_err(|e| e.at("filter"))
+        let sets = Sets::new(0, Arc::new(Memory::new(0)));
+        Trees::new("t", &sets).filter(filter, 1).map_err(|e| e.at("filter"))
     }
 
-    fn check(filter: pb::Filter, kind: ErrorKind, place: &str) {
-        let error = read(filter).unwrap_err();
-        assert_eq!((error.kind(), error.place()), (kind, Some(place)), "{error}");
+    fn check(filter: pb::Filter, reason: &str, place: &str) {
+        let fault = read(filter).unwrap_err();
+        assert_eq!((fault.reason(), fault.place()), (reason, Some(place)), "{}", fault.message());
     }
 
     #[test]
@@ -251,14 +273,10 @@ mod tests {
             |op: i32, right| of(filter::Kind::Compare(pb::Compare { op, left: Some(column("a")), right }));
         let and = |filters| of(filter::Kind::And(pb::And { filters }));
         let fine = compare(1, Some(column("b")));
-        check(
-            and(vec![fine.clone(), compare(1, None)]),
-            ErrorKind::InvalidQuery,
-            "filter.and[1].compare.right",
-        );
-        check(compare(0, Some(column("b"))), ErrorKind::InvalidQuery, "filter.compare.op");
-        check(compare(99, Some(column("b"))), ErrorKind::InvalidQuery, "filter.compare.op");
-        check(pb::Filter::default(), ErrorKind::InvalidQuery, "filter");
+        check(and(vec![fine.clone(), compare(1, None)]), "INVALID_QUERY", "filter.and[1].compare.right");
+        check(compare(0, Some(column("b"))), "INVALID_QUERY", "filter.compare.op");
+        check(compare(99, Some(column("b"))), "INVALID_QUERY", "filter.compare.op");
+        check(pb::Filter::default(), "INVALID_QUERY", "filter");
 
         let decimal = value::Kind::Decimal(pb::Decimal { unscaled: 1, scale: 39 });
         let values =
@@ -266,16 +284,19 @@ mod tests {
         let list = of(filter::Kind::In(pb::In { expr: Some(column("a")), values }));
         check(
             of(filter::Kind::Not(Box::new(list))),
-            ErrorKind::InvalidQuery,
+            "INVALID_QUERY",
             "filter.not.in.values[1].decimal.scale",
         );
 
-        let rows = |scope, sip: &'static [u8]| of(filter::Kind::Rows(pb::RowSet { scope, sip: sip.into() }));
-        check(rows(None, &[0]), ErrorKind::InvalidQuery, "filter.rows.scope");
-        check(rows(Some(pb::Scope::default()), &[0xee]), ErrorKind::InvalidSip, "filter.rows.sip");
+        let rows = |scope, sip: &'static [u8]| {
+            let set = Some(row_set::Set::Sip(sip.into()));
+            of(filter::Kind::Rows(pb::RowSet { scope, set }))
+        };
+        check(rows(None, &[0]), "INVALID_QUERY", "filter.rows.scope");
+        check(rows(Some(pb::Scope::default()), &[0xee]), "INVALID_SIP", "filter.rows.sip");
         assert_eq!(
-            read(fine),
-            Ok(Filter::Compare(CompareOp::Eq, Expr::Column("a".into()), Expr::Column("b".into())))
+            read(fine).unwrap(),
+            Filter::Compare(CompareOp::Eq, Expr::Column("a".into()), Expr::Column("b".into()))
         );
     }
 
@@ -286,15 +307,51 @@ mod tests {
                 .fold(of(filter::Kind::Constant(true)), |inner, _| of(filter::Kind::Not(Box::new(inner))))
         };
         assert!(read(nested(MAX_FILTER_DEPTH)).is_ok());
-        assert_eq!(read(nested(MAX_FILTER_DEPTH + 1)).unwrap_err().kind(), ErrorKind::FilterTooDeep);
+        assert_eq!(read(nested(MAX_FILTER_DEPTH + 1)).unwrap_err().reason(), "FILTER_TOO_DEEP");
 
         let wide = |n| of(filter::Kind::Or(pb::Or { filters: vec![of(filter::Kind::Constant(true)); n] }));
         assert!(read(wide(MAX_FILTER_NODES - 1)).is_ok());
-        assert_eq!(read(wide(MAX_FILTER_NODES)).unwrap_err().kind(), ErrorKind::FilterTooLarge);
+        assert_eq!(read(wide(MAX_FILTER_NODES)).unwrap_err().reason(), "FILTER_TOO_LARGE");
 
         let values = vec![pb::Value { kind: Some(value::Kind::Int(1)) }; MAX_IN_LIST + 1];
         let list = of(filter::Kind::In(pb::In { expr: Some(column("a")), values }));
-        check(list, ErrorKind::FilterTooLarge, "filter.in.values");
+        check(list, "FILTER_TOO_LARGE", "filter.in.values");
+    }
+
+    #[test]
+    fn the_inner_filter_of_a_semi_join_is_about_the_inner_table() {
+        let join = |filter| {
+            let (table, key) = ("u".into(), "k".into());
+            let filter = Some(Box::new(filter));
+            of(filter::Kind::SemiJoin(Box::new(pb::SemiJoin {
+                column: "a".into(),
+                table,
+                key,
+                filter,
+                version: Some(3),
+            })))
+        };
+        let addresses = of(filter::Kind::RowAddresses(pb::RowAddresses { version: 3, addresses: vec![1] }));
+        let and = of(filter::Kind::And(pb::And { filters: vec![join(addresses.clone()), addresses] }));
+        let Filter::And(filters) = read(and).unwrap() else { panic!("an and") };
+        let [Filter::SemiJoin(join_read), Filter::Rows(outer)] = filters.as_slice() else {
+            panic!("a semi-join and rows")
+        };
+        let Some(Filter::Rows(inner)) = &join_read.filter else { panic!("rows") };
+        assert_eq!((inner.table.as_str(), outer.table.as_str()), ("u", "t"));
+        assert_eq!((join_read.key.as_str(), join_read.version), ("k", Some(3)));
+
+        // Its nodes and levels count with those around it.
+        let many = of(filter::Kind::Or(pb::Or {
+            filters: vec![of(filter::Kind::Constant(true)); MAX_FILTER_NODES - 1],
+        }));
+        check(
+            join(many),
+            "FILTER_TOO_LARGE",
+            &format!("filter.semi_join.filter.or[{}]", MAX_FILTER_NODES - 2),
+        );
+        let deep = (1..=MAX_FILTER_DEPTH).fold(of(filter::Kind::Constant(true)), |inner, _| join(inner));
+        assert_eq!(read(deep).unwrap_err().reason(), "FILTER_TOO_DEEP");
     }
 
     #[test]

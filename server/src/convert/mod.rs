@@ -9,8 +9,10 @@ mod ipc;
 mod query;
 mod rows;
 mod schema;
+mod sets;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
 pub(crate) use query::{explanation, filter, query, statistics};
 pub(crate) use rows::BatchReader;
 pub(crate) use schema::{from_schema, table, table_columns, to_schema};
+pub(crate) use sets::{check_sip_bytes, scope, sip, tag, to_scope, to_sip};

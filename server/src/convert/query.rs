@@ -3,18 +3,19 @@
 use std::time::Instant;
 
 use basalt_core::{
-    error::{Error, Result},
-    exec::{Explanation, Statistics},
+    exec::{Explanation, SetUse, Statistics},
     limits::MAX_OUTPUTS,
     query::{Filter, OrderBy, Query, SelectItem},
 };
 use basalt_proto::v1 as pb;
 
 use super::filter::{Trees, invalid};
+use crate::{sets::Sets, status::Result};
 
-/// The engine's query of a request; its table, version and format are the caller's.
-pub(crate) fn query(request: pb::QueryRequest) -> Result<Query> {
-    let mut trees = Trees::new(&request.table);
+/// The engine's query of a request, and whether all that it needs beside its table is in the request; its table,
+/// version and format are the caller's.
+pub(crate) fn query(request: pb::QueryRequest, sets: &Sets) -> Result<(Query, bool)> {
+    let mut trees = Trees::new(&request.table, sets);
     let few = |n: usize, name: &str| {
         let message = || invalid(format!("{n} expressions; the limit is {MAX_OUTPUTS}")).at(name);
         if n > MAX_OUTPUTS { Err(message()) } else { Ok(n) }
@@ -35,13 +36,14 @@ pub(crate) fn query(request: pb::QueryRequest) -> Result<Query> {
         let expr = trees.needed(key.expr, 1, "expr").map_err(|e| e.at(format!("order_by[{i}]")))?;
         order_by.push(OrderBy { expr, descending: key.descending, nulls_first: key.nulls_first });
     }
-    Ok(Query { select, filter, group_by, having, order_by, limit: request.limit, offset: request.offset })
+    let self_contained = !trees.outside();
+    let (limit, offset) = (request.limit, request.offset);
+    Ok((Query { select, filter, group_by, having, order_by, limit, offset }, self_contained))
 }
 
 /// A filter by itself.
-pub(crate) fn filter(filter: Option<pb::Filter>, table: &str) -> Result<Option<Filter>> {
-    let at = |e: Error| e.at("filter");
-    filter.map(|f| Trees::new(table).filter(f, 1).map_err(at)).transpose()
+pub(crate) fn filter(filter: Option<pb::Filter>, table: &str, sets: &Sets) -> Result<Option<Filter>> {
+    filter.map(|f| Trees::new(table, sets).filter(f, 1).map_err(|e| e.at("filter"))).transpose()
 }
 
 /// What a query did, with the time from its arrival and from its start to now.
@@ -80,5 +82,22 @@ pub(crate) fn explanation(
             .map(|c| pb::PlanColumn { name: c.name, encodings: c.encodings, bytes: c.bytes })
             .collect(),
         statistics: Some(statistics),
+        sips: explanation.sets.into_iter().map(plan_sip).collect(),
+    }
+}
+
+fn plan_sip(set: SetUse) -> pb::PlanSip {
+    pb::PlanSip {
+        text: set.text,
+        tag: set.tag.to_owned(),
+        bytes: set.bytes,
+        cardinality: set.cardinality,
+        blocks_skipped: set.blocks_skipped,
+        blocks_full: set.blocks_full,
+        rows_in: set.rows_in,
+        rows_passed: set.rows_passed,
+        build_us: set.build_ns.div_ceil(1000),
+        apply_us: set.apply_ns.div_ceil(1000),
+        source: set.origin.to_string(),
     }
 }

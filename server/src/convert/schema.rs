@@ -14,16 +14,18 @@ use basalt_proto::v1::{self as pb, TypeKind, value};
 pub(crate) fn from_schema(schema: pb::Schema) -> Result<Schema> {
     let mut fields = Vec::with_capacity(schema.fields.len().min(basalt_core::limits::MAX_COLUMNS));
     for (i, field) in schema.fields.into_iter().enumerate() {
-        let data_type = from_type(field.r#type).map_err(|e| e.at(format!("fields[{i}].type")))?;
+        let data_type = from_type(field.r#type, ErrorKind::InvalidSchema)
+            .map_err(|e| e.at(format!("fields[{i}].type")))?;
         let encoding = (!field.encoding.is_empty()).then_some(field.encoding);
         fields.push(Field { name: field.name, data_type, nullable: field.nullable, encoding });
     }
     Schema::new(fields)
 }
 
-fn from_type(data_type: Option<pb::DataType>) -> Result<DataType> {
-    let wrong = |message: &str| Error::new(ErrorKind::InvalidSchema, message);
-    let data_type = data_type.ok_or_else(|| wrong("a field without a type"))?;
+/// A type; what is wrong with it is an error of `kind`.
+pub(super) fn from_type(data_type: Option<pb::DataType>, kind: ErrorKind) -> Result<DataType> {
+    let wrong = |message: &str| Error::new(kind, message);
+    let data_type = data_type.ok_or_else(|| wrong("the type is missing"))?;
     let kind =
         TypeKind::try_from(data_type.kind).map_err(|_| wrong("a type that is not known here").at("kind"))?;
     let small = |n: u32| u8::try_from(n).map_err(|_| wrong("a decimal has at most 18 digits"));
@@ -62,7 +64,7 @@ fn to_field(field: &Field) -> pb::Field {
     }
 }
 
-fn to_type(data_type: DataType) -> pb::DataType {
+pub(super) fn to_type(data_type: DataType) -> pb::DataType {
     let kind = match data_type {
         DataType::Bool => TypeKind::Bool,
         DataType::Int8 => TypeKind::Int8,

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use basalt_core::{
     error::ErrorKind,
-    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST},
+    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
-use crate::{call::Call, convert, limits, state::State, status::Fault};
+use crate::{call::Call, convert, limits, state::State, status::Fault, units::millis};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -156,7 +156,10 @@ impl Catalog {
                 batch_rows: small(MAX_BATCH_ROWS),
                 memory_bytes: state.memory.limit(),
                 concurrent_queries: small(state.cpu.concurrent()),
-                max_deadline_ms: u64::try_from(state.max_deadline.as_millis()).unwrap_or(u64::MAX),
+                max_deadline_ms: millis(state.max_deadline),
+                kept_sets_bytes: state.sets.quota(),
+                max_keep_ms: millis(limits::MAX_KEEP),
+                semi_joins: small(MAX_SEMI_JOINS),
             }),
         }
     }

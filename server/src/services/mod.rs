@@ -4,7 +4,10 @@ mod answer;
 mod catalog;
 mod ingest;
 mod query;
+mod select;
+mod sips;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use ingest::Ingest;
 pub(crate) use query::Query;
+pub(crate) use sips::Sips;

@@ -1,15 +1,22 @@
-//! QueryService: rows and aggregates, sets of rows, and how they are found.
+//! QueryService: rows and aggregates, and how they are found; sets are in [`select`](super::select).
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Instant,
+};
 
 use basalt_core::{
     exec::{self, Control},
     plan::Plan,
+    query,
     table::{Snapshot, Table},
 };
-use basalt_proto::v1::{self as pb, ErrorReason, query_service_server::QueryService};
-use prost::{Message as _, bytes::Bytes};
-use tokio::{sync::mpsc, time::timeout_at};
+use basalt_proto::v1::{self as pb, query_service_server::QueryService};
+use prost::Message as _;
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::timeout_at,
+};
 use tonic::{Request, Response, Status};
 
 use super::answer::{Answer, Pieces, Sink};
@@ -36,7 +43,7 @@ impl QueryService for Query {
         mut request: Request<pb::SelectRequest>,
     ) -> Result<Response<pb::SelectResponse>, Status> {
         let mut call = Call::begin("Select", &mut request);
-        let answer = self.set(&mut call, request.into_inner()).await;
+        let answer = self.select_set(&mut call, request.into_inner()).await;
         call.reply(answer)
     }
 
@@ -52,7 +59,7 @@ impl QueryService for Query {
 
 impl Query {
     /// The table and the version that a request is about.
-    fn target(
+    pub(super) fn target(
         &self,
         call: &mut Call,
         name: &str,
@@ -72,25 +79,33 @@ impl Query {
         let control = self.0.control();
         let stop = StopOnDrop(control.clone());
         let (sender, mut rest) = mpsc::channel(limits::WAITING_PIECES);
-        let mut sink = Sink::new(sender, request.format(), call.at(), deadline);
+        let sink = Sink::new(sender, request.format(), call.at(), deadline);
         let stalled = sink.stalled();
-        let run = move |plan: Result<Plan, Fault>, snapshot: &Snapshot| {
-            let _permit = permit;
-            let outcome = plan.and_then(|plan| run(&plan, snapshot, &control, &mut sink));
-            sink.finish(outcome);
-        };
+        let (state, cpu) = (Arc::clone(&self.0), &self.0.cpu);
         // What takes less time than the way to the pool and back is done here.
         let small =
             request.encoded_len() <= limits::LIGHT_REQUEST_BYTES && snapshot.rows() <= limits::LIGHT_ROWS;
+        let job = Job { state, table, snapshot, control, sink, _permit: permit };
         if small {
-            let plan = bind(&table, &snapshot, request)?;
-            if plan.effort(&snapshot) <= limits::LIGHT_EFFORT {
-                run(Ok(plan), &snapshot);
+            let (query, self_contained) = convert::query(request, &self.0.sets)?;
+            if self_contained {
+                let plan = job.bind(query)?;
+                if plan.effort(&job.snapshot) <= limits::LIGHT_EFFORT {
+                    job.run(Ok(plan));
+                } else {
+                    cpu.spawn(move || job.run(Ok(plan)));
+                }
             } else {
-                self.0.cpu.spawn(move || run(Ok(plan), &snapshot));
+                cpu.spawn(move || {
+                    let plan = job.bind(query);
+                    job.run(plan);
+                });
             }
         } else {
-            self.0.cpu.spawn(move || run(bind(&table, &snapshot, request), &snapshot));
+            cpu.spawn(move || {
+                let plan = convert::query(request, &job.state.sets).and_then(|(query, _)| job.bind(query));
+                job.run(plan);
+            });
         }
         match timeout_at(deadline.into(), rest.recv()).await {
             Ok(Some(first)) => Ok(Pieces { first: first?, rest, stop, deadline, stalled }),
@@ -102,62 +117,58 @@ impl Query {
         }
     }
 
-    async fn set(&self, call: &mut Call, request: pb::SelectRequest) -> Result<pb::SelectResponse, Fault> {
-        let deadline = self.0.deadline(call)?;
-        let (table, snapshot) = self.target(call, &request.table, request.version)?;
-        let arrived = call.at();
-        let select = move |control: &Control| {
-            let started = Instant::now();
-            let filter = convert::filter(request.filter, &request.table)?;
-            let (sip, statistics) = exec::select(&table, &snapshot, filter.as_ref(), control)?;
-            let bytes = sip.as_bytes();
-            if bytes.len() > limits::SIP_BYTES {
-                let message =
-                    format!("the set takes {} bytes; a message holds {}", bytes.len(), limits::SIP_BYTES);
-                return Err(Fault::new(ErrorReason::MessageTooLarge, message)
-                    .with("limit_bytes", limits::SIP_BYTES as u64));
-            }
-            Ok(pb::SelectResponse {
-                scope: Some(pb::Scope { table: request.table, version: snapshot.version() }),
-                cardinality: sip.cardinality(),
-                sip: Bytes::copy_from_slice(bytes),
-                statistics: Some(convert::statistics(&statistics, arrived, started)),
-            })
-        };
-        let answer = self.0.cpu.query(deadline, self.0.control(), select).await?;
-        call.rows = answer.cardinality;
-        call.selected = answer.cardinality;
-        Ok(answer)
-    }
-
     async fn plan(&self, call: &mut Call, request: pb::ExplainRequest) -> Result<pb::ExplainResponse, Fault> {
         let deadline = self.0.deadline(call)?;
         let query = request.query.unwrap_or_default();
         let (table, snapshot) = self.target(call, &query.table, query.version)?;
-        let arrived = call.at();
+        let (state, arrived) = (Arc::clone(&self.0), call.at());
         let explain = move |control: &Control| {
             let started = Instant::now();
-            let query = convert::query(query).map_err(|e| e.at("query"))?;
+            let (mut query, _) = convert::query(query, &state.sets).map_err(|e| e.at("query"))?;
+            let inner = exec::resolve(&state.catalog, &table, &snapshot, &mut query, control)
+                .map_err(|e| e.at("query"))?;
             let plan = Plan::new(&table, &snapshot, &query).map_err(|e| e.at("query"))?;
-            let explanation = plan.explain(&snapshot, request.analyze, control)?;
+            let mut explanation = plan.explain(&snapshot, request.analyze, control)?;
+            explanation.sets.extend(inner);
             let statistics = convert::statistics(&explanation.statistics, arrived, started);
             Ok(convert::explanation(explanation, snapshot.version(), statistics))
         };
-        self.0.cpu.query(deadline, self.0.control(), explain).await
+        let control = self.0.control();
+        let control = if request.analyze { control.with_clock(clock) } else { control };
+        self.0.cpu.query(deadline, control, explain).await
     }
 }
 
-fn bind(table: &Table, snapshot: &Snapshot, request: pb::QueryRequest) -> Result<Plan, Fault> {
-    let query = convert::query(request)?;
-    Ok(Plan::new(table, snapshot, &query)?)
+/// A query with all that it runs on.
+struct Job {
+    state: Arc<State>,
+    table: Arc<Table>,
+    snapshot: Arc<Snapshot>,
+    control: Control,
+    sink: Sink,
+    _permit: OwnedSemaphorePermit,
 }
 
-fn run(
-    plan: &Plan,
-    snapshot: &Snapshot,
-    control: &Control,
-    sink: &mut Sink,
-) -> Result<exec::Statistics, Fault> {
-    sink.header(plan.schema(), snapshot.version());
-    plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.fault(error))
+impl Job {
+    /// Runs the semi-joins of a query, and plans the rest.
+    fn bind(&self, mut query: query::Query) -> Result<Plan, Fault> {
+        exec::resolve(&self.state.catalog, &self.table, &self.snapshot, &mut query, &self.control)?;
+        Ok(Plan::new(&self.table, &self.snapshot, &query)?)
+    }
+
+    /// Answers.
+    fn run(mut self, plan: Result<Plan, Fault>) {
+        let Self { snapshot, control, sink, .. } = &mut self;
+        let outcome = plan.and_then(|plan| {
+            sink.header(plan.schema(), snapshot.version());
+            plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.fault(error))
+        });
+        self.sink.finish(outcome);
+    }
+}
+
+/// Nanoseconds since it was first asked.
+fn clock() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -15,6 +15,7 @@ use basalt_proto::v1::{
     catalog_service_server::{self, CatalogServiceServer},
     ingest_service_server::{self, IngestServiceServer},
     query_service_server::{self, QueryServiceServer},
+    sip_service_server::{self, SipServiceServer},
 };
 use hyper::{Request, Response, body::Incoming};
 use tonic::{Status, body::Body, codegen::BoxFuture};
@@ -29,7 +30,7 @@ use crate::{
     Error,
     call::Arrival,
     limits,
-    services::{Catalog, Ingest, Query},
+    services::{Catalog, Ingest, Query, Sips},
     state::State,
     status::Fault,
 };
@@ -45,6 +46,7 @@ pub(super) struct Services {
     catalog: CatalogServiceServer<Catalog>,
     ingest: IngestServiceServer<Ingest>,
     query: QueryServiceServer<Query>,
+    sips: SipServiceServer<Sips>,
     health_service: HealthServer<HealthService>,
     reflection: Reflection,
     reflection_alpha: Reflection,
@@ -77,7 +79,10 @@ impl Services {
             ingest: IngestServiceServer::new(Ingest(Arc::clone(&state)))
                 .max_decoding_message_size(large)
                 .max_encoding_message_size(large),
-            query: QueryServiceServer::new(Query(state))
+            query: QueryServiceServer::new(Query(Arc::clone(&state)))
+                .max_decoding_message_size(large)
+                .max_encoding_message_size(large),
+            sips: SipServiceServer::new(Sips(state))
                 .max_decoding_message_size(large)
                 .max_encoding_message_size(large),
             health_service: health_service.max_decoding_message_size(small).max_encoding_message_size(small),
@@ -93,11 +98,12 @@ impl Services {
 pub(super) struct Health(HealthReporter);
 
 impl Health {
-    const NAMES: [&str; 4] = [
+    const NAMES: [&str; 5] = [
         "",
         catalog_service_server::SERVICE_NAME,
         ingest_service_server::SERVICE_NAME,
         query_service_server::SERVICE_NAME,
+        sip_service_server::SERVICE_NAME,
     ];
 
     async fn set(&self, status: ServingStatus) {
@@ -150,12 +156,13 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 _running: running,
             });
         }
-        let Services { catalog, ingest, query, health_service, reflection, reflection_alpha, .. } =
+        let Services { catalog, ingest, query, sips, health_service, reflection, reflection_alpha, .. } =
             &self.services;
         let service = request.uri().path().strip_prefix('/').and_then(|path| path.split_once('/'));
         let future = match service.map_or("", |(service, _)| service) {
             query_service_server::SERVICE_NAME => query.clone().call(request),
             ingest_service_server::SERVICE_NAME => ingest.clone().call(request),
+            sip_service_server::SERVICE_NAME => sips.clone().call(request),
             catalog_service_server::SERVICE_NAME => catalog.clone().call(request),
             health_server::SERVICE_NAME => health_service.clone().call(request),
             REFLECTION => Box::pin(reflection.clone().call(request)),

@@ -6,7 +6,14 @@
 
 mod edge;
 
-use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -14,7 +21,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -46,9 +53,14 @@ pub(crate) async fn serve(
     let closing = CancellationToken::new();
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
+    let mut purge = interval(limits::PURGE_INTERVAL);
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
+            _ = purge.tick() => {
+                state.sets.purge(Instant::now());
+                continue;
+            }
             accepted = accept(&listener, &permits) => accepted,
         };
         while connections.try_join_next().is_some() {}

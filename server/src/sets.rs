@@ -1,0 +1,301 @@
+//! The sets that the server keeps for its clients.
+//!
+//! A set is known by a digest of what it is, so that keeping it twice is keeping it once, and a handle can
+//! never come to mean another set. Its time is the client's choice within a limit; all sets together stay
+//! within a quota, and count against the memory limit beside tables and writes.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use basalt_core::schema::DataType;
+use basalt_proto::v1::ErrorReason;
+use basalt_sip::Sip;
+use hashbrown::HashMap;
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    limits,
+    memory::{Memory, Reservation},
+    status::Fault,
+};
+
+/// What the ids of a set mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub(crate) table: String,
+    pub(crate) version: u64,
+    /// `None`: row addresses.
+    pub(crate) key: Option<KeyDomain>,
+}
+
+/// The ids are values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyDomain {
+    pub(crate) column: String,
+    pub(crate) data_type: DataType,
+    pub(crate) has_null: bool,
+}
+
+/// A set with its meaning.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptSet {
+    pub(crate) scope: Scope,
+    pub(crate) sip: Arc<Sip>,
+}
+
+/// The SHA-256 of a set's scope and bytes.
+pub(crate) type Handle = [u8; 32];
+
+/// See the module. Methods are told the time.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    entries: Mutex<Entries>,
+    quota: u64,
+    memory: Arc<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_handle: HashMap<Handle, Entry>,
+    by_expiry: BTreeSet<(Instant, Handle)>,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    set: KeptSet,
+    expires: Instant,
+    memory: Reservation,
+}
+
+impl Sets {
+    /// Room for `quota` bytes, which count as `memory` while they are held.
+    pub(crate) fn new(quota: u64, memory: Arc<Memory>) -> Self {
+        Self { entries: Mutex::default(), quota, memory }
+    }
+
+    pub(crate) fn quota(&self) -> u64 {
+        self.quota
+    }
+
+    /// Keeps a set for `time`, shortened to the limit. One that is kept already stays for at least that long.
+    /// The answer is its handle and the time that it has left.
+    pub(crate) fn keep(
+        &self,
+        set: KeptSet,
+        time: Duration,
+        now: Instant,
+    ) -> Result<(Handle, Duration), Fault> {
+        let handle = handle(&set);
+        let expires = now + time.min(limits::MAX_KEEP);
+        let mut entries = self.at(now);
+        let Entries { by_handle, by_expiry, bytes } = &mut *entries;
+        if let Some(entry) = by_handle.get_mut(&handle) {
+            if entry.expires < expires {
+                by_expiry.remove(&(entry.expires, handle));
+                by_expiry.insert((expires, handle));
+                entry.expires = expires;
+            }
+            return Ok((handle, entry.expires - now));
+        }
+        let wanted = set.bytes();
+        self.check(*bytes + wanted)?;
+        let mut memory = self.memory.reserve();
+        memory.set(wanted)?;
+        *bytes += wanted;
+        by_expiry.insert((expires, handle));
+        by_handle.insert(handle, Entry { set, expires, memory });
+        Ok((handle, expires - now))
+    }
+
+    /// That sets of so many bytes are within the quota.
+    pub(crate) fn check(&self, bytes: u64) -> Result<(), Fault> {
+        if bytes <= self.quota {
+            return Ok(());
+        }
+        let message = format!("kept sets would hold {bytes} bytes; the limit is {}", self.quota);
+        Err(Fault::new(ErrorReason::SipQuota, message).with("limit_bytes", self.quota))
+    }
+
+    /// A set, and the time that it has left.
+    pub(crate) fn get(&self, handle: &[u8], now: Instant) -> Result<(KeptSet, Duration), Fault> {
+        let entries = self.at(now);
+        let entry = Handle::try_from(handle).ok().and_then(|handle| entries.by_handle.get(&handle));
+        entry.map(|entry| (entry.set.clone(), entry.expires - now)).ok_or_else(|| {
+            let message = "no set is kept under this handle; its time may be over";
+            Fault::new(ErrorReason::SipNotFound, message)
+        })
+    }
+
+    /// Drops a set. Whether there was one.
+    pub(crate) fn delete(&self, handle: &[u8], now: Instant) -> bool {
+        let mut entries = self.at(now);
+        Handle::try_from(handle).is_ok_and(|handle| entries.remove(&handle))
+    }
+
+    /// Drops the sets whose time is over.
+    pub(crate) fn purge(&self, now: Instant) {
+        drop(self.at(now));
+    }
+
+    /// What is kept at a time.
+    fn at(&self, now: Instant) -> MutexGuard<'_, Entries> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((expires, handle)) = entries.by_expiry.first().copied()
+            && expires <= now
+        {
+            entries.remove(&handle);
+        }
+        entries
+    }
+}
+
+impl Entries {
+    fn remove(&mut self, handle: &Handle) -> bool {
+        let Some(entry) = self.by_handle.remove(handle) else { return false };
+        self.by_expiry.remove(&(entry.expires, *handle));
+        self.bytes -= entry.memory.bytes();
+        true
+    }
+}
+
+impl KeptSet {
+    /// What it takes to keep it: small sets count more than their bytes.
+    fn bytes(&self) -> u64 {
+        let Scope { table, key, .. } = &self.scope;
+        let names = table.len() + key.as_ref().map_or(0, |key| key.column.len());
+        (limits::KEPT_SET_BYTES + names + self.sip.as_bytes().len()) as u64
+    }
+}
+
+/// The digest of a set; texts come with their lengths, so that no two sets are written alike.
+fn handle(set: &KeptSet) -> Handle {
+    let Scope { table, version, key } = &set.scope;
+    let mut hasher = Sha256::new();
+    let mut text = |text: &str| {
+        hasher.update((text.len() as u64).to_le_bytes());
+        hasher.update(text);
+    };
+    text(table);
+    match key {
+        None => text("rows"),
+        Some(KeyDomain { column, data_type, has_null }) => {
+            text(if *has_null { "keys and null" } else { "keys" });
+            text(column);
+            text(&data_type.to_string());
+        }
+    }
+    hasher.update(version.to_le_bytes());
+    hasher.update(set.sip.as_bytes());
+    hasher.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn set(ids: &[u64]) -> KeptSet {
+        let scope = Scope { table: "t".into(), version: 1, key: None };
+        KeptSet { scope, sip: Arc::new(Sip::from_sorted_ids(ids)) }
+    }
+
+    /// Room for two small sets.
+    fn two() -> (Sets, Arc<Memory>) {
+        let memory = Arc::new(Memory::new(1 << 20));
+        let quota = set(&[1]).bytes() + set(&[2]).bytes();
+        (Sets::new(quota, Arc::clone(&memory)), memory)
+    }
+
+    #[test]
+    fn a_set_is_there_until_its_time_is_over() {
+        let ((sets, memory), start) = (two(), Instant::now());
+        let (handle, left) = sets.keep(set(&[1]), MINUTE, start).unwrap();
+        assert_eq!(left, MINUTE);
+        let last = start + MINUTE - Duration::from_millis(1);
+        let (kept, left) = sets.get(&handle, last).unwrap();
+        assert_eq!((kept.scope, left), (set(&[1]).scope, Duration::from_millis(1)));
+        assert_eq!(kept.sip.as_bytes(), set(&[1]).sip.as_bytes());
+        assert_eq!(sets.get(&handle, start + MINUTE).unwrap_err().reason(), "SIP_NOT_FOUND");
+        assert_eq!((sets.entries.lock().unwrap().bytes, memory.pending()), (0, 0));
+        assert_eq!(sets.get(&handle[1..], start).unwrap_err().reason(), "SIP_NOT_FOUND");
+
+        let (_, left) = sets.keep(set(&[1]), Duration::MAX, start).unwrap();
+        assert_eq!(left, limits::MAX_KEEP);
+    }
+
+    #[test]
+    fn keeping_again_renews() {
+        let ((sets, _), start) = (two(), Instant::now());
+        let (handle, _) = sets.keep(set(&[1]), MINUTE, start).unwrap();
+        let half = start + MINUTE / 2;
+        assert_eq!(sets.keep(set(&[1]), MINUTE, half).unwrap(), (handle, MINUTE));
+        assert_eq!(sets.keep(set(&[1]), MINUTE / 4, half).unwrap(), (handle, MINUTE));
+        assert_eq!(sets.entries.lock().unwrap().bytes, set(&[1]).bytes());
+        assert!(sets.get(&handle, start + MINUTE).is_ok());
+        assert!(sets.get(&handle, half + MINUTE).is_err());
+        assert!(sets.entries.lock().unwrap().by_expiry.is_empty());
+    }
+
+    #[test]
+    fn the_quota_holds_and_what_is_over_makes_room() {
+        let ((sets, memory), start) = (two(), Instant::now());
+        let (first, _) = sets.keep(set(&[1]), MINUTE, start).unwrap();
+        let (second, _) = sets.keep(set(&[2]), 2 * MINUTE, start).unwrap();
+        let full = sets.keep(set(&[3]), MINUTE, start).unwrap_err();
+        assert_eq!(full.reason(), "SIP_QUOTA");
+        assert_eq!(memory.pending(), sets.quota());
+        assert!(sets.keep(set(&[2]), MINUTE, start).is_ok(), "no room is needed for what is there");
+
+        sets.keep(set(&[3]), MINUTE, start + MINUTE).unwrap();
+        assert!(sets.get(&first, start + MINUTE).is_err());
+        assert!(sets.delete(&second, start + MINUTE));
+        assert!(!sets.delete(&second, start + MINUTE));
+        sets.purge(start + 2 * MINUTE);
+        assert_eq!(memory.pending(), 0);
+        assert!(sets.keep(set(&(0..100).map(|i| i * 1000).collect::<Vec<_>>()), MINUTE, start).is_ok());
+    }
+
+    #[test]
+    fn kept_sets_count_as_memory() {
+        let memory = Arc::new(Memory::new(set(&[1]).bytes()));
+        let sets = Sets::new(u64::MAX, Arc::clone(&memory));
+        let (now, mut write) = (Instant::now(), memory.reserve());
+        write.set(1).unwrap();
+        assert_eq!(sets.keep(set(&[1]), MINUTE, now).unwrap_err().reason(), "MEMORY_LIMIT");
+        drop(write);
+        sets.keep(set(&[1]), MINUTE, now).unwrap();
+        assert_eq!(memory.reserve().set(1).unwrap_err().reason(), "MEMORY_LIMIT");
+    }
+
+    #[test]
+    fn a_handle_is_of_everything_that_a_set_is() {
+        let keys = |table: &str, column: &str, data_type, has_null| {
+            let key = Some(KeyDomain { column: column.into(), data_type, has_null });
+            let scope = Scope { table: table.into(), version: 1, key };
+            KeptSet { scope, ..set(&[1]) }
+        };
+        let mut later = set(&[1]);
+        later.scope.version = 2;
+        let decimal = |scale| DataType::Decimal { precision: 10, scale };
+        let all = [
+            set(&[1]),
+            set(&[2]),
+            later,
+            keys("t", "a", DataType::Int64, false),
+            keys("t", "a", DataType::Int64, true),
+            keys("t", "a", DataType::UInt64, false),
+            keys("t", "a", decimal(1), false),
+            keys("t", "a", decimal(2), false),
+            keys("t", "b", DataType::Int64, false),
+            keys("u", "a", DataType::Int64, false),
+        ];
+        let handles: BTreeSet<Handle> = all.iter().map(handle).collect();
+        assert_eq!(handles.len(), all.len());
+        assert_eq!(handle(&set(&[1])), handle(&set(&[1])));
+    }
+}
