@@ -2,14 +2,15 @@
 
 use std::{
     hash::BuildHasher,
+    ops::RangeInclusive,
     sync::{Arc, OnceLock},
 };
 
-use basalt_sip::Sip;
+use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Sip};
 use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 
 use super::{KeyTest, bytes::index, mask};
-use crate::error::Result;
+use crate::{error::Result, limits::BLOCK_ROWS};
 
 /// The keys that the ids of a SIP are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,13 @@ impl IdKeys {
     /// The key of an id.
     pub fn key(self, id: u64) -> Option<i64> {
         (!self.half || id < TOP).then_some((if self.flipped { id ^ TOP } else { id }).cast_signed())
+    }
+
+    /// The keys from `min` to `max` as ids, the negative ones and the others: within each, ids and keys have one
+    /// order.
+    fn halves(self, min: i64, max: i64) -> impl Iterator<Item = RangeInclusive<u64>> {
+        let halves = [(min, max.min(-1)), (min.max(0), max)].into_iter().filter(|(lo, hi)| lo <= hi);
+        halves.filter_map(move |(lo, hi)| Some(self.id(lo)?..=self.id(hi)?))
     }
 
     /// The id of a key.
@@ -61,6 +69,8 @@ const FEW: usize = 16;
 const BITMAP_SPAN: u64 = 1 << 23;
 /// ... or at most this many for each of its own, 8 bytes of bits.
 const BITS_OF_KEY: u64 = 64;
+/// Ids of a SIP that are read one after the other in the time of one that is searched, about.
+const SEARCH_COST: u64 = 64;
 /// Parts of a larger set become sets of their own when they span at most this many keys, 64 KiB of bits.
 const PART_SPAN: u64 = 1 << 19;
 
@@ -76,22 +86,16 @@ impl Members {
     }
 
     /// Finds the fastest form for look-ups of keys from `min` to `max`: all others may be left out. `hold` is told
-    /// the bytes that it takes so far, and may stop the work.
+    /// again and again the bytes that it takes, and may stop the work.
     ///
     /// # Errors
     /// Those of `hold`.
-    pub fn prepare(&self, (min, max): (i64, i64), hold: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
-        let (Some((sip, ids)), None) = (&self.ids, self.form.get()) else { return Ok(()) };
-        let listed = index(sip.cardinality()).saturating_mul(8);
-        hold(listed)?;
-        let mut keys: Vec<i64> =
-            sip.iter().filter_map(|id| ids.key(id)).filter(|key| (min..=max).contains(key)).collect();
-        // Ids are in the order of unsigned integers, where negative ones come last.
-        let negative = keys.partition_point(|key| ids.flipped || *key >= 0);
-        keys.rotate_left(negative);
-        let form = Form::new(keys);
-        hold(form.bytes())?;
-        let _ = self.form.set(form);
+    pub fn prepare(&self, min: i64, max: i64, hold: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+        if let (Some((sip, ids)), None) = (&self.ids, self.form.get()) {
+            let form = Form::of_sip(sip, *ids, (min, max), hold)?;
+            hold(form.bytes())?;
+            let _ = self.form.set(form);
+        }
         Ok(())
     }
 
@@ -129,7 +133,10 @@ impl Members {
     /// Whether none, or all, of the keys from `min` to `max` are members, where that is known.
     pub fn among(&self, min: i64, max: i64) -> (bool, bool) {
         match self.form.get() {
-            None => (false, false),
+            None => self.ids.as_ref().map_or((true, false), |(sip, ids)| {
+                let n: u64 = ids.halves(min, max).map(|ids| count(sip, &ids)).sum();
+                (n == 0, n != 0 && n - 1 == max.wrapping_sub(min).cast_unsigned())
+            }),
             Some(Form::Sorted { keys, .. }) => {
                 let from = keys.partition_point(|&key| key < min);
                 let n = keys[from..].partition_point(|&key| key <= max) as u64;
@@ -149,19 +156,127 @@ impl Members {
     }
 }
 
+/// How many of the ids are in the set.
+fn count(sip: &Sip, ids: &RangeInclusive<u64>) -> u64 {
+    let before = ids.start().checked_sub(1).map_or(0, |before| sip.rank(before));
+    sip.rank(*ids.end()) - before
+}
+
+impl KeyTest {
+    /// The test of the keys that are ids in a SIP; a range where there is no gap.
+    pub fn of_sip(sip: &Arc<Sip>, ids: IdKeys) -> Self {
+        if let (Some(first), Some(last)) = (sip.first(), sip.last())
+            && last - first == sip.cardinality() - 1
+        {
+            let last = if ids.half { last.min(TOP - 1) } else { last };
+            match (ids.key(first), ids.key(last)) {
+                (None, _) => return Self::NONE,
+                // Not so where the ids go over from the greatest key to the least.
+                (Some(lo), Some(hi)) if lo <= hi => return Self::Range { lo, hi },
+                _ => {}
+            }
+        }
+        Self::In(Arc::new(Members::of_sip(Arc::clone(sip), ids)))
+    }
+}
+
 impl Form {
+    /// The form of the keys from `min` to `max` that are ids in a SIP.
+    fn of_sip(
+        sip: &Sip,
+        ids: IdKeys,
+        (min, max): (i64, i64),
+        hold: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Self> {
+        let halves = || ids.halves(min, max);
+        let n: u64 = halves().map(|ids| count(sip, &ids)).sum();
+        let first = halves().find_map(|ids| sip.next_at_or_after(*ids.start()).filter(|id| ids.contains(id)));
+        let last =
+            halves().last().map(|ids| sip.last().map_or(0, |last| last.clamp(*ids.start(), *ids.end())));
+        let (first, last) = (first.and_then(|id| ids.key(id)), last.and_then(|id| ids.key(id)));
+        if let (Some(first), Some(last)) = (first, last)
+            && n > FEW_KEYS as u64
+            && last.wrapping_sub(first).cast_unsigned() < BITMAP_SPAN.max(BITS_OF_KEY.saturating_mul(n))
+        {
+            return Self::bits_of_sip(sip, ids, (first, last), hold);
+        }
+        let bytes = index(n).saturating_mul(8);
+        hold(bytes)?;
+        let mut keys = Vec::with_capacity(index(n));
+        if n < sip.cardinality() / SEARCH_COST {
+            for half in halves() {
+                let mut id = *half.start();
+                while let Some(found) = sip.next_at_or_after(id).filter(|found| half.contains(found)) {
+                    keys.extend(ids.key(found));
+                    let Some(next) = found.checked_add(1) else { break };
+                    id = next;
+                }
+            }
+        } else {
+            for (i, id) in sip.iter().enumerate() {
+                keys.extend(ids.key(id).filter(|key| (min..=max).contains(key)));
+                if i.is_multiple_of(BLOCK_ROWS) {
+                    hold(bytes)?;
+                }
+            }
+            // Ids are in the order of unsigned integers, where negative ones come last.
+            let others = keys.partition_point(|key| ids.flipped || *key >= 0);
+            keys.rotate_left(others);
+        }
+        Ok(Self::sorted(keys))
+    }
+
+    /// Bits of the keys from `first` to `last`, block by block from the SIP.
+    fn bits_of_sip(
+        sip: &Sip,
+        ids: IdKeys,
+        (first, last): (i64, i64),
+        hold: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<Self> {
+        // A block of ids is a block of keys.
+        let base = first & !0xffff;
+        let blocks = index((last.wrapping_sub(base)).cast_unsigned() / BLOCK_IDS + 1);
+        let bytes = 8 * BLOCK_WORDS * blocks;
+        hold(bytes)?;
+        let mut words = vec![0; BLOCK_WORDS * blocks];
+        let mut block = Box::new([0; BLOCK_WORDS]);
+        for half in ids.halves(first, last) {
+            let mut masks = sip.view().masks();
+            masks.skip_to(*half.start());
+            while let Some((id, mask)) = masks.next(&mut block)
+                && id <= *half.end()
+            {
+                let Some(key) = ids.key(id) else { break };
+                let at = index(key.wrapping_sub(base).cast_unsigned() / 64);
+                let words = &mut words[at..at + BLOCK_WORDS];
+                match mask {
+                    BlockMask::Full => words.fill(u64::MAX),
+                    BlockMask::Words => words.copy_from_slice(&*block),
+                    BlockMask::Empty => {}
+                }
+                hold(bytes)?;
+            }
+        }
+        Ok(Self::Bits { first: base, words })
+    }
+
+    /// The form of sorted distinct keys.
     fn new(keys: Vec<i64>) -> Self {
         let (first, last) = match keys.as_slice() {
             [first, .., last] if keys.len() > FEW_KEYS => (*first, *last),
-            _ => return Self::Sorted { keys, table: HashSet::new() },
+            _ => return Self::sorted(keys),
         };
-        let place = |key: i64| index(key.wrapping_sub(first).cast_unsigned());
         let widest = BITMAP_SPAN.max(BITS_OF_KEY.saturating_mul(keys.len() as u64));
-        if last.wrapping_sub(first).cast_unsigned() < widest {
-            let mut words = vec![0; place(last) / 64 + 1];
-            keys.iter().for_each(|&key| mask::set(&mut words, place(key), true));
-            return Self::Bits { first, words };
+        if last.wrapping_sub(first).cast_unsigned() >= widest {
+            return Self::sorted(keys);
         }
+        let place = |key: i64| index(key.wrapping_sub(first).cast_unsigned());
+        let mut words = vec![0; place(last) / 64 + 1];
+        keys.iter().for_each(|&key| mask::set(&mut words, place(key), true));
+        Self::Bits { first, words }
+    }
+
+    fn sorted(keys: Vec<i64>) -> Self {
         let table = if keys.len() > FEW { keys.iter().copied().collect() } else { HashSet::new() };
         Self::Sorted { keys, table }
     }
@@ -241,5 +356,119 @@ impl TextMembers {
 impl PartialEq for TextMembers {
     fn eq(&self, other: &Self) -> bool {
         self.texts == other.texts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const ALL: [IdKeys; 4] = [
+        IdKeys { flipped: false, half: false },
+        IdKeys { flipped: false, half: true },
+        IdKeys { flipped: true, half: false },
+        IdKeys { flipped: true, half: true },
+    ];
+
+    /// Sets of ids: few, dense, scattered, on both sides of 2^63 and at the ends.
+    fn sets() -> Vec<Vec<u64>> {
+        let scattered = |n: u64| (0..n).map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect::<Vec<_>>();
+        let ends = vec![0, 1, TOP - 1, TOP, TOP + 1, u64::MAX - 1, u64::MAX];
+        let around = (TOP - 70_000..TOP + 70_000).step_by(3).collect();
+        let negative = (u64::MAX - 90_000..=u64::MAX).chain(0..90_000).collect();
+        let far = (0..5000).map(|i| i * 9_000_000).collect();
+        vec![
+            vec![],
+            vec![7],
+            ends,
+            (10..90_000).collect(),
+            scattered(10),
+            scattered(3000),
+            around,
+            negative,
+            far,
+        ]
+    }
+
+    /// Keys to ask about: members and their neighbours.
+    fn probes(keys: &BTreeSet<i64>) -> Vec<i64> {
+        let some = keys.iter().step_by(1 + keys.len() / 300).chain(keys.last());
+        let near = some.flat_map(|key| [key.wrapping_sub(1), *key, key.wrapping_add(1)]);
+        near.chain([i64::MIN, -1, 0, 1, i64::MAX]).collect()
+    }
+
+    #[test]
+    fn every_form_of_a_sip_has_its_keys() {
+        let mut forms = BTreeSet::new();
+        for of in sets() {
+            let sip = Arc::new(Sip::from_ids(of.iter().copied()));
+            for ids in ALL {
+                let keys: BTreeSet<i64> = of.iter().filter_map(|id| ids.key(*id)).collect();
+                assert!(keys.iter().all(|key| ids.id(*key).and_then(|id| ids.key(id)) == Some(*key)));
+                let test = KeyTest::of_sip(&sip, ids);
+                for key in probes(&keys) {
+                    assert_eq!(test.passes(key), keys.contains(&key), "{key} {ids:?} {sip:?}");
+                }
+                for (min, max) in
+                    [(i64::MIN, i64::MAX), (-80_000, 80_000), (0, i64::MAX), (i64::MIN, -5), (40_000, 40_010)]
+                {
+                    let members = Members::of_sip(Arc::clone(&sip), ids);
+                    let before = members.among(min, max);
+                    let mut most = 0;
+                    let mut hold = |bytes| {
+                        most = bytes.max(most);
+                        Ok(())
+                    };
+                    members.prepare(min, max, &mut hold).unwrap();
+                    let form = members.form().unwrap();
+                    assert!(most >= form.bytes());
+                    forms.insert(match form {
+                        Form::Bits { .. } => "bits",
+                        Form::Sorted { table, .. } if table.is_empty() => "sorted",
+                        Form::Sorted { .. } => "hashed",
+                    });
+                    let inside: Vec<i64> = keys.range(min..=max).copied().collect();
+                    let all = inside.len() as u128 == u128::from(max.abs_diff(min)) + 1;
+                    assert_eq!(before, (inside.is_empty(), all), "{min}..={max} {ids:?} {sip:?}");
+                    for key in probes(&keys).into_iter().filter(|key| (min..=max).contains(key)) {
+                        assert_eq!(members.contains(key), keys.contains(&key), "{key} {ids:?} {sip:?}");
+                        let (lo, hi) = (key.saturating_sub(2).max(min), key.saturating_add(1).min(max));
+                        let n = keys.range(lo..=hi).count() as u64;
+                        let expected = (n == 0, n == hi.abs_diff(lo) + 1);
+                        assert_eq!(members.among(lo, hi), expected, "{lo}..={hi} {ids:?} {sip:?}");
+                        if let Some(part) = members.within(lo, hi) {
+                            assert!((lo..=hi).all(|key| part.passes(key) == keys.contains(&key)));
+                        }
+                    }
+                }
+            }
+        }
+        assert_eq!(forms, ["bits", "hashed", "sorted"].into());
+    }
+
+    #[test]
+    fn a_set_without_memory_is_an_error_and_stays_as_it_is() {
+        let sip = Arc::new(Sip::from_ids((0..100_000).step_by(2)));
+        let members = Members::of_sip(sip, ALL[0]);
+        let mut none = |bytes| {
+            let error = crate::error::Error::new(crate::error::ErrorKind::MemoryLimit, "none");
+            if bytes > 0 { Err(error) } else { Ok(()) }
+        };
+        members.prepare(0, i64::MAX, &mut none).unwrap_err();
+        assert!(members.form().is_none() && members.contains(4) && !members.contains(5));
+    }
+
+    #[test]
+    fn texts_of_any_number_are_found() {
+        for n in [0, 1, FEW, FEW + 1, 1000] {
+            let texts: TextMembers = (0..n).rev().chain(0..n / 2).map(|i| i.to_string().into()).collect();
+            assert_eq!(texts.texts().len(), n);
+            assert!(texts.texts().is_sorted());
+            for i in 0..n + 5 {
+                assert_eq!(texts.contains(&i.to_string()), i < n);
+            }
+        }
     }
 }

@@ -118,7 +118,14 @@ pub(super) fn prune(pred: &Pred, block: Block<'_>) -> Verdict {
             if *negated { verdict(all, none) } else { verdict(none, all) }
         }
         Pred::Set { test, .. } => prune(test, block),
-        Pred::Rows { .. } | Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => Verdict::Some,
+        Pred::Rows { sip, negated } => {
+            let first = block.fragment.address(block.start());
+            let last = first + (block.rows() as u64 - 1);
+            let next = sip.next_at_or_after(first).filter(|next| *next <= last);
+            let all = next == Some(first) && sip.rank(last) - sip.rank(first) == last - first;
+            if *negated { verdict(all, next.is_none()) } else { verdict(next.is_none(), all) }
+        }
+        Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => Verdict::Some,
     }
 }
 
@@ -272,7 +279,7 @@ fn narrowed<'a>(test: &'a KeyTest, column: &Column, block: Block<'_>) -> Cow<'a,
 }
 
 /// The first `rows` rows of a block, as words.
-fn first(rows: usize) -> Mask {
+pub(super) fn first(rows: usize) -> Mask {
     Mask::from_fn(rows, |out| basalt_kernels::mask::fill(rows, out))
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::Array;
 use basalt_kernels::mask::for_each;
-use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, Builder, Sip};
+use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, Sip};
 use hashbrown::HashSet;
 
 use super::{Block, Control, Held, Statistics, Work, sets};
@@ -303,9 +303,7 @@ impl<'a> Distinct<'a> {
         let blocks = words.chunks(BLOCK_WORDS).zip((first..).step_by(1 << 16).map(id));
         let mut blocks: Vec<_> = blocks.filter(|(words, _)| words.iter().any(|word| *word != 0)).collect();
         blocks.sort_unstable_by_key(|(_, base)| *base);
-        let mut builder = Builder::new();
-        blocks.into_iter().for_each(|(words, base)| builder.push_words(base, words));
-        Ok(builder.finish())
+        Ok(Sip::from_masks(blocks.into_iter().map(|(words, base)| (base, words))))
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::{
 };
 
 use arrow_array::RecordBatch;
-use basalt_sip::{Builder, Sip};
+use basalt_sip::Sip;
 use rayon::prelude::*;
 
 pub use self::{
@@ -40,7 +40,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     fragment::Fragment,
     limits::{BATCH_ROWS, BLOCK_ROWS, BLOCK_WORDS},
-    mask::Mask,
+    mask::{Mask, Words},
     plan::{
         Plan, Shape,
         expr::{BoundExpr, Slots},
@@ -362,23 +362,34 @@ pub fn select(
     let (slots, pred) = Plan::filter(table, snapshot, filter)?;
     let _held = sets::prepare(pred.as_ref(), snapshot, control)?;
     let mut work = Work::new(snapshot, pred.as_ref(), control)?;
-    let mut builder = Builder::new();
+    let mut held = Held::new(control);
+    let mut masks: Vec<(u64, Mask)> = Vec::new();
     work.run(
         &slots,
         1,
         false,
         |_, mask| Ok(mask),
         |block, mask| {
-            let base = block.fragment.address(block.start());
-            match mask {
-                Mask::Full => builder.push_range(base, base + block.rows() as u64),
-                Mask::Words(words) => builder.push_words(base, words.as_slice()),
-                Mask::Empty => {}
+            let mask = match mask {
+                Mask::Full if block.rows() < BLOCK_ROWS => filter::first(block.rows()),
+                mask => mask,
+            };
+            if let Mask::Words(words) = &mask {
+                held.set(held.bytes + size_of_val(&**words))?;
             }
+            masks.push((block.fragment.address(block.start()), mask));
             Ok(true)
         },
     )?;
-    Ok((builder.finish(), work.statistics))
+    let words = masks.iter().map(|(base, mask)| match mask {
+        Mask::Empty => (*base, [].as_slice()),
+        Mask::Full => (*base, FULL.as_slice()),
+        Mask::Words(words) => (*base, words.as_slice()),
+    });
+    Ok((Sip::from_masks(words), work.statistics))
 }
+
+/// The words of a mask that selects all rows of a block.
+static FULL: Words = [u64::MAX; BLOCK_WORDS];
 
 const _: () = assert!(BLOCK_WORDS * 64 == BLOCK_ROWS);

@@ -119,7 +119,7 @@ impl<'a> Resolver<'a> {
             return Ok(Filter::Texts(TextFilter { column, texts, has_null, origin: origin(self.control) }));
         }
         let (selected, _) = select_keys(&table, &snapshot, &join.key, filter, self.control)?;
-        self.control.reserve(selected.sip.as_bytes().len())?;
+        self.control.reserve(selected.sip.heap_bytes())?;
         let set = KeySet {
             data_type: selected.data_type,
             has_null: selected.has_null,

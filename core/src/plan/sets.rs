@@ -5,11 +5,9 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use basalt_sip::Sip;
-
 use super::{Binder, expr::BoundExpr, pred::Pred};
 use crate::{
-    encoding::{IdKeys, KeyTest, Members, TextTest},
+    encoding::{IdKeys, KeyTest, TextTest},
     error::{Error, ErrorKind, Result},
     query::{Expr, KeyFilter, RowSet, SipOrigin, TextFilter},
     schema::DataType,
@@ -121,7 +119,7 @@ impl Binder<'_> {
         let not = if negated { "NOT " } else { "" };
         let text = format!("{not}ROW ADDRESS IN SIP of {} rows", sip.cardinality());
         let bytes = sip.as_bytes().len() as u64;
-        let set = BoundSet::new(text, tag_name(sip), bytes, sip.cardinality(), rows.origin.clone());
+        let set = BoundSet::new(text, sip.tag().name(), bytes, sip.cardinality(), rows.origin.clone());
         Ok(Pred::Set { set: Arc::new(set), test: Box::new(Pred::Rows { sip: Arc::clone(sip), negated }) })
     }
 
@@ -143,16 +141,15 @@ impl Binder<'_> {
         let sip = &set.sip;
         let text = self.in_set(&filter.column, negated, sip.cardinality(), "keys", &set.origin);
         let ids = id_keys(data_type, set.data_type);
-        let test = || KeyTest::In(Arc::new(Members::of_sip(Arc::clone(sip), ids)));
-        let pred = membership(sip.cardinality() == 0, set.has_null, negated, || Pred::Keys {
+        let pred = membership(sip.is_empty(), set.has_null, negated, || Pred::Keys {
             slot,
-            test: test(),
+            test: KeyTest::of_sip(sip, ids),
             codes: None,
             negated,
             text: text.as_str().into(),
         });
         let bytes = sip.as_bytes().len() as u64;
-        let set = BoundSet::new(text, tag_name(sip), bytes, sip.cardinality(), set.origin.clone());
+        let set = BoundSet::new(text, sip.tag().name(), bytes, sip.cardinality(), set.origin.clone());
         Ok(Pred::Set { set: Arc::new(set), test: Box::new(pred) })
     }
 
@@ -208,16 +205,5 @@ fn membership(is_empty: bool, has_null: bool, negated: bool, test: impl FnOnce()
         (true, false) => Pred::Constant(negated),
         (_, true) if negated => Pred::Constant(false),
         _ => test(),
-    }
-}
-
-/// The name of a SIP's tag, as its specification has it.
-fn tag_name(sip: &Sip) -> &'static str {
-    match sip.as_bytes().first() {
-        Some(1) => "roaring",
-        Some(2) => "varint-delta",
-        Some(3) => "ranges",
-        Some(4) => "gaps",
-        _ => "empty",
     }
 }
