@@ -1,8 +1,7 @@
 //! Which tag a set takes the fewest bytes under, judged from a sample: no tag is written to be thrown away.
 //!
 //! The sizes of 0x02, 0x03 and 0x04 are those of sampled groups, scaled up; that of 0x01 is known where the
-//! set came as masks, and follows from the density around the sampled groups otherwise. Among tags of nearly
-//! the same size the one that is read fastest is taken.
+//! set came as masks, and follows from the density around the sampled groups otherwise.
 
 use crate::{
     BLOCK_IDS, Tag, View,
@@ -16,7 +15,7 @@ use crate::{
 
 /// Groups that are looked at.
 const GROUPS: usize = 32;
-/// What may be given for a tag that is read faster, as a part of the size.
+/// What may be given for 0x01, which is read fastest, as a part of the size.
 const TOLERANCE: f64 = 0.03;
 
 /// What is known of a set without a sample.
@@ -114,30 +113,26 @@ impl Sample {
         let scale = cardinality / self.ids.max(1.0);
         let head = varint::len(known.cardinality) as f64;
         let ranges = known.ranges.map_or(self.ranges * scale, |ranges| ranges as f64).max(1.0);
-        let mut bytes_of_range = if self.ranges > 0.0 {
+        let bytes_of_range = if self.ranges > 0.0 {
             self.range_bytes / self.ranges
         } else {
             // All that was seen is inside of ranges.
             2.0 * number_bytes(cardinality / ranges)
         };
         let mut roaring = known.roaring.unwrap_or(8.0 + self.roaring * scale);
-        if ranges > 4.0 * self.blocks * scale {
-            // The gap and the length of a range in a block have 30 bits, and so about 33 under 0x03.
-            bytes_of_range = bytes_of_range.min(4.25);
-        }
-        if known.roaring.is_none() && cardinality > LONG_RANGE * ranges {
-            // A run in a container takes 32, and its container some more.
-            roaring = roaring.max(ranges * 4.5);
+        if cardinality > LONG_RANGE * ranges {
+            // All containers hold runs of 32 bits, and ranges take no more: the gap and the
+            // length of a range in a block have no more than 30.
+            roaring = f64::INFINITY;
         }
         let sizes = [
-            (Tag::Roaring, roaring),
             (Tag::Ranges, head + ranges * bytes_of_range + 2.0 * GROUP_BYTES),
             (Tag::VarintDelta, head + self.varints * scale),
             (Tag::Gaps, head + self.gaps * scale + GROUP_BYTES),
         ];
-        let least = sizes.iter().map(|(_, size)| *size).fold(f64::INFINITY, f64::min);
-        let near = sizes.iter().find(|(_, size)| *size <= least * (1.0 + TOLERANCE));
-        near.map_or(Tag::Gaps, |(tag, _)| *tag)
+        let least =
+            sizes.into_iter().fold((Tag::Roaring, f64::INFINITY), |a, b| if b.1 < a.1 { b } else { a });
+        if roaring <= least.1 * (1.0 + TOLERANCE) { Tag::Roaring } else { least.0 }
     }
 }
 
@@ -293,14 +288,20 @@ fn is_sampled(i: u64, members: u64) -> bool {
     i.is_multiple_of(members.div_ceil((GROUPS * GROUP) as u64))
 }
 
-/// Blocks of a set that are worth a look, and how: which, the offsets to begin at, and the number of ids that
-/// a group at each of them stands for.
+/// Groups of a set that are worth a look: the container that each begins in, the offset there, and the number of
+/// ids that it stands for.
 pub(crate) fn sampled(containers: &[Container]) -> impl Iterator<Item = (usize, u64, u64)> {
-    let step = containers.len().div_ceil(GROUPS).max(1);
-    let parts = (GROUPS / containers.len().max(1)).max(1) as u64;
-    containers.iter().enumerate().step_by(step).flat_map(move |(i, container)| {
-        // A block with few ids is looked at once.
-        let parts = parts.min(container.cardinality().div_ceil(GROUP as u64));
-        (0..parts).map(move |part| (i, part * BLOCK_IDS / parts, container.cardinality() / parts))
+    let total: u64 = containers.iter().map(Container::cardinality).sum();
+    let members = total.div_ceil(GROUPS as u64).max(GROUP as u64);
+    let (mut next, mut before) = (0, 0);
+    containers.iter().enumerate().flat_map(move |(i, container)| {
+        let start = before;
+        before += container.cardinality();
+        let first = next;
+        next += (before.max(next) - next).div_ceil(members) * members;
+        let from = move |place: u64| (place - start) * BLOCK_IDS / container.cardinality();
+        (first..before)
+            .step_by(usize::try_from(members).unwrap_or(usize::MAX))
+            .map(move |place| (i, from(place), members))
     })
 }

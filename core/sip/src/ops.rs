@@ -200,6 +200,7 @@ fn sweep(
 /// The wanted ids of two sets, block by block.
 fn blocks(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
     let mut out = Builder::new();
+    let mut room = Room::NEW;
     let (mut of_a, mut of_b) = (a.blocks(), b.blocks());
     let (mut scratch_a, mut scratch_b) = (Scratch::NEW, Scratch::NEW);
     let (mut a, mut b) = (of_a.next(&mut scratch_a), of_b.next(&mut scratch_b));
@@ -212,7 +213,7 @@ fn blocks(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
         };
         match (order, a, b) {
             (Ordering::Equal, Some(first), Some(second)) => {
-                pair(op, first, second, &mut out);
+                pair(op, first, second, &mut room, &mut out);
                 a = of_a.next(&mut scratch_a);
                 b = of_b.next(&mut scratch_b);
             }
@@ -243,7 +244,7 @@ fn copy(block: Block<'_>, out: &mut Builder) {
 }
 
 /// The wanted ids of two sets' contents of one block.
-fn pair(op: Op, a: Block<'_>, b: Block<'_>, out: &mut Builder) {
+fn pair(op: Op, a: Block<'_>, b: Block<'_>, room: &mut Room, out: &mut Builder) {
     match (op, a.is_full(), b.is_full()) {
         (Op::Intersection, true, _) | (Op::Union, _, true) => return copy(b, out),
         (Op::Intersection, _, true) | (Op::Union, true, _) => return copy(a, out),
@@ -252,60 +253,84 @@ fn pair(op: Op, a: Block<'_>, b: Block<'_>, out: &mut Builder) {
     }
     match (op, a.contents, b.contents) {
         (_, Contents::Runs(first), Contents::Runs(second)) => {
-            let mut runs: Vec<(u16, u16)> = Vec::with_capacity(first.len() + second.len());
             let next = |runs: &[[u8; 4]], at: &mut usize| {
                 *at += 1;
                 let run = run_of(*runs.get(*at - 1)?);
                 Some(Range { first: run.start, last: run.end - 1 })
             };
             let (mut i, mut j) = (0, 0);
-            let emit = |range: Range| {
-                let (first, last) = (roaring::low(range.first), roaring::low(range.last));
-                match runs.last_mut() {
-                    Some(run) if first - run.1 == 1 => run.1 = last,
-                    _ => runs.push((first, last)),
+            room.runs.clear();
+            let mut open: Option<Range> = None;
+            let mut emit = |range: Option<Range>| match (&mut open, range) {
+                (Some(open), Some(range)) if range.first - open.last == 1 => open.last = range.last,
+                (open, range) => {
+                    if let Some(run) = std::mem::replace(open, range) {
+                        let [a, b] = roaring::low(run.first).to_le_bytes();
+                        let [c, d] = roaring::low(run.last - run.first).to_le_bytes();
+                        room.runs.push([a, b, c, d]);
+                    }
                 }
             };
-            sweep(op, || next(first, &mut i), || next(second, &mut j), emit);
-            out.push(|bytes| roaring::encode_runs(a.key, &runs, bytes));
+            sweep(op, || next(first, &mut i), || next(second, &mut j), |range| emit(Some(range)));
+            emit(None);
+            out.push(|bytes| roaring::encode_runs(a.key, &room.runs, bytes));
         }
         (Op::Intersection, Contents::Array(first), Contents::Array(second)) => {
-            let mut offsets = [0; MAX_ARRAY + 64];
-            let count = kernels::intersect(first, second, &mut offsets);
-            out.push(|bytes| roaring::encode_offsets(a.key, &offsets[..count], bytes));
+            let count = kernels::intersect(first, second, &mut room.positions);
+            for (field, offset) in room.offsets.iter_mut().zip(&room.positions[..count]) {
+                *field = offset.to_le_bytes();
+            }
+            out.push(|bytes| roaring::encode_array(a.key, &room.offsets[..count], bytes));
         }
         (Op::Intersection, Contents::Array(array), other)
         | (Op::Intersection, other, Contents::Array(array)) => {
-            keep(a.key, array, |offset| other.contains(offset), out);
+            keep(a.key, array, |offset| other.contains(offset), room, out);
         }
         (Op::Difference, Contents::Array(array), other)
-            if array.len() < 64 || !matches!(other, Contents::Array(_)) =>
+            if array.len() < FEW || !matches!(other, Contents::Array(_)) =>
         {
-            keep(a.key, array, |offset| !other.contains(offset), out);
+            keep(a.key, array, |offset| !other.contains(offset), room, out);
         }
         (op, first, second) => {
-            let mut words = [0; BLOCK_WORDS];
-            first.copy_to(&mut words);
+            first.copy_to(&mut room.words);
             match op {
-                Op::Intersection => second.keep_in(&mut words),
-                Op::Union => second.add_to(&mut words),
-                Op::Difference => second.remove_from(&mut words),
+                Op::Intersection => second.keep_in(&mut room.words),
+                Op::Union => second.add_to(&mut room.words),
+                Op::Difference => second.remove_from(&mut room.words),
             }
-            out.push(|bytes| roaring::encode_words(a.key, &words, bytes));
+            out.push(|bytes| roaring::encode_words(a.key, &room.words, bytes));
         }
     }
 }
 
 /// The offsets of an array that pass.
-fn keep(key: u64, array: &[[u8; 2]], passes: impl Fn(u16) -> bool, out: &mut Builder) {
-    let mut offsets = [0; MAX_ARRAY];
+fn keep(key: u64, array: &[[u8; 2]], passes: impl Fn(u16) -> bool, room: &mut Room, out: &mut Builder) {
     let mut count = 0;
     for &field in array {
-        let offset = u16::from_le_bytes(field);
-        if let Some(slot) = offsets.get_mut(count) {
-            *slot = offset;
+        if let Some(slot) = room.offsets.get_mut(count) {
+            *slot = field;
         }
-        count += usize::from(passes(offset));
+        count += usize::from(passes(u16::from_le_bytes(field)));
     }
-    out.push(|bytes| roaring::encode_offsets(key, &offsets[..count], bytes));
+    out.push(|bytes| roaring::encode_array(key, &room.offsets[..count], bytes));
+}
+
+/// Offsets that are looked up one by one rather than as a mask.
+const FEW: usize = 64;
+
+/// Where the ids of a block are put together.
+struct Room {
+    words: [u64; BLOCK_WORDS],
+    positions: [u16; MAX_ARRAY + 64],
+    offsets: [[u8; 2]; MAX_ARRAY],
+    runs: Vec<[u8; 4]>,
+}
+
+impl Room {
+    const NEW: Self = Self {
+        words: [0; BLOCK_WORDS],
+        positions: [0; MAX_ARRAY + 64],
+        offsets: [[0; 2]; MAX_ARRAY],
+        runs: Vec::new(),
+    };
 }

@@ -30,6 +30,12 @@ impl<'a> Reader<'a> {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
+    /// Leaves out `n` bytes that are there.
+    #[inline]
+    pub(crate) fn skip(&mut self, n: usize) {
+        self.at += n;
+    }
+
     /// The next `n` bytes.
     pub(crate) fn take(&mut self, n: usize) -> Result<&'a [u8], SipError> {
         let taken = self.bytes.get(self.at..).and_then(|rest| rest.get(..n));

@@ -17,7 +17,18 @@ pub(crate) fn write(mut value: u64, out: &mut Vec<u8>) {
 }
 
 /// Reads one of minimal length.
+#[inline]
 pub(crate) fn read(reader: &mut Reader<'_>) -> Result<u64, SipError> {
+    match reader.rest() {
+        [byte @ 0..0x80, ..] => {
+            reader.skip(1);
+            Ok(u64::from(*byte))
+        }
+        _ => read_long(reader),
+    }
+}
+
+fn read_long(reader: &mut Reader<'_>) -> Result<u64, SipError> {
     let at = reader.at();
     let mut value = 0;
     for shift in (0..u64::BITS).step_by(7) {

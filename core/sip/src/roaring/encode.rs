@@ -4,7 +4,11 @@ use super::{
     container::{BITSET_BYTES, Container, MAX_ARRAY},
     low,
 };
-use crate::{BLOCK_IDS, BLOCK_WORDS, contents::Contents, kernels, mask};
+use crate::{
+    BLOCK_IDS, BLOCK_WORDS,
+    contents::{Contents, run_of},
+    kernels, mask,
+};
 
 /// Room that extracting positions likes to have behind the last.
 const SLACK: usize = 64;
@@ -66,36 +70,35 @@ pub(crate) fn encode_ids(block: u64, ids: &[u64], out: &mut Vec<u8>) -> Option<C
 }
 
 /// Appends the container of increasing offsets, at most [`MAX_ARRAY`]; `None` if there are none.
-pub(crate) fn encode_offsets(block: u64, offsets: &[u16], out: &mut Vec<u8>) -> Option<Container> {
+pub(crate) fn encode_array(block: u64, offsets: &[[u8; 2]], out: &mut Vec<u8>) -> Option<Container> {
+    let value = |field: [u8; 2]| u16::from_le_bytes(field);
     let cardinality = offsets.len() as u64;
-    let touching: u64 = offsets.windows(2).map(|pair| u64::from(pair[1] - pair[0] == 1)).sum();
+    let pairs = offsets.iter().zip(offsets.iter().skip(1));
+    let touching: u64 = pairs.map(|(&a, &b)| u64::from(value(b).wrapping_sub(value(a)) == 1)).sum();
     let container = (cardinality > 0)
         .then(|| Container::smallest(block, out.len(), cardinality, cardinality - touching))?;
     if container.has_runs() {
         out.extend_from_slice(&container.runs().to_le_bytes());
-        for run in offsets.chunk_by(|a, b| b - a == 1) {
-            put_run(run[0].into(), run[run.len() - 1].into(), out);
+        for run in offsets.chunk_by(|&a, &b| value(b) - value(a) == 1) {
+            put_run(value(run[0]).into(), value(run[run.len() - 1]).into(), out);
         }
     } else {
-        put_offsets(offsets, out);
+        out.extend_from_slice(offsets.as_flattened());
     }
     Some(container)
 }
 
-/// Appends the container of increasing runs that do not touch, the first and last offset of each; `None` if
-/// there are none.
-pub(crate) fn encode_runs(block: u64, runs: &[(u16, u16)], out: &mut Vec<u8>) -> Option<Container> {
-    let cardinality = runs.iter().map(|(first, last)| u64::from(last - first) + 1).sum();
+/// Appends the container of increasing runs that do not touch; `None` if there are none.
+pub(crate) fn encode_runs(block: u64, runs: &[[u8; 4]], out: &mut Vec<u8>) -> Option<Container> {
+    let cardinality = runs.iter().map(|&run| run_of(run).end - run_of(run).start).sum();
     let container =
         (cardinality > 0).then(|| Container::smallest(block, out.len(), cardinality, runs.len() as u64))?;
     if container.has_runs() {
         out.extend_from_slice(&container.runs().to_le_bytes());
-        runs.iter().for_each(|&(first, last)| put_run(first.into(), last.into(), out));
+        out.extend_from_slice(runs.as_flattened());
     } else {
         let mut words = [0; BLOCK_WORDS];
-        for &(first, last) in runs {
-            mask::set_range(&mut words, first.into()..u64::from(last) + 1);
-        }
+        runs.iter().for_each(|&run| mask::set_range(&mut words, run_of(run)));
         encode_measured(&container, &words, out);
     }
     Some(container)
@@ -103,9 +106,15 @@ pub(crate) fn encode_runs(block: u64, runs: &[(u16, u16)], out: &mut Vec<u8>) ->
 
 /// Appends the container of contents in any form.
 pub(crate) fn encode_contents(block: u64, contents: Contents<'_>, out: &mut Vec<u8>) -> Option<Container> {
-    let mut words = [0; BLOCK_WORDS];
-    contents.copy_to(&mut words);
-    encode_words(block, &words, out)
+    match contents {
+        Contents::Array(offsets) => encode_array(block, offsets, out),
+        Contents::Runs(runs) => encode_runs(block, runs, out),
+        Contents::Bitset(_) => {
+            let mut words = [0; BLOCK_WORDS];
+            contents.copy_to(&mut words);
+            encode_words(block, &words, out)
+        }
+    }
 }
 
 /// Appends the container of all ids of a block.

@@ -12,7 +12,7 @@ mod write;
 use bitmap::{Bitmap, first_block};
 pub(crate) use container::{BITSET_BYTES, BUCKET_BLOCKS, Container, MAX_ARRAY, MAX_RUNS};
 pub(crate) use encode::{
-    encode_contents, encode_full, encode_ids, encode_measured, encode_offsets, encode_runs, encode_words,
+    encode_array, encode_contents, encode_full, encode_ids, encode_measured, encode_runs, encode_words,
     measure,
 };
 pub(crate) use parse::validate;
