@@ -4,6 +4,7 @@ use std::{error::Error as _, fmt, time::Duration};
 
 use arrow_schema::{ArrowError, DataType};
 use basalt_proto::v1::ErrorReason;
+use basalt_sip::SipError;
 use tonic::Code;
 use tonic_types::{FieldViolation, StatusExt as _};
 
@@ -55,6 +56,9 @@ pub enum Error {
     /// What should be a set, or name one, and does not.
     #[error("{0}")]
     InvalidSet(String),
+    /// Bytes that are no set.
+    #[error(transparent)]
+    Sip(#[from] SipError),
     /// Arrow could not read or build something.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
@@ -179,6 +183,8 @@ impl Error {
             Self::Server(e) => match e.reason {
                 ErrorReason::TableNotFound => "`basalt tables` lists the tables",
                 ErrorReason::ColumnNotFound => "`basalt describe TABLE` lists the columns",
+                ErrorReason::SipNotFound => "kept sets end with their time: select it again",
+                ErrorReason::SipQuota => "kept sets take memory until their time is over: keep them for less",
                 ErrorReason::DeadlineExceeded => "allow more time with `--timeout`",
                 ErrorReason::Overloaded | ErrorReason::MemoryLimit | ErrorReason::ShuttingDown => {
                     "try again later"

@@ -55,6 +55,9 @@ pub use set::{
 pub use types::{parse_type, timestamp_type, type_name};
 pub use write::{Committed, Progress, WriteOptions, Writer};
 
+/// Sets of ids: the format, and operations on it.
+pub use basalt_sip as sip;
+
 /// The API's messages, for what this crate does not wrap.
 pub use basalt_proto::v1 as proto;
 

@@ -133,7 +133,8 @@ fn shortened(literal: &Literal) -> String {
     }
 }
 
-fn literal_text(literal: &Literal) -> String {
+/// A value as people write it.
+pub(super) fn literal_text(literal: &Literal) -> String {
     let through_arrow =
         |array: ArrayRef| array_value_to_string(&displayable(&array), 0).unwrap_or_else(|e| e.to_string());
     match literal.kind() {

@@ -1,4 +1,4 @@
-//! The client commands of the `basalt` binary: load, query, explain, tables, describe, drop, health.
+//! The client commands of the `basalt` binary: load, query, select, explain, sip, tables, describe, drop, health.
 //!
 //! A binary mounts them with [`ConnectArgs`] and [`Command`]:
 //!
@@ -22,17 +22,25 @@
 
 mod describe;
 mod error;
+mod explain;
 mod health;
 pub mod human;
 mod load;
 pub mod output;
 mod query;
+mod select;
+mod sets;
+mod sip;
 pub mod style;
 
 pub use describe::{describe, tables};
 pub use error::CliError;
+pub use explain::ExplainArgs;
 pub use load::LoadArgs;
-pub use query::{ExplainArgs, OutputFormat, QueryArgs};
+pub use query::{OutputFormat, QueryArgs};
+pub use select::{SelectArgs, TagArg};
+pub use sets::SetArgs;
+pub use sip::{InspectArgs, SipCommand};
 
 use std::{io::Write as _, process::ExitCode, time::Duration};
 
@@ -83,8 +91,13 @@ pub enum Command {
     Load(LoadArgs),
     /// Ask for rows or aggregates of one table
     Query(QueryArgs),
+    /// Ask for a set: of rows, or of a column's values
+    Select(SelectArgs),
     /// Show how a query runs
     Explain(ExplainArgs),
+    /// Files of sets
+    #[command(subcommand)]
+    Sip(SipCommand),
     /// List the tables
     Tables,
     /// Show a table's columns: encodings, sizes, ranges
@@ -138,7 +151,9 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
     match command {
         Command::Load(args) => load::run(&args, connect).await,
         Command::Query(args) => query::run(&args, connect).await,
-        Command::Explain(args) => query::explain(&args, connect).await,
+        Command::Select(args) => select::run(&args, connect).await,
+        Command::Explain(args) => explain::run(&args, connect).await,
+        Command::Sip(command) => sip::run(&command),
         Command::Tables => print(&describe::tables(&connect.connect().await?.list_tables().await?)),
         Command::Describe(args) => {
             let client = connect.connect().await?;

@@ -1,4 +1,4 @@
-//! `basalt query` and `basalt explain`.
+//! `basalt query`.
 
 use std::{
     io::{self, BufWriter},
@@ -12,11 +12,12 @@ use super::{
     CliError, ConnectArgs,
     output::{self, CsvWriter, JsonWriter},
     print,
+    sets::SetArgs,
     style::Style,
 };
 use crate::{
     error::Error,
-    query::{QueryStream, Statistics},
+    query::{Query, QueryStream, Statistics},
     sql,
 };
 
@@ -35,17 +36,10 @@ pub struct QueryArgs {
     /// How the answer is printed
     #[arg(long, short, value_enum, default_value_t)]
     pub format: OutputFormat,
-}
 
-/// Arguments of `explain`.
-#[derive(Args, Clone, Debug)]
-pub struct ExplainArgs {
-    /// A SELECT over one table
-    pub sql: String,
-
-    /// Run it, and show what it did
-    #[arg(long)]
-    pub analyze: bool,
+    /// Sets that are filters
+    #[command(flatten)]
+    pub sets: SetArgs,
 }
 
 /// How an answer is printed.
@@ -62,9 +56,10 @@ pub enum OutputFormat {
 
 pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let request = parse(&args.sql)?;
+    let filters = args.sets.filters()?;
     let client = connect.connect().await?;
     let started = Instant::now();
-    let query = client.query_of(request);
+    let query = filters.into_iter().fold(client.query_of(request), Query::filter);
     let (rows, statistics) = match args.format {
         OutputFormat::Table => {
             let answer = query.collect().await?;
@@ -107,19 +102,7 @@ fn statistics(stream: &QueryStream) -> Statistics {
     stream.statistics().copied().unwrap_or_default()
 }
 
-pub(crate) async fn explain(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let request = parse(&args.sql)?;
-    let client = connect.connect().await?;
-    let started = Instant::now();
-    let plan = client.query_of(request).explain(args.analyze).await?;
-    print(&format!("{}\n", plan.text.trim_end()))?;
-    if let Some(statistics) = plan.statistics.filter(|_| args.analyze) {
-        eprintln!("{}", Style::of(&io::stderr()).dim(&output::work(started.elapsed(), &statistics)));
-    }
-    Ok(())
-}
-
 /// Read before connecting, so that a mistake is told even where no server runs.
-fn parse(sql: &str) -> Result<QueryRequest, CliError> {
+pub(super) fn parse(sql: &str) -> Result<QueryRequest, CliError> {
     sql::parse_select(sql).map_err(|error| CliError::Sql { error, sql: sql.to_owned() })
 }

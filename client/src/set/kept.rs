@@ -2,12 +2,13 @@
 
 use std::{fmt, ops::Deref, str::FromStr, time::Duration};
 
-use basalt_proto::v1;
+use basalt_proto::v1::{self, filter, row_set};
 
 use super::{Domain, Ids, Set, malformed};
 use crate::{
     client::Client,
     error::{Error, Result},
+    expr::Filter,
 };
 
 /// A set by the hash of what it is: its scope and its bytes. As text: 64 hexadecimal digits.
@@ -27,6 +28,15 @@ impl Kept {
     pub(super) fn from_proto(handle: &[u8], expires_ms: u64) -> Result<Self> {
         let handle = handle.try_into().map_err(|_| malformed("a handle that is not of 32 bytes"))?;
         Ok(Self { handle: Handle(handle), expires_in: Duration::from_millis(expires_ms) })
+    }
+}
+
+impl Handle {
+    /// A filter that is true for the rows of the kept set. Values go with
+    /// [`Expr::in_keys`](crate::Expr::in_keys).
+    pub fn rows(self) -> Filter {
+        let rows = v1::RowSet { scope: None, set: Some(row_set::Set::Handle(self.to_vec())) };
+        v1::Filter { kind: Some(filter::Kind::Rows(rows)) }.into()
     }
 }
 
@@ -94,7 +104,7 @@ impl Client {
             })
             .await?;
         let kept = Kept::from_proto(&handle, answer.expires_ms)?;
-        Ok(Set { kept: Some(kept), ..Set::of_scope(answer.scope, answer.sip, answer.cardinality)? })
+        Ok(Set { kept: Some(kept), ..Set::from_answer(answer.scope, answer.sip, answer.cardinality)? })
     }
 
     /// Has the server forget a set; false where it had none.

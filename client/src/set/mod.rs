@@ -1,5 +1,6 @@
 //! Sets of ids as filters: rows of a table, or values of a column.
 
+mod file;
 mod kept;
 mod keys;
 mod select;
@@ -10,6 +11,7 @@ pub use select::Select;
 
 use arrow_schema::DataType;
 use basalt_proto::v1::{self, filter, key_set, row_set};
+use basalt_sip::{Limits, Sip};
 use prost::bytes::Bytes;
 use sealed::Domain as _;
 
@@ -78,20 +80,20 @@ pub trait Domain: sealed::Domain {}
 impl<D: sealed::Domain> Domain for D {}
 
 mod sealed {
-    use super::{Result, v1};
+    use super::v1;
 
     pub trait Domain: Clone + Send + Sized + 'static {
         /// Of the API's scope; none for rows.
-        fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self>;
+        fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self, String>;
         fn to_proto(&self) -> Option<v1::KeyDomain>;
     }
 }
 
 impl sealed::Domain for Rows {
-    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self> {
+    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self, String> {
         match key {
             None => Ok(Self),
-            Some(_) => Err(malformed("values of a column where rows were expected")),
+            Some(key) => Err(format!("the set holds values of {:?}, not rows", key.column)),
         }
     }
 
@@ -101,10 +103,10 @@ impl sealed::Domain for Rows {
 }
 
 impl sealed::Domain for Keys {
-    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self> {
-        let key = key.ok_or_else(|| malformed("rows where values of a column were expected"))?;
+    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self, String> {
+        let key = key.ok_or_else(|| "the set holds rows, not values of a column".to_owned())?;
         let data_type = types::to_arrow(&key.r#type.unwrap_or_default());
-        let data_type = data_type.map_err(|name| malformed(format!("values of the unknown {name}")))?;
+        let data_type = data_type.map_err(|name| format!("the set holds values of the unknown {name}"))?;
         Ok(Self { column: key.column, data_type, has_null: key.has_null })
     }
 
@@ -115,7 +117,7 @@ impl sealed::Domain for Keys {
 }
 
 impl sealed::Domain for Ids {
-    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self> {
+    fn from_proto(key: Option<v1::KeyDomain>) -> Result<Self, String> {
         match key {
             None => Ok(Self::Rows),
             key => Keys::from_proto(key).map(Self::Keys),
@@ -131,15 +133,47 @@ impl sealed::Domain for Ids {
 }
 
 impl<D: Domain> Set<D> {
+    /// A set of ids that come from elsewhere; `of` says what they are.
+    ///
+    /// ```
+    /// use basalt_client::{Rows, Set, sip::Sip};
+    ///
+    /// let rows = Set::new("flights", 3, Rows, &Sip::from_sorted_ids(&[5, 8, 13]));
+    /// assert_eq!(rows.cardinality, 3);
+    /// ```
+    pub fn new(table: impl Into<String>, version: u64, of: D, sip: &Sip) -> Self {
+        Self {
+            table: table.into(),
+            version,
+            of,
+            bytes: Bytes::copy_from_slice(sip.as_bytes()),
+            cardinality: sip.cardinality(),
+            statistics: Statistics::default(),
+            kept: None,
+        }
+    }
+
+    /// The ids, checked: membership, iteration, set operations.
+    ///
+    /// # Errors
+    /// [`Error::Sip`] for bytes that are no set within the default limits; [`Error::InvalidSet`] where the
+    /// server alone holds them ([`Client::get_set`](crate::Client::get_set) fetches them).
+    pub fn sip(&self) -> Result<Sip> {
+        if self.bytes.is_empty() {
+            return Err(Error::InvalidSet("only the server holds the set's ids".to_owned()));
+        }
+        Ok(Sip::from_bytes(self.bytes.as_ref(), &Limits::default())?)
+    }
+
     /// What the ids mean, as the API says it.
     pub(crate) fn scope(&self) -> v1::Scope {
         v1::Scope { table: self.table.clone(), version: self.version, key: self.of.to_proto() }
     }
 
-    /// A set of what `scope` says.
-    pub(crate) fn of_scope(scope: Option<v1::Scope>, bytes: Bytes, cardinality: u64) -> Result<Self> {
+    /// The set of an answer.
+    fn from_answer(scope: Option<v1::Scope>, bytes: Bytes, cardinality: u64) -> Result<Self> {
         let v1::Scope { table, version, key } = scope.ok_or_else(|| malformed("a set without its scope"))?;
-        let of = D::from_proto(key)?;
+        let of = D::from_proto(key).map_err(malformed)?;
         Ok(Self { table, version, of, bytes, cardinality, statistics: Statistics::default(), kept: None })
     }
 }
@@ -172,7 +206,7 @@ impl Set<Ids> {
     /// As a set of rows.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if it is one of values.
+    /// [`Error::InvalidSet`] if it is one of values.
     pub fn into_rows(self) -> Result<RowSet> {
         self.into_domain()
     }
@@ -180,13 +214,13 @@ impl Set<Ids> {
     /// As a set of values.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if it is one of rows.
+    /// [`Error::InvalidSet`] if it is one of rows.
     pub fn into_keys(self) -> Result<KeySet> {
         self.into_domain()
     }
 
     fn into_domain<D: Domain>(self) -> Result<Set<D>> {
-        let of = D::from_proto(self.of.to_proto())?;
+        let of = D::from_proto(self.of.to_proto()).map_err(Error::InvalidSet)?;
         let Self { table, version, bytes, cardinality, statistics, kept, .. } = self;
         Ok(Set { table, version, of, bytes, cardinality, statistics, kept })
     }

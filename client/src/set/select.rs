@@ -3,6 +3,7 @@
 use std::{future::IntoFuture, marker::PhantomData, pin::Pin, time::Duration};
 
 use basalt_proto::v1;
+use basalt_sip::Tag;
 
 use super::{Domain, Ids, Kept, Keys, Rows, Set, malformed};
 use crate::{client::Client, error::Result, query::Query};
@@ -64,6 +65,12 @@ impl Query {
 }
 
 impl<D: Domain> Select<D> {
+    /// The encoding, for those who read the bytes without this crate; the smallest one otherwise.
+    pub fn tag(mut self, tag: Tag) -> Self {
+        self.request.tag = i32::from(tag as u8);
+        self
+    }
+
     /// Keeps the set on the server for so long, at most 24 hours: filters then name it by its
     /// [`Handle`](super::Handle).
     pub fn keep(mut self, time: Duration) -> Self {
@@ -88,7 +95,7 @@ impl<D: Domain> Select<D> {
         if answer.sip.is_empty() != request.omit_sip {
             return Err(malformed("a set with other bytes than were asked for"));
         }
-        let mut set = Set::of_scope(answer.scope, answer.sip, answer.cardinality)?;
+        let mut set = Set::from_answer(answer.scope, answer.sip, answer.cardinality)?;
         set.statistics = answer.statistics.unwrap_or_default();
         if request.keep_ms > 0 {
             set.kept = Some(Kept::from_proto(&answer.handle, answer.expires_ms)?);

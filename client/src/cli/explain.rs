@@ -1,0 +1,128 @@
+//! `basalt explain`.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use basalt_proto::v1::PlanSip;
+use clap::Args;
+
+use super::{
+    CliError, ConnectArgs, human,
+    output::{self, Grid},
+    print, query,
+    sets::SetArgs,
+    style::Style,
+};
+use crate::query::Query;
+
+/// Arguments of `explain`.
+#[derive(Args, Clone, Debug)]
+pub struct ExplainArgs {
+    /// A SELECT over one table
+    pub sql: String,
+
+    /// Run it, and show what it did
+    #[arg(long)]
+    pub analyze: bool,
+
+    /// Sets that are filters
+    #[command(flatten)]
+    pub sets: SetArgs,
+}
+
+pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(), CliError> {
+    let request = query::parse(&args.sql)?;
+    let filters = args.sets.filters()?;
+    let client = connect.connect().await?;
+    let started = Instant::now();
+    let query = filters.into_iter().fold(client.query_of(request), Query::filter);
+    let plan = query.explain(args.analyze).await?;
+    print(&format!("{}\n", plan.text.trim_end()))?;
+    if !plan.sips.is_empty() {
+        print(&format!("\n{}", sets(&plan.sips, args.analyze)))?;
+    }
+    if let Some(statistics) = plan.statistics.filter(|_| args.analyze) {
+        eprintln!("{}", Style::of(&io::stderr()).dim(&output::work(started.elapsed(), &statistics)));
+    }
+    Ok(())
+}
+
+/// The sets that filter: what they are and, where the query ran, what they did.
+fn sets(sips: &[PlanSip], ran: bool) -> String {
+    let mut headers = vec![
+        ("set", false),
+        ("from", false),
+        ("ids", true),
+        ("tag", false),
+        ("bytes", true),
+        ("blocks skipped", true),
+        ("whole", true),
+    ];
+    if ran {
+        headers.extend([("rows in", true), ("passed", true), ("", true), ("build", true), ("apply", true)]);
+    }
+    let mut grid = Grid::new(headers);
+    for sip in sips {
+        let mut cells = vec![
+            sip.text.clone(),
+            sip.source.clone(),
+            human::count(sip.cardinality),
+            sip.tag.clone(),
+            human::bytes(sip.bytes),
+            human::count(sip.blocks_skipped),
+            human::count(sip.blocks_full),
+        ];
+        if ran {
+            cells.extend([
+                human::count(sip.rows_in),
+                human::count(sip.rows_passed),
+                human::share(sip.rows_passed, sip.rows_in),
+                human::duration(Duration::from_micros(sip.build_us)),
+                human::duration(Duration::from_micros(sip.apply_us)),
+            ]);
+        }
+        grid.row(cells);
+    }
+    grid.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_and_what_they_did() {
+        let given = PlanSip {
+            text: "rows".to_owned(),
+            tag: "gaps".to_owned(),
+            bytes: 20_400,
+            cardinality: 26_581,
+            blocks_skipped: 2,
+            blocks_full: 1,
+            rows_in: 200_000,
+            rows_passed: 20_000,
+            build_us: 0,
+            apply_us: 1_250,
+            source: "request".to_owned(),
+        };
+        let join = PlanSip {
+            text: "tailnum".to_owned(),
+            tag: "texts".to_owned(),
+            source: "semi-join planes.tailnum".to_owned(),
+            ..given.clone()
+        };
+        let expected = "  \
+  set      from                         ids  tag      bytes  blocks skipped  whole
+  rows     request                   26,581  gaps   20.4 kB               2      1
+  tailnum  semi-join planes.tailnum  26,581  texts  20.4 kB               2      1
+";
+        assert_eq!(sets(&[given.clone(), join], false), expected);
+        let expected = "  \
+  set   from        ids  tag     bytes  blocks skipped  whole  rows in  passed          build    apply
+  rows  request  26,581  gaps  20.4 kB               2      1  200,000  20,000  10 %  0.00 us  1.25 ms
+";
+        assert_eq!(sets(&[given], true), expected);
+    }
+}
