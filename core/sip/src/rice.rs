@@ -132,21 +132,48 @@ enum Unary {
 /// Reads `numbers.len()` unary numbers from the front of `bytes`: how many bytes they take, and whether one of
 /// them stands for more than it says.
 fn unary(bytes: &[u8], numbers: &mut [u64], escapes: &mut bool) -> Result<usize, Unary> {
-    let mut bit = 0;
-    for number in numbers {
-        let zeros = (load(bytes, bit / 8) >> (bit % 8)).trailing_zeros() as usize;
-        let number_bits = zeros + 1;
-        if zeros as u64 > MAX_ZEROS {
-            return Err(if bit + zeros.min(17) > bytes.len() * 8 { Unary::End } else { Unary::Zeros });
+    let mut numbers = numbers.iter_mut();
+    // The place of the last one bit, less the first place of the word; there was none before the first word.
+    let mut last = -1_i64;
+    let mut most = 0;
+    for (i, at) in (0..bytes.len()).step_by(8).enumerate() {
+        let mut word = load(bytes, at);
+        while word != 0 {
+            let Some(number) = numbers.next() else {
+                return end_of_unary(i, last, most, word, escapes);
+            };
+            let place = i64::from(word.trailing_zeros());
+            word &= word - 1;
+            *number = (place - last - 1).cast_unsigned();
+            most = most.max(*number);
+            last = place;
         }
-        *escapes |= zeros as u64 == MAX_ZEROS;
-        *number = zeros as u64;
-        bit += number_bits;
+        if most > MAX_ZEROS {
+            return Err(Unary::Zeros);
+        }
+        if numbers.len() == 0 {
+            return end_of_unary(i, last, most, 0, escapes);
+        }
+        last -= 64;
     }
-    match bytes.get(bit / 8) {
-        Some(byte) if bit % 8 > 0 && byte >> (bit % 8) > 0 => Err(Unary::Padding),
-        _ => Ok(bit.div_ceil(8)),
+    let words = bytes.len().div_ceil(8);
+    let zeros = 8 * bytes.len() as i64 - (64 * words as i64 + last) - 1;
+    Err(if zeros > MAX_ZEROS.cast_signed() { Unary::Zeros } else { Unary::End })
+}
+
+/// What to make of numbers whose last bit stands at `last` of the `i`th word, of which `rest` is left.
+fn end_of_unary(i: usize, last: i64, most: u64, rest: u64, escapes: &mut bool) -> Result<usize, Unary> {
+    if most > MAX_ZEROS {
+        return Err(Unary::Zeros);
     }
+    *escapes = most == MAX_ZEROS;
+    let bits = usize::try_from(last + 1).unwrap_or(0);
+    // Further bits of the last byte are 0; other bytes are others'.
+    let end = bits.next_multiple_of(8);
+    if rest & (u64::MAX >> (64 - end)) != 0 {
+        return Err(Unary::Padding);
+    }
+    Ok(8 * i + end / 8)
 }
 
 /// Sets the low `k` bits (1 to 63) of numbers whose high parts they hold.

@@ -74,17 +74,21 @@ fn read_varints(reader: &mut Reader<'_>, last: Option<u64>, ids: &mut [u64]) -> 
 
 /// Turns the ids left out before each id into the ids; `None` if one is above 2^64 - 1.
 fn gaps_to_ids(last: Option<u64>, gaps: &mut [u64]) -> Option<()> {
-    let mut last = last;
-    let mut overflow = false;
-    for gap in gaps {
-        // The id behind the last one, which may be none.
-        let (next, none) = last.map_or((0, false), |last| last.overflowing_add(1));
-        let (id, beyond) = next.overflowing_add(*gap);
-        overflow |= none | beyond;
-        *gap = id;
-        last = Some(id);
+    let (first, rest) = gaps.split_first_mut()?;
+    // Ids increase unless one has gone beyond the greatest.
+    let mut increase = true;
+    if let Some(last) = last {
+        *first = last.wrapping_add(*first).wrapping_add(1);
+        increase = *first > last;
     }
-    (!overflow).then_some(())
+    let mut last = *first;
+    for gap in rest {
+        let id = last.wrapping_add(*gap).wrapping_add(1);
+        increase &= id > last;
+        *gap = id;
+        last = id;
+    }
+    increase.then_some(())
 }
 
 /// The ids left out before each of `ids`, at most a group of them.
