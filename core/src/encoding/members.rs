@@ -417,7 +417,7 @@ mod tests {
                     let members = Members::of_sip(Arc::clone(&sip), ids);
                     let before = members.among(min, max);
                     let mut most = 0;
-                    let mut hold = |bytes| {
+                    let mut hold = |bytes: usize| {
                         most = bytes.max(most);
                         Ok(())
                     };
