@@ -37,5 +37,5 @@ fn examples_are_read_as_the_sets_beside_them() {
         assert_eq!(sip.iter().collect::<Vec<_>>(), ids(set), "{set}");
         examples += 1;
     }
-    assert_eq!(examples, 6);
+    assert_eq!(examples, 8);
 }
