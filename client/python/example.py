@@ -11,11 +11,13 @@ import uuid
 import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
+from pyroaring import BitMap64
 
 from basalt.v1 import catalog_pb2, catalog_pb2_grpc, filter_pb2, ingest_pb2, ingest_pb2_grpc
 from basalt.v1 import query_pb2, query_pb2_grpc, types_pb2
 
 TABLE = "python_rides"
+CITIES = "python_cities"
 UTC = datetime.timezone.utc
 
 # Rows, as columns: None is null.
@@ -23,6 +25,8 @@ CITY = ["Oslo", "Bergen", "Oslo", "Oslo", "Bergen", "Tromsø", "Oslo", "Bergen"]
 MINUTES = [12, 31, None, 7, 18, 25, 44, None]
 FARE = [1250, 2990, 990, 850, 1800, 2475, 4120, 1500]  # hundredths
 STARTED = [datetime.datetime(2024, 5, 17, hour, 30, tzinfo=UTC) for hour in range(6, 14)]
+
+INHABITANTS = {"Oslo": 717_710, "Bergen": 291_940, "Tromsø": 78_745}
 
 
 # Columns as messages. Values stand for every row, a bit of `validity` for each one that is there.
@@ -103,43 +107,41 @@ def item(name, expr):
     return query_pb2.SelectItem(expr=expr, name=name)
 
 
-def create(catalog):
-    def field(name, kind, nullable=False, **decimal):
-        return types_pb2.Field(name=name, type=types_pb2.DataType(kind=kind, **decimal), nullable=nullable)
-
-    schema = types_pb2.Schema(
-        fields=[
-            field("city", types_pb2.TYPE_KIND_UTF8),
-            field("minutes", types_pb2.TYPE_KIND_INT16, nullable=True),
-            field("fare", types_pb2.TYPE_KIND_DECIMAL, precision=8, scale=2),
-            field("started", types_pb2.TYPE_KIND_TIMESTAMP),
-        ]
-    )
-    catalog.DropTable(catalog_pb2.DropTableRequest(name=TABLE, if_exists=True))
-    catalog.CreateTable(catalog_pb2.CreateTableRequest(name=TABLE, schema=schema))
+def field(name, kind, nullable=False, **decimal):
+    return types_pb2.Field(name=name, type=types_pb2.DataType(kind=kind, **decimal), nullable=nullable)
 
 
-def write(ingest, request_id, batch_rows=5):
+def create(catalog, table, fields):
+    catalog.DropTable(catalog_pb2.DropTableRequest(name=table, if_exists=True))
+    catalog.CreateTable(catalog_pb2.CreateTableRequest(name=table, schema=types_pb2.Schema(fields=fields)))
+
+
+def batch(rows, *columns):
+    return types_pb2.RecordBatch(rows=rows, columns=columns)
+
+
+def rides(batch_rows=5):
+    """The rows of the rides, a few at a time."""
+    for start in range(0, len(CITY), batch_rows):
+        rows = slice(start, start + batch_rows)
+        started = int64s([microseconds(time) for time in STARTED[rows]])
+        yield batch(len(CITY[rows]), texts(CITY[rows]), int32s(MINUTES[rows]), int64s(FARE[rows]), started)
+
+
+def write(ingest, table, request_id, batches):
     """One stream: Open, batches, Commit. The rows are there when Committed is.
 
     A long stream reads the acknowledgements as it goes, and keeps at most `Opened.window_bytes` in flight.
     """
 
     def requests():
-        yield ingest_pb2.WriteRequest(open=ingest_pb2.Open(table=TABLE, request_id=request_id))
-        batches = 0
-        for start in range(0, len(CITY), batch_rows):
-            rows = slice(start, start + batch_rows)
-            columns = [
-                texts(CITY[rows]),
-                int32s(MINUTES[rows]),
-                int64s(FARE[rows]),
-                int64s([microseconds(time) for time in STARTED[rows]]),
-            ]
-            batch = types_pb2.RecordBatch(rows=len(CITY[rows]), columns=columns)
-            batches += 1
-            yield ingest_pb2.WriteRequest(batch=ingest_pb2.Batch(sequence=batches, columns=batch))
-        yield ingest_pb2.WriteRequest(commit=ingest_pb2.Commit(batches=batches, rows=len(CITY)))
+        yield ingest_pb2.WriteRequest(open=ingest_pb2.Open(table=table, request_id=request_id))
+        sequence = rows = 0
+        for columns in batches:
+            sequence += 1
+            rows += columns.rows
+            yield ingest_pb2.WriteRequest(batch=ingest_pb2.Batch(sequence=sequence, columns=columns))
+        yield ingest_pb2.WriteRequest(commit=ingest_pb2.Commit(batches=sequence, rows=rows))
 
     for response in ingest.Write(requests()):
         if response.HasField("committed"):
@@ -171,11 +173,17 @@ def main():
     ingest = ingest_pb2_grpc.IngestServiceStub(channel)
     queries = query_pb2_grpc.QueryServiceStub(channel)
 
-    create(catalog)
+    fields = [
+        field("city", types_pb2.TYPE_KIND_UTF8),
+        field("minutes", types_pb2.TYPE_KIND_INT16, nullable=True),
+        field("fare", types_pb2.TYPE_KIND_DECIMAL, precision=8, scale=2),
+        field("started", types_pb2.TYPE_KIND_TIMESTAMP),
+    ]
+    create(catalog, TABLE, fields)
     request_id = str(uuid.uuid4())
-    committed = write(ingest, request_id)
+    committed = write(ingest, TABLE, request_id, rides())
     print(f"wrote {committed.rows} rows")
-    again = write(ingest, request_id)
+    again = write(ingest, TABLE, request_id, rides())
     print(f"wrote them again with the same request id: replayed = {again.replayed}")
 
     # select city, count(*), count(minutes), sum(fare), avg(minutes) from rides
@@ -211,6 +219,25 @@ def main():
     for city, minutes, fare, started in query(queries, request):
         print("  ", city, minutes, fare, datetime.datetime.fromtimestamp(started / 1e6, UTC).isoformat())
 
+    # The values of a column as a set. This encoding is a Roaring bitmap behind one byte, which says so.
+    request = query_pb2.SelectRequest(table=TABLE, key="minutes", tag=types_pb2.SIP_TAG_ROARING)
+    minutes = BitMap64.deserialize(queries.Select(request).sip[1:])
+    print("\ndistinct minutes:", *minutes)
+
+    # A semi-join: city in (select city from cities where inhabitants > 250000)
+    fields = [field("city", types_pb2.TYPE_KIND_UTF8), field("inhabitants", types_pb2.TYPE_KIND_INT64)]
+    create(catalog, CITIES, fields)
+    names, inhabitants = texts(list(INHABITANTS)), int64s(list(INHABITANTS.values()))
+    write(ingest, CITIES, str(uuid.uuid4()), [batch(len(INHABITANTS), names, inhabitants)])
+    large = compare(filter_pb2.COMPARE_OP_GT, col("inhabitants"), lit(int=250_000))
+    in_large = filter_pb2.Filter(
+        semi_join=filter_pb2.SemiJoin(column="city", table=CITIES, key="city", filter=large)
+    )
+    count = item("rides", aggregate(filter_pb2.AGGREGATE_FUNCTION_COUNT))
+    for name, where in ("in large cities", in_large), ("elsewhere", filter_pb2.Filter(**{"not": in_large})):
+        request = query_pb2.QueryRequest(table=TABLE, select=[count], filter=where)
+        print(f"rides {name}:", query(queries, request)[0][0])
+
     # Errors carry a reason from a closed list, and the place in the request.
     print("\na mistake:")
     wrong = compare(filter_pb2.COMPARE_OP_EQ, col("town"), lit(text="Oslo"))
@@ -229,7 +256,8 @@ def main():
                         for violation in message.field_violations:
                             print("   place:", violation.field)
 
-    catalog.DropTable(catalog_pb2.DropTableRequest(name=TABLE))
+    for table in TABLE, CITIES:
+        catalog.DropTable(catalog_pb2.DropTableRequest(name=table))
 
 
 if __name__ == "__main__":
