@@ -11,7 +11,8 @@ pub enum Isa {
     Scalar,
     /// x86-64 with AVX2, BMI1, BMI2, LZCNT and POPCNT.
     Avx2,
-    /// x86-64 with AVX-512 F, BW, DQ and VL, besides the above.
+    /// x86-64 with AVX-512 F, BW, DQ and VL, besides the above. There are two tables: the second is for CPUs that
+    /// have VBMI, VBMI2 and VPOPCNTDQ too.
     Avx512,
 }
 
@@ -44,6 +45,9 @@ pub fn tables() -> impl DoubleEndedIterator<Item = (Isa, &'static Kernels)> {
         if crate::avx512::detected() {
             tables.push(&crate::avx512::table::KERNELS);
         }
+        if crate::avx512::vbmi2::detected() {
+            tables.push(&crate::avx512::vbmi2::table::KERNELS);
+        }
     }
     tables.into_iter().map(|table| (table.isa, table))
 }
@@ -62,7 +66,7 @@ pub(crate) fn current() -> &'static Kernels {
 }
 
 fn choose(name: Option<&str>) -> &'static Kernels {
-    let named = tables().find(|(isa, _)| Some(isa.name()) == name);
+    let named = tables().rfind(|(isa, _)| Some(isa.name()) == name);
     named.or_else(|| tables().next_back()).map_or(&scalar::table::KERNELS, |(_, table)| table)
 }
 

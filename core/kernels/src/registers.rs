@@ -8,6 +8,7 @@ use crate::Native;
 pub(crate) trait Register: Copy {}
 
 impl Register for __m128 {}
+impl Register for __m128i {}
 impl Register for __m256i {}
 impl Register for __m256 {}
 impl Register for __m256d {}

@@ -1,6 +1,9 @@
 //! The kernels of one instruction set, as a table of functions.
 
-use crate::{CmpOp, Float, FloatSum, Integer, Isa, Native, chunks::check_mask, mask::BLOCK_WORDS, packed::Rows, test::Test};
+use crate::{
+    CmpOp, Float, FloatSum, Integer, Isa, Native, chunks::check_mask, mask::BLOCK_WORDS, packed::Rows,
+    test::Test,
+};
 
 /// The kernels of one instruction set that this CPU has. The methods are the crate's functions of the same
 /// names, which take the table in use.

@@ -11,7 +11,7 @@ use basalt_kernels::mask::for_each;
 use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, Sip};
 use hashbrown::HashSet;
 
-use super::{Block, Control, Held, Statistics, Work, sets};
+use super::{Block, Control, Held, SetUse, Statistics, Work, sets};
 use crate::{
     encoding::{KeyColumn, TextMembers},
     error::{Error, ErrorKind, Result},
@@ -19,7 +19,7 @@ use crate::{
     keys,
     limits::BATCH_ROWS,
     mask::Mask,
-    plan::Plan,
+    plan::{Plan, expr::Slots},
     query::Filter,
     schema::DataType,
     table::{Snapshot, Table, no_column},
@@ -48,30 +48,40 @@ pub fn select_keys(
     filter: Option<&Filter>,
     control: &Control,
 ) -> Result<(SelectedKeys, Statistics)> {
+    select_keys_with(table, snapshot, key, filter, control, &mut Vec::new())
+}
+
+/// The same; what the filter's sets did goes to `uses`.
+pub(super) fn select_keys_with(
+    table: &Table,
+    snapshot: &Snapshot,
+    key: &str,
+    filter: Option<&Filter>,
+    control: &Control,
+    uses: &mut Vec<SetUse>,
+) -> Result<(SelectedKeys, Statistics)> {
     let slot = table.schema().index_of(key).ok_or_else(|| no_column(table, key).at("key"))?;
     let data_type = table.schema().fields()[slot].data_type;
     if !data_type.has_key_domain() {
         let message = format!("columns of type {data_type} have no key domain");
         return Err(Error::new(ErrorKind::TypeMismatch, message).at("key"));
     }
-    let mut distinct = Distinct::new(snapshot, slot, control)?;
-    let statistics = distinct.select(table, filter)?;
-    Ok((
-        SelectedKeys { data_type, has_null: distinct.has_null, sip: distinct.into_sip(data_type)? },
-        statistics,
-    ))
+    let (distinct, statistics) = Distinct::of(table, snapshot, slot, filter, control, uses)?;
+    let has_null = distinct.has_null;
+    Ok((SelectedKeys { data_type, has_null, sip: distinct.into_sip(data_type)? }, statistics))
 }
 
-/// The distinct texts of a column, and whether it is null in a selected row.
+/// The distinct texts of a column, and whether it is null in a selected row; what the filter's sets did goes to
+/// `uses`.
 pub(super) fn select_texts(
     table: &Table,
     snapshot: &Snapshot,
     slot: usize,
     filter: Option<&Filter>,
     control: &Control,
+    uses: &mut Vec<SetUse>,
 ) -> Result<(TextMembers, bool)> {
-    let mut distinct = Distinct::new(snapshot, slot, control)?;
-    distinct.select(table, filter)?;
+    let (distinct, _) = Distinct::of(table, snapshot, slot, filter, control, uses)?;
     let has_null = distinct.has_null;
     Ok((distinct.into_texts()?, has_null))
 }
@@ -155,6 +165,27 @@ impl Part<'_> {
 }
 
 impl<'a> Distinct<'a> {
+    /// Those of the rows that a filter selects.
+    fn of(
+        table: &Table,
+        snapshot: &'a Snapshot,
+        slot: usize,
+        filter: Option<&Filter>,
+        control: &'a Control,
+        uses: &mut Vec<SetUse>,
+    ) -> Result<(Self, Statistics)> {
+        let (slots, pred) = Plan::filter(table, snapshot, filter)?;
+        let _held = sets::prepare(pred.as_ref(), snapshot, control)?;
+        let mut distinct = Self::new(snapshot, slot, control)?;
+        let mut work = Work::new(snapshot, pred.as_ref(), control)?;
+        distinct.add_by_statistics(&mut work);
+        distinct.run(&mut work, &slots)?;
+        if control.clock.is_some() {
+            uses.extend(sets::uses(pred.as_ref(), snapshot, control));
+        }
+        Ok((distinct, work.statistics))
+    }
+
     fn new(snapshot: &'a Snapshot, slot: usize, control: &'a Control) -> Result<Self> {
         let columns = || snapshot.fragments().iter().map(|fragment| &fragment.columns()[slot]);
         let mut marks_held = Held::new(control);
@@ -190,15 +221,11 @@ impl<'a> Distinct<'a> {
         })
     }
 
-    /// Adds those of the rows that a filter selects.
-    fn select(&mut self, table: &Table, filter: Option<&Filter>) -> Result<Statistics> {
-        let (slots, pred) = Plan::filter(table, self.snapshot, filter)?;
-        let _held = sets::prepare(pred.as_ref(), self.snapshot, self.control)?;
-        let mut work = Work::new(self.snapshot, pred.as_ref(), self.control)?;
-        self.add_by_statistics(&mut work);
+    /// Adds those of the blocks that statistics leave.
+    fn run(&mut self, work: &mut Work<'a>, slots: &Slots) -> Result<()> {
         let Self { slot, control, codes, marks, list, sorted, texts, has_null, list_held, .. } = self;
         work.run(
-            &slots,
+            slots,
             16,
             false,
             |block, mask| {
@@ -218,8 +245,7 @@ impl<'a> Distinct<'a> {
                 list_held.set(8 * list.capacity() + texts.allocation_size())?;
                 Ok(true)
             },
-        )?;
-        Ok(work.statistics)
+        )
     }
 
     /// Adds those of fragments that are selected whole and whose values were counted, and takes their blocks off the

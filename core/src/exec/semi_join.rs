@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Control, SetUse,
-    keys::{select_keys, select_texts},
+    keys::{select_keys_with, select_texts},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// Replaces the semi-joins of a query over `table` by sets of their keys. A table that is named more than once
-/// is read at one version, `table` at that of `snapshot`. The answer is what the inner queries' sets did.
+/// is read at one version, `table` at that of `snapshot`. The answer is what the inner queries' sets did, when
+/// `control` has a clock: for Explain.
 ///
 /// # Errors
 /// What is wrong with a semi-join, and where; [`ErrorKind::FilterTooLarge`] when there are more than
@@ -113,12 +114,14 @@ impl<'a> Resolver<'a> {
             build_ns: control.now() - started,
         };
         if schema.fields()[slot].data_type == DataType::Utf8 {
-            let (texts, has_null) = select_texts(&table, &snapshot, slot, filter, self.control)?;
+            let (texts, has_null) =
+                select_texts(&table, &snapshot, slot, filter, self.control, &mut self.sets)?;
             self.control.reserve(texts.bytes())?;
             let texts = Arc::new(texts);
             return Ok(Filter::Texts(TextFilter { column, texts, has_null, origin: origin(self.control) }));
         }
-        let (selected, _) = select_keys(&table, &snapshot, &join.key, filter, self.control)?;
+        let (selected, _) =
+            select_keys_with(&table, &snapshot, &join.key, filter, self.control, &mut self.sets)?;
         self.control.reserve(selected.sip.heap_bytes())?;
         let set = KeySet {
             data_type: selected.data_type,

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod semi_joins;
+mod sets;
+
 use std::sync::Arc;
 
 use arrow_array::{

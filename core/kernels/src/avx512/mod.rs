@@ -2,6 +2,7 @@
 
 mod lanes;
 pub(crate) mod table;
+pub(crate) mod vbmi2;
 mod words;
 
 /// The instructions, on a CPU that has them.

@@ -7,90 +7,73 @@ const LANES: usize = 8;
 
 type Lanes = [u64; LANES];
 
-/// Words that a [`Counter`] takes at a time.
+/// Words that become one population count.
 const BLOCK: usize = 16 * LANES;
-
-/// Counts set bits by carry-save adders: sixteen groups of words become one population count (the Harley-Seal
-/// method; Mula, Kurz and Lemire, "Faster population counts using AVX2 instructions", 2018).
-#[derive(Default)]
-struct Counter {
-    ones: Lanes,
-    twos: Lanes,
-    fours: Lanes,
-    eights: Lanes,
-    sixteens_count: Lanes,
-}
-
-impl Counter {
-    #[inline(always)]
-    fn add(&mut self, block: &[u64; BLOCK]) {
-        let (groups, _) = block.as_chunks::<LANES>();
-        let mut carries = [[0; LANES]; 2];
-        let mut fours_carry = [0; LANES];
-        let mut eights_carry = [0; LANES];
-        for (i, four) in groups.as_chunks::<4>().0.iter().enumerate() {
-            carries[0] = add(&mut self.ones, &four[0], &four[1]);
-            carries[1] = add(&mut self.ones, &four[2], &four[3]);
-            let carry = add(&mut self.twos, &carries[0], &carries[1]);
-            if i % 2 == 0 {
-                fours_carry = carry;
-                continue;
-            }
-            let carry = add(&mut self.fours, &fours_carry, &carry);
-            if i == 1 {
-                eights_carry = carry;
-            } else {
-                let sixteens = add(&mut self.eights, &eights_carry, &carry);
-                count(&mut self.sixteens_count, &sixteens);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn total(&self) -> u64 {
-        let total = |lanes: &Lanes| lanes.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
-        16 * self.sixteens_count.iter().sum::<u64>()
-            + 8 * total(&self.eights)
-            + 4 * total(&self.fours)
-            + 2 * total(&self.twos)
-            + total(&self.ones)
-    }
-}
 
 /// Set bits.
 #[inline(always)]
 pub(crate) fn count_ones(words: &[u64]) -> u64 {
-    let (blocks, rest) = words.as_chunks::<BLOCK>();
-    let mut counter = Counter::default();
-    for block in blocks {
-        counter.add(block);
-    }
-    counter.total() + rest.iter().map(|w| u64::from(w.count_ones())).sum::<u64>()
+    count::<false>(words)
 }
 
 /// Set bits and runs of them. A run is counted where it starts: at a set bit behind one that is not.
 #[inline(always)]
 pub(crate) fn count_runs(words: &[u64]) -> (u64, u64) {
+    (count::<false>(words), count::<true>(words))
+}
+
+/// Set bits, or those that start a run, by carry-save adders: sixteen groups of words become one population count
+/// (the Harley-Seal method; Mula, Kurz and Lemire, "Faster population counts using AVX2 instructions", 2018).
+#[inline(always)]
+fn count<const STARTS: bool>(words: &[u64]) -> u64 {
     let (blocks, rest) = words.as_chunks::<BLOCK>();
-    let (mut ones, mut runs) = (Counter::default(), Counter::default());
+    let (mut ones, mut twos, mut fours, mut eights) = ([0; LANES], [0; LANES], [0; LANES], [0; LANES]);
+    let mut sixteens_count = [0; LANES];
     let mut before = 0;
+    let mut starts = [0; BLOCK];
     for block in blocks {
-        let mut starts = [0; BLOCK];
-        starts[0] = run_starts(before, block[0]);
-        for i in 1..BLOCK {
-            starts[i] = run_starts(block[i - 1], block[i]);
+        let mut counted = block;
+        if STARTS {
+            starts[0] = run_starts(before, block[0]);
+            for i in 1..BLOCK {
+                starts[i] = run_starts(block[i - 1], block[i]);
+            }
+            before = block[BLOCK - 1];
+            counted = &starts;
         }
-        before = block[BLOCK - 1];
-        ones.add(block);
-        runs.add(&starts);
+        let (groups, _) = counted.as_chunks::<LANES>();
+        let mut carries = [[0; LANES]; 2];
+        let mut fours_carry = [0; LANES];
+        let mut eights_carry = [0; LANES];
+        for (i, four) in groups.as_chunks::<4>().0.iter().enumerate() {
+            carries[0] = add(&mut ones, &four[0], &four[1]);
+            carries[1] = add(&mut ones, &four[2], &four[3]);
+            let carry = add(&mut twos, &carries[0], &carries[1]);
+            if i % 2 == 0 {
+                fours_carry = carry;
+                continue;
+            }
+            let carry = add(&mut fours, &fours_carry, &carry);
+            if i == 1 {
+                eights_carry = carry;
+            } else {
+                let sixteens = add(&mut eights, &eights_carry, &carry);
+                add_counts(&mut sixteens_count, &sixteens);
+            }
+        }
     }
-    let (mut ones, mut runs) = (ones.total(), runs.total());
+    let total = |lanes: &Lanes| lanes.iter().map(|w| u64::from(w.count_ones())).sum::<u64>();
+    let mut rest_count = 0;
     for &word in rest {
-        ones += u64::from(word.count_ones());
-        runs += u64::from(run_starts(before, word).count_ones());
+        rest_count += u64::from(if STARTS { run_starts(before, word) } else { word }.count_ones());
         before = word;
     }
-    (ones, runs)
+    16 * sixteens_count.iter().sum::<u64>()
+        + 8 * total(&eights)
+        + 4 * total(&fours)
+        + 2 * total(&twos)
+        + total(&ones)
+        + rest_count
 }
 
 /// The first bits of the runs that start in a word.
@@ -112,7 +95,7 @@ fn add(sum: &mut Lanes, a: &Lanes, b: &Lanes) -> Lanes {
 }
 
 #[inline(always)]
-fn count(counts: &mut Lanes, words: &Lanes) {
+fn add_counts(counts: &mut Lanes, words: &Lanes) {
     for (count, word) in counts.iter_mut().zip(words) {
         *count += u64::from(word.count_ones());
     }

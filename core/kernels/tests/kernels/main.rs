@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod blocks;
 mod float_sums;
 mod masks;
 mod naive;

@@ -8,3 +8,4 @@ mod interoperability;
 mod model;
 mod naive;
 mod shapes;
+mod vectors;

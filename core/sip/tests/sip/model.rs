@@ -1,11 +1,14 @@
-//! Random sets, built in every way, against a `BTreeSet`.
+//! Random sets, made in every way, against a `BTreeSet`.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Builder, Limits, Sip};
+use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Builder, Limits, Sip, Tag, View};
 use proptest::{collection::vec, prelude::*};
 
-use crate::{naive, shapes};
+use crate::{
+    naive::{self, ranges_of},
+    shapes,
+};
 
 /// Something pushed into a builder.
 #[derive(Clone, Debug)]
@@ -35,6 +38,26 @@ fn push() -> impl Strategy<Value = Push> {
     prop_oneof![words, range]
 }
 
+/// Ids that are near one another, or far.
+fn ids() -> impl Strategy<Value = BTreeSet<u64>> {
+    let near = (base(), vec((0..300_u64, 1..40_u64), 0..200)).prop_map(|(base, ranges)| {
+        let mut next = base.min(u64::MAX - BLOCK_IDS);
+        let ranges = ranges.into_iter().flat_map(|(gap, length)| {
+            let start = next + gap;
+            next = start + length;
+            start..next
+        });
+        ranges.collect::<BTreeSet<u64>>()
+    });
+    let far = vec((any::<u64>(), 0..64_u32).prop_map(|(id, shift)| id >> shift), 0..300)
+        .prop_map(BTreeSet::from_iter);
+    prop_oneof![near, far]
+}
+
+fn tag() -> impl Strategy<Value = Tag> {
+    prop::sample::select(&Tag::ALL[..])
+}
+
 fn ids_of(push: &Push) -> Box<dyn Iterator<Item = u64> + '_> {
     match push {
         Push::Words(base, words) => Box::new(words.iter().enumerate().flat_map(move |(i, word)| {
@@ -44,7 +67,7 @@ fn ids_of(push: &Push) -> Box<dyn Iterator<Item = u64> + '_> {
     }
 }
 
-fn build(pushes: &[Push]) -> Sip {
+fn build(pushes: &[Push]) -> Builder {
     let mut builder = Builder::new();
     for push in pushes {
         match push {
@@ -52,32 +75,65 @@ fn build(pushes: &[Push]) -> Sip {
             Push::Range(start, end) => builder.push_range(*start, *end),
         }
     }
-    builder.finish()
+    builder
 }
 
-/// That `sip` answers as `ids` do.
+fn make(tag: Tag, ids: &BTreeSet<u64>) -> Sip {
+    Sip::from_sorted_ids_as(tag, &ids.iter().copied().collect::<Vec<_>>())
+}
+
+/// The words of the block at `base`.
+fn words_of(base: u64, ids: &BTreeSet<u64>) -> [u64; BLOCK_WORDS] {
+    let mut words = [0; BLOCK_WORDS];
+    for id in ids.range(base..=base + (BLOCK_IDS - 1)) {
+        words[usize::try_from((id - base) / 64).unwrap()] |= 1 << (id % 64);
+    }
+    words
+}
+
+fn check_mask(mask: BlockMask, words: &[u64; BLOCK_WORDS], expected: &[u64; BLOCK_WORDS]) {
+    match mask {
+        BlockMask::Empty => assert!(expected.iter().all(|&word| word == 0)),
+        BlockMask::Full => assert!(expected.iter().all(|&word| word == u64::MAX)),
+        BlockMask::Words => {
+            assert!(words == expected);
+            assert!(words.iter().any(|&word| word != 0) && words.iter().any(|&word| word != u64::MAX));
+        }
+    }
+}
+
+/// That a set with an index, and one of bare bytes, answer as `ids` do.
 fn check(sip: &Sip, ids: &BTreeSet<u64>) {
+    check_view(&sip.view(), ids);
+    check_view(&View::open(sip.as_bytes(), &Limits::NONE).unwrap(), ids);
+}
+
+fn check_view(sip: &View<'_>, ids: &BTreeSet<u64>) {
     assert_eq!(sip.cardinality(), ids.len() as u64);
     assert!(sip.iter().eq(ids.iter().copied()));
+    assert_eq!((sip.first(), sip.last()), (ids.first().copied(), ids.last().copied()));
+    let list: Vec<u64> = ids.iter().copied().collect();
     let near = |id: &u64| [id.saturating_sub(1), *id, id.saturating_add(1)];
-    for id in ids.iter().step_by(ids.len() / 100 + 1).flat_map(near).chain([0, u64::MAX]) {
+    let sample = || ids.iter().step_by(ids.len() / 30 + 1);
+    for id in sample().chain(ids.last()).flat_map(near).chain([0, u64::MAX]) {
         assert_eq!(sip.contains(id), ids.contains(&id), "{id}");
+        assert_eq!(sip.rank(id), list.partition_point(|x| *x <= id) as u64, "{id}");
+        assert_eq!(sip.next_at_or_after(id), ids.range(id..).next().copied(), "{id}");
     }
-    let blocks: BTreeSet<u64> = ids.iter().flat_map(near).map(|id| id - id % BLOCK_IDS).collect();
+    let mut words = [0xdead_beef; BLOCK_WORDS];
+    let blocks: BTreeSet<u64> = sample().flat_map(near).map(|id| id - id % BLOCK_IDS).collect();
     for base in blocks {
-        let mut expected = [0_u64; BLOCK_WORDS];
-        for id in ids.range(base..=base + (BLOCK_IDS - 1)) {
-            expected[usize::try_from((id - base) / 64).unwrap()] |= 1 << (id % 64);
-        }
-        let mut words = [0xdead_beef; BLOCK_WORDS];
-        match sip.block_mask(base, &mut words) {
-            BlockMask::Empty => assert!(expected.iter().all(|&word| word == 0)),
-            BlockMask::Full => assert!(expected.iter().all(|&word| word == u64::MAX)),
-            BlockMask::Words => {
-                assert!(words == expected);
-                assert!(words.iter().any(|&word| word != 0) && words.iter().any(|&word| word != u64::MAX));
-            }
-        }
+        let mask = sip.block_mask(base, &mut words);
+        check_mask(mask, &words, &words_of(base, ids));
+    }
+    let mut blocks = ids.iter().map(|id| id - id % BLOCK_IDS).collect::<Vec<u64>>();
+    blocks.dedup();
+    let mut masks = sip.masks();
+    for base in blocks.into_iter().take(100) {
+        let (found, mask) = masks.next(&mut words).unwrap();
+        assert_eq!(found, base);
+        assert_ne!(mask, BlockMask::Empty);
+        check_mask(mask, &words, &words_of(base, ids));
     }
 }
 
@@ -85,27 +141,66 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn builders_make_the_set_of_what_was_pushed(pushes in vec(push(), 0..6)) {
+    fn builders_make_the_set_of_what_was_pushed(pushes in vec(push(), 0..6), tag in tag()) {
         let ids: BTreeSet<u64> = pushes.iter().flat_map(ids_of).collect();
-        let sip = build(&pushes);
+        let sip = build(&pushes).finish();
         check(&sip, &ids);
         prop_assert_eq!(sip.as_bytes(), naive::rewrite(&sip));
-        let list: Vec<u64> = ids.into_iter().collect();
-        prop_assert_eq!(&Sip::from_sorted_ids(&list), &sip);
         prop_assert_eq!(&Sip::from_bytes(sip.as_bytes(), &Limits::NONE).unwrap(), &sip);
+        let tagged = build(&pushes).finish_as(tag);
+        prop_assert_eq!(&tagged, &make(tag, &ids));
+        prop_assert_eq!(tagged.to_tag(sip.tag()), sip);
     }
 
     #[test]
-    fn random_bytes_are_no_sip_unless_canonical(tag in 0..4_u8, body in vec(any::<u8>(), 0..64)) {
+    fn ids_ranges_and_masks_make_the_same_set(ids in ids(), tag in tag(), turned in any::<bool>()) {
+        let sip = make(tag, &ids);
+        check(&sip, &ids);
+        prop_assert_eq!(sip.as_bytes(), naive::rewrite(&sip));
+        let mut list: Vec<u64> = ids.iter().copied().collect();
+        let mut ranges: Vec<RangeInclusive<u64>> =
+            ranges_of(&list).into_iter().map(|(first, last)| first..=last).collect();
+        if turned {
+            ranges.reverse();
+            list.reverse();
+        }
+        prop_assert_eq!(Sip::from_ids(list).to_tag(tag), sip.clone());
+        prop_assert_eq!(Sip::from_ranges(ranges).to_tag(tag), sip.clone());
+        let bases: BTreeSet<u64> = ids.iter().map(|id| id - id % BLOCK_IDS).collect();
+        let masks: Vec<_> = bases.into_iter().map(|base| (base, words_of(base, &ids))).collect();
+        let masks = masks.iter().map(|(base, words)| (*base, words.as_slice()));
+        prop_assert_eq!(&Sip::from_masks_as(tag, masks.clone()), &sip);
+        prop_assert_eq!(Sip::from_masks(masks).to_tag(tag), sip);
+    }
+
+    #[test]
+    fn set_operations_do_what_they_say(a in ids(), mut b in ids(), tags in (tag(), tag()), step in 1..4_usize) {
+        // Some ids of the one are in the other.
+        b.extend(a.iter().step_by(step));
+        let (x, y) = (make(tags.0, &a), make(tags.1, &b));
+        let list = |sip: Sip| {
+            assert_eq!(sip.as_bytes(), naive::rewrite(&sip));
+            sip.iter().collect::<BTreeSet<u64>>()
+        };
+        prop_assert_eq!(list(x.intersection(&y)), &a & &b);
+        prop_assert_eq!(list(x.union(&y)), &a | &b);
+        prop_assert_eq!(list(x.difference(&y)), &a - &b);
+        prop_assert_eq!(list(y.difference(&x)), &b - &a);
+        prop_assert_eq!(list(Sip::union_all([&x, &y, &x])), &a | &b);
+    }
+
+    #[test]
+    fn random_bytes_are_no_sip_unless_canonical(tag in 0..6_u8, body in vec(any::<u8>(), 0..64)) {
         let bytes: Vec<u8> = [tag].into_iter().chain(body).collect();
-        if let Ok(sip) = Sip::from_bytes(bytes.as_slice(), &Limits::default()) {
+        let limits = Limits { cardinality: 100_000, ..Limits::default() };
+        if let Ok(sip) = Sip::from_bytes(bytes.as_slice(), &limits) {
             prop_assert_eq!(naive::rewrite(&sip), bytes);
         }
     }
 }
 
 #[test]
-fn both_tags_answer_alike_for_every_shape() {
+fn all_tags_answer_alike_for_every_shape() {
     for (_, ids) in shapes::all().into_iter().filter(|(_, ids)| !ids.is_empty()) {
         let set = ids.iter().copied().collect();
         for bytes in naive::TAGS.map(|tag| naive::write(tag, &ids)) {
@@ -124,7 +219,7 @@ fn ids_in_any_order_make_the_same_set() {
 #[test]
 fn debug_shows_no_ids() {
     assert_eq!(
-        format!("{:?}", Sip::from_sorted_ids(&[123_456_789])),
+        format!("{:?}", Sip::from_sorted_ids_as(Tag::VarintDelta, &[123_456_789])),
         "Sip { tag: VarintDelta, cardinality: 1, bytes: 6 }"
     );
 }

@@ -220,10 +220,13 @@ fn bitmap(ids: &[u64], kinds: Kinds) -> Vec<Field> {
     let mut fields = Vec::new();
     if announced {
         fields.push(field(What::Cookie, [12347_u16.to_le_bytes(), n.to_le_bytes()].concat()));
-        fields
-            .push(field(What::RunFlags, bytes(containers.iter().map(|container| container.what == What::Runs))));
+        fields.push(field(
+            What::RunFlags,
+            bytes(containers.iter().map(|container| container.what == What::Runs)),
+        ));
     } else {
-        fields.push(field(What::Cookie, [12346_u32.to_le_bytes(), (u32::from(n) + 1).to_le_bytes()].concat()));
+        fields
+            .push(field(What::Cookie, [12346_u32.to_le_bytes(), (u32::from(n) + 1).to_le_bytes()].concat()));
     }
     for ids in &blocks {
         fields.push(field(What::Key, low(ids[0] >> 16).to_le_bytes()));
