@@ -1,0 +1,26 @@
+//! AVX-512 with VBMI, VBMI2 and VPOPCNTDQ (Ice Lake, Zen 4): bytes and 16-bit lanes compress, words count bits.
+
+mod positions;
+mod runs;
+pub(crate) mod table;
+
+/// The instructions, on a CPU that has them.
+#[derive(Clone, Copy)]
+struct Vbmi2(());
+
+impl Vbmi2 {
+    /// # Safety
+    /// The CPU must have the instructions that [`detected`] looks for.
+    #[inline(always)]
+    unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+/// Whether the CPU has what the table is compiled for.
+pub(crate) fn detected() -> bool {
+    super::detected()
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("avx512vpopcntdq")
+}

@@ -1,0 +1,33 @@
+//! The table of AVX-512 with what these instructions do better.
+
+use super::{Vbmi2, positions, runs};
+use crate::{
+    avx512::table::TABLE,
+    table::{Kernels, MaskKernels},
+};
+
+/// The kernels of this instruction set.
+pub(crate) static KERNELS: Kernels = Kernels {
+    mask: MaskKernels { count_runs, positions: mask_positions, positions64, ..TABLE.mask },
+    ..TABLE
+};
+
+/// Defines functions of the table by the loops, compiled for the instructions.
+macro_rules! entries {
+    ($($name:ident($($arg:ident: $t:ty),*) -> $out:ty = $path:path;)*) => {$(
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq",
+            enable = "avx2,bmi1,bmi2,lzcnt,popcnt"
+        )]
+        fn $name($($arg: $t),*) -> $out {
+            // SAFETY: this is compiled for these instructions, and called where they are.
+            $path(unsafe { Vbmi2::new() }, $($arg),*)
+        }
+    )*};
+}
+
+entries! {
+    count_runs(words: &[u64]) -> (u64, u64) = runs::count;
+    mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
+    positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
+}
