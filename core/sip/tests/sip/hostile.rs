@@ -75,7 +75,7 @@ fn invalid() -> Vec<(String, SipError)> {
             SipError::ContainerCount { at: 17, found: 65_537 },
         ),
         (&RUN.replace("3b300000 01", "3b300000 03"), SipError::RunFlags { at: 17 }),
-        (&ARRAY.replace("10000000", "11000000"), SipError::Offset { at: 25, found: 17, expected: 16 }),
+        (&ARRAY.replace(" 10000000", " 11000000"), SipError::Offset { at: 25, found: 17, expected: 16 }),
         (
             &RUN.replace("0000 6300 0100", "0000 6200 0100"),
             SipError::Cardinality { at: 22, declared: 99, found: 100 },
