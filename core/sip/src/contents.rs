@@ -2,7 +2,9 @@
 
 use std::{ops::Range, slice};
 
-use crate::{BLOCK_WORDS, kernels, mask};
+use basalt_kernels::mask as kernels;
+
+use crate::{BLOCK_WORDS, mask};
 
 /// Offsets of the ids of a block, as little-endian fields. There is at least one.
 #[derive(Clone, Copy, Debug)]

@@ -1,9 +1,11 @@
 //! From the masks of blocks to a set: one pass to measure them, one to write.
 
+use basalt_kernels::mask as kernels;
+
 use crate::{
     BLOCK_IDS, BLOCK_WORDS, Sip, Tag,
     choose::{self, Known, Sample},
-    encode, kernels,
+    encode,
     list::Codec,
     mask,
     roaring::{self, Container},

@@ -4,10 +4,12 @@ use super::{
     container::{BITSET_BYTES, Container, MAX_ARRAY},
     low,
 };
+use basalt_kernels::mask as kernels;
+
 use crate::{
     BLOCK_IDS, BLOCK_WORDS,
     contents::{Contents, run_of},
-    kernels, mask,
+    mask,
 };
 
 /// Room that extracting positions likes to have behind the last.

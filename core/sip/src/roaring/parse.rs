@@ -5,11 +5,12 @@ use super::{
     bitmap::{Bitmap, first_block},
     container::{Container, runs_are_smallest},
 };
+use basalt_kernels::mask as kernels;
+
 use crate::{
     BLOCK_IDS, BLOCK_WORDS, Limits, SipError,
     contents::{Contents, run_of},
     index::Entries,
-    kernels,
     reader::Reader,
 };
 
