@@ -1,0 +1,100 @@
+//! Sets by the commands of the binary: selected, written, inspected, and filters of queries.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::support::Server;
+
+/// What a command answered: its output if it went well, what it complained about otherwise.
+async fn basalt(server: &Server, arguments: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    command.args(arguments).env("BASALT_SERVER", &server.address).env("NO_COLOR", "1");
+    let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+    let Output { status, stdout, stderr } = output;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    if status.success() { Ok(text(stdout)) } else { Err(text(stderr)) }
+}
+
+/// Two tables of one column `a`: 0 to 999 again and again, and 995 to 1,004.
+async fn tables() -> Server {
+    let server = Server::start().await;
+    server.numbers("t", (0..200_000).map(|i| i % 1000)).await;
+    server.numbers("u", 995..1005).await;
+    server
+}
+
+async fn count(server: &Server, sql: &str, sets: &[&str]) -> Result<String, String> {
+    let query = ["query", sql, "--format", "csv"];
+    let answer = basalt(server, &[&query, sets].concat()).await?;
+    Ok(answer.lines().nth(1).unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn files_of_sets() {
+    let server = tables().await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (rows, keys) = (path("rows.sip"), path("keys.sip"));
+
+    let summary = basalt(&server, &["select", "SELECT * FROM t WHERE a < 10", "-o", &rows]).await.unwrap();
+    assert!(summary.contains("rows of t, version 1  2,000"), "{summary}");
+    let select = ["select", "SELECT a FROM t WHERE a >= 998", "--tag", "roaring", "-o", &keys];
+    let summary = basalt(&server, &select).await.unwrap();
+    assert!(summary.contains("values of t.a (int64), version 1    2  roaring"), "{summary}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+
+    let facts: Value =
+        serde_json::from_str(&basalt(&server, &["sip", "inspect", "--json", &keys]).await.unwrap()).unwrap();
+    assert_eq!((&facts["tag"], &facts["cardinality"]), (&"roaring".into(), &2.into()));
+    assert_eq!(facts["first_ids"], json!([998, 999]));
+    assert_eq!(facts["scope"]["key"], json!({ "column": "a", "type": "int64", "has_null": false }));
+
+    let of_t = "SELECT count(*) FROM t WHERE a > 4";
+    assert_eq!(count(&server, of_t, &["--rows", &rows]).await.unwrap(), "1000");
+    let of_u = "SELECT count(*) FROM u";
+    let by_keys = format!("a={keys}");
+    assert_eq!(count(&server, of_u, &["--keys", &by_keys]).await.unwrap(), "2");
+    assert_eq!(count(&server, of_t, &["--rows", &rows, "--keys", &by_keys]).await.unwrap(), "0");
+    let mismatch = count(&server, of_u, &["--rows", &rows]).await.unwrap_err();
+    assert!(mismatch.contains("SCOPE_MISMATCH"), "{mismatch}");
+
+    let explain = ["explain", "--analyze", of_t, "--rows", &rows];
+    let plan = basalt(&server, &explain).await.unwrap();
+    let sets = plan.lines().rev().take(2).collect::<Vec<_>>();
+    assert!(sets[1].contains("rows in  passed") && sets[0].contains("request"), "{plan}");
+
+    std::fs::write(&rows, &std::fs::read(&rows).unwrap()[..20]).unwrap();
+    let damaged = basalt(&server, &["sip", "inspect", &rows]).await.unwrap_err();
+    assert!(damaged.starts_with(&format!("error: {rows}: the SIP ends too early")), "{damaged}");
+}
+
+#[tokio::test]
+async fn kept_sets() {
+    let server = tables().await;
+    let keep = async |sql: &str| basalt(&server, &["select", sql, "--keep", "1m"]).await;
+    let rows = keep("SELECT * FROM t WHERE a IN (SELECT a FROM u)").await.unwrap();
+    let keys = format!("a={}", keep("SELECT a FROM u").await.unwrap().trim());
+    let of_t = "SELECT count(*) FROM t";
+    assert_eq!(count(&server, of_t, &["--rows", rows.trim()]).await.unwrap(), "1000");
+    assert_eq!(count(&server, of_t, &["--keys", &keys]).await.unwrap(), "1000");
+    assert_eq!(count(&server, of_t, &["--keys", &keys, "--rows", rows.trim()]).await.unwrap(), "1000");
+    let unknown = count(&server, of_t, &["--rows", &"00".repeat(32)]).await.unwrap_err();
+    assert!(unknown.contains("SIP_NOT_FOUND") && unknown.contains("hint:"), "{unknown}");
+}
+
+#[tokio::test]
+async fn semi_joins_in_sql() {
+    let server = tables().await;
+    for (condition, expected) in [
+        ("a IN (SELECT a FROM u)", "1000"),
+        ("a NOT IN (SELECT a FROM u)", "199000"),
+        ("a IN (SELECT a FROM u WHERE a NOT IN (SELECT a FROM t WHERE a < 998))", "400"),
+    ] {
+        let sql = format!("SELECT count(*) FROM t WHERE {condition}");
+        assert_eq!(count(&server, &sql, &[]).await.unwrap(), expected, "{condition}");
+    }
+    let exists = "SELECT count(*) FROM t WHERE EXISTS (SELECT a FROM u)";
+    let refused = count(&server, exists, &[]).await.unwrap_err();
+    assert!(refused.contains("column IN (SELECT ...) does the same"), "{refused}");
+}
