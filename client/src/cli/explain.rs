@@ -40,8 +40,9 @@ pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(),
     let query = filters.into_iter().fold(client.query_of(request), Query::filter);
     let plan = query.explain(args.analyze).await?;
     print(&format!("{}\n", plan.text.trim_end()))?;
-    if !plan.sips.is_empty() {
-        print(&format!("\n{}", sets(&plan.sips, args.analyze)))?;
+    // Without `analyze` the text has it all.
+    if args.analyze && !plan.sips.is_empty() {
+        print(&format!("\n{}", sets(&plan.sips)))?;
     }
     if let Some(statistics) = plan.statistics.filter(|_| args.analyze) {
         eprintln!("{}", Style::of(&io::stderr()).dim(&output::work(started.elapsed(), &statistics)));
@@ -49,9 +50,9 @@ pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(),
     Ok(())
 }
 
-/// The sets that filter: what they are and, where the query ran, what they did.
-fn sets(sips: &[PlanSip], ran: bool) -> String {
-    let mut headers = vec![
+/// The sets that filtered, and what they did.
+fn sets(sips: &[PlanSip]) -> String {
+    let mut grid = Grid::new([
         ("set", false),
         ("from", false),
         ("ids", true),
@@ -59,13 +60,14 @@ fn sets(sips: &[PlanSip], ran: bool) -> String {
         ("bytes", true),
         ("blocks skipped", true),
         ("whole", true),
-    ];
-    if ran {
-        headers.extend([("rows in", true), ("passed", true), ("", true), ("build", true), ("apply", true)]);
-    }
-    let mut grid = Grid::new(headers);
+        ("rows in", true),
+        ("passed", true),
+        ("", true),
+        ("build", true),
+        ("apply", true),
+    ]);
     for sip in sips {
-        let mut cells = vec![
+        grid.row([
             sip.text.clone(),
             sip.source.clone(),
             human::count(sip.cardinality),
@@ -73,17 +75,12 @@ fn sets(sips: &[PlanSip], ran: bool) -> String {
             human::bytes(sip.bytes),
             human::count(sip.blocks_skipped),
             human::count(sip.blocks_full),
-        ];
-        if ran {
-            cells.extend([
-                human::count(sip.rows_in),
-                human::count(sip.rows_passed),
-                human::share(sip.rows_passed, sip.rows_in),
-                human::duration(Duration::from_micros(sip.build_us)),
-                human::duration(Duration::from_micros(sip.apply_us)),
-            ]);
-        }
-        grid.row(cells);
+            human::count(sip.rows_in),
+            human::count(sip.rows_passed),
+            human::share(sip.rows_passed, sip.rows_in),
+            human::duration(Duration::from_micros(sip.build_us)),
+            human::duration(Duration::from_micros(sip.apply_us)),
+        ]);
     }
     grid.render()
 }
@@ -114,15 +111,10 @@ mod tests {
             ..given.clone()
         };
         let expected = "  \
-  set      from                         ids  tag      bytes  blocks skipped  whole
-  rows     request                   26,581  gaps   20.4 kB               2      1
-  tailnum  semi-join planes.tailnum  26,581  texts  20.4 kB               2      1
+  set      from                         ids  tag      bytes  blocks skipped  whole  rows in  passed          build    apply
+  rows     request                   26,581  gaps   20.4 kB               2      1  200,000  20,000  10 %  0.00 us  1.25 ms
+  tailnum  semi-join planes.tailnum  26,581  texts  20.4 kB               2      1  200,000  20,000  10 %  0.00 us  1.25 ms
 ";
-        assert_eq!(sets(&[given.clone(), join], false), expected);
-        let expected = "  \
-  set   from        ids  tag     bytes  blocks skipped  whole  rows in  passed          build    apply
-  rows  request  26,581  gaps  20.4 kB               2      1  200,000  20,000  10 %  0.00 us  1.25 ms
-";
-        assert_eq!(sets(&[given], true), expected);
+        assert_eq!(sets(&[given, join]), expected);
     }
 }

@@ -93,6 +93,42 @@ async fn a_broken_answer_is_asked_again_and_never_mixed() {
     assert_eq!((answer.unwrap().rows, calls), (2, 3));
 }
 
+/// What a selection makes of an answer: of its rows, of its values, and of rows that the server keeps.
+async fn select(answer: pb::SelectResponse) -> [Result<(), String>; 3] {
+    let client = Script { select: answer, ..Default::default() }.start().await;
+    let query = || client.query("t");
+    let told = |error: Error| error.to_string();
+    [
+        query().select_rows().await.map(drop).map_err(told),
+        query().select_keys("a").await.map(drop).map_err(told),
+        query().select_rows().only_kept(Duration::from_secs(1)).await.map(drop).map_err(told),
+    ]
+}
+
+#[tokio::test]
+async fn sets_are_what_was_asked_for() {
+    let int8 = pb::DataType { kind: pb::TypeKind::Int8.into(), ..Default::default() };
+    let key = |r#type| pb::KeyDomain { column: "a".to_owned(), r#type, has_null: false };
+    let scope = |key| Some(pb::Scope { table: "t".to_owned(), version: 1, key });
+    let answer = |scope| pb::SelectResponse { scope, sip: vec![0].into(), ..Default::default() };
+    let malformed = |what: &str| Err(format!("the server's answer is malformed: {what}"));
+    let bytes = || malformed("a set with other bytes than were asked for");
+
+    let missing = || malformed("a set without its scope");
+    assert_eq!(select(answer(None)).await, [missing(), missing(), bytes()]);
+    let no_values = malformed("the set holds rows, not values of a column");
+    assert_eq!(select(answer(scope(None))).await, [Ok(()), no_values, bytes()]);
+    let no_rows = || malformed("the set holds values of \"a\", not rows");
+    assert_eq!(select(answer(scope(Some(key(Some(int8)))))).await, [no_rows(), Ok(()), bytes()]);
+    let no_type = malformed("the set holds values of the unknown type 0");
+    assert_eq!(select(answer(scope(Some(key(None))))).await, [no_rows(), no_type, bytes()]);
+
+    let kept = |handle| pb::SelectResponse { handle, sip: vec![].into(), ..answer(scope(None)) };
+    let no_handle = malformed("a handle that is not of 32 bytes");
+    assert_eq!(select(kept(vec![7; 31])).await, [bytes(), bytes(), no_handle]);
+    assert_eq!(select(kept(vec![7; 32])).await, [bytes(), bytes(), Ok(())]);
+}
+
 #[tokio::test]
 async fn lists_have_all_pages() {
     let tables = Script::default().start().await.list_tables().await.unwrap();

@@ -33,6 +33,8 @@ pub(crate) struct Script {
     pub(crate) limits: pb::Limits,
     /// One list of messages a call; the last again and again.
     pub(crate) queries: Vec<Vec<Result<pb::QueryResponse, Status>>>,
+    /// The answer to every selection.
+    pub(crate) select: pb::SelectResponse,
     /// Is given the number of the call.
     pub(crate) write: Arc<PlayWrite>,
     /// Calls so far, by their names.
@@ -42,7 +44,8 @@ pub(crate) struct Script {
 impl Default for Script {
     fn default() -> Self {
         let limits = pb::Limits { message_bytes: 4 << 20, batch_rows: 1 << 20, ..Default::default() };
-        Self { limits, queries: Vec::new(), write: Arc::new(|_, _, _| ()), calls: Arc::default() }
+        let (queries, select) = (Vec::new(), pb::SelectResponse::default());
+        Self { limits, queries, select, write: Arc::new(|_, _, _| ()), calls: Arc::default() }
     }
 }
 
@@ -133,7 +136,7 @@ impl QueryService for Script {
     }
 
     async fn select(&self, _: Request<pb::SelectRequest>) -> Result<Response<pb::SelectResponse>, Status> {
-        Ok(Response::new(pb::SelectResponse::default()))
+        Ok(Response::new(self.select.clone()))
     }
 
     /// Does not answer in time.
