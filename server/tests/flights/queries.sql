@@ -357,3 +357,139 @@ SELECT faa, lat, lon FROM airports WHERE lat BETWEEN 40.5 AND 41 AND lon BETWEEN
 
 -- inferred_negative
 SELECT count(*) AS n, min(alt) AS low FROM airports WHERE alt < 0;
+
+-- Semi-joins: column IN (SELECT key FROM another table)
+
+-- flights_of_old_planes
+SELECT count(*) AS n, avg(arr_delay) AS delay FROM flights
+WHERE tailnum IN (SELECT tailnum FROM planes WHERE year < 1990);
+
+-- flights_by_carrier_of_small_planes
+SELECT carrier, count(*) AS n, sum(distance) AS miles FROM flights
+WHERE tailnum IN (SELECT tailnum FROM planes WHERE seats < 60) GROUP BY carrier ORDER BY carrier;
+
+-- flights_of_known_planes
+SELECT count(*) AS n, count(DISTINCT tailnum) AS planes FROM flights WHERE tailnum IN (SELECT tailnum FROM planes);
+
+-- flights_of_unknown_planes
+SELECT carrier, count(*) AS n, count(tailnum) AS named FROM flights
+WHERE tailnum NOT IN (SELECT tailnum FROM planes) GROUP BY carrier ORDER BY n DESC, carrier;
+
+-- not_in_under_not
+SELECT count(*) AS n FROM flights WHERE NOT (tailnum NOT IN (SELECT tailnum FROM planes WHERE engine = 'Turbo-jet'));
+
+-- destinations_up_high
+SELECT dest, count(*) AS n FROM flights WHERE dest IN (SELECT faa FROM airports WHERE alt > 5000)
+GROUP BY dest ORDER BY n DESC, dest;
+
+-- destinations_without_an_airport
+SELECT dest, count(*) AS n, min(distance) AS near FROM flights WHERE dest NOT IN (SELECT faa FROM airports)
+GROUP BY dest ORDER BY dest;
+
+-- destinations_like_a_name
+SELECT count(*) AS n, max(air_time) AS longest FROM flights
+WHERE dest IN (SELECT faa FROM airports WHERE name LIKE '%Intl%' AND tz = -8);
+
+-- carriers_by_name
+SELECT carrier, count(*) AS n FROM flights WHERE carrier IN (SELECT carrier FROM airlines WHERE name LIKE '%Airlines%')
+AND month = 2 GROUP BY carrier HAVING count(*) > 100 ORDER BY n DESC, carrier;
+
+-- airlines_that_fly_far
+SELECT carrier, name FROM airlines WHERE carrier IN (SELECT carrier FROM flights WHERE distance > 2500) ORDER BY carrier;
+
+-- airlines_that_never_fly_short
+SELECT carrier, name FROM airlines WHERE carrier NOT IN (SELECT carrier FROM flights WHERE distance < 200)
+ORDER BY carrier;
+
+-- airports_never_flown_to
+SELECT tz, count(*) AS n FROM airports WHERE faa NOT IN (SELECT dest FROM flights) GROUP BY tz ORDER BY tz;
+
+-- planes_of_one_carrier
+SELECT manufacturer, count(*) AS n, avg(seats) AS seats FROM planes
+WHERE tailnum IN (SELECT tailnum FROM flights WHERE carrier = 'B6') GROUP BY manufacturer ORDER BY n DESC, manufacturer;
+
+-- planes_not_in_with_null_keys
+SELECT count(*) AS n FROM planes WHERE tailnum NOT IN (SELECT tailnum FROM flights);
+
+-- planes_not_in_without_null_keys
+SELECT count(*) AS n FROM planes WHERE tailnum NOT IN (SELECT tailnum FROM flights
+WHERE tailnum IS NOT NULL AND month = 1);
+
+-- planes_not_in_some_flights
+SELECT count(*) AS n, min(year) AS oldest FROM planes
+WHERE tailnum NOT IN (SELECT tailnum FROM flights WHERE month <= 6 AND tailnum LIKE 'N%');
+
+-- integers_of_another_width
+SELECT count(*) AS n, sum(distance) AS miles FROM flights WHERE distance IN (SELECT alt FROM airports WHERE alt > 100);
+
+-- integers_narrower
+SELECT hour, count(*) AS n FROM flights WHERE hour IN (SELECT engines FROM planes) GROUP BY hour ORDER BY hour;
+
+-- integers_with_negative_keys
+SELECT dep_delay, count(*) AS n FROM flights WHERE dep_delay IN (SELECT alt FROM airports WHERE alt < 4)
+GROUP BY dep_delay ORDER BY dep_delay;
+
+-- integers_not_in
+SELECT count(*) AS n, count(dep_delay) AS known FROM flights
+WHERE dep_delay NOT IN (SELECT alt FROM airports WHERE alt BETWEEN -50 AND 60);
+
+-- integers_not_in_with_null_keys
+SELECT count(*) AS n FROM flights WHERE air_time NOT IN (SELECT speed FROM planes);
+
+-- integers_in_with_null_keys
+SELECT air_time, count(*) AS n FROM flights WHERE air_time IN (SELECT speed FROM planes) GROUP BY air_time
+ORDER BY air_time;
+
+-- no_keys
+SELECT count(*) AS n FROM flights WHERE tailnum IN (SELECT tailnum FROM planes WHERE year > 3000);
+
+-- not_in_no_keys_keeps_nulls
+SELECT count(*) AS n, count(tailnum) AS named, count(dep_delay) AS departed FROM flights
+WHERE tailnum NOT IN (SELECT tailnum FROM planes WHERE year > 3000)
+AND dep_delay NOT IN (SELECT alt FROM airports WHERE alt < -1000);
+
+-- rainy_hours
+SELECT origin, count(*) AS n, avg(dep_delay) AS delay FROM flights
+WHERE time_hour IN (SELECT time_hour FROM weather WHERE precip > 0.5) GROUP BY origin ORDER BY origin;
+
+-- dry_hours
+SELECT count(*) AS n, avg(dep_delay) AS delay FROM flights
+WHERE time_hour NOT IN (SELECT time_hour FROM weather WHERE precip > 0);
+
+-- hours_without_weather
+SELECT month, count(*) AS n FROM flights WHERE time_hour NOT IN (SELECT time_hour FROM weather) GROUP BY month
+ORDER BY month;
+
+-- decimals_of_one_scale
+SELECT count(*) AS n, min(temp) AS low, max(temp) AS high FROM weather
+WHERE temp IN (SELECT dewp FROM weather WHERE precip > 0.3);
+
+-- decimals_not_in
+SELECT visib, count(*) AS n FROM weather WHERE visib NOT IN (SELECT precip FROM weather WHERE precip > 0)
+GROUP BY visib ORDER BY visib;
+
+-- nested_twice
+SELECT name FROM airlines WHERE carrier IN (SELECT carrier FROM flights WHERE tailnum IN
+(SELECT tailnum FROM planes WHERE manufacturer = 'CESSNA')) ORDER BY name;
+
+-- nested_and_negated
+SELECT manufacturer, count(*) AS n FROM planes WHERE tailnum IN (SELECT tailnum FROM flights
+WHERE dest NOT IN (SELECT faa FROM airports) AND carrier IN (SELECT carrier FROM airlines WHERE name LIKE 'J%'))
+GROUP BY manufacturer ORDER BY manufacturer;
+
+-- over_the_same_table
+SELECT count(*) AS n, avg(distance) AS mean FROM flights
+WHERE tailnum IN (SELECT tailnum FROM flights WHERE dep_delay > 500) AND arr_delay <= 0;
+
+-- two_semi_joins
+SELECT origin, count(*) AS n FROM flights WHERE tailnum IN (SELECT tailnum FROM planes WHERE engines > 2)
+OR dest IN (SELECT faa FROM airports WHERE lat > 60) GROUP BY origin ORDER BY origin;
+
+-- semi_join_beside_other_conditions
+SELECT carrier, month, count(*) AS n FROM flights WHERE dep_delay > 60 AND carrier <> 'EV'
+AND tailnum IN (SELECT tailnum FROM planes WHERE year >= 2010 AND manufacturer IN ('BOEING', 'EMBRAER'))
+AND NOT (dest IN (SELECT faa FROM airports WHERE tz = -5)) GROUP BY carrier, month ORDER BY carrier, month;
+
+-- semi_join_selects_rows
+SELECT flight, dest, distance FROM flights WHERE dest IN (SELECT faa FROM airports WHERE alt > 6000)
+AND month = 3 AND day < 4 ORDER BY distance DESC, dest, flight, day LIMIT 20;

@@ -130,4 +130,9 @@ async fn the_server_tells_its_limits() {
         (limits.memory_bytes, limits.concurrent_queries, limits.max_deadline_ms),
         (1 << 30, 8, 600_000)
     );
+    // 6 % of the memory.
+    assert_eq!(
+        (limits.kept_sets_bytes, limits.max_keep_ms, limits.semi_joins),
+        ((1 << 30) / 100 * 6, 86_400_000, 16)
+    );
 }

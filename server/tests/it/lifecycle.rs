@@ -100,7 +100,9 @@ async fn health_is_told_and_watched() {
     let mut server = Server::start().await;
     let mut health = HealthClient::new(server.channel().await);
     let of = |service: &str| HealthCheckRequest { service: service.into() };
-    for service in ["", "basalt.v1.CatalogService", "basalt.v1.IngestService", "basalt.v1.QueryService"] {
+    let ours = ["CatalogService", "IngestService", "QueryService", "SipService"];
+    let ours = ours.map(|name| format!("basalt.v1.{name}"));
+    for service in ours.iter().map(String::as_str).chain([""]) {
         let status = health.check(of(service)).await.unwrap().into_inner().status();
         assert_eq!(status, ServingStatus::Serving, "{service:?}");
     }
@@ -143,6 +145,7 @@ async fn reflection_lists_and_describes() {
         "basalt.v1.CatalogService",
         "basalt.v1.IngestService",
         "basalt.v1.QueryService",
+        "basalt.v1.SipService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",

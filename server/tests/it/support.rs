@@ -10,8 +10,8 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use basalt_client::Client;
 use basalt_proto::v1::{
     self as pb, WriteRequest, catalog_service_client::CatalogServiceClient,
-    ingest_service_client::IngestServiceClient, query_service_client::QueryServiceClient, write_request,
-    write_response,
+    ingest_service_client::IngestServiceClient, query_service_client::QueryServiceClient,
+    sip_service_client::SipServiceClient, write_request, write_response,
 };
 use basalt_server::{Config, Error};
 use hyper::{Request, Response, body::Incoming, client::conn::http2};
@@ -81,6 +81,10 @@ impl Server {
 
     pub(crate) fn queries(&self) -> QueryServiceClient<Channel> {
         QueryServiceClient::new(self.client.channel())
+    }
+
+    pub(crate) fn sips(&self) -> SipServiceClient<Channel> {
+        SipServiceClient::new(self.client.channel())
     }
 
     pub(crate) async fn create(&self, name: &str, fields: Vec<pb::Field>) -> Result<pb::Table, Status> {
