@@ -4,23 +4,28 @@
 
 mod binary;
 mod catalog;
+mod cli;
 mod errors;
 mod ingest;
 mod lifecycle;
 mod query;
 mod select;
+mod semi_joins;
+mod sets;
 mod support;
 
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.
 #[test]
 fn every_reason_is_produced() {
-    const SOURCES: [&str; 6] = [
+    const SOURCES: [&str; 8] = [
         include_str!("catalog.rs"),
         include_str!("errors.rs"),
         include_str!("ingest.rs"),
         include_str!("lifecycle.rs"),
         include_str!("query.rs"),
         include_str!("select.rs"),
+        include_str!("semi_joins.rs"),
+        include_str!("sets.rs"),
     ];
     // A client that gave up hears nothing; commits wait for each other; and nothing should be internal.
     const UNHEARD: [&str; 3] = ["CANCELLED", "WRITE_CONFLICT", "INTERNAL"];
