@@ -89,8 +89,10 @@ pub struct Race<'a> {
 const MEASURABLE: Duration = Duration::from_micros(20);
 /// What a contender takes of one turn, unless a call takes longer.
 const TURN: Duration = Duration::from_millis(1);
-/// The turns that everybody gets.
-const LEAST_TURNS: u32 = 2;
+/// The turns that everybody gets whose calls are not slow; those get one.
+const LEAST_TURNS: u32 = 3;
+/// A call is slow if it takes longer than this, many times what everybody should take.
+const SLOW: f64 = 0.2;
 
 impl<'a> Race<'a> {
     /// A race of nobody.
@@ -125,6 +127,9 @@ impl<'a> Race<'a> {
         let mut turns = 0;
         while turns < LEAST_TURNS || Instant::now() < end {
             for (place, f) in self.contenders.iter_mut().enumerate() {
+                if turns > 0 && least[place] > SLOW {
+                    continue;
+                }
                 let mut left = TURN;
                 while !left.is_zero() {
                     let took = called(f, calls[place]);
