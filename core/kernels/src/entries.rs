@@ -9,9 +9,9 @@ macro_rules! kernels {
             lanes::{FloatLanes, IntegerLanes, Lanes},
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{compare, mask, min_max, packed, positions, sum},
+            scalar::{bits, compare, mask, min_max, packed, positions, prefix, sum},
             table::{
-                FloatKernels, Floats, IntegerKernels, Kernels, MaskKernels, NativeKernels, PackedKernels, Sums,
+                BitsKernels, FloatKernels, Floats, IntegerKernels, Kernels, MaskKernels, NativeKernels, PackedKernels, Sums,
             },
             test::Test,
         };
@@ -19,7 +19,7 @@ macro_rules! kernels {
         /// The kernels of this instruction set.
         pub(crate) static KERNELS: Kernels = TABLE;
 
-        /// The same, to make other tables from.
+        /// The same, to make another table from.
         pub(crate) const TABLE: Kernels = Kernels {
             isa: $isa,
             i8: native(),
@@ -60,6 +60,8 @@ macro_rules! kernels {
                 sum: packed_sum,
                 min_max: packed_min_max,
             },
+            bits: BitsKernels { unpack: bits_unpack, pack: bits_pack, unary: bits_unary },
+            gaps_to_ids: prefix_gaps_to_ids,
         };
 
         const fn native<T: Native>() -> NativeKernels<T>
@@ -227,6 +229,26 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn packed_min_max(rows: Rows<'_>, mask: Option<&[u64]>) -> Option<(u64, u64)> {
             packed::min_max($new, rows, mask)
+        }
+
+        $(#[$attribute])*
+        fn bits_unpack(bytes: &[u8], width: u32, out: &mut [u64]) {
+            bits::unpack($new, bytes, width, out)
+        }
+
+        $(#[$attribute])*
+        fn bits_pack(values: &[u64], width: u32, out: &mut [u8]) {
+            bits::pack(values, width, out)
+        }
+
+        $(#[$attribute])*
+        fn bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> {
+            bits::unary(bytes, out)
+        }
+
+        $(#[$attribute])*
+        fn prefix_gaps_to_ids(base: u64, gaps: &mut [u64]) -> Option<u64> {
+            prefix::gaps_to_ids($new, base, gaps)
         }
     };
 }

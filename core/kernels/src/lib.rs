@@ -20,6 +20,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod bits;
 mod chunks;
 mod dispatch;
 mod entries;
@@ -29,6 +30,7 @@ pub mod mask;
 mod native;
 pub mod packed;
 mod plain;
+pub mod prefix;
 #[cfg(target_arch = "x86_64")]
 mod registers;
 mod scalar;

@@ -1,8 +1,8 @@
 //! The kernels of one instruction set, as a table of functions.
 
 use crate::{
-    CmpOp, Float, FloatSum, Integer, Isa, Native, chunks::check_mask, mask::BLOCK_WORDS, packed::Rows,
-    test::Test,
+    CmpOp, Float, FloatSum, Integer, Isa, Native, bits::packed_bytes, chunks::check_mask, mask::BLOCK_WORDS,
+    packed::Rows, test::Test,
 };
 
 /// The kernels of one instruction set that this CPU has. The methods are the crate's functions of the same
@@ -23,6 +23,8 @@ pub struct Kernels {
     pub(crate) floats: Floats,
     pub(crate) mask: MaskKernels,
     pub(crate) packed: PackedKernels,
+    pub(crate) bits: BitsKernels,
+    pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
 }
 
 /// The kernels of integers.
@@ -85,6 +87,13 @@ pub(crate) struct PackedKernels {
     pub(crate) between: unsafe fn(Rows<'_>, u64, u64, &mut [u64]),
     pub(crate) sum: unsafe fn(Rows<'_>, Option<&[u64]>) -> u128,
     pub(crate) min_max: unsafe fn(Rows<'_>, Option<&[u64]>) -> Extremes<u64>,
+}
+
+/// Kernels of numbers in streams of bits.
+pub(crate) struct BitsKernels {
+    pub(crate) unpack: unsafe fn(&[u8], u32, &mut [u64]),
+    pub(crate) pack: unsafe fn(&[u64], u32, &mut [u8]),
+    pub(crate) unary: unsafe fn(&[u8], &mut [u64]) -> Option<usize>,
 }
 
 /// The least and the greatest, where there are any.
@@ -269,6 +278,28 @@ impl Kernels {
     ) -> Option<(u64, u64)> {
         check_mask(rows, mask.len());
         call!(self.packed.min_max, Rows::new(width, words, start, rows), Some(mask))
+    }
+
+    #[track_caller]
+    pub fn bits_unpack(&self, bytes: &[u8], width: u32, out: &mut [u64]) {
+        let needed = packed_bytes(out.len(), width);
+        assert!(bytes.len() >= needed, "{} bytes hold no {} numbers of {width} bits", bytes.len(), out.len());
+        call!(self.bits.unpack, bytes, width, out)
+    }
+
+    #[track_caller]
+    pub fn bits_pack(&self, values: &[u64], width: u32, out: &mut [u8]) {
+        let needed = packed_bytes(values.len(), width);
+        assert_eq!(out.len(), needed, "bytes for {} numbers of {width} bits", values.len());
+        call!(self.bits.pack, values, width, out)
+    }
+
+    pub fn bits_unary(&self, bytes: &[u8], out: &mut [u64]) -> Option<usize> {
+        call!(self.bits.unary, bytes, out)
+    }
+
+    pub fn prefix_gaps_to_ids(&self, base: u64, gaps: &mut [u64]) -> Option<u64> {
+        call!(self.gaps_to_ids, base, gaps)
     }
 }
 

@@ -4,13 +4,12 @@ use basalt_kernels as kernels;
 
 use super::{
     KeyColumn, KeyTest, Members, mask,
-    members::{FEW_KEYS, Form, in_bits},
+    members::{FEW_KEYS, Form, write_mask},
 };
 use crate::limits::BATCH_ROWS;
 
 /// `KeyColumn::filter` by a set: a comparison for each of a few keys, else by look-up of decoded keys.
 pub(super) fn filter_in(column: &dyn KeyColumn, start: usize, rows: usize, set: &Members, out: &mut [u64]) {
-    // The form is found out once, not for each key.
     match set.form() {
         Some(Form::Sorted { keys, .. }) if keys.len() <= FEW_KEYS => {
             mask::set_all(out, rows, false);
@@ -20,13 +19,8 @@ pub(super) fn filter_in(column: &dyn KeyColumn, start: usize, rows: usize, set: 
                 kernels::mask::or(out, &equal);
             }
         }
-        Some(Form::Bits { first, words }) => {
-            filter_by(column, start, rows, |key| in_bits(*first, words, key), out);
-        }
-        Some(Form::Sorted { table, .. }) if !table.is_empty() => {
-            filter_by(column, start, rows, |key| table.contains(&key), out);
-        }
-        _ => filter_by(column, start, rows, |key| set.contains(key), out),
+        Some(form) => each_batch(column, start, rows, |at, keys| form.test(keys, &mut out[at / 64..])),
+        None => filter_by(column, start, rows, |key| set.contains(key), out),
     }
 }
 
@@ -38,11 +32,7 @@ pub(super) fn filter_by(
     passes: impl Fn(i64) -> bool,
     out: &mut [u64],
 ) {
-    each_batch(column, start, rows, |at, keys| {
-        for (word, keys) in out[at / 64..].iter_mut().zip(keys.chunks(64)) {
-            *word = keys.iter().enumerate().fold(0, |word, (i, &key)| word | u64::from(passes(key)) << i);
-        }
-    });
+    each_batch(column, start, rows, |at, keys| write_mask(keys, &mut out[at / 64..], &passes));
 }
 
 /// `KeyColumn::sum`.

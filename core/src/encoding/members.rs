@@ -58,7 +58,53 @@ pub(super) enum Form {
     /// A bit for each key from `first` on.
     Bits { first: i64, words: Vec<u64> },
     /// Sorted, and hashed when they are more than a few.
-    Sorted { keys: Vec<i64>, table: HashSet<i64> },
+    Sorted { keys: Vec<i64>, table: Option<Table> },
+}
+
+/// Hashed keys behind a Bloom filter with one bit for each (Bloom, CACM 1970), which keeps most look-ups of other
+/// keys within the cache.
+#[derive(Debug)]
+pub(super) struct Table {
+    filter: Vec<u64>,
+    /// From a hash to its place in the filter.
+    shift: u32,
+    keys: HashSet<i64>,
+}
+
+impl Table {
+    /// Bits of the filter for each key: one look-up of another key in 16 to 32 goes on.
+    const BITS: usize = 16;
+
+    fn new(keys: &[i64]) -> Self {
+        let bits = (Self::BITS * keys.len()).next_power_of_two().max(64);
+        let mut table = Self {
+            filter: vec![0; bits / 64],
+            shift: 64 - bits.ilog2(),
+            keys: HashSet::with_capacity(keys.len()),
+        };
+        for &key in keys {
+            let place = table.place(key);
+            mask::set(&mut table.filter, place, true);
+            table.keys.insert(key);
+        }
+        table
+    }
+
+    /// The highest bits of Fibonacci hashing.
+    #[inline]
+    fn place(&self, key: i64) -> usize {
+        index(key.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift)
+    }
+
+    #[inline]
+    fn may_contain(&self, key: i64) -> bool {
+        let place = self.place(key);
+        self.filter[place / 64] >> (place % 64) & 1 == 1
+    }
+
+    fn contains(&self, key: i64) -> bool {
+        self.may_contain(key) && self.keys.contains(&key)
+    }
 }
 
 /// Sets up to this size are compared with key by key.
@@ -277,29 +323,62 @@ impl Form {
     }
 
     fn sorted(keys: Vec<i64>) -> Self {
-        let table = if keys.len() > FEW { keys.iter().copied().collect() } else { HashSet::new() };
+        let table = (keys.len() > FEW).then(|| Table::new(&keys));
         Self::Sorted { keys, table }
     }
 
     fn bytes(&self) -> usize {
         match self {
             Self::Bits { words, .. } => 8 * words.len(),
-            Self::Sorted { keys, table } => 8 * keys.len() + table.allocation_size(),
+            Self::Sorted { keys, table } => {
+                let table = table.as_ref().map_or(0, |t| 8 * t.filter.len() + t.keys.allocation_size());
+                8 * keys.len() + table
+            }
         }
     }
 
     fn contains(&self, key: i64) -> bool {
         match self {
             Self::Bits { first, words } => in_bits(*first, words, key),
-            Self::Sorted { keys, table } if table.is_empty() => keys.binary_search(&key).is_ok(),
-            Self::Sorted { table, .. } => table.contains(&key),
+            Self::Sorted { keys, table: None } => keys.binary_search(&key).is_ok(),
+            Self::Sorted { table: Some(table), .. } => table.contains(key),
         }
+    }
+
+    /// Writes the mask of the keys that are in the set.
+    pub(super) fn test(&self, keys: &[i64], out: &mut [u64]) {
+        match self {
+            Self::Bits { first, words } => write_mask(keys, out, |key| in_bits(*first, words, key)),
+            Self::Sorted { keys: members, table: None } => {
+                write_mask(keys, out, |key| members.binary_search(&key).is_ok());
+            }
+            Self::Sorted { table: Some(table), .. } => {
+                // First the filter for all keys, without branches, then the table for the few that are left.
+                write_mask(keys, out, |key| table.may_contain(key));
+                for (word, keys) in out.iter_mut().zip(keys.chunks(64)) {
+                    let mut rest = *word;
+                    while rest != 0 {
+                        let row = rest.trailing_zeros();
+                        rest &= rest - 1;
+                        *word ^= u64::from(!table.keys.contains(&keys[row as usize])) << row;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the mask of the keys that pass.
+#[inline]
+pub(super) fn write_mask(keys: &[i64], out: &mut [u64], passes: impl Fn(i64) -> bool) {
+    for (word, keys) in out.iter_mut().zip(keys.chunks(64)) {
+        *word = keys.iter().enumerate().fold(0, |word, (i, &key)| word | u64::from(passes(key)) << i);
     }
 }
 
 /// Whether the bit of `key` is set.
 #[inline]
-pub(super) fn in_bits(first: i64, words: &[u64], key: i64) -> bool {
+fn in_bits(first: i64, words: &[u64], key: i64) -> bool {
     let place = key.wrapping_sub(first).cast_unsigned();
     words.get(index(place / 64)).is_some_and(|word| word >> (place % 64) & 1 == 1)
 }
@@ -426,7 +505,7 @@ mod tests {
                     assert!(most >= form.bytes());
                     forms.insert(match form {
                         Form::Bits { .. } => "bits",
-                        Form::Sorted { table, .. } if table.is_empty() => "sorted",
+                        Form::Sorted { table: None, .. } => "sorted",
                         Form::Sorted { .. } => "hashed",
                     });
                     let inside: Vec<i64> = keys.range(min..=max).copied().collect();

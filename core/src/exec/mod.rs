@@ -11,6 +11,7 @@ mod group_keys;
 mod groups;
 mod keys;
 mod many_groups;
+mod marks;
 mod one_group;
 mod output;
 mod rows;

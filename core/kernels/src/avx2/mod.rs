@@ -27,3 +27,5 @@ pub(crate) fn detected() -> bool {
         && is_x86_feature_detected!("lzcnt")
         && is_x86_feature_detected!("popcnt")
 }
+
+impl crate::scalar::Portable for Avx2 {}

@@ -1,7 +1,9 @@
 //! AVX-512 F, BW, DQ and VL: comparisons give mask registers, and mask registers select.
 
 mod lanes;
+mod prefix;
 pub(crate) mod table;
+mod unpack;
 pub(crate) mod vbmi2;
 mod words;
 

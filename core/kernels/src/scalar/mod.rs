@@ -1,12 +1,19 @@
 //! The loops, over registers of any instruction set; and, over plain arrays, the reference.
 
+pub(crate) mod bits;
 pub(crate) mod compare;
 mod lanes;
 pub(crate) mod mask;
 pub(crate) mod min_max;
 pub(crate) mod packed;
 pub(crate) mod positions;
+pub(crate) mod prefix;
 pub(crate) mod sum;
 pub(crate) mod table;
 
 pub(crate) use lanes::Scalar;
+
+/// Instruction sets without an implementation of their own of everything.
+pub(crate) trait Portable: Copy {}
+
+impl Portable for Scalar {}

@@ -9,3 +9,4 @@ mod naive;
 mod packed;
 mod plain;
 mod rows;
+mod streams;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
+mod check;
 mod format;
 mod hostile;
 mod interoperability;

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Builder, Limits, Sip, Tag, View};
+use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, Builder, Limits, Sip, Tag};
 use proptest::{collection::vec, prelude::*};
 
 use crate::{
+    check::{check, words_of},
     naive::{self, ranges_of},
     shapes,
 };
@@ -79,62 +80,11 @@ fn build(pushes: &[Push]) -> Builder {
 }
 
 fn make(tag: Tag, ids: &BTreeSet<u64>) -> Sip {
-    Sip::from_sorted_ids_as(tag, &ids.iter().copied().collect::<Vec<_>>())
+    Sip::from_sorted_ids_as(tag, &list(ids))
 }
 
-/// The words of the block at `base`.
-fn words_of(base: u64, ids: &BTreeSet<u64>) -> [u64; BLOCK_WORDS] {
-    let mut words = [0; BLOCK_WORDS];
-    for id in ids.range(base..=base + (BLOCK_IDS - 1)) {
-        words[usize::try_from((id - base) / 64).unwrap()] |= 1 << (id % 64);
-    }
-    words
-}
-
-fn check_mask(mask: BlockMask, words: &[u64; BLOCK_WORDS], expected: &[u64; BLOCK_WORDS]) {
-    match mask {
-        BlockMask::Empty => assert!(expected.iter().all(|&word| word == 0)),
-        BlockMask::Full => assert!(expected.iter().all(|&word| word == u64::MAX)),
-        BlockMask::Words => {
-            assert!(words == expected);
-            assert!(words.iter().any(|&word| word != 0) && words.iter().any(|&word| word != u64::MAX));
-        }
-    }
-}
-
-/// That a set with an index, and one of bare bytes, answer as `ids` do.
-fn check(sip: &Sip, ids: &BTreeSet<u64>) {
-    check_view(&sip.view(), ids);
-    check_view(&View::open(sip.as_bytes(), &Limits::NONE).unwrap(), ids);
-}
-
-fn check_view(sip: &View<'_>, ids: &BTreeSet<u64>) {
-    assert_eq!(sip.cardinality(), ids.len() as u64);
-    assert!(sip.iter().eq(ids.iter().copied()));
-    assert_eq!((sip.first(), sip.last()), (ids.first().copied(), ids.last().copied()));
-    let list: Vec<u64> = ids.iter().copied().collect();
-    let near = |id: &u64| [id.saturating_sub(1), *id, id.saturating_add(1)];
-    let sample = || ids.iter().step_by(ids.len() / 30 + 1);
-    for id in sample().chain(ids.last()).flat_map(near).chain([0, u64::MAX]) {
-        assert_eq!(sip.contains(id), ids.contains(&id), "{id}");
-        assert_eq!(sip.rank(id), list.partition_point(|x| *x <= id) as u64, "{id}");
-        assert_eq!(sip.next_at_or_after(id), ids.range(id..).next().copied(), "{id}");
-    }
-    let mut words = [0xdead_beef; BLOCK_WORDS];
-    let blocks: BTreeSet<u64> = sample().flat_map(near).map(|id| id - id % BLOCK_IDS).collect();
-    for base in blocks {
-        let mask = sip.block_mask(base, &mut words);
-        check_mask(mask, &words, &words_of(base, ids));
-    }
-    let mut blocks = ids.iter().map(|id| id - id % BLOCK_IDS).collect::<Vec<u64>>();
-    blocks.dedup();
-    let mut masks = sip.masks();
-    for base in blocks.into_iter().take(100) {
-        let (found, mask) = masks.next(&mut words).unwrap();
-        assert_eq!(found, base);
-        assert_ne!(mask, BlockMask::Empty);
-        check_mask(mask, &words, &words_of(base, ids));
-    }
+fn list(ids: &BTreeSet<u64>) -> Vec<u64> {
+    ids.iter().copied().collect()
 }
 
 proptest! {
@@ -144,7 +94,7 @@ proptest! {
     fn builders_make_the_set_of_what_was_pushed(pushes in vec(push(), 0..6), tag in tag()) {
         let ids: BTreeSet<u64> = pushes.iter().flat_map(ids_of).collect();
         let sip = build(&pushes).finish();
-        check(&sip, &ids);
+        check(&sip, &list(&ids));
         prop_assert_eq!(sip.as_bytes(), naive::rewrite(&sip));
         prop_assert_eq!(&Sip::from_bytes(sip.as_bytes(), &Limits::NONE).unwrap(), &sip);
         let tagged = build(&pushes).finish_as(tag);
@@ -155,9 +105,11 @@ proptest! {
     #[test]
     fn ids_ranges_and_masks_make_the_same_set(ids in ids(), tag in tag(), turned in any::<bool>()) {
         let sip = make(tag, &ids);
-        check(&sip, &ids);
+        check(&sip, &list(&ids));
         prop_assert_eq!(sip.as_bytes(), naive::rewrite(&sip));
-        let mut list: Vec<u64> = ids.iter().copied().collect();
+        let mut list = list(&ids);
+        let bases: BTreeSet<u64> = ids.iter().map(|id| id - id % BLOCK_IDS).collect();
+        let masks: Vec<_> = bases.into_iter().map(|base| (base, words_of(base, &list))).collect();
         let mut ranges: Vec<RangeInclusive<u64>> =
             ranges_of(&list).into_iter().map(|(first, last)| first..=last).collect();
         if turned {
@@ -166,8 +118,6 @@ proptest! {
         }
         prop_assert_eq!(Sip::from_ids(list).to_tag(tag), sip.clone());
         prop_assert_eq!(Sip::from_ranges(ranges).to_tag(tag), sip.clone());
-        let bases: BTreeSet<u64> = ids.iter().map(|id| id - id % BLOCK_IDS).collect();
-        let masks: Vec<_> = bases.into_iter().map(|base| (base, words_of(base, &ids))).collect();
         let masks = masks.iter().map(|(base, words)| (*base, words.as_slice()));
         prop_assert_eq!(&Sip::from_masks_as(tag, masks.clone()), &sip);
         prop_assert_eq!(Sip::from_masks(masks).to_tag(tag), sip);
@@ -178,15 +128,15 @@ proptest! {
         // Some ids of the one are in the other.
         b.extend(a.iter().step_by(step));
         let (x, y) = (make(tags.0, &a), make(tags.1, &b));
-        let list = |sip: Sip| {
+        let set = |sip: Sip| {
             assert_eq!(sip.as_bytes(), naive::rewrite(&sip));
             sip.iter().collect::<BTreeSet<u64>>()
         };
-        prop_assert_eq!(list(x.intersection(&y)), &a & &b);
-        prop_assert_eq!(list(x.union(&y)), &a | &b);
-        prop_assert_eq!(list(x.difference(&y)), &a - &b);
-        prop_assert_eq!(list(y.difference(&x)), &b - &a);
-        prop_assert_eq!(list(Sip::union_all([&x, &y, &x])), &a | &b);
+        prop_assert_eq!(set(x.intersection(&y)), &a & &b);
+        prop_assert_eq!(set(x.union(&y)), &a | &b);
+        prop_assert_eq!(set(x.difference(&y)), &a - &b);
+        prop_assert_eq!(set(y.difference(&x)), &b - &a);
+        prop_assert_eq!(set(Sip::union_all([&x, &y, &x])), &a | &b);
     }
 
     #[test]
@@ -202,9 +152,8 @@ proptest! {
 #[test]
 fn all_tags_answer_alike_for_every_shape() {
     for (_, ids) in shapes::all().into_iter().filter(|(_, ids)| !ids.is_empty()) {
-        let set = ids.iter().copied().collect();
         for bytes in naive::TAGS.map(|tag| naive::write(tag, &ids)) {
-            check(&Sip::from_bytes(bytes, &Limits::default()).unwrap(), &set);
+            check(&Sip::from_bytes(bytes, &Limits::default()).unwrap(), &ids);
         }
     }
 }

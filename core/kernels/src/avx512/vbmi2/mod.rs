@@ -3,6 +3,7 @@
 mod positions;
 mod runs;
 pub(crate) mod table;
+mod unary;
 
 /// The instructions, on a CPU that has them.
 #[derive(Clone, Copy)]

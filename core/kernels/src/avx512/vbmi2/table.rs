@@ -1,19 +1,20 @@
 //! The table of AVX-512 with what these instructions do better.
 
-use super::{Vbmi2, positions, runs};
+use super::{Vbmi2, positions, runs, unary};
 use crate::{
     avx512::table::TABLE,
-    table::{Kernels, MaskKernels},
+    table::{BitsKernels, Kernels, MaskKernels},
 };
 
 /// The kernels of this instruction set.
 pub(crate) static KERNELS: Kernels = Kernels {
     mask: MaskKernels { count_runs, positions: mask_positions, positions64, ..TABLE.mask },
+    bits: BitsKernels { unary: bits_unary, ..TABLE.bits },
     ..TABLE
 };
 
-/// Defines functions of the table by the loops, compiled for the instructions.
-macro_rules! entries {
+/// Defines functions of the table: the kernels given, compiled for the instructions.
+macro_rules! functions {
     ($($name:ident($($arg:ident: $t:ty),*) -> $out:ty = $path:path;)*) => {$(
         #[target_feature(
             enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq",
@@ -26,8 +27,9 @@ macro_rules! entries {
     )*};
 }
 
-entries! {
+functions! {
     count_runs(words: &[u64]) -> (u64, u64) = runs::count;
     mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
+    bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> = unary::read;
 }
