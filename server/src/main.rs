@@ -49,20 +49,23 @@ fn main() -> ExitCode {
     })
 }
 
-/// The command line. Where a server is reached is no matter of the commands that run one.
+/// The command line. Where a server is reached is no matter of the commands that run one, or need none.
 fn command_line() -> clap::Command {
     let mut command = Cli::command();
     // This hands the global arguments down.
     command.build();
-    for name in ["serve", "demo"] {
-        command = command.mut_subcommand(name, |c| {
-            c.mut_args(|arg| {
-                let hidden = arg.get_help_heading() == Some(cli::CONNECTION);
-                arg.hide(hidden)
-            })
-        });
+    for name in ["serve", "demo", "sip"] {
+        command = command.mut_subcommand(name, without_connection);
     }
     command
+}
+
+fn without_connection(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let hidden = arg.get_help_heading() == Some(cli::CONNECTION);
+        arg.hide(hidden)
+    });
+    command.mut_subcommands(without_connection)
 }
 
 fn failed(error: &dyn std::error::Error) -> ExitCode {

@@ -76,12 +76,20 @@ fn mistakes_are_told_and_end_it() {
 
 #[test]
 fn the_connection_is_an_option_of_the_client_commands() {
-    for (command, expected) in [("serve", false), ("demo", false), ("query", true), ("tables", true)] {
+    let commands: [(&[&str], bool); 6] = [
+        (&["serve"], false),
+        (&["demo"], false),
+        (&["sip"], false),
+        (&["sip", "inspect"], false),
+        (&["query"], true),
+        (&["tables"], true),
+    ];
+    for (command, expected) in commands {
         for help in ["-h", "--help"] {
-            let output = basalt(&[command, help]).stdout(Stdio::piped()).output().unwrap();
+            let output = basalt(&[command, &[help]].concat()).stdout(Stdio::piped()).output().unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
             for option in ["--server", "--timeout", "Connection:"] {
-                assert_eq!(text.contains(option), expected, "{command} {help}: {option}: {text}");
+                assert_eq!(text.contains(option), expected, "{command:?} {help}: {option}: {text}");
             }
             assert!(text.contains("--version"), "{text}");
         }
