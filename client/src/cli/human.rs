@@ -74,9 +74,12 @@ pub fn compared(size: u64, other: u64) -> String {
     }
 }
 
-/// `part` of `whole` in percent: `67 %`.
+/// `part` of `whole` in percent: `67 %`, `0.39 %`.
 pub fn share(part: u64, whole: u64) -> String {
-    format!("{:.0} %", 100.0 * part as f64 / whole.max(1) as f64)
+    match 100.0 * part as f64 / whole.max(1) as f64 {
+        small if small > 0.0 && small < 0.995 => format!("{small:.2} %"),
+        percent => format!("{percent:.0} %"),
+    }
 }
 
 /// `1 row`, `2 rows`.
@@ -138,7 +141,9 @@ mod tests {
             ("2.50x smaller than".into(), "2.50x larger than".into())
         );
         assert_eq!(share(2, 3), "67 %");
-        assert_eq!(share(0, 0), "0 %");
+        assert_eq!((share(0, 0), share(1323, 336_776)), ("0 %".to_owned(), "0.39 %".to_owned()));
+        assert_eq!(share(9_949, 1_000_000), "0.99 %");
+        assert_eq!(share(9_951, 1_000_000), "1 %");
         assert_eq!((plural(1, "row"), plural(2000, "row")), ("1 row".to_owned(), "2,000 rows".to_owned()));
         for (us, expected) in
             [(12, "12.0 us"), (1_500, "1.50 ms"), (1_420_000, "1.42 s"), (125_000_000, "2 min 5 s")]
