@@ -72,8 +72,9 @@ pub(crate) fn ranges_of(write: impl FnOnce(&mut ranges::Writer)) -> Sip {
 /// The roaring set of containers, in the order of their blocks, that stand in `bytes`.
 pub(crate) fn roaring_of(containers: &[Container], bytes: &[u8]) -> Sip {
     let cardinality = containers.iter().map(Container::cardinality).sum();
-    let (bytes, index) = roaring::write(containers, bytes);
-    Sip::new(bytes, Index::Roaring(index), cardinality)
+    let (bytes, buckets) = roaring::write(containers, bytes);
+    let index = Index::roaring(&bytes, buckets);
+    Sip::new(bytes, index, cardinality)
 }
 
 fn push_ids(writer: &mut list::Writer, block: Block<'_>) {

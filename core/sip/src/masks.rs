@@ -32,12 +32,13 @@ pub(crate) fn encode<'a>(masks: impl Iterator<Item = (u64, &'a [u64])> + Clone, 
         Tag::Roaring => {
             let cardinality = containers.iter().map(Container::cardinality).sum();
             let mut filled = filled;
-            let (bytes, index) = roaring::write_with(&containers, |container, out| {
+            let (bytes, buckets) = roaring::write_with(&containers, |container, out| {
                 if let Some((_, words)) = filled.next() {
                     roaring::encode_measured(container, words, out);
                 }
             });
-            Sip::new(bytes, Index::Roaring(index), cardinality)
+            let index = Index::roaring(&bytes, buckets);
+            Sip::new(bytes, index, cardinality)
         }
         Tag::Ranges => encode::ranges_of(|writer| {
             for (base, words) in filled {

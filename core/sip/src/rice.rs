@@ -1,14 +1,15 @@
 //! Rice groups: up to 128 numbers of 64 bits under one parameter.
 //!
 //! R. F. Rice, "Some practical universal noiseless coding techniques" (1979), with the bound on the unary part
-//! of JPEG-LS. Low and high parts stand apart, so that neither waits for the other when they are read.
+//! of JPEG-LS. Low and high parts stand apart, so that neither waits for the other when they are read. A high part has at most 16 zero bits; what is beyond them
+//! follows as a varint.
+
+use basalt_kernels::bits::{self, UNARY_MAX};
 
 use crate::{SipError, reader::Reader, varint};
 
 /// Numbers of a full group.
 pub(crate) const GROUP: usize = 128;
-/// Zero bits of a high part, at most; what is beyond them follows as a varint.
-const MAX_ZEROS: u64 = 16;
 /// The greatest parameter.
 const MAX_PARAMETER: u32 = 63;
 
@@ -35,6 +36,13 @@ fn parameter(numbers: &[u64]) -> u32 {
     k
 }
 
+/// Whether `k` is the parameter of a group.
+fn is_parameter(k: u32, numbers: &[u64]) -> bool {
+    let half = numbers.len().div_ceil(2);
+    (k == MAX_PARAMETER || below(numbers, bound(k)) >= half)
+        && (k == 0 || below(numbers, bound(k - 1)) < half)
+}
+
 /// Bytes of a group.
 pub(crate) fn size(numbers: &[u64]) -> usize {
     let k = parameter(numbers);
@@ -42,9 +50,9 @@ pub(crate) fn size(numbers: &[u64]) -> usize {
     let mut escapes = 0;
     for &number in numbers {
         let high = number >> k;
-        bits += high.min(MAX_ZEROS) + 1;
-        if high >= MAX_ZEROS {
-            escapes += varint::len(high - MAX_ZEROS);
+        bits += high.min(UNARY_MAX) + 1;
+        if high >= UNARY_MAX {
+            escapes += varint::len(high - UNARY_MAX);
         }
     }
     let high_bytes = usize::try_from(bits.div_ceil(8)).unwrap_or(usize::MAX);
@@ -59,23 +67,20 @@ fn low_bytes(count: usize, k: u32) -> usize {
 pub(crate) fn write(numbers: &[u64], out: &mut Vec<u8>) {
     let k = parameter(numbers);
     out.push(k.to_le_bytes()[0]);
-    let mut bits = Bits::default();
-    if k > 0 {
-        for &number in numbers {
-            bits.push(number & (u64::MAX >> (64 - k)), k, out);
-        }
-        bits.flush(out);
-    }
+    let lows = out.len();
+    out.resize(lows + low_bytes(numbers.len(), k), 0);
+    bits::pack(numbers, k, &mut out[lows..]);
+    let mut unary = Unary::default();
     let mut escapes = false;
     for &number in numbers {
-        let zeros = (number >> k).min(MAX_ZEROS);
-        escapes |= zeros == MAX_ZEROS;
-        bits.push(1 << zeros, u32::try_from(zeros).unwrap_or(0) + 1, out);
+        let zeros = (number >> k).min(UNARY_MAX);
+        escapes |= zeros == UNARY_MAX;
+        unary.push(zeros, out);
     }
-    bits.flush(out);
+    unary.finish(out);
     if escapes {
-        for high in numbers.iter().map(|number| number >> k).filter(|high| *high >= MAX_ZEROS) {
-            varint::write(high - MAX_ZEROS, out);
+        for high in numbers.iter().map(|number| number >> k).filter(|high| *high >= UNARY_MAX) {
+            varint::write(high - UNARY_MAX, out);
         }
     }
 }
@@ -89,21 +94,25 @@ pub(crate) fn read(reader: &mut Reader<'_>, numbers: &mut [u64]) -> Result<(), S
         return Err(SipError::Parameter { at });
     }
     let lows = reader.take(low_bytes(numbers.len(), k))?;
-    let used = numbers.len() * k as usize % 8;
-    if used > 0 && lows.last().is_some_and(|last| last >> used > 0) {
+    if is_padded(lows, numbers.len() * k as usize) {
         return Err(SipError::Padding { at });
     }
-    let mut escapes = false;
-    let high_bytes = unary(reader.rest(), numbers, &mut escapes).map_err(|fault| match fault {
-        Unary::End => SipError::Truncated { at: reader.at(), need: reader.left() + 1 },
-        Unary::Zeros => SipError::Unary { at },
-        Unary::Padding => SipError::Padding { at },
-    })?;
-    reader.take(high_bytes)?;
-    if escapes {
-        for high in numbers.iter_mut().filter(|high| **high == MAX_ZEROS) {
+    let Some(high_bits) = bits::unary(reader.rest(), numbers) else {
+        let truncated = SipError::Truncated { at: reader.at(), need: reader.left() + 1 };
+        return Err(if ends_early(reader.rest(), numbers.len()) {
+            truncated
+        } else {
+            SipError::Unary { at }
+        });
+    };
+    let highs = reader.take(high_bits.div_ceil(8))?;
+    if is_padded(highs, high_bits) {
+        return Err(SipError::Padding { at });
+    }
+    if numbers.contains(&UNARY_MAX) {
+        for high in numbers.iter_mut().filter(|high| **high == UNARY_MAX) {
             let escape = reader.at();
-            *high = varint::read(reader)?.checked_add(MAX_ZEROS).ok_or(SipError::Overflow { at: escape })?;
+            *high = varint::read(reader)?.checked_add(UNARY_MAX).ok_or(SipError::Overflow { at: escape })?;
             if *high << k >> k != *high {
                 return Err(SipError::Overflow { at: escape });
             }
@@ -111,124 +120,57 @@ pub(crate) fn read(reader: &mut Reader<'_>, numbers: &mut [u64]) -> Result<(), S
     } else if k > 60 && numbers.iter().any(|high| high << k >> k != *high) {
         return Err(SipError::Overflow { at });
     }
-    if k > 0 {
-        add_lows(lows, k, numbers);
+    let mut low_parts = [0; GROUP];
+    let low_parts = &mut low_parts[..numbers.len()];
+    bits::unpack(lows, k, low_parts);
+    for (number, low) in numbers.iter_mut().zip(low_parts) {
+        *number = *number << k | *low;
     }
-    let half = numbers.len().div_ceil(2);
-    let least = k == 0 || below(numbers, bound(k - 1)) < half;
-    if !least || (k < MAX_PARAMETER && below(numbers, bound(k)) < half) {
-        return Err(SipError::Parameter { at });
-    }
-    Ok(())
+    if is_parameter(k, numbers) { Ok(()) } else { Err(SipError::Parameter { at }) }
 }
 
-/// What can be wrong with unary numbers.
-enum Unary {
-    End,
-    Zeros,
-    Padding,
+/// Whether a bit is set in the last of `bytes`, behind the first `bits` bits.
+fn is_padded(bytes: &[u8], bits: usize) -> bool {
+    !bits.is_multiple_of(8) && bytes.last().is_some_and(|last| last >> (bits % 8) > 0)
 }
 
-/// Reads `numbers.len()` unary numbers from the front of `bytes`: how many bytes they take, and whether one of
-/// them stands for more than it says.
-fn unary(bytes: &[u8], numbers: &mut [u64], escapes: &mut bool) -> Result<usize, Unary> {
-    let mut numbers = numbers.iter_mut();
-    // The place of the last one bit, less the first place of the word; there was none before the first word.
-    let mut last = -1_i64;
-    let mut most = 0;
-    for (i, at) in (0..bytes.len()).step_by(8).enumerate() {
-        let mut word = load(bytes, at);
-        while word != 0 {
-            let Some(number) = numbers.next() else {
-                return end_of_unary(i, last, most, word, escapes);
-            };
-            let place = i64::from(word.trailing_zeros());
-            word &= word - 1;
-            *number = (place - last - 1).cast_unsigned();
-            most = most.max(*number);
-            last = place;
+/// Whether `bytes` end before `count` unary numbers do, and none before is too great.
+fn ends_early(bytes: &[u8], count: usize) -> bool {
+    let (mut ones, mut zeros) = (0, 0);
+    for bit in bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1)) {
+        (ones, zeros) = if bit == 1 { (ones + 1, 0) } else { (ones, zeros + 1) };
+        if zeros > UNARY_MAX || ones == count {
+            return false;
         }
-        if most > MAX_ZEROS {
-            return Err(Unary::Zeros);
-        }
-        if numbers.len() == 0 {
-            return end_of_unary(i, last, most, 0, escapes);
-        }
-        last -= 64;
     }
-    let words = bytes.len().div_ceil(8);
-    let zeros = 8 * bytes.len() as i64 - (64 * words as i64 + last) - 1;
-    Err(if zeros > MAX_ZEROS.cast_signed() { Unary::Zeros } else { Unary::End })
+    true
 }
 
-/// What to make of numbers whose last bit stands at `last` of the `i`th word, of which `rest` is left.
-fn end_of_unary(i: usize, last: i64, most: u64, rest: u64, escapes: &mut bool) -> Result<usize, Unary> {
-    if most > MAX_ZEROS {
-        return Err(Unary::Zeros);
-    }
-    *escapes = most == MAX_ZEROS;
-    let bits = usize::try_from(last + 1).unwrap_or(0);
-    // Further bits of the last byte are 0; other bytes are others'.
-    let end = bits.next_multiple_of(8);
-    if rest & (u64::MAX >> (64 - end)) != 0 {
-        return Err(Unary::Padding);
-    }
-    Ok(8 * i + end / 8)
-}
-
-/// Sets the low `k` bits (1 to 63) of numbers whose high parts they hold.
-fn add_lows(lows: &[u8], k: u32, numbers: &mut [u64]) {
-    let mask = u64::MAX >> (64 - k);
-    for (i, number) in numbers.iter_mut().enumerate() {
-        let bit = i * k as usize;
-        let shift = bit % 8;
-        let mut low = load(lows, bit / 8) >> shift;
-        if shift + k as usize > 64 {
-            low |= u64::from(lows.get(bit / 8 + 8).copied().unwrap_or(0)) << (64 - shift);
-        }
-        *number = *number << k | low & mask;
-    }
-}
-
-/// The 8 bytes from byte `at` on; 0 behind the end.
-#[inline]
-fn load(bytes: &[u8], at: usize) -> u64 {
-    let rest = bytes.get(at..).unwrap_or_default();
-    if let Some(word) = rest.first_chunk() {
-        return u64::from_le_bytes(*word);
-    }
-    let mut word = [0; 8];
-    word[..rest.len()].copy_from_slice(rest);
-    u64::from_le_bytes(word)
-}
-
-/// Bits on their way into bytes, the least significant first.
+/// Unary numbers on their way into bytes.
 #[derive(Default)]
-struct Bits {
+struct Unary {
     word: u64,
-    used: u32,
+    used: u64,
 }
 
-impl Bits {
-    /// Appends `width` bits (1 to 64); those above are 0.
+impl Unary {
+    /// Appends `zeros` zero bits, at most [`UNARY_MAX`], and a one bit.
     #[inline]
-    fn push(&mut self, bits: u64, width: u32, out: &mut Vec<u8>) {
-        self.word |= bits << self.used;
-        if self.used + width >= 64 {
+    fn push(&mut self, zeros: u64, out: &mut Vec<u8>) {
+        self.used += zeros;
+        if self.used >= 64 {
             out.extend_from_slice(&self.word.to_le_bytes());
-            let written = 64 - self.used;
-            self.word = if written == 64 { 0 } else { bits >> written };
-            self.used = width - written;
-        } else {
-            self.used += width;
+            self.word = 0;
+            self.used -= 64;
         }
+        self.word |= 1 << self.used;
+        self.used += 1;
     }
 
-    /// Fills the last byte with 0.
-    fn flush(&mut self, out: &mut Vec<u8>) {
-        let bytes = self.used.div_ceil(8) as usize;
-        out.extend_from_slice(&self.word.to_le_bytes()[..bytes]);
-        *self = Self::default();
+    /// Appends what is left; the bits behind the last are 0.
+    fn finish(self, out: &mut Vec<u8>) {
+        let bytes = self.used.div_ceil(8);
+        out.extend(self.word.to_le_bytes().iter().zip(0..bytes).map(|(byte, _)| byte));
     }
 }
 

@@ -46,7 +46,7 @@ enum Body<'a> {
 #[derive(Debug)]
 pub(crate) enum Index {
     Empty,
-    Roaring(Box<[roaring::Bucket]>),
+    Roaring(Box<[roaring::Bucket]>, Box<[u64]>),
     List(Codec, Box<[list::Entry]>),
     Ranges(Box<[ranges::Entry]>),
 }
@@ -76,7 +76,7 @@ impl Index {
             Tag::Roaring => {
                 let mut index = Vec::new();
                 let ids = roaring::validate(bytes, limits, &mut index)?;
-                Ok((Self::Roaring(index.into()), ids))
+                Ok((Self::roaring(bytes, index.into()), ids))
             }
             Tag::VarintDelta => list(Codec::VarintDelta, bytes, limits),
             Tag::Gaps => list(Codec::Gaps, bytes, limits),
@@ -88,11 +88,17 @@ impl Index {
         }
     }
 
+    /// Of a roaring set with its buckets.
+    pub(crate) fn roaring(bytes: &[u8], buckets: Box<[roaring::Bucket]>) -> Self {
+        let counts = roaring::count(bytes, &buckets);
+        Self::Roaring(buckets, counts)
+    }
+
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Empty => 0,
-            Self::Roaring(index) => size_of_val(&**index),
+            Self::Roaring(index, counts) => size_of_val(&**index) + size_of_val(&**counts),
             Self::List(_, index) => size_of_val(&**index),
             Self::Ranges(index) => size_of_val(&**index),
         }
@@ -102,7 +108,7 @@ impl Index {
     pub(crate) fn view<'a>(&'a self, bytes: &'a [u8], cardinality: u64) -> View<'a> {
         let body = match self {
             Self::Empty => Body::Empty,
-            Self::Roaring(index) => Body::Roaring(Roaring { cardinality, bytes, index }),
+            Self::Roaring(index, counts) => Body::Roaring(Roaring { cardinality, bytes, index, counts }),
             Self::List(codec, index) => Body::List(List { codec: *codec, cardinality, bytes, index }),
             Self::Ranges(index) => Body::Ranges(Ranges { cardinality, bytes, index }),
         };
@@ -125,7 +131,7 @@ impl<'a> View<'a> {
             Tag::Empty => no_body(bytes).map(|()| Body::Empty)?,
             Tag::Roaring => {
                 let cardinality = roaring::validate(bytes, limits, &mut Unindexed)?;
-                Body::Roaring(Roaring { cardinality, bytes, index: &[] })
+                Body::Roaring(Roaring { cardinality, bytes, index: &[], counts: &[] })
             }
             Tag::VarintDelta => list(Codec::VarintDelta)?,
             Tag::Gaps => list(Codec::Gaps)?,

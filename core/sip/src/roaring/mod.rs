@@ -47,6 +47,25 @@ pub(crate) struct Roaring<'a> {
     pub(crate) bytes: &'a [u8],
     /// The place of each bucket; none of a set that is read without an index.
     pub(crate) index: &'a [Bucket],
+    /// The number of ids before each [`COUNT_STEP`]th bucket of the index.
+    pub(crate) counts: &'a [u64],
+}
+
+/// Buckets between two that know the number of ids before them.
+const COUNT_STEP: usize = 16;
+
+/// The number of ids before each [`COUNT_STEP`]th bucket of a validated body.
+pub(crate) fn count(bytes: &[u8], index: &[Bucket]) -> Box<[u64]> {
+    let mut ids = 0;
+    let step = |buckets: &[Bucket]| {
+        let before = ids;
+        for bucket in buckets {
+            let bitmap = Bitmap::read(&mut Reader::new(bytes, bucket.at));
+            ids += bitmap.map_or(0, |bitmap| bitmap.cardinality(bitmap.len()));
+        }
+        before
+    };
+    index.chunks(COUNT_STEP).map(step).collect()
 }
 
 impl<'a> Roaring<'a> {
@@ -70,20 +89,20 @@ impl<'a> Roaring<'a> {
 
     /// The number of ids before a block.
     pub(crate) fn ids_before(&self, block: u64) -> u64 {
-        let mut reader = Reader::new(self.bytes, FIRST_BUCKET);
-        let mut ids = 0;
-        for seen in 1.. {
-            let Some((key, bitmap)) = next_bucket(&mut reader) else { break };
+        let bucket = self.index.partition_point(|bucket| u64::from(bucket.key) < block / BUCKET_BLOCKS);
+        let counted = (bucket / COUNT_STEP).min(self.counts.len().saturating_sub(1));
+        let (mut ids, at) = match (self.counts.get(counted), self.index.get(counted * COUNT_STEP)) {
+            (Some(ids), Some(bucket)) => (*ids, bucket.at - 4),
+            _ => (0, FIRST_BUCKET),
+        };
+        let mut reader = Reader::new(self.bytes, at);
+        while let Some((key, bitmap)) = next_bucket(&mut reader) {
             let first = first_block(key);
             if first > block {
                 break;
             }
             ids += bitmap.cardinality(bitmap.find(block - first));
-            let at = match self.index.get(seen) {
-                Some(next) => next.at - 4,
-                None => bitmap.place(bitmap.len(), self.bytes),
-            };
-            reader = Reader::new(self.bytes, at);
+            reader = Reader::new(self.bytes, bitmap.place(bitmap.len(), self.bytes));
         }
         ids
     }
