@@ -117,8 +117,10 @@ const BITMAP_SPAN: u64 = 1 << 23;
 const BITS_OF_KEY: u64 = 64;
 /// Ids of a SIP that are read one after the other in the time of one that is searched, about.
 const SEARCH_COST: u64 = 64;
-/// Parts of a larger set become sets of their own when they span at most this many keys, 64 KiB of bits.
+/// Parts of a larger set become sets of their own when they span at most this many keys, 64 KiB of bits, ...
 const PART_SPAN: u64 = 1 << 19;
+/// ... or are at most this many keys, which the cache holds as the whole set it does not.
+const PART_KEYS: usize = 1 << 13;
 
 impl Members {
     /// The set of sorted distinct keys.
@@ -170,8 +172,9 @@ impl Members {
                 let (Some(first), Some(last)) = (part.first(), part.last()) else {
                     return Some(KeyTest::NONE);
                 };
-                (part.len() < keys.len() && last.wrapping_sub(*first).cast_unsigned() < PART_SPAN)
-                    .then(|| KeyTest::of(part.to_vec()))
+                let is_dense = last.wrapping_sub(*first).cast_unsigned() < PART_SPAN;
+                let is_small = part.len() <= PART_KEYS && keys.len() > 2 * PART_KEYS;
+                (part.len() < keys.len() && (is_dense || is_small)).then(|| KeyTest::of(part.to_vec()))
             }
         }
     }
