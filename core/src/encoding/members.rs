@@ -117,6 +117,8 @@ const BITMAP_SPAN: u64 = 1 << 23;
 const BITS_OF_KEY: u64 = 64;
 /// Ids of a SIP that are read one after the other in the time of one that is searched, about.
 const SEARCH_COST: u64 = 64;
+/// Bytes of a list with its table for each byte of the list, at most.
+const TABLE_COST: usize = 4;
 /// Parts of a larger set become sets of their own when they span at most this many keys, 64 KiB of bits, ...
 const PART_SPAN: u64 = 1 << 19;
 /// ... or are at most this many keys, which the cache holds as the whole set it does not.
@@ -272,6 +274,7 @@ impl Form {
             let others = keys.partition_point(|key| ids.flipped || *key >= 0);
             keys.rotate_left(others);
         }
+        hold(bytes.saturating_mul(TABLE_COST))?;
         Ok(Self::sorted(keys))
     }
 

@@ -330,8 +330,6 @@ impl Plan {
     /// Roughly the nanoseconds that one thread needs for the plan: enough to tell what is done at once from
     /// what is worth a thread of its own.
     pub fn effort(&self, snapshot: &Snapshot) -> u64 {
-        let control = Control::default();
-        let Ok(work) = Work::new(snapshot, self.filter.as_ref(), &control) else { return 0 };
         let of = |expr: &BoundExpr| if matches!(expr, BoundExpr::Slot(_)) { 1 } else { 20 };
         let filter = self.filter.as_ref().map_or(0, |pred| u64::from(pred.cost()).div_ceil(4));
         let rest = match &self.shape {
@@ -345,8 +343,14 @@ impl Plan {
         };
         let mut sets = Vec::new();
         self.filter.iter().for_each(|pred| pred.sets(&mut sets));
-        let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes)).sum::<u64>();
-        prepared + work.blocks.iter().map(|(block, _)| block.rows() as u64).sum::<u64>() * (filter + rest)
+        if !sets.is_empty() {
+            // Sets that are not prepared prune slowly: as if they did not.
+            let prepared: u64 = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes)).sum();
+            return prepared + snapshot.rows() * (filter + rest);
+        }
+        let control = Control::default();
+        let Ok(work) = Work::new(snapshot, self.filter.as_ref(), &control) else { return 0 };
+        work.blocks.iter().map(|(block, _)| block.rows() as u64).sum::<u64>() * (filter + rest)
     }
 }
 
