@@ -163,11 +163,11 @@ impl Entries {
 }
 
 impl KeptSet {
-    /// What it takes to keep it: small sets count more than their bytes.
+    /// What it takes to keep it, its names and its place included.
     fn bytes(&self) -> u64 {
         let Scope { table, key, .. } = &self.scope;
         let names = table.len() + key.as_ref().map_or(0, |key| key.column.len());
-        (limits::KEPT_SET_BYTES + names + self.sip.as_bytes().len()) as u64
+        (limits::KEPT_SET_BYTES + names + self.sip.heap_bytes()) as u64
     }
 }
 

@@ -99,7 +99,9 @@ pub(crate) fn to_scope(scope: Scope) -> pb::Scope {
 pub(crate) fn sip(bytes: Bytes) -> Result<Sip> {
     // The message limit has bounded the bytes; the ids that they stand for are bounded here.
     let limits = Limits { body_bytes: limits::MESSAGE_BYTES, ..Limits::default() };
-    Sip::from_bytes(bytes, &limits).map_err(|e| Fault::new(ErrorReason::InvalidSip, e.to_string()).at("sip"))
+    // A copy: a set that is kept must not hold the buffer of its whole message.
+    Sip::from_bytes(&*bytes, &limits)
+        .map_err(|e| Fault::new(ErrorReason::InvalidSip, e.to_string()).at("sip"))
 }
 
 /// A set that goes out in a message.
