@@ -38,7 +38,7 @@ pub fn resolve(
     Ok(resolver.sets)
 }
 
-/// The same for a filter alone, as [`select`](super::select) and [`select_keys`] take it.
+/// The same for a filter alone, as [`select`](super::select) and [`select_keys`](super::select_keys) take it.
 ///
 /// # Errors
 /// Those of [`resolve`].
