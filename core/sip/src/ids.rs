@@ -1,35 +1,102 @@
 //! The ids of a set, one by one.
 
-use crate::{BLOCK_IDS, contents::Offsets, list, ranges, roaring};
+use crate::{BLOCK_IDS, contents::Offsets, list, ranges, rice::GROUP, roaring};
 
 /// The ids of a set in increasing order.
 #[derive(Clone, Debug)]
-pub struct Ids<'a>(Source<'a>);
+pub struct Ids<'a> {
+    source: Source<'a>,
+    /// Ids that were read ahead, and those of them that are still to come.
+    ids: [u64; GROUP],
+    next: usize,
+    end: usize,
+}
 
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "a group that is being read stands in it: nothing is allocated")]
 enum Source<'a> {
     Empty,
     Roaring { containers: roaring::Containers<'a>, bytes: &'a [u8], base: u64, offsets: Option<Offsets<'a>> },
-    List { groups: list::Groups<'a>, next: usize },
+    List(list::Groups<'a>),
     Ranges { groups: ranges::Groups<'a>, next: usize, from: u64 },
 }
 
 impl<'a> Ids<'a> {
+    fn new(source: Source<'a>) -> Self {
+        Self { source, ids: [0; GROUP], next: 0, end: 0 }
+    }
+
     pub(crate) fn empty() -> Self {
-        Self(Source::Empty)
+        Self::new(Source::Empty)
     }
 
     pub(crate) fn roaring(containers: roaring::Containers<'a>, bytes: &'a [u8]) -> Self {
-        Self(Source::Roaring { containers, bytes, base: 0, offsets: None })
+        Self::new(Source::Roaring { containers, bytes, base: 0, offsets: None })
     }
 
     pub(crate) fn list(groups: list::Groups<'a>) -> Self {
-        Self(Source::List { groups, next: 0 })
+        Self::new(Source::List(groups))
     }
 
     pub(crate) fn ranges(groups: ranges::Groups<'a>) -> Self {
-        Self(Source::Ranges { groups, next: 0, from: 0 })
+        Self::new(Source::Ranges { groups, next: 0, from: 0 })
+    }
+
+    /// Reads ahead; whether there are more ids.
+    fn refill(&mut self) -> bool {
+        self.next = 0;
+        self.end = self.source.read(&mut self.ids);
+        self.end > 0
+    }
+}
+
+impl Source<'_> {
+    /// Reads some ids; none are left if it reads none.
+    fn read(&mut self, ids: &mut [u64; GROUP]) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::Roaring { containers, bytes, base, offsets } => loop {
+                if let Some(offsets) = offsets {
+                    let mut count = 0;
+                    for (id, offset) in ids.iter_mut().zip(offsets) {
+                        *id = *base + offset;
+                        count += 1;
+                    }
+                    if count > 0 {
+                        return count;
+                    }
+                }
+                let Some(container) = containers.next() else { return 0 };
+                *base = container.block() * BLOCK_IDS;
+                *offsets = Some(container.contents(bytes).offsets());
+            },
+            Self::List(groups) => groups.next().map_or(0, |group| {
+                ids[..group.len()].copy_from_slice(group);
+                group.len()
+            }),
+            Self::Ranges { groups, next, from } => {
+                let mut count = 0;
+                while count < GROUP {
+                    if *next == groups.ranges().len() {
+                        *next = 0;
+                        if groups.next().is_none() {
+                            break;
+                        }
+                    }
+                    let range = groups.ranges()[*next];
+                    let first = range.first.max(*from);
+                    for (id, range_id) in ids[count..].iter_mut().zip(first..=range.last) {
+                        *id = range_id;
+                        count += 1;
+                    }
+                    let last = ids[count - 1];
+                    *next += usize::from(last == range.last);
+                    // Behind the greatest id there is no other.
+                    *from = last.saturating_add(1);
+                }
+                count
+            }
+        }
     }
 }
 
@@ -38,38 +105,20 @@ impl Iterator for Ids<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<u64> {
-        match &mut self.0 {
-            Source::Empty => None,
-            Source::Roaring { containers, bytes, base, offsets } => loop {
-                if let Some(offset) = offsets.as_mut().and_then(Iterator::next) {
-                    return Some(*base + offset);
-                }
-                let container = containers.next()?;
-                *base = container.block() * BLOCK_IDS;
-                *offsets = Some(container.contents(bytes).offsets());
-            },
-            Source::List { groups, next } => {
-                if *next == groups.ids().len() {
-                    *next = 0;
-                    groups.next()?;
-                }
-                let id = groups.ids()[*next];
-                *next += 1;
-                Some(id)
-            }
-            Source::Ranges { groups, next, from } => {
-                if *next == groups.ranges().len() {
-                    *next = 0;
-                    groups.next()?;
-                }
-                let range = groups.ranges()[*next];
-                let id = range.first.max(*from);
-                if id == range.last {
-                    *next += 1;
-                }
-                // Behind the greatest id there is no other.
-                *from = id.saturating_add(1);
-                Some(id)
+        if self.next == self.end && !self.refill() {
+            return None;
+        }
+        let id = self.ids[self.next];
+        self.next += 1;
+        Some(id)
+    }
+
+    fn fold<B, F: FnMut(B, u64) -> B>(mut self, init: B, mut each: F) -> B {
+        let mut folded = init;
+        loop {
+            folded = self.ids[self.next..self.end].iter().fold(folded, |folded, id| each(folded, *id));
+            if !self.refill() {
+                return folded;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Intersection, union and difference of sets under any two tags.
 //!
-//! Lists are merged id by id and ranges range by range, a group at a time; all else block by block, as
+//! Scattered lists are merged id by id and ranges range by range, a group at a time; all else block by block, as
 //! containers, where blocks that only one side has are skipped or copied whole.
 
 use std::cmp::Ordering;
@@ -87,7 +87,9 @@ impl Sip {
 }
 
 fn combine(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
-    if let (Some(a), Some(b)) = (a.as_list(), b.as_list()) {
+    if let (Some(a), Some(b)) = (a.as_list(), b.as_list())
+        && !(is_dense(&a) && is_dense(&b))
+    {
         return Sip::from_sorted_ids(&lists(op, &a, &b));
     }
     if let (Some(a), Some(b)) = (a.as_ranges(), b.as_ranges()) {
@@ -97,6 +99,12 @@ fn combine(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
     blocks(op, a, b)
 }
 
+/// Whether many ids of a list share a block: their distances have few bits.
+fn is_dense(list: &List<'_>) -> bool {
+    const BITS: u64 = 12;
+    list.bytes.len() as u64 * 8 < list.cardinality * BITS
+}
+
 /// The wanted ids of two lists.
 fn lists(op: Op, a: &List<'_>, b: &List<'_>) -> Vec<u64> {
     let most = match op {
@@ -104,14 +112,15 @@ fn lists(op: Op, a: &List<'_>, b: &List<'_>) -> Vec<u64> {
         Op::Union => a.cardinality.saturating_add(b.cardinality),
         Op::Difference => a.cardinality,
     };
-    let mut out = vec![0; usize::try_from(most).unwrap_or(usize::MAX)];
-    let mut len = 0;
+    // A merge writes one id more than it keeps.
+    let mut out = vec![0; usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1)];
     let (mut a, mut b) = (a.groups(), b.groups());
-    let (mut i, mut j) = (0, 0);
+    let (mut i, mut j, mut len) = (0, 0, 0);
     a.next();
     b.next();
     while !a.ids().is_empty() && !b.ids().is_empty() {
-        merge(op, a.ids(), b.ids(), (&mut i, &mut j), &mut out, &mut len);
+        let (of_a, of_b, count) = merge(op, &a.ids()[i..], &b.ids()[j..], &mut out[len..]);
+        (i, j, len) = (i + of_a, j + of_b, len + count);
         if i == a.ids().len() {
             a.next();
             i = 0;
@@ -136,18 +145,19 @@ fn lists(op: Op, a: &List<'_>, b: &List<'_>) -> Vec<u64> {
     out
 }
 
-/// Merges two groups until one is at its end. No branch depends on how the ids compare.
-fn merge(op: Op, a: &[u64], b: &[u64], (i, j): (&mut usize, &mut usize), out: &mut [u64], len: &mut usize) {
+/// Merges ids until one side is at its end: how many were read of each, and how many written. No branch depends on
+/// how the ids compare.
+fn merge(op: Op, a: &[u64], b: &[u64], out: &mut [u64]) -> (usize, usize, usize) {
     let wants = [op.wants(true, false), op.wants(true, true), op.wants(false, true)].map(usize::from);
-    while let (Some(&x), Some(&y)) = (a.get(*i), b.get(*j)) {
-        if let Some(slot) = out.get_mut(*len) {
-            *slot = x.min(y);
-        }
+    let (mut i, mut j, mut len) = (0, 0, 0);
+    while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
+        out[len] = x.min(y);
         let (first, second) = (usize::from(x <= y), usize::from(y <= x));
-        *len += wants[1 - first + second];
-        *i += first;
-        *j += second;
+        len += wants[1 - first + second];
+        i += first;
+        j += second;
     }
+    (i, j, len)
 }
 
 /// Hands the wanted ids of two sets of ranges to `emit`, as ranges that may touch.
