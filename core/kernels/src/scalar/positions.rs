@@ -89,15 +89,9 @@ impl<T: Position> Bits<T> {
 /// Sets the bits at positions.
 #[inline(always)]
 pub(crate) fn set(positions: &[[u8; 2]], block: &mut [u64; BLOCK_WORDS]) {
-    // The last word stays at hand: to load it again, just after it was stored, takes longer.
-    let (mut at, mut word) = (0, block[0]);
+    // No word is kept at hand: whether the next position has the same one is hard to foretell.
     for &position in positions {
         let position = usize::from(u16::from_le_bytes(position));
-        if position / 64 != at {
-            at = position / 64;
-            word = block[at];
-        }
-        word |= 1 << (position % 64);
-        block[at] = word;
+        block[position / 64] |= 1 << (position % 64);
     }
 }
