@@ -20,6 +20,7 @@ mod blocks;
 mod builder;
 mod choose;
 mod contents;
+pub mod deletion_vector;
 mod encode;
 mod error;
 pub mod frame;

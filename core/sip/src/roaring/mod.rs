@@ -6,6 +6,7 @@
 mod bitmap;
 mod container;
 mod encode;
+mod foreign;
 mod parse;
 mod write;
 
@@ -15,6 +16,7 @@ pub(crate) use encode::{
     encode_array, encode_contents, encode_full, encode_ids, encode_measured, encode_runs, encode_words,
     measure,
 };
+pub(crate) use foreign::read as read_foreign;
 pub(crate) use parse::validate;
 pub(crate) use write::{size, write, write_with};
 

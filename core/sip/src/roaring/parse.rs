@@ -54,15 +54,18 @@ pub(crate) fn validate(
             reader.take(container.size())?;
             cardinality += container.cardinality();
             Limits::check(at, "cardinality", cardinality, limits.cardinality)?;
-            check_ids(&container, bytes)?;
+            let runs = count_ids(&container, bytes)?;
+            if runs_are_smallest(container.cardinality(), runs) != container.has_runs() {
+                return Err(SipError::ContainerKind { at });
+            }
         }
     }
     reader.end()?;
     Ok(cardinality)
 }
 
-/// Checks that a container's ids increase, are as many as declared, and could not be held in fewer bytes.
-fn check_ids(container: &Container, bytes: &[u8]) -> Result<(), SipError> {
+/// Checks that a container's ids increase and are as many as declared, and counts their runs.
+pub(super) fn count_ids(container: &Container, bytes: &[u8]) -> Result<u64, SipError> {
     let at = container.at();
     let (found, runs) = match container.contents(bytes) {
         Contents::Array(ids) => count_array(ids, at)?,
@@ -73,10 +76,7 @@ fn check_ids(container: &Container, bytes: &[u8]) -> Result<(), SipError> {
         let declared = u32::from(container.last()) + 1;
         return Err(SipError::Cardinality { at, declared, found: u32::try_from(found).unwrap_or(u32::MAX) });
     }
-    if runs_are_smallest(found, runs) != container.has_runs() {
-        return Err(SipError::ContainerKind { at });
-    }
-    Ok(())
+    Ok(runs)
 }
 
 /// The ids of an array, and their runs.
