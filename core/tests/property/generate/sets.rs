@@ -6,7 +6,7 @@ use basalt_core::{
     query::{Expr, Filter, KeyFilter, KeySet, ROW_ADDRESS, RowSet, SemiJoin, SipOrigin},
     schema::DataType,
 };
-use basalt_sip::Sip;
+use basalt_sip::{Sip, Tag};
 use rand::{Rng, seq::IndexedRandom};
 
 use super::{
@@ -28,9 +28,16 @@ impl Generator<'_> {
         RowSet {
             table: self.name.to_owned(),
             version: self.contents.version(),
-            sip: Arc::new(Sip::from_sorted_ids(&ids)),
+            sip: self.sip(ids),
             origin: SipOrigin::Request,
         }
+    }
+
+    /// A set of ids under any tag.
+    fn sip(&mut self, ids: Vec<u64>) -> Arc<Sip> {
+        let sip = Sip::from_ids(ids);
+        let tag = *Tag::ALL.choose(self.rng).unwrap();
+        Arc::new(if tag == Tag::Empty { sip } else { sip.to_tag(tag) })
     }
 
     /// A column that may be asked a set, if there is one: a column of the table, or one of the group's keys.
@@ -73,7 +80,7 @@ impl Generator<'_> {
         let set = KeySet {
             data_type: of,
             has_null: one_in(self.rng, 4),
-            sip: Arc::new(Sip::from_sorted_ids(&ids)),
+            sip: self.sip(ids),
             origin: [SipOrigin::Request, SipOrigin::Handle].choose(self.rng).unwrap().clone(),
         };
         Filter::Keys(KeyFilter { column, set })
