@@ -23,14 +23,13 @@ const CONTENDERS: [Contender; 7] = [
 ];
 
 /// The rivals, and ours under every tag.
-const TAGS: [Contender; 7] = [
+const TAGS: [Contender; 6] = [
     Contender::of::<RoaringRuns>(),
     Contender::of::<CroaringBitmap64>(),
     Contender::of::<Tagged<1>>(),
     Contender::of::<Tagged<2>>(),
     Contender::of::<Tagged<3>>(),
     Contender::of::<Tagged<4>>(),
-    Contender::of::<Chosen>(),
 ];
 
 const EACH: Duration = Duration::from_millis(15);
