@@ -1,6 +1,6 @@
 //! Our bytes are those of the naive writer and of the roaring libraries, and theirs are read.
 
-use basalt_sip::{Limits, Sip, Tag, View};
+use basalt_sip::{Limits, Sip, Tag};
 use croaring::{Bitmap64, Portable, Treemap};
 use roaring::RoaringTreemap;
 
@@ -79,17 +79,11 @@ fn croaring_writes_and_reads_the_same_bytes() {
 fn the_chosen_tag_is_nearly_the_smallest() {
     for (name, ids) in sets() {
         let best = naive::TAGS.map(|tag| naive::write(tag, &ids).len()).into_iter().min().unwrap();
-        let (sip, size) = (Sip::from_sorted_ids(&ids), |sip: &Sip| sip.as_bytes().len());
-        for sip in [&sip, &Sip::from_sorted_ids_as(Tag::VarintDelta, &ids).to_smallest()] {
-            assert!(
-                size(sip) <= best + best / 20 + 16,
-                "{name}: {best} bytes, or {} of {}",
-                size(sip),
-                sip.tag()
-            );
+        let from_ids = Sip::from_sorted_ids(&ids);
+        for sip in [&from_ids, &Sip::from_sorted_ids_as(Tag::VarintDelta, &ids).to_smallest()] {
+            let size = sip.as_bytes().len();
+            assert!(size <= best + best / 20 + 16, "{name}: {size} bytes under {}, not {best}", sip.tag());
         }
-        let view = View::open(sip.as_bytes(), &Limits::default()).unwrap();
-        assert_eq!(view, sip.view(), "{name}");
     }
     assert_eq!(Sip::from_sorted_ids(&[]).tag(), Tag::Empty);
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
 mod check;
+mod deletion_vector;
 mod format;
 mod hostile;
 mod interoperability;
