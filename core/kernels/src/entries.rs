@@ -9,7 +9,7 @@ macro_rules! kernels {
             lanes::{FloatLanes, IntegerLanes, Lanes},
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, mask, min_max, packed, positions, prefix, sum},
+            scalar::{bits, compare, mask, min_max, packed, positions, prefix, sorted16, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, IntegerKernels, Kernels, MaskKernels, NativeKernels, PackedKernels, Sums,
             },
@@ -62,6 +62,7 @@ macro_rules! kernels {
             },
             bits: BitsKernels { unpack: bits_unpack, pack: bits_pack, unary: bits_unary },
             gaps_to_ids: prefix_gaps_to_ids,
+            intersect: sorted16_intersect,
         };
 
         const fn native<T: Native>() -> NativeKernels<T>
@@ -249,6 +250,11 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn prefix_gaps_to_ids(base: u64, gaps: &mut [u64]) -> Option<u64> {
             prefix::gaps_to_ids($new, base, gaps)
+        }
+
+        $(#[$attribute])*
+        fn sorted16_intersect(long: &[[u8; 2]], short: &[[u8; 2]], out: &mut [u16]) -> usize {
+            sorted16::intersect(long, short, out)
         }
     };
 }

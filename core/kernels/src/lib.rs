@@ -5,8 +5,8 @@
 //!
 //! **Masks.** A mask has one bit for each row, row 0 in the lowest bit of the first word, in
 //! `rows.div_ceil(64)` words. Bits behind the last row are 0 in every mask written here and ignored in those
-//! read (except by [`mask::count_ones`] and [`mask::for_each`], which take words as they are). Values that a
-//! mask does not select never influence an answer.
+//! read (except by the functions of [`mask`] that are not told the rows, which take words as they are). Values that
+//! a mask does not select never influence an answer.
 //!
 //! **Floats.** NaN equals NaN and is greater than +inf, -0.0 equals 0.0: so `x < NaN` is "`x` is not NaN" and
 //! `x >= NaN` is "`x` is NaN". A zero reported as an extreme is +0.0.
@@ -34,6 +34,7 @@ pub mod prefix;
 #[cfg(target_arch = "x86_64")]
 mod registers;
 mod scalar;
+pub mod sorted16;
 mod table;
 mod test;
 #[cfg(target_arch = "x86_64")]

@@ -25,6 +25,8 @@ pub struct Kernels {
     pub(crate) packed: PackedKernels,
     pub(crate) bits: BitsKernels,
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
+    /// The second array is not the longer, and there is room for all of it.
+    pub(crate) intersect: unsafe fn(&Numbers16, &Numbers16, &mut [u16]) -> usize,
 }
 
 /// The kernels of integers.
@@ -95,6 +97,9 @@ pub(crate) struct BitsKernels {
     pub(crate) pack: unsafe fn(&[u64], u32, &mut [u8]),
     pub(crate) unary: unsafe fn(&[u8], &mut [u64]) -> Option<usize>,
 }
+
+/// An array of 16-bit numbers, as little-endian bytes.
+type Numbers16 = [[u8; 2]];
 
 /// The least and the greatest, where there are any.
 type Extremes<T> = Option<(T, T)>;
@@ -300,6 +305,13 @@ impl Kernels {
 
     pub fn prefix_gaps_to_ids(&self, base: u64, gaps: &mut [u64]) -> Option<u64> {
         call!(self.gaps_to_ids, base, gaps)
+    }
+
+    #[track_caller]
+    pub fn sorted16_intersect(&self, left: &[[u8; 2]], right: &[[u8; 2]], out: &mut [u16]) -> usize {
+        let (long, short) = if left.len() < right.len() { (right, left) } else { (left, right) };
+        assert!(out.len() >= short.len(), "room for {} numbers, not {}", short.len(), out.len());
+        call!(self.intersect, long, short, out)
     }
 }
 

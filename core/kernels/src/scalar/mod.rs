@@ -8,6 +8,7 @@ pub(crate) mod min_max;
 pub(crate) mod packed;
 pub(crate) mod positions;
 pub(crate) mod prefix;
+pub(crate) mod sorted16;
 pub(crate) mod sum;
 pub(crate) mod table;
 

@@ -9,4 +9,5 @@ mod naive;
 mod packed;
 mod plain;
 mod rows;
+mod sorted16;
 mod streams;

@@ -2,6 +2,7 @@
 
 mod positions;
 mod runs;
+mod sorted16;
 pub(crate) mod table;
 mod unary;
 

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Positions in a register.
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 
 /// The positions of a block.
 #[inline(always)]
@@ -57,7 +57,14 @@ fn block<T: Output>(isa: Vbmi2, words: &[u64], base: T, out: &mut [T], mut writt
 /// Writes the first `count` lanes from `out[written]` on, and the others where there is room; returns where the
 /// `count` end.
 #[inline(always)]
-fn put<T: Output>(isa: Vbmi2, lanes: __m512i, count: usize, base: T, out: &mut [T], written: usize) -> usize {
+pub(super) fn put<T: Output>(
+    isa: Vbmi2,
+    lanes: __m512i,
+    count: usize,
+    base: T,
+    out: &mut [T],
+    written: usize,
+) -> usize {
     let out = &mut out[written..];
     match out.first_chunk_mut::<LANES>() {
         Some(room) => T::write(isa, lanes, count, base, room),
@@ -71,7 +78,7 @@ fn put<T: Output>(isa: Vbmi2, lanes: __m512i, count: usize, base: T, out: &mut [
 }
 
 /// How positions in a block are written.
-trait Output: Position {
+pub(super) trait Output: Position {
     /// Writes `base` and more of the first `count` lanes.
     fn write(isa: Vbmi2, lanes: __m512i, count: usize, base: Self, out: &mut [Self; LANES]);
 }

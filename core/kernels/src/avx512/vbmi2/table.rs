@@ -1,6 +1,6 @@
 //! The table of AVX-512 with what these instructions do better.
 
-use super::{Vbmi2, positions, runs, unary};
+use super::{Vbmi2, positions, runs, sorted16, unary};
 use crate::{
     avx512::table::TABLE,
     table::{BitsKernels, Kernels, MaskKernels},
@@ -10,6 +10,7 @@ use crate::{
 pub(crate) static KERNELS: Kernels = Kernels {
     mask: MaskKernels { count_runs, positions: mask_positions, positions64, ..TABLE.mask },
     bits: BitsKernels { unary: bits_unary, ..TABLE.bits },
+    intersect,
     ..TABLE
 };
 
@@ -32,4 +33,5 @@ functions! {
     mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
     bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> = unary::read;
+    intersect(long: &[[u8; 2]], short: &[[u8; 2]], out: &mut [u16]) -> usize = sorted16::intersect;
 }
