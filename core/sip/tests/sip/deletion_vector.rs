@@ -140,14 +140,15 @@ fn bitmaps_are_checked() {
 
 #[test]
 fn limits_hold() {
+    type Change = fn(&mut Limits, usize);
     let blob = write(&Sip::from_ranges([0..=9, 1 << 40..=1 << 40]).view()).unwrap();
     let body = blob.len() - 12;
-    let limits = |change: fn(&mut Limits, usize), n| {
+    let limits = |change: Change, n| {
         let mut limits = Limits::NONE;
         change(&mut limits, n);
         limits
     };
-    let cases: [(fn(&mut Limits, usize), usize, &str); 4] = [
+    let cases: [(Change, usize, &str); 4] = [
         (|limits, n| limits.body_bytes = n, body, "body_bytes"),
         (|limits, n| limits.buckets = n, 2, "buckets"),
         (|limits, n| limits.cardinality = n as u64, 11, "cardinality"),
