@@ -3,8 +3,6 @@
 It is short and slow, to show that the document suffices; `check_vectors.py` runs it over `testdata/`.
 """
 
-import functools
-
 BODY_BYTES, CARDINALITY, DECODED_BYTES, BUCKETS = 1 << 26, 1 << 32, 1 << 28, 1 << 18
 LAST_ID = (1 << 64) - 1
 
@@ -51,12 +49,11 @@ class Reader:
 
 def ranges(data):
     """First and last id of each interval of the set, in order; no two of them touch."""
-    reader = Reader(bytes(data))
+    reader = Reader(data)
     tag = reader.number(1)
     require(tag < 5, "UnknownTag", 0)
     require(len(data) - 1 <= BODY_BYTES, "LimitExceeded", 1)
-    gaps = functools.partial(rice_ranges, lengths=False)
-    found = [lambda _: [], roaring, varint_delta, rice_ranges, gaps][tag](reader)
+    found = [lambda _: [], roaring, varint_delta, rice_ranges, rice_gaps][tag](reader)
     require(reader.at == len(data), "TrailingBytes", reader.at)
     return joined(found)
 
@@ -65,18 +62,16 @@ def joined(intervals):
     whole = []
     for first, last in intervals:
         if whole and whole[-1][1] + 1 == first:
-            whole[-1] = (whole[-1][0], last)
-        else:
-            whole.append((first, last))
+            first = whole.pop()[0]
+        whole.append((first, last))
     return whole
 
 
 def read_count(reader, size):
     """A number of ids or ranges, each of which takes `size` bytes when it is decoded."""
-    at = reader.at
     count = reader.varint()
-    require(count > 0, "Empty", at)
-    require(count <= CARDINALITY and count * size <= DECODED_BYTES, "LimitExceeded", at)
+    require(count > 0, "Empty", 1)
+    require(count <= CARDINALITY and count * size <= DECODED_BYTES, "LimitExceeded", 1)
     return count
 
 
@@ -110,12 +105,10 @@ def rice_group(reader, count):
             require(numbers[-1] <= 16, "Unary", start)
     require(not any(unary), "Padding", start)
     for i, high in enumerate(numbers):
-        at = reader.at if high == 16 else start
-        if high == 16:
-            high += reader.varint()
+        high += reader.varint() if high == 16 else 0
         low = sum(bit << place for place, bit in enumerate(lows[i * k : i * k + k]))
         numbers[i] = high << k | low
-        require(numbers[i] <= LAST_ID, "Overflow", at)
+        require(numbers[i] <= LAST_ID, "Overflow", start)
     median = sorted(numbers)[(count + 1) // 2 - 1]
     least = next((k for k in range(63) if 2 * median < 3 << k), 63)
     require(k == least, "Parameter", start)
@@ -139,18 +132,20 @@ def rice_ranges(reader, lengths=True):
     return found
 
 
+def rice_gaps(reader):
+    return rice_ranges(reader, lengths=False)
+
+
 def roaring(reader):
     buckets = reader.number(8)
     require(buckets > 0, "Empty", 1)
     require(buckets <= BUCKETS, "LimitExceeded", 1)
-    found, last_key, cardinality = [], -1, 0
-    decoded = len(reader.data) - 1 + 128 * buckets
+    found, last_key, cardinality, decoded = [], -1, 0, len(reader.data) - 1 + 128 * buckets
     for _ in range(buckets):
         at = reader.at
         key = reader.number(4)
         require(key > last_key, "Order", at)
-        last_key = key
-        start, containers = bitmap_header(reader)
+        last_key, (start, containers) = key, bitmap_header(reader)
         decoded += 64 * len(containers)
         require(decoded <= DECODED_BYTES, "LimitExceeded", at)
         for container_key, count, has_runs, offset in containers:
