@@ -26,7 +26,6 @@ mod error;
 pub mod frame;
 mod ids;
 mod index;
-mod kernels;
 mod limits;
 mod list;
 mod mask;

@@ -5,11 +5,13 @@
 
 use std::cmp::Ordering;
 
+use basalt_kernels::sorted16;
+
 use crate::{
     BLOCK_WORDS, Builder, Sip, View,
     blocks::{Block, Scratch},
     contents::{Contents, run_of},
-    encode, kernels,
+    encode,
     list::{self, List},
     ranges::{self, Range, Ranges},
     roaring::{self, MAX_ARRAY},
@@ -286,7 +288,7 @@ fn pair(op: Op, a: Block<'_>, b: Block<'_>, room: &mut Room, out: &mut Builder) 
             out.push(|bytes| roaring::encode_runs(a.key, &room.runs, bytes));
         }
         (Op::Intersection, Contents::Array(first), Contents::Array(second)) => {
-            let count = kernels::intersect(first, second, &mut room.positions);
+            let count = sorted16::intersect(first, second, &mut room.positions);
             for (field, offset) in room.offsets.iter_mut().zip(&room.positions[..count]) {
                 *field = offset.to_le_bytes();
             }

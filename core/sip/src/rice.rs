@@ -93,6 +93,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, numbers: &mut [u64]) -> Result<(), S
     if k > MAX_PARAMETER {
         return Err(SipError::Parameter { at });
     }
+    let from_lows = reader.rest();
     let lows = reader.take(low_bytes(numbers.len(), k))?;
     if is_padded(lows, numbers.len() * k as usize) {
         return Err(SipError::Padding { at });
@@ -122,7 +123,7 @@ pub(crate) fn read(reader: &mut Reader<'_>, numbers: &mut [u64]) -> Result<(), S
     }
     let mut low_parts = [0; GROUP];
     let low_parts = &mut low_parts[..numbers.len()];
-    bits::unpack(lows, k, low_parts);
+    bits::unpack(from_lows, k, low_parts);
     for (number, low) in numbers.iter_mut().zip(low_parts) {
         *number = *number << k | *low;
     }

@@ -1,5 +1,7 @@
 //! How the distances of a group are written.
 
+use basalt_kernels::prefix;
+
 use crate::{SipError, reader::Reader, rice, varint};
 
 /// The tags that hold lists.
@@ -33,7 +35,9 @@ impl Codec {
             Self::Gaps => {
                 let at = reader.at();
                 rice::read(reader, ids)?;
-                gaps_to_ids(last, ids).ok_or(SipError::Overflow { at })
+                let next = last.map_or(Some(0), |last| last.checked_add(1));
+                next.and_then(|next| prefix::gaps_to_ids(next, ids)).ok_or(SipError::Overflow { at })?;
+                Ok(())
             }
         }
     }
@@ -70,25 +74,6 @@ fn read_varints(reader: &mut Reader<'_>, last: Option<u64>, ids: &mut [u64]) -> 
         *id = last;
     }
     Ok(())
-}
-
-/// Turns the ids left out before each id into the ids; `None` if one is above 2^64 - 1.
-fn gaps_to_ids(last: Option<u64>, gaps: &mut [u64]) -> Option<()> {
-    let (first, rest) = gaps.split_first_mut()?;
-    // Ids increase unless one has gone beyond the greatest.
-    let mut increase = true;
-    if let Some(last) = last {
-        *first = last.wrapping_add(*first).wrapping_add(1);
-        increase = *first > last;
-    }
-    let mut last = *first;
-    for gap in rest {
-        let id = last.wrapping_add(*gap).wrapping_add(1);
-        increase &= id > last;
-        *gap = id;
-        last = id;
-    }
-    increase.then_some(())
 }
 
 /// The ids left out before each of `ids`, at most a group of them.
