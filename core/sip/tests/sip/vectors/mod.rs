@@ -3,6 +3,7 @@
 //!
 //! `UPDATE_VECTORS=1 cargo test -p basalt-sip vectors` writes them anew.
 
+mod changes;
 mod invalid;
 mod valid;
 
