@@ -114,6 +114,9 @@ impl Builder {
     }
 
     fn choose(&self) -> Tag {
+        if let Some(tag) = choose::at_once(&self.containers) {
+            return tag;
+        }
         let mut sample = Sample::default();
         for (i, from, members) in choose::sampled(&self.containers) {
             let block = self.block(&self.containers[i]);

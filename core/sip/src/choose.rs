@@ -13,8 +13,11 @@ use crate::{
     varint,
 };
 
-/// Groups that are looked at.
-const GROUPS: usize = 32;
+/// Groups that are looked at: one of 16, but at least 2 and at most 32.
+fn groups_of(cardinality: u64) -> u64 {
+    (cardinality / (16 * GROUP as u64)).clamp(2, 32)
+}
+
 /// What may be given for 0x01, which is read fastest, as a part of the size.
 const TOLERANCE: f64 = 0.03;
 
@@ -207,7 +210,7 @@ fn dense_roaring_bytes(ids: &[u64], runs_of_id: f64) -> f64 {
 pub(crate) fn for_ids(ids: &[u64]) -> Tag {
     let mut sample = Sample::default();
     let groups = ids.len().div_ceil(GROUP);
-    let step = groups.div_ceil(GROUPS).max(1);
+    let step = groups.div_ceil(usize::try_from(groups_of(ids.len() as u64)).unwrap_or(1)).max(1);
     for (i, group) in ids.chunks(GROUP).enumerate().step_by(step) {
         let before = (i * GROUP).checked_sub(1).and_then(|at| ids.get(at)).copied();
         sample.add(before, group, group.len() as u64);
@@ -285,14 +288,23 @@ fn roaring_bytes(view: &View<'_>) -> f64 {
 
 /// Whether the `i`th group of some with `members` in all is worth a look.
 fn is_sampled(i: u64, members: u64) -> bool {
-    i.is_multiple_of(members.div_ceil((GROUPS * GROUP) as u64))
+    i.is_multiple_of(members.div_ceil(groups_of(members) * GROUP as u64).max(1))
+}
+
+/// The tag for containers that were built, if nothing but their numbers tells it.
+pub(crate) fn at_once(containers: &[Container]) -> Option<Tag> {
+    let known = Known::of(containers);
+    // A range takes 9 bytes or less, unless it is longer than what the others have room for, and an id under
+    // 0x04 a bit or more.
+    let ranges = known.ranges.unwrap_or(u64::MAX);
+    (known.cardinality > ranges.saturating_mul(80)).then_some(Tag::Ranges)
 }
 
 /// Groups of a set that are worth a look: the container that each begins in, the offset there, and the number of
 /// ids that it stands for.
 pub(crate) fn sampled(containers: &[Container]) -> impl Iterator<Item = (usize, u64, u64)> {
     let total: u64 = containers.iter().map(Container::cardinality).sum();
-    let members = total.div_ceil(GROUPS as u64).max(GROUP as u64);
+    let members = total.div_ceil(groups_of(total)).max(GROUP as u64);
     let (mut next, mut before) = (0, 0);
     containers.iter().enumerate().flat_map(move |(i, container)| {
         let start = before;

@@ -3,6 +3,7 @@
 use crate::{
     BLOCK_IDS, Sip, Tag, View,
     blocks::{Block, Scratch},
+    index::Places,
     list::{self, Codec},
     ranges,
     rice::GROUP,
@@ -58,7 +59,7 @@ pub(crate) fn list_of(codec: Codec, write: impl FnOnce(&mut list::Writer)) -> Si
     let mut writer = list::Writer::new(codec);
     write(&mut writer);
     let (bytes, index, cardinality) = writer.finish();
-    Sip::new(bytes, Index::List(codec, index), cardinality)
+    Sip::new(bytes, Index::List(codec, Places::new(index)), cardinality)
 }
 
 /// The ranges that `write` writes.
@@ -66,7 +67,7 @@ pub(crate) fn ranges_of(write: impl FnOnce(&mut ranges::Writer)) -> Sip {
     let mut writer = ranges::Writer::new();
     write(&mut writer);
     let (bytes, index, cardinality) = writer.finish();
-    Sip::new(bytes, Index::Ranges(index), cardinality)
+    Sip::new(bytes, Index::Ranges(Places::new(index)), cardinality)
 }
 
 /// The roaring set of containers, in the order of their blocks, that stand in `bytes`.

@@ -1,5 +1,28 @@
 //! Where the parts of a body stand, noted while it is validated.
 
+use std::sync::OnceLock;
+
+/// All that is in a small set, once an id was looked up.
+pub(crate) type All<T> = OnceLock<Box<[T]>>;
+
+/// Where the groups of a body stand and, of a small set, all that is in them once an id was looked up.
+#[derive(Debug)]
+pub(crate) struct Places<E, T> {
+    pub(crate) groups: Box<[E]>,
+    pub(crate) all: All<T>,
+}
+
+impl<E, T> Places<E, T> {
+    pub(crate) fn new(groups: Box<[E]>) -> Self {
+        Self { groups, all: OnceLock::new() }
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.groups) + self.all.get().map_or(0, |all| size_of_val(&**all))
+    }
+}
+
 /// Sees where each part of a body begins.
 pub(crate) trait Entries<E> {
     /// There will be `count` parts; the bytes are known to have room for them.

@@ -71,6 +71,9 @@ fn choose_tag<'a>(masks: impl Iterator<Item = (u64, &'a [u64])>, containers: &[C
         let words = words.iter().enumerate().skip(from);
         words.flat_map(move |(i, &word)| mask::bits(i, word)).map(move |offset| base + offset)
     };
+    if let Some(tag) = choose::at_once(containers) {
+        return tag;
+    }
     let mut sample = Sample::default();
     let mut sampled = choose::sampled(containers).peekable();
     let mut last = None;

@@ -94,7 +94,9 @@ fn combine(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
     {
         return Sip::from_sorted_ids(&lists(op, &a, &b));
     }
-    if let (Some(a), Some(b)) = (a.as_ranges(), b.as_ranges()) {
+    if let (Some(a), Some(b)) = (a.as_ranges(), b.as_ranges())
+        && !(are_dense(&a) && are_dense(&b))
+    {
         return encode::ranges_of(|writer| ranges(op, &a, &b, |range| writer.push(range.first, range.last)))
             .to_smallest();
     }
@@ -105,6 +107,12 @@ fn combine(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
 fn is_dense(list: &List<'_>) -> bool {
     const BITS: u64 = 12;
     list.bytes.len() as u64 * 8 < list.cardinality * BITS
+}
+
+/// Whether many ranges share a block.
+fn are_dense(ranges: &Ranges<'_>) -> bool {
+    const BITS: u64 = 20;
+    ranges.count() > MANY_RUNS as u64 && ranges.bytes.len() as u64 * 8 < ranges.count() * BITS
 }
 
 /// The wanted ids of two lists.
@@ -264,7 +272,7 @@ fn pair(op: Op, a: Block<'_>, b: Block<'_>, room: &mut Room, out: &mut Builder) 
         _ => {}
     }
     match (op, a.contents, b.contents) {
-        (_, Contents::Runs(first), Contents::Runs(second)) => {
+        (_, Contents::Runs(first), Contents::Runs(second)) if first.len() + second.len() <= MANY_RUNS => {
             let next = |runs: &[[u8; 4]], at: &mut usize| {
                 *at += 1;
                 let run = run_of(*runs.get(*at - 1)?);
@@ -326,6 +334,9 @@ fn keep(key: u64, array: &[[u8; 2]], passes: impl Fn(u16) -> bool, room: &mut Ro
     }
     out.push(|bytes| roaring::encode_array(key, &room.offsets[..count], bytes));
 }
+
+/// Runs of a block that are put together as words rather than from edge to edge.
+const MANY_RUNS: usize = 128;
 
 /// Offsets that are looked up one by one rather than as a mask.
 const FEW: usize = 64;

@@ -171,7 +171,8 @@ impl Sip {
         self.view().block_mask(base, words)
     }
 
-    /// The bytes that it holds: those of the wire, and its index.
+    /// The bytes that it holds: those of the wire, its index and, once an id was looked up in a small set, all
+    /// of its ids or ranges, 48 KiB at most.
     pub fn heap_bytes(&self) -> usize {
         self.inner.bytes.capacity() + self.inner.index.bytes()
     }

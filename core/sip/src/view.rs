@@ -5,9 +5,9 @@ use std::fmt;
 use crate::{
     BLOCK_IDS, BLOCK_WORDS, Ids, Limits, SipError, Tag,
     blocks::{Blocks, Scratch},
-    index::Unindexed,
+    index::{Places, Unindexed},
     list::{self, Codec, List},
-    ranges::{self, Ranges},
+    ranges::{self, Range, Ranges},
     roaring::{self, Roaring},
 };
 
@@ -47,8 +47,8 @@ enum Body<'a> {
 pub(crate) enum Index {
     Empty,
     Roaring(Box<[roaring::Bucket]>, Box<[u64]>),
-    List(Codec, Box<[list::Entry]>),
-    Ranges(Box<[ranges::Entry]>),
+    List(Codec, Places<list::Entry, u64>),
+    Ranges(Places<ranges::Entry, (Range, u64)>),
 }
 
 /// The tag of `bytes`, if their body is within the limit.
@@ -69,7 +69,7 @@ impl Index {
         fn list(codec: Codec, bytes: &[u8], limits: &Limits) -> Result<(Index, u64), SipError> {
             let mut index = Vec::new();
             let ids = list::validate(codec, bytes, limits, &mut index)?;
-            Ok((Index::List(codec, index.into()), ids))
+            Ok((Index::List(codec, Places::new(index.into())), ids))
         }
         match tag_of(bytes, limits)? {
             Tag::Empty => no_body(bytes).map(|()| (Self::Empty, 0)),
@@ -83,7 +83,7 @@ impl Index {
             Tag::Ranges => {
                 let mut index = Vec::new();
                 let ids = ranges::validate(bytes, limits, &mut index)?;
-                Ok((Self::Ranges(index.into()), ids))
+                Ok((Self::Ranges(Places::new(index.into())), ids))
             }
         }
     }
@@ -99,8 +99,8 @@ impl Index {
         match self {
             Self::Empty => 0,
             Self::Roaring(index, counts) => size_of_val(&**index) + size_of_val(&**counts),
-            Self::List(_, index) => size_of_val(&**index),
-            Self::Ranges(index) => size_of_val(&**index),
+            Self::List(_, places) => places.bytes(),
+            Self::Ranges(places) => places.bytes(),
         }
     }
 
@@ -109,8 +109,12 @@ impl Index {
         let body = match self {
             Self::Empty => Body::Empty,
             Self::Roaring(index, counts) => Body::Roaring(Roaring { cardinality, bytes, index, counts }),
-            Self::List(codec, index) => Body::List(List { codec: *codec, cardinality, bytes, index }),
-            Self::Ranges(index) => Body::Ranges(Ranges { cardinality, bytes, index }),
+            Self::List(codec, Places { groups, all }) => {
+                Body::List(List { codec: *codec, cardinality, bytes, index: groups, all: Some(all) })
+            }
+            Self::Ranges(Places { groups, all }) => {
+                Body::Ranges(Ranges { cardinality, bytes, index: groups, all: Some(all) })
+            }
         };
         View { bytes, body }
     }
@@ -125,7 +129,7 @@ impl<'a> View<'a> {
     pub fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, SipError> {
         let list = |codec| {
             let cardinality = list::validate(codec, bytes, limits, &mut Unindexed)?;
-            Ok(Body::List(List { codec, cardinality, bytes, index: &[] }))
+            Ok(Body::List(List { codec, cardinality, bytes, index: &[], all: None }))
         };
         let body = match tag_of(bytes, limits)? {
             Tag::Empty => no_body(bytes).map(|()| Body::Empty)?,
@@ -137,7 +141,7 @@ impl<'a> View<'a> {
             Tag::Gaps => list(Codec::Gaps)?,
             Tag::Ranges => {
                 let cardinality = ranges::validate(bytes, limits, &mut Unindexed)?;
-                Body::Ranges(Ranges { cardinality, bytes, index: &[] })
+                Body::Ranges(Ranges { cardinality, bytes, index: &[], all: None })
             }
         };
         Ok(Self { bytes, body })

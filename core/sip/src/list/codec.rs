@@ -23,18 +23,19 @@ impl Codec {
         usize::try_from(least).unwrap_or(usize::MAX)
     }
 
-    /// Reads the group behind the id `last`.
+    /// Reads the group behind the id `last`; `strict` tells canonical bytes from others.
     pub(super) fn read(
         self,
         reader: &mut Reader<'_>,
         last: Option<u64>,
         ids: &mut [u64],
+        strict: bool,
     ) -> Result<(), SipError> {
         match self {
             Self::VarintDelta => read_varints(reader, last, ids),
             Self::Gaps => {
                 let at = reader.at();
-                rice::read(reader, ids)?;
+                rice::read(reader, ids, strict)?;
                 let next = last.map_or(Some(0), |last| last.checked_add(1));
                 next.and_then(|next| prefix::gaps_to_ids(next, ids)).ok_or(SipError::Overflow { at })?;
                 Ok(())

@@ -6,7 +6,13 @@ mod write;
 pub(crate) use codec::{Codec, to_gaps};
 pub(crate) use write::Writer;
 
-use crate::{Limits, SipError, index::Entries, reader::Reader, rice::GROUP, varint};
+use crate::{
+    Limits, SipError,
+    index::{All, Entries},
+    reader::Reader,
+    rice::GROUP,
+    varint,
+};
 
 /// Where a group begins.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +29,14 @@ pub(crate) struct List<'a> {
     pub(crate) cardinality: u64,
     /// The bytes of the SIP, tag first.
     pub(crate) bytes: &'a [u8],
-    /// The place of each group; none of a set that is read without an index.
+    /// The place of each group and of the end; none of a set that is read without an index.
     pub(crate) index: &'a [Entry],
+    /// All ids of a small set that has an index, once they were asked for.
+    pub(crate) all: Option<&'a All<u64>>,
 }
+
+/// Ids of a set that are kept for look-ups, at most: 32 KiB.
+const SMALL: u64 = 4096;
 
 /// Validates `bytes` (the tag first) and counts the ids; `index` sees where each group begins. The limit on the
 /// body is the caller's.
@@ -46,12 +57,13 @@ pub(crate) fn validate(
     if least > reader.left() {
         return Err(SipError::Truncated { at: reader.at(), need: least });
     }
-    index.expect(usize::try_from(cardinality.div_ceil(GROUP as u64)).unwrap_or(usize::MAX));
+    index.expect(usize::try_from(cardinality.div_ceil(GROUP as u64) + 1).unwrap_or(usize::MAX));
     let mut groups = Groups { codec, reader, left: cardinality, last: None, ids: [0; GROUP], len: 0 };
     while groups.left > 0 {
         index.push(Entry { before: groups.last.unwrap_or(0), at: groups.reader.at() });
-        groups.read()?;
+        groups.read(true)?;
     }
+    index.push(Entry { before: groups.last.unwrap_or(0), at: groups.reader.at() });
     groups.reader.end()?;
     Ok(cardinality)
 }
@@ -68,7 +80,7 @@ impl<'a> List<'a> {
             reader = Reader::new(self.bytes, entry.at);
             last = Some(entry.before);
         }
-        let skipped = (group * GROUP) as u64;
+        let skipped = ((group * GROUP) as u64).min(self.cardinality);
         let left = self.cardinality - skipped;
         (Groups { codec: self.codec, reader, left, last, ids: [0; GROUP], len: 0 }, skipped)
     }
@@ -78,8 +90,25 @@ impl<'a> List<'a> {
         self.groups_from(0).0
     }
 
+    /// All ids, of a small set.
+    fn all(&self) -> Option<&'a [u64]> {
+        let all = self.all.filter(|_| self.cardinality <= SMALL)?;
+        Some(all.get_or_init(|| {
+            let mut ids = Vec::with_capacity(usize::try_from(self.cardinality).unwrap_or(0));
+            let mut groups = self.groups();
+            while let Some(group) = groups.next() {
+                ids.extend_from_slice(group);
+            }
+            ids.into()
+        }))
+    }
+
     /// The first id at or behind `id`, if there is one, and the number of ids before it.
     pub(crate) fn find(&self, id: u64) -> (Option<u64>, u64) {
+        if let Some(ids) = self.all() {
+            let at = ids.partition_point(|x| *x < id);
+            return (ids.get(at).copied(), at as u64);
+        }
         let (mut groups, mut before) = self.groups_from(id);
         while let Some(ids) = groups.next() {
             if ids.last().is_some_and(|last| *last >= id) {
@@ -93,12 +122,12 @@ impl<'a> List<'a> {
 
     /// The greatest id.
     pub(crate) fn last(&self) -> Option<u64> {
-        let (mut groups, _) = self.groups_from(u64::MAX);
-        let mut last = None;
-        while let Some(ids) = groups.next() {
-            last = ids.last().copied();
+        if let Some(end) = self.index.last() {
+            return Some(end.before);
         }
-        last
+        let mut groups = self.groups();
+        while groups.next().is_some() {}
+        groups.last
     }
 }
 
@@ -119,7 +148,7 @@ impl Groups<'_> {
     /// The next group.
     pub(crate) fn next(&mut self) -> Option<&[u64]> {
         self.len = 0;
-        if self.left > 0 && self.read().is_err() {
+        if self.left > 0 && self.read(false).is_err() {
             // Only bytes that were never validated get here.
             self.left = 0;
         }
@@ -131,10 +160,11 @@ impl Groups<'_> {
         &self.ids[..self.len]
     }
 
-    fn read(&mut self) -> Result<(), SipError> {
+    /// Reads the next group; `strict` tells canonical bytes from others.
+    fn read(&mut self, strict: bool) -> Result<(), SipError> {
         let count = usize::try_from(self.left).map_or(GROUP, |left| left.min(GROUP));
         let ids = &mut self.ids[..count];
-        self.codec.read(&mut self.reader, self.last, ids)?;
+        self.codec.read(&mut self.reader, self.last, ids, strict)?;
         self.last = ids.last().copied();
         self.len = count;
         self.left -= count as u64;

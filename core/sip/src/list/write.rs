@@ -54,6 +54,7 @@ impl Writer {
     /// The bytes of the SIP, the place of each group in them, and the number of ids, at least 1.
     pub(crate) fn finish(mut self) -> (Vec<u8>, Box<[Entry]>, u64) {
         self.flush();
+        self.index.push(Entry { before: self.last.unwrap_or(0), at: self.groups.len() });
         let mut bytes = Vec::with_capacity(1 + varint::len(self.cardinality) + self.groups.len());
         bytes.push(match self.codec {
             Codec::VarintDelta => Tag::VarintDelta,

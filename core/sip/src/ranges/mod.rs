@@ -4,7 +4,14 @@ mod write;
 
 pub(crate) use write::Writer;
 
-use crate::{Limits, SipError, index::Entries, reader::Reader, rice, rice::GROUP, varint};
+use crate::{
+    Limits, SipError,
+    index::{All, Entries},
+    reader::Reader,
+    rice,
+    rice::GROUP,
+    varint,
+};
 
 /// Consecutive ids, from the first to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,9 +43,14 @@ pub(crate) struct Ranges<'a> {
     pub(crate) cardinality: u64,
     /// The bytes of the SIP, tag first.
     pub(crate) bytes: &'a [u8],
-    /// The place of each group; none of a set that is read without an index.
+    /// The place of each group and of the end; none of a set that is read without an index.
     pub(crate) index: &'a [Entry],
+    /// All ranges of a small set that has an index, and the ids before each, once they were asked for.
+    pub(crate) all: Option<&'a All<(Range, u64)>>,
 }
+
+/// Ranges of a set that are kept for look-ups, at most: 48 KiB.
+const SMALL: u64 = 2048;
 
 /// Validates `bytes` (the tag first) and counts the ids; `index` sees where each group begins. The limit on the
 /// body is the caller's.
@@ -60,16 +72,17 @@ pub(crate) fn validate(
     if least > reader.left() {
         return Err(SipError::Truncated { at: reader.at(), need: least });
     }
-    index.expect(groups);
+    index.expect(groups.saturating_add(1));
     let mut groups = Groups { left: count, ..Groups::new(reader) };
     let mut ids = 0_u64;
     while groups.left > 0 {
         let at = groups.reader.at();
         index.push(Entry { last: groups.last.unwrap_or(0), ids, at });
-        groups.read()?;
+        groups.read(true)?;
         ids = groups.ranges().iter().fold(ids, |ids, range| ids.saturating_add(range.len()));
         Limits::check(at, "cardinality", ids, limits.cardinality)?;
     }
+    index.push(Entry { last: groups.last.unwrap_or(0), ids, at: groups.reader.at() });
     groups.reader.end()?;
     Ok(ids)
 }
@@ -104,8 +117,31 @@ impl<'a> Ranges<'a> {
         varint::read(&mut Reader::new(self.bytes, 1)).unwrap_or(0)
     }
 
+    /// All ranges and the ids before each, of a small set.
+    fn all(&self) -> Option<&'a [(Range, u64)]> {
+        let all = self.all.filter(|_| self.count() <= SMALL)?;
+        Some(all.get_or_init(|| {
+            let mut ranges = Vec::new();
+            let mut before = 0;
+            let mut groups = self.groups();
+            while let Some(group) = groups.next() {
+                for range in group {
+                    ranges.push((*range, before));
+                    before += range.len();
+                }
+            }
+            ranges.into()
+        }))
+    }
+
     /// The first range that ends at or behind `id`, if there is one, and the number of ids before it.
     pub(crate) fn find(&self, id: u64) -> (Option<Range>, u64) {
+        if let Some(ranges) = self.all() {
+            return match ranges.get(ranges.partition_point(|(range, _)| range.last < id)) {
+                Some((range, before)) => (Some(*range), *before),
+                None => (None, self.cardinality),
+            };
+        }
         let (mut groups, mut before) = self.groups_from(id);
         while let Some(ranges) = groups.next() {
             if ranges.last().is_some_and(|range| range.last >= id) {
@@ -120,12 +156,12 @@ impl<'a> Ranges<'a> {
 
     /// The greatest id.
     pub(crate) fn last(&self) -> Option<u64> {
-        let (mut groups, _) = self.groups_from(u64::MAX);
-        let mut last = None;
-        while let Some(ranges) = groups.next() {
-            last = ranges.last().map(|range| range.last);
+        if let Some(end) = self.index.last() {
+            return Some(end.last);
         }
-        last
+        let mut groups = self.groups();
+        while groups.next().is_some() {}
+        groups.last
     }
 }
 
@@ -151,7 +187,7 @@ impl Groups<'_> {
     /// The next group.
     pub(crate) fn next(&mut self) -> Option<&[Range]> {
         self.len = 0;
-        if self.left > 0 && self.read().is_err() {
+        if self.left > 0 && self.read(false).is_err() {
             // Only bytes that were never validated get here.
             self.left = 0;
         }
@@ -163,12 +199,13 @@ impl Groups<'_> {
         &self.ranges[..self.len]
     }
 
-    fn read(&mut self) -> Result<(), SipError> {
+    /// Reads the next group; `strict` tells canonical bytes from others.
+    fn read(&mut self, strict: bool) -> Result<(), SipError> {
         let count = usize::try_from(self.left).map_or(GROUP, |left| left.min(GROUP));
         let (mut gaps, mut lengths) = ([0; GROUP], [0; GROUP]);
         let at = self.reader.at();
-        rice::read(&mut self.reader, &mut gaps[..count])?;
-        rice::read(&mut self.reader, &mut lengths[..count])?;
+        rice::read(&mut self.reader, &mut gaps[..count], strict)?;
+        rice::read(&mut self.reader, &mut lengths[..count], strict)?;
         for (range, (gap, length)) in self.ranges[..count].iter_mut().zip(gaps.iter().zip(lengths)) {
             // At least one id is left out behind the last range.
             let next = self.last.map_or(Some(0), |last| last.checked_add(2));

@@ -53,6 +53,8 @@ impl Writer {
     pub(crate) fn finish(mut self) -> (Vec<u8>, Box<[Entry]>, u64) {
         self.close();
         self.flush();
+        let (last, ids) = self.start;
+        self.index.push(Entry { last, ids, at: self.groups.len() });
         let mut bytes = Vec::with_capacity(1 + varint::len(self.ranges) + self.groups.len());
         bytes.push(Tag::Ranges as u8);
         varint::write(self.ranges, &mut bytes);
