@@ -13,9 +13,9 @@ use crate::{
     varint,
 };
 
-/// Groups that are looked at: one of 16, but at least 2 and at most 32.
+/// Groups that are looked at: one of 16, but at least 8 and at most 32.
 fn groups_of(cardinality: u64) -> u64 {
-    (cardinality / (16 * GROUP as u64)).clamp(2, 32)
+    (cardinality / (16 * GROUP as u64)).clamp(8, 32)
 }
 
 /// What may be given for 0x01, which is read fastest, as a part of the size.
