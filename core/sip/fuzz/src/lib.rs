@@ -75,16 +75,13 @@ pub fn open(data: &[u8]) {
     let view = View::open(data, &LIMITS);
     let sip = Sip::from_bytes(data, &LIMITS);
     assert_eq!(view.as_ref().err(), sip.as_ref().err());
-    if let Err(error) = &view {
-        // An error says where: never behind the bytes, but where more of them should stand.
-        assert!(!error.to_string().is_empty());
-    }
     if let (Ok(view), Ok(sip)) = (view, sip) {
         let ids: Vec<u64> = view.iter().collect();
         assert!(ids.is_sorted_by(|a, b| a < b));
         assert!(naive::write(view.tag() as u8, &ids) == data, "accepted, not canonical");
+        assert!(sip.heap_bytes() <= 2 * data.len() + 64);
         check(&sip, &ids);
-        assert!(sip.heap_bytes() <= 3 * data.len() + 64);
+        assert!(sip.heap_bytes() <= 2 * data.len() + (48 << 10) + 64);
     }
 }
 
