@@ -20,16 +20,24 @@ pub mod script;
 
 /// No case is slow: a few blocks of ids, a few thousand containers.
 const LIMITS: Limits =
-    Limits { body_bytes: 1 << 16, cardinality: MANY as u64, decoded_bytes: 1 << 20, buckets: 1 << 10 };
+    Limits { body_bytes: 1 << 16, cardinality: 70_000, decoded_bytes: 1 << 20, buckets: 1 << 10 };
 
-/// Ids of the few sets that may be large, enough for a full block, and of the others.
-const MANY: usize = 70_000;
-const FEW: usize = 1_000;
+/// Ids of a set, at most: enough for a full block, more than small sets have that are kept whole for look-ups,
+/// and a few Rice groups.
+const SIZES: [usize; 3] = [70_000, 6_000, 1_000];
 
-/// The ids of the script behind the first byte, which says whether they may be many.
+/// Most sets are small, and some large.
+fn most(byte: u8) -> usize {
+    SIZES[match byte {
+        255 => 0,
+        240.. => 1,
+        _ => 2,
+    }]
+}
+
+/// The ids of the script behind the first byte, which says how many they may be.
 fn script_of(data: &[u8]) -> Vec<u64> {
-    let Some((size, script)) = data.split_first() else { return Vec::new() };
-    script::run(script, if *size == 255 { MANY } else { FEW })
+    data.split_first().map_or_else(Vec::new, |(size, script)| script::run(script, most(*size)))
 }
 
 /// Sets written under `tag` in every way there is.
@@ -143,7 +151,7 @@ fn same_bytes(ids: &[u64], body: &[u8]) {
 pub fn operations(data: &[u8]) {
     let [tags, shared, rest @ ..] = data else { return };
     let (left, right) = rest.split_at(rest.len() / 2);
-    let most = if shared / 8 == 31 { MANY } else { FEW };
+    let most = most(*shared);
     let a: BTreeSet<u64> = script::run(left, most).into_iter().collect();
     let mut b: BTreeSet<u64> = script::run(right, most).into_iter().collect();
     if let shared @ 1.. = usize::from(shared % 8) {
