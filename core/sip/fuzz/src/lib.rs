@@ -22,17 +22,15 @@ pub mod script;
 const LIMITS: Limits =
     Limits { body_bytes: 1 << 16, cardinality: 70_000, decoded_bytes: 1 << 20, buckets: 1 << 10 };
 
-/// Ids of a set, at most: enough for a full block, more than small sets have that are kept whole for look-ups,
-/// and a few Rice groups.
-const SIZES: [usize; 3] = [70_000, 6_000, 1_000];
-
-/// Most sets are small, and some large.
+/// Ids of a set, at most, most sets being small.
 fn most(byte: u8) -> usize {
-    SIZES[match byte {
-        255 => 0,
-        240.. => 1,
-        _ => 2,
-    }]
+    match byte {
+        // Enough for a full block.
+        255 => 70_000,
+        // More than are kept whole for look-ups.
+        240.. => 6_000,
+        _ => 1_000,
+    }
 }
 
 /// The ids of the script behind the first byte, which says how many they may be.
