@@ -42,7 +42,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     pub(crate) const NEW: Self = Self { bytes: [0; BITSET_BYTES], words: [0; BLOCK_WORDS] };
 
-    /// Turns the `fields` that stand in the bytes into words.
+    /// Turns the contents that stand in the bytes into words.
     fn spill(&mut self, contents: impl FnOnce(&[u8; BITSET_BYTES]) -> Contents<'_>) {
         contents(&self.bytes).copy_to(&mut self.words);
     }
@@ -96,6 +96,8 @@ impl<'a> Blocks<'a> {
         match self {
             Self::Empty => {}
             Self::Roaring(containers) => containers.skip_to(block),
+            Self::List { groups, .. } if groups.ended() => {}
+            Self::Ranges { groups, .. } if groups.ended() => {}
             Self::List { list, groups, next } => {
                 let mut jump = !list.index.is_empty();
                 while groups.ids().last().is_none_or(|last| *last < base) {

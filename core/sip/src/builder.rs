@@ -3,8 +3,7 @@
 use crate::{
     BLOCK_IDS, BLOCK_WORDS, Sip, Tag,
     blocks::Block,
-    choose::{self, Known, Sample},
-    encode, mask,
+    choose, encode, mask,
     roaring::{self, Container},
 };
 
@@ -60,8 +59,8 @@ impl Builder {
         }
     }
 
-    /// Adds the ids from `start` to `end - 1`. Each full block takes a container of 6 bytes; ranges alone
-    /// make a set faster with [`Sip::from_ranges`].
+    /// Adds the ids from `start` to `end - 1`; 2^64 - 1 is none of them. Each full block takes a container of
+    /// 6 bytes; ranges alone make a set faster with [`Sip::from_ranges`].
     pub fn push_range(&mut self, mut start: u64, end: u64) {
         while start < end {
             let block = start / BLOCK_IDS;
@@ -94,7 +93,7 @@ impl Builder {
         self.finish_with(None)
     }
 
-    /// The set of all that was pushed, under `tag`; the empty set has but one.
+    /// The set of all that was pushed, under a tag; see [`Sip::to_tag`].
     pub fn finish_as(self, tag: Tag) -> Sip {
         self.finish_with(Some(tag))
     }
@@ -107,27 +106,10 @@ impl Builder {
         if self.containers.is_empty() {
             return Sip::empty();
         }
-        match tag.unwrap_or_else(|| self.choose()) {
+        match tag.unwrap_or_else(|| choose::for_containers(&self.containers, &self.bytes)) {
             Tag::Roaring => encode::roaring_of(&self.containers, &self.bytes),
             tag => encode::blocks(tag, |each| self.containers.iter().for_each(|c| each(self.block(c)))),
         }
-    }
-
-    fn choose(&self) -> Tag {
-        if let Some(tag) = choose::at_once(&self.containers) {
-            return tag;
-        }
-        let mut sample = Sample::default();
-        for (i, from, members) in choose::sampled(&self.containers) {
-            let block = self.block(&self.containers[i]);
-            let mut ids = block.contents.offsets_from(from).map(|offset| block.base() + offset);
-            let before = match i.checked_sub(1).map(|i| self.block(&self.containers[i])) {
-                _ if from > 0 => ids.next(),
-                before => before.map(|before| before.base() + before.contents.last()),
-            };
-            sample.add_some(before, ids, members);
-        }
-        sample.choose(&Known::of(&self.containers))
     }
 
     fn block(&self, container: &Container) -> Block<'_> {

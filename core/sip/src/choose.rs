@@ -57,7 +57,8 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Adds consecutive ids of the set, at most a group, and the one before them. They stand for `members` ids.
+    /// Adds consecutive ids of the set, at most a group, and the one before them. They stand for `members`
+    /// ids.
     pub(crate) fn add(&mut self, before: Option<u64>, ids: &[u64], members: u64) {
         if ids.is_empty() {
             return;
@@ -180,8 +181,8 @@ fn container_bytes(ids: f64, runs: f64) -> f64 {
 /// Bytes of a bucket's key and cookie.
 const BUCKET_BYTES: f64 = 12.0;
 
-/// Ids of a block on average from which on blocks are counted, not estimated: that costs little beside writing
-/// so many.
+/// Ids of a block on average from which on blocks are counted, not estimated: that costs little beside
+/// writing so many.
 const COUNTED_BLOCK: f64 = 512.0;
 
 /// Bytes of the roaring body of ids of which many share a block.
@@ -253,19 +254,33 @@ pub(crate) fn for_view(view: &View<'_>) -> Tag {
             }
             before = group.last().map(|range| range.last);
         }
-    } else {
-        known.roaring = Some(view.as_bytes().len() as f64);
-        let (mut blocks, mut scratch) = (view.blocks(), Scratch::NEW);
-        for i in 0.. {
-            let Some(block) = blocks.next(&mut scratch) else { break };
-            if is_sampled(i, known.cardinality) {
-                let ids = block.contents.offsets().map(|offset| block.base() + offset);
-                sample.add_some(before, ids, block.cardinality);
-            }
-            before = Some(block.base() + block.contents.last());
-        }
+    } else if let Some(roaring) = view.as_roaring() {
+        let containers: Vec<_> =
+            roaring.containers().map(|container| container.counted(roaring.bytes)).collect();
+        return for_containers(&containers, roaring.bytes);
     }
     sample.choose(&known)
+}
+
+/// The tag for the ids of containers whose runs were counted, and which stand in `bytes`.
+pub(crate) fn for_containers(containers: &[Container], bytes: &[u8]) -> Tag {
+    if let Some(tag) = at_once(containers) {
+        return tag;
+    }
+    let mut sample = Sample::default();
+    for (i, from, members) in sampled(containers) {
+        let ids_from = |container: &Container, from| {
+            let base = container.block() * BLOCK_IDS;
+            container.contents(bytes).offsets_from(from).map(move |offset| base + offset)
+        };
+        let mut ids = ids_from(&containers[i], from);
+        let before = match i.checked_sub(1).map(|i| &containers[i]) {
+            _ if from > 0 => ids.next(),
+            before => before.map(|before| before.block() * BLOCK_IDS + before.contents(bytes).last()),
+        };
+        sample.add_some(before, ids, members);
+    }
+    sample.choose(&Known::of(containers))
 }
 
 /// Bytes of the roaring body of a set whose runs are known.
@@ -300,8 +315,8 @@ pub(crate) fn at_once(containers: &[Container]) -> Option<Tag> {
     (known.cardinality > ranges.saturating_mul(80)).then_some(Tag::Ranges)
 }
 
-/// Groups of a set that are worth a look: the container that each begins in, the offset there, and the number of
-/// ids that it stands for.
+/// Groups of a set that are worth a look: the container that each begins in, the offset there, and the number
+/// of ids that it stands for.
 pub(crate) fn sampled(containers: &[Container]) -> impl Iterator<Item = (usize, u64, u64)> {
     let total: u64 = containers.iter().map(Container::cardinality).sum();
     let members = total.div_ceil(groups_of(total)).max(GROUP as u64);

@@ -10,7 +10,7 @@
 //! A position is at most 2^63 - 1. Writers need not choose the smallest containers, and some write a bitmap
 //! without ids for a bucket that holds none; what [`read`] makes of such a blob is canonical again.
 
-use crate::{Limits, Sip, SipError, Tag, View, encode, roaring};
+use crate::{BLOCK_IDS, Limits, Sip, SipError, Tag, View, encode, roaring};
 
 const MAGIC: [u8; 4] = [0xd1, 0xd3, 0x39, 0x64];
 /// Bytes before the positions.
@@ -54,10 +54,10 @@ pub enum DeletionVectorError {
         /// The greatest one.
         position: u64,
     },
-    /// The positions take more than 2^31 - 1 bytes.
-    #[error("the positions take {bytes} bytes, more than a deletion vector can hold")]
+    /// The positions take more than 2^31 - 1 bytes, at least as many as are named.
+    #[error("the positions take {bytes} bytes or more, more than a deletion vector can hold")]
     TooLong {
-        /// With the magic number.
+        /// Their number, at least.
         bytes: usize,
     },
     /// The bitmap is not valid, or exceeds a limit.
@@ -72,6 +72,11 @@ pub enum DeletionVectorError {
 pub fn write(set: &View<'_>) -> Result<Vec<u8>, DeletionVectorError> {
     if let Some(position) = set.last().filter(|last| *last > MAX_POSITION) {
         return Err(DeletionVectorError::Position { position });
+    }
+    // A full block takes 10 bytes, and no other less.
+    let least = set.cardinality() / BLOCK_IDS * 10;
+    if least > MAX_LENGTH as u64 {
+        return Err(DeletionVectorError::TooLong { bytes: usize::try_from(least).unwrap_or(usize::MAX) });
     }
     let positions = match set.tag() {
         // No buckets.

@@ -103,14 +103,6 @@ pub(crate) fn view(view: &View<'_>, tag: Tag) -> Sip {
     if view.is_empty() {
         return Sip::empty();
     }
-    if let (Some(ranges), Tag::Ranges) = (view.as_ranges(), tag) {
-        return ranges_of(|writer| {
-            let mut groups = ranges.groups();
-            while let Some(ranges) = groups.next() {
-                ranges.iter().for_each(|range| writer.push(range.first, range.last));
-            }
-        });
-    }
     if let (Some(list), Tag::Gaps | Tag::VarintDelta) = (view.as_list(), tag) {
         let codec = if tag == Tag::VarintDelta { Codec::VarintDelta } else { Codec::Gaps };
         return list_of(codec, |writer| {

@@ -2,7 +2,7 @@
 
 use crate::{Limits, SipError, reader::Reader, varint};
 
-/// Appends a frame that holds `sip`, which is `tag | body`.
+/// Appends a frame that holds `sip`, which is `tag | body` and so not empty.
 pub fn write(sip: &[u8], out: &mut Vec<u8>) {
     varint::write(sip.len() as u64, out);
     out.extend_from_slice(sip);

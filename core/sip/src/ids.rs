@@ -1,6 +1,13 @@
 //! The ids of a set, one by one.
 
-use crate::{BLOCK_IDS, contents::Offsets, list, ranges, rice::GROUP, roaring};
+use crate::{
+    BLOCK_IDS,
+    contents::Offsets,
+    list::{self, List},
+    ranges::{self, Ranges},
+    rice::GROUP,
+    roaring::{self, Roaring},
+};
 
 /// The ids of a set in increasing order.
 #[derive(Clone, Debug)]
@@ -10,6 +17,8 @@ pub struct Ids<'a> {
     ids: [u64; GROUP],
     next: usize,
     end: usize,
+    /// Ids that were not read yet.
+    left: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -22,30 +31,32 @@ enum Source<'a> {
 }
 
 impl<'a> Ids<'a> {
-    fn new(source: Source<'a>) -> Self {
-        Self { source, ids: [0; GROUP], next: 0, end: 0 }
+    fn new(source: Source<'a>, cardinality: u64) -> Self {
+        Self { source, ids: [0; GROUP], next: 0, end: 0, left: cardinality }
     }
 
     pub(crate) fn empty() -> Self {
-        Self::new(Source::Empty)
+        Self::new(Source::Empty, 0)
     }
 
-    pub(crate) fn roaring(containers: roaring::Containers<'a>, bytes: &'a [u8]) -> Self {
-        Self::new(Source::Roaring { containers, bytes, base: 0, offsets: None })
+    pub(crate) fn roaring(set: &Roaring<'a>) -> Self {
+        let (containers, bytes) = (set.containers(), set.bytes);
+        Self::new(Source::Roaring { containers, bytes, base: 0, offsets: None }, set.cardinality)
     }
 
-    pub(crate) fn list(groups: list::Groups<'a>) -> Self {
-        Self::new(Source::List(groups))
+    pub(crate) fn list(set: &List<'a>) -> Self {
+        Self::new(Source::List(set.groups()), set.cardinality)
     }
 
-    pub(crate) fn ranges(groups: ranges::Groups<'a>) -> Self {
-        Self::new(Source::Ranges { groups, next: 0, from: 0 })
+    pub(crate) fn ranges(set: &Ranges<'a>) -> Self {
+        Self::new(Source::Ranges { groups: set.groups(), next: 0, from: 0 }, set.cardinality)
     }
 
     /// Reads ahead; whether there are more ids.
     fn refill(&mut self) -> bool {
         self.next = 0;
         self.end = self.source.read(&mut self.ids);
+        self.left = self.left.saturating_sub(self.end as u64);
         self.end > 0
     }
 }
@@ -111,6 +122,12 @@ impl Iterator for Ids<'_> {
         let id = self.ids[self.next];
         self.next += 1;
         Some(id)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX).saturating_add(self.end - self.next);
+        // Of all 2^64 ids one is not counted.
+        (left, left.checked_add(1))
     }
 
     fn fold<B, F: FnMut(B, u64) -> B>(mut self, init: B, mut each: F) -> B {

@@ -16,11 +16,6 @@ impl<E, T> Places<E, T> {
     pub(crate) fn new(groups: Box<[E]>) -> Self {
         Self { groups, all: OnceLock::new() }
     }
-
-    /// Bytes that they take.
-    pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&*self.groups) + self.all.get().map_or(0, |all| size_of_val(&**all))
-    }
 }
 
 /// Sees where each part of a body begins.

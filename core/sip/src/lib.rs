@@ -1,8 +1,9 @@
 //! SIP/1: sets of 64-bit ids (row addresses, key values) in a small tagged wire format.
 //!
 //! A SIP (sideways information passing) is `tag | body`; `FORMAT.md` is the specification. Every set has one
-//! canonical byte string per tag, and [`View::open`] and [`Sip::from_bytes`] accept nothing else. Reading works
-//! on the wire bytes: a [`View`] borrows them and allocates nothing, a [`Sip`] owns them and adds a small index.
+//! canonical byte string per tag, and [`View::open`] and [`Sip::from_bytes`] accept nothing else. Reading
+//! works on the wire bytes: a [`View`] borrows them and allocates nothing, a [`Sip`] owns them and adds a
+//! small index.
 //!
 //! ```
 //! use basalt_sip::{Limits, Sip, View};

@@ -11,8 +11,8 @@ pub struct Limits {
     pub body_bytes: usize,
     /// Ids in the set; 2^32 by default.
     pub cardinality: u64,
-    /// Bytes that a reader may need to hold the set in its own form; 256 MiB by default. Counted as
-    /// body + 128 per bucket + 64 per container for tag 0x01, as 8 per id for tags 0x02 and 0x04, and as 16 per
+    /// Bytes that a reader may need to hold the set in its own form; 256 MiB by default. Counted as body +
+    /// 128 per bucket + 64 per container for tag 0x01, as 8 per id for tags 0x02 and 0x04, and as 16 per
     /// range for tag 0x03.
     pub decoded_bytes: u64,
     /// Buckets (distinct upper halves of ids) of tag 0x01; 262,144 by default.
@@ -29,9 +29,7 @@ impl Limits {
     /// No limits, for bytes that one has written oneself.
     pub const NONE: Self =
         Self { body_bytes: usize::MAX, cardinality: u64::MAX, decoded_bytes: u64::MAX, buckets: usize::MAX };
-}
 
-impl Limits {
     /// That `found`, known from byte `at`, is within `limit`, the field named `what`.
     pub(crate) fn check(at: usize, what: &'static str, found: u64, limit: u64) -> Result<(), SipError> {
         if found <= limit { Ok(()) } else { Err(SipError::LimitExceeded { at, what, found, limit }) }

@@ -1,4 +1,4 @@
-//! From the masks of blocks to a set: one pass to measure them, one to write.
+//! From the masks of blocks to a set: one pass to measure them, one to choose the tag, one to write.
 
 use basalt_kernels::mask as kernels;
 

@@ -1,6 +1,6 @@
 //! Intersection, union and difference of sets under any two tags.
 //!
-//! Scattered lists are merged id by id and ranges range by range, a group at a time; all else block by block, as
+//! Scattered lists are merged id by id, long ranges from edge to edge; all else meets block by block, as
 //! containers, where blocks that only one side has are skipped or copied whole.
 
 use std::cmp::Ordering;
@@ -8,8 +8,8 @@ use std::cmp::Ordering;
 use basalt_kernels::sorted16;
 
 use crate::{
-    BLOCK_WORDS, Builder, Sip, View,
-    blocks::{Block, Scratch},
+    BLOCK_IDS, BLOCK_WORDS, Builder, Sip, View,
+    blocks::{Block, Blocks, Scratch},
     contents::{Contents, run_of},
     encode,
     list::{self, List},
@@ -78,6 +78,7 @@ impl Sip {
     /// The ids of any of the sets: they are united two by two, the smallest first.
     pub fn union_all<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
         let mut sets: Vec<Self> = sets.into_iter().cloned().collect();
+        sets.sort_by_key(|set| set.as_bytes().len());
         while sets.len() > 1 {
             sets = sets
                 .chunks(2)
@@ -94,13 +95,71 @@ fn combine(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
     {
         return Sip::from_sorted_ids(&lists(op, &a, &b));
     }
-    if let (Some(a), Some(b)) = (a.as_ranges(), b.as_ranges())
-        && !(are_dense(&a) && are_dense(&b))
-    {
-        return encode::ranges_of(|writer| ranges(op, &a, &b, |range| writer.push(range.first, range.last)))
-            .to_smallest();
+    let few = |set: &View<'_>| set.as_ranges().is_some_and(|ranges| !are_dense(&ranges));
+    if (few(a) && few(b)) || is_wide(a) || is_wide(b) {
+        let (mut a, mut b) = (Runs::new(a), Runs::new(b));
+        let runs = encode::ranges_of(|writer| {
+            sweep(op, || a.next(), || b.next(), |range| writer.push(range.first, range.last));
+        });
+        return runs.to_smallest();
     }
     blocks(op, a, b)
+}
+
+/// Whether a set has so many full blocks that they are not to be gone through one by one.
+fn is_wide(set: &View<'_>) -> bool {
+    const BLOCKS: u64 = 1024;
+    set.as_ranges().is_some_and(|ranges| ranges.cardinality / BLOCK_IDS > BLOCKS)
+}
+
+/// The ranges of a set under any tag; those of neighbouring blocks may touch.
+enum Runs<'a> {
+    Ranges(ranges::Groups<'a>, usize),
+    /// Those of a block, and the place of the next one.
+    Blocks {
+        blocks: Blocks<'a>,
+        scratch: Box<Scratch>,
+        runs: Vec<Range>,
+        next: usize,
+    },
+}
+
+impl<'a> Runs<'a> {
+    fn new(set: &View<'a>) -> Self {
+        match set.as_ranges() {
+            Some(ranges) => Self::Ranges(ranges.groups(), 0),
+            None => {
+                let (blocks, scratch) = (set.blocks(), Box::new(Scratch::NEW));
+                Self::Blocks { blocks, scratch, runs: Vec::new(), next: 0 }
+            }
+        }
+    }
+
+    fn next(&mut self) -> Option<Range> {
+        match self {
+            Self::Ranges(groups, next) => {
+                if *next == groups.ranges().len() {
+                    *next = 0;
+                    groups.next()?;
+                }
+                *next += 1;
+                groups.ranges().get(*next - 1).copied()
+            }
+            Self::Blocks { blocks, scratch, runs, next } => {
+                if *next == runs.len() {
+                    *next = 0;
+                    runs.clear();
+                    let block = blocks.next(scratch)?;
+                    let base = block.base();
+                    block.contents.for_each_run(|first, last| {
+                        runs.push(Range { first: base + first, last: base + last });
+                    });
+                }
+                *next += 1;
+                runs.get(*next - 1).copied()
+            }
+        }
+    }
 }
 
 /// Whether many ids of a list share a block: their distances have few bits.
@@ -155,8 +214,8 @@ fn lists(op: Op, a: &List<'_>, b: &List<'_>) -> Vec<u64> {
     out
 }
 
-/// Merges ids until one side is at its end: how many were read of each, and how many written. No branch depends on
-/// how the ids compare.
+/// Merges ids until one side is at its end: how many were read of each, and how many written. No branch
+/// depends on how the ids compare.
 fn merge(op: Op, a: &[u64], b: &[u64], out: &mut [u64]) -> (usize, usize, usize) {
     let wants = [op.wants(true, false), op.wants(true, true), op.wants(false, true)].map(usize::from);
     let (mut i, mut j, mut len) = (0, 0, 0);
@@ -170,22 +229,8 @@ fn merge(op: Op, a: &[u64], b: &[u64], out: &mut [u64]) -> (usize, usize, usize)
     (i, j, len)
 }
 
-/// Hands the wanted ids of two sets of ranges to `emit`, as ranges that may touch.
-fn ranges(op: Op, a: &Ranges<'_>, b: &Ranges<'_>, emit: impl FnMut(Range)) {
-    let read = |groups: &mut ranges::Groups<'_>, next: &mut usize| {
-        if *next == groups.ranges().len() {
-            *next = 0;
-            groups.next();
-        }
-        *next += 1;
-        groups.ranges().get(*next - 1).copied()
-    };
-    let (mut a, mut b) = (a.groups(), b.groups());
-    let (mut i, mut j) = (0, 0);
-    sweep(op, || read(&mut a, &mut i), || read(&mut b, &mut j), emit);
-}
-
-/// Goes through two sets of ranges from edge to edge.
+/// Goes through two sets of ranges from edge to edge, and hands those that are wanted to `emit`; they may
+/// touch.
 fn sweep(
     op: Op,
     mut next_a: impl FnMut() -> Option<Range>,
@@ -302,6 +347,10 @@ fn pair(op: Op, a: Block<'_>, b: Block<'_>, room: &mut Room, out: &mut Builder) 
             }
             out.push(|bytes| roaring::encode_array(a.key, &room.offsets[..count], bytes));
         }
+        (Op::Union, Contents::Array(first), Contents::Array(second)) if first.len() + second.len() <= FEW => {
+            let count = unite(first, second, &mut room.offsets);
+            out.push(|bytes| roaring::encode_array(a.key, &room.offsets[..count], bytes));
+        }
         (Op::Intersection, Contents::Array(array), other)
         | (Op::Intersection, other, Contents::Array(array)) => {
             keep(a.key, array, |offset| other.contains(offset), room, out);
@@ -323,6 +372,23 @@ fn pair(op: Op, a: Block<'_>, b: Block<'_>, room: &mut Room, out: &mut Builder) 
     }
 }
 
+/// Merges two arrays; `out` has room for both.
+fn unite(a: &[[u8; 2]], b: &[[u8; 2]], out: &mut [[u8; 2]]) -> usize {
+    let (mut i, mut j, mut len) = (0, 0, 0);
+    while let (Some(&x), Some(&y)) = (a.get(i), b.get(j)) {
+        let order = u16::from_le_bytes(x).cmp(&u16::from_le_bytes(y));
+        out[len] = if order.is_le() { x } else { y };
+        len += 1;
+        i += usize::from(order.is_le());
+        j += usize::from(order.is_ge());
+    }
+    for rest in [&a[i..], &b[j..]] {
+        out[len..][..rest.len()].copy_from_slice(rest);
+        len += rest.len();
+    }
+    len
+}
+
 /// The offsets of an array that pass.
 fn keep(key: u64, array: &[[u8; 2]], passes: impl Fn(u16) -> bool, room: &mut Room, out: &mut Builder) {
     let mut count = 0;
@@ -338,8 +404,8 @@ fn keep(key: u64, array: &[[u8; 2]], passes: impl Fn(u16) -> bool, room: &mut Ro
 /// Runs of a block that are put together as words rather than from edge to edge.
 const MANY_RUNS: usize = 128;
 
-/// Offsets that are looked up one by one rather than as a mask.
-const FEW: usize = 64;
+/// Offsets that are looked up or merged one by one rather than as a mask.
+const FEW: usize = 128;
 
 /// Where the ids of a block are put together.
 struct Room {

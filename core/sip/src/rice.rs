@@ -1,8 +1,8 @@
 //! Rice groups: up to 128 numbers of 64 bits under one parameter.
 //!
-//! R. F. Rice, "Some practical universal noiseless coding techniques" (1979), with the bound on the unary part
-//! of JPEG-LS. Low and high parts stand apart, so that neither waits for the other when they are read. A high part has at most 16 zero bits; what is beyond them
-//! follows as a varint.
+//! R. F. Rice, "Some practical universal noiseless coding techniques" (1979), with the bound on the unary
+//! part of JPEG-LS. Low and high parts stand apart, so that neither waits for the other when they are read. A
+//! high part has at most 16 zero bits; what is beyond them follows as a varint.
 
 use basalt_kernels::bits::{self, UNARY_MAX};
 
@@ -85,8 +85,8 @@ pub(crate) fn write(numbers: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// Reads a group of `numbers.len()` numbers, 1 to [`GROUP`]. What was validated need not be read strictly: then
-/// the parameter may be any.
+/// Reads a group of `numbers.len()` numbers, 1 to [`GROUP`]. What was validated need not be read strictly:
+/// then the parameter may be any.
 pub(crate) fn read(reader: &mut Reader<'_>, numbers: &mut [u64], strict: bool) -> Result<(), SipError> {
     let at = reader.at();
     let [k] = reader.array()?;

@@ -26,9 +26,10 @@ impl Sip {
     /// # Errors
     /// A [`SipError`] that says what is wrong and where, for anything but the canonical bytes of a set
     /// within the limits.
-    pub fn from_bytes(bytes: impl AsRef<[u8]> + Into<Vec<u8>>, limits: &Limits) -> Result<Self, SipError> {
-        let (index, cardinality) = Index::build(bytes.as_ref(), limits)?;
-        Ok(Self::new(bytes.into(), index, cardinality))
+    pub fn from_bytes(bytes: impl Into<Vec<u8>>, limits: &Limits) -> Result<Self, SipError> {
+        let bytes = bytes.into();
+        let (index, cardinality) = Index::build(&bytes, limits)?;
+        Ok(Self::new(bytes, index, cardinality))
     }
 
     /// The set without ids.
@@ -46,7 +47,7 @@ impl Sip {
         with_sorted(ids, |ids| encode::ids(ids, choose::for_ids(ids)))
     }
 
-    /// [`from_sorted_ids`](Self::from_sorted_ids) under a tag; the empty set has but one.
+    /// [`from_sorted_ids`](Self::from_sorted_ids) under a tag; see [`to_tag`](Self::to_tag).
     pub fn from_sorted_ids_as(tag: Tag, ids: &[u64]) -> Self {
         with_sorted(ids, |ids| encode::ids(ids, tag))
     }
@@ -78,7 +79,7 @@ impl Sip {
 
     /// The set of the bits of `masks`: for each block the id of its first bit, a multiple of 65,536, and at
     /// most 1,024 words, as in [`Builder::push_words`](crate::Builder::push_words). They are gone through
-    /// twice, and never copied.
+    /// once to measure them, once to choose the tag, and once to write them; they are never copied.
     ///
     /// # Panics
     /// If the blocks do not come in increasing order, or are not as they should be.
@@ -94,7 +95,9 @@ impl Sip {
         masks::encode(masks, Some(tag))
     }
 
-    /// The same set under another tag; the empty set has but one.
+    /// The same set under another tag. The empty set has but one, and [`Tag::Empty`] for any other is
+    /// [`Tag::Gaps`]. A few bytes of ranges or runs can stand for so many ids that the other tags take
+    /// gigabytes.
     #[must_use]
     pub fn to_tag(&self, tag: Tag) -> Self {
         if tag == self.tag() { self.clone() } else { encode::view(&self.view(), tag) }
@@ -171,10 +174,10 @@ impl Sip {
         self.view().block_mask(base, words)
     }
 
-    /// The bytes that it holds: those of the wire, its index and, once an id was looked up in a small set, all
-    /// of its ids or ranges, 48 KiB at most.
+    /// The bytes that it holds: those of the wire, its index and, of a small set, all of its ids or ranges,
+    /// which it keeps once an id was looked up; 48 KiB at most.
     pub fn heap_bytes(&self) -> usize {
-        self.inner.bytes.capacity() + self.inner.index.bytes()
+        self.inner.bytes.capacity() + self.inner.index.bytes(self.inner.cardinality)
     }
 }
 

@@ -25,9 +25,9 @@ pub enum BlockMask {
 /// A validated set that borrows its bytes, `tag | body`. It allocates nothing, neither to be opened nor to be
 /// read.
 ///
-/// Looking up one id or one block in a view of bare bytes walks there from their start; for many look-ups make
-/// a [`Sip`](crate::Sip) of them, whose [`view`](crate::Sip::view) has an index. To go through a set in order,
-/// [`iter`](Self::iter) and [`masks`](Self::masks) need none.
+/// Looking up one id or one block in a view of bare bytes walks there from their start; for many look-ups
+/// make a [`Sip`](crate::Sip) of them, whose [`view`](crate::Sip::view) has an index. To go through a set in
+/// order, [`iter`](Self::iter) and [`masks`](Self::masks) need none.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     bytes: &'a [u8],
@@ -94,13 +94,13 @@ impl Index {
         Self::Roaring(buckets, counts)
     }
 
-    /// Bytes that it takes.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes that it takes, or will once an id was looked up.
+    pub(crate) fn bytes(&self, cardinality: u64) -> usize {
         match self {
             Self::Empty => 0,
             Self::Roaring(index, counts) => size_of_val(&**index) + size_of_val(&**counts),
-            Self::List(_, places) => places.bytes(),
-            Self::Ranges(places) => places.bytes(),
+            Self::List(_, places) => size_of_val(&*places.groups) + list::kept_bytes(cardinality),
+            Self::Ranges(places) => size_of_val(&*places.groups) + ranges::kept_bytes(&places.groups),
         }
     }
 
@@ -163,7 +163,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The number of ids.
+    /// The number of ids; 2^64 - 1 also for the set of all 2^64.
     pub fn cardinality(&self) -> u64 {
         match self.body {
             Body::Empty => 0,
@@ -254,17 +254,16 @@ impl<'a> View<'a> {
     pub fn iter(&self) -> Ids<'a> {
         match self.body {
             Body::Empty => Ids::empty(),
-            Body::Roaring(roaring) => Ids::roaring(roaring.containers(), self.bytes),
-            Body::List(list) => Ids::list(list.groups()),
-            Body::Ranges(ranges) => Ids::ranges(ranges.groups()),
+            Body::Roaring(roaring) => Ids::roaring(&roaring),
+            Body::List(list) => Ids::list(&list),
+            Body::Ranges(ranges) => Ids::ranges(&ranges),
         }
     }
 
-    /// The ids of the block that begins at `base`, a multiple of 65,536: bit `i % 64` of word `i / 64` for
-    /// `base + i`. All words are written if the answer is [`BlockMask::Words`]; otherwise what they hold
+    /// The ids of the block that holds the id `base`, as a rule its first: bit `i % 64` of word `i / 64` for
+    /// the `i`th id. All words are written if the answer is [`BlockMask::Words`]; otherwise what they hold
     /// means nothing.
     pub fn block_mask(&self, base: u64, words: &mut [u64; BLOCK_WORDS]) -> BlockMask {
-        debug_assert!(base.is_multiple_of(BLOCK_IDS));
         let block = base / BLOCK_IDS;
         if let Body::Roaring(roaring) = self.body {
             return match roaring.container(block) {
@@ -279,7 +278,7 @@ impl<'a> View<'a> {
         let mut masks = self.masks();
         masks.skip_to(base);
         match masks.next(words) {
-            Some((found, mask)) if found == base => mask,
+            Some((found, mask)) if found == block * BLOCK_IDS => mask,
             _ => BlockMask::Empty,
         }
     }
@@ -298,6 +297,11 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The containers, where the set is written as such.
+    pub(crate) fn as_roaring(&self) -> Option<Roaring<'a>> {
+        if let Body::Roaring(roaring) = self.body { Some(roaring) } else { None }
+    }
+
     /// The list, where the set is written as one.
     pub(crate) fn as_list(&self) -> Option<List<'a>> {
         if let Body::List(list) = self.body { Some(list) } else { None }
@@ -310,7 +314,7 @@ impl<'a> View<'a> {
 }
 
 /// The masks of a set's blocks; see [`View::masks`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Masks<'a> {
     blocks: Blocks<'a>,
     scratch: Scratch,
@@ -329,9 +333,15 @@ impl Masks<'_> {
         Some((block.base(), mask))
     }
 
-    /// Leaves out all blocks before the one that holds `id`.
+    /// Leaves out all blocks before the one that holds `id`; it never goes back.
     pub fn skip_to(&mut self, id: u64) {
         self.blocks.skip_to(id / BLOCK_IDS);
+    }
+}
+
+impl fmt::Debug for Masks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Masks").finish_non_exhaustive()
     }
 }
 

@@ -38,8 +38,13 @@ pub(crate) struct List<'a> {
 /// Ids of a set that are kept for look-ups, at most: 32 KiB.
 const SMALL: u64 = 4096;
 
-/// Validates `bytes` (the tag first) and counts the ids; `index` sees where each group begins. The limit on the
-/// body is the caller's.
+/// Bytes of the ids that are kept of a set with an index.
+pub(crate) fn kept_bytes(cardinality: u64) -> usize {
+    usize::try_from(cardinality).ok().filter(|_| cardinality <= SMALL).map_or(0, |ids| ids * size_of::<u64>())
+}
+
+/// Validates `bytes` (the tag first) and counts the ids; `index` sees where each group begins. The limit on
+/// the body is the caller's.
 pub(crate) fn validate(
     codec: Codec,
     bytes: &[u8],
@@ -153,6 +158,11 @@ impl Groups<'_> {
             self.left = 0;
         }
         (self.len > 0).then_some(&self.ids[..self.len])
+    }
+
+    /// Whether the last group has been left behind.
+    pub(crate) fn ended(&self) -> bool {
+        self.left == 0 && self.len == 0
     }
 
     /// The group that was read last.

@@ -52,8 +52,14 @@ pub(crate) struct Ranges<'a> {
 /// Ranges of a set that are kept for look-ups, at most: 48 KiB.
 const SMALL: u64 = 2048;
 
-/// Validates `bytes` (the tag first) and counts the ids; `index` sees where each group begins. The limit on the
-/// body is the caller's.
+/// Bytes of the ranges that are kept of a set with an index, at most.
+pub(crate) fn kept_bytes(index: &[Entry]) -> usize {
+    let ranges = index.len().saturating_sub(1) * GROUP;
+    if ranges as u64 <= SMALL { ranges * size_of::<(Range, u64)>() } else { 0 }
+}
+
+/// Validates `bytes` (the tag first) and counts the ids; `index` sees where each group begins. The limit on
+/// the body is the caller's.
 pub(crate) fn validate(
     bytes: &[u8],
     limits: &Limits,
@@ -192,6 +198,11 @@ impl Groups<'_> {
             self.left = 0;
         }
         (self.len > 0).then_some(&self.ranges[..self.len])
+    }
+
+    /// Whether the last group has been left behind.
+    pub(crate) fn ended(&self) -> bool {
+        self.left == 0 && self.len == 0
     }
 
     /// The group that was read last.

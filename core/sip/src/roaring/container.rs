@@ -27,8 +27,8 @@ pub(crate) struct Container {
 }
 
 impl Container {
-    /// As a header describes it: `cardinality` ids (1 to 65,536) at byte `at`, in `runs` runs or, if there are
-    /// none, in an array or a bitset.
+    /// As a header describes it: `cardinality` ids (1 to 65,536) at byte `at`, in `runs` runs or, if there
+    /// are none, in an array or a bitset.
     pub(super) fn described(block: u64, at: usize, cardinality: u64, runs: u16) -> Self {
         Self { block, at, last: low(cardinality - 1), runs, has_runs: runs > 0 }
     }
@@ -67,6 +67,13 @@ impl Container {
     /// Its number of runs; 0 where nobody has counted those of an array or a bitset.
     pub(crate) fn runs(&self) -> u16 {
         self.runs
+    }
+
+    /// The same container with its runs counted.
+    pub(crate) fn counted(self, bytes: &[u8]) -> Self {
+        let mut runs = 0;
+        self.contents(bytes).for_each_run(|_, _| runs += 1);
+        Self { runs: low(runs), ..self }
     }
 
     /// Whether it holds runs.

@@ -6,7 +6,6 @@
 mod bitmap;
 mod container;
 mod encode;
-mod foreign;
 mod parse;
 mod write;
 
@@ -16,8 +15,7 @@ pub(crate) use encode::{
     encode_array, encode_contents, encode_full, encode_ids, encode_measured, encode_runs, encode_words,
     measure,
 };
-pub(crate) use foreign::read as read_foreign;
-pub(crate) use parse::validate;
+pub(crate) use parse::{read_foreign, validate};
 pub(crate) use write::{size, write, write_with};
 
 use crate::{BLOCK_IDS, blocks::Block, reader::Reader};

@@ -1,18 +1,26 @@
-//! Reading a body whose bytes nobody has vouched for. Nothing is allocated; time is linear in the bytes.
+//! Reading a body whose bytes nobody has vouched for. To validate one nothing is allocated; time is linear in
+//! the bytes.
 
-use super::{
-    Bucket,
-    bitmap::{Bitmap, first_block},
-    container::{Container, runs_are_smallest},
-};
 use basalt_kernels::mask as kernels;
 
+use super::{
+    Bucket, COOKIE,
+    bitmap::{Bitmap, first_block},
+    container::{Container, runs_are_smallest},
+    encode_contents,
+};
 use crate::{
-    BLOCK_IDS, BLOCK_WORDS, Limits, SipError,
+    BLOCK_IDS, BLOCK_WORDS, Builder, Limits, Sip, SipError,
     contents::{Contents, run_of},
-    index::Entries,
+    index::{Entries, Unindexed},
     reader::Reader,
 };
+
+/// Bytes of a bucket, at least: 4 of its key, 8 of the smallest header, and a flag and a run, or two more
+/// fields.
+const LEAST_BUCKET: u64 = 19;
+/// Bytes of a bucket without containers: its key, a cookie and a 0.
+const LEAST_FOREIGN_BUCKET: u64 = 12;
 
 /// Checks that `bytes` (the tag first) are the canonical form of a set within `limits`, and counts its ids;
 /// `index` sees where each bucket begins.
@@ -21,19 +29,50 @@ pub(crate) fn validate(
     limits: &Limits,
     index: &mut impl Entries<Bucket>,
 ) -> Result<u64, SipError> {
-    let mut reader = Reader::new(bytes, 1);
+    walk(bytes, 1, limits, false, index, |container, runs| {
+        if runs_are_smallest(container.cardinality(), runs) == container.has_runs() {
+            Ok(())
+        } else {
+            Err(SipError::ContainerKind { at: container.at() })
+        }
+    })
+}
+
+/// Reads the bitmap that `bytes` hold from byte `at` to their end, as other writers may leave it: containers
+/// need not be of the smallest kind, and a bucket may hold none.
+pub(crate) fn read_foreign(bytes: &[u8], at: usize, limits: &Limits) -> Result<Sip, SipError> {
+    let mut builder = Builder::new();
+    walk(bytes, at, limits, true, &mut Unindexed, |container, _| {
+        builder.push(|out| encode_contents(container.block(), container.contents(bytes), out));
+        Ok(())
+    })?;
+    Ok(builder.finish())
+}
+
+/// Goes through the body from byte `at` on and checks all but the kinds of its containers, each of which
+/// `each` sees with its runs.
+fn walk(
+    bytes: &[u8],
+    at: usize,
+    limits: &Limits,
+    foreign: bool,
+    index: &mut impl Entries<Bucket>,
+    mut each: impl FnMut(&Container, u64) -> Result<(), SipError>,
+) -> Result<u64, SipError> {
+    let mut reader = Reader::new(bytes, at);
+    let body = reader.left() as u64;
     let buckets = u64::from_le_bytes(reader.array()?);
-    if buckets == 0 {
-        return Err(SipError::Empty { at: 1 });
+    if buckets == 0 && !foreign {
+        return Err(SipError::Empty { at });
     }
-    Limits::check(1, "buckets", buckets, limits.buckets as u64)?;
-    // A bucket takes 4 bytes for its key, 16 for its header, and 2 for an id.
-    let least = usize::try_from(buckets.saturating_mul(19)).unwrap_or(usize::MAX);
+    Limits::check(at, "buckets", buckets, limits.buckets as u64)?;
+    let least = buckets.saturating_mul(if foreign { LEAST_FOREIGN_BUCKET } else { LEAST_BUCKET });
+    let least = usize::try_from(least).unwrap_or(usize::MAX);
     if least > reader.left() {
         return Err(SipError::Truncated { at: reader.at(), need: least });
     }
     index.expect(usize::try_from(buckets).unwrap_or(usize::MAX));
-    let mut decoded = (bytes.len() as u64 - 1).saturating_add(buckets.saturating_mul(128));
+    let mut decoded = body.saturating_add(buckets.saturating_mul(128));
     let mut cardinality = 0;
     let mut last_key = None;
     for _ in 0..buckets {
@@ -41,6 +80,10 @@ pub(crate) fn validate(
         let key = u32::from_le_bytes(reader.array()?);
         if last_key.replace(key).is_some_and(|last| last >= key) {
             return Err(SipError::Order { at, what: "bucket" });
+        }
+        if foreign && is_empty(reader.rest()) {
+            reader.skip(8);
+            continue;
         }
         index.push(Bucket { key, at: reader.at() });
         let bitmap = Bitmap::read(&mut reader)?;
@@ -54,18 +97,20 @@ pub(crate) fn validate(
             reader.take(container.size())?;
             cardinality += container.cardinality();
             Limits::check(at, "cardinality", cardinality, limits.cardinality)?;
-            let runs = count_ids(&container, bytes)?;
-            if runs_are_smallest(container.cardinality(), runs) != container.has_runs() {
-                return Err(SipError::ContainerKind { at });
-            }
+            each(&container, count_ids(&container, bytes)?)?;
         }
     }
     reader.end()?;
     Ok(cardinality)
 }
 
+/// Whether a bitmap without containers comes next.
+fn is_empty(bytes: &[u8]) -> bool {
+    bytes.first_chunk().is_some_and(|&bytes| u64::from_le_bytes(bytes) == u64::from(COOKIE))
+}
+
 /// Checks that a container's ids increase and are as many as declared, and counts their runs.
-pub(super) fn count_ids(container: &Container, bytes: &[u8]) -> Result<u64, SipError> {
+fn count_ids(container: &Container, bytes: &[u8]) -> Result<u64, SipError> {
     let at = container.at();
     let (found, runs) = match container.contents(bytes) {
         Contents::Array(ids) => count_array(ids, at)?,

@@ -4,6 +4,7 @@
 
 mod check;
 mod deletion_vector;
+mod edges;
 mod format;
 mod hostile;
 mod interoperability;
