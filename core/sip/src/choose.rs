@@ -42,6 +42,16 @@ impl Known {
     }
 }
 
+/// Consecutive ids of a set, and the one before them.
+#[derive(Debug)]
+struct Group {
+    before: Option<u64>,
+    /// The ids that they stand for.
+    members: u64,
+    ids: [u64; GROUP],
+    len: usize,
+}
+
 /// What groups of a set, scaled up to what each stands for, take under each tag.
 #[derive(Debug, Default)]
 pub(crate) struct Sample {
@@ -54,6 +64,8 @@ pub(crate) struct Sample {
     /// Ranges, and their bytes under 0x03.
     ranges: f64,
     range_bytes: f64,
+    /// The group that is not full yet.
+    open: Option<Group>,
 }
 
 impl Sample {
@@ -100,19 +112,38 @@ impl Sample {
         self.roaring += scale * (blocks * container_bytes(members, runs) + buckets * BUCKET_BYTES);
     }
 
-    /// Adds a group of the ids that come, consecutive ones of the set, and the one before them.
-    pub(crate) fn add_some(&mut self, before: Option<u64>, from: impl Iterator<Item = u64>, members: u64) {
-        let mut ids = [0; GROUP];
-        let mut count = 0;
-        for (slot, id) in ids.iter_mut().zip(from) {
+    /// Begins a group behind the id `before`, which stands for `members` ids.
+    pub(crate) fn begin(&mut self, before: Option<u64>, members: u64) {
+        self.end();
+        self.open = Some(Group { before, members, ids: [0; GROUP], len: 0 });
+    }
+
+    /// Adds the next ids of the set to the group that was begun, until it is full.
+    pub(crate) fn fill(&mut self, from: impl Iterator<Item = u64>) {
+        let Some(group) = &mut self.open else { return };
+        for (slot, id) in group.ids[group.len..].iter_mut().zip(from) {
             *slot = id;
-            count += 1;
+            group.len += 1;
         }
-        self.add(before, &ids[..count], members);
+        if group.len == GROUP {
+            self.end();
+        }
+    }
+
+    /// Whether the group that was begun has room.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    fn end(&mut self) {
+        if let Some(group) = self.open.take() {
+            self.add(group.before, &group.ids[..group.len], group.members);
+        }
     }
 
     /// The tag for a set that is not empty.
-    pub(crate) fn choose(&self, known: &Known) -> Tag {
+    pub(crate) fn choose(mut self, known: &Known) -> Tag {
+        self.end();
         let cardinality = known.cardinality as f64;
         let scale = cardinality / self.ids.max(1.0);
         let head = varint::len(known.cardinality) as f64;
@@ -250,7 +281,8 @@ pub(crate) fn for_view(view: &View<'_>) -> Tag {
             let Some(group) = groups.next() else { break };
             if is_sampled(i, ranges.count()) {
                 let members = group.iter().map(|range| range.len()).sum();
-                sample.add_some(before, group.iter().flat_map(|range| range.first..=range.last), members);
+                sample.begin(before, members);
+                sample.fill(group.iter().flat_map(|range| range.first..=range.last));
             }
             before = group.last().map(|range| range.last);
         }
@@ -268,17 +300,24 @@ pub(crate) fn for_containers(containers: &[Container], bytes: &[u8]) -> Tag {
         return tag;
     }
     let mut sample = Sample::default();
-    for (i, from, members) in sampled(containers) {
-        let ids_from = |container: &Container, from| {
-            let base = container.block() * BLOCK_IDS;
-            container.contents(bytes).offsets_from(from).map(move |offset| base + offset)
-        };
-        let mut ids = ids_from(&containers[i], from);
+    let ids_of = |container: &Container, rank| {
+        let base = container.block() * BLOCK_IDS;
+        container.contents(bytes).offsets_behind(rank).map(move |offset| base + offset)
+    };
+    for (i, rank, members) in sampled(containers) {
+        let mut ids = ids_of(&containers[i], rank.saturating_sub(1));
         let before = match i.checked_sub(1).map(|i| &containers[i]) {
-            _ if from > 0 => ids.next(),
+            _ if rank > 0 => ids.next(),
             before => before.map(|before| before.block() * BLOCK_IDS + before.contents(bytes).last()),
         };
-        sample.add_some(before, ids, members);
+        sample.begin(before, members);
+        sample.fill(ids);
+        for container in &containers[i + 1..] {
+            if !sample.is_open() {
+                break;
+            }
+            sample.fill(ids_of(container, 0));
+        }
     }
     sample.choose(&Known::of(containers))
 }
@@ -315,8 +354,8 @@ pub(crate) fn at_once(containers: &[Container]) -> Option<Tag> {
     (known.cardinality > ranges.saturating_mul(80)).then_some(Tag::Ranges)
 }
 
-/// Groups of a set that are worth a look: the container that each begins in, the offset there, and the number
-/// of ids that it stands for.
+/// Groups of a set that are worth a look: the container that each begins in, the number of ids before it there,
+/// and the number of ids that it stands for.
 pub(crate) fn sampled(containers: &[Container]) -> impl Iterator<Item = (usize, u64, u64)> {
     let total: u64 = containers.iter().map(Container::cardinality).sum();
     let members = total.div_ceil(groups_of(total)).max(GROUP as u64);
@@ -326,9 +365,8 @@ pub(crate) fn sampled(containers: &[Container]) -> impl Iterator<Item = (usize, 
         before += container.cardinality();
         let first = next;
         next += (before.max(next) - next).div_ceil(members) * members;
-        let from = move |place: u64| (place - start) * BLOCK_IDS / container.cardinality();
         (first..before)
             .step_by(usize::try_from(members).unwrap_or(usize::MAX))
-            .map(move |place| (i, from(place), members))
+            .map(move |place| (i, place - start, members.min(total - place)))
     })
 }

@@ -153,24 +153,50 @@ impl<'a> Contents<'a> {
 
     /// The offsets, in increasing order.
     pub(crate) fn offsets(self) -> Offsets<'a> {
-        self.offsets_from(0)
+        match self {
+            Self::Array(ids) => Offsets::Array(ids.iter()),
+            Self::Bitset(words) => Offsets::Bitset { words: words.iter(), next_base: 0, word: 0 },
+            Self::Runs(runs) => Offsets::Runs { runs: runs.iter(), run: 0..0 },
+        }
     }
 
-    /// The offsets from about `offset` on, in increasing order.
-    pub(crate) fn offsets_from(self, offset: u64) -> Offsets<'a> {
-        match self {
+    /// The offsets behind the first `rank` ones.
+    pub(crate) fn offsets_behind(self, rank: u64) -> Offsets<'a> {
+        let mut left = rank;
+        let mut offsets = match self {
             Self::Array(ids) => {
-                Offsets::Array(ids[ids.partition_point(|&id| offset_of(id) < offset)..].iter())
+                let at = usize::try_from(std::mem::take(&mut left)).unwrap_or(usize::MAX);
+                Offsets::Array(ids[at.min(ids.len())..].iter())
             }
             Self::Bitset(words) => {
-                let word = usize::try_from(offset / 64).unwrap_or(usize::MAX).min(words.len());
-                Offsets::Bitset { words: words[word..].iter(), next_base: word as u64 * 64, word: 0 }
+                let mut skipped = 0;
+                for &word in words {
+                    let ones = u64::from(u64::from_le_bytes(word).count_ones());
+                    if ones > left {
+                        break;
+                    }
+                    left -= ones;
+                    skipped += 1;
+                }
+                Offsets::Bitset { words: words[skipped..].iter(), next_base: 64 * skipped as u64, word: 0 }
             }
             Self::Runs(runs) => {
-                let run = runs.partition_point(|&run| run_of(run).end <= offset);
-                Offsets::Runs { runs: runs[run..].iter(), run: 0..0 }
+                let mut skipped = 0;
+                for &run in runs {
+                    let ids = run_of(run).end - run_of(run).start;
+                    if ids > left {
+                        break;
+                    }
+                    left -= ids;
+                    skipped += 1;
+                }
+                Offsets::Runs { runs: runs[skipped..].iter(), run: 0..0 }
             }
+        };
+        for _ in 0..left {
+            offsets.next();
         }
+        offsets
     }
 }
 

@@ -77,21 +77,40 @@ fn choose_tag<'a>(masks: impl Iterator<Item = (u64, &'a [u64])>, containers: &[C
     let mut sample = Sample::default();
     let mut sampled = choose::sampled(containers).peekable();
     let mut last = None;
-    for (base, words) in masks {
-        while let Some((_, from, members)) =
+    for (base, words) in masks.filter(|(_, words)| words.iter().any(|word| *word > 0)) {
+        if sample.is_open() {
+            sample.fill(ids(base, words, 0));
+        }
+        while let Some((_, rank, members)) =
             sampled.next_if(|(i, ..)| containers[*i].block() == base / BLOCK_IDS)
         {
-            let mut some = ids(base, words, usize::try_from(from / 64).unwrap_or(0));
+            let (skipped, rest) = skip(words, rank.saturating_sub(1));
+            let mut some = ids(base, words, skipped).skip(rest);
             let before = match last {
-                _ if from > 0 => some.next(),
+                _ if rank > 0 => some.next(),
                 Some((base, words)) => ids(base, words, 0).last(),
                 None => None,
             };
-            sample.add_some(before, some, members);
+            sample.begin(before, members);
+            sample.fill(some);
         }
-        if words.iter().any(|word| *word > 0) {
-            last = Some((base, words));
-        }
+        last = Some((base, words));
     }
     sample.choose(&Known::of(containers))
+}
+
+/// The words before the one that holds the bit behind the first `rank` ones, and those of them in it.
+fn skip(words: &[u64], rank: u64) -> (usize, usize) {
+    let (mut at, mut rest, mut left) = (0, words, rank);
+    while rest.len() > 1 {
+        let (first, second) = rest.split_at(rest.len() / 2);
+        let ones = kernels::count_ones(first);
+        rest = if ones <= left {
+            (at, left) = (at + first.len(), left - ones);
+            second
+        } else {
+            first
+        };
+    }
+    (at, usize::try_from(left).unwrap_or(0))
 }
