@@ -5,6 +5,14 @@ use crate::{chunks, dispatch::current, scalar};
 /// Words of a block: of all positions that are a u16.
 pub const BLOCK_WORDS: usize = 1024;
 
+/// The bytes of mask words, as they stand in memory: little-endian, which is all that this crate is built for.
+pub fn as_bytes(words: &[u64]) -> &[u8] {
+    const { assert!(cfg!(target_endian = "little")) };
+    // SAFETY: the pointer and the length cover exactly the words, which are borrowed as long as the bytes are;
+    // every byte of a u64 is initialised, and bytes need no alignment.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
 /// Rows selected.
 pub fn count_ones(mask: &[u64]) -> u64 {
     current().mask_count_ones(mask)

@@ -114,3 +114,10 @@ fn no_room_is_the_callers_bug_for_every_table() {
 fn more_than_a_block_is_the_callers_bug() {
     mask::positions(&[0; BLOCK_WORDS + 1], &mut []);
 }
+
+#[test]
+fn words_are_little_endian_bytes() {
+    let words = [0x0807_0605_0403_0201, u64::MAX - 1];
+    assert_eq!(mask::as_bytes(&words), words.map(u64::to_le_bytes).as_flattened());
+    assert_eq!(mask::as_bytes(&[]), []);
+}

@@ -24,7 +24,9 @@ pub(crate) fn measure(block: u64, words: &[u64]) -> Option<Container> {
 
 /// Appends the container that was measured of a mask.
 pub(crate) fn encode_measured(container: &Container, words: &[u64], out: &mut Vec<u8>) {
-    if container.has_runs() {
+    if container.is_full() {
+        encode_full(container.block(), out);
+    } else if container.has_runs() {
         out.extend_from_slice(&container.runs().to_le_bytes());
         mask::for_each_run(words.iter().copied(), |first, last| put_run(first, last, out));
     } else if container.cardinality() <= MAX_ARRAY as u64 {
@@ -33,7 +35,7 @@ pub(crate) fn encode_measured(container: &Container, words: &[u64], out: &mut Ve
         put_offsets(&offsets[..count], out);
     } else {
         let at = out.len();
-        put_words(words, out);
+        out.extend_from_slice(kernels::as_bytes(words));
         out.resize(at + BITSET_BYTES, 0);
     }
 }
@@ -137,13 +139,5 @@ fn put_offsets(offsets: &[u16], out: &mut Vec<u8>) {
     out.resize(at + 2 * offsets.len(), 0);
     for (field, offset) in out[at..].as_chunks_mut().0.iter_mut().zip(offsets) {
         *field = offset.to_le_bytes();
-    }
-}
-
-fn put_words(words: &[u64], out: &mut Vec<u8>) {
-    let at = out.len();
-    out.resize(at + 8 * words.len(), 0);
-    for (field, word) in out[at..].as_chunks_mut().0.iter_mut().zip(words) {
-        *field = word.to_le_bytes();
     }
 }
