@@ -1,8 +1,8 @@
 //! Bytes that are no canonical SIP: a typed error with its place, never a panic, never another set.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, path::Path};
 
-use basalt_sip::{Limits, Sip, SipError};
+use basalt_sip::{Limits, Sip, SipError, View, frame};
 
 use crate::{format::hex, naive, shapes};
 
@@ -245,6 +245,35 @@ fn a_changed_bitset_is_an_error() {
             let mut bytes = bytes.clone();
             bytes[i] ^= change;
             check(&bytes);
+        }
+    }
+}
+
+/// What fuzzing came by: each reaches a branch that no other does.
+#[test]
+fn the_corpus_of_the_fuzzer_is_still_refused_or_canonical() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus");
+    let corpus = |target: &str| {
+        let files = fs::read_dir(folder.join(target)).unwrap();
+        files.map(|file| fs::read(file.unwrap().path()).unwrap()).collect::<Vec<_>>()
+    };
+    let mut accepted = 0;
+    for bytes in corpus("open") {
+        let limits = Limits { cardinality: 10_000, ..Limits::default() };
+        let read = Sip::from_bytes(bytes.as_slice(), &limits);
+        assert_eq!(read.as_ref().err(), View::open(&bytes, &limits).as_ref().err());
+        if let Ok(sip) = read {
+            assert!(naive::rewrite(&sip) == bytes, "accepted, not canonical: {bytes:02x?}");
+            crate::check::check(&sip, &sip.iter().collect::<Vec<_>>());
+            accepted += 1;
+        }
+    }
+    assert!(accepted > 20, "{accepted} sets");
+    for bytes in corpus("frame") {
+        let mut rest = bytes.as_slice();
+        while let Ok((sip, behind)) = frame::read(rest, &Limits::default()) {
+            check(sip);
+            rest = behind;
         }
     }
 }
