@@ -85,7 +85,7 @@ pub fn open(data: &[u8]) {
         let ids: Vec<u64> = view.iter().collect();
         assert!(ids.is_sorted_by(|a, b| a < b));
         assert!(naive::write(view.tag() as u8, &ids) == data, "accepted, not canonical");
-        assert!(sip.heap_bytes() <= 2 * data.len() + (48 << 10) + 64);
+        assert!(sip.heap_bytes() <= 2 * data.len() + (48 << 10) + 256);
         check(&sip, &ids);
     }
 }
