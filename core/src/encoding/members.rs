@@ -119,6 +119,10 @@ const BITS_OF_KEY: u64 = 64;
 const SEARCH_COST: u64 = 64;
 /// Bytes of a list with its table for each byte of the list, at most.
 const TABLE_COST: usize = 4;
+/// A form takes at most 1 MiB, ...
+const FORM_BYTES: usize = 1 << 20;
+/// ... or so many bytes for each row that is looked up: more would take longer to make than look-ups in the SIP.
+const FORM_BYTES_OF_ROW: usize = 128;
 /// Parts of a larger set become sets of their own when they span at most this many keys, 64 KiB of bits, ...
 const PART_SPAN: u64 = 1 << 19;
 /// ... or are at most this many keys, which the cache holds as the whole set it does not.
@@ -135,16 +139,24 @@ impl Members {
         Self { ids: Some((sip, ids)), form: OnceLock::new() }
     }
 
-    /// Finds the fastest form for look-ups of keys from `min` to `max`: all others may be left out. `hold` is told
-    /// again and again the bytes that it takes, and may stop the work.
+    /// Finds the fastest form for look-ups of the keys of `rows` rows, from `min` to `max`: all others may be left
+    /// out. There is none for few rows beside many keys, which a SIP can stand for in a few bytes. `hold` is told
+    /// again and again the bytes that the form takes, and may stop the work.
     ///
     /// # Errors
     /// Those of `hold`.
-    pub fn prepare(&self, min: i64, max: i64, hold: &mut dyn FnMut(usize) -> Result<()>) -> Result<()> {
+    pub fn prepare(
+        &self,
+        rows: u64,
+        (min, max): (i64, i64),
+        hold: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
         if let (Some((sip, ids)), None) = (&self.ids, self.form.get()) {
-            let form = Form::of_sip(sip, *ids, (min, max), hold)?;
-            hold(form.bytes())?;
-            let _ = self.form.set(form);
+            let most = index(rows).saturating_mul(FORM_BYTES_OF_ROW).max(FORM_BYTES);
+            if let Some(form) = Form::of_sip(sip, *ids, (min, max), most, hold)? {
+                hold(form.bytes())?;
+                let _ = self.form.set(form);
+            }
         }
         Ok(())
     }
@@ -232,13 +244,14 @@ impl KeyTest {
 }
 
 impl Form {
-    /// The form of the keys from `min` to `max` that are ids in a SIP.
+    /// The form of the keys from `min` to `max` that are ids in a SIP, unless it takes more than `most` bytes.
     fn of_sip(
         sip: &Sip,
         ids: IdKeys,
         (min, max): (i64, i64),
+        most: usize,
         hold: &mut dyn FnMut(usize) -> Result<()>,
-    ) -> Result<Self> {
+    ) -> Result<Option<Self>> {
         let halves = || ids.halves(min, max);
         let n: u64 = halves().map(|ids| count(sip, &ids)).sum();
         let first = halves().find_map(|ids| sip.next_at_or_after(*ids.start()).filter(|id| ids.contains(id)));
@@ -249,9 +262,12 @@ impl Form {
             && n > FEW_KEYS as u64
             && last.wrapping_sub(first).cast_unsigned() < BITMAP_SPAN.max(BITS_OF_KEY.saturating_mul(n))
         {
-            return Self::bits_of_sip(sip, ids, (first, last), hold);
+            return Self::bits_of_sip(sip, ids, (first, last), most, hold);
         }
         let bytes = index(n).saturating_mul(8);
+        if bytes.saturating_mul(TABLE_COST) > most {
+            return Ok(None);
+        }
         hold(bytes)?;
         let mut keys = Vec::with_capacity(index(n));
         if n < sip.cardinality() / SEARCH_COST {
@@ -275,7 +291,7 @@ impl Form {
             keys.rotate_left(others);
         }
         hold(bytes.saturating_mul(TABLE_COST))?;
-        Ok(Self::sorted(keys))
+        Ok(Some(Self::sorted(keys)))
     }
 
     /// Bits of the keys from `first` to `last`, block by block from the SIP.
@@ -283,12 +299,16 @@ impl Form {
         sip: &Sip,
         ids: IdKeys,
         (first, last): (i64, i64),
+        most: usize,
         hold: &mut dyn FnMut(usize) -> Result<()>,
-    ) -> Result<Self> {
+    ) -> Result<Option<Self>> {
         // A block of ids is a block of keys.
         let base = first & !0xffff;
         let blocks = index((last.wrapping_sub(base)).cast_unsigned() / BLOCK_IDS + 1);
         let bytes = 8 * BLOCK_WORDS * blocks;
+        if bytes > most {
+            return Ok(None);
+        }
         hold(bytes)?;
         let mut words = vec![0; BLOCK_WORDS * blocks];
         let mut block = Box::new([0; BLOCK_WORDS]);
@@ -309,7 +329,7 @@ impl Form {
                 hold(bytes)?;
             }
         }
-        Ok(Self::Bits { first: base, words })
+        Ok(Some(Self::Bits { first: base, words }))
     }
 
     /// The form of sorted distinct keys.
@@ -506,7 +526,7 @@ mod tests {
                         most = bytes.max(most);
                         Ok(())
                     };
-                    members.prepare(min, max, &mut hold).unwrap();
+                    members.prepare(1 << 20, (min, max), &mut hold).unwrap();
                     let form = members.form().unwrap();
                     assert!(most >= form.bytes());
                     forms.insert(match form {
@@ -541,8 +561,23 @@ mod tests {
             let error = crate::error::Error::new(crate::error::ErrorKind::MemoryLimit, "none");
             if bytes > 0 { Err(error) } else { Ok(()) }
         };
-        members.prepare(0, i64::MAX, &mut none).unwrap_err();
+        members.prepare(1, (0, i64::MAX), &mut none).unwrap_err();
         assert!(members.form().is_none() && members.contains(4) && !members.contains(5));
+    }
+
+    #[test]
+    fn many_keys_beside_few_rows_stay_in_the_sip() {
+        // Bits that take half a GiB, and a list that takes gigabytes.
+        let dense = Sip::from_ranges([0..=1 << 31, (1 << 31) + 5..=u64::from(u32::MAX)]);
+        let sparse = Sip::from_ranges((0..60_000).map(|i: u64| i << 26..=(i << 26) + 65_000));
+        for sip in [dense, sparse] {
+            let members = Members::of_sip(Arc::new(sip), ALL[0]);
+            let mut hold = |bytes| panic!("{bytes} bytes are held");
+            members.prepare(1000, (i64::MIN, i64::MAX), &mut hold).unwrap();
+            assert!(members.form().is_none());
+            assert!(members.contains(7) && !members.contains(1 << 45) && !members.contains(-7));
+            assert_eq!(members.among(-5, -1), (true, false));
+        }
     }
 
     #[test]

@@ -344,9 +344,9 @@ impl Plan {
         let mut sets = Vec::new();
         self.filter.iter().for_each(|pred| pred.sets(&mut sets));
         if !sets.is_empty() {
-            // Sets that are not prepared prune slowly: as if they did not.
-            let prepared: u64 = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes)).sum();
-            return prepared + snapshot.rows() * (filter + rest);
+            // Sets that are not prepared prune slowly: as if they did not. Few bytes can stand for many ids.
+            let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes) + set.cardinality);
+            return prepared.fold(snapshot.rows() * (filter + rest), u64::saturating_add);
         }
         let control = Control::default();
         let Ok(work) = Work::new(snapshot, self.filter.as_ref(), &control) else { return 0 };
