@@ -1,8 +1,8 @@
 //! Sets on the command line: files of them, handles, and filters made of either.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::Write as _,
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _, Write as _},
     path::Path,
 };
 
@@ -12,8 +12,12 @@ use super::CliError;
 use crate::{
     expr::{Filter, col},
     set::{Handle, Ids, Set},
+    sip::Limits,
     types::type_name,
 };
+
+/// Bytes of a file beside its set, at most: the frame and the scope.
+const SCOPE_BYTES: u64 = 64 << 10;
 
 /// Sets that are filters, beside WHERE.
 #[derive(Args, Clone, Debug, Default)]
@@ -77,13 +81,28 @@ fn named(name: &str) -> Result<Named, CliError> {
 /// The set of a file.
 pub(crate) fn read(path: &Path) -> Result<Set<Ids>, CliError> {
     let shown = path.display().to_string();
-    let bytes = fs::read(path).map_err(|source| CliError::File { path: shown.clone(), source })?;
+    let most = Limits::default().body_bytes as u64 + SCOPE_BYTES;
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    let read = read.map_err(|source| CliError::File { path: shown.clone(), source })?;
+    if read as u64 > most {
+        return Err(CliError::input(format!("{shown}: no set takes more than {most} bytes")));
+    }
     Set::from_file(&bytes).map_err(|error| CliError::input(format!("{shown}: {error}")))
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file, whole or not at all; behind a link, the file that it leads to. A pipe or a device is written to.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let failed = |source| CliError::File { path: path.display().to_string(), source };
+    if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        return fs::write(path, bytes).map_err(failed);
+    }
+    // One that is not there yet has no other name.
+    let target = fs::canonicalize(path).or_else(|error| match error.kind() {
+        io::ErrorKind::NotFound => Ok(path.to_owned()),
+        _ => Err(error),
+    });
+    let path = &target.map_err(failed)?;
     let unfinished = path.with_added_extension(format!("{}.tmp", std::process::id()));
     let mut file = OpenOptions::new().write(true).create_new(true).open(&unfinished).map_err(failed)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
@@ -166,5 +185,28 @@ mod tests {
             format!("{cut}: the SIP ends too early: 4 bytes are needed from byte 1 on")
         );
         assert!(error(&["no.sip"], &[]).starts_with("no.sip: "));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_devices_stay_what_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("rows.sip"), folder.path().join("link.sip"));
+        fs::write(&file, "before").unwrap();
+        for target in [file.as_path(), Path::new("/dev/null")] {
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            write(&link, b"after").unwrap();
+            assert_eq!(fs::read_link(&link).unwrap(), target);
+            fs::remove_file(&link).unwrap();
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"after");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_without_end_is_not_read_to_its_end() {
+        let report = read(Path::new("/dev/zero")).unwrap_err().report();
+        assert!(report.starts_with("/dev/zero: no set takes more than "), "{report}");
     }
 }
