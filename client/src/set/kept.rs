@@ -81,10 +81,11 @@ impl Client {
     /// Putting the same set again renews its time.
     ///
     /// # Errors
-    /// What the server objects to; sets above its quota are `SIP_QUOTA`.
+    /// [`Error::InvalidSet`] where only the server holds the ids; what the server objects to; sets above its quota
+    /// are `SIP_QUOTA`.
     pub async fn put_set<D: Domain>(&self, set: &Set<D>, time: Duration) -> Result<Set<D>> {
         let ttl_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
-        let request = v1::PutSipRequest { scope: Some(set.scope()), sip: set.bytes.clone(), ttl_ms };
+        let request = v1::PutSipRequest { scope: Some(set.scope()), sip: set.held()?.clone(), ttl_ms };
         let answer = self
             .retrying(|| async { self.call(self.sips().put(self.request(request.clone()))).await })
             .await?;

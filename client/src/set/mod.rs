@@ -159,10 +159,17 @@ impl<D: Domain> Set<D> {
     /// [`Error::Sip`] for bytes that are no set within the default limits; [`Error::InvalidSet`] where the
     /// server alone holds them ([`Client::get_set`](crate::Client::get_set) fetches them).
     pub fn sip(&self) -> Result<Sip> {
-        if self.bytes.is_empty() {
-            return Err(Error::InvalidSet("only the server holds the set's ids".to_owned()));
+        Ok(Sip::from_bytes(self.held()?.as_ref(), &Limits::default())?)
+    }
+
+    /// The bytes, which may be on the server alone.
+    fn held(&self) -> Result<&Bytes> {
+        match &self.bytes {
+            bytes if bytes.is_empty() => {
+                Err(Error::InvalidSet("only the server holds the set's ids".to_owned()))
+            }
+            bytes => Ok(bytes),
         }
-        Ok(Sip::from_bytes(self.bytes.as_ref(), &Limits::default())?)
     }
 
     /// What the ids mean, as the API says it.

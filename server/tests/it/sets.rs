@@ -92,6 +92,8 @@ async fn rows_and_values_are_filters_by_bytes_and_by_handle() {
     let kept = select().select_rows().only_kept(MINUTE).await.unwrap();
     assert_eq!((kept.bytes.len(), kept.cardinality), (0, 1000));
     assert_eq!(rows_of(&server, "t", kept.kept.unwrap().handle.rows()).await, 1000);
+    let put = server.client.put_set(&kept, MINUTE).await;
+    assert!(matches!(put, Err(basalt_client::Error::InvalidSet(_))), "its bytes are not here");
     let fetched = server.client.get_set(kept.kept.unwrap().handle).await.unwrap();
     assert_eq!(fetched.bytes, select().select_rows().await.unwrap().bytes);
     assert_eq!((fetched.table.as_str(), fetched.version, fetched.cardinality), ("t", 1, 1000));
