@@ -94,8 +94,11 @@ impl Sample {
             last_start = i;
             starts += 1;
         }
-        if starts > 0 {
-            self.ranges += scale * starts as f64;
+        self.ranges += scale * starts as f64;
+        if starts == ids.len() {
+            // Each id is a range, and the lengths take a bit.
+            self.range_bytes += scale * (group_bytes(gaps) + starts as f64 / 8.0);
+        } else if starts > 0 {
             // Of the last range only the beginning is here.
             let whole = &lengths[..starts - 1];
             let lengths = match whole.len() {

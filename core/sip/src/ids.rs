@@ -52,8 +52,18 @@ impl<'a> Ids<'a> {
         Self::new(Source::Ranges { groups: set.groups(), next: 0, from: 0 }, set.cardinality)
     }
 
-    /// Reads ahead; whether there are more ids.
-    fn refill(&mut self) -> bool {
+    /// The ids that were read ahead.
+    pub(crate) fn ahead(&self) -> &[u64] {
+        &self.ids[self.next..self.end]
+    }
+
+    /// Leaves out some of the ids that were read ahead.
+    pub(crate) fn pass(&mut self, count: usize) {
+        self.next += count;
+    }
+
+    /// Reads ahead, once all that was is passed; whether there are more ids.
+    pub(crate) fn refill(&mut self) -> bool {
         self.next = 0;
         self.end = self.source.read(&mut self.ids);
         self.left = self.left.saturating_sub(self.end as u64);

@@ -27,13 +27,18 @@ pub(crate) fn encode<'a>(masks: impl Iterator<Item = (u64, &'a [u64])> + Clone, 
         return Sip::empty();
     }
     let tag = tag.unwrap_or_else(|| choose_tag(masks.clone(), &containers));
-    let filled = masks.filter(|(_, words)| words.iter().any(|word| *word > 0));
+    // Masks without ids have no container.
+    let mut next = containers.iter().peekable();
+    let filled = masks.filter_map(|(base, words)| {
+        let container = next.next_if(|container| container.block() == base / BLOCK_IDS)?;
+        Some((container, base, words))
+    });
     match tag {
         Tag::Roaring => {
             let cardinality = containers.iter().map(Container::cardinality).sum();
             let mut filled = filled;
             let (bytes, buckets) = roaring::write_with(&containers, |container, out| {
-                if let Some((_, words)) = filled.next() {
+                if let Some((_, _, words)) = filled.next() {
                     roaring::encode_measured(container, words, out);
                 }
             });
@@ -41,17 +46,20 @@ pub(crate) fn encode<'a>(masks: impl Iterator<Item = (u64, &'a [u64])> + Clone, 
             Sip::new(bytes, index, cardinality)
         }
         Tag::Ranges => encode::ranges_of(|writer| {
-            for (base, words) in filled {
-                mask::for_each_run(words.iter().copied(), |first, last| {
-                    writer.push(base + first, base + last)
-                });
+            for (container, base, words) in filled {
+                if container.is_full() {
+                    writer.push(base, base + (BLOCK_IDS - 1));
+                } else {
+                    let words = words.iter().copied();
+                    mask::for_each_run(words, |first, last| writer.push(base + first, base + last));
+                }
             }
         }),
         Tag::Empty | Tag::Gaps | Tag::VarintDelta => {
             let codec = if tag == Tag::VarintDelta { Codec::VarintDelta } else { Codec::Gaps };
             let mut ids = vec![0; 64 * PART + 64];
             encode::list_of(codec, |writer| {
-                for (base, words) in filled {
+                for (_, base, words) in filled {
                     for (i, part) in words.chunks(PART).enumerate() {
                         let base = base + (i * PART * 64) as u64;
                         let count = kernels::positions64(part, base, &mut ids);
@@ -68,7 +76,7 @@ const PART: usize = 64;
 
 fn choose_tag<'a>(masks: impl Iterator<Item = (u64, &'a [u64])>, containers: &[Container]) -> Tag {
     let ids = |base: u64, words: &'a [u64], from: usize| {
-        let words = words.iter().enumerate().skip(from);
+        let words = words.iter().enumerate().skip(from).filter(|(_, word)| **word > 0);
         words.flat_map(move |(i, &word)| mask::bits(i, word)).map(move |offset| base + offset)
     };
     if let Some(tag) = choose::at_once(containers) {
@@ -77,7 +85,8 @@ fn choose_tag<'a>(masks: impl Iterator<Item = (u64, &'a [u64])>, containers: &[C
     let mut sample = Sample::default();
     let mut sampled = choose::sampled(containers).peekable();
     let mut last = None;
-    for (base, words) in masks.filter(|(_, words)| words.iter().any(|word| *word > 0)) {
+    let mut filled = containers.iter().map(Container::block).peekable();
+    for (base, words) in masks.filter(|(base, _)| filled.next_if_eq(&(base / BLOCK_IDS)).is_some()) {
         if sample.is_open() {
             sample.fill(ids(base, words, 0));
         }

@@ -1,6 +1,6 @@
 //! Intersection, union and difference of sets under any two tags.
 //!
-//! Scattered lists are merged id by id, long ranges from edge to edge; all else meets block by block, as
+//! Scattered sets are merged id by id, long ranges from edge to edge; all else meets block by block, as
 //! containers, where blocks that only one side has are skipped or copied whole.
 
 use std::cmp::Ordering;
@@ -8,11 +8,10 @@ use std::cmp::Ordering;
 use basalt_kernels::sorted16;
 
 use crate::{
-    BLOCK_IDS, BLOCK_WORDS, Builder, Sip, View,
+    BLOCK_IDS, BLOCK_WORDS, Builder, Sip, Tag, View,
     blocks::{Block, Blocks, Scratch},
     contents::{Contents, run_of},
     encode,
-    list::{self, List},
     ranges::{self, Range, Ranges},
     roaring::{self, MAX_ARRAY},
 };
@@ -90,10 +89,8 @@ impl Sip {
 }
 
 fn combine(op: Op, a: &View<'_>, b: &View<'_>) -> Sip {
-    if let (Some(a), Some(b)) = (a.as_list(), b.as_list())
-        && !(is_dense(&a) && is_dense(&b))
-    {
-        return Sip::from_sorted_ids(&lists(op, &a, &b));
+    if is_scattered(a) && is_scattered(b) {
+        return Sip::from_sorted_ids(&ids(op, a, b));
     }
     let few = |set: &View<'_>| set.as_ranges().is_some_and(|ranges| !are_dense(&ranges));
     if (few(a) && few(b)) || is_wide(a) || is_wide(b) {
@@ -162,10 +159,10 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Whether many ids of a list share a block: their distances have few bits.
-fn is_dense(list: &List<'_>) -> bool {
-    const BITS: u64 = 12;
-    list.bytes.len() as u64 * 8 < list.cardinality * BITS
+/// Whether few ids of a set share a block: each takes many bits, also beside the 16 of an array.
+fn is_scattered(set: &View<'_>) -> bool {
+    let bits = if set.tag() == Tag::Roaring { 28 } else { 12 };
+    set.as_bytes().len() as u64 * 8 >= set.cardinality().saturating_mul(bits)
 }
 
 /// Whether many ranges share a block.
@@ -174,42 +171,32 @@ fn are_dense(ranges: &Ranges<'_>) -> bool {
     ranges.count() > MANY_RUNS as u64 && ranges.bytes.len() as u64 * 8 < ranges.count() * BITS
 }
 
-/// The wanted ids of two lists.
-fn lists(op: Op, a: &List<'_>, b: &List<'_>) -> Vec<u64> {
+/// The wanted ids of two sets, id by id.
+fn ids(op: Op, a: &View<'_>, b: &View<'_>) -> Vec<u64> {
     let most = match op {
-        Op::Intersection => a.cardinality.min(b.cardinality),
-        Op::Union => a.cardinality.saturating_add(b.cardinality),
-        Op::Difference => a.cardinality,
+        Op::Intersection => a.cardinality().min(b.cardinality()),
+        Op::Union => a.cardinality().saturating_add(b.cardinality()),
+        Op::Difference => a.cardinality(),
     };
     // A merge writes one id more than it keeps.
     let mut out = vec![0; usize::try_from(most).unwrap_or(usize::MAX).saturating_add(1)];
-    let (mut a, mut b) = (a.groups(), b.groups());
-    let (mut i, mut j, mut len) = (0, 0, 0);
-    a.next();
-    b.next();
-    while !a.ids().is_empty() && !b.ids().is_empty() {
-        let (of_a, of_b, count) = merge(op, &a.ids()[i..], &b.ids()[j..], &mut out[len..]);
-        (i, j, len) = (i + of_a, j + of_b, len + count);
-        if i == a.ids().len() {
-            a.next();
-            i = 0;
-        }
-        if j == b.ids().len() {
-            b.next();
-            j = 0;
+    let mut len = 0;
+    let (mut a, mut b) = (a.iter(), b.iter());
+    while (!a.ahead().is_empty() || a.refill()) && (!b.ahead().is_empty() || b.refill()) {
+        let (of_a, of_b, count) = merge(op, a.ahead(), b.ahead(), &mut out[len..]);
+        a.pass(of_a);
+        b.pass(of_b);
+        len += count;
+    }
+    for (wanted, mut rest) in [(op.wants(true, false), a), (op.wants(false, true), b)] {
+        while wanted && (!rest.ahead().is_empty() || rest.refill()) {
+            let ids = rest.ahead();
+            let count = ids.len();
+            out[len..][..count].copy_from_slice(ids);
+            rest.pass(count);
+            len += count;
         }
     }
-    let mut rest = |wanted: bool, groups: &mut list::Groups<'_>, mut from: usize| {
-        while wanted && !groups.ids().is_empty() {
-            let ids = &groups.ids()[from..];
-            out[len..][..ids.len()].copy_from_slice(ids);
-            len += ids.len();
-            groups.next();
-            from = 0;
-        }
-    };
-    rest(op.wants(true, false), &mut a, i);
-    rest(op.wants(false, true), &mut b, j);
     out.truncate(len);
     out
 }
