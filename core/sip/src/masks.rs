@@ -8,7 +8,7 @@ use crate::{
     encode,
     list::Codec,
     mask,
-    roaring::{self, Container},
+    roaring::{self, Container, MAX_ARRAY},
     view::Index,
 };
 
@@ -75,37 +75,44 @@ pub(crate) fn encode<'a>(masks: impl Iterator<Item = (u64, &'a [u64])> + Clone, 
 const PART: usize = 64;
 
 fn choose_tag<'a>(masks: impl Iterator<Item = (u64, &'a [u64])>, containers: &[Container]) -> Tag {
-    let ids = |base: u64, words: &'a [u64], from: usize| {
-        let words = words.iter().enumerate().skip(from).filter(|(_, word)| **word > 0);
-        words.flat_map(move |(i, &word)| mask::bits(i, word)).map(move |offset| base + offset)
-    };
     if let Some(tag) = choose::at_once(containers) {
         return tag;
     }
     let mut sample = Sample::default();
     let mut sampled = choose::sampled(containers).peekable();
+    let mut room = vec![0; MAX_ARRAY + 64];
     let mut last = None;
-    let mut filled = containers.iter().map(Container::block).peekable();
-    for (base, words) in masks.filter(|(base, _)| filled.next_if_eq(&(base / BLOCK_IDS)).is_some()) {
+    let mut next = containers.iter().enumerate().peekable();
+    for (base, words) in masks {
+        let of_block = |(_, container): &(usize, &Container)| container.block() == base / BLOCK_IDS;
+        let Some((at, container)) = next.next_if(of_block) else { continue };
+        let wanted = sample.is_open() || sampled.peek().is_some_and(|(i, ..)| *i == at);
+        // All ids of a block are listed fastest, if there are not too many.
+        let listed = wanted && container.cardinality() <= MAX_ARRAY as u64;
+        let count = if listed { kernels::positions64(words, base, &mut room) } else { 0 };
+        let ids = |rank: u64| {
+            let (skipped, rest) = if listed { (words.len(), 0) } else { skip(words, rank) };
+            let bits = words.iter().enumerate().skip(skipped).flat_map(|(i, &word)| mask::bits(i, word));
+            let list = room[..count].iter().copied().skip(usize::try_from(rank).unwrap_or(usize::MAX));
+            list.chain(bits.skip(rest).map(move |offset| base + offset))
+        };
         if sample.is_open() {
-            sample.fill(ids(base, words, 0));
+            sample.fill(ids(0));
         }
-        while let Some((_, rank, members)) =
-            sampled.next_if(|(i, ..)| containers[*i].block() == base / BLOCK_IDS)
-        {
-            let (skipped, rest) = skip(words, rank.saturating_sub(1));
-            let mut some = ids(base, words, skipped).skip(rest);
-            let before = match last {
-                _ if rank > 0 => some.next(),
-                Some((base, words)) => ids(base, words, 0).last(),
-                None => None,
-            };
-            sample.begin(before, members);
-            sample.fill(some);
+        while let Some((_, rank, members)) = sampled.next_if(|(i, ..)| *i == at) {
+            let mut ids = ids(rank.saturating_sub(1));
+            sample.begin(if rank > 0 { ids.next() } else { last.and_then(last_id) }, members);
+            sample.fill(ids);
         }
         last = Some((base, words));
     }
     sample.choose(&Known::of(containers))
+}
+
+/// The greatest id of a block.
+fn last_id((base, words): (u64, &[u64])) -> Option<u64> {
+    let last = words.iter().rposition(|word| *word > 0)?;
+    Some(base + last as u64 * 64 + u64::from(words.get(last)?.checked_ilog2()?))
 }
 
 /// The words before the one that holds the bit behind the first `rank` ones, and those of them in it.
