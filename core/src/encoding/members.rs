@@ -170,6 +170,11 @@ impl Members {
         }
     }
 
+    /// Bytes of the form, once there is one.
+    pub fn bytes(&self) -> usize {
+        self.form.get().map_or(0, Form::bytes)
+    }
+
     /// The form, once there is one.
     pub(super) fn form(&self) -> Option<&Form> {
         self.form.get()

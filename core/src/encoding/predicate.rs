@@ -7,7 +7,7 @@ use std::{
 
 use arrow_array::{Array, StringArray};
 
-use super::{KeyTest, Members, TextTest};
+use super::{KeyTest, Members, TextTest, members::Form};
 
 impl KeyTest {
     /// The test that no key passes.
@@ -39,7 +39,12 @@ impl KeyTest {
             Self::Range { lo, hi } => {
                 code_range(entries.partition_point(|key| key < lo)..entries.partition_point(|key| key <= hi))
             }
-            Self::In(members) => code_set((0..entries.len()).filter(|&code| members.contains(entries[code]))),
+            Self::In(members) => match members.form() {
+                Some(Form::Sorted { keys, .. }) if keys.len() < entries.len() / 8 => {
+                    code_set(keys.iter().filter_map(|key| entries.binary_search(key).ok()))
+                }
+                _ => code_set((0..entries.len()).filter(|&code| members.contains(entries[code]))),
+            },
         }
     }
 }

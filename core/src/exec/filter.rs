@@ -58,6 +58,20 @@ pub(super) fn lower(pred: &Pred, fragment: &Fragment) -> Pred {
     }
 }
 
+/// Bytes of the sets of codes in a filter that [`lower`] made for a fragment.
+pub(super) fn code_bytes(pred: &Pred, fragment: &Fragment) -> usize {
+    match pred {
+        Pred::And(preds) | Pred::Or(preds) => preds.iter().map(|pred| code_bytes(pred, fragment)).sum(),
+        Pred::Set { test, .. } => code_bytes(test, fragment),
+        Pred::Keys { codes: Some(KeyTest::In(codes)), .. } => codes.bytes(),
+        Pred::Keys { slot, test: KeyTest::In(codes), .. } => match fragment.columns()[*slot].values() {
+            Values::Text(_) => codes.bytes(),
+            Values::Keys(_) => 0,
+        },
+        _ => 0,
+    }
+}
+
 /// How many blocks statistics show to hold none of the rows, and how many only such rows.
 pub(super) fn decided(pred: &Pred, snapshot: &Snapshot, control: &Control) -> (u64, u64) {
     let (mut none, mut all) = (0, 0);

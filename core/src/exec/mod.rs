@@ -225,6 +225,7 @@ struct Work<'a> {
     blocks: Vec<(Block<'a>, bool)>,
     statistics: Statistics,
     control: &'a Control,
+    _held: Held<'a>,
 }
 
 impl<'a> Work<'a> {
@@ -233,9 +234,14 @@ impl<'a> Work<'a> {
         let mut statistics = Statistics::of(snapshot);
         let mut blocks = Vec::new();
         let mut filters = Vec::new();
+        let mut held = Held::new(control);
         for fragment in snapshot.fragments() {
             control.check()?;
-            filters.extend(filter.map(|filter| filter::lower(filter, fragment)));
+            if let Some(filter) = filter {
+                let lowered = filter::lower(filter, fragment);
+                held.set(held.bytes + filter::code_bytes(&lowered, fragment))?;
+                filters.push(lowered);
+            }
         }
         for (at, fragment) in snapshot.fragments().iter().enumerate() {
             for block in 0..fragment.blocks() {
@@ -250,7 +256,7 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        Ok(Self { filters, blocks, statistics, control })
+        Ok(Self { filters, blocks, statistics, control, _held: held })
     }
 
     /// Runs `each` on the mask of every block in parallel, and hands the results to `merge` in order; `merge`

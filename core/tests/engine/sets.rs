@@ -151,6 +151,21 @@ fn distinct_keys_of_a_selection() {
     assert_eq!(count(&table, Filter::Keys(KeyFilter { column: "i64".into(), set })).0, 2);
 }
 
+/// Each list of texts becomes a set of the codes of each fragment.
+#[test]
+fn sets_of_codes_count_as_memory() {
+    let text = |i: i32| format!("text {}", i % 20_000);
+    let array: ArrayRef = Arc::new(StringArray::from_iter_values((0..200_000).map(text)));
+    let table = table_of(&Catalog::new(), "texts", &[("t", DataType::Utf8, array)]);
+    let spread = |first| (0..6).map(move |i| Literal::Text(text(first + 3000 * i))).collect();
+    let lists = (0..1000).map(|first| Filter::In(column("t"), spread(first))).collect();
+    let (any, snapshot) = (Filter::Or(lists), table.snapshot());
+    let select = |control| exec::select(&table, &snapshot, Some(&any), &control);
+    assert_eq!(select(Control::default()).unwrap().0.cardinality(), 60_000);
+    let error = select(Control::with_memory(1 << 20)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::MemoryLimit);
+}
+
 #[test]
 fn scattered_and_dense_keys_of_many_rows() {
     let table = table();
