@@ -143,6 +143,8 @@ pub struct RowSet {
     pub table: String,
     /// The version they belong to.
     pub version: u64,
+    /// The catalog that the version is of; `None` is not checked.
+    pub catalog: Option<u64>,
     /// The addresses.
     pub sip: Arc<Sip>,
     /// Where they come from.

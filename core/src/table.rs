@@ -54,6 +54,7 @@ impl Snapshot {
 #[derive(Debug)]
 pub struct Table {
     name: String,
+    catalog: u64,
     schema: Arc<Schema>,
     current: RwLock<Arc<Snapshot>>,
     /// Held while a commit makes the next snapshot; the id of the next fragment.
@@ -62,14 +63,20 @@ pub struct Table {
 }
 
 impl Table {
-    fn new(name: &str, schema: Schema, version: u64) -> Self {
+    fn new(name: &str, schema: Schema, version: u64, catalog: u64) -> Self {
         Self {
             name: name.to_owned(),
+            catalog,
             schema: Arc::new(schema),
             current: RwLock::new(Arc::new(Snapshot { version, fragments: Vec::new() })),
             commit: Mutex::new(0),
             dropped: AtomicBool::new(false),
         }
+    }
+
+    /// The id of its catalog.
+    pub fn catalog(&self) -> u64 {
+        self.catalog
     }
 
     /// Its name.
@@ -315,6 +322,7 @@ impl Appender {
 /// All tables, by name.
 #[derive(Debug, Default)]
 pub struct Catalog {
+    id: u64,
     tables: RwLock<Tables>,
 }
 
@@ -329,6 +337,11 @@ impl Catalog {
     /// No tables.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// No tables. The id tells the versions of this catalog from those of others: sets of rows name it.
+    pub fn with_id(id: u64) -> Self {
+        Self { id, ..Self::default() }
     }
 
     /// Adds an empty table.
@@ -348,7 +361,7 @@ impl Catalog {
                 format!("there are {MAX_TABLES} tables, the most"),
             ));
         }
-        let table = Arc::new(Table::new(name, schema, tables.first_version));
+        let table = Arc::new(Table::new(name, schema, tables.first_version, self.id));
         tables.by_name.insert(name.to_owned(), Arc::clone(&table));
         Ok(table)
     }

@@ -1,6 +1,7 @@
 //! What all services share.
 
 use std::{
+    hash::{BuildHasher as _, RandomState},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -37,7 +38,7 @@ impl State {
         let limit = config.memory.resolve().map_err(Error::Config)?;
         let memory = Arc::new(Memory::new(limit));
         Ok(Self {
-            catalog: Catalog::new(),
+            catalog: Catalog::with_id(catalog_id()),
             cpu: Cpu::new(config.cpu_threads(), config.query_permits())?,
             sets: Sets::new(config.kept_sets.of(limit), Arc::clone(&memory)),
             memory,
@@ -73,4 +74,9 @@ impl State {
         let bytes = self.memory.limit() / limits::QUERY_MEMORY_PART;
         Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
+}
+
+/// A number that no other run of a server has, as far as chance goes, and not 0.
+fn catalog_id() -> u64 {
+    RandomState::new().hash_one(Instant::now()).max(1)
 }

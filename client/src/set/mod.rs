@@ -30,6 +30,8 @@ pub struct Set<D> {
     pub table: String,
     /// Its version. Rows are valid for that version alone.
     pub version: u64,
+    /// The server's tables that the version is of, as it says with its answers; 0 is not checked.
+    pub catalog: u64,
     /// What the ids are.
     pub of: D,
     /// The ids in the SIP format; empty where the server alone holds them ([`Select::only_kept`]).
@@ -145,6 +147,7 @@ impl<D: Domain> Set<D> {
         Self {
             table: table.into(),
             version,
+            catalog: 0,
             of,
             bytes: Bytes::copy_from_slice(sip.as_bytes()),
             cardinality: sip.cardinality(),
@@ -174,14 +177,17 @@ impl<D: Domain> Set<D> {
 
     /// What the ids mean, as the API says it.
     pub(crate) fn scope(&self) -> v1::Scope {
-        v1::Scope { table: self.table.clone(), version: self.version, key: self.of.to_proto() }
+        let key = self.of.to_proto();
+        v1::Scope { table: self.table.clone(), version: self.version, key, catalog: self.catalog }
     }
 
     /// The set of an answer.
     fn from_answer(scope: Option<v1::Scope>, bytes: Bytes, cardinality: u64) -> Result<Self> {
-        let v1::Scope { table, version, key } = scope.ok_or_else(|| malformed("a set without its scope"))?;
+        let scope = scope.ok_or_else(|| malformed("a set without its scope"))?;
+        let v1::Scope { table, version, key, catalog } = scope;
         let of = D::from_proto(key).map_err(malformed)?;
-        Ok(Self { table, version, of, bytes, cardinality, statistics: Statistics::default(), kept: None })
+        let statistics = Statistics::default();
+        Ok(Self { table, version, catalog, of, bytes, cardinality, statistics, kept: None })
     }
 }
 
@@ -228,8 +234,8 @@ impl Set<Ids> {
 
     fn into_domain<D: Domain>(self) -> Result<Set<D>> {
         let of = D::from_proto(self.of.to_proto()).map_err(Error::InvalidSet)?;
-        let Self { table, version, bytes, cardinality, statistics, kept, .. } = self;
-        Ok(Set { table, version, of, bytes, cardinality, statistics, kept })
+        let Self { table, version, catalog, bytes, cardinality, statistics, kept, .. } = self;
+        Ok(Set { table, version, catalog, of, bytes, cardinality, statistics, kept })
     }
 }
 

@@ -110,6 +110,10 @@ impl Binder<'_> {
                 format!("row addresses of table {:?} in a filter on {:?}", rows.table, self.table.name());
             return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.table"));
         }
+        if rows.catalog.is_some_and(|catalog| catalog != self.table.catalog()) {
+            let message = "row addresses of tables that are gone: the server has started anew";
+            return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.catalog"));
+        }
         if rows.version != self.version {
             let message =
                 format!("row addresses of version {} in a read of version {}", rows.version, self.version);

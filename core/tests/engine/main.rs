@@ -154,6 +154,7 @@ fn a_selection_is_a_filter() {
     let rows = RowSet {
         table: "things".into(),
         version: snapshot.version(),
+        catalog: None,
         sip: Arc::new(sip),
         origin: SipOrigin::Request,
     };

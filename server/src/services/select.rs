@@ -52,7 +52,8 @@ impl Query {
                 Some(tag) => encoded(sip, tag, convert::check_sip_bytes)?,
                 None => sip,
             };
-            let scope = Scope { table: request.table, version: snapshot.version(), key };
+            let (version, catalog) = (snapshot.version(), table.catalog());
+            let scope = Scope { table: request.table, version, catalog, key };
             let mut answer = pb::SelectResponse {
                 scope: Some(convert::to_scope(scope.clone())),
                 cardinality: sip.cardinality(),

@@ -35,7 +35,7 @@ async fn query(server: &Server, table: &str, kind: filter::Kind) -> Result<(), S
 }
 
 fn of_rows(version: u64) -> pb::Scope {
-    pb::Scope { table: "t".into(), version, key: None }
+    pb::Scope { table: "t".into(), version, key: None, catalog: 0 }
 }
 
 fn of_keys(r#type: pb::DataType) -> pb::Scope {
@@ -322,6 +322,23 @@ async fn a_set_of_another_scope_is_an_error() {
 fn one_number() -> RecordBatch {
     let array: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     RecordBatch::try_from_iter_with_nullable([("a", array, true)]).unwrap()
+}
+
+/// Another run of a server has the same versions of the same tables, but not the same rows.
+#[tokio::test]
+async fn rows_of_another_run_are_no_rows() {
+    let (first, second) = (Server::start().await, Server::start().await);
+    for server in [&first, &second] {
+        server.numbers("t", 0..1000).await;
+    }
+    let rows = first.client.query("t").filter(col("a").lt(10)).select_rows().await.unwrap();
+    let keys = first.client.query("t").filter(col("a").lt(10)).select_keys("a").await.unwrap();
+    assert_eq!(rows_of(&first, "t", rows.filter()).await, 10);
+    let error = second.client.query("t").filter(rows.filter()).select_rows().await.unwrap_err();
+    assert_eq!(error.reason(), pb::ErrorReason::ScopeMismatch);
+    assert!(error.to_string().contains("started anew"), "{error}");
+    // Values are the same everywhere.
+    assert_eq!(rows_of(&second, "t", keys.filter("a")).await, 10);
 }
 
 #[tokio::test]
