@@ -39,13 +39,22 @@ pub struct SelectArgs {
     #[arg(long, value_enum)]
     pub tag: Option<TagArg>,
 
-    /// Keep the set on the server for so long (10m, 24h) and print its handle
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// Keep the set on the server for so long (10m; at most 24h) and print its handle
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub keep: Option<Duration>,
 
     /// Sets that are filters
     #[command(flatten)]
     pub sets: SetArgs,
+}
+
+/// A duration that is not 0.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("no time at all keeps nothing".to_owned()),
+        Ok(time) => Ok(time),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// How a set is encoded.
