@@ -40,6 +40,13 @@ impl Known {
             roaring: Some(roaring::size(containers) as f64),
         }
     }
+
+    /// The tag, if nothing but these numbers tells it.
+    pub(crate) fn tag(&self) -> Option<Tag> {
+        // A range takes 9 bytes or less, unless it is longer than what the others have room for, and an id
+        // under 0x04 a bit or more.
+        self.ranges.filter(|ranges| self.cardinality > ranges.saturating_mul(80)).map(|_| Tag::Ranges)
+    }
 }
 
 /// Consecutive ids of a set, and the one before them.
@@ -215,14 +222,33 @@ fn container_bytes(ids: f64, runs: f64) -> f64 {
 /// Bytes of a bucket's key and cookie.
 const BUCKET_BYTES: f64 = 12.0;
 
+/// The bytes of a roaring body, block by block.
+struct RoaringBytes {
+    bytes: f64,
+    bucket: Option<u64>,
+}
+
+impl RoaringBytes {
+    /// Those of a body without buckets.
+    const NEW: Self = Self { bytes: 8.0, bucket: None };
+
+    /// Adds the container of a block behind all before.
+    fn add(&mut self, block: u64, ids: f64, runs: f64) {
+        self.bytes += container_bytes(ids, runs);
+        let bucket = block / BUCKET_BLOCKS;
+        if self.bucket.replace(bucket) != Some(bucket) {
+            self.bytes += BUCKET_BYTES;
+        }
+    }
+}
+
 /// Ids of a block on average from which on blocks are counted, not estimated: that costs little beside
 /// writing so many.
 const COUNTED_BLOCK: f64 = 512.0;
 
 /// Bytes of the roaring body of ids of which many share a block.
 fn dense_roaring_bytes(ids: &[u64], runs_of_id: f64) -> f64 {
-    let mut bytes = 8.0;
-    let mut bucket = None;
+    let mut body = RoaringBytes::NEW;
     let mut rest = ids;
     while let Some(first) = rest.first() {
         let block = first / BLOCK_IDS;
@@ -232,13 +258,10 @@ fn dense_roaring_bytes(ids: &[u64], runs_of_id: f64) -> f64 {
             step *= 2;
         }
         let members = rest[..step.min(rest.len())].partition_point(|id| id / BLOCK_IDS == block);
-        bytes += container_bytes(members as f64, members as f64 * runs_of_id);
-        if bucket.replace(block / BUCKET_BLOCKS) != Some(block / BUCKET_BLOCKS) {
-            bytes += BUCKET_BYTES;
-        }
+        body.add(block, members as f64, members as f64 * runs_of_id);
         rest = &rest[members..];
     }
-    bytes
+    body.bytes
 }
 
 /// The tag for increasing ids.
@@ -299,7 +322,8 @@ pub(crate) fn for_view(view: &View<'_>) -> Tag {
 
 /// The tag for the ids of containers whose runs were counted, and which stand in `bytes`.
 pub(crate) fn for_containers(containers: &[Container], bytes: &[u8]) -> Tag {
-    if let Some(tag) = at_once(containers) {
+    let known = Known::of(containers);
+    if let Some(tag) = known.tag() {
         return tag;
     }
     let mut sample = Sample::default();
@@ -322,39 +346,26 @@ pub(crate) fn for_containers(containers: &[Container], bytes: &[u8]) -> Tag {
             sample.fill(ids_of(container, 0));
         }
     }
-    sample.choose(&Known::of(containers))
+    sample.choose(&known)
 }
 
 /// Bytes of the roaring body of a set whose runs are known.
 fn roaring_bytes(view: &View<'_>) -> f64 {
     let (mut blocks, mut scratch) = (view.blocks(), Scratch::NEW);
-    let mut bytes = 8.0;
-    let mut bucket = None;
+    let mut body = RoaringBytes::NEW;
     while let Some(block) = blocks.next(&mut scratch) {
         let runs = match block.contents {
             Contents::Runs(runs) => runs.len() as f64,
             Contents::Array(_) | Contents::Bitset(_) => f64::INFINITY,
         };
-        bytes += container_bytes(block.cardinality as f64, runs);
-        if bucket.replace(block.key / BUCKET_BLOCKS) != Some(block.key / BUCKET_BLOCKS) {
-            bytes += BUCKET_BYTES;
-        }
+        body.add(block.key, block.cardinality as f64, runs);
     }
-    bytes
+    body.bytes
 }
 
 /// Whether the `i`th group of some with `members` in all is worth a look.
 fn is_sampled(i: u64, members: u64) -> bool {
     i.is_multiple_of(members.div_ceil(groups_of(members) * GROUP as u64).max(1))
-}
-
-/// The tag for containers that were built, if nothing but their numbers tells it.
-pub(crate) fn at_once(containers: &[Container]) -> Option<Tag> {
-    let known = Known::of(containers);
-    // A range takes 9 bytes or less, unless it is longer than what the others have room for, and an id under
-    // 0x04 a bit or more.
-    let ranges = known.ranges.unwrap_or(u64::MAX);
-    (known.cardinality > ranges.saturating_mul(80)).then_some(Tag::Ranges)
 }
 
 /// Groups of a set that are worth a look: the container that each begins in, the number of ids before it there,

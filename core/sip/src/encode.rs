@@ -17,8 +17,6 @@ pub(crate) fn ids(ids: &[u64], tag: Tag) -> Sip {
         return Sip::empty();
     }
     match tag {
-        Tag::Empty | Tag::Gaps => list_of(Codec::Gaps, |writer| writer.push(ids)),
-        Tag::VarintDelta => list_of(Codec::VarintDelta, |writer| writer.push(ids)),
         Tag::Ranges => ranges_of(|writer| {
             for range in ids.chunk_by(|a, b| b - a == 1) {
                 writer.push(range[0], range[range.len() - 1]);
@@ -31,18 +29,13 @@ pub(crate) fn ids(ids: &[u64], tag: Tag) -> Sip {
             }
             roaring_of(&containers, &bytes)
         }
+        tag => list_of(Codec::of(tag), |writer| writer.push(ids)),
     }
 }
 
 /// The set of the blocks that `for_each` hands out in increasing order.
 pub(crate) fn blocks(tag: Tag, for_each: impl FnOnce(&mut dyn FnMut(Block<'_>))) -> Sip {
     match tag {
-        Tag::Empty | Tag::Gaps => {
-            list_of(Codec::Gaps, |writer| for_each(&mut |block| push_ids(writer, block)))
-        }
-        Tag::VarintDelta => {
-            list_of(Codec::VarintDelta, |writer| for_each(&mut |block| push_ids(writer, block)))
-        }
         Tag::Ranges => ranges_of(|writer| for_each(&mut |block| push_runs(writer, block))),
         Tag::Roaring => {
             let (mut bytes, mut containers) = (Vec::new(), Vec::new());
@@ -51,6 +44,7 @@ pub(crate) fn blocks(tag: Tag, for_each: impl FnOnce(&mut dyn FnMut(Block<'_>)))
             });
             roaring_of(&containers, &bytes)
         }
+        tag => list_of(Codec::of(tag), |writer| for_each(&mut |block| push_ids(writer, block))),
     }
 }
 
@@ -104,8 +98,7 @@ pub(crate) fn view(view: &View<'_>, tag: Tag) -> Sip {
         return Sip::empty();
     }
     if let (Some(list), Tag::Gaps | Tag::VarintDelta) = (view.as_list(), tag) {
-        let codec = if tag == Tag::VarintDelta { Codec::VarintDelta } else { Codec::Gaps };
-        return list_of(codec, |writer| {
+        return list_of(Codec::of(tag), |writer| {
             let mut groups = list.groups();
             while let Some(ids) = groups.next() {
                 writer.push(ids);

@@ -55,10 +55,9 @@ pub(crate) fn encode<'a>(masks: impl Iterator<Item = (u64, &'a [u64])> + Clone, 
                 }
             }
         }),
-        Tag::Empty | Tag::Gaps | Tag::VarintDelta => {
-            let codec = if tag == Tag::VarintDelta { Codec::VarintDelta } else { Codec::Gaps };
+        tag => {
             let mut ids = vec![0; 64 * PART + 64];
-            encode::list_of(codec, |writer| {
+            encode::list_of(Codec::of(tag), |writer| {
                 for (_, base, words) in filled {
                     for (i, part) in words.chunks(PART).enumerate() {
                         let base = base + (i * PART * 64) as u64;
@@ -75,7 +74,8 @@ pub(crate) fn encode<'a>(masks: impl Iterator<Item = (u64, &'a [u64])> + Clone, 
 const PART: usize = 64;
 
 fn choose_tag<'a>(masks: impl Iterator<Item = (u64, &'a [u64])>, containers: &[Container]) -> Tag {
-    if let Some(tag) = choose::at_once(containers) {
+    let known = Known::of(containers);
+    if let Some(tag) = known.tag() {
         return tag;
     }
     let mut sample = Sample::default();
@@ -106,7 +106,7 @@ fn choose_tag<'a>(masks: impl Iterator<Item = (u64, &'a [u64])>, containers: &[C
         }
         last = Some((base, words));
     }
-    sample.choose(&Known::of(containers))
+    sample.choose(&known)
 }
 
 /// The greatest id of a block.

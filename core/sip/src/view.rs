@@ -157,8 +157,7 @@ impl<'a> View<'a> {
         match self.body {
             Body::Empty => Tag::Empty,
             Body::Roaring(_) => Tag::Roaring,
-            Body::List(List { codec: Codec::VarintDelta, .. }) => Tag::VarintDelta,
-            Body::List(List { codec: Codec::Gaps, .. }) => Tag::Gaps,
+            Body::List(list) => list.codec.tag(),
             Body::Ranges(_) => Tag::Ranges,
         }
     }

@@ -2,7 +2,7 @@
 
 use basalt_kernels::prefix;
 
-use crate::{SipError, reader::Reader, rice, varint};
+use crate::{SipError, Tag, reader::Reader, rice, varint};
 
 /// The tags that hold lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,19 @@ pub(crate) enum Codec {
 }
 
 impl Codec {
+    /// That of a list under a tag; under one that holds no lists it is 0x04's.
+    pub(crate) fn of(tag: Tag) -> Self {
+        if tag == Tag::VarintDelta { Self::VarintDelta } else { Self::Gaps }
+    }
+
+    /// The tag that stands before it.
+    pub(crate) fn tag(self) -> Tag {
+        match self {
+            Self::VarintDelta => Tag::VarintDelta,
+            Self::Gaps => Tag::Gaps,
+        }
+    }
+
     /// Bytes that `cardinality` ids take, at least.
     pub(super) fn least_bytes(self, cardinality: u64) -> usize {
         let least = match self {

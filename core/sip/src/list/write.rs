@@ -1,7 +1,7 @@
 //! Writing a list.
 
 use super::{Codec, Entry};
-use crate::{Tag, rice::GROUP, varint};
+use crate::{rice::GROUP, varint};
 
 /// Writes increasing ids as they come.
 #[derive(Debug)]
@@ -56,10 +56,7 @@ impl Writer {
         self.flush();
         self.index.push(Entry { before: self.last.unwrap_or(0), at: self.groups.len() });
         let mut bytes = Vec::with_capacity(1 + varint::len(self.cardinality) + self.groups.len());
-        bytes.push(match self.codec {
-            Codec::VarintDelta => Tag::VarintDelta,
-            Codec::Gaps => Tag::Gaps,
-        } as u8);
+        bytes.push(self.codec.tag() as u8);
         varint::write(self.cardinality, &mut bytes);
         self.index.iter_mut().for_each(|entry| entry.at += bytes.len());
         bytes.append(&mut self.groups);
