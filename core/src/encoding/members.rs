@@ -1,13 +1,12 @@
-//! Sets of keys and of texts, prepared for many look-ups.
+//! Sets of keys, prepared for many look-ups.
 
 use std::{
-    hash::BuildHasher,
     ops::RangeInclusive,
     sync::{Arc, OnceLock},
 };
 
 use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Sip};
-use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
+use hashbrown::HashSet;
 
 use super::{KeyTest, bytes::index, mask};
 use crate::{error::Result, limits::BLOCK_ROWS};
@@ -110,7 +109,7 @@ impl Table {
 /// Sets up to this size are compared with key by key.
 pub(super) const FEW_KEYS: usize = 4;
 /// Sets up to this size are searched, larger ones hashed.
-const FEW: usize = 16;
+pub(super) const FEW: usize = 16;
 /// A set becomes a bitmap when it spans at most this many keys, 1 MiB of bits, ...
 const BITMAP_SPAN: u64 = 1 << 23;
 /// ... or at most this many for each of its own, 8 bytes of bits.
@@ -414,61 +413,6 @@ fn in_bits(first: i64, words: &[u64], key: i64) -> bool {
     words.get(index(place / 64)).is_some_and(|word| word >> (place % 64) & 1 == 1)
 }
 
-/// A set of texts.
-#[derive(Clone, Debug)]
-pub struct TextMembers {
-    /// Sorted and distinct.
-    texts: Box<[Box<str>]>,
-    /// The places of the texts, when they are more than a few.
-    table: HashTable<u32>,
-    hasher: DefaultHashBuilder,
-}
-
-impl FromIterator<Box<str>> for TextMembers {
-    fn from_iter<I: IntoIterator<Item = Box<str>>>(texts: I) -> Self {
-        let mut texts: Vec<Box<str>> = texts.into_iter().collect();
-        texts.sort_unstable();
-        texts.dedup();
-        let hasher = DefaultHashBuilder::default();
-        let mut table = HashTable::new();
-        if texts.len() > FEW {
-            let hash = |place: &u32| hasher.hash_one(&*texts[*place as usize]);
-            table.reserve(texts.len(), hash);
-            for place in 0..super::bytes::count(texts.len()) {
-                table.insert_unique(hash(&place), place, hash);
-            }
-        }
-        Self { texts: texts.into(), table, hasher }
-    }
-}
-
-impl TextMembers {
-    /// The texts, sorted and distinct.
-    pub fn texts(&self) -> &[Box<str>] {
-        &self.texts
-    }
-
-    /// Whether `text` is in the set.
-    pub fn contains(&self, text: &str) -> bool {
-        if self.table.is_empty() {
-            return self.texts.binary_search_by(|member| (**member).cmp(text)).is_ok();
-        }
-        self.table.find(self.hasher.hash_one(text), |place| &*self.texts[*place as usize] == text).is_some()
-    }
-
-    /// Bytes held.
-    pub fn bytes(&self) -> usize {
-        let texts: usize = self.texts.iter().map(|text| text.len()).sum();
-        texts + size_of_val(&*self.texts) + self.table.allocation_size()
-    }
-}
-
-impl PartialEq for TextMembers {
-    fn eq(&self, other: &Self) -> bool {
-        self.texts == other.texts
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -582,18 +526,6 @@ mod tests {
             assert!(members.form().is_none());
             assert!(members.contains(7) && !members.contains(1 << 45) && !members.contains(-7));
             assert_eq!(members.among(-5, -1), (true, false));
-        }
-    }
-
-    #[test]
-    fn texts_of_any_number_are_found() {
-        for n in [0, 1, FEW, FEW + 1, 1000] {
-            let texts: TextMembers = (0..n).rev().chain(0..n / 2).map(|i| i.to_string().into()).collect();
-            assert_eq!(texts.texts().len(), n);
-            assert!(texts.texts().is_sorted());
-            for i in 0..n + 5 {
-                assert_eq!(texts.contains(&i.to_string()), i < n);
-            }
         }
     }
 }

@@ -27,6 +27,7 @@ mod predicate;
 mod runs;
 mod stats;
 mod text;
+mod text_members;
 
 use std::{fmt, sync::Arc};
 
@@ -37,9 +38,10 @@ use self::bytes::{aligned, corrupt, ensure};
 pub use self::{
     chooser::Bid,
     encode::{Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity},
-    members::{IdKeys, Members, TextMembers},
+    members::{IdKeys, Members},
     stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS, ValueCounts},
     text::TextStats,
+    text_members::TextMembers,
 };
 use crate::{error::Result, keys::NativeSlice};
 
