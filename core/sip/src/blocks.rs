@@ -61,17 +61,14 @@ impl Scratch {
 pub(crate) enum Blocks<'a> {
     Empty,
     Roaring(roaring::Containers<'a>),
-    /// The groups, and the place of the next id in the one that is open.
     List {
         list: List<'a>,
         groups: list::Groups<'a>,
-        next: usize,
     },
-    /// The groups, the place of the next range in the one that is open, and the first id that is left of it.
+    /// Of the next range the ids before `from` have been left behind.
     Ranges {
         ranges: Ranges<'a>,
         groups: ranges::Groups<'a>,
-        next: usize,
         from: u64,
     },
 }
@@ -85,8 +82,8 @@ impl<'a> Blocks<'a> {
         match self {
             Self::Empty => None,
             Self::Roaring(containers) => containers.next_block(),
-            Self::List { groups, next, .. } => next_of_list(groups, next, scratch),
-            Self::Ranges { groups, next, from, .. } => next_of_ranges(groups, next, from, scratch),
+            Self::List { groups, .. } => next_of_list(groups, scratch),
+            Self::Ranges { groups, from, .. } => next_of_ranges(groups, from, scratch),
         }
     }
 
@@ -96,61 +93,24 @@ impl<'a> Blocks<'a> {
         match self {
             Self::Empty => {}
             Self::Roaring(containers) => containers.skip_to(block),
-            Self::List { groups, .. } if groups.ended() => {}
-            Self::Ranges { groups, .. } if groups.ended() => {}
-            Self::List { list, groups, next } => {
-                let mut jump = !list.index.is_empty();
-                while groups.ids().last().is_none_or(|last| *last < base) {
-                    *next = 0;
-                    if std::mem::take(&mut jump) {
-                        *groups = list.groups_from(base).0;
-                    }
-                    if groups.next().is_none() {
-                        return;
-                    }
-                }
-                *next += groups.ids()[*next..].partition_point(|id| *id < base);
+            Self::List { list, groups } => {
+                let jump = (!list.index.is_empty()).then_some(|| list.groups_from(base).0);
+                groups.skip_to(base, jump);
             }
-            Self::Ranges { ranges, groups, next, from } => {
-                let mut jump = !ranges.index.is_empty();
-                while groups.ranges().last().is_none_or(|range| range.last < base) {
-                    *next = 0;
-                    if std::mem::take(&mut jump) {
-                        *groups = ranges.groups_from(base).0;
-                    }
-                    if groups.next().is_none() {
-                        return;
-                    }
-                }
-                *next += groups.ranges()[*next..].partition_point(|range| range.last < base);
+            Self::Ranges { ranges, groups, from } => {
+                let jump = (!ranges.index.is_empty()).then_some(|| ranges.groups_from(base).0);
+                groups.skip_to(base, jump);
                 *from = (*from).max(base);
             }
         }
     }
 }
 
-/// Whether there is an id or range at `next`, if need be in another group.
-macro_rules! refill {
-    ($groups:expr, $next:expr, $items:ident) => {
-        *$next < $groups.$items().len() || {
-            *$next = 0;
-            $groups.next().is_some()
-        }
-    };
-}
-
-fn next_of_list<'s>(
-    groups: &mut list::Groups<'_>,
-    next: &mut usize,
-    scratch: &'s mut Scratch,
-) -> Option<Block<'s>> {
-    if !refill!(groups, next, ids) {
-        return None;
-    }
-    let key = groups.ids()[*next] / BLOCK_IDS;
+fn next_of_list<'s>(groups: &mut list::Groups<'_>, scratch: &'s mut Scratch) -> Option<Block<'s>> {
+    let key = groups.rest().first()? / BLOCK_IDS;
     let mut count = 0;
-    while refill!(groups, next, ids) {
-        let ids = &groups.ids()[*next..];
+    loop {
+        let ids = groups.rest();
         let of_block = match ids.last() {
             Some(last) if last / BLOCK_IDS == key => ids,
             _ => &ids[..ids.partition_point(|id| id / BLOCK_IDS == key)],
@@ -167,8 +127,9 @@ fn next_of_list<'s>(
             }
             of_block.iter().for_each(|id| mask::set(&mut scratch.words, id % BLOCK_IDS));
         }
-        count += of_block.len();
-        *next += of_block.len();
+        let passed = of_block.len();
+        count += passed;
+        groups.pass(passed);
     }
     let contents = if count <= MAX_ARRAY {
         Contents::Array(&scratch.bytes.as_chunks().0[..count])
@@ -180,18 +141,13 @@ fn next_of_list<'s>(
 
 fn next_of_ranges<'s>(
     groups: &mut ranges::Groups<'_>,
-    next: &mut usize,
     from: &mut u64,
     scratch: &'s mut Scratch,
 ) -> Option<Block<'s>> {
-    if !refill!(groups, next, ranges) {
-        return None;
-    }
-    let key = groups.ranges()[*next].first.max(*from) / BLOCK_IDS;
+    let key = groups.rest().first()?.first.max(*from) / BLOCK_IDS;
     let last_of_block = key * BLOCK_IDS + (BLOCK_IDS - 1);
     let (mut runs, mut cardinality) = (0, 0);
-    while refill!(groups, next, ranges) {
-        let range = groups.ranges()[*next];
+    while let Some(&range) = groups.rest().first() {
         let first = range.first.max(*from);
         if first > last_of_block {
             break;
@@ -213,7 +169,7 @@ fn next_of_ranges<'s>(
             *from = last_of_block + 1;
             break;
         }
-        *next += 1;
+        groups.pass(1);
     }
     let contents = if runs <= MAX_RUNS {
         Contents::Runs(&scratch.bytes.as_chunks().0[..runs])

@@ -27,7 +27,7 @@ enum Source<'a> {
     Empty,
     Roaring { containers: roaring::Containers<'a>, bytes: &'a [u8], base: u64, offsets: Option<Offsets<'a>> },
     List(list::Groups<'a>),
-    Ranges { groups: ranges::Groups<'a>, next: usize, from: u64 },
+    Ranges { groups: ranges::Groups<'a>, from: u64 },
 }
 
 impl<'a> Ids<'a> {
@@ -49,7 +49,7 @@ impl<'a> Ids<'a> {
     }
 
     pub(crate) fn ranges(set: &Ranges<'a>) -> Self {
-        Self::new(Source::Ranges { groups: set.groups(), next: 0, from: 0 }, set.cardinality)
+        Self::new(Source::Ranges { groups: set.groups(), from: 0 }, set.cardinality)
     }
 
     /// The ids that were read ahead.
@@ -95,23 +95,17 @@ impl Source<'_> {
                 ids[..group.len()].copy_from_slice(group);
                 group.len()
             }),
-            Self::Ranges { groups, next, from } => {
+            Self::Ranges { groups, from } => {
                 let mut count = 0;
                 while count < GROUP {
-                    if *next == groups.ranges().len() {
-                        *next = 0;
-                        if groups.next().is_none() {
-                            break;
-                        }
-                    }
-                    let range = groups.ranges()[*next];
+                    let Some(&range) = groups.rest().first() else { break };
                     let first = range.first.max(*from);
                     for (id, range_id) in ids[count..].iter_mut().zip(first..=range.last) {
                         *id = range_id;
                         count += 1;
                     }
                     let last = ids[count - 1];
-                    *next += usize::from(last == range.last);
+                    groups.pass(usize::from(last == range.last));
                     // Behind the greatest id there is no other.
                     *from = last.saturating_add(1);
                 }

@@ -25,6 +25,7 @@ pub mod deletion_vector;
 mod encode;
 mod error;
 pub mod frame;
+mod groups;
 mod ids;
 mod index;
 mod limits;

@@ -111,7 +111,7 @@ fn is_wide(set: &View<'_>) -> bool {
 
 /// The ranges of a set under any tag; those of neighbouring blocks may touch.
 enum Runs<'a> {
-    Ranges(ranges::Groups<'a>, usize),
+    Ranges(ranges::Groups<'a>),
     /// Those of a block, and the place of the next one.
     Blocks {
         blocks: Blocks<'a>,
@@ -124,7 +124,7 @@ enum Runs<'a> {
 impl<'a> Runs<'a> {
     fn new(set: &View<'a>) -> Self {
         match set.as_ranges() {
-            Some(ranges) => Self::Ranges(ranges.groups(), 0),
+            Some(ranges) => Self::Ranges(ranges.groups()),
             None => {
                 let (blocks, scratch) = (set.blocks(), Box::new(Scratch::NEW));
                 Self::Blocks { blocks, scratch, runs: Vec::new(), next: 0 }
@@ -134,13 +134,10 @@ impl<'a> Runs<'a> {
 
     fn next(&mut self) -> Option<Range> {
         match self {
-            Self::Ranges(groups, next) => {
-                if *next == groups.ranges().len() {
-                    *next = 0;
-                    groups.next()?;
-                }
-                *next += 1;
-                groups.ranges().get(*next - 1).copied()
+            Self::Ranges(groups) => {
+                let range = *groups.rest().first()?;
+                groups.pass(1);
+                Some(range)
             }
             Self::Blocks { blocks, scratch, runs, next } => {
                 if *next == runs.len() {

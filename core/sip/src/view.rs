@@ -291,8 +291,8 @@ impl<'a> View<'a> {
         match self.body {
             Body::Empty => Blocks::Empty,
             Body::Roaring(roaring) => Blocks::Roaring(roaring.containers()),
-            Body::List(list) => Blocks::List { list, groups: list.groups(), next: 0 },
-            Body::Ranges(ranges) => Blocks::Ranges { ranges, groups: ranges.groups(), next: 0, from: 0 },
+            Body::List(list) => Blocks::List { list, groups: list.groups() },
+            Body::Ranges(ranges) => Blocks::Ranges { ranges, groups: ranges.groups(), from: 0 },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use basalt_kernels::prefix;
 
-use crate::{SipError, Tag, reader::Reader, rice, varint};
+use crate::{SipError, Tag, groups::Code, reader::Reader, rice, varint};
 
 /// The tags that hold lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +36,28 @@ impl Codec {
         usize::try_from(least).unwrap_or(usize::MAX)
     }
 
-    /// Reads the group behind the id `last`; `strict` tells canonical bytes from others.
-    pub(super) fn read(
+    /// Appends the group of `ids` behind the id `last`.
+    pub(super) fn write(self, last: Option<u64>, ids: &[u64], out: &mut Vec<u8>) {
+        match self {
+            Self::VarintDelta => {
+                let mut last = last.unwrap_or(0);
+                for &id in ids {
+                    varint::write(id - last, out);
+                    last = id;
+                }
+            }
+            Self::Gaps => {
+                let mut gaps = [0; rice::GROUP];
+                rice::write(to_gaps(last, ids, &mut gaps), out);
+            }
+        }
+    }
+}
+
+impl Code for Codec {
+    type Member = u64;
+
+    fn read(
         self,
         reader: &mut Reader<'_>,
         last: Option<u64>,
@@ -56,21 +76,8 @@ impl Codec {
         }
     }
 
-    /// Appends the group of `ids` behind the id `last`.
-    pub(super) fn write(self, last: Option<u64>, ids: &[u64], out: &mut Vec<u8>) {
-        match self {
-            Self::VarintDelta => {
-                let mut last = last.unwrap_or(0);
-                for &id in ids {
-                    varint::write(id - last, out);
-                    last = id;
-                }
-            }
-            Self::Gaps => {
-                let mut gaps = [0; rice::GROUP];
-                rice::write(to_gaps(last, ids, &mut gaps), out);
-            }
-        }
+    fn last(id: &u64) -> u64 {
+        *id
     }
 }
 

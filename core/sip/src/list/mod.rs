@@ -7,12 +7,15 @@ pub(crate) use codec::{Codec, to_gaps};
 pub(crate) use write::Writer;
 
 use crate::{
-    Limits, SipError,
+    Limits, SipError, groups,
     index::{All, Entries},
     reader::Reader,
     rice::GROUP,
     varint,
 };
+
+/// The groups of a list.
+pub(crate) type Groups<'a> = groups::Groups<'a, Codec>;
 
 /// Where a group begins.
 #[derive(Clone, Copy, Debug)]
@@ -63,13 +66,13 @@ pub(crate) fn validate(
         return Err(SipError::Truncated { at: reader.at(), need: least });
     }
     index.expect(usize::try_from(cardinality.div_ceil(GROUP as u64) + 1).unwrap_or(usize::MAX));
-    let mut groups = Groups { codec, reader, left: cardinality, last: None, ids: [0; GROUP], len: 0 };
-    while groups.left > 0 {
-        index.push(Entry { before: groups.last.unwrap_or(0), at: groups.reader.at() });
+    let mut groups = Groups::new(codec, reader, cardinality, None);
+    while groups.left() > 0 {
+        index.push(Entry { before: groups.last().unwrap_or(0), at: groups.at() });
         groups.read(true)?;
     }
-    index.push(Entry { before: groups.last.unwrap_or(0), at: groups.reader.at() });
-    groups.reader.end()?;
+    index.push(Entry { before: groups.last().unwrap_or(0), at: groups.at() });
+    groups.end()?;
     Ok(cardinality)
 }
 
@@ -87,7 +90,7 @@ impl<'a> List<'a> {
         }
         let skipped = ((group * GROUP) as u64).min(self.cardinality);
         let left = self.cardinality - skipped;
-        (Groups { codec: self.codec, reader, left, last, ids: [0; GROUP], len: 0 }, skipped)
+        (Groups::new(self.codec, reader, left, last), skipped)
     }
 
     /// All groups.
@@ -132,52 +135,6 @@ impl<'a> List<'a> {
         }
         let mut groups = self.groups();
         while groups.next().is_some() {}
-        groups.last
-    }
-}
-
-/// The groups of a body, read one by one.
-#[derive(Clone, Debug)]
-pub(crate) struct Groups<'a> {
-    codec: Codec,
-    reader: Reader<'a>,
-    /// Ids that were not read yet.
-    left: u64,
-    /// The last id that was read.
-    last: Option<u64>,
-    ids: [u64; GROUP],
-    len: usize,
-}
-
-impl Groups<'_> {
-    /// The next group.
-    pub(crate) fn next(&mut self) -> Option<&[u64]> {
-        self.len = 0;
-        if self.left > 0 && self.read(false).is_err() {
-            // Only bytes that were never validated get here.
-            self.left = 0;
-        }
-        (self.len > 0).then_some(&self.ids[..self.len])
-    }
-
-    /// Whether the last group has been left behind.
-    pub(crate) fn ended(&self) -> bool {
-        self.left == 0 && self.len == 0
-    }
-
-    /// The group that was read last.
-    pub(crate) fn ids(&self) -> &[u64] {
-        &self.ids[..self.len]
-    }
-
-    /// Reads the next group; `strict` tells canonical bytes from others.
-    fn read(&mut self, strict: bool) -> Result<(), SipError> {
-        let count = usize::try_from(self.left).map_or(GROUP, |left| left.min(GROUP));
-        let ids = &mut self.ids[..count];
-        self.codec.read(&mut self.reader, self.last, ids, strict)?;
-        self.last = ids.last().copied();
-        self.len = count;
-        self.left -= count as u64;
-        Ok(())
+        groups.last()
     }
 }

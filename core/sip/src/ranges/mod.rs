@@ -5,7 +5,7 @@ mod write;
 pub(crate) use write::Writer;
 
 use crate::{
-    Limits, SipError,
+    Limits, SipError, groups,
     index::{All, Entries},
     reader::Reader,
     rice,
@@ -26,6 +26,9 @@ impl Range {
         (self.last - self.first).saturating_add(1)
     }
 }
+
+/// The groups of ranges.
+pub(crate) type Groups<'a> = groups::Groups<'a, Code>;
 
 /// Where a group begins.
 #[derive(Clone, Copy, Debug)]
@@ -79,17 +82,16 @@ pub(crate) fn validate(
         return Err(SipError::Truncated { at: reader.at(), need: least });
     }
     index.expect(groups.saturating_add(1));
-    let mut groups = Groups { left: count, ..Groups::new(reader) };
+    let mut groups = Groups::new(Code, reader, count, None);
     let mut ids = 0_u64;
-    while groups.left > 0 {
-        let at = groups.reader.at();
-        index.push(Entry { last: groups.last.unwrap_or(0), ids, at });
-        groups.read(true)?;
-        ids = groups.ranges().iter().fold(ids, |ids, range| ids.saturating_add(range.len()));
+    while groups.left() > 0 {
+        let at = groups.at();
+        index.push(Entry { last: groups.last().unwrap_or(0), ids, at });
+        ids = groups.read(true)?.iter().fold(ids, |ids, range| ids.saturating_add(range.len()));
         Limits::check(at, "cardinality", ids, limits.cardinality)?;
     }
-    index.push(Entry { last: groups.last.unwrap_or(0), ids, at: groups.reader.at() });
-    groups.reader.end()?;
+    index.push(Entry { last: groups.last().unwrap_or(0), ids, at: groups.at() });
+    groups.end()?;
     Ok(ids)
 }
 
@@ -102,14 +104,11 @@ impl<'a> Ranges<'a> {
         let group = self.index.partition_point(|entry| entry.last < id).saturating_sub(1);
         match self.index.get(group).filter(|_| group > 0) {
             Some(entry) => {
-                let groups = Groups {
-                    left: count.saturating_sub((group * GROUP) as u64),
-                    last: Some(entry.last),
-                    ..Groups::new(Reader::new(self.bytes, entry.at))
-                };
-                (groups, entry.ids)
+                let left = count.saturating_sub((group * GROUP) as u64);
+                let reader = Reader::new(self.bytes, entry.at);
+                (Groups::new(Code, reader, left, Some(entry.last)), entry.ids)
             }
-            None => (Groups { left: count, ..Groups::new(reader) }, 0),
+            None => (Groups::new(Code, reader, count, None), 0),
         }
     }
 
@@ -167,67 +166,42 @@ impl<'a> Ranges<'a> {
         }
         let mut groups = self.groups();
         while groups.next().is_some() {}
-        groups.last
+        groups.last()
     }
 }
 
-/// The groups of a body, read one by one.
-#[derive(Clone, Debug)]
-pub(crate) struct Groups<'a> {
-    reader: Reader<'a>,
-    /// Ranges that were not read yet.
-    left: u64,
-    /// The last id of the last range that was read.
-    last: Option<u64>,
-    ranges: [Range; GROUP],
-    len: usize,
-}
+/// How ranges are written: the ids left out before each, and the lengths, in a Rice group each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code;
 
-impl<'a> Groups<'a> {
-    fn new(reader: Reader<'a>) -> Self {
-        Self { reader, left: 0, last: None, ranges: [Range::default(); GROUP], len: 0 }
-    }
-}
+impl groups::Code for Code {
+    type Member = Range;
 
-impl Groups<'_> {
-    /// The next group.
-    pub(crate) fn next(&mut self) -> Option<&[Range]> {
-        self.len = 0;
-        if self.left > 0 && self.read(false).is_err() {
-            // Only bytes that were never validated get here.
-            self.left = 0;
-        }
-        (self.len > 0).then_some(&self.ranges[..self.len])
-    }
-
-    /// Whether the last group has been left behind.
-    pub(crate) fn ended(&self) -> bool {
-        self.left == 0 && self.len == 0
-    }
-
-    /// The group that was read last.
-    pub(crate) fn ranges(&self) -> &[Range] {
-        &self.ranges[..self.len]
-    }
-
-    /// Reads the next group; `strict` tells canonical bytes from others.
-    fn read(&mut self, strict: bool) -> Result<(), SipError> {
-        let count = usize::try_from(self.left).map_or(GROUP, |left| left.min(GROUP));
+    fn read(
+        self,
+        reader: &mut Reader<'_>,
+        last: Option<u64>,
+        ranges: &mut [Range],
+        strict: bool,
+    ) -> Result<(), SipError> {
         let (mut gaps, mut lengths) = ([0; GROUP], [0; GROUP]);
-        let at = self.reader.at();
-        rice::read(&mut self.reader, &mut gaps[..count], strict)?;
-        rice::read(&mut self.reader, &mut lengths[..count], strict)?;
-        for (range, (gap, length)) in self.ranges[..count].iter_mut().zip(gaps.iter().zip(lengths)) {
+        let at = reader.at();
+        rice::read(reader, &mut gaps[..ranges.len()], strict)?;
+        rice::read(reader, &mut lengths[..ranges.len()], strict)?;
+        let mut before = last;
+        for (range, (gap, length)) in ranges.iter_mut().zip(gaps.iter().zip(lengths)) {
             // At least one id is left out behind the last range.
-            let next = self.last.map_or(Some(0), |last| last.checked_add(2));
+            let next = before.map_or(Some(0), |before| before.checked_add(2));
             let first = next.and_then(|next| next.checked_add(*gap));
             let last = first.and_then(|first| first.checked_add(length));
             let (Some(first), Some(last)) = (first, last) else { return Err(SipError::Overflow { at }) };
             *range = Range { first, last };
-            self.last = Some(last);
+            before = Some(last);
         }
-        self.len = count;
-        self.left -= count as u64;
         Ok(())
+    }
+
+    fn last(range: &Range) -> u64 {
+        range.last
     }
 }
