@@ -1,11 +1,11 @@
 //! Writing containers, each of the smallest kind.
 
+use basalt_kernels::mask as kernels;
+
 use super::{
     container::{BITSET_BYTES, Container, MAX_ARRAY},
     low,
 };
-use basalt_kernels::mask as kernels;
-
 use crate::{
     BLOCK_IDS, BLOCK_WORDS,
     contents::{Contents, run_of},
@@ -49,45 +49,48 @@ pub(crate) fn encode_words(block: u64, words: &[u64], out: &mut Vec<u8>) -> Opti
 
 /// Appends the container of ids of one block, strictly increasing; `None` if there are none.
 pub(crate) fn encode_ids(block: u64, ids: &[u64], out: &mut Vec<u8>) -> Option<Container> {
-    let cardinality = ids.len() as u64;
     if ids.len() > MAX_ARRAY {
         let mut words = [0; BLOCK_WORDS];
         ids.iter().for_each(|id| mask::set(&mut words, id % BLOCK_IDS));
         return encode_words(block, &words, out);
     }
-    let touching: u64 = ids.windows(2).map(|pair| u64::from(pair[1] - pair[0] == 1)).sum();
-    let container = (cardinality > 0)
-        .then(|| Container::smallest(block, out.len(), cardinality, cardinality - touching))?;
-    if container.has_runs() {
-        out.extend_from_slice(&container.runs().to_le_bytes());
-        for run in ids.chunk_by(|a, b| b - a == 1) {
-            put_run(run[0], run[run.len() - 1], out);
-        }
-    } else {
+    let put = |ids: &[u64], out: &mut Vec<u8>| {
         let at = out.len();
         out.resize(at + 2 * ids.len(), 0);
         for (field, &id) in out[at..].as_chunks_mut().0.iter_mut().zip(ids) {
             *field = low(id).to_le_bytes();
         }
-    }
-    Some(container)
+    };
+    encode_few(block, ids, |id| id, put, out)
 }
 
 /// Appends the container of increasing offsets, at most [`MAX_ARRAY`]; `None` if there are none.
 pub(crate) fn encode_array(block: u64, offsets: &[[u8; 2]], out: &mut Vec<u8>) -> Option<Container> {
-    let value = |field: [u8; 2]| u16::from_le_bytes(field);
-    let cardinality = offsets.len() as u64;
-    let pairs = offsets.iter().zip(offsets.iter().skip(1));
-    let touching: u64 = pairs.map(|(&a, &b)| u64::from(value(b).wrapping_sub(value(a)) == 1)).sum();
+    let put = |offsets: &[[u8; 2]], out: &mut Vec<u8>| out.extend_from_slice(offsets.as_flattened());
+    encode_few(block, offsets, |field| u16::from_le_bytes(field).into(), put, out)
+}
+
+/// Appends runs, or the array that `put` writes, of at most [`MAX_ARRAY`] members that increase.
+fn encode_few<T: Copy>(
+    block: u64,
+    members: &[T],
+    id: impl Fn(T) -> u64,
+    put: impl FnOnce(&[T], &mut Vec<u8>),
+    out: &mut Vec<u8>,
+) -> Option<Container> {
+    let cardinality = members.len() as u64;
+    let touch = |a: T, b: T| id(b) - id(a) == 1;
+    let pairs = members.iter().zip(members.iter().skip(1));
+    let touching: u64 = pairs.map(|(&a, &b)| u64::from(touch(a, b))).sum();
     let container = (cardinality > 0)
         .then(|| Container::smallest(block, out.len(), cardinality, cardinality - touching))?;
     if container.has_runs() {
         out.extend_from_slice(&container.runs().to_le_bytes());
-        for run in offsets.chunk_by(|&a, &b| value(b) - value(a) == 1) {
-            put_run(value(run[0]).into(), value(run[run.len() - 1]).into(), out);
+        for run in members.chunk_by(|&a, &b| touch(a, b)) {
+            put_run(id(run[0]), id(run[run.len() - 1]), out);
         }
     } else {
-        out.extend_from_slice(offsets.as_flattened());
+        put(members, out);
     }
     Some(container)
 }
