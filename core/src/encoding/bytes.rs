@@ -208,6 +208,11 @@ impl Reader {
     }
 }
 
+/// The key type of a column of keys that was opened.
+pub(super) fn key_type(buffer: &Buffer) -> Native {
+    buffer.get(1).and_then(|code| Native::from_code(*code)).unwrap_or(Native::I64)
+}
+
 /// The same bytes at an aligned address: not copied where they are so already.
 pub(super) fn aligned(buffer: Buffer) -> Buffer {
     if buffer.as_ptr().align_offset(ALIGNMENT) == 0 {

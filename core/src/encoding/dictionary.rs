@@ -72,6 +72,7 @@ fn stats_of_codes(stats: &KeyStats, distinct: &[(i64, u64)]) -> KeyStats {
         runs: stats.runs,
         blocks: blocks.collect(),
         distinct: Some((0..).zip(distinct.iter().map(|(_, n)| *n)).collect()),
+        sample: Vec::new(),
     }
 }
 
@@ -85,7 +86,7 @@ impl KeyEncoding for Dictionary {
     }
 
     fn level(&self) -> u8 {
-        3
+        4
     }
 
     fn bid(&self, stats: &KeyStats) -> Option<Bid> {
@@ -94,10 +95,10 @@ impl KeyEncoding for Dictionary {
         if distinct.len() as u64 - 1 == stats.span() {
             // The codes are the keys less the first: what holds them holds the keys as well.
             let codes = chooser::least_bid(self.level(), stats)?;
-            return Some(Bid::estimate(self.name(), head + codes.bytes).undercut());
+            return Some(Bid::estimate(self.name(), head + codes.bytes, 8).undercut());
         }
         let codes = chooser::least_bid(self.level(), &stats_of_codes(stats, distinct))?;
-        Some(Bid::estimate(self.name(), head + codes.bytes))
+        Some(Bid::estimate(self.name(), head + codes.bytes, 8))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

@@ -6,7 +6,10 @@ use super::{
     KeyColumn, KeyTest, Members, mask,
     members::{FEW_KEYS, Form, write_mask},
 };
-use crate::limits::BATCH_ROWS;
+use crate::{
+    keys::{self, Native},
+    limits::BATCH_ROWS,
+};
 
 /// `KeyColumn::filter` by a set: a comparison for each of a few keys, else by look-up of decoded keys.
 pub(super) fn filter_in(column: &dyn KeyColumn, start: usize, rows: usize, set: &Members, out: &mut [u64]) {
@@ -70,6 +73,19 @@ pub(super) fn widen(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
         (a, b) => a.or(b),
+    }
+}
+
+/// `KeyColumn::decode_floats`.
+pub(super) fn decode_floats<C: KeyColumn + ?Sized>(column: &C, start: usize, out: &mut [f64]) {
+    let double = column.key_type() == Native::F64;
+    let mut keys = vec![0; out.len().min(BATCH_ROWS)];
+    for (i, out) in out.chunks_mut(BATCH_ROWS).enumerate() {
+        let keys = &mut keys[..out.len()];
+        column.decode(start + i * BATCH_ROWS, keys);
+        for (out, &key) in out.iter_mut().zip(&*keys) {
+            *out = if double { keys::to_f64(key) } else { keys::to_f32(key).into() };
+        }
     }
 }
 

@@ -39,11 +39,14 @@ pub use self::{
     chooser::Bid,
     encode::{Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity},
     members::{IdKeys, Members},
-    stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS, ValueCounts},
+    stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS, SAMPLE_ROWS, ValueCounts},
     text::TextStats,
     text_members::TextMembers,
 };
-use crate::{error::Result, keys::NativeSlice};
+use crate::{
+    error::Result,
+    keys::{Native, NativeSlice},
+};
 
 /// Rows whose places `decode` and `filter` may start at: every multiple of it.
 pub const UNIT_ROWS: usize = 512;
@@ -98,11 +101,21 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
     /// The buffer that `open_keys` opens again; its length is the column's size, everything counted.
     fn buffer(&self) -> &Buffer;
 
+    /// The type whose keys they are.
+    fn key_type(&self) -> Native {
+        bytes::key_type(self.buffer())
+    }
+
     /// The encodings in use, outermost first: `packed`, `dictionary(bitcompress)`.
     fn name(&self) -> String;
 
     /// Writes the keys of rows `start..start + out.len()`.
     fn decode(&self, start: usize, out: &mut [i64]);
+
+    /// Writes the floats of rows `start..start + out.len()` of a column of float64 or float32, widened.
+    fn decode_floats(&self, start: usize, out: &mut [f64]) {
+        fallback::decode_floats(self, start, out);
+    }
 
     /// The key of one row.
     fn get(&self, row: usize) -> i64;
@@ -206,7 +219,7 @@ pub trait TextEncoding: Sync {
     fn open(&self, buffer: Buffer) -> Result<Arc<dyn TextColumn>>;
 }
 
-/// Encodings of keys, the fastest to filter first: of two that are equally small, the first is chosen.
+/// Encodings of keys, the fastest to filter first: the chooser takes the first that is nearly as small as the smallest.
 /// A constant is no work; plain values stream through the kernels; packed ones are compared packed; runs are as
 /// fast as they are few, but a row is searched; a dictionary adds a look-up to the encoding below it;
 /// bitcompress goes symbol by symbol.

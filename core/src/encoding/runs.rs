@@ -42,14 +42,14 @@ impl KeyEncoding for Runs {
     }
 
     fn level(&self) -> u8 {
-        2
+        3
     }
 
     fn bid(&self, stats: &KeyStats) -> Option<Bid> {
         let plain = |width: usize| ALIGNMENT + width * stats.runs;
         let ends = packed::flat_bytes(stats.rows as u64, stats.runs).min(plain(4));
         let keys = packed::flat_bytes(stats.span(), stats.runs).min(plain(stats.native.width()));
-        (stats.runs < stats.rows).then(|| Bid::estimate(self.name(), ends_end(ends) + keys))
+        (stats.runs < stats.rows).then(|| Bid::estimate(self.name(), ends_end(ends) + keys, 8))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

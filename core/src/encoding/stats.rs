@@ -40,7 +40,15 @@ pub struct KeyStats {
     /// The distinct keys in order and how often each occurs; `None` when there are more than pay for a
     /// dictionary.
     pub distinct: Option<ValueCounts>,
+    /// Pieces of [`SAMPLE_ROWS`] consecutive keys, spread evenly over the column, for bids that would need a pass of
+    /// their own; empty where the keys themselves are not at hand.
+    pub sample: Vec<Box<[i64]>>,
 }
+
+/// Keys of a piece of the sample; a shorter column is one piece.
+pub const SAMPLE_ROWS: usize = 512;
+/// Pieces of the sample, at most.
+const SAMPLE_PIECES: usize = 16;
 
 /// Statistics of one block.
 #[derive(Clone, Debug)]
@@ -62,13 +70,19 @@ impl KeyStats {
         // A dictionary has 8 bytes for each distinct key: with more of them packed keys are smaller.
         let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
         let distinct = distinct(keys, (min, max), most);
-        Self { native, rows: keys.len(), min, max, runs, blocks, distinct }
+        Self { native, rows: keys.len(), min, max, runs, blocks, distinct, sample: sample(keys) }
     }
 
     /// `max - min`.
     pub fn span(&self) -> u64 {
         self.max.wrapping_sub(self.min).cast_unsigned()
     }
+}
+
+fn sample(keys: &[i64]) -> Vec<Box<[i64]>> {
+    let pieces = (keys.len() / SAMPLE_ROWS).clamp(1, SAMPLE_PIECES);
+    let step = keys.len() / pieces;
+    (0..pieces).map(|piece| keys[piece * step..].iter().copied().take(SAMPLE_ROWS).collect()).collect()
 }
 
 impl BlockStats {

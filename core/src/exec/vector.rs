@@ -120,14 +120,15 @@ impl<'a, 's> Batch<'a, 's> {
                 texts.decode(self.first_row(), self.rows, &mut out);
                 Data::Texts(out)
             }
+            Values::Keys(column_keys) if column.data_type().is_float() => {
+                let mut out = vec![0.0; self.rows];
+                column_keys.decode_floats(self.first_row(), &mut out);
+                Data::Floats(out)
+            }
             Values::Keys(column_keys) => {
                 let mut out = vec![0; self.rows];
                 column_keys.decode(self.first_row(), &mut out);
                 match column.data_type() {
-                    DataType::Float64 => Data::Floats(out.into_iter().map(keys::to_f64).collect()),
-                    DataType::Float32 => {
-                        Data::Floats(out.into_iter().map(|k| f64::from(keys::to_f32(k))).collect())
-                    }
                     DataType::UInt64 => Data::UInts(out.into_iter().map(keys::to_u64).collect()),
                     _ => Data::Ints(out),
                 }

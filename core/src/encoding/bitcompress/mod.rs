@@ -72,7 +72,7 @@ impl KeyEncoding for Bitcompress {
         let chunks =
             ((bits / BITS_OF_CHUNK) as usize).max(stats.rows / usize::from(codec::MAX_CHUNK_ROWS)) + 1;
         let rows = u16::try_from(2 * stats.rows / chunks).unwrap_or(u16::MAX);
-        Some(Bid::estimate(self.name(), Self::bytes(counts.len(), chunks, index::shift(rows))))
+        Some(Bid::estimate(self.name(), Self::bytes(counts.len(), chunks, index::shift(rows)), 8))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

@@ -28,7 +28,7 @@ use crate::{
 pub(in crate::encoding) struct Dictionary;
 
 /// The codes may be held by anything but a dictionary.
-const LEVEL: u8 = 3;
+const LEVEL: u8 = 4;
 
 /// Bytes before the codes.
 fn entries_end(entries: &[&str]) -> usize {
