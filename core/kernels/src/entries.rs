@@ -7,11 +7,13 @@ macro_rules! kernels {
         use crate::{
             Float, FloatSum, Integer, Native,
             lanes::{FloatLanes, IntegerLanes, Lanes},
+            groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, mask, min_max, packed, positions, prefix, sorted16, sum},
+            scalar::{bits, compare, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
             table::{
-                BitsKernels, FloatKernels, Floats, IntegerKernels, Kernels, MaskKernels, NativeKernels, PackedKernels, Sums,
+                BitsKernels, FloatKernels, Floats, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
+                NativeKernels, PackedKernels, Sums,
             },
             test::Test,
         };
@@ -61,6 +63,7 @@ macro_rules! kernels {
                 min_max: packed_min_max,
             },
             bits: BitsKernels { unpack: bits_unpack, pack: bits_pack, unary: bits_unary },
+            groups: Groups { u8: group(), u16: group(), u32: group() },
             gaps_to_ids: prefix_gaps_to_ids,
             intersect: sorted16_intersect,
         };
@@ -92,6 +95,18 @@ macro_rules! kernels {
             FloatKernels {
                 sum: float_sum::<T>,
                 sum_masked: float_sum_masked::<T>,
+            }
+        }
+
+        const fn group<C: GroupCode>() -> GroupKernels<C>
+        where
+            $arch: Lanes<C>,
+        {
+            GroupKernels {
+                count: group_count::<C>,
+                sum: group_sum::<C>,
+                sum_floats: group_sum_floats::<C>,
+                min_max: group_min_max::<C>,
             }
         }
 
@@ -165,6 +180,43 @@ macro_rules! kernels {
             $arch: FloatLanes<T>,
         {
             sum::sum_floats_masked($new, values, mask, acc)
+        }
+
+        $(#[$attribute])*
+        fn group_count<C: GroupCode>(codes: &[C], mask: Option<&[u64]>, out: &mut [u64])
+        where
+            $arch: Lanes<C>,
+        {
+            groups::count(codes, mask, out)
+        }
+
+        $(#[$attribute])*
+        fn group_sum<C: GroupCode>(codes: &[C], values: &[i64], mask: Option<&[u64]>, out: &mut [i128])
+        where
+            $arch: Lanes<C>,
+        {
+            groups::sum(codes, values, mask, out)
+        }
+
+        $(#[$attribute])*
+        fn group_sum_floats<C: GroupCode>(codes: &[C], values: &[f64], mask: Option<&[u64]>, out: &mut [f64])
+        where
+            $arch: Lanes<C>,
+        {
+            groups::sum_floats(codes, values, mask, out)
+        }
+
+        $(#[$attribute])*
+        fn group_min_max<C: GroupCode>(
+            codes: &[C],
+            values: &[i64],
+            mask: Option<&[u64]>,
+            out: &mut [(i64, i64)],
+        )
+        where
+            $arch: Lanes<C>,
+        {
+            groups::min_max(codes, values, mask, out)
         }
 
         $(#[$attribute])*

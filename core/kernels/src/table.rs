@@ -1,8 +1,8 @@
 //! The kernels of one instruction set, as a table of functions.
 
 use crate::{
-    CmpOp, Float, FloatSum, Integer, Isa, Native, bits::packed_bytes, chunks::check_mask, mask::BLOCK_WORDS,
-    packed::Rows, test::Test,
+    CmpOp, Float, FloatSum, Integer, Isa, Native, bits::packed_bytes, chunks::check_mask, groups::GroupCode,
+    mask::BLOCK_WORDS, packed::Rows, test::Test,
 };
 
 /// The kernels of one instruction set that this CPU has. The methods are the crate's functions of the same
@@ -24,6 +24,7 @@ pub struct Kernels {
     pub(crate) mask: MaskKernels,
     pub(crate) packed: PackedKernels,
     pub(crate) bits: BitsKernels,
+    pub(crate) groups: Groups,
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
     /// The second array is not the longer, and there is room for all of it.
     pub(crate) intersect: unsafe fn(&Numbers16, &Numbers16, &mut [u16]) -> usize,
@@ -47,6 +48,13 @@ pub(crate) struct Floats {
     pub(crate) f64: FloatKernels<f64>,
 }
 
+/// The kernels of group numbers.
+pub(crate) struct Groups {
+    pub(crate) u8: GroupKernels<u8>,
+    pub(crate) u16: GroupKernels<u16>,
+    pub(crate) u32: GroupKernels<u32>,
+}
+
 // The functions may be called where the CPU has the table's instructions.
 
 /// Kernels of any type.
@@ -68,6 +76,14 @@ pub struct IntegerKernels<T> {
 pub struct FloatKernels<T> {
     pub(crate) sum: unsafe fn(&[T], &mut FloatSum),
     pub(crate) sum_masked: unsafe fn(&[T], &[u64], &mut FloatSum),
+}
+
+/// Kernels of a type of group numbers. There is a value for each row, and a word for each chunk.
+pub struct GroupKernels<C> {
+    pub(crate) count: unsafe fn(&[C], Option<&[u64]>, &mut [u64]),
+    pub(crate) sum: unsafe fn(&[C], &[i64], Option<&[u64]>, &mut [i128]),
+    pub(crate) sum_floats: unsafe fn(&[C], &[f64], Option<&[u64]>, &mut [f64]),
+    pub(crate) min_max: unsafe fn(&[C], &[i64], Option<&[u64]>, &mut [(i64, i64)]),
 }
 
 /// Kernels of mask words.
@@ -177,6 +193,48 @@ impl Kernels {
     pub fn sum_floats_masked<T: Float>(&self, values: &[T], mask: &[u64], acc: &mut FloatSum) {
         check_mask(values.len(), mask.len());
         call!(T::float_kernels(self).sum_masked, values, mask, acc)
+    }
+
+    #[track_caller]
+    pub fn group_count<C: GroupCode>(&self, codes: &[C], mask: Option<&[u64]>, out: &mut [u64]) {
+        check_groups(codes, codes.len(), mask);
+        call!(C::group_kernels(self).count, codes, mask, out)
+    }
+
+    #[track_caller]
+    pub fn group_sum<C: GroupCode>(
+        &self,
+        codes: &[C],
+        values: &[i64],
+        mask: Option<&[u64]>,
+        out: &mut [i128],
+    ) {
+        check_groups(codes, values.len(), mask);
+        call!(C::group_kernels(self).sum, codes, values, mask, out)
+    }
+
+    #[track_caller]
+    pub fn group_sum_floats<C: GroupCode>(
+        &self,
+        codes: &[C],
+        values: &[f64],
+        mask: Option<&[u64]>,
+        out: &mut [f64],
+    ) {
+        check_groups(codes, values.len(), mask);
+        call!(C::group_kernels(self).sum_floats, codes, values, mask, out)
+    }
+
+    #[track_caller]
+    pub fn group_min_max<C: GroupCode>(
+        &self,
+        codes: &[C],
+        values: &[i64],
+        mask: Option<&[u64]>,
+        out: &mut [(i64, i64)],
+    ) {
+        check_groups(codes, values.len(), mask);
+        call!(C::group_kernels(self).min_max, codes, values, mask, out)
     }
 
     pub fn mask_count_ones(&self, mask: &[u64]) -> u64 {
@@ -312,6 +370,14 @@ impl Kernels {
         let (long, short) = if left.len() < right.len() { (right, left) } else { (left, right) };
         assert!(out.len() >= short.len(), "room for {} numbers, not {}", short.len(), out.len());
         call!(self.intersect, long, short, out)
+    }
+}
+
+#[track_caller]
+fn check_groups<C>(codes: &[C], values: usize, mask: Option<&[u64]>) {
+    assert!(values == codes.len(), "{values} values for {} group numbers", codes.len());
+    if let Some(mask) = mask {
+        check_mask(codes.len(), mask.len());
     }
 }
 

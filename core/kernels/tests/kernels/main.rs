@@ -4,6 +4,7 @@
 
 mod blocks;
 mod float_sums;
+mod groups;
 mod masks;
 mod naive;
 mod packed;

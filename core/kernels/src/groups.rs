@@ -1,0 +1,80 @@
+//! Aggregates by group: every row has the number of its group, below the length of `out`.
+//!
+//! A mask leaves rows out; what the codes and values of those are does not matter.
+
+use crate::{
+    Native,
+    dispatch::current,
+    table::{GroupKernels, Kernels},
+};
+
+/// The number of a group: u8, u16 or u32.
+pub trait GroupCode: Native + sealed::GroupCode {}
+
+pub(crate) mod sealed {
+    use super::{GroupKernels, Kernels};
+
+    pub trait GroupCode: Sized {
+        /// The type's entries of a table.
+        fn group_kernels(table: &Kernels) -> &GroupKernels<Self>;
+
+        fn index(self) -> usize;
+    }
+}
+
+macro_rules! codes {
+    ($($t:ident),*) => {$(
+        impl GroupCode for $t {}
+
+        impl sealed::GroupCode for $t {
+            fn group_kernels(table: &Kernels) -> &GroupKernels<Self> {
+                &table.groups.$t
+            }
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                self as usize
+            }
+        }
+    )*};
+}
+
+codes!(u8, u16, u32);
+
+/// Adds to each group the number of its rows.
+///
+/// # Panics
+/// Where a selected row's code is not below `out.len()`, or `mask` has not `codes.len().div_ceil(64)` words.
+#[track_caller]
+pub fn count<C: GroupCode>(codes: &[C], mask: Option<&[u64]>, out: &mut [u64]) {
+    current().group_count(codes, mask, out);
+}
+
+/// Adds to each group the exact sum of its values.
+///
+/// # Panics
+/// As [`count`], and where there are not as many values as codes.
+#[track_caller]
+pub fn sum<C: GroupCode>(codes: &[C], values: &[i64], mask: Option<&[u64]>, out: &mut [i128]) {
+    current().group_sum(codes, values, mask, out);
+}
+
+/// Adds to each group its values one by one, in the order of the rows: so the bits are those of a plain loop, which
+/// NaN it is apart.
+///
+/// # Panics
+/// As [`sum`].
+#[track_caller]
+pub fn sum_floats<C: GroupCode>(codes: &[C], values: &[f64], mask: Option<&[u64]>, out: &mut [f64]) {
+    current().group_sum_floats(codes, values, mask, out);
+}
+
+/// Widens each group's extremes, the least and the greatest, to hold its values; `(i64::MAX, i64::MIN)` are those of
+/// none.
+///
+/// # Panics
+/// As [`sum`].
+#[track_caller]
+pub fn min_max<C: GroupCode>(codes: &[C], values: &[i64], mask: Option<&[u64]>, out: &mut [(i64, i64)]) {
+    current().group_min_max(codes, values, mask, out);
+}
