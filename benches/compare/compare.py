@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Basalt beside DuckDB, chDB, Polars and DataFusion: the same data, the same questions, one thread each.
+
+Prints bytes and times side by side as Markdown. Exit code 1: answers differ, or an engine failed.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import json
+import multiprocessing
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import psutil
+
+import answers
+import data
+import engines
+import progress
+import queries
+import report
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@dataclasses.dataclass
+class Options:
+    """What an engine is told."""
+
+    folder: pathlib.Path
+    basalt: str
+    memory: str
+    runs: int
+
+
+@dataclasses.dataclass
+class Timing:
+    """A query's best time."""
+
+    seconds: float
+    # The same run by the server's own account, where there is a server.
+    server_seconds: float | None
+    rows: list
+
+
+@dataclasses.dataclass
+class Held:
+    """A table as an engine holds it."""
+
+    rows: int
+    bytes: int
+    columns: dict | None
+    load_seconds: float
+    encodings: dict | None = None
+
+
+@dataclasses.dataclass
+class Result:
+    """What one engine did."""
+
+    name: str
+    title: str
+    version: str = ""
+    tables: dict = dataclasses.field(default_factory=dict)
+    queries: dict = dataclasses.field(default_factory=dict)
+    # Queries that it could not answer, and why.
+    refused: dict = dataclasses.field(default_factory=dict)
+    resident_bytes: int = 0
+    # Processor time for each second on the clock, over all timed queries: 1 is one thread.
+    cores: float = 0.0
+    error: str | None = None
+
+
+def measure(name, tables, questions, options):
+    """Loads and asks one engine; runs in a process of its own."""
+    result = Result(name, engines.ENGINES[name][0])
+    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=options.folder) as folder:
+        try:
+            engine = engines.create(name, dataclasses.replace(options, folder=pathlib.Path(folder)))
+        except Exception as error:
+            result.error = first_line(error)
+            return result
+        try:
+            measure_engine(engine, tables, questions, options, result)
+        except Exception as error:
+            result.error = first_line(error)
+        finally:
+            engine.close()
+    return result
+
+
+def measure_engine(engine, tables, questions, options, result):
+    result.title, result.version = engine.title, engine.version()
+    for table in tables:
+        rows = table.rows
+        with progress.stage(f"{result.name}: loading {table.name}, {rows:,} rows"):
+            started = time.perf_counter()
+            engine.load(table)
+            seconds = time.perf_counter() - started
+        columns = engine.column_bytes(table)
+        held = Held(rows, engine.table_bytes(table), columns, seconds, engine.column_encodings(table))
+        result.tables[table.name] = held
+    process = psutil.Process(engine.process_id())
+    busy = asked = 0.0
+    with progress.stage(f"{result.name}: {len(questions)} queries", len(questions)) as done:
+        for at, (title, sql) in enumerate(questions.items()):
+            done(at)
+            try:
+                prepared = engine.prepare(sql)
+                rows = answers.rows_of(engine.query(prepared))
+                before, started = processor_time(process), time.perf_counter()
+                best = min((timed(engine, prepared) for _ in range(options.runs)), key=lambda run: run[0])
+                busy += processor_time(process) - before
+                asked += time.perf_counter() - started
+            except Exception as error:
+                result.refused[title] = first_line(error)
+                continue
+            result.queries[title] = Timing(*best, rows)
+    result.cores = busy / asked if asked else 0.0
+    result.resident_bytes = process.memory_info().rss
+
+
+def timed(engine, prepared):
+    started = time.perf_counter()
+    engine.query(prepared)
+    return time.perf_counter() - started, engine.server_seconds()
+
+
+def processor_time(process):
+    times = process.cpu_times()
+    return times.user + times.system
+
+
+def first_line(error):
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+
+
+def in_a_process(*arguments):
+    """`measure`, where a crash harms nothing but its result."""
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
+        try:
+            return pool.submit(measure, *arguments).result()
+        except concurrent.futures.process.BrokenProcessPool:
+            return Result(arguments[0], engines.ENGINES[arguments[0]][0], error="its process ended")
+
+
+def differing(results):
+    """The answers that are not the first engine's: query, engine, its answer, the first one's."""
+    found = []
+    for title in dict.fromkeys(title for result in results for title in result.queries):
+        first, *others = (result for result in results if title in result.queries)
+        expected = first.queries[title].rows
+        for other in others:
+            if not answers.same(other.queries[title].rows, expected):
+                found.append((title, other.name, other.queries[title].rows, first.name, expected))
+    return found
+
+
+def build():
+    """Builds the server as it is shipped; where it then is."""
+    subprocess.run(["cargo", "build", "--profile", "dist", "-p", "basalt-server"], cwd=ROOT, check=True)
+    metadata = ["cargo", "metadata", "--format-version", "1", "--no-deps"]
+    metadata = subprocess.run(metadata, cwd=ROOT, check=True, capture_output=True).stdout
+    return str(pathlib.Path(json.loads(metadata)["target_directory"]) / "dist" / "basalt")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="events,tpch", help="data sets, of events and tpch [default: both]")
+    parser.add_argument("--rows", type=int, default=100_000_000, help="rows of events [default: 100000000]")
+    parser.add_argument("--scale", type=float, default=1.0, help="scale of TPC-H [default: 1]")
+    parser.add_argument("--engines", default=",".join(engines.ENGINES), help="engines [default: %(default)s]")
+    parser.add_argument("--basalt", metavar="BINARY", help="the server [default: built with the profile dist]")
+    parser.add_argument("--memory", default="8GiB", help="what Basalt may take [default: %(default)s]")
+    parser.add_argument("--runs", type=int, default=5, help="the best of so many, after one [default: 5]")
+    parser.add_argument("--json", type=pathlib.Path, help="also write everything measured to this file")
+    parser.add_argument(
+        "--folder",
+        type=pathlib.Path,
+        default=pathlib.Path(tempfile.gettempdir()) / "basalt-compare",
+        help="for the Parquet files, which are kept, and the engines' files [default: %(default)s]",
+    )
+    args = parser.parse_args()
+    args.engines = args.engines.split(",")
+    args.data = args.data.split(",")
+    for name in set(args.engines) - set(engines.ENGINES):
+        parser.error(f"no engine {name}; there are {', '.join(engines.ENGINES)}")
+    for name in set(args.data) - {"events", "tpch"}:
+        parser.error(f"no data set {name}; there are events and tpch")
+    if args.rows < 1 or args.runs < 1 or args.scale <= 0:
+        parser.error("--rows, --runs and --scale are more than 0")
+    return args
+
+
+def main():
+    args = arguments()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    binary = args.basalt or ("basalt" in args.engines and build()) or ""
+    options = Options(args.folder, binary and str(pathlib.Path(binary).resolve()), args.memory, args.runs)
+    everything, healthy = {}, True
+    print(report.head(report.machine(), args.runs))
+    for name in args.data:
+        if name == "events":
+            title = f"{args.rows:,} events"
+            tables, questions = data.events(args.folder, args.rows), queries.events(args.rows)
+        else:
+            title = f"TPC-H at scale {args.scale:g}, lineitem and orders"
+            tables, questions = data.tpch(args.folder, args.scale), queries.TPCH
+        results = [in_a_process(engine, tables, questions, options) for engine in args.engines]
+        different = differing(results)
+        print(report.section(title, tables, questions, results, different), flush=True)
+        everything[name] = [dataclasses.asdict(result) for result in results]
+        healthy = healthy and not different and not any(result.error or result.refused for result in results)
+    if args.json:
+        args.json.write_text(json.dumps({"machine": report.machine(), "data": everything}, indent=1, default=str))
+    return 0 if healthy else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

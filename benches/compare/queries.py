@@ -1,0 +1,56 @@
+"""The queries: one text for every engine."""
+
+import data
+
+
+def events(rows):
+    """Ten questions about `rows` events."""
+    at = lambda share: data.EVENTS_START + int(rows * data.EVENTS_GAP_US * share)  # noqa: E731
+    start, end = (str(at(share)).replace("T", " ") for share in (0.4, 0.6))
+    return {
+        "count, 1 % flag": "SELECT count(*) AS n FROM events WHERE flag",
+        "count, rare status and range": """SELECT count(*) AS n FROM events
+            WHERE status = 3 AND amount BETWEEN 2500 AND 4999""",
+        "sum(int), 1 % flag": "SELECT sum(amount) AS total FROM events WHERE flag",
+        "avg(float), 15 % status": "SELECT avg(price) AS mean FROM events WHERE status = 1",
+        "sum(float) by 4": "SELECT status, sum(price) AS total FROM events GROUP BY status ORDER BY status",
+        "count by 200": "SELECT key, count(*) AS n FROM events GROUP BY key ORDER BY key",
+        "min, max(time), 10 % range": """SELECT min(ts) AS first, max(ts) AS last FROM events
+            WHERE amount >= 9000""",
+        "count(distinct int)": "SELECT count(DISTINCT amount) AS n FROM events",
+        "sum(float * int), a fifth of the time": f"""SELECT sum(price * amount) AS total FROM events
+            WHERE ts >= TIMESTAMP '{start}' AND ts < TIMESTAMP '{end}'""",
+        "top 10 of 200 by sum(int)": """SELECT key, sum(amount) AS total FROM events
+            GROUP BY key ORDER BY total DESC, key LIMIT 10""",
+    }
+
+
+TPCH = {
+    "Q1": """SELECT l_returnflag, l_linestatus, sum(l_quantity) AS quantity, sum(l_extendedprice) AS base_price,
+            sum(l_extendedprice * (1 - l_discount)) AS disc_price,
+            sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS charge,
+            avg(l_quantity) AS avg_quantity, avg(l_extendedprice) AS avg_price, avg(l_discount) AS avg_discount,
+            count(*) AS lines
+        FROM lineitem WHERE l_shipdate <= DATE '1998-09-02'
+        GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus""",
+    "Q6": """SELECT sum(l_extendedprice * l_discount) AS revenue FROM lineitem
+        WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
+            AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
+    "Q12's lines": """SELECT l_shipmode, count(*) AS lines FROM lineitem
+        WHERE l_shipmode IN ('MAIL', 'SHIP') AND l_commitdate < l_receiptdate AND l_shipdate < l_commitdate
+            AND l_receiptdate >= DATE '1994-01-01' AND l_receiptdate < DATE '1995-01-01'
+        GROUP BY l_shipmode ORDER BY l_shipmode""",
+    "Q18's orders": """SELECT l_orderkey, sum(l_quantity) AS quantity FROM lineitem
+        GROUP BY l_orderkey HAVING sum(l_quantity) > 300 ORDER BY l_orderkey""",
+    "Q15's suppliers": """SELECT l_suppkey, sum(l_extendedprice * (1 - l_discount)) AS revenue FROM lineitem
+        WHERE l_shipdate >= DATE '1996-01-01' AND l_shipdate < DATE '1996-04-01'
+        GROUP BY l_suppkey ORDER BY revenue DESC, l_suppkey LIMIT 10""",
+    "Q4's orders": """SELECT o_orderpriority, count(*) AS orders FROM orders
+        WHERE o_orderdate >= DATE '1993-07-01' AND o_orderdate < DATE '1993-10-01'
+        GROUP BY o_orderpriority ORDER BY o_orderpriority""",
+    "Q13's comments": "SELECT count(*) AS n FROM orders WHERE NOT o_comment LIKE '%special%requests%'",
+    "one order": """SELECT l_linenumber, l_partkey, l_quantity, l_shipmode FROM lineitem
+        WHERE l_orderkey = 29158 ORDER BY l_linenumber""",
+    "count(distinct), text": "SELECT count(DISTINCT o_clerk) AS clerks FROM orders",
+    "text = ": "SELECT count(*) AS n, avg(l_tax) AS tax FROM lineitem WHERE l_shipinstruct = 'COLLECT COD'",
+}

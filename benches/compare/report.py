@@ -1,0 +1,140 @@
+"""What was measured, as Markdown."""
+
+import datetime
+import os
+import pathlib
+import platform
+
+import answers
+
+
+def machine():
+    """Processor, memory and system."""
+    info = pathlib.Path("/proc/cpuinfo")
+    models = [line.split(":", 1)[1].strip() for line in lines(info) if line.startswith("model name")]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "date": datetime.date.today().isoformat(),
+        "processor": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "memory": f"{memory / 2**30:.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }
+
+
+def lines(path):
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def head(about, runs):
+    return f"""# Basalt beside others, {about["date"]}
+
+{about["processor"]}, {about["cores"]} cores, {about["memory"]}, {about["system"]}; load before the run {about["load"]}.
+One thread each, one engine after the other, each in a process of its own. Times are the best of {runs} after one
+to warm up, measured at the caller in Python; for Basalt that includes gRPC. Every answer is fetched as Arrow.
+"""
+
+
+def section(title, tables, questions, results, different):
+    """One data set."""
+    there = [result for result in results if result.tables]
+    parts = [f"## {title}\n", versions(there)]
+    parts += [bytes_table(tables, there), columns_table(tables, there), times(questions, there)]
+    parts += [agreement(there, different)]
+    parts += [f"**{result.name} failed**: {result.error}\n" for result in results if result.error]
+    for result in there:
+        parts += [f"**{result.name}** does not answer {title!r}: {why}\n" for title, why in result.refused.items()]
+    return "\n".join(part for part in parts if part)
+
+
+def table(header, rows):
+    """A Markdown table; all columns but the first to the right."""
+    rule = ["---"] + ["--:"] * (len(header) - 1)
+    return "\n".join("| " + " | ".join(map(str, row)) + " |" for row in [header, rule, *rows]) + "\n"
+
+
+def versions(results):
+    rows = []
+    for result in results:
+        loaded = list(result.tables.values())
+        seconds = sum(held.load_seconds for held in loaded)
+        rate = f"{sum(held.rows for held in loaded) / seconds / 1e6:.2f}"
+        about = [result.name, result.title, result.version]
+        rows.append([*about, f"{seconds:.1f}", rate, megabytes(result.resident_bytes), f"{result.cores:.2f}"])
+    header = ["engine", "", "version", "loading, s", "M rows/s", "process, MB", "cores used"]
+    return table(header, rows)
+
+
+def bytes_table(tables, results):
+    rows = [["Parquet, ZSTD(3)", *(megabytes(table.path.stat().st_size) for table in tables)]]
+    for result in results:
+        held = [result.tables.get(table.name) for table in tables]
+        rows.append([result.name, *(megabytes(h.bytes) if h else "" for h in held)])
+    return "### Megabytes\n\n" + table(["", *(f"{t.name}" for t in tables)], rows)
+
+
+def columns_table(tables, results):
+    """Bits a row of every column, where an engine says."""
+    saying = [r for r in results if any(held.columns for held in r.tables.values())]
+    rows = []
+    for held_table in tables:
+        parquet = held_table.column_bytes()
+        for name in parquet:
+            row = [name, bits(parquet[name], held_table.rows)]
+            encodings = ""
+            for result in saying:
+                held = result.tables.get(held_table.name)
+                row.append(bits(held.columns[name], held.rows) if held and held.columns else "")
+                if held and held.encodings:
+                    encodings = held.encodings[name]
+            rows.append([*row, encodings])
+    return "### Bits a row\n\n" + table(["column", "Parquet", *(r.name for r in saying), "Basalt's encoding"], rows)
+
+
+def times(questions, results):
+    rows = []
+    for title in questions:
+        timings = {result.name: result.queries.get(title) for result in results}
+        best = min((t.seconds for t in timings.values() if t), default=0)
+        row = [title]
+        for result in results:
+            timing = timings[result.name]
+            row.append("" if not timing else milliseconds(timing.seconds, timing.seconds == best))
+            if result.name == "basalt":
+                row.append(milliseconds(timing.server_seconds) if timing else "")
+        ours = timings.get("basalt")
+        others = [t.seconds for name, t in timings.items() if t and name != "basalt"]
+        row.append(f"{min(others) / ours.seconds:.2f}x" if ours and others else "")
+        rows.append(row)
+    names = []
+    for result in results:
+        names += [result.name, "(server)"] if result.name == "basalt" else [result.name]
+    return "### Milliseconds\n\n" + table(["query", *names, "best other / Basalt"], rows)
+
+
+def agreement(results, different):
+    if not different:
+        names = ", ".join(result.name for result in results if result.queries)
+        return (
+            f"All answers agree ({names}): integers, decimals, texts and times exactly, "
+            f"floats within {answers.RELATIVE_TOLERANCE:g} of one another.\n"
+        )
+    parts = ["**Answers differ:**\n"]
+    for title, name, answer, first, expected in different:
+        parts.append(f"- {title}: {name} says {str(answer[:3])[:200]}, {first} says {str(expected[:3])[:200]}")
+    return "\n".join(parts) + "\n"
+
+
+def megabytes(size):
+    return f"{size / 1e6:,.1f}"
+
+
+def bits(size, rows):
+    return f"{size * 8 / rows:.3f}"
+
+
+def milliseconds(seconds, best=False):
+    text = f"{seconds * 1e3:.2f}"
+    return f"**{text}**" if best else text
