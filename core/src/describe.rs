@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, hash_map::EntryRef};
 
 use crate::{
     error::Result,
@@ -115,14 +115,20 @@ fn plain_bytes(column: &Column) -> u64 {
 /// [`crate::error::ErrorKind::MemoryLimit`] when the distinct values take more than `control` allows, and its stops.
 pub fn entropy(snapshot: &Snapshot, index: usize, control: &Control) -> Result<f64> {
     let mut keys: HashMap<i64, u64> = HashMap::new();
-    let mut texts: HashMap<&str, u64> = HashMap::new();
-    let (mut nulls, mut held) = (0, 0);
+    let mut texts: HashMap<String, u64> = HashMap::new();
+    let (mut nulls, mut text_bytes, mut held) = (0, 0, 0);
     let mut batch = vec![0; BATCH_ROWS];
     for fragment in snapshot.fragments() {
         let column = &fragment.columns()[index];
         nulls += column.nulls() as u64;
         match column.values() {
-            Values::Text(_) => column.for_each_text(|text| *texts.entry(text).or_default() += 1),
+            Values::Text(_) => column.for_each_text(|text| match texts.entry_ref(text) {
+                EntryRef::Occupied(mut rows) => *rows.get_mut() += 1,
+                EntryRef::Vacant(entry) => {
+                    text_bytes += text.len();
+                    entry.insert(1);
+                }
+            }),
             Values::Keys(values) => {
                 for start in (0..column.rows()).step_by(BATCH_ROWS) {
                     let rows = (column.rows() - start).min(BATCH_ROWS);
@@ -137,7 +143,7 @@ pub fn entropy(snapshot: &Snapshot, index: usize, control: &Control) -> Result<f
             }
         }
         control.check()?;
-        let now = keys.capacity() * 17 + texts.capacity() * 25;
+        let now = keys.capacity() * 17 + texts.capacity() * 25 + text_bytes;
         control.reserve(now - held)?;
         held = now;
     }

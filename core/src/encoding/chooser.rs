@@ -38,6 +38,12 @@ impl Bid {
         Self { least: usize::MAX, ..self }
     }
 
+    /// The bid of two columns together.
+    pub(super) fn and(self, other: Self) -> Self {
+        let least = self.least.saturating_add(other.least);
+        Self { name: self.name, bytes: self.bytes + other.bytes, exact: self.exact && other.exact, least }
+    }
+
     /// The bid of an encoding that adds `bytes` to what another makes.
     pub(super) fn around(self, name: &'static str, bytes: usize) -> Self {
         Self { name, bytes: self.bytes + bytes, least: self.least + bytes, ..self }
@@ -50,6 +56,17 @@ pub(super) type Bidder<E> = (E, Bid);
 /// What speed may cost, in parts of the smallest bid.
 const PRICE: usize = 70;
 
+/// The place of the first bidder, the fastest, that is within the price of the smallest.
+fn first_affordable<E>(bidders: &[Bidder<E>]) -> Option<usize> {
+    let least = bidders.iter().map(|(_, bid)| bid.least).min()?;
+    bidders.iter().position(|(_, bid)| bid.least <= least.saturating_add(least / PRICE))
+}
+
+/// The bid that is to win as long as no estimate is found to be wrong.
+pub(super) fn favourite<E>(bidders: &[Bidder<E>]) -> Option<Bid> {
+    first_affordable(bidders).map(|i| bidders[i].1)
+}
+
 /// The column of the first bidder, the fastest, whose bytes are within the price of the smallest; or that of the
 /// bidder named `forced`. `encode` makes a column and says its bytes. Bids of those that were asked become exact.
 pub(super) fn smallest<E: Copy, C>(
@@ -60,9 +77,7 @@ pub(super) fn smallest<E: Copy, C>(
     let forced = bidders.iter().position(|(_, bid)| Some(bid.name) == forced);
     let mut columns: Vec<Option<C>> = bidders.iter().map(|_| None).collect();
     loop {
-        let least = bidders.iter().map(|(_, bid)| bid.least).min().unwrap_or(0);
-        let affordable = |(_, bid): &Bidder<E>| bid.least <= least.saturating_add(least / PRICE);
-        let chosen = forced.or_else(|| bidders.iter().position(affordable));
+        let chosen = forced.or_else(|| first_affordable(bidders));
         let i = chosen.ok_or_else(|| super::bytes::corrupt("no encoding holds the column"))?;
         if let Some(column) = columns[i].take() {
             return Ok(column);

@@ -28,13 +28,14 @@ mod runs;
 mod stats;
 mod text;
 mod text_members;
+mod texts;
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
-use arrow_array::StringArray;
 use arrow_buffer::Buffer;
 
 use self::bytes::{aligned, corrupt, ensure};
+pub(crate) use self::texts::owned_bytes;
 pub use self::{
     chooser::Bid,
     encode::{Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity},
@@ -42,6 +43,7 @@ pub use self::{
     stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS, SAMPLE_ROWS, ValueCounts},
     text::TextStats,
     text_members::TextMembers,
+    texts::Texts,
 };
 use crate::{
     error::Result,
@@ -152,16 +154,18 @@ pub trait TextColumn: fmt::Debug + Send + Sync {
     fn name(&self) -> String;
 
     /// The text of one row.
-    fn get(&self, row: usize) -> &str;
+    fn get(&self, row: usize) -> Cow<'_, str>;
 
-    /// Appends the texts of rows `start..start + rows` to `out`; one behind a null is some text.
-    fn decode<'a>(&'a self, start: usize, rows: usize, out: &mut Vec<&'a str>);
+    /// The texts of rows `start..start + rows`; that of a row which is null, or which `selected` does not select
+    /// (`None`: all are), is some text that was no work.
+    fn decode(&self, start: usize, rows: usize, selected: Option<&[u64]>) -> Texts<'_>;
 
-    /// Writes the mask of rows `start..start + rows` that pass, over all of `out`.
-    fn filter(&self, start: usize, rows: usize, test: &TextTest, out: &mut [u64]);
+    /// Writes the mask of rows `start..start + rows` that pass, over all of `out`. Only rows of `under` (`None`:
+    /// all) count: the bits of the others are arbitrary.
+    fn filter(&self, start: usize, rows: usize, test: &TextTest, under: Option<&[u64]>, out: &mut [u64]);
 
     /// The column as codes into sorted distinct texts, where it is held so.
-    fn codes(&self) -> Option<Codes<'_, StringArray>> {
+    fn codes(&self) -> Option<Codes<'_, dyn TextColumn>> {
         None
     }
 }

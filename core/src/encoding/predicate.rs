@@ -5,9 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use arrow_array::{Array, StringArray};
-
-use super::{KeyTest, Members, TextTest, members::Form};
+use super::{KeyTest, Members, TextColumn, TextTest, UNIT_ROWS, members::Form};
+use crate::mask::selects;
 
 impl KeyTest {
     /// The test that no key passes.
@@ -61,31 +60,41 @@ impl TextTest {
 
     /// The test of codes that is this test of the entries, which are sorted and distinct.
     #[must_use]
-    pub fn over(&self, entries: &StringArray) -> KeyTest {
+    pub fn over(&self, entries: &dyn TextColumn) -> KeyTest {
+        let all = 0..entries.rows();
         match self {
             Self::Range { lo, hi } => {
                 let from = partition_point(entries, |text| !above(lo, text));
                 code_range(from..partition_point(entries, |text| below(hi, text)))
             }
-            Self::In(members) if members.texts().len() < entries.len() / 8 => {
+            Self::In(members) if members.texts().len() < entries.rows() / 8 => {
                 code_set(members.texts().iter().filter_map(|text| {
                     let code = partition_point(entries, |entry| entry < &**text);
-                    (code < entries.len() && entries.value(code) == &**text).then_some(code)
+                    (code < all.end && *entries.get(code) == **text).then_some(code)
                 }))
             }
-            Self::In(members) => {
-                code_set((0..entries.len()).filter(|&code| members.contains(entries.value(code))))
-            }
+            Self::In(_) => self.among(entries, all),
             Self::Like(pattern) => {
                 let (prefix, whole) = pattern.prefix();
                 let from = partition_point(entries, |text| text < prefix.as_str());
                 let to = partition_point(entries, |text| text < prefix.as_str() || text.starts_with(&prefix));
-                if whole {
-                    return code_range(from..to);
-                }
-                code_set((from..to).filter(|&code| pattern.matches(entries.value(code))))
+                if whole { code_range(from..to) } else { self.among(entries, from..to) }
             }
         }
+    }
+
+    /// The test of codes that is this test of some entries.
+    fn among(&self, entries: &dyn TextColumn, codes: Range<usize>) -> KeyTest {
+        if codes.is_empty() {
+            return KeyTest::NONE;
+        }
+        let start = codes.start / UNIT_ROWS * UNIT_ROWS;
+        let rows = codes.end - start;
+        let mut passed = vec![0; rows.div_ceil(64)];
+        entries.filter(start, rows, self, None, &mut passed);
+        code_set(
+            (codes.start - start..rows).filter(|&row| selects(Some(&passed), row)).map(|row| start + row),
+        )
     }
 }
 
@@ -106,11 +115,11 @@ fn below(hi: &Bound<String>, text: &str) -> bool {
 }
 
 /// The number of entries at the front for which `before` holds.
-fn partition_point(entries: &StringArray, before: impl Fn(&str) -> bool) -> usize {
-    let (mut from, mut to) = (0, entries.len());
+fn partition_point(entries: &dyn TextColumn, before: impl Fn(&str) -> bool) -> usize {
+    let (mut from, mut to) = (0, entries.rows());
     while from < to {
         let middle = usize::midpoint(from, to);
-        if before(entries.value(middle)) { from = middle + 1 } else { to = middle }
+        if before(&entries.get(middle)) { from = middle + 1 } else { to = middle }
     }
     from
 }

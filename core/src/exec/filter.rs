@@ -246,9 +246,13 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
         }
         Pred::Text { slot, test, negated, .. } => {
             let column = &block.fragment.columns()[*slot];
+            let words = match under {
+                Mask::Words(words) => Some(&words[..rows.div_ceil(64)]),
+                _ => None,
+            };
             let passes = match column.values() {
                 Values::Text(texts) => {
-                    Mask::from_fn(rows, |out| texts.filter(block.start(), rows, test, out))
+                    Mask::from_fn(rows, |out| texts.filter(block.start(), rows, test, words, out))
                 }
                 Values::Keys(_) => Mask::Empty,
             };

@@ -119,7 +119,7 @@ impl Translation {
         let Some(texts) = texts else { return key };
         let known = &mut self.ids[usize::try_from(key).unwrap_or(0)];
         if *known < 0 {
-            *known = interner.id(texts.get(key));
+            *known = interner.id(&texts.get(key));
         }
         *known
     }
@@ -138,4 +138,11 @@ pub(super) struct Partial<'a> {
     pub(super) states: Vec<State>,
     /// For each aggregate, the texts that its keys are codes of.
     pub(super) state_texts: Vec<Option<Texts<'a>>>,
+}
+
+impl Partial<'_> {
+    /// Bytes of texts of its own.
+    pub(super) fn text_bytes(&self) -> usize {
+        self.key_texts.iter().chain(&self.state_texts).flatten().map(Texts::bytes).sum()
+    }
 }

@@ -107,8 +107,9 @@ pub(super) fn collect<'q>(
             } else {
                 many_groups(keys, aggregates, slots, block, &mask)?
             };
-            let held =
-                partial.keys.len() * width + partial.states.iter().map(State::set_bytes).sum::<usize>();
+            let held = partial.keys.len() * width
+                + partial.states.iter().map(State::set_bytes).sum::<usize>()
+                + partial.text_bytes();
             control.reserve(held)?;
             Ok((partial, held))
         },

@@ -3,14 +3,15 @@
 //! Where a column has codes, a block marks those that it selects, and the entries are read once for each
 //! fragment. Other keys are marked in a bitmap unless they are scattered too far: then each block sorts its own.
 
-use arrow_array::Array;
+use std::borrow::Cow;
+
 use basalt_kernels::mask::for_each;
 use basalt_sip::Sip;
 use hashbrown::HashSet;
 
 use super::{Block, Control, Held, SetUse, Statistics, Work, marks::Marks, sets};
 use crate::{
-    encoding::{KeyColumn, TextMembers},
+    encoding::{KeyColumn, TextMembers, owned_bytes},
     error::{Error, ErrorKind, Result},
     fragment::{Column, Values},
     keys,
@@ -102,7 +103,9 @@ struct Distinct<'a> {
     list: Vec<i64>,
     sorted: usize,
     /// Texts without codes.
-    texts: HashSet<&'a str>,
+    texts: HashSet<Cow<'a, str>>,
+    /// Bytes of those that no column lends.
+    text_bytes: usize,
     has_null: bool,
     held: Held<'a>,
 }
@@ -112,13 +115,14 @@ struct Distinct<'a> {
 struct Part<'a> {
     codes: Vec<u64>,
     list: Vec<i64>,
-    texts: HashSet<&'a str>,
+    texts: HashSet<Cow<'a, str>>,
     has_null: bool,
 }
 
 impl Part<'_> {
     fn bytes(&self) -> usize {
-        8 * (self.codes.len() + self.list.capacity()) + self.texts.allocation_size()
+        let texts: usize = self.texts.iter().map(owned_bytes).sum();
+        8 * (self.codes.len() + self.list.capacity()) + self.texts.allocation_size() + texts
     }
 }
 
@@ -160,6 +164,7 @@ impl<'a> Distinct<'a> {
             list: Vec::new(),
             sorted: 0,
             texts: HashSet::new(),
+            text_bytes: 0,
             has_null: false,
             held: Held::new(control),
         }
@@ -167,7 +172,7 @@ impl<'a> Distinct<'a> {
 
     /// Adds those of the blocks that statistics leave.
     fn run(&mut self, work: &mut Work<'a>, slots: &Slots) -> Result<()> {
-        let Self { slot, control, codes, marks, list, sorted, texts, has_null, held, .. } = self;
+        let Self { slot, control, codes, marks, list, sorted, texts, text_bytes, has_null, held, .. } = self;
         work.run(
             slots,
             16,
@@ -185,13 +190,16 @@ impl<'a> Distinct<'a> {
                     known => basalt_kernels::mask::or(known, &part.codes),
                 }
                 list.extend_from_slice(&part.list);
-                texts.extend(part.texts);
+                for text in part.texts {
+                    let bytes = owned_bytes(&text);
+                    *text_bytes += if texts.insert(text) { bytes } else { 0 };
+                }
                 control.release(bytes);
                 if list.len() - *sorted >= UNSORTED.max(*sorted) {
                     sort(list);
                     *sorted = list.len();
                 }
-                held.set(8 * list.capacity() + texts.allocation_size())?;
+                held.set(8 * list.capacity() + texts.allocation_size() + *text_bytes)?;
                 Ok(true)
             },
         )
@@ -241,13 +249,15 @@ impl<'a> Distinct<'a> {
                 && let Some(column) = column.codes()
             {
                 for_each(codes, |code| {
-                    self.texts.insert(column.entries.value(code));
+                    let text = column.entries.get(code);
+                    let bytes = owned_bytes(&text);
+                    self.text_bytes += if self.texts.insert(text) { bytes } else { 0 };
                 });
             }
         }
         let bytes: usize = self.texts.iter().map(|text| text.len() + size_of::<Box<str>>()).sum();
-        self.held.set(self.texts.allocation_size() + bytes)?;
-        Ok(self.texts.iter().map(|text| Box::from(*text)).collect())
+        self.held.set(self.texts.allocation_size() + self.text_bytes + bytes)?;
+        Ok(self.texts.iter().map(|text| Box::from(&**text)).collect())
     }
 
     fn into_sip(mut self, data_type: DataType) -> Result<Sip> {
@@ -286,7 +296,7 @@ impl<'a> Distinct<'a> {
 fn code_count(column: &Column) -> Option<usize> {
     match column.values() {
         Values::Keys(keys) => keys.codes().map(|codes| codes.entries.len()),
-        Values::Text(texts) => texts.codes().map(|codes| Array::len(codes.entries)),
+        Values::Text(texts) => texts.codes().map(|codes| codes.entries.rows()),
     }
 }
 
@@ -362,12 +372,10 @@ fn each_key(block: Block<'_>, mask: &Mask, keys: &dyn KeyColumn, mut work: impl 
 /// The texts without codes that a block selects.
 fn texts_of<'a>(block: Block<'a>, mask: &Mask, column: &'a Column, mut part: Part<'a>) -> Result<Part<'a>> {
     let Values::Text(texts) = column.values() else { return Ok(part) };
-    let mut values = Vec::with_capacity(BATCH_ROWS);
     block.for_each_batch(mask, |batch| {
-        values.clear();
-        texts.decode(batch.first_row(), batch.rows(), &mut values);
+        let values = texts.decode(batch.first_row(), batch.rows(), Some(batch.selected()));
         for_each(batch.selected(), |row| {
-            part.texts.insert(values[row]);
+            part.texts.get_or_insert_with(values.get(row), |_| values.keep(row));
         });
         Ok(())
     })?;

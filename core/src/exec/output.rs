@@ -131,7 +131,11 @@ impl ColumnBuilder {
             (Self::Decimal(b), Data::Ints(v)) => push!(b, v, |x: i64| i128::from(x)),
             (Self::Date32(b), Data::Ints(v)) => push!(b, v, |x: i64| x as i32),
             (Self::Timestamp(b), Data::Ints(v)) => push!(b, v, |x: i64| x),
-            (Self::Utf8(b), Data::Texts(v)) => push!(b, v, |x| x),
+            (Self::Utf8(b), Data::Texts(v)) => {
+                for row in rows.iter().map(|r| *r as usize) {
+                    b.append_option(is_valid(row).then(|| v.get(row)));
+                }
+            }
             (builder, _) => return Err(builder.mismatch()),
         }
         Ok(())

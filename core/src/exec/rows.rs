@@ -1,6 +1,6 @@
 //! Selected rows themselves, in the order of their addresses or sorted.
 
-use std::cmp::Ordering;
+use std::{borrow::Cow, cmp::Ordering};
 
 use arrow_array::RecordBatch;
 
@@ -11,6 +11,7 @@ use super::{
     vector::{Data, Vector},
 };
 use crate::{
+    encoding::owned_bytes,
     error::Result,
     keys,
     mask::{Mask, selects},
@@ -125,10 +126,18 @@ struct Candidate<'a> {
     row: usize,
 }
 
-/// A value to sort by. Texts stay where they are.
+impl Candidate<'_> {
+    /// Bytes of texts of its own.
+    fn text_bytes(&self) -> usize {
+        let texts = self.keys.iter().map(|key| if let Key::Text(text) = key { owned_bytes(text) } else { 0 });
+        texts.sum()
+    }
+}
+
+/// A value to sort by. Texts that their column lends stay where they are.
 #[derive(Debug)]
 enum Key<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Value(Value),
 }
 
@@ -159,6 +168,7 @@ pub(super) fn sorted<'q>(
         by_order.fold(Ordering::Equal, Ordering::then).then((a.fragment, a.row).cmp(&(b.fragment, b.row)))
     };
     let width = size_of::<Candidate<'_>>() + plan.order.len() * size_of::<Key<'_>>();
+    let bytes = |some: &[Candidate<'_>]| some.iter().map(|one| width + one.text_bytes()).sum::<usize>();
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     work.run(
         &plan.rows,
@@ -167,22 +177,22 @@ pub(super) fn sorted<'q>(
         |block, mask| {
             let mut own = Vec::new();
             block_candidates(plan, block, &mask, top, |some: Vec<_>| {
-                control.reserve(some.len() * width)?;
+                control.reserve(bytes(&some))?;
                 own.extend(some);
                 Ok(())
             })?;
-            let n = own.len();
+            let before = bytes(&own);
             keep_top(&mut own, top, compare);
-            control.release((n - own.len()) * width);
+            control.release(before - bytes(&own));
             Ok(own)
         },
         |_, own| {
             candidates.extend(own);
             // Rarely, so that the work stays linear.
-            let n = candidates.len();
-            if n > top.saturating_mul(4).max(1 << 16) {
+            if candidates.len() > top.saturating_mul(4).max(1 << 16) {
+                let before = bytes(&candidates);
                 keep_top(&mut candidates, top, compare);
-                control.release((n - candidates.len()) * width);
+                control.release(before - bytes(&candidates));
             }
             Ok(true)
         },
@@ -254,7 +264,7 @@ fn sort_key<'a>(vector: &Vector<'a>, row: usize) -> Key<'a> {
         Data::Ints(v) => Value::Int(i128::from(v[row])),
         Data::UInts(v) => Value::Int(i128::from(v[row])),
         Data::Floats(v) => Value::Float(v[row]),
-        Data::Texts(v) => return Key::Text(v[row]),
+        Data::Texts(v) => return Key::Text(v.keep(row)),
         Data::One(value) => value.clone(),
     })
 }

@@ -1,7 +1,8 @@
 //! Keys of an expression for grouping, distinct counts, minima and maxima: any type becomes i64 keys in its
 //! own order, texts by way of a sorted dictionary.
 
-use arrow_array::StringArray;
+use std::borrow::Cow;
+
 use hashbrown::HashMap;
 
 use super::{
@@ -9,6 +10,7 @@ use super::{
     vector::{Batch, Data},
 };
 use crate::{
+    encoding::{TextColumn, owned_bytes},
     error::Result,
     fragment::{Column, Values},
     keys,
@@ -22,9 +24,9 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) enum Texts<'a> {
     /// A fragment's dictionary.
-    Fragment(&'a StringArray),
+    Fragment(&'a dyn TextColumn),
     /// The texts that one block selects.
-    Block(Vec<&'a str>),
+    Block(Vec<Cow<'a, str>>),
     /// A literal.
     One(String),
 }
@@ -38,18 +40,26 @@ impl<'a> Texts<'a> {
         }
     }
 
-    pub(super) fn get(&self, code: i64) -> &str {
+    pub(super) fn get(&self, code: i64) -> Cow<'_, str> {
         let code = usize::try_from(code).unwrap_or(0);
         match self {
-            Self::Fragment(entries) => entries.value(code),
-            Self::Block(texts) => texts[code],
-            Self::One(text) => text,
+            Self::Fragment(entries) => entries.get(code),
+            Self::Block(texts) => Cow::Borrowed(&texts[code]),
+            Self::One(text) => Cow::Borrowed(text),
+        }
+    }
+
+    /// Bytes of texts of its own.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Block(texts) => texts.iter().map(owned_bytes).sum(),
+            Self::Fragment(_) | Self::One(_) => 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Fragment(entries) => arrow_array::Array::len(*entries),
+            Self::Fragment(entries) => entries.rows(),
             Self::Block(texts) => texts.len(),
             Self::One(_) => 1,
         }
@@ -70,7 +80,7 @@ enum From<'a> {
     /// An encoded column's keys or codes.
     Column(&'a Column),
     /// Texts without codes, looked up among the block's.
-    Lookup(&'a BoundExpr, HashMap<&'a str, i64>),
+    Lookup(&'a BoundExpr, HashMap<Cow<'a, str>, i64>),
     /// Evaluated.
     Expr(&'a BoundExpr),
 }
@@ -99,19 +109,23 @@ impl<'a> Source<'a> {
                 range: Some((0, 0)),
             });
         }
-        let mut distinct: HashMap<&'a str, i64> = HashMap::new();
+        let mut distinct: HashMap<Cow<'a, str>, i64> = HashMap::new();
         let mut rows = Vec::new();
         block.for_each_batch(mask, |batch| {
             batch.selection(&mut rows);
             if let Data::Texts(texts) = batch.eval(expr, slots)?.data {
-                distinct.extend(rows.iter().map(|row| (texts[*row as usize], 0)));
+                for row in rows.iter().map(|row| *row as usize) {
+                    if !distinct.contains_key(texts.get(row)) {
+                        distinct.insert(texts.keep(row), 0);
+                    }
+                }
             }
             Ok(())
         })?;
-        let mut texts: Vec<&'a str> = distinct.keys().copied().collect();
+        let mut texts: Vec<Cow<'a, str>> = distinct.keys().cloned().collect();
         texts.sort_unstable();
         for (code, text) in (0..).zip(&texts) {
-            distinct.insert(text, code);
+            distinct.insert(text.clone(), code);
         }
         let last = i64::try_from(texts.len()).unwrap_or(i64::MAX).saturating_sub(1).max(0);
         Ok(Self {

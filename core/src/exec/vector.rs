@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::Block;
 use crate::{
+    encoding::Texts,
     error::{Error, ErrorKind, Result},
     fragment::Values,
     keys,
@@ -26,7 +27,7 @@ pub(super) enum Data<'a> {
     UInts(Vec<u64>),
     /// Floats; float32 widened.
     Floats(Vec<f64>),
-    Texts(Vec<&'a str>),
+    Texts(Texts<'a>),
     /// The same for every row.
     One(Value),
 }
@@ -46,7 +47,7 @@ impl Vector<'_> {
     /// Bytes of a row's text; 0 when it is null, or no text.
     pub(super) fn text_bytes(&self, row: usize) -> usize {
         match &self.data {
-            Data::Texts(texts) if selects(self.valid.as_deref(), row) => texts[row].len(),
+            Data::Texts(texts) if selects(self.valid.as_deref(), row) => texts.get(row).len(),
             Data::One(Value::Text(text)) => text.len(),
             _ => 0,
         }
@@ -116,9 +117,7 @@ impl<'a, 's> Batch<'a, 's> {
         let valid = column.validity_words(self.first_row(), self.rows);
         let data = match column.values() {
             Values::Text(texts) => {
-                let mut out = Vec::with_capacity(self.rows);
-                texts.decode(self.first_row(), self.rows, &mut out);
-                Data::Texts(out)
+                Data::Texts(texts.decode(self.first_row(), self.rows, Some(self.selected)))
             }
             Values::Keys(column_keys) if column.data_type().is_float() => {
                 let mut out = vec![0.0; self.rows];
@@ -279,7 +278,7 @@ impl<'a, 's> Batch<'a, 's> {
             Pred::Like { expr, pattern, negated } => {
                 let vector = self.eval(expr, slots)?;
                 Ok(self.collect(vector.valid.as_deref(), |row| match &vector.data {
-                    Data::Texts(texts) => pattern.matches(texts[row]) != *negated,
+                    Data::Texts(texts) => pattern.matches(texts.get(row)) != *negated,
                     Data::One(Value::Text(text)) => pattern.matches(text) != *negated,
                     _ => false,
                 }))
@@ -337,9 +336,9 @@ fn order_of<'a>(
             Box::new(move |i| Some(a[i].cmp(&b[i])))
         }
         (Data::Floats(a), Data::Floats(b)) => Box::new(move |i| Some(compare_floats(a[i], b[i]))),
-        (Data::Texts(a), Data::Texts(b)) => Box::new(move |i| Some(a[i].cmp(b[i]))),
-        (Data::Texts(a), Data::One(Value::Text(b))) => Box::new(move |i| Some(a[i].cmp(&b))),
-        (Data::One(Value::Text(a)), Data::Texts(b)) => Box::new(move |i| Some(a.as_ref().cmp(b[i]))),
+        (Data::Texts(a), Data::Texts(b)) => Box::new(move |i| Some(a.get(i).cmp(b.get(i)))),
+        (Data::Texts(a), Data::One(Value::Text(b))) => Box::new(move |i| Some(a.get(i).cmp(&b))),
+        (Data::One(Value::Text(a)), Data::Texts(b)) => Box::new(move |i| Some(a.as_ref().cmp(b.get(i)))),
         (left, right) => Box::new(move |i| {
             match (number(&left, i, left_scale, left_unit)?, number(&right, i, right_scale, right_unit)?) {
                 (Number::Exact(a), Number::Exact(b)) => Some(compare_exact(a, b)),

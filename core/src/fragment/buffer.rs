@@ -131,11 +131,10 @@ impl RowBuffer {
                         values.decode(start, &mut keys[at..]);
                     }
                     (Data::Texts(texts), Values::Text(values)) => {
-                        let mut batch = Vec::with_capacity(n);
-                        values.decode(start, n, &mut batch);
+                        let batch = values.decode(start, n, valid.as_deref());
                         // Behind a null lies some text of the column, perhaps a long one.
-                        let text = |(row, text)| if is_valid(row) { text } else { "" };
-                        batch.into_iter().enumerate().map(text).for_each(|text| texts.append_value(text));
+                        let text = |row| if is_valid(row) { batch.get(row) } else { "" };
+                        (0..n).for_each(|row| texts.append_value(text(row)));
                     }
                     _ => {}
                 }

@@ -219,7 +219,7 @@ impl Column {
                 let value = |key: i64| match values {
                     Values::Keys(_) => Value::from_key(key, self.data_type),
                     Values::Text(texts) => texts.codes().map_or(Value::Null, |codes| {
-                        Value::Text(codes.entries.value(usize::try_from(key).unwrap_or(0)).into())
+                        Value::Text(codes.entries.get(usize::try_from(key).unwrap_or(0)).into())
                     }),
                 };
                 Some((value(lo), value(hi)))
@@ -228,26 +228,25 @@ impl Column {
     }
 
     fn scan_text_range(&self) -> Option<(Value, Value)> {
-        let mut range: Option<(&str, &str)> = None;
-        self.for_each_text(|text| {
-            range = Some(range.map_or((text, text), |(lo, hi)| (lo.min(text), hi.max(text))));
+        let mut range: Option<(String, String)> = None;
+        self.for_each_text(|text| match &mut range {
+            None => range = Some((text.to_owned(), text.to_owned())),
+            Some((lo, _)) if text < lo.as_str() => text.clone_into(lo),
+            Some((_, hi)) if text > hi.as_str() => text.clone_into(hi),
+            Some(_) => {}
         });
         range.map(|(lo, hi)| (Value::Text(lo.into()), Value::Text(hi.into())))
     }
 
     /// Calls `each` with the texts that are not null.
-    pub(crate) fn for_each_text<'a>(&'a self, mut each: impl FnMut(&'a str)) {
+    pub(crate) fn for_each_text(&self, mut each: impl FnMut(&str)) {
         let Values::Text(texts) = &self.values else { return };
-        let mut batch = Vec::with_capacity(BATCH_ROWS);
         for start in (0..self.rows()).step_by(BATCH_ROWS) {
             let rows = (self.rows() - start).min(BATCH_ROWS);
             let valid = self.validity_words(start, rows);
-            batch.clear();
-            texts.decode(start, rows, &mut batch);
-            for (i, text) in batch.iter().enumerate() {
-                if selects(valid.as_deref(), i) {
-                    each(text);
-                }
+            let batch = texts.decode(start, rows, valid.as_deref());
+            for row in (0..rows).filter(|&row| selects(valid.as_deref(), row)) {
+                each(batch.get(row));
             }
         }
     }
@@ -258,7 +257,7 @@ impl Column {
         match (&self.values, self.counts()) {
             (Values::Text(texts), Some(counts)) if let Some(codes) = texts.codes() => {
                 for (code, n) in counts {
-                    let length = |code| codes.entries.value_length(code).unsigned_abs() as usize;
+                    let length = |code| codes.entries.get(code).len();
                     let rows = usize::try_from(*n).unwrap_or(usize::MAX);
                     bytes += usize::try_from(*code).map_or(0, length) * rows;
                 }

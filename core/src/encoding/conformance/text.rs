@@ -2,10 +2,10 @@
 
 use std::ops::Bound;
 
-use arrow_array::Array;
+use arrow_array::{Array, StringArray};
 
 use super::*;
-use crate::like::Pattern;
+use crate::{like::Pattern, mask::selects};
 
 /// Texts of several shapes; those under nulls are empty.
 pub(super) fn shapes(rows: usize) -> Vec<(&'static str, StringArray)> {
@@ -73,11 +73,15 @@ fn columns_give_back_their_texts() {
     for_each_column(&[1, 2, 64, 511, 512, 513, 1025, 66_100], |texts, column| {
         assert_eq!(column.rows(), texts.len());
         for (start, rows) in ranges(texts.len()) {
-            let mut out = Vec::new();
-            column.decode(start, rows, &mut out);
-            assert_eq!(out.len(), rows);
-            for (row, text) in (start..).zip(out).filter(|&(row, _)| texts.is_valid(row)) {
-                assert_eq!(text, texts.value(row), "{} at {row}", column.name());
+            let some = mask_of(rows, |row| row % 3 == 1 || row % 170 > 100);
+            for selected in [None, Some(some.as_slice())] {
+                let out = column.decode(start, rows, selected);
+                assert_eq!(out.len(), rows);
+                let asked = |row: &usize| selects(selected, *row) && texts.is_valid(start + row);
+                for row in (0..rows).filter(asked) {
+                    assert_eq!(out.get(row), texts.value(start + row), "{} at {row}", column.name());
+                    assert_eq!(out.keep(row), texts.value(start + row));
+                }
             }
         }
         for row in (0..texts.len()).step_by(1 + texts.len() / 97).filter(|&row| texts.is_valid(row)) {
@@ -87,7 +91,7 @@ fn columns_give_back_their_texts() {
         if let Some(Codes { codes, entries }) = column.codes() {
             assert_eq!(codes.rows(), texts.len());
             let code = usize::try_from(codes.get(0)).unwrap();
-            assert_eq!(entries.value(code), column.get(0));
+            assert_eq!(entries.get(code), column.get(0));
         }
     });
 }
@@ -117,16 +121,17 @@ fn filters_equal_decoding_and_testing() {
     for_each_column(&[1, 65, 513, 2100], |texts, column| {
         for test in &tests {
             for (start, rows) in ranges(texts.len()) {
-                let mut out = vec![u64::MAX; rows.div_ceil(64)];
-                column.filter(start, rows, test, &mut out);
-                assert!(
-                    out.last().unwrap().checked_shr(u32::try_from((rows - 1) % 64 + 1).unwrap()).unwrap_or(0)
-                        == 0
-                );
-                for row in (0..rows).filter(|row| texts.is_valid(start + row)) {
-                    let passes = out[row / 64] >> (row % 64) & 1 == 1;
-                    let expected = test.passes(texts.value(start + row));
-                    assert_eq!(passes, expected, "{} at {row} from {start} by {test:?}", column.name());
+                let some = mask_of(rows, |row| row % 5 == 2 || row % 190 > 120);
+                for under in [None, Some(some.as_slice())] {
+                    let mut out = vec![u64::MAX; rows.div_ceil(64)];
+                    column.filter(start, rows, test, under, &mut out);
+                    assert_eq!(*out.last().unwrap() & !(u64::MAX >> (63 - (rows - 1) % 64)), 0);
+                    let asked = |row: &usize| selects(under, *row) && texts.is_valid(start + row);
+                    for row in (0..rows).filter(asked) {
+                        let expected = test.passes(texts.value(start + row));
+                        let passes = selects(Some(&out), row);
+                        assert_eq!(passes, expected, "{} at {row} from {start} by {test:?}", column.name());
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@
 //! | align 64 | the places (`basalt_kernels::packed`), u64 |
 //! | ... | the texts, UTF-8 |
 
-use std::{ops::Range, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use arrow_array::StringArray;
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
@@ -17,10 +17,11 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use super::TextStats;
 use crate::{
     encoding::{
-        Bid, TextColumn, TextEncoding, TextTest, UNIT_ROWS, bitpack,
+        Bid, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS, bitpack,
         bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure, index},
     },
     error::Result,
+    mask::selects,
 };
 
 /// The encoding.
@@ -165,20 +166,22 @@ impl TextColumn for Column {
         Raw.name().to_owned()
     }
 
-    fn get(&self, row: usize) -> &str {
-        self.text(self.start(row)..self.start(row + 1))
+    fn get(&self, row: usize) -> Cow<'_, str> {
+        Cow::Borrowed(self.text(self.start(row)..self.start(row + 1)))
     }
 
-    fn decode<'a>(&'a self, start: usize, rows: usize, out: &mut Vec<&'a str>) {
-        out.reserve(rows);
-        self.each(start, rows, |text| out.push(text));
+    fn decode(&self, start: usize, rows: usize, _selected: Option<&[u64]>) -> Texts<'_> {
+        let mut texts = Vec::with_capacity(rows);
+        self.each(start, rows, |text| texts.push(text));
+        Texts::Lent(texts)
     }
 
-    fn filter(&self, start: usize, rows: usize, test: &TextTest, out: &mut [u64]) {
+    fn filter(&self, start: usize, rows: usize, test: &TextTest, under: Option<&[u64]>, out: &mut [u64]) {
         out.fill(0);
         let mut row = 0;
         self.each(start, rows, |text| {
-            out[row / 64] |= u64::from(test.passes(text)) << (row % 64);
+            let passes = selects(under, row) && test.passes(text);
+            out[row / 64] |= u64::from(passes) << (row % 64);
             row += 1;
         });
     }
