@@ -38,6 +38,19 @@ pub(super) fn filter_by(
     each_batch(column, start, rows, |at, keys| write_mask(keys, &mut out[at / 64..], &passes));
 }
 
+/// `KeyColumn::filter` by a range of keys.
+pub(super) fn filter_range(
+    column: &dyn KeyColumn,
+    start: usize,
+    rows: usize,
+    (lo, hi): (i64, i64),
+    out: &mut [u64],
+) {
+    each_batch(column, start, rows, |at, keys| {
+        kernels::between(keys, lo, hi, &mut out[at / 64..][..keys.len().div_ceil(64)]);
+    });
+}
+
 /// `KeyColumn::sum`.
 pub(super) fn sum(column: &dyn KeyColumn, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
     let mut total = 0;

@@ -54,3 +54,11 @@ pub(super) fn any(words: &[u64], first: usize, last: usize, inverted: bool) -> b
         [] => false,
     }
 }
+
+/// The first and the last row selected.
+pub(super) fn ends(words: &[u64]) -> Option<(usize, usize)> {
+    let first = words.iter().position(|&word| word != 0)?;
+    let last = words.iter().rposition(|&word| word != 0)?;
+    let (head, tail) = (words[first].trailing_zeros(), words[last].ilog2());
+    Some((64 * first + head as usize, 64 * last + tail as usize))
+}

@@ -16,6 +16,7 @@ mod code_map;
 #[cfg(test)]
 mod conformance;
 mod constant;
+mod delta;
 mod dictionary;
 mod encode;
 mod fallback;
@@ -225,14 +226,15 @@ pub trait TextEncoding: Sync {
 
 /// Encodings of keys, the fastest to filter first: the chooser takes the first that is nearly as small as the smallest.
 /// A constant is no work; plain values stream through the kernels; packed ones are compared packed; runs are as
-/// fast as they are few, but a row is searched; a dictionary adds a look-up to the encoding below it;
-/// bitcompress goes symbol by symbol.
+/// fast as they are few, but a row is searched; a dictionary adds a look-up to the encoding below it; differences
+/// are searched where the keys are sorted, else added up; bitcompress goes symbol by symbol.
 pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &constant::Constant,
     &plain::Plain,
     &packed::Packed,
     &runs::Runs,
     &dictionary::Dictionary,
+    &delta::Delta,
     &bitcompress::Bitcompress,
 ];
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::{
-    bytes::{bits, index},
+    bytes::{bits, count, index},
     mask, packed,
 };
 use crate::{keys::Native, limits::BLOCK_ROWS};
@@ -71,6 +71,22 @@ impl KeyStats {
         let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
         let distinct = distinct(keys, (min, max), most);
         Self { native, rows: keys.len(), min, max, runs, blocks, distinct, sample: sample(keys) }
+    }
+
+    /// The statistics of a column of `rows` keys, as if it were everywhere as its sample, which has at least one key.
+    pub(super) fn of_sample(sample: Vec<Box<[i64]>>, rows: usize, native: Native) -> Self {
+        let keys = sample.concat();
+        let seen = Self::new(&keys, native);
+        let scale = |n: usize, rows: usize| (n * rows).div_ceil(keys.len());
+        let blocks = (0..rows).step_by(BLOCK_ROWS).map(|first| {
+            let rows = BLOCK_ROWS.min(rows - first);
+            let lengths = seen.blocks[0].lengths.map(|n| count(scale(n as usize, rows)));
+            BlockStats { rows, min: seen.min, lengths }
+        });
+        let blocks = blocks.collect();
+        let scaled = |(key, n): (i64, u64)| (key, scale(index(n), rows) as u64);
+        let distinct = seen.distinct.map(|counts| counts.into_iter().map(scaled).collect());
+        Self { rows, runs: scale(seen.runs, rows), blocks, distinct, sample, ..seen }
     }
 
     /// `max - min`.

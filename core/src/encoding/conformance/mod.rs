@@ -70,7 +70,14 @@ fn near(native: Native, offset: u64) -> i64 {
     least.wrapping_add_unsigned(room / 3).wrapping_add_unsigned(offset % (room + 1))
 }
 
-const SHAPES: [(&str, Shape); 9] = [
+/// Keys that each lie a gap above the one before, up to the greatest number of the type.
+fn ascending(native: Native, rows: usize, mut gap: impl FnMut() -> u64) -> Vec<i64> {
+    let greatest = native.infinity().unwrap_or(native.key_range().1);
+    let next = |key: &i64| Some(key.saturating_add_unsigned(gap()).min(greatest));
+    std::iter::successors(Some(near(native, 0)), next).take(rows).collect()
+}
+
+const SHAPES: [(&str, Shape); 12] = [
     ("constant", |native, rows| vec![near(native, 0); rows]),
     ("random", |native, rows| {
         let mut random = Random::new(1);
@@ -89,6 +96,28 @@ const SHAPES: [(&str, Shape); 9] = [
         let mut keys = SHAPES[1].1(native, rows);
         keys.sort_unstable();
         keys
+    }),
+    ("timestamps", |native, rows| {
+        let mut random = Random::new(8);
+        let mut gap = || 1000 + random.below(40);
+        ascending(native, rows, &mut gap)
+    }),
+    ("sorted with leaps", |native, rows| {
+        let mut random = Random::new(9);
+        let mut gap = || match random.below(100) {
+            0 => random.below(1 << 30),
+            _ => random.below(3),
+        };
+        ascending(native, rows, &mut gap)
+    }),
+    ("random walk", |native, rows| {
+        let (mut random, mut key) = (Random::new(10), near(native, 1 << 20));
+        let (least, greatest) = native.key_range();
+        let mut step = |_| {
+            key = key.saturating_add_unsigned(random.below(33)).saturating_sub(16).clamp(least, greatest);
+            key
+        };
+        (0..rows).map(&mut step).collect()
     }),
     ("runs", |native, rows| {
         let mut random = Random::new(4);
@@ -167,7 +196,15 @@ fn codes_and_names_are_distinct() {
     let mut all: Vec<_> = keys.collect();
     assert_eq!(
         all,
-        [(1, "constant"), (2, "plain"), (3, "packed"), (4, "runs"), (5, "dictionary"), (6, "bitcompress")],
+        [
+            (1, "constant"),
+            (2, "plain"),
+            (3, "packed"),
+            (4, "runs"),
+            (5, "dictionary"),
+            (9, "delta"),
+            (6, "bitcompress")
+        ],
         "codes are written to buffers and never change"
     );
     all.extend(TEXT_ENCODINGS.iter().map(|e| (e.code(), e.name())));
