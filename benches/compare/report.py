@@ -34,6 +34,8 @@ def head(about, runs):
 {about["processor"]}, {about["cores"]} cores, {about["memory"]}, {about["system"]}; load before the run {about["load"]}.
 One thread each, one engine after the other, each in a process of its own. Times are the best of {runs} after one
 to warm up, measured at the caller in Python; for Basalt that includes gRPC. Every answer is fetched as Arrow.
+Processor time is that of all threads of the process that holds the data: it shows who used more than one, and
+other load on the machine hardly changes it.
 """
 
 
@@ -41,7 +43,9 @@ def section(title, tables, questions, results, different):
     """One data set."""
     there = [result for result in results if result.tables]
     parts = [f"## {title}\n", versions(there)]
-    parts += [bytes_table(tables, there), columns_table(tables, there), times(questions, there)]
+    parts += [bytes_table(tables, there), columns_table(tables, there)]
+    parts += ["### Milliseconds\n", times(questions, there, "seconds")]
+    parts += ["### Milliseconds of processor time\n", times(questions, there, "processor_seconds")]
     parts += [agreement(there, different)]
     parts += [f"**{result.name} failed**: {result.error}\n" for result in results if result.error]
     for result in there:
@@ -62,8 +66,8 @@ def versions(results):
         seconds = sum(held.load_seconds for held in loaded)
         rate = f"{sum(held.rows for held in loaded) / seconds / 1e6:.2f}"
         about = [result.name, result.title, result.version]
-        rows.append([*about, f"{seconds:.1f}", rate, megabytes(result.resident_bytes), f"{result.cores:.2f}"])
-    header = ["engine", "", "version", "loading, s", "M rows/s", "process, MB", "cores used"]
+        rows.append([*about, f"{seconds:.1f}", rate, megabytes(result.resident_bytes)])
+    header = ["engine", "", "version", "loading, s", "M rows/s", "process, MB"]
     return table(header, rows)
 
 
@@ -93,25 +97,23 @@ def columns_table(tables, results):
     return "### Bits a row\n\n" + table(["column", "Parquet", *(r.name for r in saying), "Basalt's encoding"], rows)
 
 
-def times(questions, results):
+def times(questions, results, kind):
+    """The times of one `kind`, a field of `Timing`; the best of a row is bold."""
     rows = []
     for title in questions:
         timings = {result.name: result.queries.get(title) for result in results}
-        best = min((t.seconds for t in timings.values() if t), default=0)
-        row = [title]
-        for result in results:
-            timing = timings[result.name]
-            row.append("" if not timing else milliseconds(timing.seconds, timing.seconds == best))
-            if result.name == "basalt":
-                row.append(milliseconds(timing.server_seconds) if timing else "")
-        ours = timings.get("basalt")
-        others = [t.seconds for name, t in timings.items() if t and name != "basalt"]
-        row.append(f"{min(others) / ours.seconds:.2f}x" if ours and others else "")
-        rows.append(row)
-    names = []
-    for result in results:
-        names += [result.name, "(server)"] if result.name == "basalt" else [result.name]
-    return "### Milliseconds\n\n" + table(["query", *names, "best other / Basalt"], rows)
+        seconds = {name: getattr(timing, kind) for name, timing in timings.items() if timing}
+        best = min(seconds.values(), default=0)
+        row = [milliseconds(seconds[name], best) if name in seconds else "" for name in timings]
+        if kind == "seconds" and "basalt" in timings:
+            at = list(timings).index("basalt") + 1
+            row.insert(at, milliseconds(timings["basalt"].server_seconds) if timings["basalt"] else "")
+        ours = seconds.pop("basalt", None)
+        rows.append([title, *row, f"{min(seconds.values()) / ours:.2f}x" if ours and seconds else ""])
+    names = [result.name for result in results]
+    if kind == "seconds" and "basalt" in names:
+        names.insert(names.index("basalt") + 1, "(server)")
+    return table(["query", *names, "best other / Basalt"], rows)
 
 
 def agreement(results, different):
@@ -135,6 +137,6 @@ def bits(size, rows):
     return f"{size * 8 / rows:.3f}"
 
 
-def milliseconds(seconds, best=False):
+def milliseconds(seconds, best=None):
     text = f"{seconds * 1e3:.2f}"
-    return f"**{text}**" if best else text
+    return f"**{text}**" if seconds == best else text

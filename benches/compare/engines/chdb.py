@@ -20,6 +20,8 @@ SETTINGS = {
     "schema_inference_make_columns_nullable": "'auto'",
     "output_format_arrow_string_as_string": 1,
 }
+# One file a column whatever the size: only then are the bytes of each one known.
+STORAGE = "min_bytes_for_wide_part = 0, min_rows_for_wide_part = 0, default_compression_codec = 'LZ4'"
 CODECS = ["", "Delta", "DoubleDelta", "Gorilla", "FPC", "T64", "ALP"]
 TRIAL_ROWS = 1 << 20
 # Distinct texts that LowCardinality is made for.
@@ -31,10 +33,15 @@ class Default(Engine):
 
     def __init__(self, options):
         self.session = session.Session(str(options.folder))
+        self.session.query("SET enable_alp_codec = 1")
         self.settings = ", ".join(f"{name} = {value}" for name, value in SETTINGS.items())
 
     def version(self):
         return f"{chdb.__version__} (ClickHouse {self.rows('SELECT version()')[0][0]})"
+
+    def create(self, name, columns, order):
+        storage = f"ENGINE = MergeTree ORDER BY {order} SETTINGS {STORAGE}"
+        self.session.query(f"CREATE TABLE {name} ({columns}) {storage}")
 
     def run(self, sql, form="Arrow"):
         return self.session.query(f"{sql} SETTINGS {self.settings}", form).bytes()
@@ -47,7 +54,7 @@ class Default(Engine):
         columns = [row[:2] for row in self.rows(f"DESCRIBE TABLE {file}")]
         types = ", ".join(f"{name} {self.held_as(name, kind, file)}" for name, kind in columns)
         order = ", ".join(table.order)
-        self.session.query(f"CREATE TABLE {table.name} ({types}) ENGINE = MergeTree ORDER BY ({order})")
+        self.create(table.name, types, f"({order})")
         self.run(f"INSERT INTO {table.name} SELECT * FROM {file}")
         self.session.query(f"OPTIMIZE TABLE {table.name} FINAL")
 
@@ -94,9 +101,7 @@ class BestCodecs(Default):
     def trial(self, name, kind, codec, file):
         """The bytes of a sample; None where the codec is not for such values."""
         try:
-            self.session.query(
-                f"CREATE TABLE trial ({name} {kind} {self.codec(codec)}) ENGINE = MergeTree ORDER BY tuple()"
-            )
+            self.create("trial", f"{name} {kind} {self.codec(codec)}", "tuple()")
         except Exception as error:
             if "codec" in str(error).lower():
                 return None
