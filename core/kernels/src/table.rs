@@ -80,10 +80,10 @@ pub struct FloatKernels<T> {
 
 /// Kernels of a type of group numbers. There is a value for each row, and a word for each chunk.
 pub struct GroupKernels<C> {
-    pub(crate) count: unsafe fn(&[C], Option<&[u64]>, &mut [u64]),
-    pub(crate) sum: unsafe fn(&[C], &[i64], Option<&[u64]>, &mut [i128]),
-    pub(crate) sum_floats: unsafe fn(&[C], &[f64], Option<&[u64]>, &mut [f64]),
-    pub(crate) min_max: unsafe fn(&[C], &[i64], Option<&[u64]>, &mut [(i64, i64)]),
+    pub(crate) count: unsafe fn(&[C], Mask<'_>, &mut [u64]),
+    pub(crate) sum: unsafe fn(&[C], &[i64], Mask<'_>, &mut [i128]),
+    pub(crate) sum_floats: unsafe fn(&[C], &[f64], Mask<'_>, &mut [f64]),
+    pub(crate) min_max: unsafe fn(&[C], &[i64], Mask<'_>, &mut [Range]),
 }
 
 /// Kernels of mask words.
@@ -103,8 +103,8 @@ pub(crate) struct MaskKernels {
 pub(crate) struct PackedKernels {
     pub(crate) unpack: unsafe fn(Rows<'_>, i64, &mut [i64]),
     pub(crate) between: unsafe fn(Rows<'_>, u64, u64, &mut [u64]),
-    pub(crate) sum: unsafe fn(Rows<'_>, Option<&[u64]>) -> u128,
-    pub(crate) min_max: unsafe fn(Rows<'_>, Option<&[u64]>) -> Extremes<u64>,
+    pub(crate) sum: unsafe fn(Rows<'_>, Mask<'_>) -> u128,
+    pub(crate) min_max: unsafe fn(Rows<'_>, Mask<'_>) -> Extremes<u64>,
 }
 
 /// Kernels of numbers in streams of bits.
@@ -116,6 +116,12 @@ pub(crate) struct BitsKernels {
 
 /// An array of 16-bit numbers, as little-endian bytes.
 type Numbers16 = [[u8; 2]];
+
+/// The words of a mask, or all rows.
+type Mask<'a> = Option<&'a [u64]>;
+
+/// The least and the greatest of a group.
+type Range = (i64, i64);
 
 /// The least and the greatest, where there are any.
 type Extremes<T> = Option<(T, T)>;
