@@ -29,6 +29,15 @@ pub(crate) trait Lanes<T>: Copy {
     /// Which lanes are in the range, from the lowest bit on.
     fn in_range(self, vector: Self::Vector, range: Self::Range) -> u64;
 
+    /// Which lanes equal another's, from the lowest bit on; NaN equals nothing.
+    fn equal(self, vector: Self::Vector, other: Self::Vector) -> u64;
+
+    /// Which lanes are at least another's, from the lowest bit on.
+    fn at_least(self, vector: Self::Vector, other: Self::Vector) -> u64;
+
+    /// Which lanes are at most another's, from the lowest bit on.
+    fn at_most(self, vector: Self::Vector, other: Self::Vector) -> u64;
+
     /// Which lanes are NaN, from the lowest bit on.
     fn nan(self, vector: Self::Vector) -> u64;
 

@@ -34,6 +34,9 @@ pub(crate) trait Words: Copy {
     /// Lanes of 16, 32 or 64 bits shifted left; 0 for a shift of all bits.
     fn left(self, register: Self::Register, bits: u32, shift: u32) -> Self::Register;
 
+    /// The high halves of words, with their signs, where that is no more than a shift.
+    fn high_signed(self, register: Self::Register) -> Option<Self::Register>;
+
     /// The sum of all words, modulo 2^64.
     fn total_words(self, register: Self::Register) -> u64;
 }
@@ -48,21 +51,23 @@ const fn lanes(lane: u64, bits: u32) -> u64 {
     }
 }
 
-/// A sum of integers of any one width, as unsigned ones: the sign bits of signed ones are flipped, which adds
-/// 2^(bits - 1) to each.
+/// A sum of integers of any one width: of words, and of what must be known to tell what the words were sums of.
 ///
 /// | bits | `low` | `high` |
 /// |---|---|---|
 /// | 8 | sums of values | |
-/// | 16 | sums of low bytes | sums of high bytes |
-/// | 32 | sums of even lanes | sums of odd lanes |
-/// | 64 | sums of values modulo 2^64 | sums of high halves |
+/// | 16 | sums of low and of high bytes | sums of high bytes |
+/// | 32 | sums of pairs as words, modulo 2^64 | sums of the odd ones |
+/// | 64 | sums of values, modulo 2^64 | sums of high halves |
+///
+/// They are unsigned: the sign bits of signed integers are flipped, which adds 2^(bits - 1) to each. The exception is
+/// 64 bits where high halves have signs.
 #[derive(Clone, Copy)]
 pub(crate) struct Sum<R> {
     low: R,
     high: R,
-    /// Lanes added.
-    rows: u64,
+    /// What flipping added, in units of 2^(bits - 1).
+    flipped: u64,
 }
 
 impl<T: Integer, A: Words + Lanes<T, Vector = A::Register>> IntegerLanes<T> for A {
@@ -71,42 +76,44 @@ impl<T: Integer, A: Words + Lanes<T, Vector = A::Register>> IntegerLanes<T> for 
     #[inline(always)]
     fn zero(self) -> Self::Sum {
         let zero = self.word(0);
-        Sum { low: zero, high: zero, rows: 0 }
+        Sum { low: zero, high: zero, flipped: 0 }
     }
 
     #[inline(always)]
     fn add(self, sum: Self::Sum, vector: A::Register) -> Self::Sum {
-        let unsigned = match T::SIGNED {
-            true => self.xor(vector, self.word(lanes(1 << (T::BITS - 1), T::BITS))),
-            false => vector,
-        };
-        let (low, high) = match T::BITS {
-            8 => (self.add_bytes(unsigned), self.word(0)),
-            16 => (
-                self.add_bytes(self.and(unsigned, self.word(lanes(0xff, 16)))),
-                self.add_bytes(self.right(unsigned, 16, 8)),
-            ),
-            32 => (self.and(unsigned, self.word(u64::from(u32::MAX))), self.right(unsigned, 64, 32)),
-            _ => (unsigned, self.right(unsigned, 64, 32)),
-        };
-        Sum {
+        let add = |low, high, flipped| Sum {
             low: self.add_words(sum.low, low),
             high: self.add_words(sum.high, high),
-            rows: sum.rows + A::COUNT as u64,
+            flipped: sum.flipped + flipped,
+        };
+        if let (64, true, Some(high)) = (T::BITS, T::SIGNED, self.high_signed(vector)) {
+            return add(vector, high, 0);
+        }
+        let (unsigned, flipped) = match T::SIGNED {
+            true => (self.xor(vector, self.word(lanes(1 << (T::BITS - 1), T::BITS))), A::COUNT as u64),
+            false => (vector, 0),
+        };
+        match T::BITS {
+            8 => add(self.add_bytes(unsigned), self.word(0), flipped),
+            16 => add(self.add_bytes(unsigned), self.add_bytes(self.right(unsigned, 16, 8)), flipped),
+            _ => add(unsigned, self.right(unsigned, 64, 32), flipped),
         }
     }
 
     #[inline(always)]
     fn total(self, sum: Self::Sum) -> i128 {
         let (low, high) = (self.total_words(sum.low), self.total_words(sum.high));
+        // What the high halves leave of words is the sum of low halves, which fits 64 bits.
+        let low_halves = || i128::from(low.wrapping_sub(high << 32));
+        let signed = T::BITS == 64 && T::SIGNED && self.high_signed(sum.low).is_some();
         let total = match T::BITS {
             8 => i128::from(low),
-            16 => i128::from(low) + (i128::from(high) << 8),
-            32 => i128::from(low) + i128::from(high),
-            // What the high halves leave is the sum of low halves, which fits 64 bits.
-            _ => (i128::from(high) << 32) + i128::from(low.wrapping_sub(high << 32)),
+            16 => i128::from(low) + i128::from(high) * 255,
+            32 => low_halves() + i128::from(high),
+            _ if signed => (i128::from(high.cast_signed()) << 32) + low_halves(),
+            _ => (i128::from(high) << 32) + low_halves(),
         };
-        if T::SIGNED { total - (i128::from(sum.rows) << (T::BITS - 1)) } else { total }
+        total - (i128::from(sum.flipped) << (T::BITS - 1))
     }
 }
 

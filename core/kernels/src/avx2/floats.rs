@@ -50,6 +50,21 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
+            fn equal(self, vector: $vector, other: $vector) -> u64 {
+                simd!($bits($compare::<_CMP_EQ_OQ>(vector, other)).cast_unsigned().into())
+            }
+
+            #[inline(always)]
+            fn at_least(self, vector: $vector, other: $vector) -> u64 {
+                simd!($bits($compare::<_CMP_GE_OQ>(vector, other)).cast_unsigned().into())
+            }
+
+            #[inline(always)]
+            fn at_most(self, vector: $vector, other: $vector) -> u64 {
+                simd!($bits($compare::<_CMP_LE_OQ>(vector, other)).cast_unsigned().into())
+            }
+
+            #[inline(always)]
             fn nan(self, vector: $vector) -> u64 {
                 simd!($bits($compare::<_CMP_UNORD_Q>(vector, vector)).cast_unsigned().into())
             }

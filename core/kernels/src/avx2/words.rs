@@ -62,6 +62,11 @@ impl Words for Avx2 {
     }
 
     #[inline(always)]
+    fn high_signed(self, _register: __m256i) -> Option<__m256i> {
+        None
+    }
+
+    #[inline(always)]
     fn total_words(self, register: __m256i) -> u64 {
         total::<_, 4>(register)
     }

@@ -12,14 +12,16 @@ use crate::{
 macro_rules! lanes {
     ($(
         $t:ident as $lane:ident in $vector:ident: $splat:ident,
-        $compare:ident $at_least:ident, $compare_masked:ident $at_most:ident,
-        $blend:ident, $min:ident, $max:ident, |$lanes:ident| $nan:expr;
+        $compare:ident $equal:ident $at_least:ident $at_most:ident,
+        |$lo:ident, $hi:ident| $bound:expr, |$lanes:ident, $range:ident| $in_range:expr,
+        $blend:ident, $min:ident, $max:ident, |$tested:ident| $nan:expr;
     )*) => {$(
         impl Lanes<$t> for Avx512 {
             const COUNT: usize = 64 / size_of::<$t>();
 
             type Vector = $vector;
 
+            /// The lower bound and the upper one; of integers, the distance of the upper one.
             type Range = ($vector, $vector);
 
             #[inline(always)]
@@ -38,17 +40,32 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
-            fn range(self, lo: $t, hi: $t) -> Self::Range {
-                (self.splat(lo), self.splat(hi))
+            fn range(self, $lo: $t, $hi: $t) -> Self::Range {
+                (self.splat($lo), self.splat($bound))
             }
 
             #[inline(always)]
-            fn in_range(self, vector: $vector, (lo, hi): Self::Range) -> u64 {
-                simd!($compare_masked::<$at_most>($compare::<$at_least>(vector, lo), vector, hi).into())
+            fn in_range(self, $lanes: $vector, $range: Self::Range) -> u64 {
+                simd!($in_range.into())
             }
 
             #[inline(always)]
-            fn nan(self, $lanes: $vector) -> u64 {
+            fn equal(self, vector: $vector, other: $vector) -> u64 {
+                simd!($compare::<$equal>(vector, other).into())
+            }
+
+            #[inline(always)]
+            fn at_least(self, vector: $vector, other: $vector) -> u64 {
+                simd!($compare::<$at_least>(vector, other).into())
+            }
+
+            #[inline(always)]
+            fn at_most(self, vector: $vector, other: $vector) -> u64 {
+                simd!($compare::<$at_most>(vector, other).into())
+            }
+
+            #[inline(always)]
+            fn nan(self, $tested: $vector) -> u64 {
                 $nan
             }
 
@@ -72,35 +89,59 @@ macro_rules! lanes {
 
 lanes! {
     i8 as i8 in __m512i: _mm512_set1_epi8,
-        _mm512_cmp_epi8_mask _MM_CMPINT_NLT, _mm512_mask_cmp_epi8_mask _MM_CMPINT_LE,
+        _mm512_cmp_epi8_mask _MM_CMPINT_EQ _MM_CMPINT_NLT _MM_CMPINT_LE,
+        |lo, hi| hi.wrapping_sub(lo),
+        |lanes, range| _mm512_cmple_epu8_mask(_mm512_sub_epi8(lanes, range.0), range.1),
         _mm512_mask_blend_epi8, _mm512_min_epi8, _mm512_max_epi8, |_lanes| 0;
     i16 as i16 in __m512i: _mm512_set1_epi16,
-        _mm512_cmp_epi16_mask _MM_CMPINT_NLT, _mm512_mask_cmp_epi16_mask _MM_CMPINT_LE,
+        _mm512_cmp_epi16_mask _MM_CMPINT_EQ _MM_CMPINT_NLT _MM_CMPINT_LE,
+        |lo, hi| hi.wrapping_sub(lo),
+        |lanes, range| _mm512_cmple_epu16_mask(_mm512_sub_epi16(lanes, range.0), range.1),
         _mm512_mask_blend_epi16, _mm512_min_epi16, _mm512_max_epi16, |_lanes| 0;
     i32 as i32 in __m512i: _mm512_set1_epi32,
-        _mm512_cmp_epi32_mask _MM_CMPINT_NLT, _mm512_mask_cmp_epi32_mask _MM_CMPINT_LE,
+        _mm512_cmp_epi32_mask _MM_CMPINT_EQ _MM_CMPINT_NLT _MM_CMPINT_LE,
+        |lo, hi| hi.wrapping_sub(lo),
+        |lanes, range| _mm512_cmple_epu32_mask(_mm512_sub_epi32(lanes, range.0), range.1),
         _mm512_mask_blend_epi32, _mm512_min_epi32, _mm512_max_epi32, |_lanes| 0;
     i64 as i64 in __m512i: _mm512_set1_epi64,
-        _mm512_cmp_epi64_mask _MM_CMPINT_NLT, _mm512_mask_cmp_epi64_mask _MM_CMPINT_LE,
+        _mm512_cmp_epi64_mask _MM_CMPINT_EQ _MM_CMPINT_NLT _MM_CMPINT_LE,
+        |lo, hi| hi.wrapping_sub(lo),
+        |lanes, range| _mm512_cmple_epu64_mask(_mm512_sub_epi64(lanes, range.0), range.1),
         _mm512_mask_blend_epi64, _mm512_min_epi64, _mm512_max_epi64, |_lanes| 0;
     u8 as i8 in __m512i: _mm512_set1_epi8,
-        _mm512_cmp_epu8_mask _MM_CMPINT_NLT, _mm512_mask_cmp_epu8_mask _MM_CMPINT_LE,
+        _mm512_cmp_epu8_mask _MM_CMPINT_EQ _MM_CMPINT_NLT _MM_CMPINT_LE,
+        |lo, hi| hi.wrapping_sub(lo),
+        |lanes, range| _mm512_cmple_epu8_mask(_mm512_sub_epi8(lanes, range.0), range.1),
         _mm512_mask_blend_epi8, _mm512_min_epu8, _mm512_max_epu8, |_lanes| 0;
     u16 as i16 in __m512i: _mm512_set1_epi16,
-        _mm512_cmp_epu16_mask _MM_CMPINT_NLT, _mm512_mask_cmp_epu16_mask _MM_CMPINT_LE,
+        _mm512_cmp_epu16_mask _MM_CMPINT_EQ _MM_CMPINT_NLT _MM_CMPINT_LE,
+        |lo, hi| hi.wrapping_sub(lo),
+        |lanes, range| _mm512_cmple_epu16_mask(_mm512_sub_epi16(lanes, range.0), range.1),
         _mm512_mask_blend_epi16, _mm512_min_epu16, _mm512_max_epu16, |_lanes| 0;
     u32 as i32 in __m512i: _mm512_set1_epi32,
-        _mm512_cmp_epu32_mask _MM_CMPINT_NLT, _mm512_mask_cmp_epu32_mask _MM_CMPINT_LE,
+        _mm512_cmp_epu32_mask _MM_CMPINT_EQ _MM_CMPINT_NLT _MM_CMPINT_LE,
+        |lo, hi| hi.wrapping_sub(lo),
+        |lanes, range| _mm512_cmple_epu32_mask(_mm512_sub_epi32(lanes, range.0), range.1),
         _mm512_mask_blend_epi32, _mm512_min_epu32, _mm512_max_epu32, |_lanes| 0;
     u64 as i64 in __m512i: _mm512_set1_epi64,
-        _mm512_cmp_epu64_mask _MM_CMPINT_NLT, _mm512_mask_cmp_epu64_mask _MM_CMPINT_LE,
+        _mm512_cmp_epu64_mask _MM_CMPINT_EQ _MM_CMPINT_NLT _MM_CMPINT_LE,
+        |lo, hi| hi.wrapping_sub(lo),
+        |lanes, range| _mm512_cmple_epu64_mask(_mm512_sub_epi64(lanes, range.0), range.1),
         _mm512_mask_blend_epi64, _mm512_min_epu64, _mm512_max_epu64, |_lanes| 0;
     f32 as f32 in __m512: _mm512_set1_ps,
-        _mm512_cmp_ps_mask _CMP_GE_OQ, _mm512_mask_cmp_ps_mask _CMP_LE_OQ,
+        _mm512_cmp_ps_mask _CMP_EQ_OQ _CMP_GE_OQ _CMP_LE_OQ,
+        |_lo, hi| hi,
+        |lanes, range| _mm512_mask_cmp_ps_mask::<_CMP_LE_OQ>(
+            _mm512_cmp_ps_mask::<_CMP_GE_OQ>(lanes, range.0), lanes, range.1,
+        ),
         _mm512_mask_blend_ps, _mm512_min_ps, _mm512_max_ps,
         |lanes| simd!(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(lanes, lanes).into());
     f64 as f64 in __m512d: _mm512_set1_pd,
-        _mm512_cmp_pd_mask _CMP_GE_OQ, _mm512_mask_cmp_pd_mask _CMP_LE_OQ,
+        _mm512_cmp_pd_mask _CMP_EQ_OQ _CMP_GE_OQ _CMP_LE_OQ,
+        |_lo, hi| hi,
+        |lanes, range| _mm512_mask_cmp_pd_mask::<_CMP_LE_OQ>(
+            _mm512_cmp_pd_mask::<_CMP_GE_OQ>(lanes, range.0), lanes, range.1,
+        ),
         _mm512_mask_blend_pd, _mm512_min_pd, _mm512_max_pd,
         |lanes| simd!(_mm512_cmp_pd_mask::<_CMP_UNORD_Q>(lanes, lanes).into());
 }

@@ -62,6 +62,11 @@ impl Words for Avx512 {
     }
 
     #[inline(always)]
+    fn high_signed(self, register: __m512i) -> Option<__m512i> {
+        Some(simd!(_mm512_srai_epi64::<32>(register)))
+    }
+
+    #[inline(always)]
     fn total_words(self, register: __m512i) -> u64 {
         total::<_, 8>(register)
     }

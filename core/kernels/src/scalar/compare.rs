@@ -8,6 +8,34 @@ use crate::{
     test::Test,
 };
 
+/// Writes the mask words of a comparison.
+///
+/// A macro, because a closure would not be compiled for the instructions of the function around it.
+macro_rules! words {
+    ($arch:expr, $values:expr, $fill:expr, $flip:expr, $out:expr, |$vector:ident| $bits:expr) => {
+        let (chunks, tail) = $values.as_chunks::<CHUNK>();
+        for (word, chunk) in $out.iter_mut().zip(chunks) {
+            *word = word_of!($arch, chunk, |$vector| $bits) ^ $flip;
+        }
+        if let ([_, ..], Some(word)) = (tail, $out.get_mut(chunks.len())) {
+            let chunk = pad(tail, $fill);
+            *word = (word_of!($arch, &chunk, |$vector| $bits) ^ $flip) & low_bits(tail.len());
+        }
+    };
+}
+
+/// The mask word of a comparison of a chunk.
+macro_rules! word_of {
+    ($arch:expr, $chunk:expr, |$vector:ident| $bits:expr) => {{
+        let mut word = 0;
+        for i in 0..CHUNK / A::COUNT {
+            let $vector = $arch.load($chunk, i);
+            word |= $bits << (i * A::COUNT);
+        }
+        word
+    }};
+}
+
 #[inline(always)]
 pub(crate) fn test<T: Native, A: Lanes<T>>(arch: A, test: Test<T>, values: &[T], out: &mut [u64]) {
     let (lo, hi, flip) = match test {
@@ -16,45 +44,47 @@ pub(crate) fn test<T: Native, A: Lanes<T>>(arch: A, test: Test<T>, values: &[T],
         Test::In(lo, hi) => (lo, hi, 0),
         Test::NotIn(lo, hi) => (lo, hi, u64::MAX),
     };
-    let range = arch.range(lo, hi);
-    let (chunks, tail) = values.as_chunks::<CHUNK>();
-    for (word, chunk) in out.iter_mut().zip(chunks) {
-        *word = in_range(arch, chunk, range) ^ flip;
-    }
-    if let ([_, ..], Some(word)) = (tail, out.get_mut(chunks.len())) {
-        *word = (in_range(arch, &pad(tail, lo), range) ^ flip) & low_bits(tail.len());
+    // One comparison is faster than a range.
+    if lo == hi {
+        let only = arch.splat(lo);
+        words!(arch, values, lo, flip, out, |vector| arch.equal(vector, only));
+    } else if lo == T::LEAST {
+        let hi = arch.splat(hi);
+        words!(arch, values, lo, flip, out, |vector| arch.at_most(vector, hi));
+    } else if hi == T::GREATEST {
+        let least = arch.splat(lo);
+        words!(arch, values, lo, flip, out, |vector| arch.at_least(vector, least));
+    } else {
+        let range = arch.range(lo, hi);
+        words!(arch, values, lo, flip, out, |vector| arch.in_range(vector, range));
     }
 }
 
-/// The mask word of the rows that are in a range.
+/// The mask word of the rows that equal those of a register.
 #[inline(always)]
-fn in_range<T: Native, A: Lanes<T>>(arch: A, chunk: &[T; CHUNK], range: A::Range) -> u64 {
-    let mut word = 0;
-    for i in 0..CHUNK / A::COUNT {
-        word |= arch.in_range(arch.load(chunk, i), range) << (i * A::COUNT);
-    }
-    word
+fn equal<T: Native, A: Lanes<T>>(arch: A, chunk: &[T; CHUNK], other: A::Vector) -> u64 {
+    word_of!(arch, chunk, |vector| arch.equal(vector, other))
 }
 
 #[inline(always)]
 pub(crate) fn count_nonzero<T: Native>(arch: impl Lanes<T>, values: &[T]) -> u64 {
-    let zero = arch.range(T::default(), T::default());
+    let zero = arch.splat(T::default());
     let (chunks, tail) = values.as_chunks::<CHUNK>();
     let mut zeros = 0;
     for chunk in chunks {
-        zeros += u64::from(in_range(arch, chunk, zero).count_ones());
+        zeros += u64::from(equal(arch, chunk, zero).count_ones());
     }
-    let tail_zeros = in_range(arch, &pad(tail, T::default()), zero) & low_bits(tail.len());
+    let tail_zeros = equal(arch, &pad(tail, T::default()), zero) & low_bits(tail.len());
     values.len() as u64 - zeros - u64::from(tail_zeros.count_ones())
 }
 
 #[inline(always)]
 pub(crate) fn count_nonzero_masked<T: Native>(arch: impl Lanes<T>, values: &[T], mask: &[u64]) -> u64 {
-    let zero = arch.range(T::default(), T::default());
+    let zero = arch.splat(T::default());
     let mut count = 0;
     for_masked!(values, mask, T::default(), |chunk, word| {
         if word != 0 {
-            count += u64::from((word & !in_range(arch, chunk, zero)).count_ones());
+            count += u64::from((word & !equal(arch, chunk, zero)).count_ones());
         }
     });
     count

@@ -47,6 +47,21 @@ impl<T: Native> Lanes<T> for Scalar {
     }
 
     #[inline(always)]
+    fn equal(self, vector: [T; COUNT], other: [T; COUNT]) -> u64 {
+        bits(std::array::from_fn(|lane| vector[lane] == other[lane]))
+    }
+
+    #[inline(always)]
+    fn at_least(self, vector: [T; COUNT], other: [T; COUNT]) -> u64 {
+        bits(std::array::from_fn(|lane| vector[lane] >= other[lane]))
+    }
+
+    #[inline(always)]
+    fn at_most(self, vector: [T; COUNT], other: [T; COUNT]) -> u64 {
+        bits(std::array::from_fn(|lane| vector[lane] <= other[lane]))
+    }
+
+    #[inline(always)]
     fn nan(self, vector: [T; COUNT]) -> u64 {
         bits(vector.map(T::is_nan))
     }

@@ -8,7 +8,7 @@ use crate::{
 
 /// The kernels of this instruction set.
 pub(crate) static KERNELS: Kernels = Kernels {
-    mask: MaskKernels { count_runs, positions: mask_positions, positions64, ..TABLE.mask },
+    mask: MaskKernels { count_ones, count_runs, positions: mask_positions, positions64, ..TABLE.mask },
     bits: BitsKernels { unary: bits_unary, ..TABLE.bits },
     intersect,
     ..TABLE
@@ -28,7 +28,14 @@ macro_rules! functions {
     )*};
 }
 
+/// Set bits, word by word: there is an instruction that counts those of a register's words.
+#[inline(always)]
+fn ones(_: Vbmi2, words: &[u64]) -> u64 {
+    words.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
 functions! {
+    count_ones(words: &[u64]) -> u64 = ones;
     count_runs(words: &[u64]) -> (u64, u64) = runs::count;
     mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
