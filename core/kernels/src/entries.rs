@@ -10,7 +10,7 @@ macro_rules! kernels {
             groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, groups, mask, min_max, packed, positions, prefix, sorted16, sum, survey},
+            scalar::{bits, compare, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, Sums,
@@ -64,8 +64,6 @@ macro_rules! kernels {
             },
             bits: BitsKernels { unpack: bits_unpack, pack: bits_pack, unary: bits_unary },
             groups: Groups { u8: group(), u16: group(), u32: group() },
-            changes: survey_changes,
-            count_at_least: survey_count_at_least,
             gaps_to_ids: prefix_gaps_to_ids,
             intersect: sorted16_intersect,
         };
@@ -299,16 +297,6 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> {
             bits::unary(bytes, out)
-        }
-
-        $(#[$attribute])*
-        fn survey_changes(keys: &[i64]) -> u64 {
-            survey::changes(keys)
-        }
-
-        $(#[$attribute])*
-        fn survey_count_at_least(keys: &[i64], bound: i64) -> u64 {
-            survey::count_at_least(keys, bound)
         }
 
         $(#[$attribute])*

@@ -36,7 +36,6 @@ pub mod prefix;
 mod registers;
 mod scalar;
 pub mod sorted16;
-pub mod survey;
 mod table;
 mod test;
 #[cfg(target_arch = "x86_64")]

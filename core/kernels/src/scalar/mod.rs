@@ -11,7 +11,6 @@ pub(crate) mod positions;
 pub(crate) mod prefix;
 pub(crate) mod sorted16;
 pub(crate) mod sum;
-pub(crate) mod survey;
 pub(crate) mod table;
 
 pub(crate) use lanes::Scalar;
