@@ -24,6 +24,24 @@ import progress
 import queries
 import report
 
+# The data sets: a title, the tables, the queries.
+DATA = {
+    "events": lambda args: (
+        f"{args.rows:,} events",
+        data.events(args.folder, args.rows),
+        queries.events(args.rows),
+    ),
+    "tpch": lambda args: (
+        f"TPC-H at scale {args.scale:g}, lineitem and orders",
+        data.tpch(args.folder, args.scale),
+        queries.TPCH,
+    ),
+    "ssb": lambda args: (
+        f"Star Schema Benchmark at scale {args.scale:g}, joined",
+        data.ssb(args.folder, args.scale),
+        queries.SSB,
+    ),
+}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -171,9 +189,9 @@ def build():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="events,tpch", help="data sets, of events and tpch [default: both]")
+    parser.add_argument("--data", default=",".join(DATA), help="data sets [default: %(default)s]")
     parser.add_argument("--rows", type=int, default=100_000_000, help="rows of events [default: 100000000]")
-    parser.add_argument("--scale", type=float, default=1.0, help="scale of TPC-H [default: 1]")
+    parser.add_argument("--scale", type=float, help="of tpch and ssb [default: ROWS / 10000000, at most 1]")
     parser.add_argument("--engines", default=",".join(engines.ENGINES), help="engines [default: %(default)s]")
     parser.add_argument("--basalt", metavar="BINARY", help="the server [default: built with the profile dist]")
     parser.add_argument("--memory", default="8GiB", help="what Basalt may take [default: %(default)s]")
@@ -186,13 +204,14 @@ def arguments():
         help="for the Parquet files, which are kept, and the engines' files [default: %(default)s]",
     )
     args = parser.parse_args()
+    args.scale = args.scale or min(args.rows / 1e7, 1.0)
     args.engines = args.engines.split(",")
     args.data = args.data.split(",")
     for name in set(args.engines) - set(engines.ENGINES):
         parser.error(f"no engine {name}; there are {', '.join(engines.ENGINES)}")
-    for name in set(args.data) - {"events", "tpch"}:
-        parser.error(f"no data set {name}; there are events and tpch")
-    if args.rows < 1 or args.runs < 1 or args.scale <= 0:
+    for name in set(args.data) - set(DATA):
+        parser.error(f"no data set {name}; there are {', '.join(DATA)}")
+    if args.rows < 1 or args.runs < 1 or args.scale < 0:
         parser.error("--rows, --runs and --scale are more than 0")
     return args
 
@@ -205,12 +224,7 @@ def main():
     everything, healthy = {}, True
     print(report.head(report.machine(), args.runs))
     for name in args.data:
-        if name == "events":
-            title = f"{args.rows:,} events"
-            tables, questions = data.events(args.folder, args.rows), queries.events(args.rows)
-        else:
-            title = f"TPC-H at scale {args.scale:g}, lineitem and orders"
-            tables, questions = data.tpch(args.folder, args.scale), queries.TPCH
+        title, tables, questions = DATA[name](args)
         results = [in_a_process(engine, tables, questions, options) for engine in args.engines]
         different = differing(results)
         print(report.section(title, tables, questions, results, different), flush=True)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -98,19 +99,67 @@ def events(folder, rows):
 
 def tpch(folder, scale):
     """TPC-H's lineitem and orders."""
-    tables = [
-        Table("lineitem", folder / f"lineitem-{scale:g}.parquet", ("l_orderkey", "l_linenumber")),
-        Table("orders", folder / f"orders-{scale:g}.parquet", ("o_orderkey",)),
+    lineitem, orders = generated(folder, scale, "lineitem", "orders")
+    return [
+        Table("lineitem", lineitem, ("l_orderkey", "l_linenumber")),
+        Table("orders", orders, ("o_orderkey",)),
     ]
-    missing = [table for table in tables if not table.path.exists()]
+
+
+def ssb(folder, scale):
+    """The Star Schema Benchmark's lineorder joined with its dimensions, made of TPC-H's tables."""
+    path = folder / f"lineorder-{scale:g}.parquet"
+    if not path.exists():
+        names = ("lineitem", "orders", "customer", "supplier", "part", "partsupp", "nation", "region")
+        files = dict(zip(names, generated(folder, scale, *names)))
+        part = path.with_suffix(".part")
+        with progress.stage(f"joining lineorder at scale {scale:g}"), duckdb.connect() as connection:
+            connection.execute(f"SET temp_directory = '{folder}/spill'")
+            for name, file in files.items():
+                connection.execute(f"CREATE VIEW {name} AS FROM read_parquet('{file}')")
+            joined = connection.sql(LINEORDER).to_arrow_reader(CHUNK_ROWS)
+            schema = pa.schema([field.with_nullable(False) for field in joined.schema])
+            with pq.ParquetWriter(part, schema, **PARQUET) as writer:
+                for batch in joined:
+                    writer.write_batch(pa.record_batch(batch.columns, schema=schema))
+        part.rename(path)
+    return [Table("lineorder", path, ("lo_orderdate",))]
+
+
+# Money in cents, shares in percent. A nation has ten cities, a category forty brands.
+LINEORDER = """
+    WITH places AS (SELECT n_nationkey, n_name, r_name FROM nation JOIN region ON r_regionkey = n_regionkey)
+    SELECT o_orderdate AS lo_orderdate, year(o_orderdate)::SMALLINT AS d_year,
+        (year(o_orderdate) * 100 + month(o_orderdate))::INTEGER AS d_yearmonthnum,
+        week(o_orderdate)::TINYINT AS d_weeknuminyear,
+        l_orderkey AS lo_orderkey, l_linenumber AS lo_linenumber, l_quantity::TINYINT AS lo_quantity,
+        (l_extendedprice * 100)::INTEGER AS lo_extendedprice, (l_discount * 100)::TINYINT AS lo_discount,
+        (l_extendedprice * (1 - l_discount) * 100)::INTEGER AS lo_revenue,
+        (ps_supplycost * 100)::INTEGER AS lo_supplycost, l_shipmode AS lo_shipmode,
+        c_custkey, c.n_name || ' ' || c_custkey % 10 AS c_city, c.n_name AS c_nation, c.r_name AS c_region,
+        s_suppkey, s.n_name || ' ' || s_suppkey % 10 AS s_city, s.n_name AS s_nation, s.r_name AS s_region,
+        p_partkey, 'MFGR#' || p_mfgr[-1] AS p_mfgr, 'MFGR#' || p_brand[-2:] AS p_category,
+        p_category || lpad((p_partkey % 40 + 1)::VARCHAR, 2, '0') AS p_brand1
+    FROM lineitem JOIN orders ON o_orderkey = l_orderkey
+        JOIN customer ON c_custkey = o_custkey JOIN places c ON c.n_nationkey = c_nationkey
+        JOIN supplier ON s_suppkey = l_suppkey JOIN places s ON s.n_nationkey = s_nationkey
+        JOIN part ON p_partkey = l_partkey
+        JOIN partsupp ON ps_partkey = l_partkey AND ps_suppkey = l_suppkey
+    ORDER BY lo_orderdate, lo_orderkey, lo_linenumber
+"""
+
+
+def generated(folder, scale, *names):
+    """The files of tables of TPC-H."""
+    paths = {name: folder / f"{name}-{scale:g}.parquet" for name in names}
+    missing = [name for name, path in paths.items() if not path.exists()]
     if missing:
-        generated = folder / "tpchgen"
+        output = folder / "tpchgen"
         generator = shutil.which("tpchgen-cli", path=pathlib.Path(sys.executable).parent) or "tpchgen-cli"
-        names = ",".join(table.name for table in missing)
-        with progress.stage(f"generating TPC-H {names} at scale {scale:g}"):
-            options = ["-s", f"{scale:g}", "-T", names, "-o", generated, "--overwrite", "-q", "-c", "ZSTD(3)"]
+        options = ["-s", f"{scale:g}", "-T", ",".join(missing), "-o", output, "--overwrite", "-q", "-c", "ZSTD(3)"]
+        with progress.stage(f"generating TPC-H's {', '.join(missing)} at scale {scale:g}"):
             subprocess.run([generator, "parquet", *options], check=True)
-        for table in missing:
-            (generated / f"{table.name}.parquet").rename(table.path)
-        shutil.rmtree(generated)
-    return tables
+        for name in missing:
+            (output / f"{name}.parquet").rename(paths[name])
+        shutil.rmtree(output)
+    return paths.values()

@@ -20,10 +20,9 @@ class DataFusion(Engine):
     def load(self, table):
         batches = self.context.read_parquet(str(table.path)).collect()
         self.context.register_record_batches(table.name, [batches])
-        names = batches[0].schema.names
-        self.sizes[table.name] = {
-            name: sum(batch.column(at).nbytes for batch in batches) for at, name in enumerate(names)
-        }
+        # Batches share buffers of texts.
+        held = pa.Table.from_batches(batches)
+        self.sizes[table.name] = {name: held[name].get_total_buffer_size() for name in held.column_names}
 
     def column_bytes(self, table):
         return self.sizes[table.name]

@@ -11,6 +11,9 @@ from sqlglot import exp  # noqa: E402
 from . import Engine  # noqa: E402
 
 
+NARROW = (pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)
+
+
 class Polars(Engine):
     title = "Polars, data frame"
 
@@ -26,17 +29,19 @@ class Polars(Engine):
         frame = pl.read_parquet(table.path)
         self.frames[table.name] = frame
         self.context.register(table.name, frame.lazy())
-        self.narrow |= {name for name, kind in frame.schema.items() if kind in (pl.Int32, pl.UInt32)}
+        self.narrow |= {name for name, kind in frame.schema.items() if kind in NARROW}
 
     def column_bytes(self, table):
         return {column.name: column.estimated_size() for column in self.frames[table.name]}
 
     def prepare(self, sql):
-        """Sums of 32-bit integers are 32 bits wide and wrap, so they are asked for in 64."""
+        """Integers of 32 bits are summed and multiplied in 32 bits, which wrap, so 64 are asked for."""
         tree = sqlglot.parse_one(sql)
         for aggregate in tree.find_all(exp.Sum):
-            if isinstance(aggregate.this, exp.Column) and aggregate.this.name in self.narrow:
-                aggregate.set("this", exp.cast(aggregate.this, "BIGINT"))
+            columns = list(aggregate.find_all(exp.Column))
+            if self.narrow.issuperset(column.name for column in columns):
+                for column in columns:
+                    column.replace(exp.cast(column.copy(), "BIGINT"))
         return tree.sql()
 
     def query(self, prepared):
