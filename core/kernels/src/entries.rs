@@ -7,12 +7,13 @@ macro_rules! kernels {
         use crate::{
             Float, FloatSum, Integer, Native,
             lanes::{FloatLanes, IntegerLanes, Lanes},
+            gaps::Gaps,
             groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
+            scalar::{bits, compare, gaps, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
             table::{
-                BitsKernels, FloatKernels, Floats, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
+                BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, Sums,
             },
             test::Test,
@@ -63,6 +64,7 @@ macro_rules! kernels {
                 min_max: packed_min_max,
             },
             bits: BitsKernels { unpack: bits_unpack, pack: bits_pack, unary: bits_unary },
+            gaps: GapsKernels { positions: gaps_positions, rank: gaps_rank },
             groups: Groups { u8: group(), u16: group(), u32: group() },
             gaps_to_ids: prefix_gaps_to_ids,
             intersect: sorted16_intersect,
@@ -297,6 +299,16 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> {
             bits::unary(bytes, out)
+        }
+
+        $(#[$attribute])*
+        fn gaps_positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> {
+            gaps::positions(gaps, out)
+        }
+
+        $(#[$attribute])*
+        fn gaps_rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
+            gaps::rank(gaps, position)
         }
 
         $(#[$attribute])*

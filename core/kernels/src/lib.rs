@@ -25,6 +25,7 @@ mod chunks;
 mod dispatch;
 mod entries;
 mod float_sum;
+pub mod gaps;
 pub mod groups;
 mod lanes;
 pub mod mask;

@@ -1,8 +1,14 @@
 //! The kernels of one instruction set, as a table of functions.
 
 use crate::{
-    CmpOp, Float, FloatSum, Integer, Isa, Native, bits::packed_bytes, chunks::check_mask, groups::GroupCode,
-    mask::BLOCK_WORDS, packed::Rows, test::Test,
+    CmpOp, Float, FloatSum, Integer, Isa, Native,
+    bits::packed_bytes,
+    chunks::check_mask,
+    gaps::{Gaps, MAX_K},
+    groups::GroupCode,
+    mask::BLOCK_WORDS,
+    packed::Rows,
+    test::Test,
 };
 
 /// The kernels of one instruction set that this CPU has. The methods are the crate's functions of the same
@@ -24,6 +30,7 @@ pub struct Kernels {
     pub(crate) mask: MaskKernels,
     pub(crate) packed: PackedKernels,
     pub(crate) bits: BitsKernels,
+    pub(crate) gaps: GapsKernels,
     pub(crate) groups: Groups,
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
     /// The second array is not the longer, and there is room for all of it.
@@ -112,6 +119,13 @@ pub(crate) struct BitsKernels {
     pub(crate) unpack: unsafe fn(&[u8], u32, &mut [u64]),
     pub(crate) pack: unsafe fn(&[u64], u32, &mut [u8]),
     pub(crate) unary: unsafe fn(&[u8], &mut [u64]) -> Option<usize>,
+}
+
+/// Kernels of coded gaps.
+pub(crate) struct GapsKernels {
+    /// There is room for all positions.
+    pub(crate) positions: unsafe fn(&Gaps<'_>, &mut [u16]) -> Option<usize>,
+    pub(crate) rank: unsafe fn(&Gaps<'_>, u16) -> Option<(usize, bool)>,
 }
 
 /// An array of 16-bit numbers, as little-endian bytes.
@@ -365,6 +379,19 @@ impl Kernels {
 
     pub fn bits_unary(&self, bytes: &[u8], out: &mut [u64]) -> Option<usize> {
         call!(self.bits.unary, bytes, out)
+    }
+
+    #[track_caller]
+    pub fn gaps_positions(&self, gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> {
+        assert!(gaps.k <= MAX_K, "low parts of {} bits", gaps.k);
+        assert!(out.len() >= gaps.count, "room for {} positions, not {}", gaps.count, out.len());
+        call!(self.gaps.positions, gaps, out)
+    }
+
+    #[track_caller]
+    pub fn gaps_rank(&self, gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
+        assert!(gaps.k <= MAX_K, "low parts of {} bits", gaps.k);
+        call!(self.gaps.rank, gaps, position)
     }
 
     pub fn prefix_gaps_to_ids(&self, base: u64, gaps: &mut [u64]) -> Option<u64> {

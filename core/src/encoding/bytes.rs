@@ -53,6 +53,18 @@ pub(super) fn bits(n: u64) -> u32 {
     u64::BITS - n.leading_zeros()
 }
 
+/// The bits of a stream from `bit` on, 57 at least, and zeros behind its end. The lowest bit of a byte is the first.
+#[inline]
+pub(super) fn bits_at(bytes: &[u8], bit: usize) -> u64 {
+    let bytes = bytes.get(bit / 8..).unwrap_or_default();
+    let word = bytes.first_chunk().copied().unwrap_or_else(|| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        word
+    });
+    u64::from_le_bytes(word) >> (bit % 8)
+}
+
 /// `n` rounded up to a multiple of [`ALIGNMENT`].
 pub(super) const fn align(n: usize) -> usize {
     n.next_multiple_of(ALIGNMENT)
@@ -95,6 +107,11 @@ impl Writer {
 
     pub(super) fn put<T: ToByteSlice>(&mut self, value: T) {
         self.0.push(value);
+    }
+
+    /// A key in as many bytes as a value of its type has.
+    pub(super) fn key(&mut self, key: i64, native: Native) {
+        self.slice(&key.to_le_bytes()[..native.width()]);
     }
 
     pub(super) fn slice<T: ArrowNativeType>(&mut self, values: &[T]) {
@@ -170,6 +187,15 @@ impl Reader {
 
     pub(super) fn i64(&mut self) -> Result<i64> {
         self.array().map(i64::from_le_bytes)
+    }
+
+    /// What [`Writer::key`] wrote.
+    pub(super) fn key(&mut self, native: Native) -> Result<i64> {
+        let bytes = self.skip(native.width())?;
+        let negative = native.key_range().0 < 0 && bytes.last().is_some_and(|byte| byte >> 7 == 1);
+        let mut key = [if negative { 0xFF } else { 0 }; 8];
+        key[..bytes.len()].copy_from_slice(&bytes);
+        Ok(i64::from_le_bytes(key))
     }
 
     /// Skips the padding of [`Writer::align`].

@@ -73,6 +73,7 @@ fn stats_of_codes(stats: &KeyStats, distinct: &[(i64, u64)]) -> KeyStats {
         blocks: blocks.collect(),
         distinct: Some((0..).zip(distinct.iter().map(|(_, n)| *n)).collect()),
         sample: Vec::new(),
+        common: stats.common.and_then(|common| common.of_codes(distinct)),
     }
 }
 

@@ -25,7 +25,9 @@ mod members;
 mod packed;
 mod plain;
 mod predicate;
+mod rice;
 mod runs;
+mod sparse;
 mod stats;
 mod text;
 mod text_members;
@@ -233,6 +235,7 @@ pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &plain::Plain,
     &packed::Packed,
     &runs::Runs,
+    &sparse::Sparse,
     &dictionary::Dictionary,
     &delta::Delta,
     &bitcompress::Bitcompress,

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use super::{
     bytes::{bits, count, index},
     mask, packed,
+    sparse::Common,
 };
 use crate::{keys::Native, limits::BLOCK_ROWS};
 
@@ -43,6 +44,8 @@ pub struct KeyStats {
     /// Pieces of [`SAMPLE_ROWS`] consecutive keys, spread evenly over the column, for bids that would need a pass of
     /// their own; empty where the keys themselves are not at hand.
     pub sample: Vec<Box<[i64]>>,
+    /// The most frequent key, where the rows of the others are few enough to be told.
+    pub(super) common: Option<Common>,
 }
 
 /// Keys of a piece of the sample; a shorter column is one piece.
@@ -70,7 +73,11 @@ impl KeyStats {
         // A dictionary has 8 bytes for each distinct key: with more of them packed keys are smaller.
         let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
         let distinct = distinct(keys, (min, max), most);
-        Self { native, rows: keys.len(), min, max, runs, blocks, distinct, sample: sample(keys) }
+        let rows = keys.len();
+        let mut stats =
+            Self { native, rows, min, max, runs, blocks, distinct, sample: sample(keys), common: None };
+        stats.common = Common::of(keys, &stats);
+        stats
     }
 
     /// The statistics of a column of `rows` keys, as if it were everywhere as its sample, which has at least one key.
@@ -86,7 +93,8 @@ impl KeyStats {
         let blocks = blocks.collect();
         let scaled = |(key, n): (i64, u64)| (key, scale(index(n), rows) as u64);
         let distinct = seen.distinct.map(|counts| counts.into_iter().map(scaled).collect());
-        Self { rows, runs: scale(seen.runs, rows), blocks, distinct, sample, ..seen }
+        let common = seen.common.map(|common| common.scaled(keys.len(), rows));
+        Self { rows, runs: scale(seen.runs, rows), blocks, distinct, sample, common, ..seen }
     }
 
     /// `max - min`.

@@ -201,6 +201,7 @@ fn codes_and_names_are_distinct() {
             (2, "plain"),
             (3, "packed"),
             (4, "runs"),
+            (7, "sparse"),
             (5, "dictionary"),
             (9, "delta"),
             (6, "bitcompress")

@@ -1,0 +1,172 @@
+//! How the rows of the other keys are coded, and how long that is.
+
+use basalt_kernels::{
+    bits,
+    gaps::{Highs, MAX_K},
+};
+
+use super::{
+    super::{
+        bytes::{Reader, count, ensure},
+        rice::Rice,
+    },
+    line::Lines,
+    others::Others,
+};
+
+use crate::error::Result;
+
+/// Rows that are coded by themselves, an interval, are 2 to the power of one of these: from a unit to a block.
+pub(super) const SHIFTS: std::ops::RangeInclusive<u32> = 9..=16;
+
+/// Bits that an interval is to take, at least. They are a cache line or two, of which a row is found in some 50 ns;
+/// the index adds about a percent to them.
+const INTERVAL_BITS: usize = 1024;
+
+/// What random access may cost: one part of the bytes in so many, as the chooser's price of speed.
+const PRICE: usize = 70;
+
+/// How rows are coded.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Layout {
+    pub(super) highs: Highs,
+    pub(super) shift: u32,
+    /// Bits of a low part.
+    pub(super) k: u32,
+    /// The ones and the zeros of the unary numbers before each interval; ones are rows.
+    pub(super) lines: Lines,
+}
+
+/// Ones and zeros before each interval.
+type Before = [Vec<u32>; 2];
+
+impl Layout {
+    /// The Rice code: in intervals for random access, where these take at most the price of it more than blocks do.
+    pub(super) fn rice(others: &Others) -> Self {
+        let [near, far] = [shift(others), *SHIFTS.end()].map(|shift| Self::rice_by(others, shift));
+        if near.bytes() <= far.bytes() + far.bytes() / PRICE { near } else { far }
+    }
+
+    /// The Rice code in intervals of `1 << shift` rows.
+    pub(super) fn rice_by(others: &Others, shift: u32) -> Self {
+        let mut gaps = Vec::with_capacity(others.len());
+        for positions in others.intervals(shift) {
+            let mut next = 0;
+            gaps.extend(positions.map(|position| {
+                let gap = u32::from(position) - next;
+                next = u32::from(position) + 1;
+                gap
+            }));
+        }
+        Self::new(Highs::Carried, shift, Rice::best(&gaps, MAX_K).k, others)
+    }
+
+    /// The Elias-Fano code.
+    pub(super) fn elias_fano(others: &Others) -> Self {
+        // Half as many rows as of the Rice code: a row is found without reading all that stand before it.
+        let shift = (shift(others) - 1).max(*SHIFTS.start());
+        let rows = others.intervals(shift).count() << shift;
+        let bits = |k: &u32| others.len() * *k as usize + (rows >> k);
+        let k = (0..=MAX_K.min(shift)).min_by_key(bits).unwrap_or(0);
+        Self::new(Highs::Steps, shift, k, others)
+    }
+
+    fn new(highs: Highs, shift: u32, k: u32, others: &Others) -> Self {
+        let layout = Self { highs, shift, k, lines: Lines::default() };
+        Self { lines: Lines::new(&layout.before(others)), ..layout }
+    }
+
+    /// Reads the lines of a layout of `rows` rows.
+    pub(super) fn read(highs: Highs, shift: u32, k: u32, rows: usize, reader: &mut Reader) -> Result<Self> {
+        let within = SHIFTS.contains(&shift) && k <= MAX_K.min(shift);
+        ensure(within, "the layout is out of bounds")?;
+        let lines = Lines::read_head(reader, rows.div_ceil(1 << shift))?;
+        let layout = Self { highs, shift, k, lines };
+        ensure(layout.rows() <= rows, "more rows are coded than there are")?;
+        Ok(layout)
+    }
+
+    /// What the unary number of each position is.
+    fn numbers(&self, positions: impl Iterator<Item = u16>) -> impl Iterator<Item = usize> {
+        let k = self.k;
+        let (mut next, carried) = (0, self.highs == Highs::Carried);
+        positions.map(move |position| {
+            let position = usize::from(position);
+            if carried {
+                let gap = position - next;
+                next = position + 1;
+                gap >> k
+            } else {
+                let step = (position >> k) - next;
+                next = position >> k;
+                step
+            }
+        })
+    }
+
+    fn before(&self, others: &Others) -> Before {
+        let (mut ones, mut zeros) = (vec![0], vec![0]);
+        let (mut one, mut zero) = (0, 0);
+        for positions in others.intervals(self.shift) {
+            one += positions.len();
+            zero += match self.highs {
+                Highs::Carried => self.numbers(positions).sum::<usize>(),
+                // So many in any case: a row is found by counting them.
+                Highs::Steps => 1 << (self.shift - self.k),
+            };
+            ones.push(count(one));
+            zeros.push(count(zero));
+        }
+        [ones, zeros]
+    }
+
+    /// The same of `to` rows, as if they went on like these `from`.
+    pub(super) fn scaled(self, from: usize, to: usize) -> Self {
+        Self { lines: self.lines.scaled(from, to, to.div_ceil(1 << self.shift)), ..self }
+    }
+
+    /// Rows that are coded.
+    pub(super) fn rows(&self) -> usize {
+        self.lines.last()[0]
+    }
+
+    /// Bytes of the index, of the low parts and of the unary numbers.
+    pub(super) fn sections(&self) -> [usize; 3] {
+        let [ones, zeros] = self.lines.last();
+        [self.lines.bytes(), (ones * self.k as usize).div_ceil(8), (ones + zeros).div_ceil(8)]
+    }
+
+    /// Bytes of the code, the index included.
+    pub(super) fn bytes(&self) -> usize {
+        self.sections().iter().sum()
+    }
+
+    /// The sections.
+    pub(super) fn encode(&self, others: &Others) -> [Vec<u8>; 3] {
+        let before = self.before(others);
+        let mut sections = self.sections().map(|bytes| vec![0; bytes]);
+        let [packed, lows, unary] = &mut sections;
+        *packed = self.lines.pack(&before);
+        let mut parts = Vec::with_capacity(others.len());
+        for (interval, positions) in others.intervals(self.shift).enumerate() {
+            let mut bit = (before[0][interval] + before[1][interval]) as usize;
+            for number in self.numbers(positions.clone()) {
+                bit += number;
+                unary[bit / 8] |= 1 << (bit % 8);
+                bit += 1;
+            }
+            parts.extend(positions.map(u64::from));
+        }
+        bits::pack(&parts, self.k, lows);
+        sections
+    }
+}
+
+/// The interval of a column whose others are about evenly spread.
+fn shift(others: &Others) -> u32 {
+    let rows = others.rows();
+    let n = others.len().max(1);
+    // A Rice code takes about 1.5 bits more than the logarithm of the mean gap.
+    let bits = n * ((rows / n).max(1).ilog2() as usize + 2);
+    (INTERVAL_BITS * rows / bits).next_power_of_two().ilog2().clamp(*SHIFTS.start(), *SHIFTS.end())
+}

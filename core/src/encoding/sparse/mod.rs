@@ -1,0 +1,154 @@
+//! A common key, and for all other rows where they are and which keys they hold.
+//!
+//! The rows are coded in intervals, each by itself, as the Rice code of their gaps. For random access an interval takes
+//! 1 to 2 Kibit, about; where that makes the column larger than the price of speed allows, it is a block.
+//! [`elias_fano`](super::elias_fano) shares everything but the code.
+//!
+//! | byte | what |
+//! |---|---|
+//! | 0..8 | head; the parameters are the bits of a low part, and log2 of the rows of an interval |
+//! | 8..26 | the lines of the ones and of the zeros of the unary numbers: the last number u32, the least deviation i32, bits of a deviation u8 |
+//! | 26 | 1 where the other rows hold keys of their own, 0 where all hold the same, u8 |
+//! | ... | the common key, as wide as its type |
+//! | ... | the key of the other rows where it is the same, as wide |
+//! | ... | the deviations of ones and zeros before each interval and behind the last, packed |
+//! | ... | the low parts, packed |
+//! | ... | the unary numbers |
+//! | align 64 | the keys of the other rows where they differ, a column of its own |
+
+mod coded;
+mod column;
+mod layout;
+mod line;
+mod others;
+mod stats;
+
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use basalt_kernels::gaps::Highs;
+
+use self::{
+    coded::Coded,
+    column::{Column, OtherKeys},
+    line::Lines,
+};
+pub(super) use self::{layout::Layout, others::Others, stats::Common};
+use super::{
+    Bid, KeyColumn, KeyEncoding,
+    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, ensure},
+    chooser,
+    stats::KeyStats,
+};
+use crate::{error::Result, keys::Native};
+
+/// The encoding.
+pub(super) struct Sparse;
+
+impl KeyEncoding for Sparse {
+    fn code(&self) -> u8 {
+        7
+    }
+
+    fn name(&self) -> &'static str {
+        "sparse"
+    }
+
+    fn level(&self) -> u8 {
+        2
+    }
+
+    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+        let common = stats.common.as_ref()?;
+        bid(self, &common.layout, stats)
+    }
+
+    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+        let common = stats.common.ok_or_else(|| corrupt("no key is common"))?;
+        let others = Others::new(keys, common.key);
+        encode(self, &common.layout, common.key, &others, keys, stats.native)
+    }
+
+    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+        open(self, Highs::Carried, buffer)
+    }
+}
+
+/// Bytes before the sections of the code.
+fn head_bytes(native: Native, own_keys: bool) -> usize {
+    HEAD + Lines::HEAD + 1 + native.width() * if own_keys { 1 } else { 2 }
+}
+
+/// What a layout makes of a column: exact where it is, and where the other rows hold one key.
+pub(super) fn bid(encoding: &dyn KeyEncoding, layout: &Layout, stats: &KeyStats) -> Option<Bid> {
+    let common = stats.common.as_ref()?;
+    let own_keys = stats.distinct.as_ref().is_none_or(|counts| counts.len() > 2);
+    let bytes = head_bytes(stats.native, own_keys) + layout.bytes();
+    if !own_keys {
+        return Some(Bid::exact(encoding.name(), bytes));
+    }
+    let keys = chooser::least_bid(encoding.level(), &common.others(stats)?)?;
+    Some(Bid::estimate(encoding.name(), align(bytes) + keys.bytes, 20))
+}
+
+/// Encodes a column of a common key in a layout of the rows of the others.
+pub(super) fn encode(
+    encoding: &dyn KeyEncoding,
+    layout: &Layout,
+    common: i64,
+    others: &Others,
+    keys: &[i64],
+    native: Native,
+) -> Result<Buffer> {
+    let other_keys = others.keys(keys);
+    let one = other_keys.iter().all(|key| *key == other_keys[0]);
+    let column = match one {
+        true => None,
+        false => Some(chooser::choose_below(encoding.level(), &other_keys, native)?),
+    };
+    let bytes =
+        align(head_bytes(native, !one) + layout.bytes()) + column.as_ref().map_or(0, |c| c.buffer().len());
+    // At most 14 and 16.
+    let params = [layout.k, layout.shift].map(|param| param.to_le_bytes()[0]);
+    let mut writer = Writer::new(Head::keys(encoding.code(), native, params, keys.len()), bytes);
+    layout.lines.write_head(&mut writer);
+    writer.put(u8::from(!one));
+    writer.key(common, native);
+    if one {
+        writer.key(other_keys.first().copied().unwrap_or(common), native);
+    }
+    for section in layout.encode(others) {
+        writer.slice(&section);
+    }
+    if let Some(column) = column {
+        writer.align(ALIGNMENT);
+        writer.slice(column.buffer().as_slice());
+    }
+    Ok(writer.finish())
+}
+
+/// Opens a column of a common key whose other rows are told by `highs`.
+pub(super) fn open(encoding: &dyn KeyEncoding, highs: Highs, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    let (head, native, mut reader) = Reader::keys(buffer.clone())?;
+    let [k, shift] = head.params.map(u32::from);
+    let layout = Layout::read(highs, shift, k, head.rows, &mut reader)?;
+    let own_keys = reader.u8()?;
+    ensure(own_keys <= 1, "the keys are of no kind")?;
+    let own_keys = own_keys == 1;
+    let common = reader.key(native)?;
+    let one = if own_keys { None } else { Some(reader.key(native)?) };
+    let coded = Coded::read(&mut reader, layout, head.rows)?;
+    let others = match one {
+        Some(key) => {
+            reader.finish()?;
+            OtherKeys::One(key)
+        }
+        None => {
+            reader.align(ALIGNMENT)?;
+            let keys = super::open_below(reader.rest()?, encoding.level())?;
+            ensure(keys.rows() == layout.rows(), "the other rows have other keys")?;
+            OtherKeys::Column(keys)
+        }
+    };
+    Ok(Arc::new(Column { name: encoding.name(), buffer, rows: head.rows, common, others, coded }))
+}

@@ -1,0 +1,87 @@
+//! What the statistics of a column tell of a common key and of the keys beside it.
+
+use super::{
+    super::{
+        bytes::{bits, count, index},
+        stats::{BlockStats, KeyStats},
+    },
+    layout::Layout,
+    others::Others,
+};
+use crate::limits::BLOCK_ROWS;
+
+/// The key that most rows hold, and how the others are coded.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Common {
+    pub(in super::super) key: i64,
+    pub(super) layout: Layout,
+}
+
+impl Common {
+    /// The most frequent key where it is frequent enough: `stats` are those of `keys`, apart from this.
+    pub(in super::super) fn of(keys: &[i64], stats: &KeyStats) -> Option<Self> {
+        let (key, others) = match &stats.distinct {
+            Some(counts) => {
+                let &(key, n) = counts.iter().max_by_key(|(_, n)| *n)?;
+                (key, Some(stats.rows - index(n)))
+            }
+            None => (most_frequent(&stats.sample)?, None),
+        };
+        // A bit for each row is smaller beyond, where there are but two keys.
+        let most = if stats.distinct.as_ref().is_some_and(|counts| counts.len() == 2) {
+            stats.rows / 3
+        } else {
+            stats.rows / 2
+        };
+        if others.is_some_and(|others| others == 0 || others > most) {
+            return None;
+        }
+        let others = Others::new(keys, key);
+        (others.len() <= most).then(|| Self { key, layout: Layout::rice(&others) })
+    }
+
+    /// The same of the codes of a dictionary: they are the same for the same keys.
+    pub(in super::super) fn of_codes(self, entries: &[(i64, u64)]) -> Option<Self> {
+        let code = entries.binary_search_by_key(&self.key, |(key, _)| *key).ok()?;
+        Some(Self { key: count(code).into(), ..self })
+    }
+
+    /// The same of `to` rows, as if they went on like these `from`.
+    pub(in super::super) fn scaled(self, from: usize, to: usize) -> Self {
+        Self { layout: self.layout.scaled(from, to), ..self }
+    }
+
+    /// Statistics of the other keys, about; there is one at least.
+    pub(super) fn others(&self, stats: &KeyStats) -> Option<KeyStats> {
+        let rows = self.layout.rows();
+        let other = |key: i64| key != self.key;
+        let Some(counts) = &stats.distinct else {
+            let others = |piece: &Box<[i64]>| piece.iter().copied().filter(|&key| other(key)).collect();
+            let sample: Vec<Box<[i64]>> = stats.sample.iter().map(others).collect();
+            let any = sample.iter().any(|piece| !piece.is_empty());
+            return any.then(|| KeyStats::of_sample(sample, rows, stats.native));
+        };
+        let counts: Vec<_> = counts.iter().copied().filter(|&(key, _)| other(key)).collect();
+        let (min, max) = (counts.first()?.0, counts.last()?.0);
+        let mut lengths = [0; 65];
+        for (key, n) in &counts {
+            lengths[bits(key.wrapping_sub(min).cast_unsigned()) as usize] += n;
+        }
+        let blocks = (0..rows).step_by(BLOCK_ROWS).map(|first| {
+            let block = BLOCK_ROWS.min(rows - first);
+            let lengths = lengths.map(|n| count(index(n * block as u64 / rows as u64)));
+            BlockStats { rows: block, min, lengths }
+        });
+        let blocks = blocks.collect();
+        let (native, distinct) = (stats.native, Some(counts));
+        Some(KeyStats { native, rows, min, max, runs: rows, blocks, distinct, sample: Vec::new(), common: None })
+    }
+}
+
+/// The key that a third of the sample holds, if there is one.
+fn most_frequent(sample: &[Box<[i64]>]) -> Option<i64> {
+    let mut keys: Vec<i64> = sample.iter().flatten().copied().collect();
+    keys.sort_unstable();
+    let most = keys.chunk_by(|a, b| a == b).max_by_key(|run| run.len())?;
+    (most.len() >= keys.len() / 3).then(|| most[0])
+}
