@@ -18,6 +18,7 @@ mod conformance;
 mod constant;
 mod delta;
 mod dictionary;
+mod elias_fano;
 mod encode;
 mod fallback;
 mod mask;
@@ -236,6 +237,7 @@ pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &packed::Packed,
     &runs::Runs,
     &sparse::Sparse,
+    &elias_fano::EliasFano,
     &dictionary::Dictionary,
     &delta::Delta,
     &bitcompress::Bitcompress,

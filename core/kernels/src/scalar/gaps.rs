@@ -1,5 +1,7 @@
 //! Coded gaps to positions.
 
+use std::cmp::Ordering;
+
 use super::bits::word_at;
 use crate::gaps::{Gaps, Highs};
 
@@ -14,6 +16,9 @@ pub(crate) fn positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> {
 
 #[inline(always)]
 pub(crate) fn rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
+    if gaps.highs == Highs::Steps {
+        return rank_by_steps(gaps, position);
+    }
     let mut reader = Reader::new(gaps)?;
     for i in 0..gaps.count {
         let next = reader.next()?;
@@ -24,6 +29,51 @@ pub(crate) fn rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
     Some((gaps.count, false))
 }
 
+/// As many zeros as the high part precede those that have it.
+#[inline(always)]
+fn rank_by_steps(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
+    let high = usize::from(position >> gaps.k);
+    let mut bit = behind_zeros(gaps.unary, gaps.unary_bit, high)?;
+    let mut rank = bit - gaps.unary_bit - high;
+    while rank < gaps.count && word_at(gaps.unary, bit / 8) >> (bit % 8) & 1 == 1 {
+        match low(gaps, rank).cmp(&(position & ((1 << gaps.k) - 1))) {
+            Ordering::Less => {}
+            order => return Some((rank, order == Ordering::Equal)),
+        }
+        (rank, bit) = (rank + 1, bit + 1);
+    }
+    Some((rank, false))
+}
+
+/// The bit behind so many zeros from a bit on.
+#[inline(always)]
+fn behind_zeros(bytes: &[u8], bit: usize, mut zeros: usize) -> Option<usize> {
+    if zeros == 0 {
+        return Some(bit);
+    }
+    let mut offset = bit / 8;
+    let mut word = !word_at(bytes, offset) & u64::MAX << (bit % 8);
+    while zeros > word.count_ones() as usize {
+        zeros -= word.count_ones() as usize;
+        offset += 8;
+        if offset >= bytes.len() {
+            return None;
+        }
+        word = !word_at(bytes, offset);
+    }
+    for _ in 1..zeros {
+        word &= word - 1;
+    }
+    Some(8 * offset + word.trailing_zeros() as usize + 1)
+}
+
+/// The low part of a position.
+#[inline(always)]
+fn low(gaps: &Gaps<'_>, i: usize) -> u16 {
+    let bit = gaps.lows_bit + i * gaps.k as usize;
+    (word_at(gaps.lows, bit / 8) >> (bit % 8)) as u16 & ((1 << gaps.k) - 1)
+}
+
 /// Reads one position after the other.
 struct Reader<'a> {
     gaps: &'a Gaps<'a>,
@@ -32,9 +82,10 @@ struct Reader<'a> {
     /// The byte where `word` begins, of which the bits below `bit` are 0.
     offset: usize,
     word: u64,
-    lows_bit: usize,
+    /// Positions read.
+    read: usize,
     high: usize,
-    low: u64,
+    low: u16,
 }
 
 impl<'a> Reader<'a> {
@@ -46,7 +97,7 @@ impl<'a> Reader<'a> {
         };
         let offset = gaps.unary_bit / 8;
         let word = word_at(gaps.unary, offset) & u64::MAX << (gaps.unary_bit % 8);
-        let reader = Self { gaps, bit: gaps.unary_bit, offset, word, lows_bit: gaps.lows_bit, high, low };
+        let reader = Self { gaps, bit: gaps.unary_bit, offset, word, read: 0, high, low };
         gaps.has_lows().then_some(reader)
     }
 
@@ -63,13 +114,12 @@ impl<'a> Reader<'a> {
         let number = end - self.bit;
         self.bit = end + 1;
         self.word &= self.word - 1;
-        let low =
-            word_at(self.gaps.lows, self.lows_bit / 8) >> (self.lows_bit % 8) & ((1 << self.gaps.k) - 1);
-        self.lows_bit += self.gaps.k as usize;
+        let low = low(self.gaps, self.read);
+        self.read += 1;
         let carry = self.gaps.highs == Highs::Carried && low <= self.low;
         self.high = self.high.wrapping_add(number + usize::from(carry));
         self.low = low;
-        Some((self.high << self.gaps.k) as u16 | low as u16)
+        Some((self.high << self.gaps.k) as u16 | low)
     }
 }
 

@@ -202,6 +202,7 @@ fn codes_and_names_are_distinct() {
             (3, "packed"),
             (4, "runs"),
             (7, "sparse"),
+            (11, "elias_fano"),
             (5, "dictionary"),
             (9, "delta"),
             (6, "bitcompress")

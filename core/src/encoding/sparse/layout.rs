@@ -43,7 +43,8 @@ type Before = [Vec<u32>; 2];
 impl Layout {
     /// The Rice code: in intervals for random access, where these take at most the price of it more than blocks do.
     pub(super) fn rice(others: &Others) -> Self {
-        let [near, far] = [shift(others), *SHIFTS.end()].map(|shift| Self::rice_by(others, shift));
+        let [near, far] =
+            [shift(others.rows(), others.len()), *SHIFTS.end()].map(|shift| Self::rice_by(others, shift));
         if near.bytes() <= far.bytes() + far.bytes() / PRICE { near } else { far }
     }
 
@@ -62,13 +63,17 @@ impl Layout {
     }
 
     /// The Elias-Fano code.
-    pub(super) fn elias_fano(others: &Others) -> Self {
-        // Half as many rows as of the Rice code: a row is found without reading all that stand before it.
-        let shift = (shift(others) - 1).max(*SHIFTS.start());
-        let rows = others.intervals(shift).count() << shift;
-        let bits = |k: &u32| others.len() * *k as usize + (rows >> k);
-        let k = (0..=MAX_K.min(shift)).min_by_key(bits).unwrap_or(0);
+    pub(in super::super) fn elias_fano(others: &Others) -> Self {
+        let (shift, k) = elias_fano(others.rows(), others.len());
         Self::new(Highs::Steps, shift, k, others)
+    }
+
+    /// About the Elias-Fano code of the rows, which are of a column of `rows`.
+    pub(in super::super) fn as_elias_fano(&self, rows: usize) -> Self {
+        let (shift, k) = elias_fano(rows, self.rows());
+        let intervals = rows.div_ceil(1 << shift);
+        let lines = self.lines.with_steps(intervals, count(intervals << (shift - k)));
+        Self { highs: Highs::Steps, shift, k, lines }
     }
 
     fn new(highs: Highs, shift: u32, k: u32, others: &Others) -> Self {
@@ -162,11 +167,19 @@ impl Layout {
     }
 }
 
-/// The interval of a column whose others are about evenly spread.
-fn shift(others: &Others) -> u32 {
-    let rows = others.rows();
-    let n = others.len().max(1);
+/// Log2 of the rows of an interval, where `others` of `rows` are about evenly spread.
+fn shift(rows: usize, others: usize) -> u32 {
+    let others = others.max(1);
     // A Rice code takes about 1.5 bits more than the logarithm of the mean gap.
-    let bits = n * ((rows / n).max(1).ilog2() as usize + 2);
+    let bits = others * ((rows / others).max(1).ilog2() as usize + 2);
     (INTERVAL_BITS * rows / bits).next_power_of_two().ilog2().clamp(*SHIFTS.start(), *SHIFTS.end())
+}
+
+/// The same of an Elias-Fano code, and the bits of its low parts.
+fn elias_fano(rows: usize, others: usize) -> (u32, u32) {
+    // Half as many rows: what is counted to find one is half as long.
+    let shift = (shift(rows, others) - 1).max(*SHIFTS.start());
+    let rows = rows.next_multiple_of(1 << shift);
+    let bits = |k: &u32| others * *k as usize + (rows >> k);
+    (shift, (0..=MAX_K.min(shift)).min_by_key(bits).unwrap_or(0))
 }

@@ -39,7 +39,7 @@ fn slope(last: u32, steps: usize) -> u64 {
 
 /// The height of a line.
 fn on(slope: u64, step: u64) -> i64 {
-    (slope * step >> 32).cast_signed()
+    ((slope * step) >> 32).cast_signed()
 }
 
 /// How two lists of ascending numbers, each from 0 on, are held side by side.
@@ -63,6 +63,11 @@ impl Lines {
     pub(super) fn scaled(self, from: usize, to: usize, steps: usize) -> Self {
         let scaled = |last: u32| count(last as usize * to / from);
         Self { lines: self.lines.map(|line| Line { last: scaled(line.last), ..line }), steps }
+    }
+
+    /// The first line about as it is with so many steps, beside a list without deviations that ends at `last`.
+    pub(super) fn with_steps(self, steps: usize, last: u32) -> Self {
+        Self { lines: [self.lines[0], Line { last, ..Line::default() }], steps }
     }
 
     /// The last number of each list.
@@ -176,8 +181,8 @@ mod tests {
         for lists in lists {
             let lines = Lines::new(&lists);
             let (bytes, reader) = (lines.pack(&lists), lines.reader());
-            for step in 0..lists[0].len() {
-                assert_eq!(reader.get(&bytes, step), [0, 1].map(|i| lists[i][step] as usize));
+            for (step, numbers) in lists[0].iter().zip(&lists[1]).enumerate() {
+                assert_eq!(reader.get(&bytes, step), [*numbers.0 as usize, *numbers.1 as usize]);
             }
         }
         assert_eq!(Lines::new(&[vec![0, 7], vec![0, 5]]).bytes(), 0, "two points lie on a line");

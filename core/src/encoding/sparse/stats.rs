@@ -14,7 +14,7 @@ use crate::limits::BLOCK_ROWS;
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Common {
     pub(in super::super) key: i64,
-    pub(super) layout: Layout,
+    pub(in super::super) layout: Layout,
 }
 
 impl Common {
@@ -56,8 +56,9 @@ impl Common {
         let rows = self.layout.rows();
         let other = |key: i64| key != self.key;
         let Some(counts) = &stats.distinct else {
-            let others = |piece: &Box<[i64]>| piece.iter().copied().filter(|&key| other(key)).collect();
-            let sample: Vec<Box<[i64]>> = stats.sample.iter().map(others).collect();
+            let pieces = stats.sample.iter();
+            let sample: Vec<Box<[i64]>> =
+                pieces.map(|piece| piece.iter().copied().filter(|&key| other(key)).collect()).collect();
             let any = sample.iter().any(|piece| !piece.is_empty());
             return any.then(|| KeyStats::of_sample(sample, rows, stats.native));
         };
@@ -74,7 +75,17 @@ impl Common {
         });
         let blocks = blocks.collect();
         let (native, distinct) = (stats.native, Some(counts));
-        Some(KeyStats { native, rows, min, max, runs: rows, blocks, distinct, sample: Vec::new(), common: None })
+        Some(KeyStats {
+            native,
+            rows,
+            min,
+            max,
+            runs: rows,
+            blocks,
+            distinct,
+            sample: Vec::new(),
+            common: None,
+        })
     }
 }
 
