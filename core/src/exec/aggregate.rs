@@ -1,7 +1,10 @@
 //! Aggregate states: one entry for each group, merged block by block in order.
 
-use hashbrown::HashSet;
-
+use super::{
+    distinct::Distinct,
+    group_keys::{Interner, Translation},
+    totals::Totals,
+};
 use crate::{
     error::Result,
     plan::BoundAggregate,
@@ -34,6 +37,31 @@ impl Kind {
     }
 }
 
+/// What the keys of a block are.
+pub(super) enum Keys<'a> {
+    /// The keys that all blocks have.
+    Same,
+    /// Codes of texts, all of which were interned.
+    Texts { map: &'a Translation, interner: &'a Interner },
+}
+
+impl Keys<'_> {
+    fn translate(&self, key: i64) -> i64 {
+        match self {
+            Self::Same => key,
+            Self::Texts { map, .. } => map.known(key),
+        }
+    }
+
+    /// The order of translated keys.
+    fn less(&self, a: i64, b: i64) -> bool {
+        match self {
+            Self::Same => a < b,
+            Self::Texts { interner, .. } => interner.text(a) < interner.text(b),
+        }
+    }
+}
+
 /// The state of one aggregate for every group.
 #[derive(Debug)]
 pub(super) struct State {
@@ -54,7 +82,7 @@ enum Values {
         fragment: Vec<f64>,
     },
     Keys(Vec<i64>),
-    Sets(Vec<HashSet<i64>>),
+    Sets(Vec<Distinct>),
 }
 
 impl State {
@@ -69,6 +97,16 @@ impl State {
         Self { kind, counts: Vec::new(), values }
     }
 
+    /// The state of one group whose distinct keys, if it counts them, go to `set`.
+    pub(super) fn one(kind: Kind, set: Distinct) -> Self {
+        let mut state = Self::new(kind);
+        if let Values::Sets(sets) = &mut state.values {
+            sets.push(set);
+        }
+        state.resize(1);
+        state
+    }
+
     /// Makes room for `groups` groups.
     pub(super) fn resize(&mut self, groups: usize) {
         self.counts.resize(groups, 0);
@@ -80,7 +118,7 @@ impl State {
                 fragment.resize(groups, 0.0);
             }
             Values::Keys(v) => v.resize(groups, 0),
-            Values::Sets(v) => v.resize_with(groups, HashSet::new),
+            Values::Sets(v) => v.resize_with(groups, Distinct::default),
         }
     }
 
@@ -90,105 +128,56 @@ impl State {
             Values::None => 0,
             Values::Ints(_) | Values::Floats { .. } => 16,
             Values::Keys(_) => 8,
-            Values::Sets(_) => size_of::<HashSet<i64>>(),
+            Values::Sets(_) => size_of::<Distinct>(),
         }
     }
 
     /// Bytes that sets of distinct values hold.
     pub(super) fn set_bytes(&self) -> usize {
         match &self.values {
-            Values::Sets(sets) => sets.iter().map(|set| set.capacity() * 16).sum(),
+            Values::Sets(sets) => sets.iter().map(Distinct::bytes).sum(),
             _ => 0,
         }
     }
 
-    pub(super) fn add_count(&mut self, group: usize, n: u64) {
-        self.counts[group] += n;
-    }
-
-    pub(super) fn add_int(&mut self, group: usize, n: u64, sum: i128) {
-        self.counts[group] += n;
-        if let Values::Ints(sums) = &mut self.values {
-            sums[group] += sum;
-        }
-    }
-
-    pub(super) fn add_float(&mut self, group: usize, n: u64, sum: f64) {
-        self.counts[group] += n;
-        if let Values::Floats { fragment, .. } = &mut self.values {
-            fragment[group] += sum;
-        }
-    }
-
-    /// Takes in a key: a candidate for the minimum or maximum, or a distinct one. `less` orders keys. Says
-    /// whether a set grew.
-    pub(super) fn add_key(
-        &mut self,
-        group: usize,
-        n: u64,
-        key: i64,
-        less: impl Fn(i64, i64) -> bool,
-    ) -> bool {
-        let first = self.counts[group] == 0;
-        self.counts[group] += n;
-        match &mut self.values {
-            Values::Keys(keys) => {
-                let best = &mut keys[group];
-                let better = if self.kind == Kind::Min { less(key, *best) } else { less(*best, key) };
-                if first || better {
-                    *best = key;
-                }
-                false
-            }
-            Values::Sets(sets) => sets[group].insert(key),
-            _ => false,
-        }
-    }
-
-    /// Adds a block's groups: `to` has the group here of each group there, `translate` the key here of a key
-    /// there, `less` orders keys here. Returns the bytes by which sets grew.
-    pub(super) fn merge(
-        &mut self,
-        block: &Self,
-        to: &[u32],
-        mut translate: impl FnMut(i64) -> i64,
-        less: impl Fn(i64, i64) -> bool,
-    ) -> usize {
+    /// Adds what the groups of a block come to: `to` has the group here of each group there, `keys` says what
+    /// keys there are here. Returns the bytes by which sets grew.
+    pub(super) fn merge(&mut self, block: &Totals<'_>, to: &[u32], keys: &Keys<'_>) -> usize {
+        let groups = to.iter().map(|to| *to as usize).zip(&block.counts).enumerate();
+        let groups = groups.filter(|(_, (_, n))| **n > 0).map(|(from, (to, _))| (from, to));
         let mut grown = 0;
-        for (from, to) in to.iter().enumerate() {
-            let (to, n) = (*to as usize, block.counts[from]);
-            if n == 0 {
-                continue;
+        match &mut self.values {
+            Values::None => {}
+            Values::Ints(sums) => groups.for_each(|(from, to)| sums[to] += block.ints[from]),
+            Values::Floats { fragment, .. } => {
+                groups.for_each(|(from, to)| fragment[to] += block.floats[from])
             }
-            match &block.values {
-                Values::None => self.add_count(to, n),
-                Values::Ints(sums) => self.add_int(to, n, sums[from]),
-                Values::Floats { fragment, .. } => self.add_float(to, n, fragment[from]),
-                Values::Keys(keys) => {
-                    self.add_key(to, n, translate(keys[from]), &less);
+            Values::Keys(best) => {
+                let is_min = self.kind == Kind::Min;
+                for (from, to) in groups {
+                    let (min, max) = block.extremes[from];
+                    let key = keys.translate(if is_min { min } else { max });
+                    let (less, greater) = if is_min { (key, best[to]) } else { (best[to], key) };
+                    if self.counts[to] == 0 || keys.less(less, greater) {
+                        best[to] = key;
+                    }
                 }
-                Values::Sets(sets) => {
-                    self.counts[to] += n;
-                    let n: usize = sets[from]
-                        .iter()
-                        .map(|key| usize::from(self.add_key(to, 0, translate(*key), &less)))
-                        .sum();
-                    grown += n * 16;
+            }
+            Values::Sets(sets) => {
+                for (from, to) in groups {
+                    let before = sets[to].bytes();
+                    let translate = |key| keys.translate(key);
+                    let translate: Option<&dyn Fn(i64) -> i64> = match keys {
+                        Keys::Same => None,
+                        Keys::Texts { .. } => Some(&translate),
+                    };
+                    sets[to].unite(&block.sets[from], translate);
+                    grown += sets[to].bytes().saturating_sub(before);
                 }
             }
         }
+        to.iter().zip(&block.counts).for_each(|(to, n)| self.counts[*to as usize] += n);
         grown
-    }
-
-    /// Calls `each` with every key held: one for each group with a minimum or maximum, all of a set.
-    pub(super) fn for_each_key(&self, mut each: impl FnMut(i64)) {
-        match &self.values {
-            Values::Keys(keys) => {
-                keys.iter().zip(&self.counts).filter(|(_, n)| **n > 0).for_each(|(key, _)| each(*key));
-            }
-            Values::Sets(sets) => sets.iter().flatten().for_each(|key| each(*key)),
-            Values::None | Values::Ints(_) | Values::Floats { .. } => {}
-        }
     }
 
     /// The blocks of a fragment are in.
@@ -215,7 +204,7 @@ impl State {
             return Ok(Value::Int(i128::from(n)));
         }
         if let Values::Sets(sets) = &self.values {
-            return Ok(Value::Int(i128::try_from(sets[group].len()).unwrap_or(i128::MAX)));
+            return Ok(Value::Int(i128::from(sets[group].len())));
         }
         if n == 0 {
             return Ok(Value::Null);

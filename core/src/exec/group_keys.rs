@@ -5,21 +5,39 @@ use std::{hash::BuildHasher, sync::Arc};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::{Block, aggregate::State, source::Texts};
+use super::{Block, radix::Radix, source::Texts, totals::Totals};
 
 /// Distinct keys in the order of their first appearance: `width` of them make a group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeyTable {
     width: usize,
     keys: Vec<Option<i64>>,
-    table: HashTable<u32>,
-    hasher: DefaultHashBuilder,
     groups: usize,
+    finder: Finder,
+}
+
+/// Finds the group of a key.
+#[derive(Debug)]
+enum Finder {
+    /// The groups by their keys' number; none has `u32::MAX`.
+    Dense {
+        radix: Radix,
+        groups: Vec<u32>,
+    },
+    Hash {
+        table: HashTable<u32>,
+        hasher: DefaultHashBuilder,
+    },
 }
 
 impl KeyTable {
-    pub(super) fn new(width: usize) -> Self {
-        Self { width, ..Self::default() }
+    /// For keys whose numbers a radix has, where there is one.
+    pub(super) fn new(width: usize, radix: Option<Radix>) -> Self {
+        let finder = match radix {
+            Some(radix) => Finder::Dense { groups: vec![u32::MAX; radix.size()], radix },
+            None => Finder::Hash { table: HashTable::new(), hasher: DefaultHashBuilder::default() },
+        };
+        Self { width, keys: Vec::new(), groups: 0, finder }
     }
 
     /// Groups so far.
@@ -41,18 +59,31 @@ impl KeyTable {
 
     /// The group of a key, a new one if need be.
     pub(super) fn group(&mut self, key: &[Option<i64>]) -> u32 {
-        let hash = self.hasher.hash_one(key);
-        let (keys, width, hasher) = (&self.keys, self.width, &self.hasher);
-        let of = |group: u32| &keys[group as usize * width..][..width];
-        let found = self.table.entry(hash, |group| of(*group) == key, |group| hasher.hash_one(of(*group)));
-        match found {
-            hashbrown::hash_table::Entry::Occupied(entry) => *entry.get(),
-            hashbrown::hash_table::Entry::Vacant(entry) => {
-                let group = u32::try_from(self.groups).unwrap_or(u32::MAX);
-                entry.insert(group);
-                self.push(key)
+        let new = u32::try_from(self.groups).unwrap_or(u32::MAX);
+        let (keys, width) = (&self.keys, self.width);
+        match &mut self.finder {
+            Finder::Dense { radix, groups } => {
+                let group = &mut groups[radix.place(key)];
+                if *group != u32::MAX {
+                    return *group;
+                }
+                *group = new;
+            }
+            Finder::Hash { table, hasher } => {
+                let of = |group: u32| &keys[group as usize * width..][..width];
+                let hash = |key: &[Option<i64>]| match key {
+                    [key] => hasher.hash_one(key.unwrap_or(i64::MIN)),
+                    key => hasher.hash_one(key),
+                };
+                match table.entry(hash(key), |group| of(*group) == key, |group| hash(of(*group))) {
+                    hashbrown::hash_table::Entry::Occupied(entry) => return *entry.get(),
+                    hashbrown::hash_table::Entry::Vacant(entry) => {
+                        entry.insert(new);
+                    }
+                }
             }
         }
+        self.push(key)
     }
 }
 
@@ -135,14 +166,17 @@ pub(super) struct Partial<'a> {
     pub(super) keys: KeyTable,
     /// For each key, the texts that it is a code of.
     pub(super) key_texts: Vec<Option<Texts<'a>>>,
-    pub(super) states: Vec<State>,
-    /// For each aggregate, the texts that its keys are codes of.
-    pub(super) state_texts: Vec<Option<Texts<'a>>>,
+    /// Rows of each group.
+    pub(super) rows: Totals<'a>,
+    /// What each argument comes to.
+    pub(super) totals: Vec<Totals<'a>>,
 }
 
 impl Partial<'_> {
-    /// Bytes of texts of its own.
-    pub(super) fn text_bytes(&self) -> usize {
-        self.key_texts.iter().chain(&self.state_texts).flatten().map(Texts::bytes).sum()
+    /// Bytes of sets of distinct keys, and of texts of its own.
+    pub(super) fn set_bytes(&self) -> usize {
+        let texts = self.key_texts.iter().chain(self.totals.iter().map(|totals| &totals.texts));
+        self.totals.iter().map(Totals::set_bytes).sum::<usize>()
+            + texts.flatten().map(Texts::bytes).sum::<usize>()
     }
 }

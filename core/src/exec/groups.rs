@@ -4,15 +4,19 @@ use std::cmp::Ordering;
 
 use super::{
     Block, Control, Work,
-    aggregate::{Kind, State},
-    filter,
-    group_keys::{Interner, KeyTable, Translation},
+    aggregate::{Keys, Kind, State},
+    by_statistics::by_statistics,
+    distinct::Distinct,
+    group_keys::{Interner, KeyTable, Partial, Translation},
     many_groups::many_groups,
     one_group::one_group,
+    radix::{KeyRange, Radix},
+    totals::Arguments,
 };
 use crate::{
     error::Result,
-    plan::{BoundAggregate, Plan, expr::BoundExpr, pred::Pred},
+    fragment::Values,
+    plan::{BoundAggregate, Plan, expr::BoundExpr},
     schema::DataType,
     table::Snapshot,
     value::Value,
@@ -25,7 +29,11 @@ pub(super) struct Groups<'a> {
     key_types: Vec<DataType>,
     states: Vec<State>,
     aggregates: &'a [BoundAggregate],
-    interner: Interner,
+    /// The place of each aggregate's argument.
+    arguments: Vec<Option<usize>>,
+    /// The texts of each key, and of each argument.
+    key_texts: Vec<Interner>,
+    texts: Vec<Interner>,
 }
 
 impl Groups<'_> {
@@ -35,11 +43,11 @@ impl Groups<'_> {
 
     /// The order of two groups by their keys; null comes last.
     pub(super) fn compare_keys(&self, a: usize, b: usize) -> Ordering {
-        let pairs = self.keys.key(a).iter().zip(self.keys.key(b)).zip(&self.key_types);
-        for ((a, b), data_type) in pairs {
+        let pairs = self.keys.key(a).iter().zip(self.keys.key(b));
+        for ((a, b), (data_type, texts)) in pairs.zip(self.key_types.iter().zip(&self.key_texts)) {
             let order = match (a, b) {
                 (Some(a), Some(b)) if a != b && *data_type == DataType::Utf8 => {
-                    self.interner.text(*a).cmp(self.interner.text(*b))
+                    texts.text(*a).cmp(texts.text(*b))
                 }
                 (Some(a), Some(b)) => a.cmp(b),
                 (a, b) => a.is_none().cmp(&b.is_none()),
@@ -57,12 +65,18 @@ impl Groups<'_> {
         if slot < key_types.len() {
             return Ok(match self.keys.key(group)[slot] {
                 None => Value::Null,
-                Some(id) if key_types[slot] == DataType::Utf8 => Value::Text(self.interner.shared(id)),
+                Some(id) if key_types[slot] == DataType::Utf8 => Value::Text(self.key_texts[slot].shared(id)),
                 Some(key) => Value::from_key(key, key_types[slot]),
             });
         }
         let at = slot - key_types.len();
-        self.states[at].result(&self.aggregates[at], group, |id| self.interner.shared(id))
+        let text = |id| self.arguments[at].map_or_else(|| "".into(), |at| self.texts[at].shared(id));
+        self.states[at].result(&self.aggregates[at], group, text)
+    }
+
+    /// Bytes of texts.
+    fn text_bytes(&self) -> usize {
+        self.key_texts.iter().chain(&self.texts).map(Interner::bytes).sum()
     }
 }
 
@@ -76,87 +90,56 @@ pub(super) fn collect<'q>(
     control: &Control,
 ) -> Result<Groups<'q>> {
     let slots = &plan.rows;
+    let arguments = Arguments::new(aggregates, slots);
     let mut groups = Groups {
-        keys: KeyTable::new(keys.len()),
+        keys: KeyTable::new(keys.len(), radix(keys, snapshot)),
         key_types: keys.iter().map(|key| key.data_type(slots).unwrap_or(DataType::Bool)).collect(),
         states: aggregates.iter().map(|a| State::new(Kind::of(a))).collect(),
         aggregates,
-        interner: Interner::default(),
+        key_texts: keys.iter().map(|_| Interner::default()).collect(),
+        texts: arguments.all.iter().map(|_| Interner::default()).collect(),
+        arguments: arguments.of.clone(),
     };
+    let width = keys.len() * 16 + 16 + groups.states.iter().map(State::width).sum::<usize>();
     if keys.is_empty() {
         // There is one group even without rows.
         groups.keys.push(&[]);
-        groups.states.iter_mut().for_each(|s| s.resize(1));
-        if aggregates.iter().all(|a| a.argument.is_none()) {
-            count_by_statistics(snapshot, work, &mut groups);
-        }
+        let set =
+            |argument| Distinct::of_range(range(argument, snapshot), BITMAP_WORDS.max(snapshot.rows() / 8));
+        groups.states = aggregates
+            .iter()
+            .map(|a| State::one(Kind::of(a), a.argument.as_ref().map_or_else(Distinct::default, set)))
+            .collect();
+        control.reserve(groups.states.iter().map(State::set_bytes).sum())?;
     }
-    let width = keys.len() * 16 + 16 + groups.states.iter().map(State::width).sum::<usize>();
-    let mut key_maps: Vec<Translation> = keys.iter().map(|_| Translation::default()).collect();
-    let mut state_maps: Vec<Translation> = aggregates.iter().map(|_| Translation::default()).collect();
-    let mut fragment = None;
-    let mut to = Vec::new();
-    let mut key = vec![None; keys.len()];
+    let mut merger = Merger {
+        key: vec![None; keys.len()],
+        to: Vec::new(),
+        key_maps: keys.iter().map(|_| Translation::default()).collect(),
+        maps: arguments.all.iter().map(|_| Translation::default()).collect(),
+        fragment: None,
+        width,
+        control,
+    };
+    for (block, partial) in by_statistics(keys, &arguments, work) {
+        merger.merge(&mut groups, block, &partial)?;
+    }
     work.run(
         slots,
         if keys.is_empty() { 1 } else { width },
         false,
         |block, mask| {
             let partial = if keys.is_empty() {
-                one_group(aggregates, slots, block, &mask)?
+                one_group(&arguments, slots, block, &mask)?
             } else {
-                many_groups(keys, aggregates, slots, block, &mask)?
+                many_groups(keys, &arguments, slots, block, &mask)?
             };
-            let held = partial.keys.len() * width
-                + partial.states.iter().map(State::set_bytes).sum::<usize>()
-                + partial.text_bytes();
+            let held = partial.keys.len() * width + partial.set_bytes();
             control.reserve(held)?;
             Ok((partial, held))
         },
         |block, (partial, held)| {
-            if fragment.replace(block.at).is_some_and(|before| before != block.at) {
-                groups.states.iter_mut().for_each(State::end_fragment);
-            }
-            let (groups_before, bytes_before) = (groups.keys.len(), groups.interner.bytes());
-            to.clear();
-            if keys.is_empty() {
-                to.push(0);
-            } else {
-                key_maps
-                    .iter_mut()
-                    .zip(&partial.key_texts)
-                    .for_each(|(map, texts)| map.turn(block, texts.as_ref()));
-                for group in 0..partial.keys.len() {
-                    let parts =
-                        partial.keys.key(group).iter().zip(key_maps.iter_mut().zip(&partial.key_texts));
-                    for (out, (part, (map, texts))) in key.iter_mut().zip(parts) {
-                        *out = part.map(|k| map.id(k, texts.as_ref(), &mut groups.interner));
-                    }
-                    to.push(groups.keys.group(&key));
-                }
-            }
-            let mut grown = 0;
-            for (((state, from), map), texts) in
-                groups.states.iter_mut().zip(&partial.states).zip(&mut state_maps).zip(&partial.state_texts)
-            {
-                state.resize(groups.keys.len());
-                map.turn(block, texts.as_ref());
-                if let Some(texts) = texts {
-                    // Interned first, so that the order of texts can be read while keys are merged.
-                    let interner = &mut groups.interner;
-                    from.for_each_key(|key| {
-                        map.id(key, Some(texts), interner);
-                    });
-                    let interner = &groups.interner;
-                    let map = &*map;
-                    let translate = |key: i64| map.known(key);
-                    grown += state.merge(from, &to, translate, |a, b| interner.text(a) < interner.text(b));
-                } else {
-                    grown += state.merge(from, &to, |key| key, |a, b| a < b);
-                }
-            }
-            grown += (groups.keys.len() - groups_before) * width + groups.interner.bytes() - bytes_before;
-            control.reserve(grown)?;
+            merger.merge(&mut groups, block, &partial)?;
             control.release(held);
             Ok(true)
         },
@@ -165,16 +148,95 @@ pub(super) fn collect<'q>(
     Ok(groups)
 }
 
-/// Answers `count(*)` of whole fragments from their value counts, and takes their blocks off the work.
-fn count_by_statistics(snapshot: &Snapshot, work: &mut Work<'_>, groups: &mut Groups<'_>) {
-    for (at, fragment) in snapshot.fragments().iter().enumerate() {
-        let Some(n) = filter::count(work.filters.get(at).unwrap_or(&Pred::Constant(true)), fragment) else {
-            continue;
-        };
-        let open = |(block, all): &(Block<'_>, bool)| block.at == at && !all;
-        work.statistics.blocks_pruned += work.blocks.iter().filter(|b| open(b)).count() as u64;
-        work.blocks.retain(|(block, _)| block.at != at);
-        work.statistics.rows_selected += n;
-        groups.states.iter_mut().for_each(|s| s.add_count(0, n));
+/// Takes the groups of blocks in.
+struct Merger<'a> {
+    key: Vec<Option<i64>>,
+    /// The group of each of a block's groups.
+    to: Vec<u32>,
+    key_maps: Vec<Translation>,
+    maps: Vec<Translation>,
+    fragment: Option<usize>,
+    /// Bytes of a group.
+    width: usize,
+    control: &'a Control,
+}
+
+impl Merger<'_> {
+    fn merge(&mut self, groups: &mut Groups<'_>, block: Block<'_>, partial: &Partial<'_>) -> Result<()> {
+        if self.fragment.replace(block.at).is_some_and(|before| before != block.at) {
+            groups.states.iter_mut().for_each(State::end_fragment);
+        }
+        let (groups_before, bytes_before) = (groups.keys.len(), groups.text_bytes());
+        self.to.clear();
+        if self.key.is_empty() {
+            self.to.push(0);
+        } else {
+            let maps = self.key_maps.iter_mut().zip(&partial.key_texts);
+            maps.for_each(|(map, texts)| map.turn(block, texts.as_ref()));
+            for group in 0..partial.keys.len() {
+                let key = self.key.iter_mut().zip(partial.keys.key(group));
+                let maps = self.key_maps.iter_mut().zip(&partial.key_texts).zip(&mut groups.key_texts);
+                for ((out, part), ((map, texts), interner)) in key.zip(maps) {
+                    *out = part.map(|key| map.id(key, texts.as_ref(), interner));
+                }
+                self.to.push(groups.keys.group(&self.key));
+            }
+        }
+        // Texts are interned first, so that their order can be read while keys are merged.
+        for ((map, totals), interner) in self.maps.iter_mut().zip(&partial.totals).zip(&mut groups.texts) {
+            map.turn(block, totals.texts.as_ref());
+            if totals.texts.is_some() {
+                totals.for_each_key(|key| {
+                    map.id(key, totals.texts.as_ref(), interner);
+                });
+            }
+        }
+        let mut grown = 0;
+        for (state, argument) in groups.states.iter_mut().zip(&groups.arguments) {
+            state.resize(groups.keys.len());
+            let (totals, keys) = match argument {
+                None => (&partial.rows, Keys::Same),
+                Some(at) if partial.totals[*at].texts.is_none() => (&partial.totals[*at], Keys::Same),
+                Some(at) => {
+                    let keys = Keys::Texts { map: &self.maps[*at], interner: &groups.texts[*at] };
+                    (&partial.totals[*at], keys)
+                }
+            };
+            grown += state.merge(totals, &self.to, &keys);
+        }
+        grown += (groups.keys.len() - groups_before) * self.width + groups.text_bytes() - bytes_before;
+        self.control.reserve(grown)
     }
+}
+
+/// Words of a bitmap of distinct keys: at most this many, or eight bits for each row.
+const BITMAP_WORDS: u64 = 1 << 17;
+/// Places of the array that finds groups, at most.
+const MOST_PLACES: usize = 1 << 20;
+
+/// The numbers of a query's groups, where their keys span little.
+fn radix(keys: &[BoundExpr], snapshot: &Snapshot) -> Option<Radix> {
+    let range_of = |key| range(key, snapshot).map(|(low, high)| KeyRange { low, high, nullable: true });
+    Radix::new(keys.iter().map(range_of), MOST_PLACES)
+}
+
+/// The least and the greatest key of a column; of a text the numbers that the interner may give it.
+fn range(expr: &BoundExpr, snapshot: &Snapshot) -> Option<(i64, i64)> {
+    let BoundExpr::Slot(slot) = expr else { return None };
+    let mut texts = 0;
+    let mut range: Option<(i64, i64)> = None;
+    for fragment in snapshot.fragments() {
+        let column = fragment.columns().get(*slot)?;
+        match column.values() {
+            Values::Text(column) => texts += column.codes()?.entries.rows(),
+            Values::Keys(_) => {
+                let ranges = column.zones().iter().filter_map(|zone| zone.range);
+                range = ranges.chain(range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+            }
+        }
+    }
+    // The two zeros of a float are one key.
+    range
+        .map(|(low, high)| (low, if high == -1 { 0 } else { high }))
+        .or_else(|| Some((0, i64::try_from(texts).ok()? - 1)))
 }

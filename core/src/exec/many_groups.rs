@@ -1,196 +1,281 @@
-//! Group-by within a block: dense arrays find the groups where the keys span little, a hash table otherwise.
+//! Group-by within a block. Where the keys span little, a row's keys are a number, and a place in arrays of totals
+//! that the kernels add to; elsewhere a hash table gives groups their numbers.
+
+use basalt_kernels::groups;
 
 use super::{
     Block,
-    aggregate::{Kind, State},
+    distinct::Distinct,
     group_keys::{KeyTable, Partial},
-    source::{Source, Texts},
-    vector::{Batch, Data, Vector},
+    radix::{Code, KeyRange, Radix},
+    source::Source,
+    totals::{Argument, Arguments, Totals},
+    vector::Batch,
 };
 use crate::{
     error::Result,
-    mask::{Mask, selects},
-    plan::{
-        BoundAggregate,
-        expr::{BoundExpr, Slots},
-    },
-    value::Value,
+    keys::NativeSlice,
+    mask::Mask,
+    plan::expr::{BoundExpr, Slots},
 };
 
-/// Slots of a dense group array, at most.
-const DENSE: u64 = 1 << 16;
-
-/// How the keys of a block find their group.
-enum Finder {
-    /// A mixed-radix number of the keys' offsets is a place in an array; null is one more offset.
-    Dense {
-        lows: Vec<i64>,
-        spans: Vec<u64>,
-        groups: Vec<u32>,
-    },
-    Hash,
-}
-
-impl Finder {
-    fn new(sources: &[Source<'_>]) -> Self {
-        let mut size = 1u64;
-        let (mut lows, mut spans) = (Vec::new(), Vec::new());
-        for source in sources {
-            let Some((lo, hi)) = source.range() else { return Self::Hash };
-            let span = hi.abs_diff(lo).saturating_add(2);
-            size = size.saturating_mul(span);
-            if size > DENSE {
-                return Self::Hash;
-            }
-            lows.push(lo);
-            spans.push(span);
-        }
-        Self::Dense { lows, spans, groups: vec![u32::MAX; usize::try_from(size).unwrap_or(0)] }
-    }
-}
-
-/// Where the values of an aggregate come from.
-enum Argument<'a> {
-    /// `count(*)`.
-    Rows,
-    /// Keys, of a minimum, maximum or distinct count.
-    Keys(Source<'a>),
-    /// The place of an expression that several aggregates may share.
-    Shared(usize),
-}
-
-impl<'a> Argument<'a> {
-    fn into_texts(self) -> Option<Texts<'a>> {
-        match self {
-            Self::Keys(source) => source.into_texts(),
-            Self::Rows | Self::Shared(_) => None,
-        }
-    }
-}
+/// Places of a block's arrays, at most.
+const MOST_PLACES: usize = 1 << 16;
+/// Bytes of bitmaps of distinct keys in a block's arrays, at most.
+const BITMAP_BYTES: usize = 1 << 20;
 
 /// The groups of a block's selected rows.
 pub(super) fn many_groups<'a>(
     keys: &'a [BoundExpr],
-    aggregates: &'a [BoundAggregate],
+    arguments: &Arguments<'a>,
     slots: &Slots,
     block: Block<'a>,
     mask: &Mask,
 ) -> Result<Partial<'a>> {
     let sources = keys.iter().map(|key| Source::new(key, slots, block, mask)).collect::<Result<Vec<_>>>()?;
-    let mut arguments = Vec::with_capacity(aggregates.len());
-    // Sums, averages and counts of one expression share its values.
-    let mut shared: Vec<&BoundExpr> = Vec::new();
-    for aggregate in aggregates {
-        arguments.push(match (&aggregate.argument, Kind::of(aggregate)) {
-            (None, _) => Argument::Rows,
-            (Some(argument), Kind::Min | Kind::Max | Kind::Distinct) => {
-                Argument::Keys(Source::new(argument, slots, block, mask)?)
-            }
-            (Some(argument), _) => {
-                Argument::Shared(shared.iter().position(|e| *e == argument).unwrap_or_else(|| {
-                    shared.push(argument);
-                    shared.len() - 1
-                }))
-            }
-        });
+    let query = Query { slots, block, mask, arguments };
+    if let [BoundExpr::Slot(slot)] = keys
+        && let Some(bytes) = query.bytes(*slot)
+    {
+        return query.bytes_as_places(bytes, sources);
     }
-    let mut finder = Finder::new(&sources);
-    let mut table = KeyTable::new(keys.len());
-    let mut states: Vec<State> = aggregates.iter().map(|a| State::new(Kind::of(a))).collect();
-    let (mut rows, mut groups) = (Vec::new(), Vec::new());
-    block.for_each_batch(mask, |batch| {
-        batch.selection(&mut rows);
-        find_groups(batch, &sources, slots, &rows, &mut finder, &mut table, &mut groups)?;
-        let vectors = shared.iter().map(|e| batch.eval(e, slots)).collect::<Result<Vec<_>>>()?;
-        for ((aggregate, state), argument) in aggregates.iter().zip(&mut states).zip(&arguments) {
-            state.resize(table.len());
-            let pairs = || rows.iter().map(|r| *r as usize).zip(groups.iter().map(|g| *g as usize));
-            match argument {
-                Argument::Rows => pairs().for_each(|(_, group)| state.add_count(group, 1)),
-                Argument::Keys(source) => {
-                    let (keys, valid) = source.keys(batch, slots)?;
-                    for (row, group) in pairs().filter(|(row, _)| selects(valid.as_deref(), *row)) {
-                        state.add_key(group, 1, keys[row], |a, b| a < b);
-                    }
-                }
-                Argument::Shared(at) => update(state, Kind::of(aggregate), &vectors[*at], pairs()),
+    let ranges = keys.iter().zip(&sources).map(|(key, source)| query.range(key, source));
+    // Few rows are not worth large arrays.
+    let most = MOST_PLACES.min(4 * mask.count(block.rows()) + 256);
+    match Radix::new(ranges, most) {
+        Some(radix) if radix.size() <= 1 << 8 => query.by_place::<u8>(radix, sources),
+        Some(radix) => query.by_place::<u16>(radix, sources),
+        None => query.by_hash(sources),
+    }
+}
+
+/// What is asked of a block.
+struct Query<'a, 's> {
+    slots: &'s Slots,
+    block: Block<'a>,
+    mask: &'s Mask,
+    arguments: &'s Arguments<'a>,
+}
+
+impl<'a> Query<'a, '_> {
+    /// The range of a key's values in this block.
+    fn range(&self, key: &BoundExpr, source: &Source<'a>) -> Option<KeyRange> {
+        let (low, high) = source.range()?;
+        let columns = self.block.fragment.columns();
+        let nullable = match key {
+            BoundExpr::Slot(slot) if *slot < columns.len() => {
+                columns[*slot].zones()[self.block.block].nulls > 0
             }
+            _ => true,
+        };
+        Some(KeyRange { low, high, nullable })
+    }
+
+    /// A column of this block that is held as bytes and has no nulls.
+    fn bytes(&self, slot: usize) -> Option<&'a [u8]> {
+        let column = self.block.fragment.columns().get(slot)?;
+        match column.keys()?.native()? {
+            NativeSlice::Bool(bytes) | NativeSlice::U8(bytes)
+                if column.zones()[self.block.block].nulls == 0 =>
+            {
+                Some(bytes)
+            }
+            _ => None,
+        }
+    }
+
+    /// Bytes are numbers as they are.
+    fn bytes_as_places(&self, bytes: &[u8], sources: Vec<Source<'a>>) -> Result<Partial<'a>> {
+        let mut sums = Sums::new(self, 1 << 8)?;
+        self.block.for_each_batch(self.mask, |batch| {
+            sums.add(batch, self.slots, &bytes[batch.first_row()..][..batch.rows()])
+        })?;
+        let key = |place: usize, key: &mut [Option<i64>]| key[0] = i64::try_from(place).ok();
+        Ok(sums.occupied(sources, key))
+    }
+
+    fn by_place<C: Code>(&self, radix: Radix, sources: Vec<Source<'a>>) -> Result<Partial<'a>> {
+        let mut sums = Sums::new(self, radix.size())?;
+        let mut places: Vec<C> = Vec::new();
+        self.block.for_each_batch(self.mask, |batch| {
+            let columns = sources.iter().map(|s| s.keys(batch, self.slots));
+            radix.places(&mut columns.collect::<Result<Vec<_>>>()?, &mut places);
+            sums.add(batch, self.slots, &places)
+        })?;
+        Ok(sums.occupied(sources, |place, key| radix.key(place, key)))
+    }
+
+    fn by_hash(&self, sources: Vec<Source<'a>>) -> Result<Partial<'a>> {
+        let mut sums = Sums::new(self, 0)?;
+        let mut table = KeyTable::new(sources.len(), None);
+        let (mut key, mut last) = (vec![None; sources.len()], (Vec::new(), 0));
+        let mut places: Vec<u32> = Vec::new();
+        self.block.for_each_batch(self.mask, |batch| {
+            let columns = sources.iter().map(|s| s.keys(batch, self.slots)).collect::<Result<Vec<_>>>()?;
+            places.clear();
+            places.resize(batch.rows(), 0);
+            basalt_kernels::mask::for_each(batch.selected(), |row| {
+                for (part, (keys, valid)) in key.iter_mut().zip(&columns) {
+                    *part = crate::mask::selects(valid.as_deref(), row).then(|| keys[row]);
+                }
+                // Equal keys often follow each other.
+                if last.0 != key {
+                    last.0.clone_from(&key);
+                    last.1 = table.group(&key);
+                }
+                places[row] = last.1;
+            });
+            sums.resize(table.len());
+            sums.add(batch, self.slots, &places)
+        })?;
+        let (rows, totals) = sums.finish();
+        let key_texts = sources.into_iter().map(Source::into_texts).collect();
+        Ok(Partial { keys: table, key_texts, rows, totals })
+    }
+}
+
+/// The totals by place, a group's number.
+struct Sums<'a, 's> {
+    rows: Vec<u64>,
+    sums: Vec<Sum<'a, 's>>,
+    /// Words of a bitmap of distinct keys, at most.
+    bitmap: u64,
+}
+
+/// The values of an argument, and what they come to by place.
+struct Sum<'a, 's> {
+    argument: &'s Argument<'a>,
+    source: Option<Source<'a>>,
+    /// The counts are those of the rows until a row is null.
+    totals: Totals<'a>,
+    nulls: bool,
+}
+
+impl<'a, 's> Sums<'a, 's> {
+    fn new(query: &Query<'a, 's>, places: usize) -> Result<Self> {
+        let arguments = &query.arguments.all;
+        let sum = |argument: &'s Argument<'a>| {
+            let source = argument.source(query.slots, query.block, query.mask)?;
+            Ok(Sum { argument, source, totals: Totals::default(), nulls: false })
+        };
+        let sets = places * arguments.iter().filter(|argument| argument.distinct).count();
+        let mut sums = Self {
+            rows: Vec::new(),
+            sums: arguments.iter().map(sum).collect::<Result<_>>()?,
+            bitmap: (BITMAP_BYTES / 8).checked_div(sets).unwrap_or(0) as u64,
+        };
+        sums.resize(places);
+        Ok(sums)
+    }
+
+    /// Makes room.
+    fn resize(&mut self, places: usize) {
+        self.rows.resize(places, 0);
+        for Sum { argument, source, totals, nulls } in &mut self.sums {
+            let room = |wanted: bool| if wanted { places } else { 0 };
+            totals.counts.resize(room(*nulls), 0);
+            totals.ints.resize(room(argument.sums_ints()), 0);
+            totals.floats.resize(room(argument.sums_floats()), 0.0);
+            totals.extremes.resize(room(argument.extremes), (i64::MAX, i64::MIN));
+            let range = source.as_ref().and_then(Source::range);
+            let set = || Distinct::of_range(range, self.bitmap);
+            totals.sets.resize_with(room(argument.distinct), set);
+        }
+    }
+
+    /// Adds a batch, whose rows have these places.
+    fn add<C: Code>(&mut self, batch: &Batch<'a, '_>, slots: &Slots, places: &[C]) -> Result<()> {
+        for sum in &mut self.sums {
+            sum.add(batch, slots, places, &self.rows)?;
+        }
+        groups::count(places, batch.mask(), &mut self.rows);
+        Ok(())
+    }
+
+    /// What the groups come to, whose number is their place.
+    fn finish(self) -> (Totals<'a>, Vec<Totals<'a>>) {
+        let totals = self.sums.into_iter().map(|sum| sum.finish(&self.rows)).collect();
+        (Totals::of_counts(self.rows), totals)
+    }
+
+    /// The groups of the places that have rows.
+    fn occupied(self, sources: Vec<Source<'a>>, key_of: impl Fn(usize, &mut [Option<i64>])) -> Partial<'a> {
+        let places: Vec<usize> = (0..self.rows.len()).filter(|place| self.rows[*place] > 0).collect();
+        let mut keys = KeyTable::new(sources.len(), None);
+        let mut key = vec![None; sources.len()];
+        for place in &places {
+            key_of(*place, &mut key);
+            keys.push(&key);
+        }
+        let (rows, totals) = self.finish();
+        Partial {
+            keys,
+            key_texts: sources.into_iter().map(Source::into_texts).collect(),
+            rows: rows.of_places(&places),
+            totals: totals.into_iter().map(|totals| totals.of_places(&places)).collect(),
+        }
+    }
+}
+
+impl<'a> Sum<'a, '_> {
+    fn add<C: Code>(
+        &mut self,
+        batch: &Batch<'a, '_>,
+        slots: &Slots,
+        places: &[C],
+        rows: &[u64],
+    ) -> Result<()> {
+        let Self { argument, source, totals, nulls } = self;
+        let (mut keys, mut floats, mut valid) = (Vec::new(), Vec::new(), None);
+        if let Some(source) = source {
+            (keys, valid) = source.keys(batch, slots)?;
+        }
+        if argument.sums_floats() {
+            (floats, valid) = batch.floats(argument.expr, slots)?;
+        } else if source.is_none() {
+            valid = batch.validity(argument.expr, slots)?;
+        }
+        if valid.is_some() && !*nulls {
+            *nulls = true;
+            totals.counts = rows.to_vec();
+        }
+        let mask = batch.mask_of(valid.as_deref());
+        let mask = mask.as_deref();
+        if *nulls {
+            groups::count(places, mask, &mut totals.counts);
+        }
+        if argument.sums_ints() {
+            groups::sum(places, &keys, mask, &mut totals.ints);
+        }
+        if argument.sums_floats() {
+            groups::sum_floats(places, &floats, mask, &mut totals.floats);
+        }
+        if argument.extremes {
+            groups::min_max(places, &keys, mask, &mut totals.extremes);
+        }
+        if argument.distinct {
+            for_each_row(mask, keys.len(), |row| totals.sets[places[row].place()].insert(keys[row]));
         }
         Ok(())
-    })?;
-    Ok(Partial {
-        keys: table,
-        key_texts: sources.into_iter().map(Source::into_texts).collect(),
-        states,
-        state_texts: arguments.into_iter().map(Argument::into_texts).collect(),
-    })
-}
-
-/// Writes the group of each selected row.
-fn find_groups<'a>(
-    batch: &Batch<'a, '_>,
-    sources: &[Source<'a>],
-    slots: &Slots,
-    rows: &[u32],
-    finder: &mut Finder,
-    table: &mut KeyTable,
-    out: &mut Vec<u32>,
-) -> Result<()> {
-    let columns = sources.iter().map(|s| s.keys(batch, slots)).collect::<Result<Vec<_>>>()?;
-    let at = |column: &(Vec<i64>, Option<Vec<u64>>), row: u32| -> Option<i64> {
-        let row = row as usize;
-        selects(column.1.as_deref(), row).then(|| column.0[row])
-    };
-    let mut key = vec![None; sources.len()];
-    out.clear();
-    match finder {
-        Finder::Hash => {
-            for row in rows {
-                key.iter_mut().zip(&columns).for_each(|(out, column)| *out = at(column, *row));
-                out.push(table.group(&key));
-            }
-        }
-        Finder::Dense { lows, spans, groups } => {
-            let mut places = vec![0u64; rows.len()];
-            for ((column, lo), span) in columns.iter().zip(lows.iter()).zip(spans.iter()) {
-                for (place, row) in places.iter_mut().zip(rows) {
-                    let offset = at(column, *row).map_or(0, |k| k.wrapping_sub(*lo).cast_unsigned() + 1);
-                    *place = *place * span + offset;
-                }
-            }
-            for (place, row) in places.iter().zip(rows) {
-                let group = &mut groups[usize::try_from(*place).unwrap_or(0)];
-                if *group == u32::MAX {
-                    key.iter_mut().zip(&columns).for_each(|(out, column)| *out = at(column, *row));
-                    *group = table.push(&key);
-                }
-                out.push(*group);
-            }
-        }
     }
-    Ok(())
+
+    fn finish(mut self, rows: &[u64]) -> Totals<'a> {
+        if !self.nulls {
+            self.totals.counts = rows.to_vec();
+        }
+        let bias = self.argument.bias();
+        for (sum, n) in self.totals.ints.iter_mut().zip(&self.totals.counts) {
+            *sum += bias * i128::from(*n);
+        }
+        self.totals.floats.iter_mut().filter(|sum| sum.is_nan()).for_each(|sum| *sum = f64::NAN);
+        self.totals.texts = self.source.and_then(Source::into_texts);
+        self.totals
+    }
 }
 
-/// Adds the values of a batch's selected rows, given as pairs of row and group, to a count or a sum.
-fn update(state: &mut State, kind: Kind, vector: &Vector<'_>, pairs: impl Iterator<Item = (usize, usize)>) {
-    let selected = pairs.filter(|(row, _)| selects(vector.valid.as_deref(), *row));
-    match (kind, &vector.data) {
-        (_, Data::One(Value::Null)) => {}
-        (Kind::Count, _) => selected.for_each(|(_, group)| state.add_count(group, 1)),
-        (Kind::SumInts, Data::Ints(v)) => {
-            selected.for_each(|(row, g)| state.add_int(g, 1, i128::from(v[row])))
-        }
-        (Kind::SumInts, Data::UInts(v)) => {
-            selected.for_each(|(row, g)| state.add_int(g, 1, i128::from(v[row])))
-        }
-        (Kind::SumInts, Data::One(Value::Int(v) | Value::Decimal { unscaled: v, .. })) => {
-            selected.for_each(|(_, g)| state.add_int(g, 1, *v));
-        }
-        (Kind::SumFloats, Data::Floats(v)) => selected.for_each(|(row, g)| state.add_float(g, 1, v[row])),
-        (Kind::SumFloats, Data::One(value)) => {
-            let v = value.to_f64().unwrap_or(0.0);
-            selected.for_each(|(_, g)| state.add_float(g, 1, v));
-        }
-        _ => {}
+fn for_each_row(mask: Option<&[u64]>, rows: usize, each: impl FnMut(usize)) {
+    match mask {
+        Some(mask) => basalt_kernels::mask::for_each(mask, each),
+        None => (0..rows).for_each(each),
     }
 }

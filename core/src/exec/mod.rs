@@ -5,6 +5,8 @@
 //! and blocks, so that an answer has the same bits for any number of threads.
 
 mod aggregate;
+mod by_statistics;
+mod distinct;
 mod explain;
 mod filter;
 mod group_keys;
@@ -14,10 +16,12 @@ mod many_groups;
 mod marks;
 mod one_group;
 mod output;
+mod radix;
 mod rows;
 mod semi_join;
 mod sets;
 mod source;
+mod totals;
 mod vector;
 
 use std::sync::{
@@ -200,9 +204,10 @@ impl<'a> Block<'a> {
         let mut words = Vec::new();
         for start in (0..self.rows()).step_by(BATCH_ROWS) {
             let rows = (self.rows() - start).min(BATCH_ROWS);
-            if mask.slice(start, rows, &mut words) > 0 {
+            let selected = mask.slice(start, rows, &mut words);
+            if selected > 0 {
                 self.control.check()?;
-                each(&Batch::new(self, start, rows, &words))?;
+                each(&Batch::new(self, start, rows, &words, selected == rows))?;
             }
         }
         Ok(())

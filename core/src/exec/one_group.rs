@@ -1,177 +1,173 @@
 //! Aggregates of all selected rows of a block as one group: kernels and push-downs where the argument is a column,
 //! batches where it is an expression.
 
-use basalt_kernels::FloatSum;
+use basalt_kernels::{Float, FloatSum};
 
 use super::{
     Block,
-    aggregate::{Kind, State},
+    distinct::Distinct,
     group_keys::{KeyTable, Partial},
     source::{Source, Texts},
-    vector::{Data, intersect},
+    totals::{Argument, Arguments, Totals},
 };
 use crate::{
+    encoding::KeyColumn,
     error::Result,
+    fragment::Column,
     keys::NativeSlice,
+    limits::BATCH_ROWS,
     mask::Mask,
-    plan::{
-        BoundAggregate,
-        expr::{BoundExpr, Slots},
-    },
-    schema::DataType,
-    value::Value,
+    plan::expr::{BoundExpr, Slots},
 };
+
+/// Words of a bitmap of a block's distinct keys, at most: eight bits for each of its rows.
+const BITMAP_WORDS: u64 = 1 << 13;
 
 /// Aggregates of all selected rows of a block, by kernels and push-downs.
 pub(super) fn one_group<'a>(
-    aggregates: &'a [BoundAggregate],
+    arguments: &Arguments<'a>,
     slots: &Slots,
     block: Block<'a>,
     mask: &Mask,
 ) -> Result<Partial<'a>> {
-    let mut keys = KeyTable::new(0);
+    let mut keys = KeyTable::new(0, None);
     keys.push(&[]);
-    let mut states = Vec::with_capacity(aggregates.len());
-    let mut state_texts = Vec::with_capacity(aggregates.len());
-    for aggregate in aggregates {
-        let mut state = State::new(Kind::of(aggregate));
-        state.resize(1);
-        let texts = match &aggregate.argument {
-            None => {
-                state.add_count(0, mask.count(block.rows()) as u64);
-                None
-            }
-            Some(argument) => match column_of(argument, block) {
-                Some(slot) if pushed_down(&mut state, Kind::of(aggregate), slot, block, mask) => {
-                    Texts::of(&block.fragment.columns()[slot])
-                }
-                _ => one_group_batches(&mut state, Kind::of(aggregate), argument, slots, block, mask)?,
-            },
-        };
-        states.push(state);
-        state_texts.push(texts);
-    }
-    Ok(Partial { keys, key_texts: Vec::new(), states, state_texts })
+    let rows = Totals::of_counts(vec![mask.count(block.rows()) as u64]);
+    let totals = arguments.all.iter().map(|argument| match column_of(argument.expr, block) {
+        Some(column) => of_column(argument, column, slots, block, mask),
+        None => by_batches(argument, slots, block, mask),
+    });
+    Ok(Partial { keys, key_texts: Vec::new(), rows, totals: totals.collect::<Result<_>>()? })
 }
 
-fn column_of(expr: &BoundExpr, block: Block<'_>) -> Option<usize> {
+fn column_of<'a>(expr: &BoundExpr, block: Block<'a>) -> Option<&'a Column> {
     match expr {
-        BoundExpr::Slot(slot) if *slot < block.fragment.columns().len() => Some(*slot),
+        BoundExpr::Slot(slot) => block.fragment.columns().get(*slot),
         _ => None,
     }
 }
 
-/// Computes an aggregate of a column on its encoded form; false when it has to be decoded.
-fn pushed_down(state: &mut State, kind: Kind, slot: usize, block: Block<'_>, mask: &Mask) -> bool {
-    let column = &block.fragment.columns()[slot];
-    let zone = column.zones()[block.block];
-    let rows = block.rows();
+/// What a column comes to, on its encoded form wherever that can be.
+fn of_column<'a>(
+    argument: &Argument<'a>,
+    column: &'a Column,
+    slots: &Slots,
+    block: Block<'a>,
+    mask: &Mask,
+) -> Result<Totals<'a>> {
+    let (zone, rows) = (column.zones()[block.block], block.rows());
     let selected = if zone.nulls == 0 { mask.clone() } else { column.validity_mask(block.block).and(mask) };
     let n = selected.count(rows) as u64;
+    let mut totals = Totals::of_counts(vec![n]);
+    if n == 0 {
+        return Ok(totals);
+    }
+    let Some(keys) = column.keys().filter(|_| !argument.distinct) else {
+        return by_batches(argument, slots, block, &selected);
+    };
     let words = match &selected {
         Mask::Words(words) => Some(&words[..rows.div_ceil(64)]),
         _ => None,
     };
-    if n == 0 {
-        return true;
+    if argument.sums_ints() {
+        totals.ints.push(keys.sum(block.start(), rows, words) + argument.bias() * i128::from(n));
     }
-    match (kind, column.keys()) {
-        (Kind::Count, _) => state.add_count(0, n),
-        (Kind::SumInts, Some(keys)) => {
-            let bias = if column.data_type() == DataType::UInt64 { i128::from(n) << 63 } else { 0 };
-            state.add_int(0, n, keys.sum(block.start(), rows, words) + bias);
-        }
-        (Kind::Min | Kind::Max, Some(keys)) => {
-            let range =
-                if selected == Mask::Full { zone.range } else { keys.min_max(block.start(), rows, words) };
-            if let Some((min, max)) = range {
-                state.add_key(0, n, if kind == Kind::Min { min } else { max }, |a, b| a < b);
-            }
-        }
-        (Kind::SumFloats, Some(keys)) => {
-            let Some(native) = keys.native() else { return false };
-            let mut sum = FloatSum::default();
-            let range = block.start()..block.start() + rows;
-            match (native, words) {
-                (NativeSlice::F64(v), None) => basalt_kernels::sum_floats(&v[range], &mut sum),
-                (NativeSlice::F64(v), Some(words)) => {
-                    basalt_kernels::sum_floats_masked(&v[range], words, &mut sum)
-                }
-                (NativeSlice::F32(v), None) => basalt_kernels::sum_floats(&v[range], &mut sum),
-                (NativeSlice::F32(v), Some(words)) => {
-                    basalt_kernels::sum_floats_masked(&v[range], words, &mut sum)
-                }
-                _ => return false,
-            }
-            state.add_float(0, n, sum.finish());
-        }
-        _ => return false,
+    if argument.sums_floats() {
+        totals.floats.push(sum_floats(keys, block, &selected)?);
     }
-    true
+    if argument.extremes {
+        let known = zone.range.filter(|_| words.is_none());
+        let extremes = known.or_else(|| keys.min_max(block.start(), rows, words));
+        totals.extremes.extend(extremes);
+        totals.texts = Texts::of(column);
+    }
+    Ok(totals)
 }
 
-/// The same by evaluating the argument batch by batch.
-fn one_group_batches<'a>(
-    state: &mut State,
-    kind: Kind,
-    argument: &'a BoundExpr,
-    slots: &Slots,
-    block: Block<'a>,
-    mask: &Mask,
-) -> Result<Option<Texts<'a>>> {
-    let source = match kind {
-        Kind::Min | Kind::Max | Kind::Distinct => Some(Source::new(argument, slots, block, mask)?),
-        _ => None,
-    };
-    let (mut floats, mut float_rows) = (FloatSum::default(), 0);
+/// The sum of the floats that a mask selects.
+fn sum_floats(column: &dyn KeyColumn, block: Block<'_>, mask: &Mask) -> Result<f64> {
+    let mut sum = FloatSum::default();
+    let mut values = vec![0.0; BATCH_ROWS];
     block.for_each_batch(mask, |batch| {
-        if let Some(source) = &source {
-            let (keys, valid) = source.keys(batch, slots)?;
-            let selected = both(batch.selected(), valid);
-            let n = basalt_kernels::mask::count_ones(&selected);
-            if kind == Kind::Distinct {
-                basalt_kernels::mask::for_each(&selected, |row| {
-                    state.add_key(0, 1, keys[row], |a, b| a < b);
-                });
-            } else if let Some((min, max)) = basalt_kernels::min_max_masked(&keys, &selected) {
-                state.add_key(0, n, if kind == Kind::Min { min } else { max }, |a, b| a < b);
+        let rows = batch.first_row()..batch.first_row() + batch.rows();
+        match column.native() {
+            Some(NativeSlice::F64(native)) => add(&native[rows], batch.mask(), &mut sum),
+            Some(NativeSlice::F32(native)) => add(&native[rows], batch.mask(), &mut sum),
+            _ => {
+                let values = &mut values[..batch.rows()];
+                column.decode_floats(batch.first_row(), values);
+                add(values, batch.mask(), &mut sum);
             }
-            return Ok(());
-        }
-        let vector = batch.eval(argument, slots)?;
-        let selected = both(batch.selected(), vector.valid);
-        let n = basalt_kernels::mask::count_ones(&selected);
-        match (kind, vector.data) {
-            (_, Data::One(Value::Null)) => {}
-            (Kind::Count, _) => state.add_count(0, n),
-            (Kind::SumInts, Data::Ints(values)) => {
-                state.add_int(0, n, basalt_kernels::sum_masked(&values, &selected))
-            }
-            (Kind::SumInts, Data::UInts(values)) => {
-                state.add_int(0, n, basalt_kernels::sum_masked(&values, &selected))
-            }
-            (Kind::SumInts, Data::One(Value::Int(v) | Value::Decimal { unscaled: v, .. })) => {
-                state.add_int(0, n, v * i128::from(n));
-            }
-            (Kind::SumFloats, data) => {
-                let values = match data {
-                    Data::Floats(values) => values,
-                    Data::One(value) => vec![value.to_f64().unwrap_or(0.0); batch.rows()],
-                    _ => vec![0.0; batch.rows()],
-                };
-                basalt_kernels::sum_floats_masked(&values, &selected, &mut floats);
-                float_rows += n;
-            }
-            _ => {}
         }
         Ok(())
     })?;
-    if float_rows > 0 {
-        state.add_float(0, float_rows, floats.finish());
-    }
-    Ok(source.and_then(Source::into_texts))
+    Ok(sum.finish())
 }
 
-fn both(words: &[u64], valid: Option<Vec<u64>>) -> Vec<u64> {
-    intersect(Some(words.to_vec()), valid).unwrap_or_default()
+fn add<T: Float>(values: &[T], mask: Option<&[u64]>, sum: &mut FloatSum) {
+    match mask {
+        Some(mask) => basalt_kernels::sum_floats_masked(values, mask, sum),
+        None => basalt_kernels::sum_floats(values, sum),
+    }
+}
+
+/// What an expression comes to, evaluated batch by batch.
+fn by_batches<'a>(
+    argument: &Argument<'a>,
+    slots: &Slots,
+    block: Block<'a>,
+    mask: &Mask,
+) -> Result<Totals<'a>> {
+    let source = argument.source(slots, block, mask)?;
+    let (mut n, mut ints, mut floats, mut extremes) = (0, 0, FloatSum::default(), (i64::MAX, i64::MIN));
+    let mut set = Distinct::of_range(source.as_ref().and_then(Source::range), BITMAP_WORDS);
+    block.for_each_batch(mask, |batch| {
+        let (mut keys, mut valid) = (Vec::new(), None);
+        if let Some(source) = &source {
+            (keys, valid) = source.keys(batch, slots)?;
+        }
+        if argument.sums_floats() {
+            let (values, valid) = batch.floats(argument.expr, slots)?;
+            add(&values, batch.mask_of(valid.as_deref()).as_deref(), &mut floats);
+        }
+        if source.is_none() {
+            valid = batch.validity(argument.expr, slots)?;
+        }
+        let selected = batch.mask_of(valid.as_deref());
+        let selected = selected.as_deref();
+        n += selected.map_or(batch.rows() as u64, basalt_kernels::mask::count_ones);
+        if argument.sums_ints() {
+            ints += match selected {
+                Some(mask) => basalt_kernels::sum_masked(&keys, mask),
+                None => basalt_kernels::sum(&keys),
+            };
+        }
+        if argument.extremes {
+            let found = match selected {
+                Some(mask) => basalt_kernels::min_max_masked(&keys, mask),
+                None => basalt_kernels::min_max(&keys),
+            };
+            let (min, max) = found.unwrap_or(extremes);
+            extremes = (extremes.0.min(min), extremes.1.max(max));
+        }
+        if argument.distinct {
+            set.extend(&keys, selected);
+        }
+        Ok(())
+    })?;
+    let mut totals = Totals::of_counts(vec![n]);
+    if argument.sums_ints() {
+        totals.ints.push(ints + argument.bias() * i128::from(n));
+    }
+    if argument.sums_floats() {
+        totals.floats.push(floats.finish());
+    }
+    if argument.extremes {
+        totals.extremes.push(extremes);
+    }
+    if argument.distinct {
+        totals.sets.push(set);
+    }
+    totals.texts = source.and_then(Source::into_texts);
+    Ok(totals)
 }

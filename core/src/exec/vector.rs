@@ -1,6 +1,6 @@
 //! Expressions over a batch of rows: columns decoded into vectors, arithmetic without a branch a row.
 
-use std::cmp::Ordering;
+use std::{borrow::Cow, cmp::Ordering};
 
 use super::Block;
 use crate::{
@@ -61,12 +61,13 @@ pub(super) struct Batch<'a, 's> {
     start: usize,
     rows: usize,
     selected: &'s [u64],
+    all: bool,
 }
 
 impl<'a, 's> Batch<'a, 's> {
-    /// Rows `start..start + rows` of a block, of which the words `selected` select some.
-    pub(super) fn new(block: Block<'a>, start: usize, rows: usize, selected: &'s [u64]) -> Self {
-        Self { block, start, rows, selected }
+    /// Rows `start..start + rows` of a block, of which the words `selected` select some, or all.
+    pub(super) fn new(block: Block<'a>, start: usize, rows: usize, selected: &'s [u64], all: bool) -> Self {
+        Self { block, start, rows, selected, all }
     }
 
     /// The place of the first row in its block.
@@ -87,6 +88,45 @@ impl<'a, 's> Batch<'a, 's> {
     /// The place of the first row in its fragment.
     pub(super) fn first_row(&self) -> usize {
         self.block.start() + self.start
+    }
+
+    /// The mask words of the selected rows; none where all are.
+    pub(super) fn mask(&self) -> Option<&[u64]> {
+        (!self.all).then_some(self.selected)
+    }
+
+    /// The mask words of those rows that are valid too.
+    pub(super) fn mask_of<'m>(&'m self, valid: Option<&'m [u64]>) -> Option<Cow<'m, [u64]>> {
+        match (self.mask(), valid) {
+            (Some(selected), Some(valid)) => {
+                let mut both = selected.to_vec();
+                basalt_kernels::mask::and(&mut both, valid);
+                Some(both.into())
+            }
+            (mask, valid) => mask.or(valid).map(Cow::Borrowed),
+        }
+    }
+
+    /// The values of an expression as floats, and which are not null (`None`: all).
+    pub(super) fn floats(&self, expr: &BoundExpr, slots: &Slots) -> Result<(Vec<f64>, Option<Vec<u64>>)> {
+        let Vector { data, valid } = self.eval(expr, slots)?;
+        let valid =
+            if let Data::One(Value::Null) = data { Some(vec![0; self.selected.len()]) } else { valid };
+        Ok((self.floats_of(data, 0), valid))
+    }
+
+    /// Which rows of an expression are not null (`None`: all).
+    pub(super) fn validity(&self, expr: &BoundExpr, slots: &Slots) -> Result<Option<Vec<u64>>> {
+        match expr {
+            BoundExpr::Slot(slot) => {
+                let column = self.block.fragment.columns().get(*slot);
+                Ok(column.and_then(|column| column.validity_words(self.first_row(), self.rows)))
+            }
+            expr => {
+                let Vector { data, valid } = self.eval(expr, slots)?;
+                Ok(if let Data::One(Value::Null) = data { Some(vec![0; self.selected.len()]) } else { valid })
+            }
+        }
     }
 
     /// The places of the selected rows in the batch.
