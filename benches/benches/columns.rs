@@ -1,14 +1,17 @@
 //! The tables of the first source for byte, packed and bitcompress columns: sizes, access, import and export,
-//! beside what it published. Byte is `plain` of a bool or uint8, packed is its PFOR with exceptions, and
-//! bitcompress is the source's own method.
+//! beside what it published and what the chooser takes. Byte is `plain` of a bool or uint8, packed is its PFOR with
+//! exceptions, and bitcompress is the source's own method. Then more distributions, in every encoding: sizes against
+//! the entropy, and what filters, decoding, random rows, counts and encoding take.
 //!
-//! `cargo bench -p basalt-benches --bench columns`; `-- --small` for a quick look.
+//! `cargo bench --profile dist -p basalt-benches --bench columns`; `-- --small` for a quick look, `sizes` or
+//! `questions` for the tables of all encodings alone, any other word for the source's benchmarks by that name.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark stops at what goes wrong")]
 
-use std::{collections::BTreeSet, hint::black_box, sync::Arc};
+use std::{collections::BTreeSet, env, hint::black_box, sync::Arc};
 
 use basalt_benches::{
+    columns::{questions, sizes, source},
     data::{self, DELETED, DISTRIBUTIONS, Distribution},
     table,
     timing::{self, Driver},
@@ -19,20 +22,28 @@ use basalt_core::{
     limits::{BLOCK_ROWS, BLOCK_WORDS, FRAGMENT_ROWS},
 };
 
-/// The encodings by the source's names and by ours.
-const ENCODINGS: [(&str, &str); 3] =
-    [("byte", "plain"), ("packed", "packed"), ("bitcompress", "bitcompress")];
+/// The encodings by the source's names and by ours; the last is what the chooser takes.
+const ENCODINGS: [(&str, Option<&str>); 4] = [
+    ("byte", Some("plain")),
+    ("packed", Some("packed")),
+    ("bitcompress", Some("bitcompress")),
+    (CHOOSER, None),
+];
 /// The distribution of the source's access times.
 const SKEWED: &Distribution = &DISTRIBUTIONS[2];
 const SMALL: usize = 60_000;
 const IMPORTED: usize = 5_000;
 /// Rows that one call of random access reads.
 const RANDOM: usize = 16_384;
+/// Rows that a scan of the chooser's column decodes at a time: few enough for the first-level cache.
+const PIECE: usize = 2_048;
 
 /// Which rows are read, in which order.
 struct Pattern {
     name: &'static str,
     rows: fn(usize) -> Vec<u32>,
+    /// Whether the rows ascend.
+    scan: bool,
     /// Whether each row is asked of the column anew, without what a cursor remembers.
     anew: bool,
     /// The source's nanoseconds for byte, PFOR and bitcompress.
@@ -42,24 +53,28 @@ struct Pattern {
 const SEQUENTIAL: Pattern = Pattern {
     name: "sequential scan",
     rows: |n| (0..).take(n).collect(),
+    scan: true,
     anew: false,
     published: ["1", "2", "4"],
 };
 const SPARSE_50: Pattern = Pattern {
     name: "sparse scan 50 %",
     rows: |n| data::sparse(u32::try_from(n).unwrap(), 0.5),
+    scan: true,
     anew: false,
     published: ["", "", "9"],
 };
 const SPARSE_10: Pattern = Pattern {
     name: "sparse scan 10 %",
     rows: |n| data::sparse(u32::try_from(n).unwrap(), 0.1),
+    scan: true,
     anew: false,
     published: ["", "", "16"],
 };
 const RANDOM_ACCESS: Pattern = Pattern {
     name: "random access",
     rows: |n| data::random(u32::try_from(n).unwrap(), RANDOM),
+    scan: false,
     anew: false,
     published: ["", "", "674"],
 };
@@ -69,9 +84,18 @@ const PATTERNS: [Pattern; 5] = [SEQUENTIAL, SPARSE_50, SPARSE_10, RANDOM_ACCESS,
 
 fn main() {
     let small = timing::small();
+    let tables: [(&str, &dyn Fn()); 2] = [
+        ("sizes", &|| size_rows().iter().for_each(|&rows| sizes::print_table(&source::all(), rows))),
+        ("questions", &|| questions::print_tables(if small { SMALL } else { 1_000_000 })),
+    ];
+    let asked: Vec<String> = env::args().skip(1).collect();
+    let of_all = tables.iter().filter(|(name, _)| asked.iter().any(|asked| asked == name));
+    if of_all.clone().count() > 0 {
+        of_all.for_each(|(_, print)| print());
+        return;
+    }
     let access_rows: &[usize] = if small { &[SMALL] } else { &[SMALL, 1_000_000] };
     let most = *access_rows.last().unwrap();
-    let size_rows: &[usize] = if small { &[SMALL] } else { &[SMALL, 1_000_000, 10_000_000] };
 
     let mut driver = Driver::from_args();
     for &rows in access_rows {
@@ -88,11 +112,17 @@ fn main() {
     }
     convert(&mut driver);
 
-    size_rows.iter().for_each(|&rows| print_sizes(rows));
+    size_rows().iter().for_each(|&rows| print_sizes(rows));
     print_access(&driver, access_rows);
     print_by_distribution(&driver, most, [SEQUENTIAL.name, RANDOM_ACCESS.name]);
     print_by_distribution(&driver, most, [DECODE, FILTER]);
     print_conversion(&driver);
+    tables.iter().for_each(|(_, print)| print());
+}
+
+/// The rows of the tables of sizes.
+fn size_rows() -> &'static [usize] {
+    if timing::small() { &[SMALL] } else { &[SMALL, 1_000_000, 10_000_000] }
 }
 
 /// One distribution's values, in each encoding.
@@ -112,7 +142,7 @@ impl Sample {
     fn new(distribution: &'static Distribution, rows: usize) -> Self {
         let values = distribution.sample(rows);
         let held = |(label, name)| {
-            let column = encode(distribution, &values, Some(name)).column;
+            let column = encode(distribution, &values, name).column;
             let bitcompress = bitcompress::Column::open(column.buffer().clone()).ok();
             Held { label, column, bitcompress }
         };
@@ -172,13 +202,24 @@ const FILTER: &str = "filter = rare";
 
 impl Held {
     /// Calls `seen` with the place in `rows` and the key of each of them, read one by one: from the array where
-    /// the column is one, through the sequential cache where it has one, and else by `get`.
+    /// the column is one, through the sequential cache where it has one, by decoding pieces where the chooser's column is
+    /// scanned, and else by `get`.
     #[inline(always)]
     fn visit(&self, pattern: &Pattern, rows: &[u32], mut seen: impl FnMut(usize, i64)) {
         let rows = rows.iter().map(|&row| row as usize).enumerate();
         match (self.column.native(), &self.bitcompress) {
             (Some(NativeSlice::Bool(bytes) | NativeSlice::U8(bytes)), _) if !pattern.anew => {
                 rows.for_each(|(place, row)| seen(place, bytes[row].into()));
+            }
+            _ if pattern.scan && self.label == CHOOSER => {
+                let (mut piece, mut first) = ([0; PIECE], usize::MAX);
+                rows.for_each(|(place, row)| {
+                    if first != row / PIECE * PIECE {
+                        first = row / PIECE * PIECE;
+                        self.column.decode(first, &mut piece[..(self.column.rows() - first).min(PIECE)]);
+                    }
+                    seen(place, piece[row % PIECE]);
+                });
             }
             (_, Some(column)) if !pattern.anew => {
                 let mut cursor = column.cursor();
@@ -204,13 +245,12 @@ fn native(distribution: &Distribution) -> Native {
 
 const IMPORT: &str = "import";
 const EXPORT: &str = "export";
-/// The chooser's label beside those of [`ENCODINGS`].
+/// The label of what the chooser takes.
 const CHOOSER: &str = "chooser";
 
 fn convert(driver: &mut Driver) {
     let values = SKEWED.sample(IMPORTED);
-    let forced = ENCODINGS.map(|(label, name)| (label, Some(name)));
-    for (label, forced) in forced.into_iter().chain([(CHOOSER, None)]) {
+    for (label, forced) in ENCODINGS {
         let id = id(label, SKEWED, IMPORTED);
         let column = encode(SKEWED, &values, forced).column;
         driver.time(IMPORT, &id, IMPORTED, || {
@@ -241,6 +281,7 @@ fn published(label: &str, distribution: &Distribution, rows: usize) -> (&'static
     };
     let bits = match (distribution.name, label) {
         ("bool 99.5/0.5", _) => "",
+        (_, CHOOSER) => "",
         (_, "byte") => "8.000",
         ("4-way 80/15/4/1", "packed") => "2.000",
         ("5-way skewed", "packed") => "3.000",
@@ -298,16 +339,15 @@ fn sizes(distribution: &Distribution, rows: usize) -> Vec<Vec<String>> {
             source_bits.into(),
         ]
     };
-    let mut lines: Vec<_> = ENCODINGS
-        .iter()
-        .map(|&(label, name)| {
-            line(label.into(), fragments(Some(name)).0, published(label, distribution, rows))
-        })
-        .collect();
-    let (bytes, names) = fragments(None);
-    let names: Vec<_> = names.into_iter().collect();
-    lines.push(line(format!("{CHOOSER}: {}", names.join(", ")), bytes, ("", "")));
-    lines
+    let lines = ENCODINGS.iter().map(|&(label, forced)| {
+        let (bytes, names) = fragments(forced);
+        let name = match forced {
+            Some(_) => label.to_owned(),
+            None => format!("{label}: {}", names.into_iter().collect::<Vec<_>>().join(", ")),
+        };
+        line(name, bytes, published(label, distribution, rows))
+    });
+    lines.collect()
 }
 
 fn print_access(driver: &Driver, sizes: &[usize]) {
@@ -323,7 +363,16 @@ fn print_access(driver: &Driver, sizes: &[usize]) {
         .collect();
     table::print(
         &format!("Access, {}, ns for each row visited", SKEWED.name),
-        &["rows", "byte", "packed", "bitcompress", "source: byte", "source: PFOR", "source: bitcompress"],
+        &[
+            "rows",
+            "byte",
+            "packed",
+            "bitcompress",
+            CHOOSER,
+            "source: byte",
+            "source: PFOR",
+            "source: bitcompress",
+        ],
         &lines,
     );
 }
@@ -346,14 +395,13 @@ fn print_by_distribution(driver: &Driver, rows: usize, groups: [&str; 2]) {
 }
 
 fn print_conversion(driver: &Driver) {
-    let labels = ENCODINGS.map(|(label, _)| label).into_iter().chain([CHOOSER]);
+    let labels = ENCODINGS.map(|(label, _)| label);
     let line = |group: &str, published: &str| {
         let micros = |label| {
             let nanos = driver.nanos(group, &id(label, SKEWED, IMPORTED));
             nanos.map_or_else(String::new, |nanos| format!("{:.2}", nanos * IMPORTED as f64 / 1e3))
         };
-        let cells = labels.clone().map(micros);
-        std::iter::once(group.into()).chain(cells).chain([published.into()]).collect()
+        std::iter::once(group.into()).chain(labels.map(micros)).chain([published.into()]).collect()
     };
     table::print(
         &format!("Import and export of {} rows, {}, us", count(IMPORTED), SKEWED.name),

@@ -146,6 +146,7 @@ impl Figures {
     pub fn goal(&self, goal: Goal, unit: f64) -> String {
         let ahead = |role| self.ratio(role).is_none_or(|ratio| ratio >= 1.0 / SAME);
         let (text, reached) = match goal {
+            Goal::None => return String::new(),
             Goal::Ahead => ("ahead".to_owned(), ahead(Role::Seed) && ahead(Role::Rival)),
             Goal::Times(role, least) => {
                 let name = if role == Role::Seed { "seed" } else { "rival" };
@@ -167,6 +168,8 @@ const SAME: f64 = 1.05;
 /// What ours is to reach.
 #[derive(Clone, Copy, Debug)]
 pub enum Goal {
+    /// Nothing in particular.
+    None,
     /// Behind nobody, but for the noise.
     Ahead,
     /// So many times as fast as the best of a role.

@@ -2,6 +2,7 @@
 //!
 //! A benchmark checks its answers before it times anything, and prints ours and the rival's from the same run.
 
+pub mod columns;
 pub mod contest;
 pub mod data;
 pub mod echo;
@@ -9,4 +10,5 @@ pub mod kernels;
 pub mod packed;
 pub mod sip;
 pub mod table;
+pub mod tables;
 pub mod timing;

@@ -38,7 +38,7 @@ impl Driver {
                 .measurement_time(Duration::from_millis(measurement))
         };
         // Criterion refuses flags that it does not know.
-        let criterion = if given(SMALL) { timed(10, 30) } else { timed(200, 800).configure_from_args() };
+        let criterion = if given(SMALL) { timed(10, 30) } else { timed(100, 400).configure_from_args() };
         Self { criterion, least: BTreeMap::new() }
     }
 
