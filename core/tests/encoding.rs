@@ -200,8 +200,13 @@ fn texts_take_the_smaller_encoding() {
     let few: StringArray = (0..5000).map(|i| Some(["EWR", "JFK", "LGA"][i * i % 3])).collect();
     let encoded = encode_texts(&few, None).unwrap();
     assert!(encoded.column.name().starts_with("dictionary("), "{}", encoded.column.name());
-    let distinct: StringArray = (0..5000).map(|i| Some(format!("{}", i * 7919))).collect();
-    assert_eq!(encode_texts(&distinct, None).unwrap().column.name(), "text");
+    let distinct: StringArray = (0..5000).map(|i| Some(format!("item {}", i * 7919))).collect();
+    assert_eq!(encode_texts(&distinct, None).unwrap().column.name(), "fsst");
+    let mut next = random(1);
+    let mut character = || char::from_u32(u32::try_from(below(&mut next, 128)).unwrap());
+    let scattered: StringArray =
+        (0..5000).map(|_| (0..9).map(|_| character()).collect::<Option<String>>()).collect();
+    assert_eq!(encode_texts(&scattered, None).unwrap().column.name(), "text");
     for encoding in TEXT_ENCODINGS {
         let column = encode_texts(&distinct, Some(encoding.name())).unwrap().column;
         assert!(column.name().starts_with(encoding.name()));

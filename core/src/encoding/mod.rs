@@ -164,6 +164,9 @@ pub trait TextColumn: fmt::Debug + Send + Sync {
     /// (`None`: all are), is some text that was no work.
     fn decode(&self, start: usize, rows: usize, selected: Option<&[u64]>) -> Texts<'_>;
 
+    /// The texts of some rows, in any order.
+    fn pick(&self, rows: &[usize]) -> Texts<'_>;
+
     /// Writes the mask of rows `start..start + rows` that pass, over all of `out`. Only rows of `under` (`None`:
     /// all) count: the bits of the others are arbitrary.
     fn filter(&self, start: usize, rows: usize, test: &TextTest, under: Option<&[u64]>, out: &mut [u64]);
@@ -244,8 +247,8 @@ pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
 ];
 
 /// Encodings of texts, the fastest to filter first: a dictionary tests each text once, raw texts are tested row
-/// by row.
-pub static TEXT_ENCODINGS: &[&dyn TextEncoding] = &[&text::Dictionary, &text::Raw];
+/// by row, and those in FSST are decoded before.
+pub static TEXT_ENCODINGS: &[&dyn TextEncoding] = &[&text::Dictionary, &text::Raw, &text::Fsst];
 
 /// Opens a column of keys.
 ///

@@ -58,6 +58,34 @@ impl TextTest {
         }
     }
 
+    /// Whether a text that begins with some bytes may pass.
+    pub(super) fn may_begin(&self, first: &[u8]) -> bool {
+        let agrees = |text: &str| {
+            let length = first.len().min(text.len());
+            first[..length] == text.as_bytes()[..length]
+        };
+        match self {
+            Self::Range { lo, hi } => {
+                let from_lo = match lo {
+                    Bound::Included(lo) | Bound::Excluded(lo) => first >= lo.as_bytes() || agrees(lo),
+                    Bound::Unbounded => true,
+                };
+                from_lo
+                    && if let Bound::Included(hi) | Bound::Excluded(hi) = hi {
+                        first <= hi.as_bytes()
+                    } else {
+                        true
+                    }
+            }
+            Self::In(members) => {
+                let texts = members.texts();
+                let next = texts.partition_point(|text| text.as_bytes() < first);
+                texts.get(next).is_some_and(|text| text.as_bytes().starts_with(first))
+            }
+            Self::Like(pattern) => agrees(&pattern.prefix().0),
+        }
+    }
+
     /// The test of codes that is this test of the entries, which are sorted and distinct.
     #[must_use]
     pub fn over(&self, entries: &dyn TextColumn) -> KeyTest {

@@ -29,6 +29,44 @@ pub(super) fn shapes(rows: usize) -> Vec<(&'static str, StringArray)> {
         ),
         ("distinct", any(&mut |random, row| Some(format!("{}-{row}", city(random.below(9)))))),
         (
+            "URLs",
+            any(&mut |random, row| {
+                let (host, id) = (random.below(5), random.below(1 << 30));
+                Some(format!("https://www.example-{host}.org/items/{row}/review?id={id:x}"))
+            }),
+        ),
+        (
+            "mostly empty",
+            any(&mut |random, _| {
+                let full = random.below(4) == 0;
+                Some(if full { format!("mail-{}@example.org", random.below(9999)) } else { String::new() })
+            }),
+        ),
+        (
+            "words",
+            any(&mut |random, _| {
+                let words =
+                    ["über", "quick ", "\0", "foxes ", "sleep ", "漢字", "\0\0x", "🦀 ", "carefully "];
+                let n = 1 + random.below(9);
+                Some((0..n).map(|_| words[usize::try_from(random.below(9)).unwrap()]).collect())
+            }),
+        ),
+        (
+            "any characters",
+            any(&mut |random, _| {
+                let n = random.below(12);
+                let any = |_| u32::try_from(random.below(0x11_0000)).ok().and_then(char::from_u32);
+                Some((0..n).filter_map(any).collect())
+            }),
+        ),
+        (
+            "one very long",
+            any(&mut |random, row| {
+                let n = if row == rows / 2 { 70_000 } else { 2 };
+                Some((0..n).map(|_| city(random.below(9))).collect())
+            }),
+        ),
+        (
             "long",
             any(&mut |random, row| {
                 let n = usize::try_from(random.below(90)).unwrap();
@@ -86,6 +124,11 @@ fn columns_give_back_their_texts() {
         }
         for row in (0..texts.len()).step_by(1 + texts.len() / 97).filter(|&row| texts.is_valid(row)) {
             assert_eq!(column.get(row), texts.value(row), "{} at {row}", column.name());
+        }
+        let rows: Vec<usize> = (0..texts.len()).rev().step_by(1 + texts.len() / 97).chain([0, 0]).collect();
+        let picked = column.pick(&rows);
+        for (i, &row) in rows.iter().enumerate().filter(|&(_, &row)| texts.is_valid(row)) {
+            assert_eq!(picked.get(i), texts.value(row), "{} at {row}", column.name());
         }
         assert_eq!(open_text(column.buffer().clone()).unwrap().name(), column.name());
         if let Some(Codes { codes, entries }) = column.codes() {

@@ -7,17 +7,16 @@
 //! | align 64 | the entries, a column of texts that is no dictionary |
 //! | align 64 | the codes, a column of keys |
 
-use std::{borrow::Cow, ops::Range, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use arrow_buffer::Buffer;
-use hashbrown::HashMap;
 
 use super::{Raw, TextStats};
 use crate::{
     encoding::{
         Bid, Codes, KeyColumn, TEXT_ENCODINGS, TextColumn, TextEncoding, TextTest, Texts,
         bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure, index},
-        chooser,
+        chooser::{self, Bidder},
         dictionary::open_codes,
         open_text,
     },
@@ -34,9 +33,12 @@ const LEVEL: u8 = 4;
 /// Where the entries begin.
 const ENTRIES: usize = align(HEAD + 4);
 
-/// What the encodings that may hold the entries bid.
-fn entry_bidders(entries: &TextStats<'_>) -> Vec<(&'static dyn TextEncoding, Bid)> {
-    let encodings = TEXT_ENCODINGS.iter().filter(|encoding| encoding.code() != Dictionary.code());
+/// What the encodings that may hold the entries bid. Those that are little beside the bytes of the codes are as
+/// fast as can be.
+fn entry_bidders(entries: &TextStats<'_>, codes: usize) -> Vec<Bidder<&'static dyn TextEncoding>> {
+    let few = entries.bytes < codes / 32;
+    let fits = |code: u8| if few { code == Raw.code() } else { code != Dictionary.code() };
+    let encodings = TEXT_ENCODINGS.iter().filter(|encoding| fits(encoding.code()));
     encodings.filter_map(|&encoding| Some((encoding, encoding.bid(entries)?))).collect()
 }
 
@@ -52,19 +54,20 @@ impl TextEncoding for Dictionary {
     fn bid(&self, stats: &TextStats<'_>) -> Option<Bid> {
         let distinct = stats.distinct.as_ref()?;
         let codes = chooser::least_bid(LEVEL, &distinct.stats)?;
-        let entries = chooser::favourite(&entry_bidders(&distinct.entries))?;
+        let entries = chooser::favourite(&entry_bidders(&distinct.entries, codes.bytes))?;
         let padding = align(entries.bytes) - entries.bytes;
         Some(codes.and(entries).around(self.name(), ENTRIES + padding))
     }
 
     fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {
         let distinct = stats.distinct.as_ref().ok_or_else(|| corrupt("too many distinct texts"))?;
-        let entries = chooser::smallest(&mut entry_bidders(&distinct.entries), None, |encoding| {
+        let (codes, _) = chooser::choose(LEVEL, &distinct.codes, &distinct.stats, None)?;
+        let mut bidders = entry_bidders(&distinct.entries, codes.buffer().len());
+        let entries = chooser::smallest(&mut bidders, None, |encoding| {
             let entries = encoding.encode(&distinct.entries)?;
             let bytes = entries.len();
             Ok((entries, bytes))
         })?;
-        let (codes, _) = chooser::choose(LEVEL, &distinct.codes, &distinct.stats, None)?;
         let bytes = ENTRIES + align(entries.len()) + codes.buffer().len();
         let mut writer = Writer::new(Head::text(self.code(), [0; 2], stats.rows()), bytes);
         writer.put(count(entries.len()));
@@ -107,34 +110,6 @@ struct Column {
     codes: Arc<dyn KeyColumn>,
 }
 
-impl Column {
-    /// The entries of codes, of which there are fewer than entries: one by one, each made once.
-    fn pick(&self, codes: &[usize], selected: Option<&[u64]>) -> Texts<'_> {
-        let lent = codes.iter().map(|&code| match self.entries.get(code) {
-            Cow::Borrowed(text) => Some(text),
-            Cow::Owned(_) => None,
-        });
-        if let Some(texts) = lent.collect() {
-            return Texts::Lent(texts);
-        }
-        let mut arena = String::new();
-        let mut known: HashMap<usize, Range<usize>> = HashMap::new();
-        let mut place = |(row, &code): (usize, &usize)| {
-            if !selects(selected, row) {
-                return 0..0;
-            }
-            let make = || {
-                let start = arena.len();
-                arena.push_str(&self.entries.get(code));
-                start..arena.len()
-            };
-            known.entry(code).or_insert_with(make).clone()
-        };
-        let places = codes.iter().enumerate().map(&mut place).collect();
-        Texts::Made { arena, places }
-    }
-}
-
 impl TextColumn for Column {
     fn rows(&self) -> usize {
         self.codes.rows()
@@ -159,16 +134,30 @@ impl TextColumn for Column {
     fn decode(&self, start: usize, rows: usize, selected: Option<&[u64]>) -> Texts<'_> {
         let mut codes = vec![0; rows];
         self.codes.decode(start, &mut codes);
-        let codes: Vec<usize> = codes.into_iter().map(|code| index(code.cast_unsigned())).collect();
-        let entries = self.entries.rows();
-        if entries > rows {
-            return self.pick(&codes, selected);
+        let codes = codes.into_iter().map(|code| index(code.cast_unsigned()));
+        let mut wanted = Vec::new();
+        let mut place_of_code = vec![usize::MAX; self.entries.rows()];
+        let place = |(row, code): (usize, usize)| {
+            if !selects(selected, row) {
+                return 0;
+            }
+            let place = &mut place_of_code[code];
+            if *place == usize::MAX {
+                *place = wanted.len();
+                wanted.push(code);
+            }
+            *place
+        };
+        let places: Vec<usize> = codes.enumerate().map(place).collect();
+        if wanted.is_empty() {
+            wanted.push(0);
         }
-        let mut used = vec![0; entries.div_ceil(64)];
-        for (_, code) in codes.iter().enumerate().filter(|(row, _)| selects(selected, *row)) {
-            used[code / 64] |= 1 << (code % 64);
-        }
-        self.entries.decode(0, entries, Some(&used)).pick(&codes)
+        self.entries.pick(&wanted).pick(&places)
+    }
+
+    fn pick(&self, rows: &[usize]) -> Texts<'_> {
+        let code = |row: &usize| index(self.codes.get(*row).cast_unsigned());
+        self.entries.pick(&rows.iter().map(code).collect::<Vec<_>>())
     }
 
     fn filter(&self, start: usize, rows: usize, test: &TextTest, _under: Option<&[u64]>, out: &mut [u64]) {

@@ -1,8 +1,12 @@
 //! Encodings of text.
 
 mod dictionary;
+mod fsst;
+mod places;
 mod raw;
 mod stats;
+mod symbols;
+mod trained;
 
 pub use self::stats::TextStats;
-pub(super) use self::{dictionary::Dictionary, raw::Raw};
+pub(super) use self::{dictionary::Dictionary, fsst::Fsst, raw::Raw};

@@ -1,12 +1,10 @@
-//! The bytes of all texts in a row, and where each begins: its place behind the first text of its unit of 512
-//! rows, bit-packed.
+//! The bytes of all texts in a row, and where each begins.
 //!
 //! | byte | what |
 //! |---|---|
 //! | 0..8 | head; the first parameter is the width of a place in bits |
 //! | 8..12 | bytes of all texts, u32 |
-//! | 12.. | where each unit begins, u32 |
-//! | align 64 | the places (`basalt_kernels::packed`), u64 |
+//! | 12.. | where each text begins ([`places`](super::places)) |
 //! | ... | the texts, UTF-8 |
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
@@ -14,11 +12,14 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 use arrow_array::StringArray;
 use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
-use super::TextStats;
+use super::{
+    TextStats,
+    places::{Places, end_of_places},
+};
 use crate::{
     encoding::{
-        Bid, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS, bitpack,
-        bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure, index},
+        Bid, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
+        bytes::{HEAD, Head, Reader, Writer, corrupt, count, ensure},
     },
     error::Result,
     mask::selects,
@@ -37,31 +38,17 @@ impl TextEncoding for Raw {
     }
 
     fn bid(&self, stats: &TextStats<'_>) -> Option<Bid> {
-        let units = stats.rows().div_ceil(UNIT_ROWS);
-        let words = bitpack::words(stats.start_width, stats.rows());
-        Some(Bid::exact(self.name(), align(HEAD + 4 + 4 * units) + 8 * words + stats.bytes))
+        let places = end_of_places(HEAD + 4, stats.places.highest, stats.rows());
+        Some(Bid::exact(self.name(), places + stats.bytes))
     }
 
     fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {
-        let rows = stats.rows();
-        let width = stats.start_width;
         let bytes = self.bid(stats).map_or(0, |bid| bid.bytes);
-        // At most 64.
-        let head = Head::text(self.code(), [width.to_le_bytes()[0], 0], rows);
+        let head = Head::text(self.code(), [stats.places.width(), 0], stats.rows());
         let mut writer = Writer::new(head, bytes);
         writer.put(count(stats.bytes));
-        let (mut places, mut start) = (Vec::with_capacity(rows), 0);
-        for unit in (0..rows).step_by(UNIT_ROWS) {
-            writer.put(count(start));
-            let first = start;
-            for text in stats.texts(unit..rows.min(unit + UNIT_ROWS)) {
-                places.push((start - first) as u64);
-                start += text.len();
-            }
-        }
-        writer.align(ALIGNMENT);
-        bitpack::pack(width, &places, writer.zeros(bitpack::words(width, rows)));
-        for text in stats.texts(0..rows) {
+        stats.places.write(&mut writer);
+        for text in stats.texts(0..stats.rows()) {
             writer.slice(text.as_bytes());
         }
         Ok(writer.finish())
@@ -69,16 +56,11 @@ impl TextEncoding for Raw {
 
     fn open(&self, buffer: Buffer) -> Result<Arc<dyn TextColumn>> {
         let (head, mut reader) = Reader::text(buffer.clone())?;
-        let width = u32::from(head.params[0]);
-        // A place is below 2^32, as the bytes are.
-        ensure(width <= 32, "the width is out of bounds")?;
         let bytes = reader.u32()?;
-        let units = reader.section(head.rows.div_ceil(UNIT_ROWS))?;
-        reader.align(ALIGNMENT)?;
-        let words = reader.section(bitpack::words(width, head.rows))?;
+        let places = Places::read(&mut reader, head.params[0], head.rows, bytes)?;
         let texts = one_text(reader.skip(bytes as usize)?)?;
         reader.finish()?;
-        let column = Column { buffer, rows: head.rows, width, units, words, texts };
+        let column = Column { buffer, rows: head.rows, places, texts };
         column.validate()?;
         Ok(Arc::new(column))
     }
@@ -95,60 +77,31 @@ fn one_text(bytes: Buffer) -> Result<StringArray> {
 struct Column {
     buffer: Buffer,
     rows: usize,
-    width: u32,
-    units: ScalarBuffer<u32>,
-    words: ScalarBuffer<u64>,
+    places: Places,
     texts: StringArray,
 }
 
 impl Column {
     fn validate(&self) -> Result<()> {
-        let texts = self.texts.value(0);
-        let mut last = 0;
-        let mut places = [0; UNIT_ROWS];
-        for unit in 0..self.units.len() {
-            for &start in self.starts(unit, &mut places) {
-                let start = index(start.cast_unsigned());
-                ensure(start >= last && texts.is_char_boundary(start), "a text begins out of order")?;
-                last = start;
-            }
+        let (texts, mut unit_places) = (self.texts.value(0), [0; UNIT_ROWS + 1]);
+        for unit in 0..self.rows.div_ceil(UNIT_ROWS) {
+            let mut places = self.places.unit(unit, &mut unit_places).iter();
+            ensure(places.all(|&place| texts.is_char_boundary(place)), "a text is not UTF-8")?;
         }
-        ensure(self.start(0) == 0, "the first text does not begin at 0")
+        Ok(())
     }
 
-    fn places(&self) -> bitpack::Codes<'_> {
-        bitpack::Codes { width: self.width, words: &self.words }
-    }
-
-    /// Where the texts of a unit begin.
-    fn starts<'a>(&self, unit: usize, out: &'a mut [i64; UNIT_ROWS]) -> &'a [i64] {
-        let first = unit * UNIT_ROWS;
-        let out = &mut out[..(self.rows - first).min(UNIT_ROWS)];
-        self.places().unpack(first, self.units[unit].into(), out);
-        out
-    }
-
-    fn start(&self, row: usize) -> usize {
-        match self.units.get(row / UNIT_ROWS) {
-            Some(&unit) if row < self.rows => unit as usize + index(self.places().get(row)),
-            _ => self.texts.value_data().len(),
-        }
-    }
-
-    fn text(&self, bytes: Range<usize>) -> &str {
-        self.texts.value(0).get(bytes).unwrap_or_default()
+    fn text(&self, place: Range<usize>) -> &str {
+        self.texts.value(0).get(place).unwrap_or_default()
     }
 
     /// Calls `work` with each text of the rows.
     fn each<'a>(&'a self, start: usize, rows: usize, mut work: impl FnMut(&'a str)) {
-        let mut places = [0; UNIT_ROWS];
+        let mut unit_places = [0; UNIT_ROWS + 1];
         for first in (start..start + rows).step_by(UNIT_ROWS) {
             let n = (start + rows - first).min(UNIT_ROWS);
-            let starts = &self.starts(first / UNIT_ROWS, &mut places)[..n];
-            let ends = starts[1..].iter().map(|&end| index(end.cast_unsigned()));
-            for (&start, end) in starts.iter().zip(ends.chain([self.start(first + n)])) {
-                work(self.text(index(start.cast_unsigned())..end));
-            }
+            let places = &self.places.unit(first / UNIT_ROWS, &mut unit_places)[..=n];
+            places.windows(2).for_each(|place| work(self.text(place[0]..place[1])));
         }
     }
 }
@@ -167,13 +120,17 @@ impl TextColumn for Column {
     }
 
     fn get(&self, row: usize) -> Cow<'_, str> {
-        Cow::Borrowed(self.text(self.start(row)..self.start(row + 1)))
+        Cow::Borrowed(self.text(self.places.range(row)))
     }
 
     fn decode(&self, start: usize, rows: usize, _selected: Option<&[u64]>) -> Texts<'_> {
         let mut texts = Vec::with_capacity(rows);
         self.each(start, rows, |text| texts.push(text));
         Texts::Lent(texts)
+    }
+
+    fn pick(&self, rows: &[usize]) -> Texts<'_> {
+        Texts::Lent(rows.iter().map(|&row| self.text(self.places.range(row))).collect())
     }
 
     fn filter(&self, start: usize, rows: usize, test: &TextTest, under: Option<&[u64]>, out: &mut [u64]) {

@@ -1,12 +1,13 @@
 //! What the encodings need to know of a column of texts before they bid, computed once.
 
-use std::ops::Range;
+use std::{cell::OnceCell, ops::Range};
 
 use arrow_array::{Array, StringArray};
 use hashbrown::HashMap;
 
+use super::{places::PlaceBuilder, trained::Trained};
 use crate::encoding::{
-    KeyStats, UNIT_ROWS,
+    KeyStats,
     bytes::{bits, count, index},
     dictionary::code_type,
     stats::{MAX_DISTINCT, ValueCounts, fill_nulls, value_counts},
@@ -18,8 +19,9 @@ pub struct TextStats<'a> {
     texts: Source<'a>,
     /// Bytes of all texts.
     pub bytes: usize,
-    /// Bits of the place of a text behind the first of its 512.
-    pub start_width: u32,
+    /// Where the texts lie when they are not compressed.
+    pub(super) places: PlaceBuilder,
+    trained: OnceCell<Trained>,
     /// `None` when there are more distinct texts than a dictionary takes, and for the entries of one.
     pub distinct: Option<DistinctTexts<'a>>,
 }
@@ -51,17 +53,25 @@ impl<'a> TextStats<'a> {
     }
 
     fn of(texts: Source<'a>) -> Self {
-        let mut stats = Self { texts, bytes: 0, start_width: 0, distinct: None };
-        for unit in (0..stats.rows()).step_by(UNIT_ROWS) {
-            let (mut start, mut width) = (0, 0);
-            for text in stats.texts(unit..stats.rows().min(unit + UNIT_ROWS)) {
-                width = width.max(bits(start));
-                start += text.len() as u64;
-            }
-            stats.start_width = stats.start_width.max(width);
-            stats.bytes += index(start);
-        }
+        let places = PlaceBuilder::default();
+        let mut stats = Self { texts, bytes: 0, places, trained: OnceCell::new(), distinct: None };
+        let lengths = || stats.texts(0..stats.rows()).map(str::len);
+        (stats.bytes, stats.places) = (lengths().sum(), PlaceBuilder::new(lengths()));
         stats
+    }
+
+    /// Bytes that a dictionary takes at most; the greatest number where there is none.
+    pub(super) fn dictionary_bytes(&self) -> usize {
+        self.distinct.as_ref().map_or(usize::MAX, |distinct| {
+            let entries = &distinct.entries;
+            let codes = self.rows() * bits(entries.rows() as u64) as usize / 8;
+            codes + entries.bytes + 4 * entries.rows()
+        })
+    }
+
+    /// A compressor for the texts, trained when it is first asked for.
+    pub(super) fn trained(&self) -> &Trained {
+        self.trained.get_or_init(|| Trained::new(self))
     }
 
     /// Texts.
