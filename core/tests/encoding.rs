@@ -8,7 +8,7 @@ use basalt_core::{
         self, Encoded, KEY_ENCODINGS, KeyTest, TEXT_ENCODINGS, bitcompress, encode_keys, encode_texts,
     },
     error::ErrorKind,
-    keys::Native,
+    keys::{self, Native},
     limits::FRAGMENT_ROWS,
     schema::DataType,
 };
@@ -97,6 +97,26 @@ fn what_changes_little_is_held_as_differences() {
     let (name, bytes) = chosen(&ids, Native::I64);
     assert!(name.starts_with("delta("), "{name}");
     assert!(8 * bytes < 200_000 * 3 / 2, "{bytes}");
+}
+
+#[test]
+fn decimals_are_held_as_integers() {
+    let mut next = random(6);
+    let mut floats = |mut float: Box<dyn FnMut(u64) -> f64>| -> Vec<i64> {
+        (0..100_000).map(|_| keys::of_f64(float(next()))).collect()
+    };
+    let cents = floats(Box::new(|n| (n % 65_536) as f64 / 100.0));
+    let (name, bytes) = chosen(&cents, Native::F64);
+    assert_eq!(name, "alp(packed)");
+    assert!(bytes < 2 * cents.len() + 1000, "{bytes}");
+
+    let with_nan = floats(Box::new(|n| if n % 1000 == 7 { f64::NAN } else { (n % 65_536) as f64 / 100.0 }));
+    let (name, bytes) = chosen(&with_nan, Native::F64);
+    assert_eq!(name, "alp(packed)");
+    assert!(bytes < 2 * cents.len() + 1500, "{bytes}");
+
+    let any = floats(Box::new(|n| (n >> 11) as f64 / (1_u64 << 53) as f64));
+    assert!(!chosen(&any, Native::F64).0.starts_with("alp"));
 }
 
 /// The sizes that the codec's authors publish, its index counted: 60,000 rows in 1,086 bytes, 1,000,000 in

@@ -7,11 +7,12 @@ macro_rules! kernels {
         use crate::{
             Float, FloatSum, Integer, Native,
             lanes::{FloatLanes, IntegerLanes, Lanes},
+            decimals::{Form, Scale},
             gaps::Gaps,
             groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, gaps, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
+            scalar::{bits, compare, decimals, gaps, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, Sums,
@@ -66,6 +67,7 @@ macro_rules! kernels {
             bits: BitsKernels { unpack: bits_unpack, pack: bits_pack, unary: bits_unary },
             gaps: GapsKernels { positions: gaps_positions, rank: gaps_rank },
             groups: Groups { u8: group(), u16: group(), u32: group() },
+            decimals_convert,
             gaps_to_ids: prefix_gaps_to_ids,
             intersect: sorted16_intersect,
         };
@@ -309,6 +311,11 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn gaps_rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
             gaps::rank(gaps, position)
+        }
+
+        $(#[$attribute])*
+        fn decimals_convert(scale: Scale, form: Form, integers: &mut [i64]) {
+            decimals::convert(scale, form, integers)
         }
 
         $(#[$attribute])*

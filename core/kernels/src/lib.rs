@@ -22,6 +22,7 @@ mod avx2;
 mod avx512;
 pub mod bits;
 mod chunks;
+pub mod decimals;
 mod dispatch;
 mod entries;
 mod float_sum;

@@ -4,6 +4,7 @@ use crate::{
     CmpOp, Float, FloatSum, Integer, Isa, Native,
     bits::packed_bytes,
     chunks::check_mask,
+    decimals::{Form, Scale},
     gaps::{Gaps, MAX_K},
     groups::GroupCode,
     mask::BLOCK_WORDS,
@@ -32,6 +33,7 @@ pub struct Kernels {
     pub(crate) bits: BitsKernels,
     pub(crate) gaps: GapsKernels,
     pub(crate) groups: Groups,
+    pub(crate) decimals_convert: unsafe fn(Scale, Form, &mut [i64]),
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
     /// The second array is not the longer, and there is room for all of it.
     pub(crate) intersect: unsafe fn(&Numbers16, &Numbers16, &mut [u16]) -> usize,
@@ -392,6 +394,10 @@ impl Kernels {
     pub fn gaps_rank(&self, gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
         assert!(gaps.k <= MAX_K, "low parts of {} bits", gaps.k);
         call!(self.gaps.rank, gaps, position)
+    }
+
+    pub fn decimals_convert(&self, scale: Scale, form: Form, integers: &mut [i64]) {
+        call!(self.decimals_convert, scale, form, integers)
     }
 
     pub fn prefix_gaps_to_ids(&self, base: u64, gaps: &mut [u64]) -> Option<u64> {

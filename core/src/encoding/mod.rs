@@ -8,6 +8,7 @@
 //! buffer that begins with its code byte; [`open_keys`] and [`open_text`] validate such a buffer before they
 //! believe a byte of it. The conformance suite runs on every line of the lists.
 
+mod alp;
 pub mod bitcompress;
 mod bitpack;
 mod bytes;
@@ -232,8 +233,8 @@ pub trait TextEncoding: Sync {
 
 /// Encodings of keys, the fastest to filter first: the chooser takes the first that is nearly as small as the smallest.
 /// A constant is no work; plain values stream through the kernels; packed ones are compared packed; runs are as
-/// fast as they are few, but a row is searched; a dictionary adds a look-up to the encoding below it; differences
-/// are searched where the keys are sorted, else added up; bitcompress goes symbol by symbol.
+/// fast as they are few, but a row is searched; a dictionary adds a look-up to the encoding below it, decimals
+/// a multiplication; differences are searched where the keys are sorted, else added up; bitcompress goes symbol by symbol.
 pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &constant::Constant,
     &plain::Plain,
@@ -242,6 +243,7 @@ pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &sparse::Sparse,
     &elias_fano::EliasFano,
     &dictionary::Dictionary,
+    &alp::Alp,
     &delta::Delta,
     &bitcompress::Bitcompress,
 ];

@@ -2,6 +2,7 @@
 
 pub(crate) mod bits;
 pub(crate) mod compare;
+pub(crate) mod decimals;
 pub(crate) mod gaps;
 pub(crate) mod groups;
 mod lanes;

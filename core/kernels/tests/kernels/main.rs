@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod blocks;
+mod decimals;
 mod float_sums;
 mod groups;
 mod masks;

@@ -44,6 +44,15 @@ fn columns_give_back_their_keys() {
         for row in (0..keys.len()).step_by(1 + keys.len() / 97).chain([keys.len() - 1]) {
             assert_eq!(column.get(row), keys[row], "{} at {row}", column.name());
         }
+        if column.key_type().infinity().is_some() {
+            let mut floats = vec![0.0; keys.len()];
+            column.decode_floats(0, &mut floats);
+            let single = column.key_type() == Native::F32;
+            let float = |k| if single { key::to_f32(k).into() } else { key::to_f64(k) };
+            // NaN is one key, whatever its bits.
+            let same = |(&k, &found): (&i64, &f64)| key::of_f64(float(k)) == key::of_f64(found);
+            assert!(keys.iter().zip(&floats).all(same), "{}", column.name());
+        }
         let again = open_keys(column.buffer().clone()).unwrap();
         assert_eq!(again.name(), column.name());
         if let Some(Codes { codes, entries }) = column.codes() {

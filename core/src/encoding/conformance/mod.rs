@@ -31,6 +31,10 @@ impl Random {
     fn below(&mut self, n: u64) -> u64 {
         self.next() % n
     }
+
+    fn index(&mut self, n: u64) -> usize {
+        usize::try_from(self.below(n)).unwrap()
+    }
 }
 
 const NATIVES: [Native; 11] = [
@@ -77,7 +81,16 @@ fn ascending(native: Native, rows: usize, mut gap: impl FnMut() -> u64) -> Vec<i
     std::iter::successors(Some(near(native, 0)), next).take(rows).collect()
 }
 
-const SHAPES: [(&str, Shape); 12] = [
+/// The key of a decimal with two digits behind the point; of another type, that of the number of hundredths.
+fn hundredths(native: Native, n: i64) -> i64 {
+    match native {
+        Native::F32 => key::of_f32(format!("{n}e-2").parse().unwrap()),
+        Native::F64 => key::of_f64(format!("{n}e-2").parse().unwrap()),
+        _ => near(native, n.unsigned_abs()),
+    }
+}
+
+const SHAPES: [(&str, Shape); 14] = [
     ("constant", |native, rows| vec![near(native, 0); rows]),
     ("random", |native, rows| {
         let mut random = Random::new(1);
@@ -134,6 +147,22 @@ const SHAPES: [(&str, Shape); 12] = [
         let mut key = |_| match random.below(200) {
             0 => any_key(native, &mut random),
             _ => near(native, random.below(8)),
+        };
+        (0..rows).map(&mut key).collect()
+    }),
+    ("decimals", |native, rows| {
+        let mut random = Random::new(11);
+        (0..rows).map(|_| hundredths(native, random.below(20_000).cast_signed() - 5_000)).collect()
+    }),
+    ("decimals with exceptions", |native, rows| {
+        let mut random = Random::new(12);
+        let (least, greatest) = native.key_range();
+        let zero = hundredths(native, 0);
+        let mut key = |_| match random.below(60) {
+            0 => [least, greatest, native.infinity().unwrap_or(greatest)][random.index(3)],
+            1 => any_key(native, &mut random),
+            2 => [zero, zero.saturating_sub(1).max(least)][random.index(2)],
+            _ => hundredths(native, random.below(100).cast_signed() - 10),
         };
         (0..rows).map(&mut key).collect()
     }),
@@ -204,6 +233,7 @@ fn codes_and_names_are_distinct() {
             (7, "sparse"),
             (11, "elias_fano"),
             (5, "dictionary"),
+            (10, "alp"),
             (9, "delta"),
             (6, "bitcompress")
         ],

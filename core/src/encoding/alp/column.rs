@@ -1,0 +1,118 @@
+//! Reading decimals: the work is done on the integers, and the exceptions are patched in after it.
+
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use basalt_kernels::decimals::as_bits;
+
+use super::{Alp, decimals::Decimals, exceptions::Exceptions};
+use crate::encoding::{KeyColumn, KeyEncoding, KeyTest, fallback, mask};
+
+/// Rows decoded at a time: integers and floats stay in the L1 cache.
+const BATCH: usize = 2 * crate::encoding::UNIT_ROWS;
+
+/// A column of decimals.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) buffer: Buffer,
+    pub(super) decimals: Decimals,
+    pub(super) integers: Arc<dyn KeyColumn>,
+    /// The least and the greatest integer.
+    pub(super) extremes: (i64, i64),
+    pub(super) exceptions: Exceptions,
+}
+
+impl Column {
+    /// The least integer whose key does not pass, where keys pass up to some key; one above the greatest where all
+    /// do.
+    fn partition_point(&self, passes: impl Fn(i64) -> bool) -> i64 {
+        let (mut from, mut to) = (self.extremes.0, self.extremes.1 + 1);
+        while from < to {
+            let middle = from + (to - from) / 2;
+            if passes(self.decimals.key(middle)) { from = middle + 1 } else { to = middle }
+        }
+        from
+    }
+
+    fn filter_range(&self, start: usize, rows: usize, (lo, hi): (i64, i64), out: &mut [u64]) {
+        let from = self.partition_point(|key| key < lo);
+        let behind = self.partition_point(|key| key <= hi);
+        self.integers.filter(start, rows, &KeyTest::Range { lo: from, hi: behind - 1 }, out);
+        let passes = |key| (lo..=hi).contains(&key);
+        self.exceptions.each(start, rows, |place, key| mask::set(out, place, passes(key)));
+    }
+
+    /// The extremes where some rows are exceptions.
+    fn patched_min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
+        let mut plain = mask.map_or_else(|| vec![0; rows.div_ceil(64)], <[u64]>::to_vec);
+        if mask.is_none() {
+            mask::set_all(&mut plain, rows, true);
+        }
+        let mut patched = None;
+        self.exceptions.each(start, rows, |place, key| {
+            if mask::selects(mask, place) {
+                patched = fallback::widen(patched, Some((key, key)));
+            }
+            mask::set(&mut plain, place, false);
+        });
+        fallback::widen(patched, self.plain_min_max(start, rows, Some(&plain)))
+    }
+
+    fn plain_min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
+        let (min, max) = self.integers.min_max(start, rows, mask)?;
+        Some((self.decimals.key(min), self.decimals.key(max)))
+    }
+}
+
+impl KeyColumn for Column {
+    fn rows(&self) -> usize {
+        self.integers.rows()
+    }
+
+    fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    fn name(&self) -> String {
+        format!("{}({})", Alp.name(), self.integers.name())
+    }
+
+    fn decode(&self, start: usize, out: &mut [i64]) {
+        for (start, out) in (start..).step_by(BATCH).zip(out.chunks_mut(BATCH)) {
+            self.integers.decode(start, out);
+            self.decimals.write_keys(out);
+        }
+        self.exceptions.each(start, out.len(), |place, key| out[place] = key);
+    }
+
+    fn decode_floats(&self, start: usize, out: &mut [f64]) {
+        for (start, out) in (start..).step_by(BATCH).zip(out.chunks_mut(BATCH)) {
+            let out = as_bits(out);
+            self.integers.decode(start, out);
+            self.decimals.write_floats(out);
+        }
+        self.exceptions.each(start, out.len(), |place, key| out[place] = self.decimals.float(key));
+    }
+
+    fn get(&self, row: usize) -> i64 {
+        self.exceptions.get(row).unwrap_or_else(|| self.decimals.key(self.integers.get(row)))
+    }
+
+    fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
+        match test {
+            KeyTest::Range { lo, hi } => self.filter_range(start, rows, (*lo, *hi), out),
+            KeyTest::In(set) => fallback::filter_in(self, start, rows, set, out),
+        }
+    }
+
+    fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
+        fallback::sum(self, start, rows, mask)
+    }
+
+    fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
+        if self.exceptions.any(start, rows) {
+            return self.patched_min_max(start, rows, mask);
+        }
+        self.plain_min_max(start, rows, mask)
+    }
+}
