@@ -95,7 +95,7 @@ class Result:
 
 def measure(name, tables, questions, options):
     """Loads and asks one engine; runs in a process of its own."""
-    result = Result(name, engines.ENGINES[name][0])
+    result = Result(name, name)
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=options.folder) as folder:
         try:
             engine = engines.create(name, dataclasses.replace(options, folder=pathlib.Path(folder)))
@@ -157,14 +157,14 @@ def first_line(error):
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
-def in_a_process(*arguments):
+def in_a_process(name, *arguments):
     """`measure`, where a crash harms nothing but its result."""
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
         try:
-            return pool.submit(measure, *arguments).result()
-        except concurrent.futures.process.BrokenProcessPool:
-            return Result(arguments[0], engines.ENGINES[arguments[0]][0], error="its process ended")
+            return pool.submit(measure, name, *arguments).result()
+        except Exception as error:
+            return Result(name, name, error=first_line(error))
 
 
 def differing(results):
