@@ -17,9 +17,6 @@ pub(crate) fn pad<T: Copy>(tail: &[T], fill: T) -> [T; CHUNK] {
     chunk
 }
 
-/// Words with at most this many bits are walked bit by bit.
-const SPARSE: u32 = 5;
-
 /// Which way a chunk under a mask word goes.
 pub(crate) enum Density {
     Empty,
@@ -29,12 +26,13 @@ pub(crate) enum Density {
 }
 
 impl Density {
+    /// The way of a word; those of at most `sparse` bits are walked bit by bit.
     #[inline(always)]
-    pub(crate) fn of(word: u64) -> Self {
+    pub(crate) fn of(word: u64, sparse: u32) -> Self {
         match word {
             0 => Self::Empty,
             u64::MAX => Self::Full,
-            _ if word.count_ones() <= SPARSE => Self::Sparse,
+            _ if word.count_ones() <= sparse => Self::Sparse,
             _ => Self::Mixed,
         }
     }

@@ -191,7 +191,7 @@ macro_rules! kernels {
         where
             $arch: Lanes<C>,
         {
-            groups::count(codes, mask, out)
+            groups::count($new, codes, mask, out)
         }
 
         $(#[$attribute])*
@@ -199,7 +199,7 @@ macro_rules! kernels {
         where
             $arch: Lanes<C>,
         {
-            groups::sum(codes, values, mask, out)
+            groups::sum($new, codes, values, mask, out)
         }
 
         $(#[$attribute])*
@@ -207,7 +207,7 @@ macro_rules! kernels {
         where
             $arch: Lanes<C>,
         {
-            groups::sum_floats(codes, values, mask, out)
+            groups::sum_floats($new, codes, values, mask, out)
         }
 
         $(#[$attribute])*

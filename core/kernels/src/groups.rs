@@ -19,6 +19,9 @@ pub(crate) mod sealed {
         fn group_kernels(table: &Kernels) -> &GroupKernels<Self>;
 
         fn index(self) -> usize;
+
+        /// The code of a group that the type can number.
+        fn of(index: usize) -> Self;
     }
 }
 
@@ -34,6 +37,11 @@ macro_rules! codes {
             #[inline(always)]
             fn index(self) -> usize {
                 self as usize
+            }
+
+            #[inline(always)]
+            fn of(index: usize) -> Self {
+                index as $t
             }
         }
     )*};

@@ -8,6 +8,9 @@ pub(crate) trait Lanes<T>: Copy {
     /// Lanes of a register.
     const COUNT: usize;
 
+    /// Mask words of at most so many bits are faster walked bit by bit than register by register.
+    const SPARSE: u32;
+
     /// A register.
     type Vector: Copy;
 
@@ -66,6 +69,21 @@ pub(crate) trait IntegerLanes<T>: Lanes<T> {
     fn total(self, sum: Self::Sum) -> i128;
 }
 
+/// Registers of sums of i64, one for each group.
+pub(crate) trait GroupLanes: Lanes<i64> + Lanes<f64> {
+    /// So many groups are fastest summed up by comparing all codes with each.
+    const FEW: usize;
+
+    /// Adds those lanes of a chunk's `i`-th register to sums, modulo 2^64, that its mask word selects.
+    fn add_selected_words(
+        self,
+        sums: <Self as Lanes<i64>>::Vector,
+        vector: <Self as Lanes<i64>>::Vector,
+        word: u64,
+        i: usize,
+    ) -> <Self as Lanes<i64>>::Vector;
+}
+
 /// Registers of floats; sums go eight rows at a time.
 pub(crate) trait FloatLanes<T>: Lanes<T> {
     /// Eight lanes of f64.
@@ -80,8 +98,8 @@ pub(crate) trait FloatLanes<T>: Lanes<T> {
     /// Rows `8 * i ..` of a chunk.
     fn load_eight(self, chunk: &[T; CHUNK], i: usize) -> Self::Eight;
 
-    /// Rows `8 * i ..` of a chunk that its mask word selects, and +0.0 in place of the others.
-    fn select_eight(self, eight: Self::Eight, word: u64, i: usize) -> Self::Eight;
+    /// Adds those rows of `8 * i ..` of a chunk to lanes that its mask word selects. No lane of `sums` is -0.0.
+    fn add_selected(self, sums: Self::Eight, eight: Self::Eight, word: u64, i: usize) -> Self::Eight;
 
     /// The sums of lanes.
     fn add_eight(self, a: Self::Eight, b: Self::Eight) -> Self::Eight;

@@ -17,6 +17,8 @@ macro_rules! lanes {
         impl Lanes<$t> for Avx2 {
             const COUNT: usize = 32 / size_of::<$t>();
 
+            const SPARSE: u32 = size_of::<$t>() as u32 + 1;
+
             type Vector = $vector;
 
             type Range = ($vector, $vector);
@@ -121,10 +123,19 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            fn select_eight(self, [low, high]: [__m256d; 2], word: u64, i: usize) -> [__m256d; 2] {
+            fn add_selected(
+                self,
+                sums: [__m256d; 2],
+                [low, high]: [__m256d; 2],
+                word: u64,
+                i: usize,
+            ) -> [__m256d; 2] {
                 let zero = simd!(_mm256_setzero_pd());
                 let (low_bits, high_bits) = (self.spread_64(word, 2 * i), self.spread_64(word, 2 * i + 1));
-                simd!([_mm256_blendv_pd(zero, low, low_bits), _mm256_blendv_pd(zero, high, high_bits)])
+                // Adding +0.0 is the same as adding nothing.
+                let eight =
+                    simd!([_mm256_blendv_pd(zero, low, low_bits), _mm256_blendv_pd(zero, high, high_bits)]);
+                FloatLanes::<$t>::add_eight(self, sums, eight)
             }
 
             #[inline(always)]

@@ -19,6 +19,8 @@ macro_rules! lanes {
         impl Lanes<$t> for Avx2 {
             const COUNT: usize = 32 / size_of::<$t>();
 
+            const SPARSE: u32 = size_of::<$t>() as u32 + 1;
+
             type Vector = __m256i;
 
             /// The lower bound, and the distance of the upper one.

@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::Avx2;
 use crate::{
+    lanes::{GroupLanes, Lanes},
     registers::simd,
     words::{Words, total},
 };
@@ -69,5 +70,14 @@ impl Words for Avx2 {
     #[inline(always)]
     fn total_words(self, register: __m256i) -> u64 {
         total::<_, 4>(register)
+    }
+}
+
+impl GroupLanes for Avx2 {
+    const FEW: usize = 3;
+
+    #[inline(always)]
+    fn add_selected_words(self, sums: __m256i, vector: __m256i, word: u64, i: usize) -> __m256i {
+        self.add_words(sums, Lanes::<i64>::select(self, vector, word, i, self.word(0)))
     }
 }

@@ -19,6 +19,8 @@ macro_rules! lanes {
         impl Lanes<$t> for Avx512 {
             const COUNT: usize = 64 / size_of::<$t>();
 
+            const SPARSE: u32 = size_of::<$t>() as u32 + 1;
+
             type Vector = $vector;
 
             /// The lower bound and the upper one; of integers, the distance of the upper one.
@@ -168,8 +170,8 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            fn select_eight(self, eight: __m512d, word: u64, i: usize) -> __m512d {
-                simd!(_mm512_maskz_mov_pd((word >> (8 * i)) as u8, eight))
+            fn add_selected(self, sums: __m512d, eight: __m512d, word: u64, i: usize) -> __m512d {
+                simd!(_mm512_mask_add_pd(sums, (word >> (8 * i)) as u8, sums, eight))
             }
 
             #[inline(always)]

@@ -4,6 +4,7 @@ use std::arch::x86_64::*;
 
 use super::Avx512;
 use crate::{
+    lanes::GroupLanes,
     registers::simd,
     words::{Words, total},
 };
@@ -69,5 +70,14 @@ impl Words for Avx512 {
     #[inline(always)]
     fn total_words(self, register: __m512i) -> u64 {
         total::<_, 8>(register)
+    }
+}
+
+impl GroupLanes for Avx512 {
+    const FEW: usize = 5;
+
+    #[inline(always)]
+    fn add_selected_words(self, sums: __m512i, vector: __m512i, word: u64, i: usize) -> __m512i {
+        simd!(_mm512_mask_add_epi64(sums, (word >> (8 * i)) as u8, sums, vector))
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     Float, Integer, Native,
     chunks::CHUNK,
-    lanes::{FloatLanes, IntegerLanes, Lanes, PackedLanes},
+    lanes::{FloatLanes, GroupLanes, IntegerLanes, Lanes, PackedLanes},
     packed::Lane,
 };
 
@@ -16,6 +16,8 @@ const COUNT: usize = 8;
 
 impl<T: Native> Lanes<T> for Scalar {
     const COUNT: usize = COUNT;
+
+    const SPARSE: u32 = 63;
 
     type Vector = [T; COUNT];
 
@@ -116,6 +118,22 @@ impl<T: Integer> IntegerLanes<T> for Scalar {
     }
 }
 
+impl GroupLanes for Scalar {
+    const FEW: usize = 0;
+
+    #[inline(always)]
+    fn add_selected_words(
+        self,
+        sums: [i64; COUNT],
+        vector: [i64; COUNT],
+        word: u64,
+        i: usize,
+    ) -> [i64; COUNT] {
+        let selected = self.select(vector, word, i, [0; COUNT]);
+        std::array::from_fn(|lane| sums[lane].wrapping_add(selected[lane]))
+    }
+}
+
 impl<T: Float> FloatLanes<T> for Scalar {
     type Eight = [f64; 8];
 
@@ -135,8 +153,9 @@ impl<T: Float> FloatLanes<T> for Scalar {
     }
 
     #[inline(always)]
-    fn select_eight(self, eight: [f64; 8], word: u64, i: usize) -> [f64; 8] {
-        self.select(eight, word, i, [0.0; 8])
+    fn add_selected(self, sums: [f64; 8], eight: [f64; 8], word: u64, i: usize) -> [f64; 8] {
+        // Adding +0.0 is the same as adding nothing.
+        FloatLanes::<T>::add_eight(self, sums, self.select(eight, word, i, [0.0; 8]))
     }
 
     #[inline(always)]

@@ -81,7 +81,7 @@ pub(crate) fn min_max_masked<T: Native, A: Lanes<T>>(arch: A, values: &[T], mask
     let first = mask::first(mask).filter(|&row| row < values.len())?;
     let mut extremes = Extremes::new(arch, values[first]);
     for_masked!(values, mask, T::default(), |chunk, word| {
-        match Density::of(word) {
+        match Density::of(word, A::SPARSE) {
             Density::Empty => {}
             Density::Sparse => {
                 for i in Bits(word) {

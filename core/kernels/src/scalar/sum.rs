@@ -39,7 +39,7 @@ pub(crate) fn sum_masked<T: Integer, A: IntegerLanes<T>>(arch: A, values: &[T], 
     for (block, mask) in values.chunks(BLOCK).zip(mask.chunks(BLOCK / CHUNK)) {
         let mut sum = arch.zero();
         for_masked!(block, mask, T::default(), |chunk, word| {
-            match Density::of(word) {
+            match Density::of(word, A::SPARSE) {
                 Density::Empty => {}
                 Density::Sparse => total += Bits(word).map(|i| chunk[i].to_i128()).sum::<i128>(),
                 Density::Mixed => {
@@ -57,6 +57,9 @@ pub(crate) fn sum_masked<T: Integer, A: IntegerLanes<T>>(arch: A, values: &[T], 
 
 /// Groups of eight in a chunk.
 const EIGHTS: usize = CHUNK / 8;
+
+/// The groups of eight that have rows are looked for in mask words of at most so many bits.
+const SPARSE: u32 = 5;
 
 #[inline(always)]
 pub(crate) fn sum_floats<T: Float>(arch: impl FloatLanes<T>, values: &[T], acc: &mut FloatSum) {
@@ -90,13 +93,13 @@ pub(crate) fn sum_floats_masked<T: Float>(
 ) {
     let mut sum = arch.eight(acc.lanes);
     for_masked!(values, mask, T::default(), |chunk, word| {
-        match Density::of(word) {
+        match Density::of(word, SPARSE) {
             Density::Empty => {}
             Density::Sparse => {
                 let (mut lanes, mut rest) = (arch.eight([0.0; 8]), word);
                 while rest != 0 {
                     let i = rest.trailing_zeros() as usize / 8;
-                    lanes = add_selected(arch, lanes, chunk, word, i);
+                    lanes = arch.add_selected(lanes, arch.load_eight(chunk, i), word, i);
                     rest &= !(0xff << (8 * i));
                 }
                 sum = arch.add_eight(sum, lanes);
@@ -104,7 +107,7 @@ pub(crate) fn sum_floats_masked<T: Float>(
             Density::Mixed => {
                 let mut lanes = arch.eight([0.0; 8]);
                 for i in 0..EIGHTS {
-                    lanes = add_selected(arch, lanes, chunk, word, i);
+                    lanes = arch.add_selected(lanes, arch.load_eight(chunk, i), word, i);
                 }
                 sum = arch.add_eight(sum, lanes);
             }
@@ -112,17 +115,4 @@ pub(crate) fn sum_floats_masked<T: Float>(
         }
     });
     acc.lanes = arch.lanes(sum);
-}
-
-/// Adds the rows of a chunk's `i`-th eight that its mask word selects.
-#[inline(always)]
-fn add_selected<T: Float, A: FloatLanes<T>>(
-    arch: A,
-    lanes: A::Eight,
-    chunk: &[T; CHUNK],
-    word: u64,
-    i: usize,
-) -> A::Eight {
-    // Adding +0.0 is the same as adding nothing: no lane is ever -0.0.
-    arch.add_eight(lanes, arch.select_eight(arch.load_eight(chunk, i), word, i))
 }
