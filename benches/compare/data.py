@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -110,6 +109,8 @@ def ssb(folder, scale):
     """The Star Schema Benchmark's lineorder joined with its dimensions, made of TPC-H's tables."""
     path = folder / f"lineorder-{scale:g}.parquet"
     if not path.exists():
+        import duckdb  # only here, so that the other data sets do without
+
         names = ("lineitem", "orders", "customer", "supplier", "part", "partsupp", "nation", "region")
         files = dict(zip(names, generated(folder, scale, *names)))
         part = path.with_suffix(".part")

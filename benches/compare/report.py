@@ -46,7 +46,7 @@ def section(title, tables, questions, results, different):
     parts += [bytes_table(tables, there), columns_table(tables, there)]
     parts += ["### Milliseconds\n", times(questions, there, "seconds")]
     parts += ["### Milliseconds of processor time\n", times(questions, there, "processor_seconds")]
-    parts += [agreement(there, different)]
+    parts += [summary(questions, there), agreement(there, different)]
     parts += [f"**{result.name} failed**: {result.error}\n" for result in results if result.error]
     for result in there:
         parts += [f"**{result.name}** does not answer {title!r}: {why}\n" for title, why in result.refused.items()]
@@ -116,11 +116,26 @@ def times(questions, results, kind):
     return table(["query", *names, "best other / Basalt"], rows)
 
 
+def summary(questions, results):
+    """In how many queries Basalt is the fastest."""
+    if len(results) < 2 or not any(result.name == "basalt" for result in results):
+        return ""
+
+    def fastest(kind):
+        asked = ({r.name: getattr(r.queries[q], kind) for r in results if q in r.queries} for q in questions)
+        return sum(bool(seconds) and min(seconds, key=seconds.get) == "basalt" for seconds in asked)
+
+    wins, lean = fastest("seconds"), fastest("processor_seconds")
+    return f"Basalt is the fastest in {wins} of {len(questions)} queries, by processor time in {lean}.\n"
+
+
 def agreement(results, different):
     if not different:
-        names = ", ".join(result.name for result in results if result.queries)
+        names = [result.name for result in results if result.queries]
+        if len(names) < 2:
+            return ""
         return (
-            f"All answers agree ({names}): integers, decimals, texts and times exactly, "
+            f"All answers agree ({', '.join(names)}): integers, decimals, texts and times exactly, "
             f"floats within {answers.RELATIVE_TOLERANCE:g} of one another.\n"
         )
     parts = ["**Answers differ:**\n"]
