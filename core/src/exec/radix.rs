@@ -73,7 +73,7 @@ impl Radix {
             for_each_null(valid.as_deref(), keys.len(), |row| keys[row] = base);
             let digits = keys.iter().map(|key| key.wrapping_sub(base));
             if out.is_empty() {
-                out.extend(digits.map(C::of));
+                out.extend(digits.map(C::truncate));
             } else {
                 let span = digit.span.cast_signed();
                 out.iter_mut().zip(digits).for_each(|(place, next)| *place = place.shifted(span, next));
@@ -96,7 +96,7 @@ fn for_each_null(valid: Option<&[u64]>, rows: usize, mut each: impl FnMut(usize)
 /// A number of a group in few bits.
 pub(super) trait Code: GroupCode {
     /// The number's low bits.
-    fn of(number: i64) -> Self;
+    fn truncate(number: i64) -> Self;
 
     /// The number, times `span`, and a digit.
     fn shifted(self, span: i64, digit: i64) -> Self;
@@ -110,13 +110,13 @@ macro_rules! codes {
         impl Code for $t {
             #[inline]
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
-            fn of(number: i64) -> Self {
+            fn truncate(number: i64) -> Self {
                 number as Self
             }
 
             #[inline]
             fn shifted(self, span: i64, digit: i64) -> Self {
-                self.wrapping_mul(Self::of(span)).wrapping_add(Self::of(digit))
+                self.wrapping_mul(Self::truncate(span)).wrapping_add(Self::truncate(digit))
             }
 
             #[inline]
