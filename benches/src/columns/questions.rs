@@ -73,7 +73,7 @@ impl Question {
 
     /// The seconds of its unit, asked of so many rows.
     #[allow(clippy::cast_precision_loss, reason = "a unit of time")]
-    fn unit(self, rows: usize) -> f64 {
+    pub fn unit(self, rows: usize) -> f64 {
         match self {
             Self::Filter | Self::Decode | Self::Encode => 1e-9 * rows as f64,
             Self::Get => 1e-9 * RANDOM as f64,
@@ -92,15 +92,18 @@ impl Question {
         }
     }
 
-    /// Times the question of every holding of a source: that of the seed, the forced ones, roaring for filters, and the
-    /// chosen one as ours.
+    /// Times the question of every holding of a source: that of the seed, the forced ones, roaring for what
+    /// it holds, and the chosen one as ours.
     pub fn race(self, source: &Source, held: &Holdings, each: Duration) -> Figures {
         let mut contest = Contest::new();
         for (name, column) in &held.forced {
             let role = if *name == SEED { Role::Seed } else { Role::Other };
             self.enter(&mut contest, role, label(name), source, held, column.as_ref(), Some(name));
         }
-        self.enter_roaring(&mut contest, held);
+        // Of more values it would be an index of one of them, not the column.
+        if source.rarest() == 1 {
+            self.enter_roaring(&mut contest, held);
+        }
         let chosen = held.chosen.column.as_ref();
         match self {
             Self::Count => enter_counts(&mut contest, source, held),

@@ -66,11 +66,29 @@ pub fn samples(rows: usize) -> Vec<Sample> {
 }
 
 /// What an encoding came to.
-struct Line {
-    name: String,
-    bytes: usize,
-    encode: f64,
-    decode: f64,
+#[derive(Clone, Debug)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// Its bytes, everything counted.
+    pub bytes: usize,
+    /// Seconds to encode all values.
+    pub encode: f64,
+    /// Seconds to decode them.
+    pub decode: f64,
+}
+
+impl Sample {
+    /// Encodes and decodes in every way: ours first, then the rivals.
+    ///
+    /// # Panics
+    /// Where one gives other bits back.
+    pub fn measure(&self, each: Duration) -> Vec<Line> {
+        match &self.data {
+            Data::Floats(values) => floats(values, each),
+            Data::Integers(values) => integers(values, each),
+        }
+    }
 }
 
 /// Prints sizes and times of every sample in every encoding, each of which is checked to give the bits back.
@@ -78,16 +96,12 @@ struct Line {
 pub fn print_table(rows: usize, each: Duration) {
     let mut lines = Vec::new();
     for sample in samples(rows) {
-        let (raw, measured) = match &sample.data {
-            Data::Floats(values) => (8 * rows, floats(values, each)),
-            Data::Integers(values) => (8 * rows, integers(values, each)),
-        };
-        for (place, line) in measured.into_iter().enumerate() {
+        for (place, line) in sample.measure(each).into_iter().enumerate() {
             lines.push(vec![
                 sample.name.to_owned(),
                 line.name,
                 format!("{:.2}", 8.0 * line.bytes as f64 / rows as f64),
-                format!("{:.2}x", raw as f64 / line.bytes as f64),
+                format!("{:.2}x", 8.0 * rows as f64 / line.bytes as f64),
                 figure(line.encode * 1e9 / rows as f64),
                 figure(line.decode * 1e9 / rows as f64),
                 if place == 0 { sample.goal.to_owned() } else { String::new() },

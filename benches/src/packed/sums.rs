@@ -36,7 +36,7 @@ pub fn race(width: u32, rows: usize, nulls: Nulls, each: Duration) -> Figures {
         |out| *out,
     );
     contest.enter(
-        Role::Rival,
+        Role::Other,
         "plain i64, ours",
         |out| {
             *out = match mask {

@@ -18,12 +18,37 @@ use super::{
 };
 use crate::table;
 
-/// Measures the first rows of a table, at most so many, and prints a line for each column.
+/// The columns of a table by name, and its rows.
+type Columns = (Vec<(String, Measured)>, usize);
+
+/// Measures the first rows of a table, at most so many, and prints a line for each column; returns what they come to
+/// together.
+///
+/// # Errors
+/// Those of arrow and Parquet.
+pub fn print_table(source: Table, most: usize) -> Result<Measured, Box<dyn std::error::Error>> {
+    let name = source.name.clone();
+    let (columns, rows) = measure_table(source, most)?;
+    let total = total(&columns);
+    let lines = columns.iter().map(|(name, column)| line(name, column)).chain([line("total", &total)]);
+    let lines: Vec<_> = lines.collect();
+    table::print(&format!("{name}, {} rows, bytes", table::grouped(rows)), &HEADER, &lines);
+    Ok(total)
+}
+
+/// All columns together.
+pub fn total(columns: &[(String, Measured)]) -> Measured {
+    let mut total = Measured::default();
+    columns.iter().for_each(|(_, column)| total.add(column));
+    Measured { chosen: Vec::new(), smallest_names: Vec::new(), ..total }
+}
+
+/// Measures the columns of the first rows of a table, at most so many, and shows how far it is.
 ///
 /// # Errors
 /// Those of arrow and Parquet.
 #[allow(clippy::unwrap_used, reason = "a constant")]
-pub fn print_table(mut source: Table, most: usize) -> Result<Measured, Box<dyn std::error::Error>> {
+pub fn measure_table(mut source: Table, most: usize) -> Result<Columns, Box<dyn std::error::Error>> {
     let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len} rows").unwrap();
     let rows = source.rows.min(most as u64);
     let progress = ProgressBar::new(rows).with_style(style).with_message(source.name.clone());
@@ -47,13 +72,7 @@ pub fn print_table(mut source: Table, most: usize) -> Result<Measured, Box<dyn s
         }
     }
     progress.finish_and_clear();
-    let mut total = Measured::default();
-    columns.iter().for_each(|(_, column)| total.add(column));
-    (total.chosen, total.smallest_names) = (Vec::new(), Vec::new());
-    let lines: Vec<_> =
-        columns.iter().map(|(name, column)| line(name, column)).chain([line("total", &total)]).collect();
-    table::print(&format!("{}, {} rows, bytes", source.name, table::grouped(measured_rows)), &HEADER, &lines);
-    Ok(total)
+    Ok((columns, measured_rows))
 }
 
 /// The columns of what is printed.
