@@ -46,7 +46,7 @@ pub struct ColumnSummary {
 }
 
 impl ColumnSummary {
-    /// Summarises a column without reading it (text without codes apart, whose range is read).
+    /// Summarises a column without reading it.
     pub fn new(snapshot: &Snapshot, schema: &Schema, index: usize) -> Self {
         let field = &schema.fields()[index];
         let mut summary = Self {

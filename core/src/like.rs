@@ -3,23 +3,38 @@
 //! A pattern is cut at its runs. The first piece stands at the start of the text, the last at its end, and each
 //! between them where it is found first, so that a match never goes back.
 
+use memchr::memmem::Finder;
+
 use crate::{
     error::{Error, ErrorKind, Result},
     limits::MAX_WILD_PIECE,
 };
 
 /// What stands between two `%`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Piece {
-    Literal(String),
+    Literal(Box<Literal>),
     /// Characters, of which `None` is any one.
     Wild(Vec<Option<char>>),
+}
+
+/// Characters that are all given, and the search for them.
+#[derive(Clone, Debug)]
+struct Literal {
+    text: String,
+    finder: Finder<'static>,
+}
+
+impl Literal {
+    fn new(text: String) -> Self {
+        Self { finder: Finder::new(&text).into_owned(), text }
+    }
 }
 
 impl Piece {
     fn new(chars: Vec<Option<char>>) -> Self {
         match chars.iter().copied().collect::<Option<String>>() {
-            Some(literal) => Self::Literal(literal),
+            Some(literal) => Self::Literal(Box::new(Literal::new(literal))),
             None => Self::Wild(chars),
         }
     }
@@ -27,7 +42,8 @@ impl Piece {
     /// What follows the piece at the start of `text`.
     fn strip_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
-            Self::Literal(literal) => text.strip_prefix(literal.as_str()),
+            Self::Literal(literal) if literal.text.is_empty() => Some(text),
+            Self::Literal(literal) => text.strip_prefix(literal.text.as_str()),
             Self::Wild(piece) => {
                 let mut rest = text.chars();
                 piece.iter().all(|want| same(*want, rest.next())).then_some(rest.as_str())
@@ -37,7 +53,7 @@ impl Piece {
 
     fn is_suffix(&self, text: &str) -> bool {
         match self {
-            Self::Literal(literal) => text.ends_with(literal.as_str()),
+            Self::Literal(literal) => literal.text.is_empty() || text.ends_with(literal.text.as_str()),
             Self::Wild(piece) => {
                 let mut rest = text.chars();
                 piece.iter().rev().all(|want| same(*want, rest.next_back()))
@@ -48,7 +64,10 @@ impl Piece {
     /// What follows the piece where it is found first.
     fn find<'t>(&self, text: &'t str) -> Option<&'t str> {
         match self {
-            Self::Literal(literal) => text.find(literal.as_str()).map(|at| &text[at + literal.len()..]),
+            Self::Literal(literal) => {
+                let at = literal.finder.find(text.as_bytes())?;
+                text.get(at + literal.text.len()..)
+            }
             Self::Wild(_) => text.char_indices().find_map(|(at, _)| self.strip_prefix(&text[at..])),
         }
     }
@@ -59,13 +78,21 @@ fn same(want: Option<char>, found: Option<char>) -> bool {
 }
 
 /// A parsed pattern.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
     first: Piece,
     /// The pieces behind each run; none when there is no run.
     rest: Vec<Piece>,
 }
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Pattern {}
 
 impl Pattern {
     /// Parses a pattern.
@@ -92,7 +119,7 @@ impl Pattern {
             }
         }
         let mut pieces = pieces.into_iter().map(Piece::new);
-        let first = pieces.next().unwrap_or(Piece::Literal(String::new()));
+        let first = pieces.next().unwrap_or_else(|| Piece::new(Vec::new()));
         let rest: Vec<Piece> = pieces.collect();
         let between = &rest[..rest.len().saturating_sub(1)];
         if between.iter().any(|piece| matches!(piece, Piece::Wild(chars) if chars.len() > MAX_WILD_PIECE)) {
@@ -112,8 +139,8 @@ impl Pattern {
     pub fn prefix(&self) -> (String, bool) {
         match &self.first {
             Piece::Literal(prefix) => {
-                let is_empty = |piece: &Piece| *piece == Piece::Literal(String::new());
-                (prefix.clone(), !self.rest.is_empty() && self.rest.iter().all(is_empty))
+                let is_empty = |piece: &Piece| matches!(piece, Piece::Literal(l) if l.text.is_empty());
+                (prefix.text.clone(), !self.rest.is_empty() && self.rest.iter().all(is_empty))
             }
             Piece::Wild(chars) => (chars.iter().map_while(|c| *c).collect(), false),
         }

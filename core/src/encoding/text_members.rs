@@ -1,6 +1,6 @@
 //! Sets of texts, prepared for many look-ups.
 
-use std::hash::BuildHasher;
+use std::{hash::BuildHasher, ops::RangeInclusive};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
@@ -11,6 +11,8 @@ use super::members::FEW;
 pub struct TextMembers {
     /// Sorted and distinct.
     texts: Box<[Box<str>]>,
+    /// The least and the greatest length: most texts are told by theirs.
+    lengths: RangeInclusive<usize>,
     /// The places of the texts, when they are more than a few.
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
@@ -30,7 +32,9 @@ impl FromIterator<Box<str>> for TextMembers {
                 table.insert_unique(hash(&place), place, hash);
             }
         }
-        Self { texts: texts.into(), table, hasher }
+        let lengths = || texts.iter().map(|text| text.len());
+        let lengths = lengths().min().unwrap_or(1)..=lengths().max().unwrap_or(0);
+        Self { texts: texts.into(), lengths, table, hasher }
     }
 }
 
@@ -42,6 +46,9 @@ impl TextMembers {
 
     /// Whether `text` is in the set.
     pub fn contains(&self, text: &str) -> bool {
+        if !self.lengths.contains(&text.len()) {
+            return false;
+        }
         if self.table.is_empty() {
             return self.texts.binary_search_by(|member| (**member).cmp(text)).is_ok();
         }

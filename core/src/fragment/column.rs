@@ -39,6 +39,10 @@ pub struct Column {
     zones: Vec<Zone>,
     nulls: usize,
     counts: Option<Vec<(i64, u64)>>,
+    /// Bytes of the texts that are not null.
+    text_bytes: usize,
+    /// The least and the greatest text, where there are no codes.
+    text_range: Option<(Arc<str>, Arc<str>)>,
 }
 
 impl Column {
@@ -58,6 +62,8 @@ impl Column {
             zones: Vec::new(),
             nulls: 0,
             counts: encoded.value_counts,
+            text_bytes: 0,
+            text_range: None,
         };
         column.with_validity(keys.len(), valid)
     }
@@ -72,6 +78,9 @@ impl Column {
         valid: Option<&[u64]>,
     ) -> Result<Self> {
         let encoded = encoding::encode_texts(texts, field.encoding.as_deref())?;
+        let present = || texts.iter().flatten();
+        let ends = || Some((present().min()?.into(), present().max()?.into()));
+        let text_range = if encoded.column.codes().is_none() { ends() } else { None };
         let column = Self {
             data_type: field.data_type,
             values: Values::Text(encoded.column),
@@ -79,6 +88,8 @@ impl Column {
             zones: Vec::new(),
             nulls: 0,
             counts: encoded.value_counts,
+            text_bytes: present().map(str::len).sum(),
+            text_range,
         };
         column.with_validity(arrow_array::Array::len(texts), valid)
     }
@@ -158,6 +169,7 @@ impl Column {
             + self.validity.as_ref().map_or(0, |v| v.buffer().len())
             + size_of_val(self.zones.as_slice())
             + self.counts.as_ref().map_or(0, |c| size_of_val(c.as_slice()))
+            + self.text_range.as_ref().map_or(0, |(lo, hi)| lo.len() + hi.len())
     }
 
     /// The encodings in use: `packed`, `dictionary(bitcompress)`, `packed + runs` with the validity's second.
@@ -212,7 +224,10 @@ impl Column {
     /// The least and the greatest value; `None` when all are null.
     pub fn range(&self) -> Option<(Value, Value)> {
         match &self.values {
-            Values::Text(texts) if texts.codes().is_none() => self.scan_text_range(),
+            Values::Text(texts) if texts.codes().is_none() => {
+                let (lo, hi) = self.text_range.clone()?;
+                Some((Value::Text(lo), Value::Text(hi)))
+            }
             values => {
                 let ranges = self.zones.iter().filter_map(|z| z.range);
                 let (lo, hi) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
@@ -225,17 +240,6 @@ impl Column {
                 Some((value(lo), value(hi)))
             }
         }
-    }
-
-    fn scan_text_range(&self) -> Option<(Value, Value)> {
-        let mut range: Option<(String, String)> = None;
-        self.for_each_text(|text| match &mut range {
-            None => range = Some((text.to_owned(), text.to_owned())),
-            Some((lo, _)) if text < lo.as_str() => text.clone_into(lo),
-            Some((_, hi)) if text > hi.as_str() => text.clone_into(hi),
-            Some(_) => {}
-        });
-        range.map(|(lo, hi)| (Value::Text(lo.into()), Value::Text(hi.into())))
     }
 
     /// Calls `each` with the texts that are not null.
@@ -253,18 +257,7 @@ impl Column {
 
     /// Bytes of the texts that are not null.
     pub(crate) fn text_bytes(&self) -> usize {
-        let mut bytes = 0;
-        match (&self.values, self.counts()) {
-            (Values::Text(texts), Some(counts)) if let Some(codes) = texts.codes() => {
-                for (code, n) in counts {
-                    let length = |code| codes.entries.get(code).len();
-                    let rows = usize::try_from(*n).unwrap_or(usize::MAX);
-                    bytes += usize::try_from(*code).map_or(0, length) * rows;
-                }
-            }
-            _ => self.for_each_text(|text| bytes += text.len()),
-        }
-        bytes
+        self.text_bytes
     }
 
     /// Bytes that the rows take as keys, or as texts and their places.

@@ -10,7 +10,7 @@ use crate::encoding::{
     KeyStats,
     bytes::{bits, count, index},
     dictionary::code_type,
-    stats::{MAX_DISTINCT, ValueCounts, fill_nulls, value_counts},
+    stats::{ValueCounts, fill_nulls, value_counts},
 };
 
 /// Statistics of a column of texts. One under a null counts as empty, and is in no dictionary.
@@ -97,6 +97,12 @@ impl<'a> TextStats<'a> {
     }
 }
 
+/// Distinct texts up to which a dictionary is considered: they are sorted, and a quarter of a fragment's rows.
+const MAX_ENTRIES: usize = 1 << 18;
+/// Once so many have been seen, an eighth of the rows must have been repetitions: of texts that are nearly all
+/// different the rest is not looked at.
+const TELLING: usize = 1 << 16;
+
 fn distinct(texts: &StringArray) -> Option<DistinctTexts<'_>> {
     let mut places: HashMap<&str, u32> = HashMap::new();
     let mut codes = Vec::with_capacity(texts.len());
@@ -105,9 +111,11 @@ fn distinct(texts: &StringArray) -> Option<DistinctTexts<'_>> {
             codes.push(0);
             continue;
         };
-        let next = count(places.len());
-        codes.push(i64::from(*places.entry(text).or_insert(next)));
-        if places.len() > MAX_DISTINCT {
+        let next = places.len();
+        codes.push(i64::from(*places.entry(text).or_insert(count(next))));
+        let too_many = places.len() > MAX_ENTRIES
+            || next < TELLING && places.len() == TELLING && codes.len() < TELLING / 8 * 9;
+        if too_many {
             return None;
         }
     }
