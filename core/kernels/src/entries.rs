@@ -12,7 +12,7 @@ macro_rules! kernels {
             groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, decimals, gaps, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
+            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, Sums,
@@ -82,6 +82,8 @@ macro_rules! kernels {
                 min_max_masked: native_min_max_masked::<T>,
                 count_nonzero: native_count_nonzero::<T>,
                 count_nonzero_masked: native_count_nonzero_masked::<T>,
+                filter_count: native_filter_count::<T>,
+                filter_min_max: native_filter_min_max::<T>,
             }
         }
 
@@ -89,7 +91,11 @@ macro_rules! kernels {
         where
             $arch: IntegerLanes<T>,
         {
-            IntegerKernels { sum: integer_sum::<T>, sum_masked: integer_sum_masked::<T> }
+            IntegerKernels {
+                sum: integer_sum::<T>,
+                sum_masked: integer_sum_masked::<T>,
+                filter_sum: integer_filter_sum::<T>,
+            }
         }
 
         const fn float<T: Float>() -> FloatKernels<T>
@@ -99,6 +105,7 @@ macro_rules! kernels {
             FloatKernels {
                 sum: float_sum::<T>,
                 sum_masked: float_sum_masked::<T>,
+                filter_sum: float_filter_sum::<T>,
             }
         }
 
@@ -152,6 +159,49 @@ macro_rules! kernels {
             $arch: Lanes<T>,
         {
             min_max::min_max_masked($new, values, mask)
+        }
+
+        $(#[$attribute])*
+        fn native_filter_count<T: Native>(test: Test<T>, values: &[T], mask: Option<&[u64]>) -> u64
+        where
+            $arch: Lanes<T>,
+        {
+            filter::count($new, test, values, mask)
+        }
+
+        $(#[$attribute])*
+        fn native_filter_min_max<T: Native>(
+            test: Test<T>,
+            by: &[T],
+            mask: Option<&[u64]>,
+            values: &[T],
+        ) -> Option<(T, T)>
+        where
+            $arch: Lanes<T>,
+        {
+            filter::min_max($new, test, by, mask, values)
+        }
+
+        $(#[$attribute])*
+        fn integer_filter_sum<T: Integer>(test: Test<T>, by: &[T], mask: Option<&[u64]>, values: &[T]) -> i128
+        where
+            $arch: IntegerLanes<T>,
+        {
+            filter::sum($new, test, by, mask, values)
+        }
+
+        $(#[$attribute])*
+        fn float_filter_sum<T: Float>(
+            test: Test<T>,
+            by: &[T],
+            mask: Option<&[u64]>,
+            values: &[T],
+            acc: &mut FloatSum,
+        )
+        where
+            $arch: FloatLanes<T>,
+        {
+            filter::sum_floats($new, test, by, mask, values, acc)
         }
 
         $(#[$attribute])*

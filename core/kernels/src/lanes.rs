@@ -1,7 +1,7 @@
 //! What an instruction set does with a register. The loops of [`crate::scalar`] are written once over these
 //! traits; a type that implements them is a proof that the CPU has its instructions.
 
-use crate::chunks::CHUNK;
+use crate::{Native, chunks::CHUNK};
 
 /// Registers of `T`. A chunk is `CHUNK / COUNT` of them, counted by `i`.
 pub(crate) trait Lanes<T>: Copy {
@@ -64,6 +64,15 @@ pub(crate) trait IntegerLanes<T>: Lanes<T> {
 
     /// Adds all lanes.
     fn add(self, sum: Self::Sum, vector: Self::Vector) -> Self::Sum;
+
+    /// Adds those lanes of a chunk's `i`-th register that its mask word selects.
+    #[inline(always)]
+    fn add_selected(self, sum: Self::Sum, vector: Self::Vector, word: u64, i: usize) -> Self::Sum
+    where
+        T: Native,
+    {
+        self.add(sum, self.select(vector, word, i, self.splat(T::default())))
+    }
 
     /// The sum of all that was added.
     fn total(self, sum: Self::Sum) -> i128;

@@ -25,6 +25,7 @@ mod chunks;
 pub mod decimals;
 mod dispatch;
 mod entries;
+mod filter;
 mod float_sum;
 pub mod gaps;
 pub mod groups;
@@ -44,6 +45,7 @@ mod test;
 mod words;
 
 pub use dispatch::{Isa, isa, tables};
+pub use filter::Filter;
 pub use float_sum::FloatSum;
 pub use native::{CmpOp, Float, Integer, Native};
 pub use plain::{

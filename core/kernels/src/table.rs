@@ -73,18 +73,22 @@ pub struct NativeKernels<T> {
     pub(crate) min_max_masked: unsafe fn(&[T], &[u64]) -> Extremes<T>,
     pub(crate) count_nonzero: unsafe fn(&[T]) -> u64,
     pub(crate) count_nonzero_masked: unsafe fn(&[T], &[u64]) -> u64,
+    pub(crate) filter_count: unsafe fn(Test<T>, &[T], Mask<'_>) -> u64,
+    pub(crate) filter_min_max: unsafe fn(Test<T>, &[T], Mask<'_>, &[T]) -> Extremes<T>,
 }
 
 /// Kernels of an integer type.
 pub struct IntegerKernels<T> {
     pub(crate) sum: unsafe fn(&[T]) -> i128,
     pub(crate) sum_masked: unsafe fn(&[T], &[u64]) -> i128,
+    pub(crate) filter_sum: unsafe fn(Test<T>, &[T], Mask<'_>, &[T]) -> i128,
 }
 
 /// Kernels of a float type.
 pub struct FloatKernels<T> {
     pub(crate) sum: unsafe fn(&[T], &mut FloatSum),
     pub(crate) sum_masked: unsafe fn(&[T], &[u64], &mut FloatSum),
+    pub(crate) filter_sum: unsafe fn(Test<T>, &[T], Mask<'_>, &[T], &mut FloatSum),
 }
 
 /// Kernels of a type of group numbers. There is a value for each row, and a word for each chunk.
@@ -150,6 +154,8 @@ macro_rules! call {
     };
 }
 
+pub(crate) use call;
+
 #[allow(missing_docs, reason = "documented at the functions of the same names")]
 impl Kernels {
     pub fn isa(&self) -> Isa {
@@ -172,7 +178,7 @@ impl Kernels {
     }
 
     #[track_caller]
-    fn test<T: Native>(&self, test: Test<T>, values: &[T], out: &mut [u64]) {
+    pub(crate) fn test<T: Native>(&self, test: Test<T>, values: &[T], out: &mut [u64]) {
         check_mask(values.len(), out.len());
         call!(T::kernels(self).test, test, values, out)
     }

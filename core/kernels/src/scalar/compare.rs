@@ -60,6 +60,12 @@ pub(crate) fn test<T: Native, A: Lanes<T>>(arch: A, test: Test<T>, values: &[T],
     }
 }
 
+/// The mask word of the rows that are in a range.
+#[inline(always)]
+pub(crate) fn in_range<T: Native, A: Lanes<T>>(arch: A, chunk: &[T; CHUNK], range: A::Range) -> u64 {
+    word_of!(arch, chunk, |vector| arch.in_range(vector, range))
+}
+
 /// The mask word of the rows that equal those of a register.
 #[inline(always)]
 fn equal<T: Native, A: Lanes<T>>(arch: A, chunk: &[T; CHUNK], other: A::Vector) -> u64 {

@@ -52,6 +52,17 @@ impl<T: Native, A: Lanes<T>> Extremes<T, A> {
         }
     }
 
+    /// Adds the values of a chunk that its mask word selects.
+    #[inline(always)]
+    pub(crate) fn add_selected_chunk(&mut self, chunk: &[T; CHUNK], word: u64) {
+        for i in (0..CHUNK / A::COUNT).step_by(2) {
+            self.add_selected(self.arch.load(chunk, i), word, i, 0);
+            if A::COUNT < CHUNK {
+                self.add_selected(self.arch.load(chunk, i + 1), word, i + 1, 1);
+            }
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn finish(self) -> (T, T) {
         let mut lanes = [T::GREATEST; CHUNK];
@@ -88,14 +99,7 @@ pub(crate) fn min_max_masked<T: Native, A: Lanes<T>>(arch: A, values: &[T], mask
                     extremes.add(arch.splat(chunk[i]), 0);
                 }
             }
-            Density::Mixed => {
-                for i in (0..CHUNK / A::COUNT).step_by(2) {
-                    extremes.add_selected(arch.load(chunk, i), word, i, 0);
-                    if A::COUNT < CHUNK {
-                        extremes.add_selected(arch.load(chunk, i + 1), word, i + 1, 1);
-                    }
-                }
-            }
+            Density::Mixed => extremes.add_selected_chunk(chunk, word),
             Density::Full => extremes.add_chunk(chunk),
         }
     });

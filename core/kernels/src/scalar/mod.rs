@@ -3,6 +3,7 @@
 pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod decimals;
+pub(crate) mod filter;
 pub(crate) mod gaps;
 pub(crate) mod groups;
 mod lanes;

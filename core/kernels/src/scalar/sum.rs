@@ -34,7 +34,6 @@ fn add<T: Integer, A: IntegerLanes<T>>(arch: A, mut sum: A::Sum, chunk: &[T; CHU
 
 #[inline(always)]
 pub(crate) fn sum_masked<T: Integer, A: IntegerLanes<T>>(arch: A, values: &[T], mask: &[u64]) -> i128 {
-    let zero = arch.splat(T::default());
     let mut total = 0;
     for (block, mask) in values.chunks(BLOCK).zip(mask.chunks(BLOCK / CHUNK)) {
         let mut sum = arch.zero();
@@ -44,7 +43,7 @@ pub(crate) fn sum_masked<T: Integer, A: IntegerLanes<T>>(arch: A, values: &[T], 
                 Density::Sparse => total += Bits(word).map(|i| chunk[i].to_i128()).sum::<i128>(),
                 Density::Mixed => {
                     for i in 0..CHUNK / A::COUNT {
-                        sum = arch.add(sum, arch.select(arch.load(chunk, i), word, i, zero));
+                        sum = arch.add_selected(sum, arch.load(chunk, i), word, i);
                     }
                 }
                 Density::Full => sum = add(arch, sum, chunk),
@@ -84,6 +83,16 @@ fn add_floats<T: Float, A: FloatLanes<T>>(arch: A, chunk: &[T; CHUNK]) -> A::Eig
     lanes
 }
 
+/// The lanes of the rows of a chunk that its mask word selects.
+#[inline(always)]
+pub(crate) fn add_selected<T: Float, A: FloatLanes<T>>(arch: A, chunk: &[T; CHUNK], word: u64) -> A::Eight {
+    let mut lanes = arch.eight([0.0; 8]);
+    for i in 0..EIGHTS {
+        lanes = arch.add_selected(lanes, arch.load_eight(chunk, i), word, i);
+    }
+    lanes
+}
+
 #[inline(always)]
 pub(crate) fn sum_floats_masked<T: Float>(
     arch: impl FloatLanes<T>,
@@ -104,13 +113,7 @@ pub(crate) fn sum_floats_masked<T: Float>(
                 }
                 sum = arch.add_eight(sum, lanes);
             }
-            Density::Mixed => {
-                let mut lanes = arch.eight([0.0; 8]);
-                for i in 0..EIGHTS {
-                    lanes = arch.add_selected(lanes, arch.load_eight(chunk, i), word, i);
-                }
-                sum = arch.add_eight(sum, lanes);
-            }
+            Density::Mixed => sum = arch.add_eight(sum, add_selected(arch, chunk, word)),
             Density::Full => sum = arch.add_eight(sum, add_floats(arch, chunk)),
         }
     });

@@ -4,6 +4,7 @@
 
 mod blocks;
 mod decimals;
+mod filter;
 mod float_sums;
 mod groups;
 mod masks;
