@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use basalt_proto::v1::PlanSip;
+use basalt_proto::v1::{PlanOperator, PlanSip};
 use clap::Args;
 
 use super::{
@@ -43,6 +43,9 @@ pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(),
     // Without `analyze` the text has it all.
     if args.analyze && !plan.sips.is_empty() {
         print(&format!("\n{}", sets(&plan.sips)))?;
+    }
+    if !plan.operators.is_empty() {
+        print(&format!("\n{}", operators(&plan.operators)))?;
     }
     if let Some(statistics) = plan.statistics.filter(|_| args.analyze) {
         eprintln!("{}", Style::of(&io::stderr()).dim(&output::work(started.elapsed(), &statistics)));
@@ -85,6 +88,32 @@ fn sets(sips: &[PlanSip]) -> String {
     grid.render()
 }
 
+/// What the steps of the run took: time from the first beginning to the last end, and of all threads in sum.
+fn operators(operators: &[PlanOperator]) -> String {
+    let all: u64 = operators.iter().map(|operator| operator.busy_ns).sum();
+    let mut grid = Grid::new([
+        ("step", false),
+        ("", false),
+        ("rows in", true),
+        ("rows out", true),
+        ("elapsed", true),
+        ("busy", true),
+        ("", true),
+    ]);
+    for operator in operators {
+        grid.row([
+            operator.name.clone(),
+            operator.text.clone(),
+            human::count(operator.rows_in),
+            human::count(operator.rows_out),
+            human::duration(Duration::from_nanos(operator.elapsed_ns)),
+            human::duration(Duration::from_nanos(operator.busy_ns)),
+            human::share(operator.busy_ns, all),
+        ]);
+    }
+    grid.render()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +145,33 @@ mod tests {
   tailnum  semi-join planes.tailnum  26,581  texts  20.4 kB               2      1  200,000  20,000  10 %  0.00 us  1.25 ms
 ";
         assert_eq!(sets(&[given, join]), expected);
+    }
+
+    #[test]
+    fn steps_and_what_they_took() {
+        let prune = PlanOperator {
+            name: "prune".to_owned(),
+            text: String::new(),
+            rows_in: 200_000,
+            rows_out: 65_536,
+            elapsed_ns: 2_000,
+            busy_ns: 2_000,
+        };
+        let filter = PlanOperator {
+            name: "filter".to_owned(),
+            text: "a < 10".to_owned(),
+            rows_in: 65_536,
+            rows_out: 10,
+            elapsed_ns: 3_000,
+            busy_ns: 6_000,
+        };
+        let table = operators(&[prune, filter]);
+        let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0], ["step", "rows", "in", "rows", "out", "elapsed", "busy"]);
+        assert_eq!(lines[1], ["prune", "200,000", "65,536", "2.00", "us", "2.00", "us", "25", "%"]);
+        assert_eq!(
+            lines[2],
+            ["filter", "a", "<", "10", "65,536", "10", "3.00", "us", "6.00", "us", "75", "%"]
+        );
     }
 }

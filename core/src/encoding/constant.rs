@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::{
-    Bid, KeyColumn, KeyEncoding, KeyTest,
+    Bid, Costs, KeyColumn, KeyEncoding, KeyTest,
     bytes::{HEAD, Head, Reader, Writer},
     mask,
     stats::KeyStats,
@@ -87,5 +87,9 @@ impl KeyColumn for Column {
 
     fn min_max(&self, _start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
         (mask.map_or(rows, mask::count_ones) > 0).then_some((self.key, self.key))
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { filter: 0, get: 0 }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::{
-    Bid, KeyColumn, KeyEncoding, KeyTest, UNIT_ROWS,
+    Bid, Costs, KeyColumn, KeyEncoding, KeyTest, UNIT_ROWS,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, bits, count, ensure},
     chooser, fallback, mask, packed,
     stats::KeyStats,
@@ -238,6 +238,10 @@ impl KeyColumn for Column {
             Some(mask) => mask::ends(mask)?,
         };
         Some((self.get(start + first), self.get(start + last)))
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { filter: 5, get: 200 }
     }
 }
 

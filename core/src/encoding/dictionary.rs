@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_buffer::{Buffer, ScalarBuffer};
 
 use super::{
-    Bid, Codes, KeyColumn, KeyEncoding, KeyTest,
+    Bid, Codes, Costs, KeyColumn, KeyEncoding, KeyTest,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, bits, count, ensure, index},
     chooser,
     code_map::CodeMap,
@@ -179,5 +179,10 @@ impl KeyColumn for Column {
 
     fn codes(&self) -> Option<Codes<'_, [i64]>> {
         Some(Codes { codes: &*self.codes, entries: &self.entries })
+    }
+
+    fn costs(&self) -> Costs {
+        let codes = self.codes.costs();
+        Costs { filter: codes.filter, get: codes.get + 2 }
     }
 }

@@ -118,6 +118,8 @@ const BITS_OF_KEY: u64 = 64;
 const SEARCH_COST: u64 = 64;
 /// Bytes of a list with its table for each byte of the list, at most.
 const TABLE_COST: usize = 4;
+/// Words of a bitmap that tell how many keys there are, about.
+const SAMPLE_WORDS: usize = 64;
 /// A form takes at most 1 MiB, ...
 const FORM_BYTES: usize = 1 << 20;
 /// ... or so many bytes for each row that is looked up: more would take longer to make than look-ups in the SIP.
@@ -193,6 +195,32 @@ impl Members {
                 let is_dense = last.wrapping_sub(*first).cast_unsigned() < PART_SPAN;
                 let is_small = part.len() <= PART_KEYS && keys.len() > 2 * PART_KEYS;
                 (part.len() < keys.len() && (is_dense || is_small)).then(|| KeyTest::of(part.to_vec()))
+            }
+        }
+    }
+
+    /// How many keys from `min` to `max` are members, about.
+    pub fn count(&self, min: i64, max: i64) -> u64 {
+        match self.form.get() {
+            None => self
+                .ids
+                .as_ref()
+                .map_or(0, |(sip, ids)| ids.halves(min, max).map(|ids| count(sip, &ids)).sum()),
+            Some(Form::Sorted { keys, .. }) => {
+                let from = keys.partition_point(|&key| key < min);
+                keys[from..].partition_point(|&key| key <= max) as u64
+            }
+            Some(Form::Bits { first, words }) => {
+                let last = first.saturating_add_unsigned(64 * words.len() as u64 - 1);
+                if max < *first || min > last {
+                    return 0;
+                }
+                let word =
+                    |key: i64| index(key.clamp(*first, last).wrapping_sub(*first).cast_unsigned() / 64);
+                let words = &words[word(min)..=word(max)];
+                let step = words.len().div_ceil(SAMPLE_WORDS);
+                let sample: u64 = words.iter().step_by(step).map(|word| u64::from(word.count_ones())).sum();
+                sample * step as u64
             }
         }
     }

@@ -145,6 +145,20 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
     fn native(&self) -> Option<NativeSlice<'_>> {
         None
     }
+
+    /// What it costs to read.
+    fn costs(&self) -> Costs {
+        Costs { filter: 500, get: 1000 }
+    }
+}
+
+/// What it costs to read a column, roughly: for the order of filters, and to choose between one row and many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// Picoseconds a row of [`KeyColumn::filter`] by a range.
+    pub filter: u32,
+    /// Nanoseconds of [`KeyColumn::get`].
+    pub get: u32,
 }
 
 /// An encoded column of texts; the same rules as for [`KeyColumn`].

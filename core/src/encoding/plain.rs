@@ -11,8 +11,8 @@ use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use basalt_kernels as kernels;
 
 use super::{
-    Bid, KeyColumn, KeyEncoding, KeyTest,
-    bytes::{ALIGNMENT, Head, Reader, Writer},
+    Bid, Costs, KeyColumn, KeyEncoding, KeyTest,
+    bytes::{ALIGNMENT, Head, Reader, Writer, count},
     fallback, mask,
     stats::KeyStats,
 };
@@ -266,5 +266,9 @@ impl KeyColumn for Column {
             Values::F32(values) => NativeSlice::F32(values),
             Values::F64(values) => NativeSlice::F64(values),
         })
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { filter: count(12 * self.native.width()), get: 2 }
     }
 }

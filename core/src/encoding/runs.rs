@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::{
-    Bid, KeyColumn, KeyEncoding, KeyTest,
+    Bid, Costs, KeyColumn, KeyEncoding, KeyTest,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, count, ensure, index},
     chooser, fallback, mask, packed,
     stats::KeyStats,
@@ -191,5 +191,9 @@ impl KeyColumn for Column {
             }
         });
         extremes
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { filter: 30, get: 60 }
     }
 }

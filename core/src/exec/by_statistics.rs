@@ -2,6 +2,7 @@
 
 use super::{
     Block, Work,
+    conjuncts::Conjunct,
     distinct::Distinct,
     filter,
     group_keys::{KeyTable, Partial},
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     fragment::{Column, Fragment},
-    plan::{expr::BoundExpr, pred::Pred},
+    plan::expr::BoundExpr,
 };
 
 /// The groups of the fragments whose statistics know them, each with a block of the fragment; their blocks are
@@ -18,14 +19,14 @@ use crate::{
 pub(super) fn by_statistics<'a>(
     keys: &[BoundExpr],
     arguments: &Arguments<'a>,
-    work: &mut Work<'a>,
+    work: &mut Work<'a, '_>,
 ) -> Vec<(Block<'a>, Partial<'a>)> {
     let mut answers = Vec::new();
     let mut blocks = Vec::with_capacity(work.blocks.len());
     for of_fragment in work.blocks.chunk_by(|(a, _), (b, _)| a.at == b.at) {
         let (first, _) = of_fragment[0];
         let whole = of_fragment.iter().filter(|(_, all)| *all).count() == first.fragment.blocks();
-        let filter = if whole { None } else { work.filters.get(first.at) };
+        let filter = work.filters.get(first.at).filter(|_| !whole);
         match groups(keys, arguments, filter, first.fragment) {
             Some((partial, rows)) => {
                 work.statistics.blocks_pruned += of_fragment.iter().filter(|(_, all)| !all).count() as u64;
@@ -43,7 +44,7 @@ pub(super) fn by_statistics<'a>(
 fn groups<'a>(
     keys: &[BoundExpr],
     arguments: &Arguments<'a>,
-    filter: Option<&Pred>,
+    filter: Option<&Vec<Conjunct<'_>>>,
     fragment: &'a Fragment,
 ) -> Option<(Partial<'a>, u64)> {
     let column = |expr: &BoundExpr| match expr {
@@ -56,7 +57,10 @@ fn groups<'a>(
             let totals = arguments.all.iter().map(total).collect::<Option<_>>()?;
             Some(one_group(fragment.rows() as u64, totals))
         }
-        [] if arguments.all.is_empty() => Some(one_group(filter::count(filter?, fragment)?, Vec::new())),
+        [] if arguments.all.is_empty() => {
+            let [conjunct] = filter?.as_slice() else { return None };
+            Some(one_group(filter::count(&conjunct.pred, fragment)?, Vec::new()))
+        }
         [key] if arguments.all.is_empty() && filter.is_none() => counted(column(key)?),
         _ => None,
     }

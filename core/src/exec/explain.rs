@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
-use super::{Control, SetUse, Statistics, filter, sets};
+use super::{
+    Control, SetUse, Statistics, Usage, conjuncts::Estimate, filter, profile::Step, sets, work::Work,
+};
 use crate::{
     error::Result,
     plan::{Plan, Shape, pred::Pred},
@@ -10,7 +12,7 @@ use crate::{
 };
 
 /// One conjunct of the filter.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FilterUse {
     /// As a person would write it.
     pub text: String,
@@ -20,6 +22,19 @@ pub struct FilterUse {
     pub blocks_full: u64,
     /// How the other blocks are filtered.
     pub method: &'static str,
+    /// The share of the rows that is expected to pass.
+    pub share: f64,
+}
+
+/// One step of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorUse {
+    /// What is done: `prepare`, `prune`, `filter`, `aggregate`, `group`, `read`, `merge`, `finish`.
+    pub name: &'static str,
+    /// Of a filter, the conjunct as a person would write it.
+    pub text: String,
+    /// What it took.
+    pub usage: Usage,
 }
 
 /// One column that the query reads.
@@ -34,12 +49,14 @@ pub struct ColumnUse {
 }
 
 /// How a query runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// The plan as an indented tree.
     pub text: String,
-    /// The conjuncts, in the order of evaluation.
+    /// The conjuncts, in the order of evaluation; fragments whose statistics differ may have another.
     pub filters: Vec<FilterUse>,
+    /// The steps of the run, in order, where a clock timed them.
+    pub operators: Vec<OperatorUse>,
     /// The sets that the filter asks.
     pub sets: Vec<SetUse>,
     /// The columns read.
@@ -54,6 +71,8 @@ impl Plan {
     /// # Errors
     /// Those of [`Plan::run`], with `analyze`.
     pub fn explain(&self, snapshot: &Snapshot, analyze: bool, control: &Control) -> Result<Explanation> {
+        let conjuncts = self.filter.as_ref().map_or(&[] as &[Pred], Pred::conjuncts);
+        let control = &control.profiled(conjuncts.len());
         let mut answer_rows = 0;
         let statistics = if analyze {
             self.run(snapshot, control, &mut |batch| {
@@ -62,17 +81,16 @@ impl Plan {
             })?
         } else {
             let _held = sets::prepare(self.filter.as_ref(), snapshot, control)?;
-            super::Work::new(snapshot, self.filter.as_ref(), control)?.statistics
+            Work::new(snapshot, self.filter.as_ref(), control)?.statistics
         };
-        let filters = self
-            .filter
-            .iter()
-            .flat_map(Pred::conjuncts)
-            .map(|pred| self.filter_use(pred, snapshot, control))
-            .collect();
+        let mut order: Vec<_> = conjuncts.iter().enumerate().collect();
+        order.sort_by_cached_key(|(_, pred)| Estimate::of_all(pred, snapshot).order());
+        let filters = order.iter().map(|(_, pred)| self.filter_use(pred, snapshot, control)).collect();
+        let operators = if analyze { self.operators(control, &order) } else { Vec::new() };
         let sets = sets::uses(self.filter.as_ref(), snapshot, control);
         let columns = self.columns_read(snapshot);
-        let mut explanation = Explanation { text: String::new(), filters, sets, columns, statistics };
+        let mut explanation =
+            Explanation { text: String::new(), filters, operators, sets, columns, statistics };
         explanation.text = self.text(snapshot, &explanation, analyze.then_some(answer_rows));
         Ok(explanation)
     }
@@ -86,7 +104,27 @@ impl Plan {
             Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => "expression",
             Pred::And(_) | Pred::Or(_) => "combination",
         };
-        FilterUse { text: pred.display(&self.rows).to_string(), blocks_pruned, blocks_full, method }
+        let share = Estimate::of_all(pred, snapshot).share;
+        FilterUse { text: pred.display(&self.rows).to_string(), blocks_pruned, blocks_full, method, share }
+    }
+
+    /// The steps that were timed; the filters in the order of evaluation.
+    fn operators(&self, control: &Control, order: &[(usize, &Pred)]) -> Vec<OperatorUse> {
+        let Some(profile) = control.profile() else { return Vec::new() };
+        let block = match &self.shape {
+            Shape::Rows => "read",
+            Shape::Groups { keys, .. } if keys.is_empty() => "aggregate",
+            Shape::Groups { .. } => "group",
+        };
+        let before = [("prepare", None, Step::Prepare), ("prune", None, Step::Prune)];
+        let filters = order.iter().map(|(at, pred)| ("filter", Some(*pred), Step::Filter(*at)));
+        let after =
+            [(block, None, Step::Block), ("merge", None, Step::Merge), ("finish", None, Step::Finish)];
+        let used = |(name, pred, step): (&'static str, Option<&Pred>, Step)| {
+            let text = pred.map(|pred| pred.display(&self.rows).to_string()).unwrap_or_default();
+            Some(OperatorUse { name, text, usage: profile.usage(step)? })
+        };
+        before.into_iter().chain(filters).chain(after).filter_map(used).collect()
     }
 
     fn columns_read(&self, snapshot: &Snapshot) -> Vec<ColumnUse> {
@@ -154,8 +192,8 @@ impl Plan {
         for filter in &explanation.filters {
             let _ = writeln!(
                 out,
-                "  filter {} [{}; {} blocks pruned, {} whole]",
-                filter.text, filter.method, filter.blocks_pruned, filter.blocks_full
+                "  filter {} [{}; {} blocks pruned, {} whole; {:.3} of the rows expected]",
+                filter.text, filter.method, filter.blocks_pruned, filter.blocks_full, filter.share
             );
         }
         for set in &explanation.sets {

@@ -4,9 +4,13 @@ use std::{borrow::Cow, sync::Arc};
 
 use basalt_sip::BlockMask;
 
-use super::{Block, Control};
+use super::{
+    Block, Control,
+    conjuncts::Conjunct,
+    profile::{Step, Watch},
+};
 use crate::{
-    encoding::KeyTest,
+    encoding::{KeyColumn, KeyTest, UNIT_ROWS},
     error::Result,
     fragment::{Column, Fragment, Values},
     limits::BLOCK_WORDS,
@@ -26,35 +30,61 @@ pub(super) enum Verdict {
     Some,
 }
 
-/// The filter as a fragment sees it: where text has codes, its tests become tests of codes.
-pub(super) fn lower(pred: &Pred, fragment: &Fragment) -> Pred {
-    let each = |preds: &[Pred]| preds.iter().map(|p| lower(p, fragment)).collect();
-    match pred {
-        Pred::And(preds) => Pred::And(each(preds)),
-        Pred::Or(preds) => Pred::Or(each(preds)),
+/// A filter as a fragment sees it: where text has codes, its tests become tests of codes; where values were
+/// counted, those that none or all of them pass become constants.
+pub(super) fn lower<'a>(pred: &'a Pred, fragment: &Fragment) -> Cow<'a, Pred> {
+    let each = |preds: &'a [Pred]| -> Option<Vec<Pred>> {
+        let lowered: Vec<_> = preds.iter().map(|p| lower(p, fragment)).collect();
+        let changed = lowered.iter().any(|p| matches!(p, Cow::Owned(_)));
+        changed.then(|| lowered.into_iter().map(Cow::into_owned).collect())
+    };
+    let lowered = match pred {
+        Pred::And(preds) => each(preds).map(Pred::And),
+        Pred::Or(preds) => each(preds).map(Pred::Or),
         Pred::Text { slot, test, negated, text } => match fragment.columns()[*slot].values() {
-            Values::Text(texts) if let Some(codes) = texts.codes() => Pred::Keys {
-                slot: *slot,
-                test: test.over(codes.entries),
-                codes: None,
-                negated: *negated,
-                text: text.clone(),
-            },
-            _ => pred.clone(),
+            Values::Text(texts) => texts.codes().map(|codes| {
+                let test = test.over(codes.entries);
+                by_counts(&fragment.columns()[*slot], &test, *negated).unwrap_or_else(|| Pred::Keys {
+                    slot: *slot,
+                    test,
+                    codes: None,
+                    negated: *negated,
+                    text: text.clone(),
+                })
+            }),
+            Values::Keys(_) => None,
         },
-        // What a range is of codes is found in no time; a set is asked about each entry, once.
-        Pred::Keys { slot, test: test @ KeyTest::In(_), negated, text, .. } => Pred::Keys {
-            slot: *slot,
-            test: test.clone(),
-            codes: match fragment.columns()[*slot].values() {
-                Values::Keys(keys) => keys.codes().map(|codes| test.over(codes.entries)),
-                Values::Text(_) => None,
-            },
-            negated: *negated,
-            text: text.clone(),
+        Pred::Keys { slot, test, negated, text, .. } => {
+            let column = &fragment.columns()[*slot];
+            by_counts(column, test, *negated).or_else(|| {
+                // What a range is of codes is found in no time; a set is asked about each entry, once.
+                let (KeyTest::In(_), Values::Keys(keys)) = (test, column.values()) else { return None };
+                Some(Pred::Keys {
+                    slot: *slot,
+                    test: test.clone(),
+                    codes: Some(test.over(keys.codes()?.entries)),
+                    negated: *negated,
+                    text: text.clone(),
+                })
+            })
+        }
+        Pred::Set { set, test } => match lower(test, fragment) {
+            Cow::Owned(test) => Some(Pred::Set { set: Arc::clone(set), test: Box::new(test) }),
+            Cow::Borrowed(_) => None,
         },
-        Pred::Set { set, test } => Pred::Set { set: Arc::clone(set), test: Box::new(lower(test, fragment)) },
-        pred => pred.clone(),
+        _ => None,
+    };
+    lowered.map_or(Cow::Borrowed(pred), Cow::Owned)
+}
+
+/// What a test of a column whose values were counted comes to, where none or all of them pass.
+fn by_counts(column: &Column, test: &KeyTest, negated: bool) -> Option<Pred> {
+    let counts = column.counts()?;
+    let passing = counts.iter().filter(|(key, _)| test.passes(*key) != negated).count();
+    match passing {
+        0 => Some(Pred::Constant(false)),
+        n if n == counts.len() && column.nulls() == 0 => Some(Pred::Constant(true)),
+        _ => None,
     }
 }
 
@@ -113,14 +143,8 @@ pub(super) fn prune(pred: &Pred, block: Block<'_>) -> Verdict {
             verdict(none, false)
         }
         Pred::Keys { slot, test, negated, .. } => {
-            let column = &block.fragment.columns()[*slot];
-            column
-                .counts()
-                .map_or(Verdict::Some, |counts| by_counts(column, counts, block, test, *negated))
-                .or(|| {
-                    let zone = column.zones()[block.block];
-                    zone.range.map_or(Verdict::None, |range| by_zone(range, zone.nulls, test, *negated))
-                })
+            let zone = block.fragment.columns()[*slot].zones()[block.block];
+            zone.range.map_or(Verdict::None, |range| by_zone(range, zone.nulls, test, *negated))
         }
         Pred::Text { slot, .. } => {
             let nulls = block.fragment.columns()[*slot].zones()[block.block].nulls as usize;
@@ -143,33 +167,12 @@ pub(super) fn prune(pred: &Pred, block: Block<'_>) -> Verdict {
     }
 }
 
-impl Verdict {
-    /// This verdict unless it leaves the question open.
-    fn or(self, other: impl FnOnce() -> Self) -> Self {
-        if self == Self::Some { other() } else { self }
-    }
-}
-
 fn verdict(none: bool, all: bool) -> Verdict {
     match (none, all) {
         (true, _) => Verdict::None,
         (_, true) => Verdict::All,
         _ => Verdict::Some,
     }
-}
-
-/// `passes` tells of each distinct value whether it passes.
-fn by_counts(
-    column: &Column,
-    counts: &[(i64, u64)],
-    block: Block<'_>,
-    test: &KeyTest,
-    negated: bool,
-) -> Verdict {
-    let passes = |key: i64| test.passes(key) != negated;
-    let none = !counts.iter().any(|(key, _)| passes(*key));
-    let all = column.zones()[block.block].nulls == 0 && counts.iter().all(|(key, _)| passes(*key));
-    verdict(none, all)
 }
 
 fn by_zone((min, max): (i64, i64), nulls: u32, test: &KeyTest, negated: bool) -> Verdict {
@@ -179,6 +182,18 @@ fn by_zone((min, max): (i64, i64), nulls: u32, test: &KeyTest, negated: bool) ->
     };
     let (none, all) = if negated { (all, none) } else { (none, all) };
     verdict(none, all && nulls == 0)
+}
+
+/// Decides a block by all conjuncts.
+pub(super) fn prune_all(conjuncts: &[Conjunct<'_>], block: Block<'_>) -> Verdict {
+    let mut all = true;
+    for conjunct in conjuncts {
+        match prune(&conjunct.pred, block) {
+            Verdict::None => return Verdict::None,
+            verdict => all &= verdict == Verdict::All,
+        }
+    }
+    verdict(false, all)
 }
 
 /// How many rows of a fragment pass, where statistics alone know it.
@@ -198,8 +213,24 @@ pub(super) fn count(pred: &Pred, fragment: &Fragment) -> Option<u64> {
     }
 }
 
+/// The rows that pass all conjuncts, each of which is asked about those alone that the ones before left.
+pub(super) fn mask_of_all(conjuncts: &[Conjunct<'_>], slots: &Slots, block: Block<'_>) -> Result<Mask> {
+    let mut selected = Mask::Full;
+    for conjunct in conjuncts {
+        let watch = Watch::start(block.control);
+        let rows_in = if watch.runs() { selected.count(block.rows()) } else { 0 };
+        selected = mask(&conjunct.pred, slots, block, &selected)?;
+        let rows_out = if watch.runs() { selected.count(block.rows()) } else { 0 };
+        watch.stop(Step::Filter(conjunct.at), rows_in as u64, rows_out as u64);
+        if selected.is_empty() {
+            return Ok(Mask::Empty);
+        }
+    }
+    Ok(selected)
+}
+
 /// The rows of `under` that pass.
-pub(super) fn mask(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Result<Mask> {
+fn mask(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Result<Mask> {
     match prune(pred, block) {
         Verdict::None => Ok(Mask::Empty),
         Verdict::All => Ok(under.clone()),
@@ -235,12 +266,10 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
         Pred::Constant(constant) => return Ok(if *constant { under.clone() } else { Mask::Empty }),
         Pred::Keys { slot, test, codes, negated, .. } => {
             let column = &block.fragment.columns()[*slot];
-            let passes = match column.keys() {
-                Some(keys) => Mask::from_fn(rows, |out| match (codes, keys.codes()) {
-                    (Some(test), Some(codes)) => codes.codes.filter(block.start(), rows, test, out),
-                    _ => keys.filter(block.start(), rows, &narrowed(test, column, block), out),
-                }),
-                None => Mask::Empty,
+            let Some(keys) = column.keys() else { return Ok(Mask::Empty) };
+            let passes = match (codes, keys.codes()) {
+                (Some(test), Some(codes)) => keys_that_pass(codes.codes, test, block, under),
+                _ => keys_that_pass(keys, &narrowed(test, column, block), block, under),
             };
             only_valid(passes, column, block, *negated)
         }
@@ -285,6 +314,37 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
         }
     };
     Ok(own.and(under))
+}
+
+/// The rows of a block whose keys pass; those that `under` does not select may be among them or not. Where few rows
+/// are left, only their keys, or only the units that they are in, are read.
+fn keys_that_pass(keys: &dyn KeyColumn, test: &KeyTest, block: Block<'_>, under: &Mask) -> Mask {
+    let (start, rows) = (block.start(), block.rows());
+    let Mask::Words(under) = under else {
+        return Mask::from_fn(rows, |out| keys.filter(start, rows, test, out));
+    };
+    let costs = keys.costs();
+    let left = crate::mask::count(under.as_slice()) as u64;
+    // Picoseconds and nanoseconds.
+    if left * u64::from(costs.get) * 1000 < rows as u64 * u64::from(costs.filter) {
+        return Mask::from_fn(rows, |out| {
+            basalt_kernels::mask::for_each(&under[..rows.div_ceil(64)], |row| {
+                out[row / 64] |= u64::from(test.passes(keys.get(start + row))) << (row % 64);
+            });
+        });
+    }
+    Mask::from_fn(rows, |out| {
+        let is_empty = |unit: &[u64]| unit.iter().all(|word| *word == 0);
+        let units: Vec<_> = under[..rows.div_ceil(64)].chunks(UNIT_ROWS / 64).map(is_empty).collect();
+        let mut unit = 0;
+        for run in units.chunk_by(|a, b| a == b) {
+            let (from, to) = (unit * UNIT_ROWS, ((unit + run.len()) * UNIT_ROWS).min(rows));
+            unit += run.len();
+            if !run[0] {
+                keys.filter(start + from, to - from, test, &mut out[from / 64..to.div_ceil(64)]);
+            }
+        }
+    })
 }
 
 /// The test that is the least work for a block's keys, which all lie between its extremes.

@@ -86,7 +86,7 @@ pub(super) fn collect<'q>(
     keys: &'q [BoundExpr],
     aggregates: &'q [BoundAggregate],
     snapshot: &'q Snapshot,
-    work: &mut Work<'q>,
+    work: &mut Work<'q, '_>,
     control: &Control,
 ) -> Result<Groups<'q>> {
     let slots = &plan.rows;

@@ -142,7 +142,7 @@ impl<'a> Distinct<'a> {
         let mut work = Work::new(snapshot, pred.as_ref(), control)?;
         distinct.add_by_statistics(&mut work)?;
         distinct.run(&mut work, &slots)?;
-        if control.clock.is_some() {
+        if control.has_clock() {
             uses.extend(sets::uses(pred.as_ref(), snapshot, control));
         }
         Ok((distinct, work.statistics))
@@ -171,7 +171,7 @@ impl<'a> Distinct<'a> {
     }
 
     /// Adds those of the blocks that statistics leave.
-    fn run(&mut self, work: &mut Work<'a>, slots: &Slots) -> Result<()> {
+    fn run(&mut self, work: &mut Work<'a, '_>, slots: &Slots) -> Result<()> {
         let Self { slot, control, codes, marks, list, sorted, texts, text_bytes, has_null, held, .. } = self;
         work.run(
             slots,
@@ -207,7 +207,7 @@ impl<'a> Distinct<'a> {
 
     /// Adds those of fragments that are selected whole and whose values were counted, and takes their blocks off the
     /// work.
-    fn add_by_statistics(&mut self, work: &mut Work<'a>) -> Result<()> {
+    fn add_by_statistics(&mut self, work: &mut Work<'a, '_>) -> Result<()> {
         let mut whole = vec![0; self.snapshot.fragments().len()];
         work.blocks.iter().filter(|(_, all)| *all).for_each(|(block, _)| whole[block.at] += 1);
         for (at, fragment) in self.snapshot.fragments().iter().enumerate() {

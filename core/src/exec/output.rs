@@ -223,14 +223,14 @@ pub(super) fn keep_top<T>(items: &mut Vec<T>, top: usize, compare: impl Fn(&T, &
     }
 }
 
-/// The last steps of a plan of groups: having, order, limit, outputs.
+/// The last steps of a plan of groups: having, order, limit, outputs. Says how many rows the answer has.
 pub(super) fn groups(
     plan: &Plan,
     groups: &Groups<'_>,
     having: Option<&Pred>,
     control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     // A slot's value can fail (a sum that does not fit), so those that are read are asked for first.
     let values_of = |slots: &[usize], group: usize| -> Result<Vec<(usize, Value)>> {
         slots.iter().map(|slot| Ok((*slot, groups.value(group, *slot)?))).collect()
@@ -275,7 +275,8 @@ pub(super) fn groups(
             plan.order.iter().zip(a.1.iter().zip(&b.1)).map(|(key, (a, b))| compare_values(key, a, b));
         by_order.fold(Ordering::Equal, Ordering::then).then_with(|| groups.compare_keys(a.0, b.0))
     });
-    batches(plan, shown.iter(), |(group, _), output| eval(output, *group), control, sink)
+    batches(plan, shown.iter(), |(group, _), output| eval(output, *group), control, sink)?;
+    Ok(shown.len() as u64)
 }
 
 /// Answers items one by one: `eval` gives an item's value of an output.

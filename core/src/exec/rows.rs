@@ -7,6 +7,7 @@ use arrow_array::RecordBatch;
 use super::{
     Block, Control, Work,
     output::{self, ANSWER_ROWS, ANSWER_TEXT_BYTES, ColumnBuilder, compare_values, keep_top, sort_page},
+    profile::{Step, Watch},
     source::one_zero,
     vector::{Data, Vector},
 };
@@ -23,7 +24,7 @@ use crate::{
 /// Rows in the order of their addresses, handed out as blocks are done.
 pub(super) fn stream<'q>(
     plan: &'q Plan,
-    work: &mut Work<'q>,
+    work: &mut Work<'q, '_>,
     control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
@@ -157,7 +158,7 @@ fn compare_keys(order: &SortKey, a: &Key<'_>, b: &Key<'_>) -> Ordering {
 pub(super) fn sorted<'q>(
     plan: &'q Plan,
     snapshot: &Snapshot,
-    work: &mut Work<'q>,
+    work: &mut Work<'q, '_>,
     control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
@@ -197,6 +198,8 @@ pub(super) fn sorted<'q>(
             Ok(true)
         },
     )?;
+    let watch = Watch::start(control);
+    let found = candidates.len() as u64;
     sort_page(&mut candidates, plan, compare);
     let eval = |candidate: &&Candidate<'_>, output: &BoundExpr| {
         let fragment = &snapshot.fragments()[candidate.fragment];
@@ -205,7 +208,9 @@ pub(super) fn sorted<'q>(
             None => Value::Int(i128::from(fragment.address(candidate.row))),
         })
     };
-    output::batches(plan, candidates.iter(), eval, control, sink)
+    output::batches(plan, candidates.iter(), eval, control, sink)?;
+    watch.stop(Step::Finish, found, candidates.len() as u64);
+    Ok(())
 }
 
 /// Hands out the selected rows of a block that may be among the first `top`.

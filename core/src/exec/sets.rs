@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Control, Held, filter};
+use super::{
+    Control, Held, filter,
+    profile::{Step, Watch},
+};
 use crate::{
     encoding::KeyTest,
     error::Result,
@@ -47,18 +50,23 @@ pub(super) fn prepare<'a>(
     let mut sets = Vec::new();
     filter.iter().for_each(|pred| pred.sets(&mut sets));
     let mut held = Held::new(control);
+    let watch = Watch::start(control);
+    let cardinality = sets.iter().map(|(set, _)| set.cardinality).sum();
     for (set, test) in sets {
         let Pred::Keys { slot, test: KeyTest::In(members), .. } = test else { continue };
         let started = control.now();
         let zones = snapshot.fragments().iter().flat_map(|f| f.columns()[*slot].zones());
         let ranges = zones.filter_map(|zone| zone.range);
         let range = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((1, 0));
-        let before = held.bytes;
+        let before = held.bytes();
         members.prepare(snapshot.rows(), range, &mut |bytes| {
             control.check()?;
             held.set(before + bytes)
         })?;
         set.count_build(control.now() - started);
+    }
+    if cardinality > 0 {
+        watch.stop(Step::Prepare, cardinality, cardinality);
     }
     Ok(held)
 }

@@ -268,14 +268,7 @@ impl<'a> Binder<'a> {
     fn top_filter(&mut self, filter: Option<&Filter>) -> Result<Option<Pred>> {
         let Some(filter) = filter else { return Ok(None) };
         let pred = self.filter(filter, false, 1).map_err(|e| e.at("filter"))?;
-        Ok(match pred {
-            Pred::Constant(true) => None,
-            Pred::And(mut preds) => {
-                preds.sort_by_key(Pred::cost);
-                Some(Pred::And(preds))
-            }
-            pred => Some(pred),
-        })
+        Ok(Some(pred).filter(|pred| !matches!(pred, Pred::Constant(true))))
     }
 
     /// From here on expressions see group keys and aggregates.

@@ -173,7 +173,7 @@ impl Pred {
         }
     }
 
-    /// How dear a row of it is, roughly: the order in which conjuncts are evaluated.
+    /// How dear a row of it is, roughly: enough to tell light work from heavy.
     pub fn cost(&self) -> u32 {
         match self {
             Self::Constant(_) => 0,
@@ -185,7 +185,6 @@ impl Pred {
             Self::Text { .. } => 10,
             Self::Set { test, .. } => test.cost(),
             Self::And(preds) | Self::Or(preds) => preds.iter().map(Self::cost).sum::<u32>() + 1,
-            // Expressions can fail: they come behind whatever may keep a row from them.
             Self::Compare(..) | Self::Like { .. } | Self::ExprIsNull { .. } => 1000,
         }
     }

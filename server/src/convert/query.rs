@@ -72,6 +72,15 @@ pub(crate) fn explanation(
         blocks_pruned: f.blocks_pruned,
         blocks_full: f.blocks_full,
         method: f.method.to_owned(),
+        expected_share: f.share,
+    });
+    let operators = explanation.operators.into_iter().map(|o| pb::PlanOperator {
+        name: o.name.to_owned(),
+        text: o.text,
+        rows_in: o.usage.rows_in,
+        rows_out: o.usage.rows_out,
+        elapsed_ns: o.usage.elapsed_ns,
+        busy_ns: o.usage.busy_ns,
     });
     let columns = explanation.columns.into_iter();
     pb::ExplainResponse {
@@ -83,6 +92,7 @@ pub(crate) fn explanation(
             .collect(),
         statistics: Some(statistics),
         sips: explanation.sets.into_iter().map(plan_sip).collect(),
+        operators: operators.collect(),
     }
 }
 

@@ -139,8 +139,12 @@ async fn plans() {
     assert_eq!((plan.columns[0].name.as_str(), plan.columns[0].encodings.len()), ("a", 1));
     assert!(plan.text.contains("sum"), "{}", plan.text);
     assert_eq!(plan.statistics.unwrap().rows_selected, 0);
+    assert!(plan.operators.is_empty());
     let plan = query().explain(true).await.unwrap();
     assert_eq!(plan.statistics.unwrap().rows_selected, 1000);
+    let steps: Vec<_> = plan.operators.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(steps, ["prune", "filter", "aggregate", "merge", "finish"]);
+    assert_eq!((plan.operators[1].text.as_str(), plan.operators[1].rows_out), ("a < 1000", 1000));
 
     let request = server.client.query("t").filter(col("b").eq(1)).request().clone();
     let request = pb::ExplainRequest { query: Some(request), analyze: false };

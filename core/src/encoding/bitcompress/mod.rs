@@ -28,7 +28,7 @@ use self::{
     index::JumpIndex,
 };
 use super::{
-    Bid, KeyColumn, KeyEncoding, KeyTest,
+    Bid, Costs, KeyColumn, KeyEncoding, KeyTest,
     bytes::{HEAD, Head, Reader, Writer, count, ensure},
     code_map::CodeMap,
     mask,
@@ -262,6 +262,10 @@ impl KeyColumn for Column {
         let mut present = self.symbols.iter().zip(counts).filter(|(_, n)| *n > 0).map(|(&key, _)| key);
         let first = present.next()?;
         Some((first, present.next_back().unwrap_or(first)))
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { filter: 1000, get: 700 }
     }
 }
 

@@ -6,7 +6,7 @@ use arrow_buffer::Buffer;
 use basalt_kernels::{gaps, mask as words};
 
 use super::{
-    super::{KeyColumn, KeyTest, UNIT_ROWS, fallback, mask},
+    super::{Costs, KeyColumn, KeyTest, UNIT_ROWS, fallback, mask},
     coded::Coded,
 };
 
@@ -181,5 +181,9 @@ impl KeyColumn for Column {
             OtherKeys::Column(keys) => keys.min_max(ranks.start, ranks.rows, ranks.mask.as_deref()),
         };
         fallback::widen((selected > 0).then_some((self.common, self.common)), others)
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { filter: 30, get: 100 }
     }
 }

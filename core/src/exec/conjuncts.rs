@@ -1,0 +1,207 @@
+//! The conjuncts of a filter in the order in which they are evaluated, fragment by fragment.
+//!
+//! A conjunct that costs `c` a row and lets the share `s` of the rows pass comes by its rank `c / (1 - s)`, the least
+//! first: where conjuncts are independent, no other order is less work (Hellerstein and Stonebraker, "Predicate
+//! migration", SIGMOD 1993). Costs come from the encodings, shares from statistics, so that the order may differ
+//! from fragment to fragment. Expressions can fail: they come last, in the order of the request, behind whatever
+//! may keep a row from them.
+
+use std::borrow::Cow;
+
+use super::filter::lower;
+use crate::{
+    encoding::{KeyTest, TextTest},
+    fragment::{Column, Fragment, Values, Zone},
+    keys,
+    plan::pred::Pred,
+    schema::DataType,
+    table::Snapshot,
+};
+
+/// Picoseconds a row that it takes to test raw texts, and to match them with a pattern.
+const TEXT_COST: u32 = 4_000;
+const LIKE_COST: u32 = 15_000;
+/// Picoseconds a row more, for a look-up in a set of keys.
+const LOOK_UP_COST: u32 = 500;
+/// Picoseconds a row of a mask that is there: of nulls, of row addresses.
+const MASK_COST: u32 = 30;
+/// Picoseconds a row of one node of an expression.
+const NODE_COST: u32 = 500;
+
+/// The share of rows that pass where nothing is known of them: of a range, of one text, of a pattern.
+const RANGE_SHARE: f64 = 1.0 / 3.0;
+const TEXT_SHARE: f64 = 0.01;
+const LIKE_SHARE: f64 = 0.1;
+
+/// A conjunct as a fragment sees it.
+#[derive(Debug)]
+pub(super) struct Conjunct<'a> {
+    /// Its place in the plan.
+    pub(super) at: usize,
+    pub(super) pred: Cow<'a, Pred>,
+}
+
+impl<'a> Conjunct<'a> {
+    /// The conjuncts of a filter in the order in which a fragment evaluates them.
+    pub(super) fn of(filter: &'a Pred, fragment: &Fragment) -> Vec<Self> {
+        let conjuncts = filter.conjuncts().iter().enumerate();
+        let mut conjuncts: Vec<_> =
+            conjuncts.map(|(at, pred)| Self { at, pred: lower(pred, fragment) }).collect();
+        if conjuncts.len() > 1 {
+            conjuncts.sort_by_cached_key(|conjunct| Estimate::of(&conjunct.pred, fragment).order());
+        }
+        conjuncts
+    }
+}
+
+/// What is expected of a predicate.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Estimate {
+    /// Picoseconds a row.
+    cost: f64,
+    /// The share of the rows that passes.
+    pub(super) share: f64,
+    fallible: bool,
+}
+
+impl Estimate {
+    /// Of a fragment.
+    pub(super) fn of(pred: &Pred, fragment: &Fragment) -> Self {
+        let cost = f64::from(cost(pred, fragment));
+        Self { cost, share: share(pred, fragment).clamp(0.0, 1.0), fallible: fallible(pred) }
+    }
+
+    /// Of all fragments together, by their rows.
+    pub(super) fn of_all(pred: &Pred, snapshot: &Snapshot) -> Self {
+        let rows = as_float(snapshot.rows());
+        let mut all = Self { fallible: fallible(pred), ..Self::default() };
+        for fragment in snapshot.fragments() {
+            let one = Self::of(&lower(pred, fragment), fragment);
+            let weight = as_float(fragment.rows() as u64) / rows;
+            all.cost += weight * one.cost;
+            all.share += weight * one.share;
+        }
+        all
+    }
+
+    /// What conjuncts are sorted by.
+    pub(super) fn order(self) -> (bool, u64) {
+        let rank = if self.fallible { 0.0 } else { self.cost / (1.0 - self.share).max(1e-6) };
+        // Floats that are not negative are in the order of their bits.
+        (self.fallible, rank.to_bits())
+    }
+}
+
+/// Whether it evaluates expressions, which may fail.
+fn fallible(pred: &Pred) -> bool {
+    match pred {
+        Pred::Compare(..) | Pred::Like { .. } | Pred::ExprIsNull { .. } => true,
+        Pred::And(preds) | Pred::Or(preds) => preds.iter().any(fallible),
+        _ => false,
+    }
+}
+
+/// Picoseconds a row, roughly.
+fn cost(pred: &Pred, fragment: &Fragment) -> u32 {
+    match pred {
+        Pred::Constant(_) => 0,
+        Pred::IsNull { .. } | Pred::Rows { .. } => MASK_COST,
+        Pred::Keys { slot, test, .. } => {
+            let column = fragment.columns()[*slot].keys().map_or(0, |keys| keys.costs().filter);
+            column + if let KeyTest::In(_) = test { LOOK_UP_COST } else { 0 }
+        }
+        Pred::Text { test: TextTest::Like(_), .. } => LIKE_COST,
+        Pred::Text { .. } => TEXT_COST,
+        Pred::Set { test, .. } => cost(test, fragment),
+        Pred::And(preds) | Pred::Or(preds) => preds.iter().map(|pred| cost(pred, fragment)).sum(),
+        Pred::Compare(_, left, right) => {
+            NODE_COST * u32::try_from(left.nodes() + right.nodes()).unwrap_or(u32::MAX / NODE_COST)
+        }
+        Pred::Like { .. } => LIKE_COST,
+        Pred::ExprIsNull { expr, .. } => {
+            NODE_COST * u32::try_from(expr.nodes()).unwrap_or(u32::MAX / NODE_COST)
+        }
+    }
+}
+
+/// The share of a fragment's rows that passes, as far as statistics know it: value counts are exact, keys between
+/// the extremes of a block are taken to be equally frequent.
+fn share(pred: &Pred, fragment: &Fragment) -> f64 {
+    let rows = as_float(fragment.rows() as u64);
+    match pred {
+        Pred::Constant(constant) => f64::from(u8::from(*constant)),
+        Pred::IsNull { slot, negated } => {
+            let nulls = as_float(fragment.columns()[*slot].nulls() as u64) / rows;
+            if *negated { 1.0 - nulls } else { nulls }
+        }
+        Pred::Keys { slot, test, negated, .. } => {
+            let column = &fragment.columns()[*slot];
+            let valid = 1.0 - as_float(column.nulls() as u64) / rows;
+            let passes = passing_keys(column, test) / rows;
+            if *negated { (valid - passes).max(0.0) } else { passes }
+        }
+        Pred::Text { slot, test, negated, .. } => {
+            let valid = 1.0 - as_float(fragment.columns()[*slot].nulls() as u64) / rows;
+            let passes = match test {
+                TextTest::Range { .. } => RANGE_SHARE,
+                TextTest::In(members) => (TEXT_SHARE * as_float(members.texts().len() as u64)).min(0.5),
+                TextTest::Like(_) => LIKE_SHARE,
+            };
+            valid * if *negated { 1.0 - passes } else { passes }
+        }
+        Pred::Rows { sip, negated } => {
+            let (first, last) = (fragment.address(0), fragment.address(fragment.rows() - 1));
+            let inside = sip.rank(last) - first.checked_sub(1).map_or(0, |before| sip.rank(before));
+            let passes = as_float(inside) / rows;
+            if *negated { 1.0 - passes } else { passes }
+        }
+        Pred::Set { test, .. } => share(test, fragment),
+        Pred::And(preds) => preds.iter().map(|pred| share(pred, fragment)).product(),
+        Pred::Or(preds) => 1.0 - preds.iter().map(|pred| 1.0 - share(pred, fragment)).product::<f64>(),
+        Pred::Compare(..) => RANGE_SHARE,
+        Pred::Like { negated, .. } | Pred::ExprIsNull { negated, .. } => {
+            if *negated {
+                1.0 - LIKE_SHARE
+            } else {
+                LIKE_SHARE
+            }
+        }
+    }
+}
+
+/// Rows of a column whose key passes.
+fn passing_keys(column: &Column, test: &KeyTest) -> f64 {
+    if let Some(counts) = column.counts() {
+        return as_float(counts.iter().filter(|(key, _)| test.passes(*key)).map(|(_, n)| n).sum());
+    }
+    let mut rest = column.rows();
+    let of_zone = |zone: &Zone| {
+        let rows = rest.min(crate::limits::BLOCK_ROWS);
+        rest -= rows;
+        let Some((min, max)) = zone.range else { return 0.0 };
+        let inside = match test {
+            KeyTest::Range { lo, hi } if lo > hi || *lo > max || *hi < min => 0.0,
+            KeyTest::Range { lo, hi } => {
+                distance(column, *lo.max(&min), *hi.min(&max)) / distance(column, min, max)
+            }
+            KeyTest::In(members) => as_float(members.count(min, max)) / distance(column, min, max),
+        };
+        inside.min(1.0) * as_float((rows - zone.nulls as usize) as u64)
+    };
+    column.zones().iter().map(of_zone).sum()
+}
+
+/// How many keys there are from one to another: of floats, which are dense, how far they lie apart.
+fn distance(column: &Column, lo: i64, hi: i64) -> f64 {
+    let float = match (column.values(), column.data_type()) {
+        (Values::Keys(_), DataType::Float64) => keys::to_f64(hi) - keys::to_f64(lo),
+        (Values::Keys(_), DataType::Float32) => f64::from(keys::to_f32(hi)) - f64::from(keys::to_f32(lo)),
+        _ => return as_float(hi.abs_diff(lo)) + 1.0,
+    };
+    if float.is_finite() { float.max(f64::MIN_POSITIVE) } else { f64::MAX }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "an estimate")]
+fn as_float(n: u64) -> f64 {
+    n as f64
+}

@@ -1,0 +1,167 @@
+//! The blocks of a query: pruned by statistics, filtered and worked on in parallel, merged in order.
+
+use rayon::prelude::*;
+
+use super::{
+    Statistics,
+    conjuncts::Conjunct,
+    control::{Control, Held},
+    filter::{self, Verdict},
+    profile::{Step, Watch},
+    vector::Batch,
+};
+use crate::{
+    error::Result,
+    fragment::Fragment,
+    limits::{BATCH_ROWS, BLOCK_ROWS},
+    mask::Mask,
+    plan::{expr::Slots, pred::Pred},
+    table::Snapshot,
+};
+
+/// Blocks whose results wait to be merged, at most.
+const WINDOW: usize = 64;
+/// Bytes of results that wait to be merged, about.
+const WINDOW_BYTES: usize = 256 << 20;
+
+/// One block of one fragment, with the place of the fragment in the snapshot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block<'a> {
+    pub(super) fragment: &'a Fragment,
+    pub(super) at: usize,
+    pub(super) block: usize,
+    pub(super) control: &'a Control,
+}
+
+impl<'a> Block<'a> {
+    /// Calls `each` with the batches of a mask that select rows; the work stops between them.
+    pub(super) fn for_each_batch(
+        self,
+        mask: &Mask,
+        mut each: impl FnMut(&Batch<'a, '_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut words = Vec::new();
+        for start in (0..self.rows()).step_by(BATCH_ROWS) {
+            let rows = (self.rows() - start).min(BATCH_ROWS);
+            let selected = mask.slice(start, rows, &mut words);
+            if selected > 0 {
+                self.control.check()?;
+                each(&Batch::new(self, start, rows, &words, selected == rows))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn start(&self) -> usize {
+        self.block * BLOCK_ROWS
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.fragment.block_rows(self.block)
+    }
+}
+
+/// What pruning left: the blocks to read.
+pub(super) struct Work<'a, 'p> {
+    /// The filter as each fragment sees it; none without a filter.
+    pub(super) filters: Vec<Vec<Conjunct<'p>>>,
+    /// Blocks that may hold rows, and whether all of their rows are known to be selected.
+    pub(super) blocks: Vec<(Block<'a>, bool)>,
+    pub(super) statistics: Statistics,
+    control: &'a Control,
+    _held: Held<'a>,
+}
+
+impl<'a, 'p> Work<'a, 'p> {
+    /// Prunes by zone maps and counts.
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        filter: Option<&'p Pred>,
+        control: &'a Control,
+    ) -> Result<Self> {
+        let watch = Watch::start(control);
+        let mut statistics = Statistics::of(snapshot);
+        let mut blocks = Vec::new();
+        let mut filters = Vec::new();
+        let mut held = Held::new(control);
+        for fragment in snapshot.fragments() {
+            control.check()?;
+            if let Some(filter) = filter {
+                let conjuncts = Conjunct::of(filter, fragment);
+                let bytes = conjuncts.iter().map(|conjunct| filter::code_bytes(&conjunct.pred, fragment));
+                held.set(held.bytes() + bytes.sum::<usize>())?;
+                filters.push(conjuncts);
+            }
+        }
+        for (at, fragment) in snapshot.fragments().iter().enumerate() {
+            for block in 0..fragment.blocks() {
+                let block = Block { fragment, at, block, control };
+                match filters.get(at).map_or(Verdict::All, |conjuncts| filter::prune_all(conjuncts, block)) {
+                    Verdict::None => statistics.blocks_pruned += 1,
+                    Verdict::All => {
+                        statistics.blocks_full += u64::from(filter.is_some());
+                        blocks.push((block, true));
+                    }
+                    Verdict::Some => blocks.push((block, false)),
+                }
+            }
+        }
+        let left = blocks.iter().map(|(block, _)| block.rows() as u64).sum();
+        watch.stop(Step::Prune, snapshot.rows(), left);
+        Ok(Self { filters, blocks, statistics, control, _held: held })
+    }
+
+    /// Runs `each` on the mask of every block in parallel, and hands the results to `merge` in order; `merge`
+    /// says whether to go on. At most [`WINDOW`] results wait, and no more than about [`WINDOW_BYTES`] when one
+    /// may take `row_bytes` for each row; fewer at first when the first blocks may be enough.
+    pub(super) fn run<T: Send>(
+        &mut self,
+        slots: &Slots,
+        row_bytes: usize,
+        maybe_few: bool,
+        each: impl Fn(Block<'a>, Mask) -> Result<T> + Sync,
+        mut merge: impl FnMut(Block<'a>, T) -> Result<bool>,
+    ) -> Result<()> {
+        let one = |(block, all): &(Block<'a>, bool)| -> Result<(u64, Option<T>)> {
+            self.control.check()?;
+            let mask = match self.filters.get(block.at) {
+                Some(conjuncts) if !all => filter::mask_of_all(conjuncts, slots, *block)?,
+                _ => Mask::Full,
+            };
+            let selected = mask.count(block.rows()) as u64;
+            if selected == 0 {
+                return Ok((0, None));
+            }
+            let watch = Watch::start(self.control);
+            let result = each(*block, mask)?;
+            watch.stop(Step::Block, selected, selected);
+            Ok((selected, Some(result)))
+        };
+        let widest = (WINDOW_BYTES / (BLOCK_ROWS * row_bytes.max(1))).clamp(1, WINDOW);
+        let mut window = if maybe_few { 1 } else { widest };
+        let mut rest = self.blocks.as_slice();
+        while !rest.is_empty() {
+            let blocks;
+            (blocks, rest) = rest.split_at(window.min(rest.len()));
+            window = (window * 2).min(widest);
+            // Only a pool's own thread shares its work: elsewhere the caller wants it done here.
+            let results: Vec<_> = match blocks {
+                [block] => vec![one(block)],
+                blocks if rayon::current_thread_index().is_none() => blocks.iter().map(one).collect(),
+                blocks => blocks.par_iter().map(one).collect(),
+            };
+            for ((block, _), result) in blocks.iter().zip(results) {
+                let (selected, result) = result?;
+                self.statistics.rows_selected += selected;
+                let Some(result) = result else { continue };
+                let watch = Watch::start(self.control);
+                let go_on = merge(*block, result)?;
+                watch.stop(Step::Merge, selected, selected);
+                if !go_on {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
