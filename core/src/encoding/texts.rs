@@ -17,6 +17,22 @@ pub enum Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
+    /// These texts.
+    pub fn of(texts: impl Iterator<Item = Cow<'a, str>> + Clone) -> Self {
+        let lent = |text: Cow<'a, str>| if let Cow::Borrowed(text) = text { Some(text) } else { None };
+        if let Some(texts) = texts.clone().map(lent).collect() {
+            return Self::Lent(texts);
+        }
+        let mut arena = String::new();
+        let mut add = |text: Cow<'_, str>| {
+            let from = arena.len();
+            arena.push_str(&text);
+            from..arena.len()
+        };
+        let places = texts.map(&mut add).collect();
+        Self::Made { arena, places }
+    }
+
     /// Rows.
     pub fn len(&self) -> usize {
         match self {

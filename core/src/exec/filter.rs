@@ -374,9 +374,8 @@ fn only_valid(passes: Mask, column: &Column, block: Block<'_>, negated: bool) ->
 /// A predicate over expressions, batch by batch, only where `under` selects rows.
 fn expression(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Result<Mask> {
     let mut out = Box::new([0; BLOCK_WORDS]);
-    block.for_each_batch(under, |batch| {
-        let passes = batch.test(pred, slots)?;
-        out[batch.start() / 64..][..passes.len()].copy_from_slice(&passes);
+    block.for_each_few(under, |batch| {
+        batch.scatter(&batch.test(pred, slots)?, out.as_mut_slice());
         Ok(())
     })?;
     Ok(Mask::Words(out))

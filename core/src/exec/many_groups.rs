@@ -10,7 +10,7 @@ use super::{
     radix::{Code, KeyRange, Radix},
     source::Source,
     totals::{Argument, Arguments, Totals},
-    vector::Batch,
+    vector::{Batch, Data, Rows},
 };
 use crate::{
     error::Result,
@@ -87,8 +87,15 @@ impl<'a> Query<'a, '_> {
     /// Bytes are numbers as they are.
     fn bytes_as_places(&self, bytes: &[u8], sources: Vec<Source<'a>>) -> Result<Partial<'a>> {
         let mut sums = Sums::new(self, 1 << 8)?;
-        self.block.for_each_batch(self.mask, |batch| {
-            sums.add(batch, self.slots, &bytes[batch.first_row()..][..batch.rows()])
+        self.block.for_each_few(self.mask, |batch| {
+            match batch.places() {
+                Rows::From(_) => sums.add(batch, self.slots, &bytes[batch.first_row()..][..batch.rows()]),
+                Rows::At(places) => {
+                    let first = self.block.start();
+                    let bytes: Vec<u8> = places.iter().map(|place| bytes[first + usize::from(*place)]).collect();
+                    sums.add(batch, self.slots, &bytes)
+                }
+            }
         })?;
         let key = |place: usize, key: &mut [Option<i64>]| key[0] = i64::try_from(place).ok();
         Ok(sums.occupied(sources, key))
@@ -97,9 +104,11 @@ impl<'a> Query<'a, '_> {
     fn by_place<C: Code>(&self, radix: Radix, sources: Vec<Source<'a>>) -> Result<Partial<'a>> {
         let mut sums = Sums::new(self, radix.size())?;
         let mut places: Vec<C> = Vec::new();
-        self.block.for_each_batch(self.mask, |batch| {
+        self.block.for_each_few(self.mask, |batch| {
             let columns = sources.iter().map(|s| s.keys(batch, self.slots));
-            radix.places(&mut columns.collect::<Result<Vec<_>>>()?, &mut places);
+            let mut columns = columns.collect::<Result<Vec<_>>>()?;
+            radix.places(&mut columns, &mut places);
+            columns.into_iter().for_each(|(keys, _)| batch.give(Data::Ints(keys)));
             sums.add(batch, self.slots, &places)
         })?;
         Ok(sums.occupied(sources, |place, key| radix.key(place, key)))
@@ -110,7 +119,7 @@ impl<'a> Query<'a, '_> {
         let mut table = KeyTable::new(sources.len(), None);
         let (mut key, mut last) = (vec![None; sources.len()], (Vec::new(), 0));
         let mut places: Vec<u32> = Vec::new();
-        self.block.for_each_batch(self.mask, |batch| {
+        self.block.for_each_few(self.mask, |batch| {
             let columns = sources.iter().map(|s| s.keys(batch, self.slots)).collect::<Result<Vec<_>>>()?;
             places.clear();
             places.resize(batch.rows(), 0);
@@ -256,6 +265,8 @@ impl<'a> Sum<'a, '_> {
         if argument.distinct {
             for_each_row(mask, keys.len(), |row| totals.sets[places[row].place()].insert(keys[row]));
         }
+        batch.give(Data::Ints(keys));
+        batch.give(Data::Floats(floats));
         Ok(())
     }
 

@@ -5,12 +5,15 @@
 //! and blocks, so that an answer has the same bits for any number of threads.
 
 mod aggregate;
+mod arithmetic;
 mod by_statistics;
+mod compare;
 mod conjuncts;
 mod control;
 mod distinct;
 mod explain;
 mod filter;
+mod gather;
 mod group_keys;
 mod groups;
 mod keys;

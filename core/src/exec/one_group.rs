@@ -9,6 +9,7 @@ use super::{
     group_keys::{KeyTable, Partial},
     source::{Source, Texts},
     totals::{Argument, Arguments, Totals},
+    vector::{Batch, Data},
 };
 use crate::{
     encoding::KeyColumn,
@@ -121,7 +122,8 @@ fn by_batches<'a>(
     let source = argument.source(slots, block, mask)?;
     let (mut n, mut ints, mut floats, mut extremes) = (0, 0, FloatSum::default(), (i64::MAX, i64::MIN));
     let mut set = Distinct::of_range(source.as_ref().and_then(Source::range), BITMAP_WORDS);
-    block.for_each_batch(mask, |batch| {
+    // The order in which floats are added depends on the rows between them.
+    let mut each = |batch: &Batch<'a, '_>| {
         let (mut keys, mut valid) = (Vec::new(), None);
         if let Some(source) = &source {
             (keys, valid) = source.keys(batch, slots)?;
@@ -129,6 +131,7 @@ fn by_batches<'a>(
         if argument.sums_floats() {
             let (values, valid) = batch.floats(argument.expr, slots)?;
             add(&values, batch.mask_of(valid.as_deref()).as_deref(), &mut floats);
+            batch.give(Data::Floats(values));
         }
         if source.is_none() {
             valid = batch.validity(argument.expr, slots)?;
@@ -153,8 +156,14 @@ fn by_batches<'a>(
         if argument.distinct {
             set.extend(&keys, selected);
         }
+        batch.give(Data::Ints(keys));
         Ok(())
-    })?;
+    };
+    if argument.sums_floats() {
+        block.for_each_batch(mask, &mut each)?;
+    } else {
+        block.for_each_few(mask, &mut each)?;
+    }
     let mut totals = Totals::of_counts(vec![n]);
     if argument.sums_ints() {
         totals.ints.push(ints + argument.bias() * i128::from(n));

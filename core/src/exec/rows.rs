@@ -68,7 +68,7 @@ fn block_rows<'a>(
     let mut columns = ColumnBuilder::for_schema(plan.schema());
     let (mut n, mut text_bytes, mut total) = (0, 0, 0);
     let mut rows = Vec::new();
-    block.for_each_batch(mask, |batch| {
+    block.for_each_few(mask, |batch| {
         if total == top {
             return Ok(());
         }
@@ -222,7 +222,7 @@ fn block_candidates<'a>(
     mut each: impl FnMut(Vec<Candidate<'a>>) -> Result<()>,
 ) -> Result<()> {
     let mut rows = Vec::new();
-    block.for_each_batch(mask, |batch| {
+    block.for_each_few(mask, |batch| {
         batch.selection(&mut rows);
         let keys = plan.order.iter().map(|key| batch.eval(&plan.outputs[key.output], &plan.rows));
         let keys = keys.collect::<Result<Vec<_>>>()?;
@@ -230,7 +230,7 @@ fn block_candidates<'a>(
         let candidate = |row: &u32| Candidate {
             keys: keys.iter().map(|vector| sort_key(vector, *row as usize)).collect(),
             fragment: block.at,
-            row: batch.first_row() + *row as usize,
+            row: batch.row(*row as usize),
         };
         each(rows.iter().map(candidate).collect())
     })

@@ -111,7 +111,7 @@ impl<'a> Source<'a> {
         }
         let mut distinct: HashMap<Cow<'a, str>, i64> = HashMap::new();
         let mut rows = Vec::new();
-        block.for_each_batch(mask, |batch| {
+        block.for_each_few(mask, |batch| {
             batch.selection(&mut rows);
             if let Data::Texts(texts) = batch.eval(expr, slots)?.data {
                 for row in rows.iter().map(|row| *row as usize) {
@@ -149,14 +149,14 @@ impl<'a> Source<'a> {
     pub(super) fn keys(&self, batch: &Batch<'a, '_>, slots: &Slots) -> Result<(Vec<i64>, Option<Vec<u64>>)> {
         match &self.from {
             From::Column(column) => {
-                let mut out = vec![0; batch.rows()];
+                let mut out = batch.ints();
                 if let Some(keys) = column.keys() {
-                    keys.decode(batch.first_row(), &mut out);
+                    batch.read(keys, &mut out);
                 }
                 if column.data_type().is_float() {
                     out.iter_mut().for_each(|key| *key = one_zero(*key));
                 }
-                Ok((out, column.validity_words(batch.first_row(), batch.rows())))
+                Ok((out, batch.valid_rows(column)))
             }
             From::Lookup(expr, codes) => {
                 let vector = batch.eval(expr, slots)?;

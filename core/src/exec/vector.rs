@@ -1,21 +1,20 @@
-//! Expressions over a batch of rows: columns decoded into vectors, arithmetic without a branch a row.
+//! Batches of rows, and expressions over them: columns decoded into vectors.
 
-use std::{borrow::Cow, cmp::Ordering};
+use std::{borrow::Cow, cell::RefCell};
 
-use super::Block;
+use super::{Block, gather::gather};
 use crate::{
-    encoding::Texts,
-    error::{Error, ErrorKind, Result},
-    fragment::Values,
-    keys,
-    mask::selects,
+    encoding::{KeyColumn, TextColumn, Texts},
+    error::Result,
+    fragment::{Column, Values},
+    keys::{self, Native},
+    mask::{Mask, selects},
     plan::{
         expr::{BoundExpr, Slots},
         pred::Pred,
     },
-    query::ArithmeticOp,
     schema::DataType,
-    value::{self, Value, compare_exact, compare_exact_float, compare_floats, pow10},
+    value::Value,
 };
 
 /// The values of a batch; those under a null or outside the selection are arbitrary.
@@ -37,9 +36,20 @@ pub(super) enum Data<'a> {
 pub(super) struct Vector<'a> {
     pub(super) data: Data<'a>,
     pub(super) valid: Option<Vec<u64>>,
+    /// Of integers, a range that holds those that are not null.
+    pub(super) range: Option<(i64, i64)>,
 }
 
-impl Vector<'_> {
+impl<'a> Vector<'a> {
+    pub(super) fn new(data: Data<'a>, valid: Option<Vec<u64>>) -> Self {
+        Self { data, valid, range: None }
+    }
+
+    /// The same value for every row.
+    pub(super) fn one(value: Value) -> Self {
+        Self::new(Data::One(value), None)
+    }
+
     pub(super) fn is_text(&self) -> bool {
         matches!(self.data, Data::Texts(_) | Data::One(Value::Text(_)))
     }
@@ -54,25 +64,44 @@ impl Vector<'_> {
     }
 }
 
-/// Some consecutive rows of a block, and which of them are selected.
+/// Buffers that the batches of a block use one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    ints: RefCell<Vec<Vec<i64>>>,
+    floats: RefCell<Vec<Vec<f64>>>,
+}
+
+/// Where the rows of a batch lie in their block.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rows<'s> {
+    /// From here on.
+    From(usize),
+    /// At these places, which ascend.
+    At(&'s [u16]),
+}
+
+/// Some rows of a block, and which of them are selected.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch<'a, 's> {
     block: Block<'a>,
-    start: usize,
+    places: Rows<'s>,
     rows: usize,
     selected: &'s [u64],
     all: bool,
+    pool: &'s Pool,
 }
 
 impl<'a, 's> Batch<'a, 's> {
-    /// Rows `start..start + rows` of a block, of which the words `selected` select some, or all.
-    pub(super) fn new(block: Block<'a>, start: usize, rows: usize, selected: &'s [u64], all: bool) -> Self {
-        Self { block, start, rows, selected, all }
-    }
-
-    /// The place of the first row in its block.
-    pub(super) fn start(&self) -> usize {
-        self.start
+    /// `rows` rows of a block, of which the words `selected` select some, or all.
+    pub(super) fn new(
+        block: Block<'a>,
+        places: Rows<'s>,
+        rows: usize,
+        selected: &'s [u64],
+        all: bool,
+        pool: &'s Pool,
+    ) -> Self {
+        Self { block, places, rows, selected, all, pool }
     }
 
     /// The mask words of the selected rows.
@@ -85,9 +114,37 @@ impl<'a, 's> Batch<'a, 's> {
         self.rows
     }
 
+    /// Where the rows lie in their block.
+    pub(super) fn places(&self) -> Rows<'s> {
+        self.places
+    }
+
+    /// The place of a row in its block.
+    fn place(&self, row: usize) -> usize {
+        match self.places {
+            Rows::From(first) => first + row,
+            Rows::At(places) => usize::from(places[row]),
+        }
+    }
+
+    /// The place of a row in its fragment.
+    pub(super) fn row(&self, row: usize) -> usize {
+        self.block.start() + self.place(row)
+    }
+
     /// The place of the first row in its fragment.
     pub(super) fn first_row(&self) -> usize {
-        self.block.start() + self.start
+        self.row(0)
+    }
+
+    /// Adds rows of this batch to the mask of the block.
+    pub(super) fn scatter(&self, passes: &[u64], out: &mut [u64]) {
+        match self.places {
+            Rows::From(first) => out[first / 64..][..passes.len()].copy_from_slice(passes),
+            Rows::At(places) => basalt_kernels::mask::for_each(passes, |row| {
+                out[usize::from(places[row]) / 64] |= 1 << (places[row] % 64);
+            }),
+        }
     }
 
     /// The mask words of the selected rows; none where all are.
@@ -95,7 +152,7 @@ impl<'a, 's> Batch<'a, 's> {
         (!self.all).then_some(self.selected)
     }
 
-    /// The mask words of those rows that are valid too.
+    /// The mask words of those rows that are valid too; none where all are.
     pub(super) fn mask_of<'m>(&'m self, valid: Option<&'m [u64]>) -> Option<Cow<'m, [u64]>> {
         match (self.mask(), valid) {
             (Some(selected), Some(valid)) => {
@@ -107,26 +164,9 @@ impl<'a, 's> Batch<'a, 's> {
         }
     }
 
-    /// The values of an expression as floats, and which are not null (`None`: all).
-    pub(super) fn floats(&self, expr: &BoundExpr, slots: &Slots) -> Result<(Vec<f64>, Option<Vec<u64>>)> {
-        let Vector { data, valid } = self.eval(expr, slots)?;
-        let valid =
-            if let Data::One(Value::Null) = data { Some(vec![0; self.selected.len()]) } else { valid };
-        Ok((self.floats_of(data, 0), valid))
-    }
-
-    /// Which rows of an expression are not null (`None`: all).
-    pub(super) fn validity(&self, expr: &BoundExpr, slots: &Slots) -> Result<Option<Vec<u64>>> {
-        match expr {
-            BoundExpr::Slot(slot) => {
-                let column = self.block.fragment.columns().get(*slot);
-                Ok(column.and_then(|column| column.validity_words(self.first_row(), self.rows)))
-            }
-            expr => {
-                let Vector { data, valid } = self.eval(expr, slots)?;
-                Ok(if let Data::One(Value::Null) = data { Some(vec![0; self.selected.len()]) } else { valid })
-            }
-        }
+    /// Whether any of these rows is selected.
+    pub(super) fn any(&self, rows: &[u64]) -> bool {
+        rows.iter().zip(self.selected).any(|(rows, selected)| rows & selected != 0)
     }
 
     /// The places of the selected rows in the batch.
@@ -135,11 +175,84 @@ impl<'a, 's> Batch<'a, 's> {
         basalt_kernels::mask::for_each(self.selected, |row| out.push(u32::try_from(row).unwrap_or(0)));
     }
 
+    /// A buffer for an integer of each row.
+    pub(super) fn ints(&self) -> Vec<i64> {
+        let mut buffer = self.pool.ints.borrow_mut().pop().unwrap_or_default();
+        buffer.resize(self.rows, 0);
+        buffer
+    }
+
+    /// A buffer for a float of each row.
+    pub(super) fn float_buffer(&self) -> Vec<f64> {
+        let mut buffer = self.pool.floats.borrow_mut().pop().unwrap_or_default();
+        buffer.resize(self.rows, 0.0);
+        buffer
+    }
+
+    /// Takes a buffer back.
+    pub(super) fn give(&self, data: Data<'_>) {
+        match data {
+            Data::Ints(buffer) => self.pool.ints.borrow_mut().push(buffer),
+            Data::Floats(buffer) => self.pool.floats.borrow_mut().push(buffer),
+            Data::UInts(_) | Data::Texts(_) | Data::One(_) => {}
+        }
+    }
+
+    /// Writes the keys of the rows.
+    pub(super) fn read(&self, keys: &dyn KeyColumn, out: &mut [i64]) {
+        match self.places {
+            Rows::From(first) => keys.decode(self.block.start() + first, out),
+            Rows::At(places) => gather(keys, self.block.start(), places, out),
+        }
+    }
+
+    /// Writes the floats of the rows.
+    fn read_floats(&self, keys: &dyn KeyColumn, out: &mut [f64]) {
+        match self.places {
+            Rows::From(first) => keys.decode_floats(self.block.start() + first, out),
+            Rows::At(places) => {
+                let mut found = self.ints();
+                gather(keys, self.block.start(), places, &mut found);
+                let double = keys.key_type() == Native::F64;
+                let float = |key: i64| if double { keys::to_f64(key) } else { keys::to_f32(key).into() };
+                out.iter_mut().zip(&found).for_each(|(out, key)| *out = float(*key));
+                self.give(Data::Ints(found));
+            }
+        }
+    }
+
+    fn read_texts(&self, texts: &'a dyn TextColumn) -> Texts<'a> {
+        match self.places {
+            Rows::From(first) => texts.decode(self.block.start() + first, self.rows, Some(self.selected)),
+            Rows::At(places) => {
+                Texts::of(places.iter().map(|place| texts.get(self.block.start() + usize::from(*place))))
+            }
+        }
+    }
+
+    /// Which rows of a column are not null (`None`: all).
+    pub(super) fn valid_rows(&self, column: &Column) -> Option<Vec<u64>> {
+        match self.places {
+            Rows::From(first) => column.validity_words(self.block.start() + first, self.rows),
+            Rows::At(places) => match column.validity_mask(self.block.block) {
+                Mask::Full => None,
+                Mask::Empty => Some(vec![0; self.selected.len()]),
+                Mask::Words(words) => {
+                    let mut out = vec![0; self.selected.len()];
+                    for (row, place) in places.iter().map(|place| usize::from(*place)).enumerate() {
+                        out[row / 64] |= (words[place / 64] >> (place % 64) & 1) << (row % 64);
+                    }
+                    Some(out)
+                }
+            },
+        }
+    }
+
     /// The values of an expression, with errors only for rows that are selected and not null.
     pub(super) fn eval(&self, expr: &BoundExpr, slots: &Slots) -> Result<Vector<'a>> {
         match expr {
             BoundExpr::Slot(slot) => Ok(self.slot(*slot)),
-            BoundExpr::Literal(value) => Ok(Vector { data: Data::One(value.clone()), valid: None }),
+            BoundExpr::Literal(value) => Ok(Vector::one(value.clone())),
             BoundExpr::Arithmetic(op, left, right, data_type) => {
                 let types = (left.data_type(slots), right.data_type(slots));
                 let (left, right) = (self.eval(left, slots)?, self.eval(right, slots)?);
@@ -148,151 +261,51 @@ impl<'a, 's> Batch<'a, 's> {
         }
     }
 
+    /// The values of an expression as floats, and which are not null (`None`: all).
+    pub(super) fn floats(&self, expr: &BoundExpr, slots: &Slots) -> Result<(Vec<f64>, Option<Vec<u64>>)> {
+        let Vector { data, valid, .. } = self.eval(expr, slots)?;
+        match data {
+            Data::Floats(floats) => Ok((floats, valid)),
+            Data::One(Value::Null) => Ok((vec![0.0; self.rows], Some(vec![0; self.selected.len()]))),
+            Data::One(value) => Ok((vec![value.to_f64().unwrap_or(0.0); self.rows], valid)),
+            Data::Ints(_) | Data::UInts(_) | Data::Texts(_) => Err(super::arithmetic::not_numbers()),
+        }
+    }
+
+    /// Which rows of an expression are not null (`None`: all).
+    pub(super) fn validity(&self, expr: &BoundExpr, slots: &Slots) -> Result<Option<Vec<u64>>> {
+        if let BoundExpr::Slot(slot) = expr {
+            return Ok(self.block.fragment.columns().get(*slot).and_then(|column| self.valid_rows(column)));
+        }
+        let Vector { data, valid, .. } = self.eval(expr, slots)?;
+        let is_null = matches!(data, Data::One(Value::Null));
+        self.give(data);
+        Ok(if is_null { Some(vec![0; self.selected.len()]) } else { valid })
+    }
+
     fn slot(&self, slot: usize) -> Vector<'a> {
         let fragment = self.block.fragment;
         let Some(column) = fragment.columns().get(slot) else {
-            let first = fragment.address(self.first_row());
-            return Vector { data: Data::UInts((first..first + self.rows as u64).collect()), valid: None };
+            let addresses = (0..self.rows).map(|row| fragment.address(self.row(row))).collect();
+            return Vector::new(Data::UInts(addresses), None);
         };
-        let valid = column.validity_words(self.first_row(), self.rows);
-        let data = match column.values() {
-            Values::Text(texts) => {
-                Data::Texts(texts.decode(self.first_row(), self.rows, Some(self.selected)))
-            }
+        let valid = self.valid_rows(column);
+        match column.values() {
+            Values::Text(texts) => Vector::new(Data::Texts(self.read_texts(texts.as_ref())), valid),
             Values::Keys(column_keys) if column.data_type().is_float() => {
-                let mut out = vec![0.0; self.rows];
-                column_keys.decode_floats(self.first_row(), &mut out);
-                Data::Floats(out)
+                let mut out = self.float_buffer();
+                self.read_floats(column_keys.as_ref(), &mut out);
+                Vector::new(Data::Floats(out), valid)
             }
             Values::Keys(column_keys) => {
-                let mut out = vec![0; self.rows];
-                column_keys.decode(self.first_row(), &mut out);
-                match column.data_type() {
-                    DataType::UInt64 => Data::UInts(out.into_iter().map(keys::to_u64).collect()),
-                    _ => Data::Ints(out),
+                let mut out = self.ints();
+                self.read(column_keys.as_ref(), &mut out);
+                if column.data_type() == DataType::UInt64 {
+                    return Vector::new(Data::UInts(out.into_iter().map(keys::to_u64).collect()), valid);
                 }
+                let range = column.zones()[self.block.block].range;
+                Vector { data: Data::Ints(out), valid, range }
             }
-        };
-        Vector { data, valid }
-    }
-
-    fn is_selected(&self, row: usize, valid: Option<&[u64]>) -> bool {
-        selects(Some(self.selected), row) && selects(valid, row)
-    }
-
-    fn arithmetic(
-        &self,
-        op: ArithmeticOp,
-        left: Vector<'a>,
-        right: Vector<'a>,
-        types: (Option<DataType>, Option<DataType>),
-        data_type: DataType,
-    ) -> Result<Vector<'a>> {
-        let valid = intersect(left.valid, right.valid);
-        if let (Data::One(Value::Null), _) | (_, Data::One(Value::Null)) = (&left.data, &right.data) {
-            return Ok(Vector { data: Data::One(Value::Null), valid: None });
-        }
-        if let (Data::One(a), Data::One(b)) = (&left.data, &right.data) {
-            return Ok(Vector { data: Data::One(value::row_arithmetic(op, a, b)?), valid });
-        }
-        let scale_of =
-            |t: Option<DataType>| if let Some(DataType::Decimal { scale, .. }) = t { scale } else { 0 };
-        let scales = (scale_of(types.0), scale_of(types.1));
-        if data_type == DataType::Float64 {
-            let a = self.floats_of(left.data, scales.0);
-            let b = self.floats_of(right.data, scales.1);
-            if op == ArithmeticOp::Divide
-                && (0..self.rows).any(|i| b[i] == 0.0 && self.is_selected(i, valid.as_deref()))
-            {
-                return Err(value::division_by_zero());
-            }
-            let pairs = a.iter().zip(&b);
-            let out = match op {
-                ArithmeticOp::Add => pairs.map(|(a, b)| a + b).collect(),
-                ArithmeticOp::Subtract => pairs.map(|(a, b)| a - b).collect(),
-                ArithmeticOp::Multiply => pairs.map(|(a, b)| a * b).collect(),
-                ArithmeticOp::Divide => pairs.map(|(a, b)| a / b).collect(),
-            };
-            return Ok(Vector { data: Data::Floats(out), valid });
-        }
-        // Addition and subtraction meet at the larger scale.
-        let up = |scale: u8| match (op, data_type) {
-            (ArithmeticOp::Multiply, _) => 0,
-            (_, DataType::Decimal { scale: to, .. }) => to - scale,
-            _ => 0,
-        };
-        let a = self.ints_of(left.data, up(scales.0), valid.as_deref())?;
-        let b = self.ints_of(right.data, up(scales.1), valid.as_deref())?;
-        let out = self.checked(
-            &a,
-            &b,
-            valid.as_deref(),
-            match op {
-                ArithmeticOp::Add => i64::overflowing_add,
-                ArithmeticOp::Subtract => i64::overflowing_sub,
-                _ => i64::overflowing_mul,
-            },
-        )?;
-        Ok(Vector { data: Data::Ints(out), valid })
-    }
-
-    /// `op` on every row; an overflow counts only where a row is selected and not null.
-    fn checked(
-        &self,
-        a: &[i64],
-        b: &[i64],
-        valid: Option<&[u64]>,
-        op: impl Fn(i64, i64) -> (i64, bool),
-    ) -> Result<Vec<i64>> {
-        let mut any = false;
-        let out = a.iter().zip(b).map(|(a, b)| {
-            let (value, overflow) = op(*a, *b);
-            any |= overflow;
-            value
-        });
-        let out = out.collect();
-        if any && (0..self.rows).any(|i| op(a[i], b[i]).1 && self.is_selected(i, valid)) {
-            return Err(value::overflow("the result of an operation"));
-        }
-        Ok(out)
-    }
-
-    /// As unscaled integers, times `10^up`.
-    fn ints_of(&self, data: Data<'_>, up: u8, valid: Option<&[u64]>) -> Result<Vec<i64>> {
-        let ints = match data {
-            Data::Ints(ints) => ints,
-            Data::UInts(uints) => {
-                let fits = |i: usize| i64::try_from(uints[i]).is_ok() || !self.is_selected(i, valid);
-                if !(0..self.rows).all(fits) {
-                    return Err(value::overflow("a uint64 in arithmetic"));
-                }
-                uints.into_iter().map(u64::cast_signed).collect()
-            }
-            Data::One(Value::Int(v) | Value::Decimal { unscaled: v, .. }) => {
-                let fits = i64::try_from(v);
-                if fits.is_err() && (0..self.rows).any(|i| self.is_selected(i, valid)) {
-                    return Err(value::overflow("a literal in arithmetic"));
-                }
-                vec![fits.unwrap_or(0); self.rows]
-            }
-            Data::Floats(_) | Data::Texts(_) | Data::One(_) => return Err(not_numbers()),
-        };
-        if up == 0 {
-            return Ok(ints);
-        }
-        let factor =
-            pow10(up).and_then(|f| i64::try_from(f).ok()).ok_or_else(|| value::overflow("a scale"))?;
-        let factors = vec![factor; self.rows];
-        self.checked(&ints, &factors, valid, i64::overflowing_mul)
-    }
-
-    fn floats_of(&self, data: Data<'_>, scale: u8) -> Vec<f64> {
-        match data {
-            Data::Floats(floats) => floats,
-            Data::Ints(ints) => ints.into_iter().map(|v| value::to_f64(i128::from(v), scale)).collect(),
-            Data::UInts(uints) => uints.into_iter().map(|v| value::to_f64(i128::from(v), 0)).collect(),
-            Data::One(value) => vec![value.to_f64().unwrap_or(0.0); self.rows],
-            Data::Texts(_) => vec![0.0; self.rows],
         }
     }
 
@@ -300,20 +313,9 @@ impl<'a, 's> Batch<'a, 's> {
     pub(super) fn test(&self, pred: &Pred, slots: &Slots) -> Result<Vec<u64>> {
         match pred {
             Pred::Compare(op, left, right) => {
-                let scale = |e: &BoundExpr| match e.data_type(slots) {
-                    Some(DataType::Decimal { scale, .. }) => scale,
-                    _ => 0,
-                };
-                let is_date = |e: &BoundExpr| e.data_type(slots) == Some(DataType::Date32);
-                let mixed_time = is_date(left) != is_date(right);
-                let scales = (scale(left), scale(right));
-                let dates = (mixed_time && is_date(left), mixed_time && is_date(right));
+                let types = (left.data_type(slots), right.data_type(slots));
                 let (left, right) = (self.eval(left, slots)?, self.eval(right, slots)?);
-                let valid = intersect(left.valid, right.valid);
-                let order = order_of((left.data, scales.0, dates.0), (right.data, scales.1, dates.1));
-                Ok(self.collect(valid.as_deref(), |row| {
-                    order(row).is_some_and(|order| value::holds(*op, order))
-                }))
+                Ok(self.compare(*op, left, right, types))
             }
             Pred::Like { expr, pattern, negated } => {
                 let vector = self.eval(expr, slots)?;
@@ -324,17 +326,15 @@ impl<'a, 's> Batch<'a, 's> {
                 }))
             }
             Pred::ExprIsNull { expr, negated } => {
-                let vector = self.eval(expr, slots)?;
-                let is_null = |row: usize| {
-                    matches!(vector.data, Data::One(Value::Null)) || !selects(vector.valid.as_deref(), row)
-                };
-                Ok(self.collect(None, |row| is_null(row) != *negated))
+                let valid = self.validity(expr, slots)?;
+                Ok(self.collect(None, |row| selects(valid.as_deref(), row) == *negated))
             }
-            _ => Ok(vec![0; self.rows.div_ceil(64)]),
+            _ => Ok(vec![0; self.selected.len()]),
         }
     }
 
-    fn collect(&self, valid: Option<&[u64]>, passes: impl Fn(usize) -> bool) -> Vec<u64> {
+    /// The selected and valid rows that pass.
+    pub(super) fn collect(&self, valid: Option<&[u64]>, passes: impl Fn(usize) -> bool) -> Vec<u64> {
         let mut out = self.selected.to_vec();
         for (i, word) in out.iter_mut().enumerate() {
             let mut rest = *word & valid.map_or(u64::MAX, |v| v[i]);
@@ -349,10 +349,6 @@ impl<'a, 's> Batch<'a, 's> {
     }
 }
 
-fn not_numbers() -> Error {
-    Error::new(ErrorKind::TypeMismatch, "arithmetic takes numbers")
-}
-
 /// The rows valid in both.
 pub(super) fn intersect(a: Option<Vec<u64>>, b: Option<Vec<u64>>) -> Option<Vec<u64>> {
     match (a, b) {
@@ -362,50 +358,4 @@ pub(super) fn intersect(a: Option<Vec<u64>>, b: Option<Vec<u64>>) -> Option<Vec<
         }
         (a, b) => a.or(b),
     }
-}
-
-/// How row `i` of two vectors compares; each has its decimal scale, and whether its dates meet timestamps.
-fn order_of<'a>(
-    (left, left_scale, left_dates): (Data<'a>, u8, bool),
-    (right, right_scale, right_dates): (Data<'a>, u8, bool),
-) -> Box<dyn Fn(usize) -> Option<Ordering> + 'a> {
-    let day = |is_date: bool| if is_date { 86_400_000_000 } else { 1 };
-    let (left_unit, right_unit) = (day(left_dates), day(right_dates));
-    match (left, right) {
-        (Data::Ints(a), Data::Ints(b)) if left_scale == right_scale && left_unit == right_unit => {
-            Box::new(move |i| Some(a[i].cmp(&b[i])))
-        }
-        (Data::Floats(a), Data::Floats(b)) => Box::new(move |i| Some(compare_floats(a[i], b[i]))),
-        (Data::Texts(a), Data::Texts(b)) => Box::new(move |i| Some(a.get(i).cmp(b.get(i)))),
-        (Data::Texts(a), Data::One(Value::Text(b))) => Box::new(move |i| Some(a.get(i).cmp(&b))),
-        (Data::One(Value::Text(a)), Data::Texts(b)) => Box::new(move |i| Some(a.as_ref().cmp(b.get(i)))),
-        (left, right) => Box::new(move |i| {
-            match (number(&left, i, left_scale, left_unit)?, number(&right, i, right_scale, right_unit)?) {
-                (Number::Exact(a), Number::Exact(b)) => Some(compare_exact(a, b)),
-                (Number::Float(a), Number::Float(b)) => Some(compare_floats(a, b)),
-                (Number::Exact(a), Number::Float(b)) => Some(compare_exact_float(a, b)),
-                (Number::Float(a), Number::Exact(b)) => Some(compare_exact_float(b, a).reverse()),
-            }
-        }),
-    }
-}
-
-enum Number {
-    Exact((i128, u8)),
-    Float(f64),
-}
-
-fn number(data: &Data<'_>, row: usize, scale: u8, unit: i128) -> Option<Number> {
-    Some(match data {
-        Data::Ints(v) => Number::Exact((i128::from(v[row]) * unit, scale)),
-        Data::UInts(v) => Number::Exact((i128::from(v[row]), 0)),
-        Data::Floats(v) => Number::Float(v[row]),
-        Data::One(Value::Int(v)) => Number::Exact((*v, 0)),
-        Data::One(Value::Decimal { unscaled, scale }) => Number::Exact((*unscaled, *scale)),
-        Data::One(Value::Float(v)) => Number::Float(*v),
-        Data::One(Value::Bool(v)) => Number::Exact((i128::from(*v), 0)),
-        Data::One(Value::Date(v)) => Number::Exact((i128::from(*v) * unit, 0)),
-        Data::One(Value::Timestamp(v)) => Number::Exact((i128::from(*v), 0)),
-        Data::Texts(_) | Data::One(Value::Null | Value::Text(_)) => return None,
-    })
 }

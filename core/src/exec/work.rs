@@ -8,7 +8,7 @@ use super::{
     control::{Control, Held},
     filter::{self, Verdict},
     profile::{Step, Watch},
-    vector::Batch,
+    vector::{Batch, Pool, Rows},
 };
 use crate::{
     error::Result,
@@ -21,6 +21,8 @@ use crate::{
 
 /// Blocks whose results wait to be merged, at most.
 const WINDOW: usize = 64;
+/// A block is read row by row where at most this part of it is selected.
+const FEW: usize = 32;
 /// Bytes of results that wait to be merged, about.
 const WINDOW_BYTES: usize = 256 << 20;
 
@@ -40,16 +42,35 @@ impl<'a> Block<'a> {
         mask: &Mask,
         mut each: impl FnMut(&Batch<'a, '_>) -> Result<()>,
     ) -> Result<()> {
-        let mut words = Vec::new();
+        let (mut words, pool) = (Vec::new(), Pool::default());
         for start in (0..self.rows()).step_by(BATCH_ROWS) {
             let rows = (self.rows() - start).min(BATCH_ROWS);
             let selected = mask.slice(start, rows, &mut words);
             if selected > 0 {
                 self.control.check()?;
-                each(&Batch::new(self, start, rows, &words, selected == rows))?;
+                each(&Batch::new(self, Rows::From(start), rows, &words, selected == rows, &pool))?;
             }
         }
         Ok(())
+    }
+
+    /// The same, but few rows come in one batch that has no others.
+    pub(super) fn for_each_few(
+        self,
+        mask: &Mask,
+        mut each: impl FnMut(&Batch<'a, '_>) -> Result<()>,
+    ) -> Result<()> {
+        let rows = mask.count(self.rows());
+        let Mask::Words(words) = mask else { return self.for_each_batch(mask, each) };
+        if rows == 0 || rows > self.rows() / FEW {
+            return self.for_each_batch(mask, each);
+        }
+        self.control.check()?;
+        let mut places = vec![0; rows + 64];
+        basalt_kernels::mask::positions(words.as_slice(), &mut places);
+        let mut all = vec![0; rows.div_ceil(64)];
+        basalt_kernels::mask::fill(rows, &mut all);
+        each(&Batch::new(self, Rows::At(&places[..rows]), rows, &all, true, &Pool::default()))
     }
 
     pub(super) fn start(&self) -> usize {
@@ -165,3 +186,6 @@ impl<'a, 'p> Work<'a, 'p> {
         Ok(())
     }
 }
+
+// The rows of a batch of few.
+const _: () = assert!(BLOCK_ROWS / FEW <= BATCH_ROWS);

@@ -29,6 +29,11 @@ pub struct Slots {
     pub of_rows: bool,
 }
 
+/// The scale of decimals; 0 of other types.
+pub(crate) fn scale_of(data_type: Option<DataType>) -> u8 {
+    if let Some(DataType::Decimal { scale, .. }) = data_type { scale } else { 0 }
+}
+
 /// The type of a literal on its own; `None` for null.
 pub fn literal_type(literal: &Literal) -> Option<DataType> {
     Some(match literal {
