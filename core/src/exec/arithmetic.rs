@@ -80,7 +80,7 @@ impl<'a> Batch<'a, '_> {
         let valid = intersect(left.valid.clone(), right.valid.clone());
         let scales = (scale_of(types.0), scale_of(types.1));
         if data_type == DataType::Float64 {
-            let (a, b) = (self.to_floats(left.data, scales.0), self.to_floats(right.data, scales.1));
+            let (a, b) = (self.floats_of(left.data, scales.0), self.floats_of(right.data, scales.1));
             return Ok(Vector::new(self.float_arithmetic(op, a, b, valid.as_deref())?, valid));
         }
         // Addition and subtraction meet at the larger scale.
@@ -89,8 +89,8 @@ impl<'a> Batch<'a, '_> {
             (_, DataType::Decimal { scale: to, .. }) => to - scale,
             _ => 0,
         };
-        let a = self.to_ints(left, up(scales.0), valid.as_deref())?;
-        let b = self.to_ints(right, up(scales.1), valid.as_deref())?;
+        let a = self.ints_of(left, up(scales.0), valid.as_deref())?;
+        let b = self.ints_of(right, up(scales.1), valid.as_deref())?;
         let Ints { side, range } = self.int_arithmetic(op, a, b, valid.as_deref())?;
         let data = match side {
             Side::Many(ints) => Data::Ints(ints),
@@ -155,7 +155,7 @@ impl<'a> Batch<'a, '_> {
     }
 
     /// As unscaled integers, times `10^up`.
-    fn to_ints(&self, vector: Vector<'_>, up: u8, valid: Option<&[u64]>) -> Result<Ints> {
+    fn ints_of(&self, vector: Vector<'_>, up: u8, valid: Option<&[u64]>) -> Result<Ints> {
         let any = |passes: &dyn Fn(usize) -> bool| self.collect(valid, passes).iter().any(|word| *word != 0);
         let ints = match vector.data {
             Data::Ints(ints) => Ints { side: Side::Many(ints), range: vector.range },
@@ -184,7 +184,7 @@ impl<'a> Batch<'a, '_> {
         self.int_arithmetic(ArithmeticOp::Multiply, ints, factor, valid)
     }
 
-    pub(super) fn to_floats(&self, data: Data<'_>, scale: u8) -> Side<f64> {
+    pub(super) fn floats_of(&self, data: Data<'_>, scale: u8) -> Side<f64> {
         let out = || self.float_buffer();
         match data {
             Data::Floats(floats) => Side::Many(floats),
@@ -213,7 +213,7 @@ impl<'a> Batch<'a, '_> {
 }
 
 /// The range of the results, where none of them can overflow.
-fn range_of(op: ArithmeticOp, a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
+pub(super) fn range_of(op: ArithmeticOp, a: (i64, i64), b: (i64, i64)) -> Option<(i64, i64)> {
     let wide = |(lo, hi): (i64, i64)| (i128::from(lo), i128::from(hi));
     let (a, b) = (wide(a), wide(b));
     let (lo, hi) = match op {

@@ -53,7 +53,9 @@ impl<'a> Batch<'a, '_> {
         let units = (unit(types.0), unit(types.1));
         if let (Data::Texts(_) | Data::One(Value::Text(_)), _) = (&left.data, &right.data) {
             return self.collect(valid, |row| {
-                text(&left.data, row).zip(text(&right.data, row)).is_some_and(|(a, b)| value::holds(op, a.cmp(b)))
+                text(&left.data, row)
+                    .zip(text(&right.data, row))
+                    .is_some_and(|(a, b)| value::holds(op, a.cmp(b)))
             });
         }
         let scale = units.0.scale.max(units.1.scale);
@@ -65,7 +67,7 @@ impl<'a> Batch<'a, '_> {
                 self.compare_ints(op, a, b)
             }
             (a, a_range, b, b_range) if is_exact(a, a_range, units.0) && is_exact(b, b_range, units.1) => {
-                let (a, b) = (self.to_floats(left.data, 0), self.to_floats(right.data, 0));
+                let (a, b) = (self.floats_of(left.data, 0), self.floats_of(right.data, 0));
                 self.compare_floats(op, a, b)
             }
             _ => {
@@ -163,9 +165,7 @@ fn range_of(vector: &Vector<'_>, factor: Option<i64>) -> Option<(i64, i64)> {
 fn is_exact(data: &Data<'_>, range: Option<(i64, i64)>, unit: Unit) -> bool {
     match data {
         Data::Floats(_) | Data::One(Value::Float(_)) => true,
-        _ => {
-            unit.scale == 0 && !unit.days && range.is_some_and(|(lo, hi)| lo >= -EXACT && hi <= EXACT)
-        }
+        _ => unit.scale == 0 && !unit.days && range.is_some_and(|(lo, hi)| lo >= -EXACT && hi <= EXACT),
     }
 }
 

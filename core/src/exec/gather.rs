@@ -36,7 +36,9 @@ mod tests {
         let keys: Vec<i64> = (0..70_000).map(|i| i * i % 1013).collect();
         for encoding in ["plain", "packed", "runs", "bitcompress", "dictionary"] {
             let column = encode_keys(&keys, Native::I64, None, Some(encoding)).unwrap().column;
-            for (first, places) in [(0, vec![0, 1, 511, 512, 65_535]), (65_536, (0..4464).step_by(3).collect())] {
+            for (first, places) in
+                [(0, vec![0, 1, 511, 512, 65_535]), (65_536, (0..4464).step_by(3).collect())]
+            {
                 let mut out = vec![0; places.len()];
                 gather(column.as_ref(), first, &places, &mut out);
                 for (key, place) in out.iter().zip(&places) {

@@ -87,14 +87,12 @@ impl<'a> Query<'a, '_> {
     /// Bytes are numbers as they are.
     fn bytes_as_places(&self, bytes: &[u8], sources: Vec<Source<'a>>) -> Result<Partial<'a>> {
         let mut sums = Sums::new(self, 1 << 8)?;
-        self.block.for_each_few(self.mask, |batch| {
-            match batch.places() {
-                Rows::From(_) => sums.add(batch, self.slots, &bytes[batch.first_row()..][..batch.rows()]),
-                Rows::At(places) => {
-                    let first = self.block.start();
-                    let bytes: Vec<u8> = places.iter().map(|place| bytes[first + usize::from(*place)]).collect();
-                    sums.add(batch, self.slots, &bytes)
-                }
+        self.block.for_each_few(self.mask, |batch| match batch.places() {
+            Rows::From(_) => sums.add(batch, self.slots, &bytes[batch.first_row()..][..batch.rows()]),
+            Rows::At(places) => {
+                let first = self.block.start();
+                let bytes: Vec<u8> = places.iter().map(|place| bytes[first + usize::from(*place)]).collect();
+                sums.add(batch, self.slots, &bytes)
             }
         })?;
         let key = |place: usize, key: &mut [Option<i64>]| key[0] = i64::try_from(place).ok();

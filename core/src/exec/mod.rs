@@ -17,6 +17,7 @@ mod gather;
 mod group_keys;
 mod groups;
 mod keys;
+mod linear;
 mod many_groups;
 mod marks;
 mod one_group;

@@ -7,17 +7,17 @@ use super::{
     Block,
     distinct::Distinct,
     group_keys::{KeyTable, Partial},
+    linear::linear_sum,
     source::{Source, Texts},
     totals::{Argument, Arguments, Totals},
-    vector::{Batch, Data},
+    vector::{Batch, Data, Rows},
 };
 use crate::{
     encoding::KeyColumn,
     error::Result,
     fragment::Column,
     keys::NativeSlice,
-    limits::BATCH_ROWS,
-    mask::Mask,
+    mask::{Mask, selects},
     plan::expr::{BoundExpr, Slots},
 };
 
@@ -88,21 +88,37 @@ fn of_column<'a>(
 /// The sum of the floats that a mask selects.
 fn sum_floats(column: &dyn KeyColumn, block: Block<'_>, mask: &Mask) -> Result<f64> {
     let mut sum = FloatSum::default();
-    let mut values = vec![0.0; BATCH_ROWS];
-    block.for_each_batch(mask, |batch| {
+    block.for_each_few(mask, |batch| {
         let rows = batch.first_row()..batch.first_row() + batch.rows();
-        match column.native() {
-            Some(NativeSlice::F64(native)) => add(&native[rows], batch.mask(), &mut sum),
-            Some(NativeSlice::F32(native)) => add(&native[rows], batch.mask(), &mut sum),
+        match (column.native(), batch.places()) {
+            (Some(NativeSlice::F64(native)), Rows::From(_)) => add(&native[rows], batch.mask(), &mut sum),
+            (Some(NativeSlice::F32(native)), Rows::From(_)) => add(&native[rows], batch.mask(), &mut sum),
             _ => {
-                let values = &mut values[..batch.rows()];
-                column.decode_floats(batch.first_row(), values);
-                add(values, batch.mask(), &mut sum);
+                let mut values = batch.float_buffer();
+                batch.read_floats(column, &mut values);
+                add_floats(batch, &values, batch.mask(), &mut sum);
+                batch.give(Data::Floats(values));
             }
         }
         Ok(())
     })?;
     Ok(sum.finish())
+}
+
+/// Adds the floats of a batch, each in the lane of its row.
+fn add_floats(batch: &Batch<'_, '_>, values: &[f64], mask: Option<&[u64]>, sum: &mut FloatSum) {
+    let Rows::At(places) = batch.places() else { return add(values, mask, sum) };
+    let mut rows = places.iter().zip(values).enumerate().peekable();
+    while let Some((_, (first, _))) = rows.peek() {
+        // A chunk with the rows that there are: the lanes of the others add nothing.
+        let chunk = **first / 64;
+        let (mut values, mut word) = ([0.0; 64], 0);
+        while let Some((row, (place, value))) = rows.next_if(|(_, (place, _))| **place / 64 == chunk) {
+            values[usize::from(*place % 64)] = *value;
+            word |= u64::from(selects(mask, row)) << (place % 64);
+        }
+        basalt_kernels::sum_floats_masked(&values, &[word], sum);
+    }
 }
 
 fn add<T: Float>(values: &[T], mask: Option<&[u64]>, sum: &mut FloatSum) {
@@ -119,18 +135,20 @@ fn by_batches<'a>(
     block: Block<'a>,
     mask: &Mask,
 ) -> Result<Totals<'a>> {
+    if let Some(totals) = linear_sum(argument, block, mask) {
+        return Ok(totals);
+    }
     let source = argument.source(slots, block, mask)?;
     let (mut n, mut ints, mut floats, mut extremes) = (0, 0, FloatSum::default(), (i64::MAX, i64::MIN));
     let mut set = Distinct::of_range(source.as_ref().and_then(Source::range), BITMAP_WORDS);
-    // The order in which floats are added depends on the rows between them.
-    let mut each = |batch: &Batch<'a, '_>| {
+    block.for_each_few(mask, |batch| {
         let (mut keys, mut valid) = (Vec::new(), None);
         if let Some(source) = &source {
             (keys, valid) = source.keys(batch, slots)?;
         }
         if argument.sums_floats() {
             let (values, valid) = batch.floats(argument.expr, slots)?;
-            add(&values, batch.mask_of(valid.as_deref()).as_deref(), &mut floats);
+            add_floats(batch, &values, batch.mask_of(valid.as_deref()).as_deref(), &mut floats);
             batch.give(Data::Floats(values));
         }
         if source.is_none() {
@@ -158,12 +176,7 @@ fn by_batches<'a>(
         }
         batch.give(Data::Ints(keys));
         Ok(())
-    };
-    if argument.sums_floats() {
-        block.for_each_batch(mask, &mut each)?;
-    } else {
-        block.for_each_few(mask, &mut each)?;
-    }
+    })?;
     let mut totals = Totals::of_counts(vec![n]);
     if argument.sums_ints() {
         totals.ints.push(ints + argument.bias() * i128::from(n));

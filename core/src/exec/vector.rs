@@ -207,7 +207,7 @@ impl<'a, 's> Batch<'a, 's> {
     }
 
     /// Writes the floats of the rows.
-    fn read_floats(&self, keys: &dyn KeyColumn, out: &mut [f64]) {
+    pub(super) fn read_floats(&self, keys: &dyn KeyColumn, out: &mut [f64]) {
         match self.places {
             Rows::From(first) => keys.decode_floats(self.block.start() + first, out),
             Rows::At(places) => {

@@ -5,6 +5,7 @@
 mod explain;
 mod semi_joins;
 mod sets;
+mod sums;
 
 use std::sync::Arc;
 
