@@ -61,8 +61,8 @@ pub fn positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> {
     current().gaps_positions(gaps, out)
 }
 
-/// How many positions are below one, and whether it is among them; `None` where a stream ends too soon before that is
-/// known. Of positions that do not ascend, it is any number of them.
+/// How many positions are below one, and whether it is among them. Where a stream ends too soon or positions do not
+/// ascend, it is `None` or any number of them.
 ///
 /// # Panics
 /// Where `k` is above [`MAX_K`].

@@ -74,6 +74,7 @@ fn stats_of_codes(stats: &KeyStats, distinct: &[(i64, u64)]) -> KeyStats {
         distinct: Some((0..).zip(distinct.iter().map(|(_, n)| *n)).collect()),
         sample: Vec::new(),
         common: stats.common.and_then(|common| common.of_codes(distinct)),
+        lengths: stats.lengths.and_then(|lengths| lengths.of_codes(distinct)),
     }
 }
 

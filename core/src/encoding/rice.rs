@@ -34,6 +34,12 @@ impl Rice {
         best
     }
 
+    /// That of numbers like these, of which there are `to` instead of `from`.
+    pub(super) fn scaled(self, from: usize, to: usize) -> Self {
+        let quotients = self.quotients * to as u64 / from as u64;
+        Self { numbers: self.numbers * to / from, quotients, ..self }
+    }
+
     /// Bits of the code.
     pub(super) fn bits(&self) -> u64 {
         self.quotients + self.numbers as u64 * (1 + u64::from(self.k))

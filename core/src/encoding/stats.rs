@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use super::{
     bytes::{bits, count, index},
     mask, packed,
+    runs::Lengths,
     sparse::Common,
 };
 use crate::{keys::Native, limits::BLOCK_ROWS};
@@ -46,6 +47,8 @@ pub struct KeyStats {
     pub sample: Vec<Box<[i64]>>,
     /// The most frequent key, where the rows of the others are few enough to be told.
     pub(super) common: Option<Common>,
+    /// The lengths of the runs, where they are few enough to be told.
+    pub(super) lengths: Option<Lengths>,
 }
 
 /// Keys of a piece of the sample; a shorter column is one piece.
@@ -74,9 +77,20 @@ impl KeyStats {
         let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
         let distinct = distinct(keys, (min, max), most);
         let rows = keys.len();
-        let mut stats =
-            Self { native, rows, min, max, runs, blocks, distinct, sample: sample(keys), common: None };
+        let mut stats = Self {
+            native,
+            rows,
+            min,
+            max,
+            runs,
+            blocks,
+            distinct,
+            sample: sample(keys),
+            common: None,
+            lengths: None,
+        };
         stats.common = Common::of(keys, &stats);
+        stats.lengths = Lengths::of(keys, &stats);
         stats
     }
 
@@ -94,7 +108,8 @@ impl KeyStats {
         let scaled = |(key, n): (i64, u64)| (key, scale(index(n), rows) as u64);
         let distinct = seen.distinct.map(|counts| counts.into_iter().map(scaled).collect());
         let common = seen.common.map(|common| common.scaled(keys.len(), rows));
-        Self { rows, runs: scale(seen.runs, rows), blocks, distinct, sample, common, ..seen }
+        let lengths = seen.lengths.map(|lengths| lengths.scaled(keys.len(), rows));
+        Self { rows, runs: scale(seen.runs, rows), blocks, distinct, sample, common, lengths, ..seen }
     }
 
     /// `max - min`.

@@ -11,13 +11,13 @@ pub(crate) fn positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> {
     for out in &mut out[..gaps.count] {
         *out = reader.next()?;
     }
-    Some(reader.bit)
+    Some(reader.places.bit)
 }
 
 #[inline(always)]
 pub(crate) fn rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
     if gaps.highs == Highs::Steps {
-        return rank_by_steps(gaps, position);
+        return rank_by_steps(gaps, position, place);
     }
     let mut reader = Reader::new(gaps)?;
     for i in 0..gaps.count {
@@ -29,12 +29,19 @@ pub(crate) fn rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
     Some((gaps.count, false))
 }
 
-/// As many zeros as the high part precede those that have it.
+/// As many zeros as the high part precede those that have it; `place` is that of a word's one, counted from 1 on.
 #[inline(always)]
-fn rank_by_steps(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
+pub(crate) fn rank_by_steps(
+    gaps: &Gaps<'_>,
+    position: u16,
+    place: impl Fn(u64, usize) -> usize,
+) -> Option<(usize, bool)> {
+    if !gaps.has_lows() {
+        return None;
+    }
     let high = usize::from(position >> gaps.k);
-    let mut bit = behind_zeros(gaps.unary, gaps.unary_bit, high)?;
-    let mut rank = bit - gaps.unary_bit - high;
+    let mut bit = behind_zeros(gaps.unary, gaps.unary_bit, high, place)?;
+    let mut rank = (bit - gaps.unary_bit - high).min(gaps.count);
     while rank < gaps.count && word_at(gaps.unary, bit / 8) >> (bit % 8) & 1 == 1 {
         match low(gaps, rank).cmp(&(position & ((1 << gaps.k) - 1))) {
             Ordering::Less => {}
@@ -47,7 +54,12 @@ fn rank_by_steps(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
 
 /// The bit behind so many zeros from a bit on.
 #[inline(always)]
-fn behind_zeros(bytes: &[u8], bit: usize, mut zeros: usize) -> Option<usize> {
+fn behind_zeros(
+    bytes: &[u8],
+    bit: usize,
+    mut zeros: usize,
+    place: impl Fn(u64, usize) -> usize,
+) -> Option<usize> {
     if zeros == 0 {
         return Some(bit);
     }
@@ -61,10 +73,16 @@ fn behind_zeros(bytes: &[u8], bit: usize, mut zeros: usize) -> Option<usize> {
         }
         word = !word_at(bytes, offset);
     }
-    for _ in 1..zeros {
+    Some(8 * offset + place(word, zeros) + 1)
+}
+
+/// The place of a word's `count`-th one, from 1 on.
+#[inline(always)]
+fn place(mut word: u64, count: usize) -> usize {
+    for _ in 1..count {
         word &= word - 1;
     }
-    Some(8 * offset + word.trailing_zeros() as usize + 1)
+    word.trailing_zeros() as usize
 }
 
 /// The low part of a position.
@@ -74,14 +92,44 @@ fn low(gaps: &Gaps<'_>, i: usize) -> u16 {
     (word_at(gaps.lows, bit / 8) >> (bit % 8)) as u16 & ((1 << gaps.k) - 1)
 }
 
-/// Reads one position after the other.
-struct Reader<'a> {
-    gaps: &'a Gaps<'a>,
-    /// Where the next unary number begins.
-    bit: usize,
+/// Finds one after the other in a stream.
+pub(crate) struct Places<'a> {
+    bytes: &'a [u8],
+    /// The bit behind the last one found.
+    pub(crate) bit: usize,
     /// The byte where `word` begins, of which the bits below `bit` are 0.
     offset: usize,
     word: u64,
+}
+
+impl<'a> Places<'a> {
+    #[inline(always)]
+    pub(crate) fn new(bytes: &'a [u8], bit: usize) -> Self {
+        let offset = bit / 8;
+        Self { bytes, bit, offset, word: word_at(bytes, offset) & u64::MAX << (bit % 8) }
+    }
+
+    /// The bit that the next one is.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<usize> {
+        while self.word == 0 {
+            self.offset += 8;
+            if self.offset >= self.bytes.len() {
+                return None;
+            }
+            self.word = word_at(self.bytes, self.offset);
+        }
+        let place = 8 * self.offset + self.word.trailing_zeros() as usize;
+        self.word &= self.word - 1;
+        self.bit = place + 1;
+        Some(place)
+    }
+}
+
+/// Reads one position after the other.
+struct Reader<'a> {
+    gaps: &'a Gaps<'a>,
+    places: Places<'a>,
     /// Positions read.
     read: usize,
     high: usize,
@@ -95,25 +143,14 @@ impl<'a> Reader<'a> {
             Highs::Steps => (0, 0),
             Highs::Carried => (usize::MAX, (1 << gaps.k) - 1),
         };
-        let offset = gaps.unary_bit / 8;
-        let word = word_at(gaps.unary, offset) & u64::MAX << (gaps.unary_bit % 8);
-        let reader = Self { gaps, bit: gaps.unary_bit, offset, word, read: 0, high, low };
-        gaps.has_lows().then_some(reader)
+        let places = Places::new(gaps.unary, gaps.unary_bit);
+        gaps.has_lows().then_some(Self { gaps, places, read: 0, high, low })
     }
 
     #[inline(always)]
     fn next(&mut self) -> Option<u16> {
-        while self.word == 0 {
-            self.offset += 8;
-            if self.offset >= self.gaps.unary.len() {
-                return None;
-            }
-            self.word = word_at(self.gaps.unary, self.offset);
-        }
-        let end = 8 * self.offset + self.word.trailing_zeros() as usize;
-        let number = end - self.bit;
-        self.bit = end + 1;
-        self.word &= self.word - 1;
+        let begin = self.places.bit;
+        let number = self.places.next()? - begin;
         let low = low(self.gaps, self.read);
         self.read += 1;
         let carry = self.gaps.highs == Highs::Carried && low <= self.low;

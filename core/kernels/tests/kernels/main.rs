@@ -6,6 +6,7 @@ mod blocks;
 mod decimals;
 mod filter;
 mod float_sums;
+mod gaps;
 mod groups;
 mod masks;
 mod naive;

@@ -109,6 +109,19 @@ impl Coded {
         (rank, gaps)
     }
 
+    /// Coded rows.
+    pub(super) fn len(&self) -> usize {
+        self.layout.rows()
+    }
+
+    /// Nanoseconds that [`Self::rank`] takes, roughly.
+    pub(super) fn rank_cost(&self) -> u32 {
+        match self.layout.highs {
+            Highs::Steps => 30,
+            Highs::Carried => 60,
+        }
+    }
+
     /// How many coded rows are below one, and whether it is one of them.
     pub(super) fn rank(&self, row: usize) -> (usize, bool) {
         let interval = row >> self.layout.shift;

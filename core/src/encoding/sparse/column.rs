@@ -6,7 +6,7 @@ use arrow_buffer::Buffer;
 use basalt_kernels::{gaps, mask as words};
 
 use super::{
-    super::{Costs, KeyColumn, KeyTest, UNIT_ROWS, fallback, mask},
+    super::{Costs, KeyColumn, KeyTest, UNIT_ROWS, bytes::count, fallback, mask},
     coded::Coded,
 };
 
@@ -184,6 +184,14 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: 30, get: 100 }
+        let part = |picoseconds: usize| count(picoseconds * self.coded.len() / self.rows);
+        let get = self.coded.rank_cost();
+        match &self.others {
+            OtherKeys::One(_) => Costs { filter: 5 + part(1200), get },
+            OtherKeys::Column(keys) => {
+                let keys = keys.costs();
+                Costs { filter: 5 + part(1800 + keys.filter as usize), get: get + part(keys.get as usize) }
+            }
+        }
     }
 }

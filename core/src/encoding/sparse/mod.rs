@@ -152,3 +152,43 @@ pub(super) fn open(encoding: &dyn KeyEncoding, highs: Highs, buffer: Buffer) -> 
     };
     Ok(Arc::new(Column { name: encoding.name(), buffer, rows: head.rows, common, others, coded }))
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::limits::{BLOCK_ROWS, FRAGMENT_ROWS};
+
+    /// Bytes as multiples of the entropy of rows of which each is another with probability `p`: the Rice code for
+    /// random access and in blocks, and the Elias-Fano code.
+    fn multiples(p: f64) -> [f64; 3] {
+        let mut random = StdRng::seed_from_u64(1);
+        let keys: Vec<i64> = (0..FRAGMENT_ROWS).map(|_| random.random_bool(p).into()).collect();
+        let others = Others::new(&keys, 0);
+        let part = others.len() as f64 / FRAGMENT_ROWS as f64;
+        let bits = -part * part.log2() - (1.0 - part) * (1.0 - part).log2();
+        let layouts = [Layout::rice(&others), Layout::rice_by(&others, 16), Layout::elias_fano(&others)];
+        layouts.map(|layout| {
+            let bytes = head_bytes(Native::Bool, false) + layout.bytes();
+            bytes as f64 / (bits * FRAGMENT_ROWS as f64 / 8.0)
+        })
+    }
+
+    #[test]
+    fn sizes_are_near_the_entropy() {
+        let [rice, blocks, elias_fano] = multiples(0.01);
+        assert!(rice < 1.02 && blocks < 1.01 && elias_fano < 1.08, "{rice} {blocks} {elias_fano}");
+        let [rice, blocks, elias_fano] = multiples(0.05);
+        assert!(rice < 1.03 && blocks < 1.02 && elias_fano < 1.12, "{rice} {blocks} {elias_fano}");
+    }
+
+    #[test]
+    fn intervals_that_cost_too_much_become_blocks() {
+        // Others are in the last quarter alone, so that their numbers are far from a line.
+        let rows = 16 * BLOCK_ROWS;
+        let keys: Vec<i64> = (0..rows).map(|row| i64::from(row > rows / 4 * 3 && row % 10 == 0)).collect();
+        let others = Others::new(&keys, 0);
+        assert_eq!(Layout::rice(&others).shift, 16);
+    }
+}

@@ -85,6 +85,7 @@ impl Common {
             distinct,
             sample: Vec::new(),
             common: None,
+            lengths: None,
         })
     }
 }

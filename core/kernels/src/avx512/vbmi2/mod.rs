@@ -1,5 +1,6 @@
-//! AVX-512 with VBMI, VBMI2 and VPOPCNTDQ (Ice Lake, Zen 4): bytes and 16-bit lanes compress, words count bits.
+//! AVX-512 with VBMI, VBMI2, BITALG and VPOPCNTDQ (Ice Lake, Zen 4): bytes and 16-bit lanes compress, words count bits.
 
+mod gaps;
 mod positions;
 mod runs;
 mod sorted16;
@@ -24,5 +25,6 @@ pub(crate) fn detected() -> bool {
     super::detected()
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("avx512bitalg")
         && is_x86_feature_detected!("avx512vpopcntdq")
 }

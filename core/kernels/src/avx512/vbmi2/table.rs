@@ -1,15 +1,17 @@
 //! The table of AVX-512 with what these instructions do better.
 
-use super::{Vbmi2, positions, runs, sorted16, unary};
+use super::{Vbmi2, gaps, positions, runs, sorted16, unary};
 use crate::{
     avx512::table::TABLE,
-    table::{BitsKernels, Kernels, MaskKernels},
+    gaps::Gaps,
+    table::{BitsKernels, GapsKernels, Kernels, MaskKernels},
 };
 
 /// The kernels of this instruction set.
 pub(crate) static KERNELS: Kernels = Kernels {
     mask: MaskKernels { count_ones, count_runs, positions: mask_positions, positions64, ..TABLE.mask },
     bits: BitsKernels { unary: bits_unary, ..TABLE.bits },
+    gaps: GapsKernels { positions: gaps_positions, rank },
     intersect,
     ..TABLE
 };
@@ -18,7 +20,7 @@ pub(crate) static KERNELS: Kernels = Kernels {
 macro_rules! functions {
     ($($name:ident($($arg:ident: $t:ty),*) -> $out:ty = $path:path;)*) => {$(
         #[target_feature(
-            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq",
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq",
             enable = "avx2,bmi1,bmi2,lzcnt,popcnt"
         )]
         fn $name($($arg: $t),*) -> $out {
@@ -40,5 +42,7 @@ functions! {
     mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
     bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> = unary::read;
+    gaps_positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> = gaps::positions;
+    rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> = gaps::rank;
     intersect(long: &[[u8; 2]], short: &[[u8; 2]], out: &mut [u16]) -> usize = sorted16::intersect;
 }

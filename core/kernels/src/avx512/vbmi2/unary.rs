@@ -85,7 +85,7 @@ impl Vbmi2 {
 
     /// The place of a word's `count`-th one, from 1 on.
     #[inline(always)]
-    fn place(self, word: u64, count: usize) -> usize {
+    pub(super) fn place(self, word: u64, count: usize) -> usize {
         simd!(_pdep_u64(1 << (count - 1), word)).trailing_zeros() as usize
     }
 }

@@ -1,0 +1,131 @@
+//! Runs of equal keys: the Rice codes of their lengths, and the key of each where there are more than two.
+//!
+//! Runs of the first key have a parameter of their own, for in a column of bursts they are longer than the others
+//! by far. Where there are but two keys, they take turns. An index says where every 128th run begins.
+//!
+//! | byte | what |
+//! |---|---|
+//! | 0..8 | head; the parameters are k of the runs of the first key, and of others |
+//! | 8..12 | runs, u32 |
+//! | 12..16 | bits of the codes, u32 |
+//! | 16 | 1 where runs hold keys of their own, 0 where two keys take turns, u8 |
+//! | ... | the first key, as wide as its type |
+//! | ... | the second key where they take turns, as wide |
+//! | ... | the index: the row and the bit of its code where each group of 128 runs but the first begins, packed |
+//! | ... | the codes: of each run its length - 1, the quotient by 2^k in unary, as many zeros and a one, then the k low bits |
+//! | align 64 | the keys where runs hold their own, a column of its own |
+
+mod codes;
+mod column;
+mod lengths;
+
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+
+pub(super) use self::lengths::Lengths;
+use self::{
+    codes::{Codes, CodesWriter},
+    column::{Column, RunKeys},
+};
+use super::{
+    Bid, KeyColumn, KeyEncoding,
+    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure},
+    chooser,
+    stats::KeyStats,
+};
+use crate::{error::Result, keys::Native};
+
+/// The encoding.
+pub(super) struct Runs;
+
+/// Bytes before the index.
+fn head_bytes(native: Native, turns: bool) -> usize {
+    HEAD + 9 + native.width() * if turns { 2 } else { 1 }
+}
+
+impl KeyEncoding for Runs {
+    fn code(&self) -> u8 {
+        4
+    }
+
+    fn name(&self) -> &'static str {
+        "runs"
+    }
+
+    fn level(&self) -> u8 {
+        3
+    }
+
+    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+        let lengths = stats.lengths.as_ref()?;
+        let bytes = head_bytes(stats.native, lengths.turns)
+            + codes::index_bytes(stats.rows, stats.runs, lengths.bits())
+            + lengths.bits().div_ceil(8);
+        if lengths.turns {
+            return Some(Bid::exact(self.name(), bytes));
+        }
+        let keys = lengths::stats_of_keys(stats);
+        let keys = chooser::least_bid(self.level(), &keys)?;
+        Some(Bid::estimate(self.name(), align(bytes) + keys.bytes, 10))
+    }
+
+    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+        let lengths = stats.lengths.as_ref().ok_or_else(|| corrupt("the runs are too short"))?;
+        let mut codes = CodesWriter::new(keys.len(), stats.runs, lengths.bits());
+        let mut values = Vec::new();
+        for run in keys.chunk_by(|a, b| a == b) {
+            codes.put(run.len(), lengths.k(run[0]));
+            if !lengths.turns {
+                values.push(run[0]);
+            }
+        }
+        let column = match lengths.turns {
+            true => None,
+            false => Some(chooser::choose_below(self.level(), &values, stats.native)?),
+        };
+        // At most 20 each.
+        let params = lengths.parameters().map(|k| k.to_le_bytes()[0]);
+        let mut writer = Writer::new(Head::keys(self.code(), stats.native, params, keys.len()), 0);
+        writer.put(count(stats.runs));
+        writer.put(count(lengths.bits()));
+        writer.put(u8::from(!lengths.turns));
+        writer.key(lengths.key, stats.native);
+        if lengths.turns {
+            writer.key(if lengths.key == stats.min { stats.max } else { stats.min }, stats.native);
+        }
+        let (index, codes) = codes.finish();
+        writer.slice(&index);
+        writer.slice(&codes);
+        if let Some(column) = column {
+            writer.align(ALIGNMENT);
+            writer.slice(column.buffer().as_slice());
+        }
+        Ok(writer.finish())
+    }
+
+    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+        let (head, native, mut reader) = Reader::keys(buffer.clone())?;
+        let (runs, bits) = (reader.u32()? as usize, reader.u32()? as usize);
+        let own_keys = reader.u8()?;
+        ensure(own_keys <= 1, "the keys are of no kind")?;
+        let first = reader.key(native)?;
+        let second = if own_keys == 0 { Some(reader.key(native)?) } else { None };
+        let codes = Codes::read(&mut reader, head.params, head.rows, runs, bits)?;
+        let keys = match second {
+            Some(second) => {
+                reader.finish()?;
+                RunKeys::Turns([first, second])
+            }
+            None => {
+                reader.align(ALIGNMENT)?;
+                let keys = super::open_below(reader.rest()?, self.level())?;
+                ensure(keys.rows() == runs, "the runs have other keys")?;
+                RunKeys::Own { first, keys }
+            }
+        };
+        let column = Column { buffer, keys, codes };
+        column.check()?;
+        Ok(Arc::new(column))
+    }
+}
