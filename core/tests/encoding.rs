@@ -39,12 +39,14 @@ fn draw(weights: &[usize], rows: usize) -> Vec<i64> {
 fn chosen(keys: &[i64], native: Native) -> (String, usize) {
     let Encoded { column, bids, .. } = encode_keys(keys, native, None, None).unwrap();
     let bytes = column.buffer().len();
-    assert!(bids.iter().all(|bid| !bid.exact || bid.bytes >= bytes), "{bids:?}, but {bytes} were chosen");
+    // A faster encoding may take a seventieth more.
+    let afforded = |least: usize| least + least / 70 >= bytes;
+    assert!(bids.iter().all(|bid| !bid.exact || afforded(bid.bytes)), "{bids:?}, but {bytes} were chosen");
     for encoding in KEY_ENCODINGS {
         let forced = encode_keys(keys, native, None, Some(encoding.name())).unwrap().column;
         let as_told = forced.name().starts_with(encoding.name());
         assert!(as_told || encoding.bid(&encoding::KeyStats::new(keys, native)).is_none());
-        assert!(forced.buffer().len() >= bytes, "{} is smaller than {}", forced.name(), column.name());
+        assert!(afforded(forced.buffer().len()), "{} is smaller than {}", forced.name(), column.name());
     }
     (column.name(), bytes)
 }
@@ -56,7 +58,7 @@ fn the_smallest_is_chosen() {
     assert_eq!(name(&vec![5; rows], Native::I32), "constant");
     assert_eq!(name(&draw(&[1, 1], rows), Native::Bool), "packed");
     assert_eq!(name(&draw(&[95, 5], rows), Native::Bool), "sparse");
-    assert_eq!(name(&draw(&[80, 15, 4, 1], rows), Native::U8), "sparse(bitcompress)");
+    assert_eq!(name(&draw(&[80, 15, 4, 1], rows), Native::U8), "entropy");
     let mut sorted = draw(&[500, 400, 100], rows);
     sorted.sort_unstable();
     assert!(name(&sorted, Native::I64).starts_with("runs("));
@@ -241,7 +243,7 @@ proptest! {
     fn any_keys_come_back(
         keys in prop::collection::vec(prop_oneof![any::<i64>(), -3..3i64, Just(i64::MIN), Just(1 << 40)], 1..1200),
         nulls in any::<u64>(),
-        forced in prop::sample::select(vec!["constant", "plain", "packed", "runs", "dictionary", "bitcompress", "delta", ""]),
+        forced in prop::sample::select(vec!["constant", "plain", "packed", "runs", "dictionary", "bitcompress", "entropy", "delta", ""]),
         (lo, hi) in (any::<i64>(), any::<i64>()),
     ) {
         let words = keys.len().div_ceil(64);
@@ -265,5 +267,31 @@ proptest! {
         }
         let expected: i128 = (0..keys.len()).filter(is_valid).map(|row| i128::from(keys[row])).sum();
         prop_assert_eq!(column.sum(0, keys.len(), Some(&valid)), expected);
+    }
+}
+
+/// Forced, entropy coded columns are as near to the Shannon entropy of their keys as asked, everything counted.
+#[test]
+fn entropy_coded_columns_are_near_the_entropy() {
+    let zipf: Vec<usize> = (1..=200).map(|rank| 20_000 / rank).collect();
+    for (weights, most) in [
+        (&[95, 5][..], 1.01),
+        (&[80, 15, 4, 1], 1.003),
+        (&[547, 202, 121, 80, 50], 1.005),
+        (&zipf[..16], 1.005),
+        (&zipf, 1.005),
+    ] {
+        let keys = draw(weights, 1 << 20);
+        let mut counts = vec![0_usize; weights.len()];
+        keys.iter().for_each(|&key| counts[usize::try_from(key).unwrap()] += 1);
+        let share = |&n: &usize| n as f64 / keys.len() as f64;
+        let bits: f64 = counts.iter().map(|n| -(*n as f64) * share(n).log2()).sum();
+        let column = encode_keys(&keys, Native::U8, None, Some("entropy")).unwrap().column;
+        let stored = 8.0 * column.buffer().len() as f64 / bits;
+        assert!(stored <= most, "{stored} of the entropy for {} keys", weights.len());
+        let entropy = KEY_ENCODINGS.iter().find(|encoding| encoding.name() == "entropy").unwrap();
+        let bid = entropy.bid(&encoding::KeyStats::new(&keys, Native::U8)).unwrap();
+        let off = bid.bytes as f64 / column.buffer().len() as f64;
+        assert!((0.99..1.01).contains(&off), "a bid {off} of what came of it");
     }
 }

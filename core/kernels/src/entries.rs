@@ -12,7 +12,7 @@ macro_rules! kernels {
             groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, sorted16, sum},
+            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, sorted16, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, Sums,
@@ -68,6 +68,7 @@ macro_rules! kernels {
             gaps: GapsKernels { positions: gaps_positions, rank: gaps_rank },
             groups: Groups { u8: group(), u16: group(), u32: group() },
             decimals_convert,
+            rans_nibbles,
             gaps_to_ids: prefix_gaps_to_ids,
             intersect: sorted16_intersect,
         };
@@ -366,6 +367,11 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn decimals_convert(scale: Scale, form: Form, integers: &mut [i64]) {
             decimals::convert(scale, form, integers)
+        }
+
+        $(#[$attribute])*
+        fn rans_nibbles(table: &crate::rans::Table, words: &[u16], tail: usize, out: &mut [u64]) {
+            rans::nibbles($new, table, words, tail, out)
         }
 
         $(#[$attribute])*

@@ -35,6 +35,7 @@ mod native;
 pub mod packed;
 mod plain;
 pub mod prefix;
+pub mod rans;
 #[cfg(target_arch = "x86_64")]
 mod registers;
 mod scalar;

@@ -9,6 +9,7 @@ use crate::{
     groups::GroupCode,
     mask::BLOCK_WORDS,
     packed::Rows,
+    rans,
     test::Test,
 };
 
@@ -34,6 +35,8 @@ pub struct Kernels {
     pub(crate) gaps: GapsKernels,
     pub(crate) groups: Groups,
     pub(crate) decimals_convert: unsafe fn(Scale, Form, &mut [i64]),
+    /// The image is whole vectors, with the steps of the tail among them.
+    pub(crate) rans_nibbles: unsafe fn(&rans::Table, &[u16], usize, &mut [u64]),
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
     /// The second array is not the longer, and there is room for all of it.
     pub(crate) intersect: unsafe fn(&Numbers16, &Numbers16, &mut [u16]) -> usize,
@@ -404,6 +407,14 @@ impl Kernels {
 
     pub fn decimals_convert(&self, scale: Scale, form: Form, integers: &mut [i64]) {
         call!(self.decimals_convert, scale, form, integers)
+    }
+
+    #[track_caller]
+    pub fn rans_nibbles(&self, table: &rans::Table, words: &[u16], tail: usize, out: &mut [u64]) {
+        let steps = rans::steps(out.len());
+        assert!(out.len().is_multiple_of(rans::VECTOR_WORDS), "{} words are no vectors", out.len());
+        assert!(tail <= steps, "a tail of {tail} steps in {steps}");
+        call!(self.rans_nibbles, table, words, tail, out)
     }
 
     pub fn prefix_gaps_to_ids(&self, base: u64, gaps: &mut [u64]) -> Option<u64> {

@@ -21,6 +21,7 @@ mod delta;
 mod dictionary;
 mod elias_fano;
 mod encode;
+mod entropy;
 mod fallback;
 mod mask;
 mod members;
@@ -248,7 +249,8 @@ pub trait TextEncoding: Sync {
 /// Encodings of keys, the fastest to filter first: the chooser takes the first that is nearly as small as the smallest.
 /// A constant is no work; plain values stream through the kernels; packed ones are compared packed; runs are as
 /// fast as they are few, but a row is searched; of a common key the rows of the others alone are read; a dictionary adds
-/// a look-up to the encoding below it, decimals a multiplication; differences are searched where the keys are sorted, else added up; bitcompress goes symbol by symbol.
+/// a look-up to the encoding below it, decimals a multiplication; differences are searched where the keys are sorted,
+/// else added up; entropy coded codes are decoded before they are compared; bitcompress goes symbol by symbol.
 pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &constant::Constant,
     &plain::Plain,
@@ -259,6 +261,7 @@ pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
     &dictionary::Dictionary,
     &alp::Alp,
     &delta::Delta,
+    &entropy::Entropy,
     &bitcompress::Bitcompress,
 ];
 

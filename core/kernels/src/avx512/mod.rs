@@ -2,6 +2,7 @@
 
 mod lanes;
 mod prefix;
+mod rans;
 pub(crate) mod table;
 mod unpack;
 pub(crate) mod vbmi2;

@@ -12,6 +12,7 @@ pub(crate) mod min_max;
 pub(crate) mod packed;
 pub(crate) mod positions;
 pub(crate) mod prefix;
+pub(crate) mod rans;
 pub(crate) mod sorted16;
 pub(crate) mod sum;
 pub(crate) mod table;

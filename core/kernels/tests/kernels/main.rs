@@ -12,6 +12,7 @@ mod masks;
 mod naive;
 mod packed;
 mod plain;
+mod rans;
 mod rows;
 mod sorted16;
 mod streams;

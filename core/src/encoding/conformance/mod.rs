@@ -235,6 +235,7 @@ fn codes_and_names_are_distinct() {
             (5, "dictionary"),
             (10, "alp"),
             (9, "delta"),
+            (8, "entropy"),
             (6, "bitcompress")
         ],
         "codes are written to buffers and never change"

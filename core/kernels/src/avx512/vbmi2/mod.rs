@@ -2,6 +2,7 @@
 
 mod gaps;
 mod positions;
+mod rans;
 mod runs;
 mod sorted16;
 pub(crate) mod table;

@@ -1,9 +1,10 @@
 //! The table of AVX-512 with what these instructions do better.
 
-use super::{Vbmi2, gaps, positions, runs, sorted16, unary};
+use super::{Vbmi2, gaps, positions, rans, runs, sorted16, unary};
 use crate::{
     avx512::table::TABLE,
     gaps::Gaps,
+    rans::Table,
     table::{BitsKernels, GapsKernels, Kernels, MaskKernels},
 };
 
@@ -12,6 +13,7 @@ pub(crate) static KERNELS: Kernels = Kernels {
     mask: MaskKernels { count_ones, count_runs, positions: mask_positions, positions64, ..TABLE.mask },
     bits: BitsKernels { unary: bits_unary, ..TABLE.bits },
     gaps: GapsKernels { positions: gaps_positions, rank },
+    rans_nibbles,
     intersect,
     ..TABLE
 };
@@ -41,6 +43,7 @@ functions! {
     count_runs(words: &[u64]) -> (u64, u64) = runs::count;
     mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
+    rans_nibbles(table: &Table, words: &[u16], tail: usize, out: &mut [u64]) -> () = rans::nibbles;
     bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> = unary::read;
     gaps_positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> = gaps::positions;
     rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> = gaps::rank;

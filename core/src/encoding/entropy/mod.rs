@@ -1,0 +1,135 @@
+//! Entropy coding: up to 256 distinct keys as codes, and the codes by their frequencies alone (order-0 rANS, Duda,
+//! arXiv:1311.2540), block by block.
+//!
+//! Up to 16 keys have codes of 1, 2 or 4 bits. What is coded are the nibbles of a block's *image*: codes of one bit
+//! are mask words, others lie as `basalt_kernels::packed` has them; rows that fill the last vector of 64 bytes have the
+//! most frequent code. So what a block decodes to is compared and summed up as it is. The stream is that of
+//! `basalt_kernels::rans`. More keys have codes of a byte, with a stream described in `wide`.
+//!
+//! | byte | what |
+//! |---|---|
+//! | 0..8 | head; the first parameter is the number of keys - 1 |
+//! | 8.. | how many of 4,096 slots each nibble has, or where keys are more than 16 each code: u16 |
+//! | ... | the keys, ascending, in the width of their type |
+//! | ... | for each block the steps of its tail, u8; only where keys are at most 16 |
+//! | align 2 | for each block the number of its words, u16 |
+//! | ... | the words of all blocks, u16 |
+
+mod cache;
+mod column;
+mod frequencies;
+mod image;
+mod wide;
+
+use std::sync::Arc;
+
+use arrow_buffer::Buffer;
+use basalt_kernels::rans;
+
+use self::{frequencies::quantise, image::Image};
+use super::{
+    Bid, KeyColumn, KeyEncoding,
+    bytes::{HEAD, Head, Writer, count, index},
+    code_map::CodeMap,
+    stats::KeyStats,
+};
+use crate::{error::Result, keys::Native, limits::BLOCK_ROWS};
+
+/// The encoding.
+pub(super) struct Entropy;
+
+/// Keys, at most.
+const MAX_KEYS: usize = 256;
+/// Bytes that a block takes beyond its information, about: its line in the index, and what the states waste.
+const BLOCK_BYTES: usize = 18;
+/// The same of the wide stream.
+const WIDE_BLOCK_BYTES: usize = 26;
+
+/// Bytes before the words; `frequencies` of them, for these keys.
+fn fixed(keys: usize, native: Native, blocks: usize) -> usize {
+    let (frequencies, tails) = if Image::is_wide(keys) { (keys, 0) } else { (rans::SYMBOLS, blocks) };
+    (HEAD + 2 * frequencies + native.width() * keys + tails).next_multiple_of(2) + 2 * blocks
+}
+
+/// The words of each block, and the steps of its tail.
+type Streams = Vec<(Vec<u16>, u8)>;
+
+/// The frequencies and the streams of codes, of which `most` is the most frequent.
+fn encode(codes: &[u8], keys: usize, most: u8) -> Option<(Vec<u16>, Streams)> {
+    if Image::is_wide(keys) {
+        let mut counts = vec![0; keys];
+        codes.iter().for_each(|&code| counts[usize::from(code)] += 1);
+        let frequencies = quantise(&counts);
+        let encoder = wide::Encoder::new(&frequencies);
+        let streams = codes.chunks(BLOCK_ROWS).map(|codes| (encoder.encode(codes), 0)).collect();
+        return Some((frequencies, streams));
+    }
+    let images: Vec<Vec<u64>> =
+        codes.chunks(BLOCK_ROWS).map(|codes| Image::new(keys, codes.len()).pack(codes, most)).collect();
+    let frequencies = quantise(&image::counts(images.iter().flatten()));
+    let table = rans::Table::new(frequencies.first_chunk()?)?;
+    let encoder = rans::Encoder::new(&table);
+    let streams = images.iter().map(|image| {
+        let (words, tail) = encoder.encode(image);
+        Some((words, u8::try_from(tail).ok()?))
+    });
+    Some((frequencies, streams.collect::<Option<_>>()?))
+}
+
+impl KeyEncoding for Entropy {
+    fn code(&self) -> u8 {
+        8
+    }
+
+    fn name(&self) -> &'static str {
+        "entropy"
+    }
+
+    fn level(&self) -> u8 {
+        1
+    }
+
+    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+        let distinct = stats.distinct.as_deref()?;
+        let keys = distinct.len();
+        if !(2..=MAX_KEYS).contains(&keys) {
+            return None;
+        }
+        let (bits, error) = frequencies::information(stats, distinct);
+        let block = if Image::is_wide(keys) { WIDE_BLOCK_BYTES } else { BLOCK_BYTES };
+        let blocks = stats.blocks.len();
+        let bytes = fixed(keys, stats.native, blocks) + block * blocks + index(bits / 8);
+        Some(Bid::estimate(self.name(), bytes, error))
+    }
+
+    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+        let distinct = stats.distinct.as_deref().unwrap_or_default();
+        let symbols: Vec<i64> = distinct.iter().map(|(key, _)| *key).collect();
+        let byte = |n: usize| count(n).to_le_bytes()[0];
+        let most = (0..symbols.len()).max_by_key(|&code| distinct[code].1).map_or(0, byte);
+        let codes = CodeMap::new(&symbols).codes(keys, |code| code.to_le_bytes()[0]);
+        let (frequencies, streams) = encode(&codes, symbols.len(), most)
+            .ok_or_else(|| super::bytes::corrupt("the codes have no stream"))?;
+        let words: usize = streams.iter().map(|(words, _)| words.len()).sum();
+        let bytes = fixed(symbols.len(), stats.native, streams.len()) + 2 * words;
+        let head = Head::keys(self.code(), stats.native, [byte(symbols.len() - 1), 0], keys.len());
+        let mut writer = Writer::new(head, bytes);
+        writer.slice(&frequencies);
+        for symbol in &symbols {
+            writer.slice(&symbol.to_le_bytes()[..stats.native.width()]);
+        }
+        if !Image::is_wide(symbols.len()) {
+            streams.iter().for_each(|(_, tail)| writer.put(*tail));
+        }
+        writer.align(2);
+        for (words, _) in &streams {
+            writer.put(u16::try_from(words.len()).unwrap_or(u16::MAX));
+        }
+        streams.iter().for_each(|(words, _)| writer.slice(words));
+        Ok(writer.finish())
+    }
+
+    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+        Ok(Arc::new(column::Column::open(buffer)?))
+    }
+}
