@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     encoding::{
-        KeyColumn, KeyEncoding, KeyTest,
+        Costs, KeyColumn, KeyEncoding, KeyTest,
         bytes::{Reader, ensure, index},
         fallback, mask,
     },
@@ -405,5 +405,9 @@ impl KeyColumn for Column {
             extremes = fallback::widen(extremes, part);
         });
         extremes
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { filter: 200, get: 1000 }
     }
 }
