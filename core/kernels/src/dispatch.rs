@@ -9,6 +9,8 @@ use crate::{scalar, table::Kernels};
 pub enum Isa {
     /// What every CPU has.
     Scalar,
+    /// 64-bit ARM.
+    Neon,
     /// x86-64 with AVX2, BMI1, BMI2, LZCNT and POPCNT.
     Avx2,
     /// x86-64 with AVX-512 F, BW, DQ and VL, besides the above. There are two tables: the second is for CPUs that
@@ -17,10 +19,11 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// The name that `BASALT_SIMD` takes: `scalar`, `avx2`, `avx512`.
+    /// The name that `BASALT_SIMD` takes: `scalar`, `neon`, `avx2`, `avx512`.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Scalar => "scalar",
+            Isa::Neon => "neon",
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
         }
@@ -35,8 +38,10 @@ impl fmt::Display for Isa {
 
 /// The tables that this CPU runs, slowest first.
 pub fn tables() -> impl DoubleEndedIterator<Item = (Isa, &'static Kernels)> {
-    #[allow(unused_mut, reason = "only x86-64 has more tables")]
+    #[allow(unused_mut, reason = "other machines have one table")]
     let mut tables = vec![&scalar::table::KERNELS];
+    #[cfg(target_arch = "aarch64")]
+    tables.push(&crate::neon::table::KERNELS);
     #[cfg(target_arch = "x86_64")]
     {
         if crate::avx2::detected() {
@@ -53,7 +58,7 @@ pub fn tables() -> impl DoubleEndedIterator<Item = (Isa, &'static Kernels)> {
 }
 
 /// The instruction set in use: the best that this CPU has, or the one that the environment variable
-/// `BASALT_SIMD` names (`scalar`, `avx2` or `avx512`, read at the first use of any kernel). A name that is
+/// `BASALT_SIMD` names (`scalar`, `neon`, `avx2` or `avx512`, read at the first use of any kernel). A name that is
 /// unknown, or of an instruction set that this CPU does not have, is as good as none.
 pub fn isa() -> Isa {
     current().isa
@@ -84,7 +89,7 @@ mod tests {
     #[test]
     fn the_best_table_serves_unknown_names() {
         let best = tables().map(|(isa, _)| isa).max();
-        for name in [None, Some(""), Some("sse2"), Some("AVX2"), Some("neon")] {
+        for name in [None, Some(""), Some("sse2"), Some("AVX2")] {
             assert_eq!(Some(choose(name).isa), best);
         }
     }

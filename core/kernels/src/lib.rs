@@ -32,17 +32,19 @@ pub mod groups;
 mod lanes;
 pub mod mask;
 mod native;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 pub mod packed;
 mod plain;
 pub mod prefix;
 pub mod rans;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod registers;
 mod scalar;
 pub mod sorted16;
 mod table;
 mod test;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod words;
 
 pub use dispatch::{Isa, isa, tables};

@@ -1,5 +1,8 @@
 //! Registers from arrays and back.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 use crate::Native;
@@ -7,14 +10,16 @@ use crate::Native;
 /// A register: any bits are one.
 pub(crate) trait Register: Copy {}
 
-impl Register for __m128 {}
-impl Register for __m128i {}
-impl Register for __m256i {}
-impl Register for __m256 {}
-impl Register for __m256d {}
-impl Register for __m512i {}
-impl Register for __m512 {}
-impl Register for __m512d {}
+macro_rules! registers {
+    ($arch:literal: $($t:ident)*) => {$(
+        #[cfg(target_arch = $arch)]
+        impl Register for $t {}
+    )*};
+}
+
+registers!("x86_64": __m128 __m128i __m256 __m256i __m256d __m512 __m512i __m512d);
+registers!("aarch64": int8x16_t int16x8_t int32x4_t int64x2_t uint8x16_t uint16x8_t uint32x4_t uint64x2_t);
+registers!("aarch64": float32x4_t float64x2_t);
 
 /// The register with these lanes.
 #[inline(always)]

@@ -77,7 +77,7 @@ pub struct NativeKernels<T> {
     pub(crate) count_nonzero: unsafe fn(&[T]) -> u64,
     pub(crate) count_nonzero_masked: unsafe fn(&[T], &[u64]) -> u64,
     pub(crate) filter_count: unsafe fn(Test<T>, &[T], Mask<'_>) -> u64,
-    pub(crate) filter_min_max: unsafe fn(Test<T>, &[T], Mask<'_>, &[T]) -> Extremes<T>,
+    pub(crate) filter_min_max: FilterMinMax<T>,
 }
 
 /// Kernels of an integer type.
@@ -148,6 +148,8 @@ type Range = (i64, i64);
 
 /// The least and the greatest, where there are any.
 type Extremes<T> = Option<(T, T)>;
+
+type FilterMinMax<T> = unsafe fn(Test<T>, &[T], Mask<'_>, &[T]) -> Extremes<T>;
 
 /// Calls an entry of the table.
 macro_rules! call {
