@@ -243,7 +243,7 @@ proptest! {
     fn any_keys_come_back(
         keys in prop::collection::vec(prop_oneof![any::<i64>(), -3..3i64, Just(i64::MIN), Just(1 << 40)], 1..1200),
         nulls in any::<u64>(),
-        forced in prop::sample::select(vec!["constant", "plain", "packed", "runs", "dictionary", "bitcompress", "entropy", "delta", ""]),
+        forced in prop::sample::select(vec!["constant", "plain", "packed", "runs", "sparse", "elias_fano", "dictionary", "bitcompress", "entropy", "delta", ""]),
         (lo, hi) in (any::<i64>(), any::<i64>()),
     ) {
         let words = keys.len().div_ceil(64);

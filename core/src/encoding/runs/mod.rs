@@ -5,11 +5,10 @@
 //!
 //! | byte | what |
 //! |---|---|
-//! | 0..8 | head; the parameters are k of the runs of the first key, and of others |
+//! | 0..8 | head; the parameters are k of the runs of the first key, and of others; 128 is added to the former where runs hold keys of their own instead of taking turns |
 //! | 8..12 | runs, u32 |
 //! | 12..16 | bits of the codes, u32 |
-//! | 16 | 1 where runs hold keys of their own, 0 where two keys take turns, u8 |
-//! | ... | the first key, as wide as its type |
+//! | 16.. | the first key, as wide as its type |
 //! | ... | the second key where they take turns, as wide |
 //! | ... | the index: the row and the bit of its code where each group of 128 runs but the first begins, packed |
 //! | ... | the codes: of each run its length - 1, the quotient by 2^k in unary, as many zeros and a one, then the k low bits |
@@ -39,9 +38,12 @@ use crate::{error::Result, keys::Native};
 /// The encoding.
 pub(super) struct Runs;
 
+/// What tells in the first parameter that runs hold keys of their own.
+const OWN_KEYS: u8 = 128;
+
 /// Bytes before the index.
 fn head_bytes(native: Native, turns: bool) -> usize {
-    HEAD + 9 + native.width() * if turns { 2 } else { 1 }
+    HEAD + 8 + native.width() * if turns { 2 } else { 1 }
 }
 
 impl KeyEncoding for Runs {
@@ -85,11 +87,11 @@ impl KeyEncoding for Runs {
             false => Some(chooser::choose_below(self.level(), &values, stats.native)?),
         };
         // At most 20 each.
-        let params = lengths.parameters().map(|k| k.to_le_bytes()[0]);
+        let mut params = lengths.parameters().map(|k| k.to_le_bytes()[0]);
+        params[0] |= if lengths.turns { 0 } else { OWN_KEYS };
         let mut writer = Writer::new(Head::keys(self.code(), stats.native, params, keys.len()), 0);
         writer.put(count(stats.runs));
         writer.put(count(lengths.bits()));
-        writer.put(u8::from(!lengths.turns));
         writer.key(lengths.key, stats.native);
         if lengths.turns {
             writer.key(if lengths.key == stats.min { stats.max } else { stats.min }, stats.native);
@@ -107,11 +109,10 @@ impl KeyEncoding for Runs {
     fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
         let (head, native, mut reader) = Reader::keys(buffer.clone())?;
         let (runs, bits) = (reader.u32()? as usize, reader.u32()? as usize);
-        let own_keys = reader.u8()?;
-        ensure(own_keys <= 1, "the keys are of no kind")?;
+        let [k, other_k] = head.params;
         let first = reader.key(native)?;
-        let second = if own_keys == 0 { Some(reader.key(native)?) } else { None };
-        let codes = Codes::read(&mut reader, head.params, head.rows, runs, bits)?;
+        let second = if k & OWN_KEYS == 0 { Some(reader.key(native)?) } else { None };
+        let codes = Codes::read(&mut reader, [k & !OWN_KEYS, other_k], head.rows, runs, bits)?;
         let keys = match second {
             Some(second) => {
                 reader.finish()?;

@@ -43,8 +43,11 @@ type Before = [Vec<u32>; 2];
 impl Layout {
     /// The Rice code: in intervals for random access, where these take at most the price of it more than blocks do.
     pub(super) fn rice(others: &Others) -> Self {
-        let [near, far] =
-            [shift(others.rows(), others.len()), *SHIFTS.end()].map(|shift| Self::rice_by(others, shift));
+        let near = Self::rice_by(others, shift(others.rows(), others.len()));
+        if near.lines.bytes() <= near.bytes() / PRICE {
+            return near;
+        }
+        let far = Self::rice_by(others, *SHIFTS.end());
         if near.bytes() <= far.bytes() + far.bytes() / PRICE { near } else { far }
     }
 
