@@ -22,15 +22,17 @@ impl<A: Portable> Body for A {
 /// The body, symbol by symbol.
 #[inline(always)]
 pub(crate) fn body(table: &Table, states: &mut [u32; STEP], words: &[u16], steps: usize, lanes: &mut [u16]) {
-    let mut words = words.iter().copied();
+    let mut at = 0;
     for step in 0..steps {
         let lanes = &mut lanes[step / VECTOR_STEPS * STEP..][..STEP];
         let shift = 4 * (step % VECTOR_STEPS);
         for (state, lane) in states.iter_mut().zip(lanes) {
             *lane |= table.step(state) << shift;
-            if *state < LEAST {
-                *state = *state << 16 | u32::from(words.next().unwrap_or(0));
-            }
+            // Without a branch: nobody can tell which states take a word.
+            let word = u32::from(words.get(at).copied().unwrap_or(0));
+            let taking = *state < LEAST;
+            refill(state, taking, word);
+            at += usize::from(taking);
         }
     }
 }
@@ -49,6 +51,13 @@ pub(crate) fn nibbles(isa: impl Body, table: &Table, words: &[u16], tail_steps: 
         let (words, count) = left(&states);
         tail(table, &words[..count], body_steps, tail_steps, lanes);
     }
+}
+
+/// Adds a word to a state that takes one, by arithmetic alone.
+#[inline(always)]
+fn refill(state: &mut u32, taking: bool, word: u32) {
+    let shift = 16 * u32::from(taking);
+    *state = *state << shift | word & ((1 << shift) - 1);
 }
 
 /// The states that the body begins with.
@@ -79,21 +88,18 @@ fn left(states: &[u32; STEP]) -> ([u16; HEAD_WORDS], usize) {
 /// The tail, from a step on.
 #[inline(always)]
 fn tail(table: &Table, words: &[u16], from: usize, steps: usize, lanes: &mut [u16]) {
-    let mut words = words.iter().copied();
-    let mut next = || words.next();
-    let mut states =
-        [0; TAIL_STATES].map(|_: u32| u32::from(next().unwrap_or(0)) << 16 | u32::from(next().unwrap_or(0)));
+    let word = |at: usize| u32::from(words.get(at).copied().unwrap_or(0));
+    let mut states: [u32; TAIL_STATES] = std::array::from_fn(|i| word(2 * i) << 16 | word(2 * i + 1));
+    let mut at = 2 * TAIL_STATES;
     for step in from..from + steps {
         let lanes = &mut lanes[step / VECTOR_STEPS * STEP..][..STEP];
         let shift = 4 * (step % VECTOR_STEPS);
         for lanes in lanes.as_chunks_mut::<TAIL_STATES>().0 {
             for (state, lane) in states.iter_mut().zip(lanes) {
                 *lane |= table.step(state) << shift;
-                if *state < LEAST
-                    && let Some(word) = next()
-                {
-                    *state = *state << 16 | u32::from(word);
-                }
+                let taking = *state < LEAST && at < words.len();
+                refill(state, taking, word(at));
+                at += usize::from(taking);
             }
         }
     }

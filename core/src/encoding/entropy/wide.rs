@@ -71,22 +71,23 @@ impl Decoder {
     /// Decodes a code for each row. Words that are missing are 0.
     pub(super) fn decode(&self, words: &[u16], out: &mut [u64]) {
         let Some(table) = self.0.first_chunk::<{ SLOTS as usize }>() else { return };
-        let mut words = words.iter().copied();
-        let mut states = [0; STATES].map(|_: u32| {
-            let high = u32::from(words.next().unwrap_or(0));
-            (high << 16 | u32::from(words.next().unwrap_or(0))).max(LEAST)
-        });
-        for word in out {
+        let word = |at: usize| u32::from(words.get(at).copied().unwrap_or(0));
+        let mut states: [u32; STATES] =
+            std::array::from_fn(|i| (word(2 * i) << 16 | word(2 * i + 1)).max(LEAST));
+        let mut at = 2 * STATES;
+        for out in out {
             let mut codes = [0; STATES];
             for (state, code) in states.iter_mut().zip(&mut codes) {
                 let entry = table[(*state & u32::from(SLOTS - 1)) as usize];
                 *state = (*state >> PRECISION) * (entry >> 20) + (entry & 0xFFF);
                 *code = (entry >> 12).to_le_bytes()[0];
-                if *state < LEAST {
-                    *state = *state << 16 | u32::from(words.next().unwrap_or(0));
-                }
+                // Without a branch: nobody can tell which states take a word.
+                let taking = *state < LEAST;
+                let shift = 16 * u32::from(taking);
+                *state = *state << shift | word(at) & ((1 << shift) - 1);
+                at += usize::from(taking);
             }
-            *word = u64::from_le_bytes(codes);
+            *out = u64::from_le_bytes(codes);
         }
     }
 }
