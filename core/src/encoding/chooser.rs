@@ -46,7 +46,12 @@ impl Bid {
 
     /// The bid of an encoding that adds `bytes` to what another makes.
     pub(super) fn around(self, name: &'static str, bytes: usize) -> Self {
-        Self { name, bytes: self.bytes + bytes, least: self.least + bytes, ..self }
+        Self { name, bytes: self.bytes + bytes, least: self.least.saturating_add(bytes), ..self }
+    }
+
+    /// The same bid where what it is made from is itself an estimate, too high by one part in `error` at most.
+    pub(super) fn about(self, error: usize) -> Self {
+        Self { exact: false, least: self.least.saturating_sub(self.bytes / error), ..self }
     }
 }
 

@@ -97,10 +97,10 @@ impl KeyEncoding for Dictionary {
         if distinct.len() as u64 - 1 == stats.span() {
             // The codes are the keys less the first: what holds them holds the keys as well.
             let codes = chooser::least_bid(self.level(), stats)?;
-            return Some(Bid::estimate(self.name(), head + codes.bytes, 8).undercut());
+            return Some(codes.around(self.name(), head).about(32).undercut());
         }
         let codes = chooser::least_bid(self.level(), &stats_of_codes(stats, distinct))?;
-        Some(Bid::estimate(self.name(), head + codes.bytes, 8))
+        Some(codes.around(self.name(), head).about(32))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use basalt_kernels as kernels;
 use hashbrown::HashMap;
 
 use super::{
@@ -21,6 +22,12 @@ pub type ValueCounts = Vec<(i64, u64)>;
 
 /// Spans of keys up to it are counted in an array instead of a hash table.
 const DENSE_SPAN: u64 = 1 << 18;
+/// Values up to which four tables count them.
+const TABLED: usize = 1 << 10;
+/// Bits of an exception's place.
+const PLACE_BITS: u64 = 16;
+/// Bits that packing adds at most: to fill the last chunk of 64 rows and two vectors.
+const PADDING_BITS: u64 = 64 * 64 + 2 * 512;
 /// Runs of this length on average are worth keeping whole across nulls.
 const LONG_RUN: usize = 16;
 
@@ -63,7 +70,8 @@ pub struct BlockStats {
     pub rows: usize,
     /// The least key.
     pub min: i64,
-    /// How many of the differences to `min` have each length in bits.
+    /// How many of the differences to `min` have each length in bits. Where most are longer than some length, the
+    /// shorter ones count among those longest ones that are not many: no packing would take them for exceptions.
     pub lengths: [u32; 65],
 }
 
@@ -72,7 +80,7 @@ impl KeyStats {
     pub fn new(keys: &[i64], native: Native) -> Self {
         let blocks: Vec<_> = keys.chunks(BLOCK_ROWS).map(BlockStats::new).collect();
         let (min, max) = extremes(keys);
-        let runs = 1 + keys.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        let runs = 1 + index(kernels::survey::changes(keys));
         // A dictionary has 8 bytes for each distinct key: with more of them packed keys are smaller.
         let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
         let distinct = distinct(keys, (min, max), most);
@@ -126,20 +134,22 @@ fn sample(keys: &[i64]) -> Vec<Box<[i64]>> {
 
 impl BlockStats {
     fn new(keys: &[i64]) -> Self {
-        let (min, _) = extremes(keys);
-        // Four tables, so that equal lengths in a row do not wait for each other.
-        let mut tables = [[0u32; 65]; 4];
-        let length = |key: i64| bits(key.wrapping_sub(min).cast_unsigned()) as usize;
-        let (fours, rest) = keys.as_chunks::<4>();
-        for four in fours {
-            for (table, &key) in tables.iter_mut().zip(four) {
-                table[length(key)] += 1;
-            }
+        let (min, max) = extremes(keys);
+        let width = bits(max.wrapping_sub(min).cast_unsigned());
+        let mut lengths = [0; 65];
+        let (mut length, mut longer) = (width, 0);
+        // An exception takes its place and the bits that it is longer: where those of all longer ones exceed what the
+        // others save, even without a bit left to them, there is no need to know the lengths of the others.
+        let pay = |longer: u64| {
+            (keys.len() as u64 - longer) * u64::from(width) + PADDING_BITS > longer * PLACE_BITS
+        };
+        while length > 0 && pay(longer) {
+            let bound = min.wrapping_add_unsigned(1 << (length - 1));
+            let at_least = kernels::survey::count_at_least(keys, bound);
+            lengths[length as usize] = count(index(at_least - longer));
+            (length, longer) = (length - 1, at_least);
         }
-        for &key in rest {
-            tables[0][length(key)] += 1;
-        }
-        let lengths = std::array::from_fn(|i| tables.iter().map(|table| table[i]).sum());
+        lengths[length as usize] = count(keys.len() - index(longer));
         Self { rows: keys.len(), min, lengths }
     }
 
@@ -150,17 +160,14 @@ impl BlockStats {
 }
 
 fn extremes(keys: &[i64]) -> (i64, i64) {
-    keys.iter().fold((i64::MAX, i64::MIN), |(min, max), &key| (min.min(key), max.max(key)))
+    kernels::min_max(keys).unwrap_or((0, 0))
 }
 
 /// The distinct keys in order, with their counts; `None` when there are more than `most`.
 fn distinct(keys: &[i64], (min, max): (i64, i64), most: usize) -> Option<ValueCounts> {
     let span = max.wrapping_sub(min).cast_unsigned();
     if span < DENSE_SPAN.min(4 * keys.len() as u64) {
-        let mut counts = vec![0u32; index(span) + 1];
-        for &key in keys {
-            counts[index(key.wrapping_sub(min).cast_unsigned())] += 1;
-        }
+        let counts = dense_counts(keys, min, index(span) + 1);
         let present = || (min..=max).zip(&counts).filter(|&(_, &n)| n > 0);
         return (present().count() <= most).then(|| present().map(|(key, &n)| (key, n.into())).collect());
     }
@@ -174,6 +181,29 @@ fn distinct(keys: &[i64], (min, max): (i64, i64), most: usize) -> Option<ValueCo
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_unstable();
     Some(counts)
+}
+
+/// How often each of the `values` keys from `min` on occurs.
+fn dense_counts(keys: &[i64], min: i64, values: usize) -> Vec<u32> {
+    let place = |key: i64| index(key.wrapping_sub(min).cast_unsigned());
+    let mut counts = vec![0u32; values];
+    if values > TABLED {
+        keys.iter().for_each(|&key| counts[place(key)] += 1);
+        return counts;
+    }
+    // Four tables, so that equal keys in a row do not wait for each other.
+    let mut tables = vec![[0u32; 4]; values];
+    let (fours, rest) = keys.as_chunks::<4>();
+    for four in fours {
+        for (i, &key) in four.iter().enumerate() {
+            tables[place(key)][i] += 1;
+        }
+    }
+    rest.iter().for_each(|&key| counts[place(key)] += 1);
+    for (count, tables) in counts.iter_mut().zip(&tables) {
+        *count += tables.iter().sum::<u32>();
+    }
+    counts
 }
 
 /// The keys with those under nulls replaced by what encodes best, and how often each valid key occurs where
@@ -199,7 +229,7 @@ pub(super) fn fill_nulls<'a>(
         return (Cow::Owned(vec![0; keys.len()]), Some(Vec::new()));
     };
     let counts = distinct(&present, extremes(&present), MAX_VALUE_COUNTS);
-    let runs = 1 + present.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let runs = 1 + index(kernels::survey::changes(&present));
     let most_frequent = counts.as_ref().and_then(|counts| counts.iter().max_by_key(|(_, n)| *n));
     // The first pass is done with: its memory serves again.
     let mut filled = present;

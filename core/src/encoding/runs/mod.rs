@@ -69,7 +69,7 @@ impl KeyEncoding for Runs {
         }
         let keys = lengths::stats_of_keys(stats);
         let keys = chooser::least_bid(self.level(), &keys)?;
-        Some(Bid::estimate(self.name(), align(bytes) + keys.bytes, 10))
+        Some(keys.around(self.name(), align(bytes)).about(50))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

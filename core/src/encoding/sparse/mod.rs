@@ -88,7 +88,7 @@ pub(super) fn bid(encoding: &dyn KeyEncoding, layout: &Layout, stats: &KeyStats)
         return Some(Bid::exact(encoding.name(), bytes));
     }
     let keys = chooser::least_bid(encoding.level(), &common.others(stats)?)?;
-    Some(Bid::estimate(encoding.name(), align(bytes) + keys.bytes, 20))
+    Some(keys.around(encoding.name(), align(bytes)).about(100))
 }
 
 /// Encodes a column of a common key in a layout of the rows of the others.

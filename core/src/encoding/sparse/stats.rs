@@ -3,7 +3,7 @@
 use super::{
     super::{
         bytes::{bits, count, index},
-        stats::{BlockStats, KeyStats},
+        stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS},
     },
     layout::Layout,
     others::Others,
@@ -27,12 +27,9 @@ impl Common {
             }
             None => (most_frequent(&stats.sample)?, None),
         };
-        // A bit for each row is smaller beyond, where there are but two keys.
-        let most = if stats.distinct.as_ref().is_some_and(|counts| counts.len() == 2) {
-            stats.rows / 3
-        } else {
-            stats.rows / 2
-        };
+        // With more rows than these an entropy code of all keys is smaller, and as fast.
+        let coded = stats.distinct.as_ref().is_some_and(|counts| counts.len() <= MAX_VALUE_COUNTS);
+        let most = stats.rows / if coded { 5 } else { 2 };
         if others.is_some_and(|others| others == 0 || others > most) {
             return None;
         }
