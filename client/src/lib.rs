@@ -40,7 +40,7 @@ mod text;
 mod types;
 mod write;
 
-pub use catalog::{ColumnInfo, EncodingUse, Table, TableDetails};
+pub use catalog::{ColumnInfo, EncodingBid, EncodingUse, Table, TableDetails};
 pub use client::{Client, ClientOptions, ServerInfo};
 pub use error::{Error, Place, Result, ServerError};
 pub use expr::{

@@ -108,6 +108,45 @@ fn plain_bytes(column: &Column) -> u64 {
     values + if column.nulls() > 0 { rows.div_ceil(8) } else { 0 }
 }
 
+/// What one encoding bids for the values of a column's fragments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodingBid {
+    /// The encoding, without what holds its parts.
+    pub encoding: &'static str,
+    /// Fragments that it can hold.
+    pub fragments: u64,
+    /// What it would take for them.
+    pub bytes: u64,
+    /// Whether `bytes` is exact.
+    pub exact: bool,
+}
+
+/// What every encoding bids for a column's values, as the chooser hears it. Reads the whole column.
+///
+/// # Errors
+/// [`crate::error::ErrorKind::MemoryLimit`] when `control` has no room for a fragment's values, and its stops.
+pub fn bids(snapshot: &Snapshot, index: usize, control: &Control) -> Result<Vec<EncodingBid>> {
+    let mut sums: Vec<EncodingBid> = Vec::new();
+    for fragment in snapshot.fragments() {
+        control.check()?;
+        let column = &fragment.columns()[index];
+        control.reserve(column.decoded_bytes())?;
+        for bid in column.bids() {
+            let new = EncodingBid { encoding: bid.name, fragments: 0, bytes: 0, exact: true };
+            let place = sums.iter().position(|sum| sum.encoding == bid.name).unwrap_or(sums.len());
+            if place == sums.len() {
+                sums.push(new);
+            }
+            let sum = &mut sums[place];
+            sum.fragments += 1;
+            sum.bytes += bid.bytes as u64;
+            sum.exact &= bid.exact;
+        }
+        control.release(column.decoded_bytes());
+    }
+    Ok(sums)
+}
+
 /// The order-0 entropy of a column in bits for one row, null counting as one value: what no encoding that
 /// knows only how often each value occurs can go below. Reads the whole column.
 ///

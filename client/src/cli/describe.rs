@@ -8,7 +8,7 @@ use basalt_proto::v1::value::Kind;
 
 use super::{human, output::Grid, style::Style};
 use crate::{
-    catalog::{ColumnInfo, Table, TableDetails},
+    catalog::{ColumnInfo, EncodingBid, Table, TableDetails},
     expr::Literal,
     text::displayable,
     types::type_name,
@@ -76,7 +76,32 @@ pub fn describe(details: &TableDetails) -> String {
         table.version,
         human::bytes(table.bytes),
     );
-    format!("{}  {}\n\n{}", style.bold(&table.name), style.dim(&summary), grid.render())
+    format!("{}  {}\n\n{}{}", style.bold(&table.name), style.dim(&summary), grid.render(), bids(columns))
+}
+
+/// What the encodings bid for each column, the smallest first; nothing where nobody asked.
+fn bids(columns: &[ColumnInfo]) -> String {
+    if columns.iter().all(|column| column.bids.is_empty()) {
+        return String::new();
+    }
+    let mut grid = Grid::new([("column", false), ("bids, the smallest first; ~ is an estimate", false)]);
+    for column in columns {
+        let fragments: u64 = column.encodings.iter().map(|used| used.fragments).sum();
+        let mut bids: Vec<_> = column.bids.iter().collect();
+        bids.sort_by_key(|bid| (bid.fragments != fragments, bid.bytes));
+        let bid = |bid: &&EncodingBid| {
+            let about = if bid.exact { "" } else { "~" };
+            // An encoding that cannot hold all fragments bids for those that it can.
+            let part = if bid.fragments == fragments {
+                String::new()
+            } else {
+                format!(" ({} of {fragments} fragments)", bid.fragments)
+            };
+            format!("{} {about}{}{part}", bid.encoding, human::bytes(bid.bytes))
+        };
+        grid.row([column.field.name().clone(), bids.iter().map(bid).collect::<Vec<_>>().join(", ")]);
+    }
+    format!("\n{}", grid.render())
 }
 
 fn column_cells(column: &ColumnInfo, full: bool) -> Vec<String> {
@@ -183,6 +208,12 @@ mod tests {
             fragments,
             ..Default::default()
         };
+        let bid = |name: &str, fragments, bytes| EncodingBid {
+            encoding: name.to_owned(),
+            fragments,
+            bytes,
+            exact: name != "packed",
+        };
         ColumnInfo {
             field: table().schema.field(i).clone(),
             rows: 1000,
@@ -197,6 +228,9 @@ mod tests {
             entropy_bits,
             min: [Some("a rather long name of an airport".into()), None][i].clone(),
             max: [Some("ZZZ".into()), Some(Literal::decimal(-5, 2))][i].clone(),
+            bids: entropy_bits.map_or_else(Vec::new, |_| {
+                vec![bid("plain", 2, 2000), bid("constant", 1, 8), bid("packed", 2, 1400)]
+            }),
         }
     }
 
@@ -218,6 +252,8 @@ flights  1,000 rows in 2 fragments, version 3, 2.20 kB held
         let text = describe(&full);
         assert!(text.contains("bits/row  entropy    plain"), "{text}");
         assert!(text.contains("16.800    6.750  11.1 kB"), "{text}");
+        let bids = "  dest    packed ~1.40 kB, plain 2.00 kB, constant 8 B (1 of 2 fragments)\n";
+        assert!(text.contains(bids), "{text}");
     }
 
     #[test]

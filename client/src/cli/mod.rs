@@ -114,7 +114,7 @@ pub struct DescribeArgs {
     /// The table
     pub table: String,
 
-    /// Also the entropy of every column, which reads all of them
+    /// Also the entropy of every column and what each encoding bids, which reads all of them
     #[arg(long)]
     pub full: bool,
 }

@@ -12,7 +12,7 @@ macro_rules! kernels {
             groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, sorted16, sum},
+            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, sorted16, sum, survey},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, Sums,
@@ -69,6 +69,8 @@ macro_rules! kernels {
             groups: Groups { u8: group(), u16: group(), u32: group() },
             decimals_convert,
             rans_nibbles,
+            changes: survey_changes,
+            count_at_least: survey_count_at_least,
             gaps_to_ids: prefix_gaps_to_ids,
             intersect: sorted16_intersect,
         };
@@ -372,6 +374,16 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn rans_nibbles(table: &crate::rans::Table, words: &[u16], tail: usize, out: &mut [u64]) {
             rans::nibbles($new, table, words, tail, out)
+        }
+
+        $(#[$attribute])*
+        fn survey_changes(keys: &[i64]) -> u64 {
+            survey::changes(keys)
+        }
+
+        $(#[$attribute])*
+        fn survey_count_at_least(keys: &[i64], bound: i64) -> u64 {
+            survey::count_at_least(keys, bound)
         }
 
         $(#[$attribute])*

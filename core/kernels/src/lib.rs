@@ -42,6 +42,7 @@ pub mod rans;
 mod registers;
 mod scalar;
 pub mod sorted16;
+pub mod survey;
 mod table;
 mod test;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

@@ -37,6 +37,8 @@ pub struct Kernels {
     pub(crate) decimals_convert: unsafe fn(Scale, Form, &mut [i64]),
     /// The image is whole vectors, with the steps of the tail among them.
     pub(crate) rans_nibbles: unsafe fn(&rans::Table, &[u16], usize, &mut [u64]),
+    pub(crate) changes: unsafe fn(&[i64]) -> u64,
+    pub(crate) count_at_least: unsafe fn(&[i64], i64) -> u64,
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
     /// The second array is not the longer, and there is room for all of it.
     pub(crate) intersect: unsafe fn(&Numbers16, &Numbers16, &mut [u16]) -> usize,
@@ -165,6 +167,14 @@ pub(crate) use call;
 impl Kernels {
     pub fn isa(&self) -> Isa {
         self.isa
+    }
+
+    pub fn changes(&self, keys: &[i64]) -> u64 {
+        call!(self.changes, keys)
+    }
+
+    pub fn count_at_least(&self, keys: &[i64], bound: i64) -> u64 {
+        call!(self.count_at_least, keys, bound)
     }
 
     #[track_caller]

@@ -100,6 +100,11 @@ fn bidders(level: u8, stats: &KeyStats) -> impl Iterator<Item = Bidder<&'static 
     encodings.filter_map(|&encoding| Some((encoding, encoding.bid(stats)?)))
 }
 
+/// What all encodings bid.
+pub(super) fn bids(stats: &KeyStats) -> Vec<Bid> {
+    bidders(u8::MAX, stats).map(|(_, bid)| bid).collect()
+}
+
 /// Encodes keys by the smallest encoding of a level below `level`, or the one named `forced`, and says what
 /// each bid.
 pub(super) fn choose(

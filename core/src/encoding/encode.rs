@@ -84,6 +84,19 @@ pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<Encoded
     Ok(Encoded { column, bids, value_counts })
 }
 
+/// What each encoding bids for a column that is held, in the order of their list: decodes all of it.
+pub fn bids_for_keys(column: &dyn KeyColumn) -> Vec<Bid> {
+    let mut keys = vec![0; column.rows()];
+    column.decode(0, &mut keys);
+    chooser::bids(&KeyStats::new(&keys, column.key_type()))
+}
+
+/// What each encoding bids for texts, in the order of their list.
+pub fn bids_for_texts(texts: &StringArray) -> Vec<Bid> {
+    let stats = TextStats::new(texts);
+    TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.bid(&stats)).collect()
+}
+
 /// Encodes which of `rows` rows are not null: a column of 0 and 1, without nulls of its own.
 ///
 /// # Errors

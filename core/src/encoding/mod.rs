@@ -44,7 +44,10 @@ use self::bytes::{aligned, corrupt, ensure};
 pub(crate) use self::texts::owned_bytes;
 pub use self::{
     chooser::Bid,
-    encode::{Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity},
+    encode::{
+        Encoded, EncodedKeys, EncodedTexts, bids_for_keys, bids_for_texts, check_forced, encode_keys,
+        encode_texts, encode_validity,
+    },
     members::{IdKeys, Members},
     stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS, SAMPLE_ROWS, ValueCounts},
     text::TextStats,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    encoding::{self, KeyColumn, KeyTest, TextColumn},
+    encoding::{self, Bid, KeyColumn, KeyTest, TextColumn},
     error::Result,
     limits::{BATCH_ROWS, BLOCK_ROWS},
     mask::{self, Mask, selects},
@@ -181,6 +181,18 @@ impl Column {
         match &self.validity {
             Some(validity) => format!("{values} + {}", validity.name()),
             None => values,
+        }
+    }
+
+    /// What every encoding bids for the values, as if they were to be encoded again: decodes all of them.
+    pub fn bids(&self) -> Vec<Bid> {
+        match &self.values {
+            Values::Keys(keys) => encoding::bids_for_keys(keys.as_ref()),
+            Values::Text(texts) => {
+                let is_null = |row| self.validity.as_ref().is_some_and(|validity| validity.get(row) == 0);
+                let text = |row| (!is_null(row)).then(|| texts.get(row));
+                encoding::bids_for_texts(&(0..self.rows()).map(text).collect())
+            }
         }
     }
 

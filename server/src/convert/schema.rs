@@ -104,14 +104,21 @@ pub(crate) fn table(table: &Table) -> pb::Table {
 /// Texts longer than this are left out of a column's range: the answer must fit a message.
 const RANGE_TEXT_BYTES: usize = 256;
 
-/// What is told of a table's columns; with `entropy` all of them are read.
-pub(crate) fn table_columns(table: &Table, entropy: bool, control: &Control) -> Result<Vec<pb::ColumnInfo>> {
+/// What is told of a table's columns; with `full` all of them are read.
+pub(crate) fn table_columns(table: &Table, full: bool, control: &Control) -> Result<Vec<pb::ColumnInfo>> {
     let snapshot = table.snapshot();
     let mut columns = Vec::with_capacity(table.schema().fields().len());
     for (index, field) in table.schema().fields().iter().enumerate() {
         control.check()?;
         let summary = ColumnSummary::new(&snapshot, table.schema(), index);
-        let entropy_bits = if entropy { Some(describe::entropy(&snapshot, index, control)?) } else { None };
+        let entropy_bits = if full { Some(describe::entropy(&snapshot, index, control)?) } else { None };
+        let bids = if full { describe::bids(&snapshot, index, control)? } else { Vec::new() };
+        let bids = bids.into_iter().map(|bid| pb::EncodingBid {
+            encoding: bid.encoding.to_owned(),
+            fragments: bid.fragments,
+            bytes: bid.bytes,
+            exact: bid.exact,
+        });
         let encodings = summary.encodings.into_iter().map(|used| pb::EncodingUse {
             encoding: used.encoding,
             fragments: used.fragments,
@@ -129,6 +136,7 @@ pub(crate) fn table_columns(table: &Table, entropy: bool, control: &Control) -> 
             entropy_bits,
             min: min.and_then(to_value),
             max: max.and_then(to_value),
+            bids: bids.collect(),
         });
     }
     Ok(columns)

@@ -133,9 +133,9 @@ impl Catalog {
     ) -> Result<pb::GetTableResponse, Fault> {
         let table = self.0.catalog.get(&request.name).map_err(|e| e.at("name"))?;
         call.table = Some(Arc::clone(&table));
-        let entropy = request.view() == pb::TableView::Full;
+        let full = request.view() == pb::TableView::Full;
         let describe = move |control: &_| {
-            let columns = convert::table_columns(&table, entropy, control)?;
+            let columns = convert::table_columns(&table, full, control)?;
             Ok(pb::GetTableResponse { table: Some(convert::table(&table)), columns })
         };
         self.0.cpu.query(self.0.deadline(call)?, self.0.control(), describe).await

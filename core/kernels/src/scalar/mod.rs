@@ -15,6 +15,7 @@ pub(crate) mod prefix;
 pub(crate) mod rans;
 pub(crate) mod sorted16;
 pub(crate) mod sum;
+pub(crate) mod survey;
 pub(crate) mod table;
 
 pub(crate) use lanes::Scalar;
