@@ -22,7 +22,7 @@ fn wave(row: usize) -> f64 {
 }
 
 fn small(row: usize) -> Option<i32> {
-    (row % 5 != 0).then(|| i32::try_from(row % 1000).unwrap() - 300)
+    (!row.is_multiple_of(5)).then(|| i32::try_from(row % 1000).unwrap() - 300)
 }
 
 /// `part` the row modulo 1000, `wave` a float of many digits, `small` null in every fifth row.
