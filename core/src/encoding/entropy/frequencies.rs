@@ -75,7 +75,7 @@ pub(super) fn information(stats: &KeyStats, distinct: &[(i64, u64)]) -> (u64, us
     };
     let total: u64 = counts.iter().sum();
     let scale = nibbles as f64 / total.max(1) as f64;
-    (whole(scale * bits(&counts, &quantise(&counts))), if sampled.is_some() { 4 } else { 100 })
+    (whole(scale * bits(&counts, &quantise(&counts))), if sampled.is_some() { 4 } else { 400 })
 }
 
 /// How often each nibble occurs in the sample; `None` without one.
