@@ -7,7 +7,7 @@ use arrow_array::{
     types::{Float64Type, Int32Type, Int64Type, UInt8Type},
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, MutableBuffer, NullBuffer, ScalarBuffer};
-use basalt_kernels::{Kernels, Native};
+use basalt_kernels::{Filter, FloatSum, Kernels, Native};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 /// A type of values.
@@ -35,6 +35,9 @@ pub trait Element: Native + ArrowNativeType + Into<Self::Wide> {
 
     /// The sum by a table of kernels, or by the one in use.
     fn sum(table: Option<&Kernels>, values: &[Self], mask: Option<&[u64]>) -> f64;
+
+    /// The sum of the values that a filter of theirs passes, likewise.
+    fn filtered_sum(table: Option<&Kernels>, values: &[Self], filter: &Filter<'_, Self>) -> f64;
 }
 
 macro_rules! integers {
@@ -68,6 +71,11 @@ macro_rules! integers {
                 };
                 sum as f64
             }
+
+            #[allow(clippy::cast_precision_loss, reason = "sums of small numbers")]
+            fn filtered_sum(table: Option<&Kernels>, values: &[Self], filter: &Filter<'_, Self>) -> f64 {
+                table.map_or_else(|| filter.sum(values), |table| table.filter_sum(filter, values)) as f64
+            }
         }
     )*};
 }
@@ -97,12 +105,21 @@ impl Element for f64 {
     }
 
     fn sum(table: Option<&Kernels>, values: &[Self], mask: Option<&[u64]>) -> f64 {
-        let mut sum = basalt_kernels::FloatSum::default();
+        let mut sum = FloatSum::default();
         match (table, mask) {
             (None, None) => basalt_kernels::sum_floats(values, &mut sum),
             (None, Some(mask)) => basalt_kernels::sum_floats_masked(values, mask, &mut sum),
             (Some(table), None) => table.sum_floats(values, &mut sum),
             (Some(table), Some(mask)) => table.sum_floats_masked(values, mask, &mut sum),
+        }
+        sum.finish()
+    }
+
+    fn filtered_sum(table: Option<&Kernels>, values: &[Self], filter: &Filter<'_, Self>) -> f64 {
+        let mut sum = FloatSum::default();
+        match table {
+            None => filter.sum_floats(values, &mut sum),
+            Some(table) => table.filter_sum_floats(filter, values, &mut sum),
         }
         sum.finish()
     }

@@ -6,7 +6,7 @@ use arrow_arith::aggregate;
 use arrow_array::{Array, BooleanArray, Datum, Scalar, cast::AsArray};
 use arrow_ord::cmp;
 use arrow_select::filter::{filter, prep_null_mask_filter};
-use basalt_kernels::{CmpOp, Kernels, mask};
+use basalt_kernels::{CmpOp, Filter, Kernels, mask};
 
 use super::{
     array_of,
@@ -103,6 +103,8 @@ fn compare_ours<T: Element>(table: Option<&Kernels>, op: CmpOp, values: &[T], co
 /// Times the sum of the values above the middle one.
 pub fn race_sum<T: Element>(column: &Column<T>, nulls: Nulls, each: Duration) -> Figures {
     let (values, middle) = (&column.values, T::middle());
+    let above = Filter::compare(CmpOp::Gt, values, middle);
+    let above = column.validity.as_deref().map_or(above, |validity| above.masked(validity));
     let mut contest = Contest::<f64>::new();
     contest.enter(
         Role::Seed,
@@ -130,33 +132,7 @@ pub fn race_sum<T: Element>(column: &Column<T>, nulls: Nulls, each: Duration) ->
     );
 
     for (role, name, table) in tables() {
-        let sum =
-            move |out: &mut f64| *out = filtered_sum_ours(table, values, column.validity.as_deref(), middle);
-        contest.enter(role, name, sum, |out| *out);
+        contest.enter(role, name, move |out| *out = T::filtered_sum(table, values, &above), |out| *out);
     }
     contest.run(&format!("gt and sum {}, nulls {nulls}", T::NAME), each)
-}
-
-/// Block by block, as the engine does: a mask, the validity, the sum under both.
-fn filtered_sum_ours<T: Element>(
-    table: Option<&Kernels>,
-    values: &[T],
-    validity: Option<&[u64]>,
-    constant: T,
-) -> f64 {
-    let mut words = [0; mask::BLOCK_WORDS];
-    let blocks = values.chunks(mask::BLOCK_WORDS * 64).enumerate();
-    let sums = blocks.map(|(block, values)| {
-        let words = &mut words[..values.len().div_ceil(64)];
-        compare_ours(table, CmpOp::Gt, values, constant, words);
-        if let Some(validity) = validity {
-            let validity = &validity[block * mask::BLOCK_WORDS..][..words.len()];
-            match table {
-                None => mask::and(words, validity),
-                Some(table) => table.mask_and(words, validity),
-            }
-        }
-        T::sum(table, values, Some(words))
-    });
-    sums.sum()
 }

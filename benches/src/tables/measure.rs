@@ -17,8 +17,12 @@ use basalt_core::{
     keys::{self, Native},
 };
 
-/// How often a time is taken; the least counts.
-const TURNS: usize = 2;
+use crate::timing;
+
+/// The turns that everybody gets; the least time counts.
+const LEAST_TURNS: usize = 2;
+/// For how long turns are taken, if they are short.
+const ENOUGH: Duration = Duration::from_millis(40);
 
 /// A column of a fragment, or several added up.
 #[derive(Clone, Debug, Default)]
@@ -212,7 +216,10 @@ fn measure_encodings(
 /// The least seconds of each, called in turns.
 fn least<const N: usize>(mut calls: [&mut dyn FnMut(); N]) -> [f64; N] {
     let mut least = [Duration::MAX; N];
-    for _ in 0..TURNS {
+    let begin = Instant::now();
+    let mut turns = 0;
+    while turns < LEAST_TURNS || (begin.elapsed() < ENOUGH && !timing::small()) {
+        turns += 1;
         for (least, call) in least.iter_mut().zip(&mut calls) {
             let start = Instant::now();
             call();
