@@ -3,7 +3,7 @@
 
 use crate::{
     Integer,
-    lanes::{IntegerLanes, Lanes, PackedLanes},
+    lanes::{GroupLanes, IntegerLanes, Lanes, PackedLanes},
     packed::Lane,
     registers::{Register, store},
 };
@@ -70,7 +70,10 @@ pub(crate) struct Sum<R> {
     flipped: u64,
 }
 
-impl<T: Integer, A: Words + Lanes<T, Vector = A::Register>> IntegerLanes<T> for A {
+impl<T: Integer, A> IntegerLanes<T> for A
+where
+    A: Words + GroupLanes + Lanes<i64, Vector = A::Register> + Lanes<T, Vector = A::Register>,
+{
     type Sum = Sum<A::Register>;
 
     #[inline(always)]
@@ -90,7 +93,10 @@ impl<T: Integer, A: Words + Lanes<T, Vector = A::Register>> IntegerLanes<T> for 
             return add(vector, high, 0);
         }
         let (unsigned, flipped) = match T::SIGNED {
-            true => (self.xor(vector, self.word(lanes(1 << (T::BITS - 1), T::BITS))), A::COUNT as u64),
+            true => (
+                self.xor(vector, self.word(lanes(1 << (T::BITS - 1), T::BITS))),
+                <A as Lanes<T>>::COUNT as u64,
+            ),
             false => (vector, 0),
         };
         match T::BITS {
@@ -98,6 +104,18 @@ impl<T: Integer, A: Words + Lanes<T, Vector = A::Register>> IntegerLanes<T> for 
             16 => add(self.add_bytes(unsigned), self.add_bytes(self.right(unsigned, 16, 8)), flipped),
             _ => add(unsigned, self.right(unsigned, 64, 32), flipped),
         }
+    }
+
+    #[inline(always)]
+    fn add_selected(self, sum: Self::Sum, vector: A::Register, word: u64, i: usize) -> Self::Sum {
+        if let (64, true, Some(high)) = (T::BITS, T::SIGNED, self.high_signed(vector)) {
+            return Sum {
+                low: self.add_selected_words(sum.low, vector, word, i),
+                high: self.add_selected_words(sum.high, high, word, i),
+                ..sum
+            };
+        }
+        IntegerLanes::<T>::add(self, sum, Lanes::<T>::select(self, vector, word, i, self.word(0)))
     }
 
     #[inline(always)]
@@ -117,7 +135,10 @@ impl<T: Integer, A: Words + Lanes<T, Vector = A::Register>> IntegerLanes<T> for 
     }
 }
 
-impl<L: Lane, A: Words + Lanes<L, Vector = A::Register>> PackedLanes<L> for A {
+impl<L: Lane, A> PackedLanes<L> for A
+where
+    A: Words + GroupLanes + Lanes<i64, Vector = A::Register> + Lanes<L, Vector = A::Register>,
+{
     #[inline(always)]
     fn extract(self, lo: A::Register, shift: u32, width: u32) -> A::Register {
         // Bytes are shifted in pairs; what comes from a neighbour is above the code.
