@@ -95,44 +95,6 @@ macro_rules! lanes {
 
 lanes!(u8, u16, u32, u64);
 
-/// Where a code lies.
-struct Place {
-    /// The word of its first bit.
-    word: usize,
-    /// The lane's first bit in that word, and in the word of the next vector.
-    lane: u32,
-    /// The code's first bit in the lane.
-    shift: u32,
-    /// Bits of the lane.
-    bits: u32,
-}
-
-impl Place {
-    #[inline]
-    fn of(width: u32, row: usize) -> Self {
-        // Lanes have 2^log bits, and a vector has 2^(9 - log) of them.
-        let log = lane_log(width);
-        let (unit, row) = (row / UNIT_ROWS, row % UNIT_ROWS);
-        let (lane, place) = (row & ((UNIT_ROWS >> log) - 1), row >> (9 - log));
-        let bit = place * width as usize;
-        let vector = unit * width as usize + (bit >> log);
-        let lane_bit = lane << log;
-        let bits = 1 << log;
-        Self {
-            word: vector * VECTOR_WORDS + lane_bit / 64,
-            lane: (lane_bit % 64) as u32,
-            shift: bit as u32 & (bits - 1),
-            bits,
-        }
-    }
-}
-
-/// The binary logarithm of the bits of a lane.
-#[inline]
-fn lane_log(width: u32) -> u32 {
-    (u32::BITS - (width - 1).leading_zeros()).max(3)
-}
-
 fn mask(width: u32) -> u64 {
     u64::MAX >> (u64::BITS - width)
 }
@@ -191,9 +153,26 @@ fn pack_lanes<L: Lane>(width: usize, codes: &[u64], out: &mut [u64]) {
 #[inline]
 pub fn get(width: u32, words: &[u64], row: usize) -> u64 {
     check_width(width);
-    let Place { word, lane, shift, bits } = Place::of(width, row);
-    let (lo, hi) = (words[word] >> lane & mask(bits), words[word + VECTOR_WORDS] >> lane & mask(bits));
-    ((lo >> shift) | ((hi << 1) << (bits - 1 - shift))) & mask(width)
+    match width {
+        1..=8 => get_lane::<u8>(width, words, row),
+        9..=16 => get_lane::<u16>(width, words, row),
+        17..=32 => get_lane::<u32>(width, words, row),
+        _ => get_lane::<u64>(width, words, row),
+    }
+}
+
+#[inline]
+fn get_lane<L: Lane>(width: u32, words: &[u64], row: usize) -> u64 {
+    let (unit, row) = (row / UNIT_ROWS, row % UNIT_ROWS);
+    let (lane, bit) = (row % L::COUNT, row / L::COUNT * width as usize);
+    let (vector, shift) = (unit * width as usize + bit / L::BITS as usize, bit % L::BITS as usize);
+    let vectors = &L::lanes(words)[vector * L::COUNT + lane..][..=L::COUNT];
+    let (lo, hi) = (vectors[0].widen(), vectors[L::COUNT].widen());
+    let code = match L::BITS {
+        64 => (u128::from(lo) | u128::from(hi) << 64) >> shift,
+        bits => u128::from((lo | hi << bits) >> shift),
+    };
+    code as u64 & mask(width)
 }
 
 /// Writes `base + code` (wrapping) of rows `start..start + out.len()`.

@@ -173,15 +173,35 @@ impl Column {
             if hi < greatest {
                 hi = hi.min(infinity);
             }
-            // To the kernel both zeros are equal.
-            if lo == keys::of_f64(0.0) || hi == keys::of_f64(-0.0) {
-                return fallback::filter_by(self, start, rows, |key| (lo..=hi).contains(&key), out);
-            }
         }
         if lo > hi {
             return mask::set_all(out, rows, false);
         }
         with_values!(&self.values, values => between(&values[start..start + rows], (lo, hi), out));
+        // To the kernel both zeros are equal.
+        let (zero, minus_zero) = (keys::of_f64(0.0), keys::of_f64(-0.0));
+        match self.values {
+            Values::F32(_) | Values::F64(_) if lo == zero => self.take_out(start, rows, minus_zero, out),
+            Values::F32(_) | Values::F64(_) if hi == minus_zero => self.take_out(start, rows, zero, out),
+            _ => {}
+        }
+    }
+
+    /// Takes the floats with the bits of this key, of a zero, out of a mask.
+    fn take_out(&self, start: usize, rows: usize, zero: i64, out: &mut [u64]) {
+        let mut zeros = vec![0; out.len()];
+        match &self.values {
+            Values::F32(values) => {
+                let bits = keys::to_f32(zero).to_bits();
+                kernels::between(&values.inner().typed_data()[start..start + rows], bits, bits, &mut zeros);
+            }
+            Values::F64(values) => {
+                let bits = keys::to_f64(zero).to_bits();
+                kernels::between(&values.inner().typed_data()[start..start + rows], bits, bits, &mut zeros);
+            }
+            _ => {}
+        }
+        kernels::mask::and_not(out, &zeros);
     }
 }
 
@@ -221,6 +241,18 @@ impl KeyColumn for Column {
                 *key = value.key();
             }
         });
+    }
+
+    fn decode_floats(&self, start: usize, out: &mut [f64]) {
+        match &self.values {
+            Values::F64(values) => out.copy_from_slice(&values[start..start + out.len()]),
+            Values::F32(values) => {
+                for (out, &value) in out.iter_mut().zip(&values[start..]) {
+                    *out = value.into();
+                }
+            }
+            _ => fallback::decode_floats(self, start, out),
+        }
     }
 
     fn get(&self, row: usize) -> i64 {

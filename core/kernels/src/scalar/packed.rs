@@ -58,6 +58,12 @@ impl<'a, L: Lane> Codes<'a, L> {
         mask.map_or(u64::MAX, |mask| mask[i]) & low_bits(self.rows - i * CHUNK)
     }
 
+    /// Whether the mask selects no row of the whole unit that the `first`-th chunk begins.
+    #[inline(always)]
+    fn skips(self, mask: Option<&[u64]>, first: usize) -> bool {
+        mask.is_some_and(|mask| mask[first..][..UNIT_CHUNKS].iter().fold(0, |union, word| union | word) == 0)
+    }
+
     /// The codes from the unit on that the `i`-th chunk lies in.
     #[inline(always)]
     fn unit(self, i: usize) -> &'a [L] {
@@ -65,16 +71,23 @@ impl<'a, L: Lane> Codes<'a, L> {
     }
 }
 
-/// Evaluates a block with the number and the codes of every chunk.
+/// Evaluates a block with the number and the codes of every chunk; of those of whole units only where the mask,
+/// if there is one, selects a row of the unit.
 ///
 /// A macro, because a closure would not be compiled for the instructions of the function around it.
 macro_rules! for_chunks {
     ($codes:expr, |$i:ident, $chunk:ident| $block:block) => {
+        for_chunks!($codes, None, |$i, $chunk| $block)
+    };
+    ($codes:expr, $mask:expr, |$i:ident, $chunk:ident| $block:block) => {
         let codes = $codes;
         let width = codes.width;
         let chunks = codes.rows.div_ceil(CHUNK);
         let whole = chunks / UNIT_CHUNKS * UNIT_CHUNKS;
         for first in (0..whole).step_by(UNIT_CHUNKS) {
+            if codes.skips($mask, first) {
+                continue;
+            }
             // With the vector behind the unit, which is there and may be loaded.
             let unit = &codes.unit(first)[..(width + 1) * L::COUNT];
             for number in 0..UNIT_CHUNKS {
@@ -131,11 +144,17 @@ macro_rules! for_codes {
 
 /// Evaluates an expression with the rows as [`Codes`] of the width's lane type.
 ///
-/// Where registers have many lanes, every width up to 16 bits has code of its own, in which shifts are constants:
-/// computing them would take longer than the codes do. Wider codes are bound by memory.
+/// Where registers have many lanes, every width up to 16 bits (`wide`: up to 24) has code of its own, in which shifts
+/// are constants: computing them would take longer than the codes do. Wider codes are bound by memory.
 macro_rules! with_codes {
     ($arch:ident, $rows:expr, |$codes:ident| $body:expr) => {
         with_codes!(@ $arch, $rows, $codes, $body, u8: 1 2 3 4 5 6 7 8, u16: 9 10 11 12 13 14 15 16)
+    };
+    (wide $arch:ident, $rows:expr, |$codes:ident| $body:expr) => {
+        with_codes!(
+            @ $arch, $rows, $codes, $body,
+            u8: 1 2 3 4 5 6 7 8, u16: 9 10 11 12 13 14 15 16, u32: 17 18 19 20 21 22 23 24
+        )
     };
     (@ $arch:ident, $rows:expr, $codes:ident, $body:expr, $($lane:ident: $($width:literal)*),*) => {
         match ($rows.width, $arch.by_width()) {
@@ -195,7 +214,7 @@ pub(crate) fn between(arch: impl Arch, rows: Rows<'_>, lo: u64, hi: u64, out: &m
         return out.fill(0);
     }
     let hi = hi.min(greatest);
-    with_codes!(arch, rows, |codes| between_lanes(arch, codes, Lane::truncate(lo), Lane::truncate(hi), out));
+    with_codes!(wide arch, rows, |codes| between_lanes(arch, codes, Lane::truncate(lo), Lane::truncate(hi), out));
     mask::cut(out, rows.count);
 }
 
@@ -210,12 +229,19 @@ fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L
 }
 
 /// The sum of the codes that the mask selects; of all where there is none.
+///
+/// With a mask, every chunk goes the same way, whatever its word: codes are added up before a processor would know
+/// that it guessed wrong.
 #[inline(always)]
 pub(crate) fn sum(arch: impl Arch, rows: Rows<'_>, mask: Option<&[u64]>) -> u128 {
     let mut total = 0;
     for part in blocks(rows) {
-        let mask = mask.map(|mask| &mask[(part.start - rows.start) / CHUNK..]);
-        total += with_codes!(arch, part, |codes| sum_lanes(arch, codes, mask));
+        let first = (part.start - rows.start) / CHUNK;
+        // Code of its own for each.
+        total += match mask {
+            Some(mask) => with_codes!(arch, part, |codes| sum_lanes(arch, codes, Some(&mask[first..]))),
+            None => with_codes!(arch, part, |codes| sum_lanes(arch, codes, None)),
+        };
     }
     total
 }
@@ -234,10 +260,9 @@ fn blocks(rows: Rows<'_>) -> impl Iterator<Item = Rows<'_>> {
 fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: Option<&[u64]>) -> u128 {
     let zero = arch.splat(L::default());
     let mut sum = arch.zero();
-    for_chunks!(codes, |i, chunk| {
+    for_chunks!(codes, mask, |i, chunk| {
         match codes.selected(mask, i) {
-            0 => {}
-            u64::MAX => {
+            u64::MAX if mask.is_none() => {
                 for_codes!(arch: A, chunk, |_i, codes| { sum = arch.add(sum, codes) });
             }
             word => {
@@ -255,7 +280,10 @@ fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: Opt
 pub(crate) fn min_max(arch: impl Arch, rows: Rows<'_>, mask: Option<&[u64]>) -> Option<(u64, u64)> {
     let first = mask.map_or(Some(0), mask::first).filter(|&row| row < rows.count)?;
     let some = packed::get(rows.width, rows.words, rows.start + first);
-    Some(with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), mask)))
+    Some(match mask {
+        Some(_) => with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), mask)),
+        None => with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), None)),
+    })
 }
 
 #[inline(always)]
@@ -266,10 +294,9 @@ fn extremes<L: Lane, A: PackedLanes<L>>(
     mask: Option<&[u64]>,
 ) -> (u64, u64) {
     let mut extremes = Extremes::new(arch, some);
-    for_chunks!(codes, |i, chunk| {
+    for_chunks!(codes, mask, |i, chunk| {
         match codes.selected(mask, i) {
-            0 => {}
-            u64::MAX => {
+            u64::MAX if mask.is_none() => {
                 for_codes!(arch: A, chunk, |_i, codes| { extremes.add(codes, 0) });
             }
             word => {

@@ -120,7 +120,7 @@ impl Column {
     fn exceptions(&self, block: &Block, from: usize, rows: usize) -> impl Iterator<Item = (usize, usize)> {
         let positions = &self.positions[block.exceptions.clone()];
         let before = |row: usize| positions.partition_point(|&position| usize::from(position) < row);
-        let range = if positions.is_empty() { 0..0 } else { before(from)..before(from + rows) };
+        let range = before(from)..before(from + rows);
         let first = block.exceptions.start;
         range.map(move |i| (usize::from(positions[i]) - from, first + i))
     }
@@ -243,9 +243,11 @@ impl KeyColumn for Column {
         let block = &self.blocks[row / BLOCK_ROWS];
         let row = row % BLOCK_ROWS;
         let low = self.codes(block).get(row);
-        let high =
-            self.exceptions(block, row, 1).next().map_or(0, |(_, i)| self.high(block, i) << block.width);
-        block.key(low | high)
+        if block.exceptions.is_empty() {
+            return block.key(low);
+        }
+        let high = self.exceptions(block, row, 1).next().map(|(_, i)| self.high(block, i) << block.width);
+        block.key(low | high.unwrap_or(0))
     }
 
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {

@@ -1,12 +1,15 @@
 //! AVX-512 with VBMI, VBMI2, BITALG and VPOPCNTDQ (Ice Lake, Zen 4): bytes and 16-bit lanes compress, words count bits.
 
 mod gaps;
+mod packed;
 mod positions;
 mod rans;
 mod runs;
 mod sorted16;
 pub(crate) mod table;
 mod unary;
+
+use super::Avx512;
 
 /// The instructions, on a CPU that has them.
 #[derive(Clone, Copy)]
@@ -18,6 +21,13 @@ impl Vbmi2 {
     #[inline(always)]
     unsafe fn new() -> Self {
         Self(())
+    }
+
+    /// The instructions of which these are more.
+    #[inline(always)]
+    fn avx512(self) -> Avx512 {
+        // SAFETY: `detected` looks for those too.
+        unsafe { Avx512::new() }
     }
 }
 

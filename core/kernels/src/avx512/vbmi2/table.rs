@@ -1,16 +1,18 @@
 //! The table of AVX-512 with what these instructions do better.
 
-use super::{Vbmi2, gaps, positions, rans, runs, sorted16, unary};
+use super::{Vbmi2, gaps, packed, positions, rans, runs, sorted16, unary};
 use crate::{
     avx512::table::TABLE,
     gaps::Gaps,
+    packed::Rows,
     rans::Table,
-    table::{BitsKernels, GapsKernels, Kernels, MaskKernels},
+    table::{BitsKernels, GapsKernels, Kernels, MaskKernels, PackedKernels},
 };
 
 /// The kernels of this instruction set.
 pub(crate) static KERNELS: Kernels = Kernels {
     mask: MaskKernels { count_ones, count_runs, positions: mask_positions, positions64, ..TABLE.mask },
+    packed: PackedKernels { between: packed_between, sum: packed_sum, ..TABLE.packed },
     bits: BitsKernels { unary: bits_unary, ..TABLE.bits },
     gaps: GapsKernels { positions: gaps_positions, rank },
     rans_nibbles,
@@ -44,6 +46,8 @@ functions! {
     mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
     rans_nibbles(table: &Table, words: &[u16], tail: usize, out: &mut [u64]) -> () = rans::nibbles;
+    packed_between(rows: Rows<'_>, lo: u64, hi: u64, out: &mut [u64]) -> () = packed::between;
+    packed_sum(rows: Rows<'_>, mask: Option<&[u64]>) -> u128 = packed::sum;
     bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> = unary::read;
     gaps_positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> = gaps::positions;
     rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> = gaps::rank;
