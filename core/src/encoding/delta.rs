@@ -170,6 +170,13 @@ impl Column {
         if from == first {
             return 0;
         }
+        // Nothing is decoded where the first key behind the rows passes, and they do so with it.
+        if from == (start + rows).div_ceil(UNIT_ROWS)
+            && from < self.bases.rows()
+            && passes(self.bases.get(from))
+        {
+            return rows;
+        }
         let unit = (from - 1) * UNIT_ROWS;
         let mut keys = [0; UNIT_ROWS];
         let keys = &mut keys[..UNIT_ROWS.min(start + rows - unit)];
@@ -241,7 +248,10 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: 5, get: 200 }
+        let differences = self.differences.costs();
+        // A filter searches or decodes everything; a row is the sum of half a unit.
+        let filter = if self.sorted { 5 } else { 500 + differences.filter };
+        Costs { filter, get: 40 + differences.get }
     }
 }
 
