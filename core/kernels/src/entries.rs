@@ -372,8 +372,8 @@ macro_rules! kernels {
         }
 
         $(#[$attribute])*
-        fn rans_nibbles(table: &crate::rans::Table, words: &[u16], tail: usize, out: &mut [u64]) {
-            rans::nibbles($new, table, words, tail, out)
+        fn rans_nibbles(table: &crate::rans::Table, streams: &mut [crate::rans::Stream<'_>]) {
+            rans::nibbles($new, table, streams)
         }
 
         $(#[$attribute])*

@@ -35,8 +35,8 @@ pub struct Kernels {
     pub(crate) gaps: GapsKernels,
     pub(crate) groups: Groups,
     pub(crate) decimals_convert: unsafe fn(Scale, Form, &mut [i64]),
-    /// The image is whole vectors, with the steps of the tail among them.
-    pub(crate) rans_nibbles: unsafe fn(&rans::Table, &[u16], usize, &mut [u64]),
+    /// Images are whole vectors, with the steps of their tails among them.
+    pub(crate) rans_nibbles: unsafe fn(&rans::Table, &mut [rans::Stream<'_>]),
     pub(crate) changes: unsafe fn(&[i64]) -> u64,
     pub(crate) count_at_least: unsafe fn(&[i64], i64) -> u64,
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
@@ -422,11 +422,13 @@ impl Kernels {
     }
 
     #[track_caller]
-    pub fn rans_nibbles(&self, table: &rans::Table, words: &[u16], tail: usize, out: &mut [u64]) {
-        let steps = rans::steps(out.len());
-        assert!(out.len().is_multiple_of(rans::VECTOR_WORDS), "{} words are no vectors", out.len());
-        assert!(tail <= steps, "a tail of {tail} steps in {steps}");
-        call!(self.rans_nibbles, table, words, tail, out)
+    pub fn rans_nibbles(&self, table: &rans::Table, streams: &mut [rans::Stream<'_>]) {
+        for rans::Stream { tail, out, .. } in streams.iter() {
+            let steps = rans::steps(out.len());
+            assert!(out.len().is_multiple_of(rans::VECTOR_WORDS), "{} words are no vectors", out.len());
+            assert!(*tail <= steps, "a tail of {tail} steps in {steps}");
+        }
+        call!(self.rans_nibbles, table, streams)
     }
 
     pub fn prefix_gaps_to_ids(&self, base: u64, gaps: &mut [u64]) -> Option<u64> {

@@ -2,13 +2,13 @@
 
 use super::Avx512;
 use crate::{
-    rans::{STEP, Table},
-    scalar::rans::{self, Body},
+    rans::Table,
+    scalar::rans::{self, Bodies, Body},
 };
 
-impl Body for Avx512 {
+impl Bodies for Avx512 {
     #[inline(always)]
-    fn body(self, table: &Table, states: &mut [u32; STEP], words: &[u16], steps: usize, lanes: &mut [u16]) {
-        rans::body(table, states, words, steps, lanes);
+    fn decode<const N: usize>(self, table: &Table, bodies: &mut [Body<'_>; N]) {
+        rans::one_by_one(table, bodies);
     }
 }

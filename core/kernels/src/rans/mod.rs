@@ -34,6 +34,8 @@ pub const SLOTS: u16 = 1 << PRECISION;
 pub const STEP: usize = 32;
 /// Words of 64 bits that an image is a multiple of.
 pub const VECTOR_WORDS: usize = 8;
+/// Images that are decoded at once.
+pub const SIDE_BY_SIDE: usize = 4;
 
 /// Bits of a slot.
 pub(crate) const PRECISION: u32 = 12;
@@ -46,14 +48,25 @@ pub(crate) const HEAD_WORDS: usize = 2 * STEP;
 /// Steps that decode a vector.
 pub(crate) const VECTOR_STEPS: usize = 4;
 
-/// Decodes the nibbles of an image, the last `tail` steps of which are the tail. Words that are missing are 0: of
-/// words that no encoder wrote, the answer is any nibbles of the table.
+/// An image's stream, and where the image goes.
+#[derive(Debug)]
+pub struct Stream<'a> {
+    /// The words. Those that are missing are 0.
+    pub words: &'a [u16],
+    /// The steps that are the tail: the last of all.
+    pub tail: usize,
+    /// The image: whole vectors.
+    pub out: &'a mut [u64],
+}
+
+/// Decodes images. A step waits for the step before, so [`SIDE_BY_SIDE`] images of about the same length take little
+/// longer than one. Of words that no encoder wrote, the answer is any nibbles of the table.
 ///
 /// # Panics
-/// Where `out` is not whole vectors, or has fewer than `tail` steps.
+/// Where an image is not whole vectors, or has fewer steps than its tail.
 #[track_caller]
-pub fn decode_nibbles(table: &Table, words: &[u16], tail: usize, out: &mut [u64]) {
-    current().rans_nibbles(table, words, tail, out);
+pub fn decode_nibbles(table: &Table, streams: &mut [Stream<'_>]) {
+    current().rans_nibbles(table, streams);
 }
 
 /// Steps that decode an image of so many words of 64 bits.

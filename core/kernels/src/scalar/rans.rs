@@ -3,53 +3,82 @@
 use super::Portable;
 use crate::{
     packed::Lane,
-    rans::{HEAD_WORDS, LEAST, STEP, TAIL_STATES, Table, VECTOR_STEPS, steps},
+    rans::{HEAD_WORDS, LEAST, SIDE_BY_SIDE, STEP, Stream, TAIL_STATES, Table, VECTOR_STEPS, steps},
 };
 
-/// The body's loop of an instruction set.
-pub(crate) trait Body: Copy {
-    /// Decodes `steps` steps to the lanes of an image of zeros.
-    fn body(self, table: &Table, states: &mut [u32; STEP], words: &[u16], steps: usize, lanes: &mut [u16]);
+/// The body of a stream.
+pub(crate) struct Body<'a> {
+    pub(crate) states: [u32; STEP],
+    /// The words behind those of the states.
+    pub(crate) words: &'a [u16],
+    pub(crate) steps: usize,
+    /// The lanes of the image: zeros so far.
+    pub(crate) lanes: &'a mut [u16],
 }
 
-impl<A: Portable> Body for A {
+/// The loop of an instruction set over the steps of bodies.
+pub(crate) trait Bodies: Copy {
+    /// Decodes bodies side by side, and leaves their last states.
+    fn decode<const N: usize>(self, table: &Table, bodies: &mut [Body<'_>; N]);
+}
+
+impl<A: Portable> Bodies for A {
     #[inline(always)]
-    fn body(self, table: &Table, states: &mut [u32; STEP], words: &[u16], steps: usize, lanes: &mut [u16]) {
-        body(table, states, words, steps, lanes);
+    fn decode<const N: usize>(self, table: &Table, bodies: &mut [Body<'_>; N]) {
+        one_by_one(table, bodies);
     }
 }
 
-/// The body, symbol by symbol.
+/// Bodies, one after the other, symbol by symbol.
 #[inline(always)]
-pub(crate) fn body(table: &Table, states: &mut [u32; STEP], words: &[u16], steps: usize, lanes: &mut [u16]) {
-    let mut at = 0;
-    for step in 0..steps {
-        let lanes = &mut lanes[step / VECTOR_STEPS * STEP..][..STEP];
-        let shift = 4 * (step % VECTOR_STEPS);
-        for (state, lane) in states.iter_mut().zip(lanes) {
-            *lane |= table.step(state) << shift;
-            // Without a branch: nobody can tell which states take a word.
-            let word = u32::from(words.get(at).copied().unwrap_or(0));
-            let taking = *state < LEAST;
-            refill(state, taking, word);
-            at += usize::from(taking);
+pub(crate) fn one_by_one(table: &Table, bodies: &mut [Body<'_>]) {
+    for Body { states, words, steps, lanes } in bodies {
+        let mut at = 0;
+        for step in 0..*steps {
+            let lanes = &mut lanes[step / VECTOR_STEPS * STEP..][..STEP];
+            let shift = 4 * (step % VECTOR_STEPS);
+            for (state, lane) in states.iter_mut().zip(lanes) {
+                *lane |= table.step(state) << shift;
+                // Without a branch: nobody can tell which states take a word.
+                let word = u32::from(words.get(at).copied().unwrap_or(0));
+                let taking = *state < LEAST;
+                refill(state, taking, word);
+                at += usize::from(taking);
+            }
         }
     }
 }
 
 #[inline(always)]
-pub(crate) fn nibbles(isa: impl Body, table: &Table, words: &[u16], tail_steps: usize, out: &mut [u64]) {
-    let body_steps = steps(out.len()) - tail_steps;
-    out.fill(0);
-    let lanes = u16::lanes_mut(out);
-    if body_steps == 0 {
-        return tail(table, words, 0, tail_steps, lanes);
-    }
-    let mut states = heads(words);
-    isa.body(table, &mut states, words.get(HEAD_WORDS..).unwrap_or(&[]), body_steps, lanes);
-    if tail_steps > 0 {
-        let (words, count) = left(&states);
-        tail(table, &words[..count], body_steps, tail_steps, lanes);
+pub(crate) fn nibbles(isa: impl Bodies, table: &Table, streams: &mut [Stream<'_>]) {
+    let (fours, rest) = streams.as_chunks_mut::<SIDE_BY_SIDE>();
+    let (pairs, rest) = rest.as_chunks_mut::<2>();
+    fours.iter_mut().for_each(|streams| side_by_side(isa, table, streams));
+    pairs.iter_mut().for_each(|streams| side_by_side(isa, table, streams));
+    rest.iter_mut().for_each(|stream| side_by_side(isa, table, std::array::from_mut(stream)));
+}
+
+#[inline(always)]
+fn side_by_side<const N: usize>(isa: impl Bodies, table: &Table, streams: &mut [Stream<'_>; N]) {
+    let mut bodies = streams.each_mut().map(|Stream { words, tail, out }| {
+        out.fill(0);
+        Body {
+            states: heads(words),
+            words: words.get(HEAD_WORDS..).unwrap_or(&[]),
+            steps: steps(out.len()) - *tail,
+            lanes: u16::lanes_mut(out),
+        }
+    });
+    isa.decode(table, &mut bodies);
+    let bodies = bodies.map(|body| (body.states, body.steps));
+    for (Stream { words, tail: steps, out }, (states, from)) in streams.iter_mut().zip(&bodies) {
+        let lanes = u16::lanes_mut(out);
+        if *from == 0 {
+            tail(table, words, 0, *steps, lanes);
+        } else if *steps > 0 {
+            let (words, count) = left(states);
+            tail(table, &words[..count], *from, *steps, lanes);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nibbles through their coder and back.
 
-use basalt_kernels::rans::{Encoder, SLOTS, SYMBOLS, Table, decode_nibbles};
+use basalt_kernels::rans::{Encoder, SIDE_BY_SIDE, SLOTS, SYMBOLS, Stream, Table, decode_nibbles};
 
 use crate::rows::{Random, for_tables, property};
 
@@ -53,7 +53,7 @@ fn images_come_back() {
         let (words, tail) = Encoder::new(&table).encode(&image);
         for_tables(|kernels| {
             let mut out = vec![u64::MAX; image.len()];
-            kernels.rans_nibbles(&table, &words, tail, &mut out);
+            kernels.rans_nibbles(&table, &mut [Stream { words: &words, tail, out: &mut out }]);
             assert!(out == image, "{} {frequencies:?} {vectors} {tail}", kernels.isa());
         });
     });
@@ -73,7 +73,7 @@ fn short_images_come_back() {
             image[filled..].fill(most * 0x1111_1111_1111_1111);
             let (words, tail) = encoder.encode(&image);
             let mut out = vec![0; image.len()];
-            decode_nibbles(&table, &words, tail, &mut out);
+            decode_nibbles(&table, &mut [Stream { words: &words, tail, out: &mut out }]);
             assert!(out == image, "{frequencies:?} {vectors} {tail}");
         }
     });
@@ -106,15 +106,54 @@ fn words_that_nobody_wrote_give_nibbles_of_the_table() {
         let words: Vec<u16> = (0..random.below(6000)).map(|_| random.next() as u16).collect();
         let tail = random.below(4 * vectors as u64 + 1) as usize;
         let mut expected = vec![0; 8 * vectors];
-        decode_nibbles(&table, &words, tail, &mut expected);
+        decode_nibbles(&table, &mut [Stream { words: &words, tail, out: &mut expected }]);
         let nibbles = expected.iter().flat_map(|word| (0..16).map(move |i| word >> (4 * i) & 15));
         for nibble in nibbles {
             assert!(frequencies[nibble as usize] > 0);
         }
         for_tables(|kernels| {
             let mut out = vec![u64::MAX; 8 * vectors];
-            kernels.rans_nibbles(&table, &words, tail, &mut out);
+            kernels.rans_nibbles(&table, &mut [Stream { words: &words, tail, out: &mut out }]);
             assert!(out == expected, "{} {frequencies:?} {tail}", kernels.isa());
+        });
+    });
+}
+
+/// Images of about the same length, of other lengths, all tail, and from words that nobody wrote.
+#[test]
+fn images_side_by_side_are_those_of_each_alone() {
+    property(40, |vectors, random| {
+        let frequencies = frequencies(random.next() as u16 | 1, 12, random);
+        let table = Table::new(&frequencies).unwrap();
+        let encoder = Encoder::new(&table);
+        let mut stream = |_| {
+            let vectors = if random.below(3) == 0 { random.below(40) as usize } else { vectors };
+            if random.below(3) == 0 {
+                let words: Vec<u16> = (0..random.below(3000)).map(|_| random.next() as u16).collect();
+                return (words, random.below(4 * vectors as u64 + 1) as usize, vectors);
+            }
+            let (words, tail) = encoder.encode(&image(&frequencies, vectors, random));
+            (words, tail, vectors)
+        };
+        let streams: Vec<_> = (0..2 * SIDE_BY_SIDE).map(&mut stream).collect();
+        let images = || -> Vec<Vec<u64>> {
+            streams.iter().map(|&(_, _, vectors)| vec![u64::MAX; 8 * vectors]).collect()
+        };
+        let mut alone = images();
+        for ((words, tail, _), out) in streams.iter().zip(&mut alone) {
+            decode_nibbles(&table, &mut [Stream { words, tail: *tail, out }]);
+        }
+        for_tables(|kernels| {
+            for count in 0..=streams.len() {
+                let mut out = images();
+                let mut together: Vec<_> = streams[..count]
+                    .iter()
+                    .zip(&mut out)
+                    .map(|((words, tail, _), out)| Stream { words, tail: *tail, out })
+                    .collect();
+                kernels.rans_nibbles(&table, &mut together);
+                assert!(out[..count] == alone[..count], "{} {count} {frequencies:?}", kernels.isa());
+            }
         });
     });
 }
@@ -134,5 +173,5 @@ fn frequencies_that_are_not_all_slots_are_refused() {
 #[should_panic(expected = "a tail of 5 steps in 4")]
 fn a_tail_longer_than_the_image_is_the_callers_bug() {
     let table = Table::new(&[SLOTS / 16; SYMBOLS]).unwrap();
-    decode_nibbles(&table, &[], 5, &mut [0; 8]);
+    decode_nibbles(&table, &mut [Stream { words: &[], tail: 5, out: &mut [0; 8] }]);
 }

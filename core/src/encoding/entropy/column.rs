@@ -5,7 +5,7 @@ use basalt_kernels::{self as kernels, packed, rans};
 
 use super::{
     Entropy, MAX_KEYS,
-    cache::{Id, with_block},
+    cache::{Blocks, Id, with_block},
     image::{Image, is_of_codes},
     wide,
 };
@@ -153,24 +153,38 @@ impl Column {
         })
     }
 
-    /// Calls `work` with the codes of rows of a block.
+    /// Calls `work` with the codes of rows of a block, which comes alone.
     fn with<R>(&self, part: Part, work: impl FnOnce(Codes<'_>) -> R) -> R {
-        let Block { image, words: first, tail } = self.blocks[part.block];
-        let count = image.words();
-        let decode = |out: &mut [u64]| {
-            let end = self.blocks.get(part.block + 1).map_or(self.words.len(), |next| next.words);
-            let words = &self.words[first..end];
-            let (out, behind) = out.split_at_mut(count);
-            behind.fill(0);
-            match &self.table {
-                Table::Nibbles(table) => rans::decode_nibbles(table, words, tail, out),
-                Table::Codes(frequencies) => wide::Decoder::new(frequencies).decode(words, out),
-            }
+        self.with_ahead(part, |_| 1, work)
+    }
+
+    /// The same, where blocks are read one after the other.
+    fn scan<R>(&self, part: Part, work: impl FnOnce(Codes<'_>) -> R) -> R {
+        let most = match self.table {
+            Table::Nibbles(_) => rans::SIDE_BY_SIDE.min(self.blocks.len() - part.block),
+            Table::Codes(_) => 1,
         };
-        let behind = rans::VECTOR_WORDS;
-        with_block((self.id, part.block), count + behind, decode, |words| {
-            work(Codes { width: image.width, words, from: part.from, rows: part.rows })
+        let begins = part.block == 0 && part.rows == self.blocks[0].image.rows;
+        self.with_ahead(part, |follows| if follows || begins { most } else { 1 }, work)
+    }
+
+    /// The same, where `ahead` says how many blocks to decode.
+    fn with_ahead<R>(
+        &self,
+        part: Part,
+        ahead: impl FnOnce(bool) -> usize,
+        work: impl FnOnce(Codes<'_>) -> R,
+    ) -> R {
+        let width = self.blocks[part.block].image.width;
+        with_block((self.id, part.block), self, ahead, |words| {
+            work(Codes { width, words, from: part.from, rows: part.rows })
         })
+    }
+
+    /// The words of a block.
+    fn stream(&self, block: usize) -> &[u16] {
+        let end = self.blocks.get(block + 1).map_or(self.words.len(), |next| next.words);
+        &self.words[self.blocks[block].words..end]
     }
 
     /// Calls `work` with the codes of each block's part of rows, and the words of a mask that are its own.
@@ -184,7 +198,7 @@ impl Column {
         for part in self.parts(start, rows) {
             let mask = mask.map(|mask| part.words(mask));
             if mask.is_none_or(|mask| mask.iter().any(|&word| word != 0)) {
-                self.with(part, |codes| work(codes, mask));
+                self.scan(part, |codes| work(codes, mask));
             }
         }
     }
@@ -328,6 +342,28 @@ impl Codes<'_> {
     }
 }
 
+impl Blocks for Column {
+    /// Those of the image, and a vector of zeros.
+    fn words(&self, block: usize) -> usize {
+        self.blocks[block].image.words() + rans::VECTOR_WORDS
+    }
+
+    fn decode(&self, first: usize, out: &mut [&mut [u64]]) {
+        let images = (first..).zip(out).map(|(block, out)| {
+            let (image, behind) = out.split_at_mut(self.blocks[block].image.words());
+            behind.fill(0);
+            rans::Stream { words: self.stream(block), tail: self.blocks[block].tail, out: image }
+        });
+        match &self.table {
+            Table::Nibbles(table) => rans::decode_nibbles(table, &mut images.collect::<Vec<_>>()),
+            Table::Codes(frequencies) => {
+                let decoder = wide::Decoder::new(frequencies);
+                images.for_each(|image| decoder.decode(image.words, image.out));
+            }
+        }
+    }
+}
+
 impl KeyColumn for Column {
     fn rows(&self) -> usize {
         self.rows
@@ -344,7 +380,7 @@ impl KeyColumn for Column {
     fn decode(&self, start: usize, out: &mut [i64]) {
         for part in self.parts(start, out.len()) {
             let out = &mut out[part.at..][..part.rows];
-            self.with(part, |codes| {
+            self.scan(part, |codes| {
                 if codes.width == 1 {
                     for (out, word) in out.chunks_mut(64).zip(codes.ones()) {
                         for (i, out) in out.iter_mut().enumerate() {
@@ -379,7 +415,7 @@ impl KeyColumn for Column {
         }
         for part in self.parts(start, rows) {
             let out = &mut out[part.at / 64..][..part.rows.div_ceil(64)];
-            self.with(part, |codes| codes.filter(&passes, out));
+            self.scan(part, |codes| codes.filter(&passes, out));
         }
     }
 

@@ -133,3 +133,66 @@ impl KeyEncoding for Entropy {
         Ok(Arc::new(column::Column::open(buffer)?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::{KeyTest, encode_keys};
+
+    const BLOCKS: usize = 11;
+
+    /// Keys of so many values, the last block of which is not whole.
+    fn keys(values: u64, salt: u64) -> Vec<i64> {
+        let rows = BLOCKS as u64 * BLOCK_ROWS as u64 - 700;
+        let draw = |row: u64| {
+            let bits = (row + salt).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+            ((bits % values) * (bits >> 16) % values).cast_signed() * 3
+        };
+        (0..rows).map(draw).collect()
+    }
+
+    /// Checks the keys of a block, in each of the ways that a column is read.
+    fn check(column: &dyn KeyColumn, keys: &[i64], block: usize) {
+        let start = block * BLOCK_ROWS;
+        let keys = &keys[start..keys.len().min(start + BLOCK_ROWS)];
+        let mut out = vec![0; keys.len()];
+        column.decode(start, &mut out);
+        assert!(out == keys, "block {block}");
+        let mut mask = vec![0; keys.len().div_ceil(64)];
+        column.filter(start, keys.len(), &KeyTest::Range { lo: 3, hi: 3 }, &mut mask);
+        let expected =
+            keys.chunks(64).map(|keys| keys.iter().rfold(0, |mask, &key| mask << 1 | u64::from(key == 3)));
+        assert!(expected.eq(mask), "block {block}");
+        assert_eq!(column.get(start + 77), keys[77]);
+    }
+
+    /// What is decoded ahead is what the block holds, in whatever order blocks are asked for.
+    #[test]
+    fn blocks_are_read_in_any_order() {
+        for values in [2, 4, 16, 40] {
+            let columns = [0, 1, 2].map(|salt| {
+                let keys = keys(values, salt << 40);
+                (encode_keys(&keys, Native::I64, None, Some("entropy")).unwrap().column, keys)
+            });
+            assert!(columns.iter().all(|(column, _)| column.name() == "entropy"));
+            let forwards: Vec<(usize, usize)> = (0..BLOCKS).map(|block| (0, block)).collect();
+            let backwards = forwards.iter().rev().copied().collect();
+            let in_turns = (0..3 * BLOCKS).map(|i| (i % 3, i / 3)).collect();
+            let two_in_turns = (0..2 * BLOCKS).map(|i| (i % 2, i / 2)).collect();
+            let at_odds = (0..2 * BLOCKS).map(|i| (i % 2, [i / 2, BLOCKS - 1 - i / 2][i % 2])).collect();
+            let leaping = (0..8 * BLOCKS).map(|i| (i % 3, i * i % BLOCKS)).collect();
+            for order in [forwards, backwards, in_turns, two_in_turns, at_odds, leaping] {
+                for (column, block) in order {
+                    let (column, keys) = &columns[column];
+                    check(column.as_ref(), keys, block);
+                }
+            }
+            for (column, keys) in &columns {
+                let mut out = vec![0; keys.len()];
+                column.decode(0, &mut out);
+                assert!(out == *keys);
+                assert_eq!(column.sum(0, keys.len(), None), keys.iter().map(|&key| i128::from(key)).sum());
+            }
+        }
+    }
+}

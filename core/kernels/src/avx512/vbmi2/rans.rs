@@ -5,9 +5,9 @@ use std::arch::x86_64::*;
 
 use super::Vbmi2;
 use crate::{
-    rans::{LEAST, STEP, Table, VECTOR_STEPS},
+    rans::{LEAST, STEP, Stream, Table, VECTOR_STEPS},
     registers::{load, simd, store},
-    scalar::rans::{self, Body},
+    scalar::rans::{self, Bodies, Body},
 };
 
 /// The table, with the symbols in each of the four places of a lane.
@@ -18,40 +18,38 @@ struct Registers {
     symbols: [__m512i; VECTOR_STEPS],
 }
 
-/// The states.
+/// The states of a body, and the word that they take next.
 #[derive(Clone, Copy)]
 struct States {
     high: __m512i,
     low: __m512i,
+    at: usize,
 }
 
 #[inline(always)]
-pub(super) fn nibbles(isa: Vbmi2, table: &Table, words: &[u16], tail: usize, out: &mut [u64]) {
-    rans::nibbles(isa, table, words, tail, out);
+pub(super) fn nibbles(isa: Vbmi2, table: &Table, streams: &mut [Stream<'_>]) {
+    rans::nibbles(isa, table, streams);
 }
 
-impl Body for Vbmi2 {
+impl Bodies for Vbmi2 {
     #[inline(always)]
-    fn body(self, table: &Table, states: &mut [u32; STEP], words: &[u16], steps: usize, lanes: &mut [u16]) {
+    fn decode<const N: usize>(self, table: &Table, bodies: &mut [Body<'_>; N]) {
         let registers = self.registers(table);
-        let mut planes = States {
-            high: load(&states.map(|state| (state / LEAST) as u16)),
-            low: load(&states.map(|state| state as u16)),
-        };
-        let mut at = 0;
-        let (vectors, _) = lanes.as_chunks_mut::<STEP>();
-        for (i, vector) in vectors.iter_mut().take(steps.div_ceil(VECTOR_STEPS)).enumerate() {
-            let places = VECTOR_STEPS.min(steps - i * VECTOR_STEPS);
-            let mut symbols = load(vector);
-            for place in registers.symbols.iter().take(places) {
-                let entries = self.step(&registers, &mut planes, words, &mut at);
-                symbols = self.put(symbols, entries, *place);
+        let mut states = bodies.each_ref().map(|body| States {
+            high: load(&body.states.map(|state| (state / LEAST) as u16)),
+            low: load(&body.states.map(|state| state as u16)),
+            at: 0,
+        });
+        // As long as all have whole vectors, a step of one goes on while those of the others wait.
+        let whole = bodies.iter().map(|body| body.steps / VECTOR_STEPS).min().unwrap_or(0);
+        self.steps(&registers, &mut states, bodies.each_mut(), 0, whole * VECTOR_STEPS);
+        for (states, body) in states.iter_mut().zip(bodies) {
+            let steps = body.steps - whole * VECTOR_STEPS;
+            self.steps(&registers, std::array::from_mut(states), [body], whole, steps);
+            let (high, low): ([u16; STEP], [u16; STEP]) = (store(states.high), store(states.low));
+            for ((state, high), low) in body.states.iter_mut().zip(high).zip(low) {
+                *state = u32::from(high) << 16 | u32::from(low);
             }
-            *vector = store(symbols);
-        }
-        let (high, low): ([u16; STEP], [u16; STEP]) = (store(planes.high), store(planes.low));
-        for ((state, high), low) in states.iter_mut().zip(high).zip(low) {
-            *state = u32::from(high) << 16 | u32::from(low);
         }
     }
 }
@@ -67,12 +65,49 @@ impl Vbmi2 {
         }
     }
 
+    /// Steps of bodies side by side, from a vector on.
+    #[inline(always)]
+    fn steps<const N: usize>(
+        self,
+        table: &Registers,
+        states: &mut [States; N],
+        mut bodies: [&mut Body<'_>; N],
+        from: usize,
+        steps: usize,
+    ) {
+        let mut running = *states;
+        let words = bodies.each_ref().map(|body| body.words);
+        let mut vectors =
+            bodies.each_mut().map(|body| body.lanes.as_chunks_mut::<STEP>().0[from..].iter_mut());
+        for i in 0..steps.div_ceil(VECTOR_STEPS) {
+            let places = VECTOR_STEPS.min(steps - i * VECTOR_STEPS);
+            let mut symbols = [self.zeros(); N];
+            for place in table.symbols.iter().take(places) {
+                for ((states, words), symbols) in running.iter_mut().zip(words).zip(&mut symbols) {
+                    let entries = self.step(table, states, words);
+                    *symbols = self.put(*symbols, entries, *place);
+                }
+            }
+            for (vectors, symbols) in vectors.iter_mut().zip(symbols) {
+                if let Some(vector) = vectors.next() {
+                    *vector = store(symbols);
+                }
+            }
+        }
+        *states = running;
+    }
+
+    #[inline(always)]
+    fn zeros(self) -> __m512i {
+        simd!(_mm512_setzero_si512())
+    }
+
     /// A step of all states, which gives their entries of the table.
     #[inline(always)]
-    fn step(self, table: &Registers, states: &mut States, words: &[u16], at: &mut usize) -> __m512i {
-        let next = self.words(words, *at);
+    fn step(self, table: &Registers, states: &mut States, words: &[u16]) -> __m512i {
+        let next = self.words(words, states.at);
         simd!({
-            let States { high, low } = *states;
+            let States { high, low, .. } = *states;
             let bias = _mm512_permutexvar_epi16(_mm512_srli_epi16::<8>(low), table.bias);
             let entries = _mm512_srli_epi16::<8>(_mm512_add_epi16(low, bias));
             let frequency = _mm512_permutexvar_epi16(entries, table.frequency);
@@ -88,7 +123,7 @@ impl Vbmi2 {
             let taking = _mm512_testn_epi16_mask(high, high);
             states.high = _mm512_mask_mov_epi16(high, taking, low);
             states.low = _mm512_mask_expand_epi16(low, taking, next);
-            *at += taking.count_ones() as usize;
+            states.at += taking.count_ones() as usize;
             entries
         })
     }

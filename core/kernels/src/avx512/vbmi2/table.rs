@@ -5,7 +5,7 @@ use crate::{
     avx512::table::TABLE,
     gaps::Gaps,
     packed::Rows,
-    rans::Table,
+    rans::{Stream, Table},
     table::{BitsKernels, GapsKernels, Kernels, MaskKernels, PackedKernels},
 };
 
@@ -45,7 +45,7 @@ functions! {
     count_runs(words: &[u64]) -> (u64, u64) = runs::count;
     mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
-    rans_nibbles(table: &Table, words: &[u16], tail: usize, out: &mut [u64]) -> () = rans::nibbles;
+    rans_nibbles(table: &Table, streams: &mut [Stream<'_>]) -> () = rans::nibbles;
     packed_between(rows: Rows<'_>, lo: u64, hi: u64, out: &mut [u64]) -> () = packed::between;
     packed_sum(rows: Rows<'_>, mask: Option<&[u64]>) -> u128 = packed::sum;
     bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> = unary::read;
