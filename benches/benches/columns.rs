@@ -17,9 +17,9 @@ use basalt_benches::{
     timing::{self, Driver},
 };
 use basalt_core::{
-    encoding::{EncodedKeys, KeyColumn, KeyTest, bitcompress, encode_keys},
+    encoding::{EncodedKeys, KeyColumn, bitcompress, encode_keys},
     keys::{Native, NativeSlice},
-    limits::{BLOCK_ROWS, BLOCK_WORDS, FRAGMENT_ROWS},
+    limits::FRAGMENT_ROWS,
 };
 
 /// The encodings by the source's names and by ours; the last is what the chooser takes.
@@ -108,14 +108,12 @@ fn main() {
             sample.access(&mut driver, &SEQUENTIAL);
             sample.access(&mut driver, &RANDOM_ACCESS);
         }
-        sample.bulk(&mut driver);
     }
     convert(&mut driver);
 
     size_rows().iter().for_each(|&rows| print_sizes(rows));
     print_access(&driver, access_rows);
     print_by_distribution(&driver, most, [SEQUENTIAL.name, RANDOM_ACCESS.name]);
-    print_by_distribution(&driver, most, [DECODE, FILTER]);
     print_conversion(&driver);
     tables.iter().for_each(|(_, print)| print());
 }
@@ -165,40 +163,7 @@ impl Sample {
             });
         }
     }
-
-    /// Decodes and filters block by block, into the same place, as the engine does.
-    fn bulk(&self, driver: &mut Driver) {
-        let rows = self.values.len();
-        let rare = self.distribution.rare();
-        let test = KeyTest::Range { lo: rare, hi: rare };
-        for held in &self.columns {
-            let column = held.column.as_ref();
-            let mut keys = vec![0; BLOCK_ROWS];
-            driver.time(DECODE, &self.id(held), rows, || {
-                for start in (0..rows).step_by(BLOCK_ROWS) {
-                    column.decode(start, black_box(&mut keys[..(rows - start).min(BLOCK_ROWS)]));
-                }
-            });
-
-            let filter = |start: usize, mask: &mut [u64; BLOCK_WORDS]| {
-                let n = (rows - start).min(BLOCK_ROWS);
-                column.filter(start, n, black_box(&test), &mut black_box(mask)[..n.div_ceil(64)]);
-            };
-            let mut mask = [0; BLOCK_WORDS];
-            for (block, values) in self.values.chunks(BLOCK_ROWS).enumerate() {
-                filter(block * BLOCK_ROWS, &mut mask);
-                let passes = |row: usize| mask[row / 64] >> (row % 64) & 1 == 1;
-                assert!(values.iter().enumerate().all(|(row, value)| passes(row) == (*value == rare)));
-            }
-            driver.time(FILTER, &self.id(held), rows, || {
-                (0..rows).step_by(BLOCK_ROWS).for_each(|start| filter(start, &mut mask));
-            });
-        }
-    }
 }
-
-const DECODE: &str = "decode";
-const FILTER: &str = "filter = rare";
 
 impl Held {
     /// Calls `seen` with the place in `rows` and the key of each of them, read one by one: from the array where
