@@ -31,7 +31,7 @@ pub struct EncodingUse {
 /// What one column of a snapshot holds.
 #[derive(Clone, Debug)]
 pub struct ColumnSummary {
-    /// Rows, nulls counted.
+    /// Rows, nulls counted; here and below, rows that are deleted count as long as they take memory.
     pub rows: u64,
     /// Rows that are null.
     pub nulls: u64,
@@ -49,18 +49,13 @@ impl ColumnSummary {
     /// Summarises a column without reading it.
     pub fn new(snapshot: &Snapshot, schema: &Schema, index: usize) -> Self {
         let field = &schema.fields()[index];
-        let mut summary = Self {
-            rows: snapshot.rows(),
-            nulls: 0,
-            bytes: 0,
-            plain_bytes: 0,
-            encodings: Vec::new(),
-            range: None,
-        };
+        let mut summary =
+            Self { rows: 0, nulls: 0, bytes: 0, plain_bytes: 0, encodings: Vec::new(), range: None };
         let mut encodings: BTreeMap<String, EncodingUse> = BTreeMap::new();
         for fragment in snapshot.fragments() {
             let column = &fragment.columns()[index];
             let bytes = column.bytes() as u64;
+            summary.rows += fragment.rows() as u64;
             summary.nulls += column.nulls() as u64;
             summary.bytes += bytes;
             summary.plain_bytes += plain_bytes(column);
@@ -155,10 +150,11 @@ pub fn bids(snapshot: &Snapshot, index: usize, control: &Control) -> Result<Vec<
 pub fn entropy(snapshot: &Snapshot, index: usize, control: &Control) -> Result<f64> {
     let mut keys: HashMap<i64, u64> = HashMap::new();
     let mut texts: HashMap<String, u64> = HashMap::new();
-    let (mut nulls, mut text_bytes, mut held) = (0, 0, 0);
+    let (mut rows, mut nulls, mut text_bytes, mut held) = (0, 0, 0, 0);
     let mut batch = vec![0; BATCH_ROWS];
     for fragment in snapshot.fragments() {
         let column = &fragment.columns()[index];
+        rows += fragment.rows() as u64;
         nulls += column.nulls() as u64;
         match column.values() {
             Values::Text(_) => column.for_each_text(|text| match texts.entry_ref(text) {
@@ -188,7 +184,7 @@ pub fn entropy(snapshot: &Snapshot, index: usize, control: &Control) -> Result<f
     }
     control.release(held);
     let counts = keys.into_values().chain(texts.into_values()).chain(std::iter::once(nulls));
-    Ok(entropy_of(counts, snapshot.rows()))
+    Ok(entropy_of(counts, rows))
 }
 
 /// Shannon's entropy of a distribution given by counts, in bits.

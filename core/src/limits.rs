@@ -22,6 +22,11 @@ pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Rows of one batch on its way in.
 pub const MAX_BATCH_ROWS: usize = 1 << 20;
 
+/// Bytes of rows that wait to be encoded, about; small fragments are merged up to it.
+pub const PENDING_BYTES: usize = 256 << 20;
+/// Versions of a table that are kept behind the newest, for requests that have pinned one.
+pub const KEPT_VERSIONS: usize = 16;
+
 /// Depth of a filter or expression.
 pub const MAX_FILTER_DEPTH: usize = 32;
 /// Nodes of a filter, expressions included.

@@ -143,8 +143,8 @@ pub struct RowSet {
     pub table: String,
     /// The version they belong to.
     pub version: u64,
-    /// The catalog that the version is of; `None` is not checked.
-    pub catalog: Option<u64>,
+    /// The id of the table; `None` is not checked.
+    pub table_id: Option<u64>,
     /// The addresses.
     pub sip: Arc<Sip>,
     /// Where they come from.

@@ -29,7 +29,7 @@ impl Memory {
 
     /// Counts the tables again, after a commit or a drop.
     pub(crate) fn count_tables(&self, catalog: &Catalog) {
-        let bytes = catalog.list().iter().map(|table| table.snapshot().bytes() as u64).sum();
+        let bytes = catalog.list().iter().map(|table| table.bytes() as u64).sum();
         self.tables.store(bytes, Ordering::Relaxed);
     }
 

@@ -27,8 +27,8 @@ use crate::{
 pub(crate) struct Scope {
     pub(crate) table: String,
     pub(crate) version: u64,
-    /// The catalog that the version is of; 0 is not checked.
-    pub(crate) catalog: u64,
+    /// The id of the table; 0 is not checked.
+    pub(crate) table_id: u64,
     /// `None`: row addresses.
     pub(crate) key: Option<KeyDomain>,
 }
@@ -175,7 +175,7 @@ impl KeptSet {
 
 /// The digest of a set; texts come with their lengths, so that no two sets are written alike.
 fn handle(set: &KeptSet) -> Handle {
-    let Scope { table, version, catalog, key } = &set.scope;
+    let Scope { table, version, table_id, key } = &set.scope;
     let mut hasher = Sha256::new();
     let mut text = |text: &str| {
         hasher.update((text.len() as u64).to_le_bytes());
@@ -191,7 +191,7 @@ fn handle(set: &KeptSet) -> Handle {
         }
     }
     hasher.update(version.to_le_bytes());
-    hasher.update(catalog.to_le_bytes());
+    hasher.update(table_id.to_le_bytes());
     hasher.update(set.sip.as_bytes());
     hasher.finalize().into()
 }
@@ -203,7 +203,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn set(ids: &[u64]) -> KeptSet {
-        let scope = Scope { table: "t".into(), version: 1, catalog: 0, key: None };
+        let scope = Scope { table: "t".into(), version: 1, table_id: 0, key: None };
         KeptSet { scope, sip: Arc::new(Sip::from_sorted_ids(ids)) }
     }
 
@@ -279,7 +279,7 @@ mod tests {
     fn a_handle_is_of_everything_that_a_set_is() {
         let keys = |table: &str, column: &str, data_type, has_null| {
             let key = Some(KeyDomain { column: column.into(), data_type, has_null });
-            let scope = Scope { table: table.into(), version: 1, catalog: 0, key };
+            let scope = Scope { table: table.into(), version: 1, table_id: 0, key };
             KeptSet { scope, ..set(&[1]) }
         };
         let mut later = set(&[1]);

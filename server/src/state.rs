@@ -38,7 +38,7 @@ impl State {
         let limit = config.memory.resolve().map_err(Error::Config)?;
         let memory = Arc::new(Memory::new(limit));
         Ok(Self {
-            catalog: Catalog::with_id(catalog_id()),
+            catalog: Catalog::with_seed(seed()),
             cpu: Cpu::new(config.cpu_threads(), config.query_permits())?,
             sets: Sets::new(config.kept_sets.of(limit), Arc::clone(&memory)),
             memory,
@@ -76,7 +76,7 @@ impl State {
     }
 }
 
-/// A number that no other run of a server has, as far as chance goes, and not 0.
-fn catalog_id() -> u64 {
-    RandomState::new().hash_one(Instant::now()).max(1)
+/// A number that no other run of a server has, as far as chance goes.
+fn seed() -> u64 {
+    RandomState::new().hash_one(Instant::now())
 }

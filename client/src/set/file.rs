@@ -54,11 +54,11 @@ impl Set<Ids> {
             let at = bytes.len() - scope_bytes.len();
             return Err(Error::InvalidSet(format!("bytes behind the scope, at byte {at}")));
         }
-        let v1::Scope { table, version, key, catalog } = scope;
+        let v1::Scope { table, version, key, table_id } = scope;
         Ok(Self {
             table,
             version,
-            catalog,
+            table_id,
             of: Ids::from_proto(key).map_err(Error::InvalidSet)?,
             bytes: Bytes::copy_from_slice(set),
             cardinality: sip.cardinality(),

@@ -30,8 +30,8 @@ pub struct Set<D> {
     pub table: String,
     /// Its version. Rows are valid for that version alone.
     pub version: u64,
-    /// The server's tables that the version is of, as it says with its answers; 0 is not checked.
-    pub catalog: u64,
+    /// The table's id, as the server says with its answers; 0 is not checked.
+    pub table_id: u64,
     /// What the ids are.
     pub of: D,
     /// The ids in the SIP format; empty where the server alone holds them ([`Select::only_kept`]).
@@ -147,7 +147,7 @@ impl<D: Domain> Set<D> {
         Self {
             table: table.into(),
             version,
-            catalog: 0,
+            table_id: 0,
             of,
             bytes: Bytes::copy_from_slice(sip.as_bytes()),
             cardinality: sip.cardinality(),
@@ -178,16 +178,16 @@ impl<D: Domain> Set<D> {
     /// What the ids mean, as the API says it.
     pub(crate) fn scope(&self) -> v1::Scope {
         let key = self.of.to_proto();
-        v1::Scope { table: self.table.clone(), version: self.version, key, catalog: self.catalog }
+        v1::Scope { table: self.table.clone(), version: self.version, key, table_id: self.table_id }
     }
 
     /// The set of an answer.
     fn from_answer(scope: Option<v1::Scope>, bytes: Bytes, cardinality: u64) -> Result<Self> {
         let scope = scope.ok_or_else(|| malformed("a set without its scope"))?;
-        let v1::Scope { table, version, key, catalog } = scope;
+        let v1::Scope { table, version, key, table_id } = scope;
         let of = D::from_proto(key).map_err(malformed)?;
         let statistics = Statistics::default();
-        Ok(Self { table, version, catalog, of, bytes, cardinality, statistics, kept: None })
+        Ok(Self { table, version, table_id, of, bytes, cardinality, statistics, kept: None })
     }
 }
 
@@ -234,8 +234,8 @@ impl Set<Ids> {
 
     fn into_domain<D: Domain>(self) -> Result<Set<D>> {
         let of = D::from_proto(self.of.to_proto()).map_err(Error::InvalidSet)?;
-        let Self { table, version, catalog, bytes, cardinality, statistics, kept, .. } = self;
-        Ok(Set { table, version, catalog, of, bytes, cardinality, statistics, kept })
+        let Self { table, version, table_id, bytes, cardinality, statistics, kept, .. } = self;
+        Ok(Set { table, version, table_id, of, bytes, cardinality, statistics, kept })
     }
 }
 

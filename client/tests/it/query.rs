@@ -109,7 +109,7 @@ async fn select(answer: pb::SelectResponse) -> [Result<(), String>; 3] {
 async fn sets_are_what_was_asked_for() {
     let int8 = pb::DataType { kind: pb::TypeKind::Int8.into(), ..Default::default() };
     let key = |r#type| pb::KeyDomain { column: "a".to_owned(), r#type, has_null: false };
-    let scope = |key| Some(pb::Scope { table: "t".to_owned(), version: 1, key, catalog: 0 });
+    let scope = |key| Some(pb::Scope { table: "t".to_owned(), version: 1, key, table_id: 0 });
     let answer = |scope| pb::SelectResponse { scope, sip: vec![0].into(), ..Default::default() };
     let malformed = |what: &str| Err(format!("the server's answer is malformed: {what}"));
     let bytes = || malformed("a set with other bytes than were asked for");

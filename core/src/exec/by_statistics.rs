@@ -40,13 +40,17 @@ pub(super) fn by_statistics<'a>(
     answers
 }
 
-/// The groups of a fragment (`filter`: of those of its rows) and how many rows they have.
+/// The groups of a fragment (`filter`: of those of its rows) and how many rows they have. Statistics are of all of its
+/// rows, so that they know nothing of one that has deleted rows.
 fn groups<'a>(
     keys: &[BoundExpr],
     arguments: &Arguments<'a>,
     filter: Option<&Vec<Conjunct<'_>>>,
     fragment: &'a Fragment,
 ) -> Option<(Partial<'a>, u64)> {
+    if fragment.deleted().is_some() {
+        return None;
+    }
     let column = |expr: &BoundExpr| match expr {
         BoundExpr::Slot(slot) => fragment.columns().get(*slot),
         _ => None,

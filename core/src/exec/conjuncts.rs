@@ -73,11 +73,11 @@ impl Estimate {
 
     /// Of all fragments together, by their rows.
     pub(super) fn of_all(pred: &Pred, snapshot: &Snapshot) -> Self {
-        let rows = as_float(snapshot.rows());
+        let rows = as_float(snapshot.rows().max(1));
         let mut all = Self { fallible: fallible(pred), ..Self::default() };
         for fragment in snapshot.fragments() {
             let one = Self::of(&lower(pred, fragment), fragment);
-            let weight = as_float(fragment.rows() as u64) / rows;
+            let weight = as_float(fragment.live_rows() as u64) / rows;
             all.cost += weight * one.cost;
             all.share += weight * one.share;
         }

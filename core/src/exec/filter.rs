@@ -196,8 +196,12 @@ pub(super) fn prune_all(conjuncts: &[Conjunct<'_>], block: Block<'_>) -> Verdict
     verdict(false, all)
 }
 
-/// How many rows of a fragment pass, where statistics alone know it.
+/// How many rows of a fragment pass, where statistics alone know it. They count deleted rows too, so that they know it
+/// only where there are none.
 pub(super) fn count(pred: &Pred, fragment: &Fragment) -> Option<u64> {
+    if fragment.deleted().is_some() {
+        return None;
+    }
     match pred {
         Pred::Constant(constant) => Some(if *constant { fragment.rows() as u64 } else { 0 }),
         Pred::Keys { slot, test, negated, .. } => {
@@ -213,9 +217,9 @@ pub(super) fn count(pred: &Pred, fragment: &Fragment) -> Option<u64> {
     }
 }
 
-/// The rows that pass all conjuncts, each of which is asked about those alone that the ones before left.
+/// The live rows that pass all conjuncts, each of which is asked about those alone that the ones before left.
 pub(super) fn mask_of_all(conjuncts: &[Conjunct<'_>], slots: &Slots, block: Block<'_>) -> Result<Mask> {
-    let mut selected = Mask::Full;
+    let mut selected = block.live().clone();
     for conjunct in conjuncts {
         let watch = Watch::start(block.control);
         let rows_in = if watch.runs() { selected.count(block.rows()) } else { 0 };

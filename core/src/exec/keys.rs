@@ -205,14 +205,15 @@ impl<'a> Distinct<'a> {
         )
     }
 
-    /// Adds those of fragments that are selected whole and whose values were counted, and takes their blocks off the
+    /// Adds those of fragments that are selected whole, without deleted rows, and whose values were counted, and takes their blocks off the
     /// work.
     fn add_by_statistics(&mut self, work: &mut Work<'a, '_>) -> Result<()> {
         let mut whole = vec![0; self.snapshot.fragments().len()];
         work.blocks.iter().filter(|(_, all)| *all).for_each(|(block, _)| whole[block.at] += 1);
         for (at, fragment) in self.snapshot.fragments().iter().enumerate() {
             let column = &fragment.columns()[self.slot];
-            let Some(counts) = column.counts().filter(|_| whole[at] == fragment.blocks()) else {
+            let whole_fragment = whole[at] == fragment.blocks() && fragment.deleted().is_none();
+            let Some(counts) = column.counts().filter(|_| whole_fragment) else {
                 whole[at] = 0;
                 continue;
             };

@@ -61,7 +61,7 @@ use crate::{
 /// What a query did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Rows of the table.
+    /// Rows of the table; deleted ones are not counted.
     pub rows: u64,
     /// Fragments of the table.
     pub fragments: u64,

@@ -80,13 +80,18 @@ impl<'a> Block<'a> {
     pub(super) fn rows(&self) -> usize {
         self.fragment.block_rows(self.block)
     }
+
+    /// The rows that are not deleted.
+    pub(super) fn live(&self) -> &'a Mask {
+        self.fragment.live(self.block)
+    }
 }
 
 /// What pruning left: the blocks to read.
 pub(super) struct Work<'a, 'p> {
     /// The filter as each fragment sees it; none without a filter.
     pub(super) filters: Vec<Vec<Conjunct<'p>>>,
-    /// Blocks that may hold rows, and whether all of their rows are known to be selected.
+    /// Blocks that may hold rows, and whether all of their rows that are not deleted are known to be selected.
     pub(super) blocks: Vec<(Block<'a>, bool)>,
     pub(super) statistics: Statistics,
     control: &'a Control,
@@ -116,6 +121,10 @@ impl<'a, 'p> Work<'a, 'p> {
         }
         for (at, fragment) in snapshot.fragments().iter().enumerate() {
             for block in 0..fragment.blocks() {
+                if *fragment.live(block) == Mask::Empty {
+                    statistics.blocks_pruned += 1;
+                    continue;
+                }
                 let block = Block { fragment, at, block, control };
                 match filters.get(at).map_or(Verdict::All, |conjuncts| filter::prune_all(conjuncts, block)) {
                     Verdict::None => statistics.blocks_pruned += 1,
@@ -147,7 +156,7 @@ impl<'a, 'p> Work<'a, 'p> {
             self.control.check()?;
             let mask = match self.filters.get(block.at) {
                 Some(conjuncts) if !all => filter::mask_of_all(conjuncts, slots, *block)?,
-                _ => Mask::Full,
+                _ => block.live().clone(),
             };
             let selected = mask.count(block.rows()) as u64;
             if selected == 0 {

@@ -16,7 +16,7 @@ use super::{Column, Fragment, FragmentData, Values};
 use crate::{
     error::{Error, ErrorKind, Result},
     keys,
-    limits::{BATCH_ROWS, MAX_TEXT_BYTES},
+    limits::{BATCH_ROWS, BLOCK_ROWS, MAX_TEXT_BYTES},
     mask::{self, selects, set_range},
     schema::{DataType, Field, Schema},
 };
@@ -60,6 +60,46 @@ enum Data {
 struct ColumnBuffer {
     data: Data,
     validity: Validity,
+}
+
+impl ColumnBuffer {
+    /// Appends those of the rows `start..start + n` of an encoded column that `live` selects (`None`: all).
+    fn push_column(&mut self, column: &Column, start: usize, n: usize, live: Option<&[u64]>) {
+        let valid = column.validity_words(start, n);
+        let is_valid = |row: usize| selects(valid.as_deref(), row);
+        match live {
+            None => {
+                let nulls = valid.as_deref().map_or(0, |valid| n - mask::count(valid));
+                self.validity.extend(n, is_valid, nulls);
+            }
+            Some(live) => basalt_kernels::mask::for_each(live, |row| {
+                self.validity.extend(1, |_| is_valid(row), usize::from(!is_valid(row)));
+            }),
+        }
+        match (&mut self.data, column.values()) {
+            (Data::Keys(keys), Values::Keys(values)) => {
+                let at = keys.len();
+                keys.resize(at + n, 0);
+                values.decode(start, &mut keys[at..]);
+                if let Some(live) = live {
+                    let mut to = at;
+                    basalt_kernels::mask::for_each(live, |row| {
+                        keys[to] = keys[at + row];
+                        to += 1;
+                    });
+                    keys.truncate(to);
+                }
+            }
+            (Data::Texts(texts), Values::Text(values)) => {
+                let batch = values.decode(start, n, valid.as_deref());
+                // Behind a null lies some text of the column, perhaps a long one.
+                let text = |row| if is_valid(row) { batch.get(row) } else { "" };
+                let rows = (0..n).filter(|row| selects(live, *row));
+                rows.for_each(|row| texts.append_value(text(row)));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Rows that are not encoded yet.
@@ -115,32 +155,20 @@ impl RowBuffer {
         self.rows += rows;
     }
 
-    /// Appends the rows of a fragment of the same schema.
+    /// Appends the live rows of a fragment of the same schema.
     pub fn push_fragment(&mut self, fragment: &Fragment) {
-        for (buffer, column) in self.columns.iter_mut().zip(fragment.columns()) {
-            for start in (0..fragment.rows()).step_by(BATCH_ROWS) {
-                let n = (fragment.rows() - start).min(BATCH_ROWS);
-                let valid = column.validity_words(start, n);
-                let is_valid = |row: usize| selects(valid.as_deref(), row);
-                let nulls = valid.as_deref().map_or(0, |valid| n - mask::count(valid));
-                buffer.validity.extend(n, is_valid, nulls);
-                match (&mut buffer.data, column.values()) {
-                    (Data::Keys(keys), Values::Keys(values)) => {
-                        let at = keys.len();
-                        keys.resize(at + n, 0);
-                        values.decode(start, &mut keys[at..]);
-                    }
-                    (Data::Texts(texts), Values::Text(values)) => {
-                        let batch = values.decode(start, n, valid.as_deref());
-                        // Behind a null lies some text of the column, perhaps a long one.
-                        let text = |row| if is_valid(row) { batch.get(row) } else { "" };
-                        (0..n).for_each(|row| texts.append_value(text(row)));
-                    }
-                    _ => {}
-                }
+        let mut live = Vec::new();
+        for start in (0..fragment.rows()).step_by(BATCH_ROWS) {
+            let n = (fragment.rows() - start).min(BATCH_ROWS);
+            let left = fragment.live(start / BLOCK_ROWS).slice(start % BLOCK_ROWS, n, &mut live);
+            if left == 0 {
+                continue;
             }
+            for (buffer, column) in self.columns.iter_mut().zip(fragment.columns()) {
+                buffer.push_column(column, start, n, Some(live.as_slice()).filter(|_| left < n));
+            }
+            self.rows += left;
         }
-        self.rows += fragment.rows();
     }
 
     /// Encodes the rows, columns in parallel.
@@ -161,7 +189,7 @@ impl RowBuffer {
                 }
             })
             .collect();
-        Ok(FragmentData { rows, columns: columns? })
+        Ok(FragmentData::new(rows, columns?))
     }
 }
 

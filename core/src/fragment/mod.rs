@@ -1,21 +1,33 @@
 //! Fragments: immutable runs of rows, each column encoded, with the statistics that prune.
 
+mod arrays;
 mod buffer;
 mod column;
+mod deleted;
 
+use std::sync::Arc;
+
+use basalt_sip::Sip;
 pub use buffer::{RowBuffer, check_array};
 pub use column::{Column, Values, Zone};
+pub use deleted::Deleted;
 
-use crate::limits::BLOCK_ROWS;
+use crate::{limits::BLOCK_ROWS, mask::Mask};
 
 /// Encoded rows that have no id yet.
 #[derive(Debug)]
 pub struct FragmentData {
     rows: usize,
     columns: Vec<Column>,
+    bytes: usize,
 }
 
 impl FragmentData {
+    fn new(rows: usize, columns: Vec<Column>) -> Self {
+        let bytes = columns.iter().map(Column::bytes).sum();
+        Self { rows, columns, bytes }
+    }
+
     /// Rows held.
     pub fn rows(&self) -> usize {
         self.rows
@@ -23,27 +35,47 @@ impl FragmentData {
 
     /// Bytes held, everything counted.
     pub fn bytes(&self) -> usize {
-        self.columns.iter().map(Column::bytes).sum()
+        self.bytes
+    }
+
+    /// The columns in the schema's order.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
     }
 }
 
-/// An immutable run of rows of one table.
-#[derive(Debug)]
+/// An immutable run of rows of one table, some of which may be deleted; a copy shares the rows.
+#[derive(Clone, Debug)]
 pub struct Fragment {
     id: u32,
-    data: FragmentData,
+    data: Arc<FragmentData>,
+    deleted: Option<Arc<Deleted>>,
 }
 
 impl Fragment {
     /// Gives rows their id, which is never used again in the table.
-    pub fn new(id: u32, data: FragmentData) -> Self {
-        Self { id, data }
+    pub fn new(id: u32, data: impl Into<Arc<FragmentData>>) -> Self {
+        Self { id, data: data.into(), deleted: None }
     }
 
-    /// The same rows under another id, before anyone has seen them.
+    /// The same rows, of which these are deleted and no others.
     #[must_use]
-    pub(crate) fn with_id(self, id: u32) -> Self {
-        Self { id, ..self }
+    pub fn with_deleted(self, deleted: Option<Arc<Deleted>>) -> Self {
+        Self { deleted, ..self }
+    }
+
+    /// Whether another is the same rows with the same ones deleted.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let deleted = |fragment: &Self| fragment.deleted.as_ref().map(Arc::as_ptr);
+        self.id == other.id && Arc::ptr_eq(&self.data, &other.data) && deleted(self) == deleted(other)
+    }
+
+    /// The same fragment without the live rows among these addresses, and how many they are; `None` when there
+    /// are none.
+    pub fn delete(&self, rows: &Sip) -> Option<(Self, usize)> {
+        let deleted = Deleted::more(self, rows)?;
+        let n = deleted.rows() - self.deleted.as_ref().map_or(0, |before| before.rows());
+        Some((self.clone().with_deleted(Some(Arc::new(deleted))), n))
     }
 
     /// Its id: the upper half of its rows' addresses.
@@ -51,14 +83,34 @@ impl Fragment {
         self.id
     }
 
-    /// Rows held.
+    /// The rows as they are encoded.
+    pub fn data(&self) -> &Arc<FragmentData> {
+        &self.data
+    }
+
+    /// Rows held: those that are deleted keep their places.
     pub fn rows(&self) -> usize {
         self.data.rows
     }
 
+    /// The rows that are deleted, where there are any.
+    pub fn deleted(&self) -> Option<&Arc<Deleted>> {
+        self.deleted.as_ref()
+    }
+
+    /// Rows that are not deleted.
+    pub fn live_rows(&self) -> usize {
+        self.data.rows - self.deleted.as_ref().map_or(0, |deleted| deleted.rows())
+    }
+
+    /// The rows of a block that are not deleted.
+    pub fn live(&self, block: usize) -> &Mask {
+        self.deleted.as_ref().map_or(&Mask::Full, |deleted| deleted.live(block))
+    }
+
     /// Bytes held, everything counted.
     pub fn bytes(&self) -> usize {
-        self.data.bytes()
+        self.data.bytes + self.deleted.as_ref().map_or(0, |deleted| deleted.bytes())
     }
 
     /// Bytes that its rows take before they are encoded.

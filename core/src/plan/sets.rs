@@ -110,9 +110,9 @@ impl Binder<'_> {
                 format!("row addresses of table {:?} in a filter on {:?}", rows.table, self.table.name());
             return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.table"));
         }
-        if rows.catalog.is_some_and(|catalog| catalog != self.table.catalog()) {
-            let message = "row addresses of tables that are gone: the server has started anew";
-            return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.catalog"));
+        if rows.table_id.is_some_and(|id| id != self.table.id()) {
+            let message = "row addresses of a table that is gone; there is another under its name";
+            return Err(Error::new(ErrorKind::ScopeMismatch, message).at("scope.table_id"));
         }
         if rows.version != self.version {
             let message =

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod deletions;
 mod explain;
 mod semi_joins;
 mod sets;
@@ -156,7 +157,7 @@ fn a_selection_is_a_filter() {
     let rows = RowSet {
         table: "things".into(),
         version: snapshot.version(),
-        catalog: None,
+        table_id: None,
         sip: Arc::new(sip),
         origin: SipOrigin::Request,
     };

@@ -209,7 +209,7 @@ fn sets_prune_blocks_and_see_whole_ones() {
     let rows = Filter::Rows(RowSet {
         table: "things".into(),
         version: snapshot.version(),
-        catalog: None,
+        table_id: None,
         sip: Arc::new(Sip::from_ids(ids().map(address))),
         origin: SipOrigin::Request,
     });

@@ -18,11 +18,15 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use basalt_core::{
     error::{Error, ErrorKind},
     exec::{self, Control},
+    fragment::Fragment,
+    limits::BLOCK_ROWS,
+    mask::{self, Mask},
     plan::Plan,
     query::{Filter, Query},
     schema::{DataType, Schema},
-    table::{Appender, Catalog, Snapshot, Table},
+    table::{Appender, Catalog, Change, Snapshot, Table},
 };
+use basalt_sip::Sip;
 use generate::{Contents, TypedQuery};
 use rand::{SeedableRng, rngs::StdRng};
 use rayon::prelude::*;
@@ -69,6 +73,9 @@ fn report(seed: u64, contents: &Contents, query: &TypedQuery, difference: &str) 
         .filter_map(|(n, c)| Some((n, c?)))
     {
         writeln!(text, "{name}: {} rows in commits {:?}", contents.rows.len(), contents.commits).unwrap();
+        let deleted = contents.deleted.iter().enumerate().filter(|(_, deleted)| **deleted);
+        let deleted: Vec<usize> = deleted.map(|(row, _)| row).take(30).collect();
+        writeln!(text, "  deleted {deleted:?}").unwrap();
         for field in &contents.fields {
             let nullable = if field.nullable { "" } else { " not null" };
             writeln!(text, "  {} {}{nullable} {:?}", field.name, field.data_type, field.encoding).unwrap();
@@ -131,17 +138,34 @@ fn load(catalog: &Catalog, name: &str, contents: &Contents) -> Arc<Table> {
     let schema = Schema::new(contents.fields.clone()).unwrap();
     let table = catalog.create(name, schema).unwrap();
     let mut rest = contents.rows.as_slice();
+    let mut deleted = contents.deleted.as_slice();
     for n in &contents.commits {
-        let rows;
+        let (rows, gone);
         (rows, rest) = rest.split_at(*n);
+        (gone, deleted) = deleted.split_at(*n);
         let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
         // Two batches: their border is nowhere in particular.
         for rows in [&rows[..n / 3], &rows[n / 3..]] {
             appender.push(&batch(contents, rows)).unwrap();
         }
         appender.commit().unwrap();
+        delete(&table, gone);
     }
     table
+}
+
+/// Deletes rows among the last ones.
+fn delete(table: &Table, gone: &[bool]) {
+    let snapshot = table.snapshot();
+    let addresses = addresses(&snapshot);
+    let last = &addresses[addresses.len() - gone.len()..];
+    let gone = last.iter().zip(gone).filter(|(_, gone)| **gone).map(|(address, _)| *address);
+    let gone = Sip::from_ids(gone);
+    let was: Vec<_> = snapshot.fragments().iter().filter(|f| f.delete(&gone).is_some()).cloned().collect();
+    let is: Vec<_> = was.iter().filter_map(|fragment| Some(fragment.delete(&gone)?.0)).collect();
+    if !was.is_empty() {
+        table.commit(Change { was, is, add: Vec::new() }).unwrap();
+    }
 }
 
 fn batch(contents: &Contents, rows: &[Vec<Value>]) -> RecordBatch {
@@ -153,26 +177,33 @@ fn batch(contents: &Contents, rows: &[Vec<Value>]) -> RecordBatch {
 }
 
 fn addresses(snapshot: &Snapshot) -> Vec<u64> {
+    let live = |fragment: &Fragment, row: usize| match fragment.live(row / BLOCK_ROWS) {
+        Mask::Empty => false,
+        Mask::Full => true,
+        Mask::Words(words) => mask::selects(Some(words.as_slice()), row % BLOCK_ROWS),
+    };
     let fragments = snapshot.fragments().iter();
-    fragments.flat_map(|fragment| (0..fragment.rows()).map(|row| fragment.address(row))).collect()
+    let rows = fragments.flat_map(|fragment| (0..fragment.rows()).map(move |row| (fragment, row)));
+    rows.filter(|(fragment, row)| live(fragment, *row)).map(|(fragment, row)| fragment.address(row)).collect()
 }
 
 /// That the engine and the naive evaluator agree; what differs otherwise.
 fn check(contents: &Contents, query: &TypedQuery) -> Result<(), String> {
     let compare = || {
         let loaded = Loaded::new(contents);
+        let (rows, inner_rows) = (contents.live(), contents.inner.as_ref().map(|inner| inner.live()));
         let inner = contents.inner.as_ref().map(|inner| naive::Table {
             name: INNER,
             inner: None,
             fields: &inner.fields,
-            rows: &inner.rows,
+            rows: inner_rows.as_deref().unwrap_or_default(),
             addresses: &loaded.addresses.inner,
         });
         let naive = naive::Table {
             name: TABLE,
             inner: inner.as_ref(),
             fields: &contents.fields,
-            rows: &contents.rows,
+            rows: &rows,
             addresses: &loaded.addresses.outer,
         };
         check_answer(&loaded, &naive, query)?;

@@ -46,6 +46,9 @@ fn smaller_contents(contents: &Contents, all_columns: bool) -> Vec<Contents> {
     if contents.commits.len() > 1 {
         smaller.push(Contents { commits: vec![n], ..contents.clone() });
     }
+    if contents.deleted.contains(&true) {
+        smaller.push(Contents { deleted: vec![false; n], ..contents.clone() });
+    }
     if let Some(inner) = &contents.inner {
         smaller.push(Contents { inner: None, ..contents.clone() });
         let inner = smaller_contents(inner, false).into_iter();
@@ -54,8 +57,9 @@ fn smaller_contents(contents: &Contents, all_columns: bool) -> Vec<Contents> {
     let mut length = n.div_ceil(2);
     while length > 0 && n > 0 {
         for start in (0..n).step_by(length) {
-            let mut rows = contents.rows.clone();
+            let (mut rows, mut deleted) = (contents.rows.clone(), contents.deleted.clone());
             rows.drain(start..n.min(start + length));
+            deleted.drain(start..n.min(start + length));
             let mut commits = contents.commits.clone();
             let mut left = n - rows.len();
             for commit in commits.iter_mut().rev() {
@@ -63,7 +67,7 @@ fn smaller_contents(contents: &Contents, all_columns: bool) -> Vec<Contents> {
                 *commit -= taken;
                 left -= taken;
             }
-            smaller.push(Contents { rows, commits, ..contents.clone() });
+            smaller.push(Contents { rows, deleted, commits, ..contents.clone() });
         }
         // Single rows only of few.
         length = if length == 1 || (length <= n / 16 && n > 64) { 0 } else { length / 2 };

@@ -89,7 +89,7 @@ impl<'a> Trees<'a> {
             filter::Kind::RowAddresses(rows) => Filter::Rows(RowSet {
                 table: self.table.to_owned(),
                 version: rows.version,
-                catalog: None,
+                table_id: None,
                 sip: Arc::new(Sip::from_sorted_ids(&rows.addresses)),
                 origin: SipOrigin::Request,
             }),

@@ -34,8 +34,8 @@ pub(super) fn row_set(rows: pb::RowSet, sets: &Sets) -> Result<RowSet> {
         let message = format!("the ids are values of column {:?}, not row addresses", key.column);
         return Err(Fault::new(ErrorReason::ScopeMismatch, message).at("scope.key"));
     }
-    let catalog = Some(scope.catalog).filter(|catalog| *catalog > 0);
-    Ok(RowSet { table: scope.table, version: scope.version, catalog, sip, origin })
+    let table_id = Some(scope.table_id).filter(|id| *id > 0);
+    Ok(RowSet { table: scope.table, version: scope.version, table_id, sip, origin })
 }
 
 /// Values of a column in a filter.
@@ -74,7 +74,7 @@ fn set(claimed: Option<pb::Scope>, given: Option<Given>, sets: &Sets) -> Result<
 pub(crate) fn scope(scope: Option<pb::Scope>) -> Result<Scope> {
     let scope = scope.ok_or_else(|| invalid("a set without its scope").at("scope"))?;
     let key = scope.key.map(key_domain).transpose().map_err(|e| e.at("scope.key"))?;
-    Ok(Scope { table: scope.table, version: scope.version, key, catalog: scope.catalog })
+    Ok(Scope { table: scope.table, version: scope.version, key, table_id: scope.table_id })
 }
 
 fn key_domain(key: pb::KeyDomain) -> Result<KeyDomain> {
@@ -93,7 +93,7 @@ pub(crate) fn to_scope(scope: Scope) -> pb::Scope {
         r#type: Some(schema::to_type(key.data_type)),
         has_null: key.has_null,
     });
-    pb::Scope { table: scope.table, version: scope.version, key, catalog: scope.catalog }
+    pb::Scope { table: scope.table, version: scope.version, key, table_id: scope.table_id }
 }
 
 /// A set from its bytes.
@@ -154,7 +154,7 @@ mod tests {
     fn of_type(kind: pb::TypeKind) -> pb::Scope {
         let r#type = Some(pb::DataType { kind: kind.into(), precision: 0, scale: 0 });
         let key = Some(pb::KeyDomain { column: "a".into(), r#type, has_null: true });
-        pb::Scope { table: "t".into(), version: 3, key, catalog: 0 }
+        pb::Scope { table: "t".into(), version: 3, key, table_id: 0 }
     }
 
     #[test]

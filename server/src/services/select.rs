@@ -52,8 +52,8 @@ impl Query {
                 Some(tag) => encoded(sip, tag, convert::check_sip_bytes)?,
                 None => sip,
             };
-            let (version, catalog) = (snapshot.version(), table.catalog());
-            let scope = Scope { table: request.table, version, catalog, key };
+            let (version, table_id) = (snapshot.version(), table.id());
+            let scope = Scope { table: request.table, version, table_id, key };
             let mut answer = pb::SelectResponse {
                 scope: Some(convert::to_scope(scope.clone())),
                 cardinality: sip.cardinality(),

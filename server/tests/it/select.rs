@@ -40,7 +40,7 @@ async fn a_set_of_something_else_is_an_error() {
     let rows = server.client.query("t").filter(col("a").lt(10)).select_rows().await.unwrap();
     let query = |table: &str, scope: Option<(&str, u64)>, sip: &[u8]| {
         let scope =
-            scope.map(|(table, version)| pb::Scope { table: table.into(), version, key: None, catalog: 0 });
+            scope.map(|(table, version)| pb::Scope { table: table.into(), version, key: None, table_id: 0 });
         let set = pb::RowSet { scope, set: Some(pb::row_set::Set::Sip(sip.to_vec().into())) };
         let filter = Some(pb::Filter { kind: Some(pb::filter::Kind::Rows(set)) });
         pb::QueryRequest { table: table.into(), filter, ..Default::default() }

@@ -35,7 +35,7 @@ async fn query(server: &Server, table: &str, kind: filter::Kind) -> Result<(), S
 }
 
 fn of_rows(version: u64) -> pb::Scope {
-    pb::Scope { table: "t".into(), version, key: None, catalog: 0 }
+    pb::Scope { table: "t".into(), version, key: None, table_id: 0 }
 }
 
 fn of_keys(r#type: pb::DataType) -> pb::Scope {

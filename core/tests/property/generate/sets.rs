@@ -28,7 +28,7 @@ impl Generator<'_> {
         RowSet {
             table: self.name.to_owned(),
             version: self.contents.version(),
-            catalog: None,
+            table_id: None,
             sip: self.sip(ids),
             origin: SipOrigin::Request,
         }

@@ -14,6 +14,8 @@ use crate::value::{Value, order};
 pub(crate) struct Contents {
     pub(crate) fields: Vec<Field>,
     pub(crate) rows: Vec<Vec<Value>>,
+    /// Whether each of them is deleted after its commit.
+    pub(crate) deleted: Vec<bool>,
     /// Rows of each commit.
     pub(crate) commits: Vec<usize>,
     /// The table that semi-joins are about, beside this one.
@@ -21,9 +23,21 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
-    /// The version that shows all rows.
+    /// The version that shows all rows but those deleted.
     pub(crate) fn version(&self) -> u64 {
-        self.commits.iter().filter(|rows| **rows > 0).count() as u64
+        let mut rest = self.deleted.as_slice();
+        let changes = self.commits.iter().map(|rows| {
+            let deleted;
+            (deleted, rest) = rest.split_at(*rows);
+            u64::from(*rows > 0) + u64::from(deleted.contains(&true))
+        });
+        changes.sum()
+    }
+
+    /// The rows that are not deleted.
+    pub(crate) fn live(&self) -> Vec<Vec<Value>> {
+        let rows = self.rows.iter().zip(&self.deleted);
+        rows.filter(|(_, deleted)| !**deleted).map(|(row, _)| row.clone()).collect()
     }
 }
 
@@ -35,7 +49,8 @@ pub(crate) fn contents(rng: &mut StdRng) -> Contents {
     let fields: Vec<Field> = (0..width).map(|i| field(rng, i)).collect();
     let columns: Vec<Vec<Value>> = fields.iter().map(|field| column(rng, field, n)).collect();
     let rows = (0..n).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect();
-    let mut contents = Contents { fields, rows, commits, inner: None };
+    let deleted = deleted(rng, n);
+    let mut contents = Contents { fields, rows, deleted, commits, inner: None };
     if one_in(rng, 2) {
         contents.inner = Some(Box::new(inner(rng, &contents)));
     }
@@ -77,7 +92,21 @@ fn inner(rng: &mut StdRng, outer: &Contents) -> Contents {
         columns.push(values);
     }
     let rows = (0..n).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect();
-    Contents { fields, rows, commits, inner: None }
+    Contents { fields, rows, deleted: deleted(rng, n), commits, inner: None }
+}
+
+/// Which of `n` rows are deleted: as a rule none; some here and there, or stretches of them.
+fn deleted(rng: &mut StdRng, n: usize) -> Vec<bool> {
+    let share = weighted(rng, &[(6, 0), (2, 1), (2, 10), (1, 19), (1, 20)]);
+    if one_in(rng, 2) {
+        return (0..n).map(|_| rng.random_ratio(share, 20)).collect();
+    }
+    let mut rows = Vec::with_capacity(n);
+    while rows.len() < n {
+        let length = rng.random_range(1..=n.div_ceil(4)).min(n - rows.len());
+        rows.extend(std::iter::repeat_n(rng.random_ratio(share, 20), length));
+    }
+    rows
 }
 
 /// The types of integers.

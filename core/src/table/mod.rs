@@ -1,0 +1,262 @@
+//! Tables: versions of fragments, appended to by writers and read through snapshots.
+
+mod appender;
+mod catalog;
+mod merge;
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+pub use appender::{Appender, Commit};
+pub use catalog::Catalog;
+
+use crate::{
+    error::{Error, ErrorKind, Result},
+    fragment::{Fragment, FragmentData},
+    limits::KEPT_VERSIONS,
+    schema::Schema,
+};
+
+/// The state of a table at one version.
+#[derive(Debug)]
+pub struct Snapshot {
+    version: u64,
+    fragments: Vec<Fragment>,
+    rows: u64,
+}
+
+impl Snapshot {
+    /// The fragments of a version.
+    pub fn new(version: u64, mut fragments: Vec<Fragment>) -> Self {
+        fragments.sort_unstable_by_key(Fragment::id);
+        let rows = fragments.iter().map(|f| f.live_rows() as u64).sum();
+        Self { version, fragments, rows }
+    }
+
+    /// The version: one more with each commit.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The fragments, by id.
+    pub fn fragments(&self) -> &[Fragment] {
+        &self.fragments
+    }
+
+    /// The fragment with an id.
+    pub fn fragment(&self, id: u32) -> Option<&Fragment> {
+        self.fragments.binary_search_by_key(&id, Fragment::id).ok().map(|at| &self.fragments[at])
+    }
+
+    /// Rows in all; deleted ones are not counted.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes held in all.
+    pub fn bytes(&self) -> usize {
+        self.fragments.iter().map(Fragment::bytes).sum()
+    }
+}
+
+/// What a commit changes of the snapshot that it was made from.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// Fragments that it takes away or replaces, as they were.
+    pub was: Vec<Fragment>,
+    /// What they are from now on, under the same ids; those of `was` that are missing here are gone.
+    pub is: Vec<Fragment>,
+    /// New fragments.
+    pub add: Vec<Arc<FragmentData>>,
+}
+
+impl Change {
+    /// Whether all that it replaces is in a list of fragments, by id, as it was.
+    fn fits(&self, fragments: &[Fragment]) -> bool {
+        let is_there = |was: &Fragment| {
+            let at = fragments.binary_search_by_key(&was.id(), Fragment::id);
+            at.is_ok_and(|at| fragments[at].is_same(was))
+        };
+        self.was.iter().all(is_there)
+    }
+}
+
+/// A table: its schema, its newest snapshot, and some older ones.
+#[derive(Debug)]
+pub struct Table {
+    name: String,
+    id: u64,
+    schema: Arc<Schema>,
+    versions: RwLock<Versions>,
+    /// Held while a commit makes the next snapshot; the id of the next fragment.
+    commit: Mutex<u32>,
+    dropped: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Versions {
+    newest: Arc<Snapshot>,
+    /// Oldest first.
+    older: VecDeque<Arc<Snapshot>>,
+}
+
+impl Table {
+    /// A table without rows. The id is its own: rows' addresses name it, so that those of a table that is gone
+    /// are never taken for those of another with its name.
+    pub fn new(name: &str, id: u64, schema: Schema, version: u64) -> Self {
+        let newest = Arc::new(Snapshot::new(version, Vec::new()));
+        Self {
+            name: name.to_owned(),
+            id,
+            schema: Arc::new(schema),
+            versions: RwLock::new(Versions { newest, older: VecDeque::new() }),
+            commit: Mutex::new(0),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its columns.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// The newest version.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.read().newest)
+    }
+
+    /// The snapshot of a version that a request names; `None` names the newest.
+    ///
+    /// # Errors
+    /// [`ErrorKind::VersionGone`] when it is not there: any longer, or yet.
+    pub fn snapshot_at(&self, version: Option<u64>) -> Result<Arc<Snapshot>> {
+        let versions = self.read();
+        let Some(version) = version else { return Ok(Arc::clone(&versions.newest)) };
+        let mut kept = versions.older.iter().chain([&versions.newest]);
+        let found = kept.find(|snapshot| snapshot.version == version).cloned();
+        found.ok_or_else(|| self.gone(version, versions.newest.version))
+    }
+
+    /// That a request which names a version means that of a snapshot.
+    pub(crate) fn check_version(&self, snapshot: &Snapshot, version: Option<u64>) -> Result<()> {
+        match version {
+            Some(version) if version != snapshot.version => Err(self.gone(version, snapshot.version)),
+            _ => Ok(()),
+        }
+    }
+
+    fn gone(&self, version: u64, read: u64) -> Error {
+        let message =
+            format!("version {version} of table {:?} cannot be read; version {read} can", self.name);
+        Error::new(ErrorKind::VersionGone, message)
+    }
+
+    /// Makes a snapshot that was committed elsewhere the newest, unless there is a newer one. One of the same
+    /// version takes the other's place: it may hold other fragments.
+    pub fn install(&self, snapshot: Snapshot) {
+        let mut versions = self.versions.write().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.version < versions.newest.version {
+            return;
+        }
+        let before = std::mem::replace(&mut versions.newest, Arc::new(snapshot));
+        if before.version < versions.newest.version {
+            versions.older.push_back(before);
+            if versions.older.len() > KEPT_VERSIONS {
+                versions.older.pop_front();
+            }
+        }
+    }
+
+    /// Forgets the versions before one; the newest stays.
+    pub fn forget_before(&self, version: u64) {
+        let mut versions = self.versions.write().unwrap_or_else(PoisonError::into_inner);
+        versions.older.retain(|snapshot| snapshot.version >= version);
+    }
+
+    /// Bytes held by all versions that are kept; what several share is counted once.
+    pub fn bytes(&self) -> usize {
+        let versions = self.read();
+        let mut seen: HashSet<*const FragmentData> = HashSet::new();
+        let mut bytes = versions.newest.bytes();
+        if !versions.older.is_empty() {
+            seen.extend(versions.newest.fragments.iter().map(|f| Arc::as_ptr(f.data())));
+        }
+        for fragment in versions.older.iter().flat_map(|snapshot| &snapshot.fragments) {
+            if seen.insert(Arc::as_ptr(fragment.data())) {
+                bytes += fragment.bytes();
+            }
+        }
+        bytes
+    }
+
+    /// Commits a change of this table, which nobody else keeps: the answer is its version.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WriteConflict`] when something that it replaces is not there as it was: make it again from
+    /// the newest snapshot. [`ErrorKind::TableNotFound`] when the table was dropped meanwhile.
+    pub fn commit(&self, change: Change) -> Result<u64> {
+        let mut next_id = lock(&self.commit);
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(no_table(&self.name));
+        }
+        let snapshot = self.snapshot();
+        if !change.fits(&snapshot.fragments) {
+            let message = format!("another write has changed the same rows of table {:?}", self.name);
+            return Err(Error::new(ErrorKind::WriteConflict, message));
+        }
+        let gone: HashSet<u32> = change.was.iter().map(Fragment::id).collect();
+        let stays = snapshot.fragments.iter().filter(|fragment| !gone.contains(&fragment.id()));
+        let mut fragments: Vec<Fragment> = stays.cloned().chain(change.is).collect();
+        let mut id = *next_id;
+        for data in change.add {
+            fragments.push(Fragment::new(id, data));
+            id = id
+                .checked_add(1)
+                .ok_or_else(|| Error::new(ErrorKind::MemoryLimit, "the table has no fragment ids left"))?;
+        }
+        *next_id = id;
+        let version = snapshot.version + 1;
+        self.install(Snapshot::new(version, fragments));
+        Ok(version)
+    }
+
+    /// Marks the table as gone: a commit that runs is waited for, a later one fails.
+    fn set_dropped(&self) {
+        let _commit = lock(&self.commit);
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Versions> {
+        self.versions.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn no_table(name: &str) -> Error {
+    let shown: String = name.chars().take(128).collect();
+    Error::new(ErrorKind::TableNotFound, format!("there is no table {shown:?}")).at("table")
+}
+
+/// The error of a column that the table does not have, with the nearest name if one is near.
+pub(crate) fn no_column(table: &Table, name: &str) -> Error {
+    let shown: String = name.chars().take(128).collect();
+    Error::new(ErrorKind::ColumnNotFound, format!("table {:?} has no column {shown:?}", table.name))
+}
