@@ -16,12 +16,25 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
     ("basalt-kernels", "core/kernels", &[]),
     ("basalt-sip", "core/sip", &["basalt-kernels"]),
     ("basalt-core", "core", &["basalt-kernels", "basalt-sip"]),
+    ("basalt-storage", "storage", &["basalt-core", "basalt-sip"]),
     ("basalt-client", "client", &["basalt-proto", "basalt-sip"]),
-    ("basalt-server", "server", &["basalt-core", "basalt-sip", "basalt-proto", "basalt-client"]),
+    (
+        "basalt-server",
+        "server",
+        &["basalt-core", "basalt-sip", "basalt-storage", "basalt-proto", "basalt-client"],
+    ),
     (
         "basalt-benches",
         "benches",
-        &["basalt-kernels", "basalt-sip", "basalt-core", "basalt-proto", "basalt-client", "basalt-server"],
+        &[
+            "basalt-kernels",
+            "basalt-sip",
+            "basalt-core",
+            "basalt-storage",
+            "basalt-proto",
+            "basalt-client",
+            "basalt-server",
+        ],
     ),
 ];
 

@@ -1,0 +1,55 @@
+//! From the types of a Parquet file to those of a table.
+
+use arrow_array::{Array as _, ArrayRef};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType as Arrow, TimeUnit};
+use basalt_core::schema::DataType;
+
+/// A column of a file as a column of a table.
+///
+/// A file has the table's type; what differs is how writers lay a type out (times of other units, 96-bit ones
+/// among them, texts with long offsets, Basalt's unsigned integers), and a type that the table has widened since.
+pub(super) fn to_table(column: &ArrayRef, data_type: DataType) -> Result<ArrayRef, String> {
+    let target = data_type.to_arrow();
+    if *column.data_type() == target {
+        return Ok(column.clone());
+    }
+    if !may_be_read(column.data_type(), data_type) {
+        return Err(format!("{} in the file is not {data_type}", column.data_type()));
+    }
+    let exactly = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, &target, &exactly).map_err(|e| e.to_string())
+}
+
+fn may_be_read(file: &Arrow, table: DataType) -> bool {
+    match (file, table) {
+        (Arrow::Int8, t) => matches!(t, DataType::Int16 | DataType::Int32 | DataType::Int64) || of_integer(t),
+        (Arrow::Int16, t) => {
+            matches!(t, DataType::Int8 | DataType::Int32 | DataType::Int64 | DataType::UInt8) || of_integer(t)
+        }
+        (Arrow::Int32, t) => {
+            matches!(
+                t,
+                DataType::Int8 | DataType::Int16 | DataType::Int64 | DataType::UInt8 | DataType::UInt16
+            ) || of_integer(t)
+        }
+        (Arrow::Int64, t) => matches!(t, DataType::UInt32 | DataType::Decimal { .. }),
+        (Arrow::Decimal128(_, 0), DataType::UInt64) => true,
+        (Arrow::Decimal32(..) | Arrow::Decimal64(..) | Arrow::Decimal128(..), DataType::Decimal { .. }) => {
+            true
+        }
+        (Arrow::Float32, DataType::Float64) => true,
+        (Arrow::LargeUtf8 | Arrow::Utf8View, DataType::Utf8) => true,
+        (
+            Arrow::Timestamp(TimeUnit::Nanosecond | TimeUnit::Microsecond | TimeUnit::Millisecond, _),
+            DataType::Timestamp,
+        ) => true,
+        (Arrow::Date32, DataType::Timestamp) => true,
+        _ => false,
+    }
+}
+
+/// What integers of up to 32 bits may be widened to.
+fn of_integer(table: DataType) -> bool {
+    matches!(table, DataType::Float64 | DataType::Decimal { .. })
+}

@@ -1,0 +1,92 @@
+//! The footer of a Parquet file: read, checked against the log and against limits before anything of it is used.
+
+use std::sync::Arc;
+
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+
+use super::read::catching;
+use crate::{
+    error::{Result, StorageError},
+    limits::{CHUNK_BYTES, DATA_BYTES, FOOTER_BYTES},
+    log::DataFile,
+    store::Store,
+};
+
+/// Bytes at a file's end that are read first; most footers are shorter.
+const FIRST_READ: u64 = 64 << 10;
+/// The footer's length, and `PAR1`.
+const END: usize = 8;
+
+/// The footer of a file of the given size, where that is known.
+pub(crate) async fn read(store: &Store, path: &str, size: Option<u64>) -> Result<Arc<ParquetMetaData>> {
+    let place = || format!("{}/{path}", store.url());
+    let (mut end, found) = store.get_end(path, FIRST_READ).await?;
+    if size.is_some_and(|size| size != found) {
+        let why = format!("it has {found} bytes, and in the log {}", size.unwrap_or(0));
+        return Err(StorageError::corrupt(place(), why));
+    }
+    if found > DATA_BYTES {
+        return Err(StorageError::Limit {
+            path: place(),
+            what: "its size in bytes",
+            found,
+            limit: DATA_BYTES,
+        });
+    }
+    let length = match end.last_chunk::<END>() {
+        Some([l @ .., b'P', b'A', b'R', b'1']) => u64::from(u32::from_le_bytes(*l)),
+        _ => return Err(StorageError::corrupt(place(), "it is no Parquet file")),
+    };
+    if length > FOOTER_BYTES {
+        let what = "the size of its footer in bytes";
+        return Err(StorageError::Limit { path: place(), what, found: length, limit: FOOTER_BYTES });
+    }
+    let whole = length + END as u64;
+    if whole > found {
+        return Err(StorageError::corrupt(place(), "its footer is longer than the file"));
+    }
+    if whole > end.len() as u64 {
+        (end, _) = store.get_end(path, whole).await?;
+    }
+    let start = usize::try_from(end.len() as u64 - whole).unwrap_or(0);
+    let thrift = end.slice(start..end.len() - END);
+    let metadata = catching(place(), move || ParquetMetaDataReader::decode_metadata(&thrift)).await?;
+    check(&metadata, found).map_err(|why| StorageError::corrupt(place(), why))?;
+    Ok(Arc::new(metadata))
+}
+
+/// That what the footer says fits the file, so that nothing is allocated for a lie.
+fn check(metadata: &ParquetMetaData, size: u64) -> std::result::Result<(), String> {
+    let mut rows = 0i64;
+    for group in metadata.row_groups() {
+        if group.num_rows() < 0 {
+            return Err("a row group has less than no rows".into());
+        }
+        rows = rows.saturating_add(group.num_rows());
+        for column in group.columns() {
+            let path = column.column_path().string();
+            let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+            let (start, length) = (u64::try_from(start), u64::try_from(column.compressed_size()));
+            let end = start.ok().zip(length.ok()).and_then(|(start, length)| start.checked_add(length));
+            if end.is_none_or(|end| end > size) {
+                return Err(format!("column {path} is not within the file"));
+            }
+            if u64::try_from(column.uncompressed_size()).is_ok_and(|bytes| bytes > CHUNK_BYTES) {
+                return Err(format!("column {path} has {} bytes in a row group", column.uncompressed_size()));
+            }
+        }
+    }
+    if rows != metadata.file_metadata().num_rows() {
+        return Err(format!(
+            "{rows} rows in its row groups, and {} in all",
+            metadata.file_metadata().num_rows()
+        ));
+    }
+    Ok(())
+}
+
+/// The rows of a file whose entry in the log does not say it.
+pub(crate) async fn count_rows(store: &Store, file: &DataFile) -> Result<u64> {
+    let metadata = read(store, &super::read::path_of(file)?, Some(file.bytes())).await?;
+    u64::try_from(metadata.file_metadata().num_rows()).map_err(|e| StorageError::corrupt(file.path(), e))
+}

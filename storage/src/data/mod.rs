@@ -1,0 +1,15 @@
+//! Data files: the rows of a table in Parquet.
+
+mod convert;
+pub(crate) mod footer;
+mod partition;
+mod read;
+mod stats;
+mod write;
+
+pub(crate) use footer::count_rows;
+pub use read::DataReader;
+pub(crate) use read::{catching, path_of};
+pub use stats::ColumnStats;
+pub(crate) use stats::{column_stats, num_records, wide_stats};
+pub use write::NewFile;

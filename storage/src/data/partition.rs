@@ -1,0 +1,48 @@
+//! Columns whose values stand in the log: the same value in every row of a file, written as text.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
+    Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, UInt8Array, UInt16Array, UInt32Array,
+    UInt64Array, new_null_array,
+};
+use arrow_cast::parse::parse_decimal;
+use basalt_core::{schema::DataType, time};
+
+/// `rows` times the value of a partition; empty text is null, as no value is. `None` when it is none of the type.
+pub(super) fn constant(text: Option<&str>, data_type: DataType, rows: usize) -> Option<ArrayRef> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else {
+        return Some(new_null_array(&data_type.to_arrow(), rows));
+    };
+    macro_rules! repeat {
+        ($array:ty) => {
+            Arc::new(<$array>::from_value(text.parse().ok()?, rows))
+        };
+    }
+    Some(match data_type {
+        DataType::Bool => Arc::new(BooleanArray::from(vec![text.parse::<bool>().ok()?; rows])),
+        DataType::Int8 => repeat!(Int8Array),
+        DataType::Int16 => repeat!(Int16Array),
+        DataType::Int32 => repeat!(Int32Array),
+        DataType::Int64 => repeat!(Int64Array),
+        DataType::UInt8 => repeat!(UInt8Array),
+        DataType::UInt16 => repeat!(UInt16Array),
+        DataType::UInt32 => repeat!(UInt32Array),
+        DataType::UInt64 => repeat!(UInt64Array),
+        DataType::Float32 => repeat!(Float32Array),
+        DataType::Float64 => repeat!(Float64Array),
+        DataType::Decimal { precision, scale } => {
+            let value =
+                parse_decimal::<arrow_array::types::Decimal128Type>(text, precision, scale.cast_signed());
+            let values = Decimal128Array::from_value(value.ok()?, rows);
+            Arc::new(values.with_precision_and_scale(precision, scale.cast_signed()).ok()?)
+        }
+        DataType::Date32 => Arc::new(Date32Array::from_value(time::parse_date(text)?, rows)),
+        DataType::Timestamp => {
+            let values = TimestampMicrosecondArray::from_value(time::parse_timestamp(text)?, rows);
+            Arc::new(values.with_timezone("UTC"))
+        }
+        DataType::Utf8 => Arc::new(StringArray::from_iter_values(std::iter::repeat_n(text, rows))),
+    })
+}

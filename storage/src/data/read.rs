@@ -1,0 +1,318 @@
+//! Reading the rows of a fragment, batch by batch.
+
+use std::{io::Read, ops::Range, sync::Arc};
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema as arrow;
+use basalt_core::{
+    error::{Error, ErrorKind},
+    fragment::check_array,
+    schema::{Field, Schema},
+};
+use basalt_sip::Sip;
+use bytes::{Buf as _, Bytes};
+use parquet::{
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{
+            ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+            ParquetRecordBatchReaderBuilder,
+        },
+    },
+    errors::ParquetError,
+    file::reader::{ChunkReader, Length},
+};
+use percent_encoding::percent_decode_str;
+
+use super::{convert, footer, partition};
+use crate::{
+    deletions,
+    error::{Result, StorageError},
+    limits::BATCH_ROWS,
+    log::{DataFile, FragmentEntry, TableLog, TableState},
+    store::Store,
+};
+
+impl TableLog {
+    /// The rows of a fragment of a state, deleted ones included, in their order: the columns of the table that are
+    /// named by their places, in that order.
+    ///
+    /// # Errors
+    /// [`StorageError::Corrupt`] when the file is not what the log says of it; [`StorageError::Store`].
+    pub async fn read(
+        &self,
+        state: &TableState,
+        fragment: &FragmentEntry,
+        columns: &[usize],
+    ) -> Result<DataReader> {
+        DataReader::open(self.store(), state, fragment, columns).await
+    }
+
+    /// The offsets of a fragment's deleted rows; `None` when it has none.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn deleted_rows(&self, fragment: &FragmentEntry) -> Result<Option<Sip>> {
+        deletions::read(self.store(), fragment).await
+    }
+}
+
+/// Where a column of an answer comes from.
+enum Source {
+    /// A column of the projected file.
+    File(usize),
+    /// A value in the log.
+    Partition(Option<String>),
+    /// A column that the file does not have: it is null.
+    Missing,
+}
+
+/// Reads a fragment. It holds the compressed columns of one row group, and decodes a batch at a time.
+pub struct DataReader {
+    store: Store,
+    path: String,
+    metadata: ArrowReaderMetadata,
+    projection: ProjectionMask,
+    leaves: Vec<usize>,
+    columns: Vec<(Field, Source)>,
+    schema: arrow::SchemaRef,
+    /// Row groups to come, with the rows of each that are part of the fragment.
+    groups: std::vec::IntoIter<(usize, Range<usize>)>,
+    current: Option<ParquetRecordBatchReader>,
+    /// Rows that are still to come.
+    rows: usize,
+}
+
+impl std::fmt::Debug for DataReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DataReader")
+            .field("path", &self.path)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}
+
+impl DataReader {
+    async fn open(
+        store: &Store,
+        state: &TableState,
+        fragment: &FragmentEntry,
+        columns: &[usize],
+    ) -> Result<Self> {
+        if let Some(column) = columns.iter().find(|column| **column >= state.schema().fields().len()) {
+            let message = format!("the table has no column {column}");
+            return Err(Error::new(ErrorKind::ColumnNotFound, message).into());
+        }
+        let path = path_of(&fragment.file)?;
+        let place = format!("{}/{path}", store.url());
+        let footer = footer::read(store, &path, Some(fragment.file.bytes())).await?;
+        let rows = footer.file_metadata().num_rows();
+        if u64::try_from(rows).ok() != Some(fragment.file.rows()) {
+            let why = format!("it has {rows} rows, and in the log {}", fragment.file.rows());
+            return Err(StorageError::corrupt(place, why));
+        }
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let metadata = catching(place.clone(), move || ArrowReaderMetadata::try_new(footer, options)).await?;
+        let (sources, leaves) = sources(state, &fragment.file, columns, &metadata);
+        let schema = Schema::of_answer(sources.iter().map(|(field, _)| field.clone()).collect()).to_arrow();
+        let first = usize::try_from(fragment.first_row).unwrap_or(usize::MAX);
+        let wanted = first..first + fragment.rows as usize;
+        let mut groups = Vec::new();
+        let mut start = 0;
+        for (i, group) in metadata.metadata().row_groups().iter().enumerate() {
+            let end = start + usize::try_from(group.num_rows()).unwrap_or(0);
+            let part = start.max(wanted.start)..end.min(wanted.end);
+            if !part.is_empty() {
+                groups.push((i, part.start - start..part.end - start));
+            }
+            start = end;
+        }
+        Ok(Self {
+            store: store.clone(),
+            path,
+            projection: ProjectionMask::leaves(metadata.parquet_schema(), leaves.iter().copied()),
+            metadata,
+            leaves,
+            columns: sources,
+            schema,
+            groups: groups.into_iter(),
+            current: None,
+            rows: fragment.rows as usize,
+        })
+    }
+
+    /// The columns, as the batches have them.
+    pub fn schema(&self) -> &arrow::SchemaRef {
+        &self.schema
+    }
+
+    /// The next batch of at most 65,536 rows; `None` behind the last.
+    ///
+    /// # Errors
+    /// As [`TableLog::read`].
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while self.rows > 0 {
+            let reader = match self.current.take() {
+                Some(reader) => reader,
+                None => match self.groups.next() {
+                    Some((group, rows)) => self.open_group(group, rows).await?,
+                    None => return Err(self.corrupt("its row groups end before its rows")),
+                },
+            };
+            let decode = move || {
+                let mut reader = reader;
+                let batch = reader.next().transpose()?;
+                Ok::<_, arrow::ArrowError>((batch, reader))
+            };
+            if let (Some(batch), reader) = catching(self.place(), decode).await? {
+                self.current = Some(reader);
+                self.rows = self
+                    .rows
+                    .checked_sub(batch.num_rows())
+                    .ok_or_else(|| self.corrupt("it has more rows"))?;
+                return self.to_table(&batch).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn open_group(&self, group: usize, rows: Range<usize>) -> Result<ParquetRecordBatchReader> {
+        let row_group = self.metadata.metadata().row_group(group);
+        let ranges: Vec<Range<u64>> = self
+            .leaves
+            .iter()
+            .map(|leaf| {
+                let (start, length) = row_group.column(*leaf).byte_range();
+                start..start + length
+            })
+            .collect();
+        let bytes = self.store.get_ranges(&self.path, &ranges).await?;
+        let chunks = Chunks { chunks: ranges.into_iter().map(|range| range.start).zip(bytes).collect() };
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
+            .with_projection(self.projection.clone())
+            .with_row_groups(vec![group])
+            .with_offset(rows.start)
+            .with_limit(rows.len())
+            .with_batch_size(BATCH_ROWS);
+        catching(self.place(), move || builder.build()).await
+    }
+
+    fn to_table(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let rows = batch.num_rows();
+        let column = |(field, source): &(Field, Source)| -> Result<ArrayRef> {
+            let wrong = |why: String| self.corrupt(format!("column {:?}: {why}", field.name));
+            let column = match source {
+                Source::File(i) => convert::to_table(batch.column(*i), field.data_type).map_err(wrong)?,
+                Source::Partition(text) => partition::constant(text.as_deref(), field.data_type, rows)
+                    .ok_or_else(|| wrong(format!("its partition's value is no {}", field.data_type)))?,
+                Source::Missing => new_null_array(&field.data_type.to_arrow(), rows),
+            };
+            check_array(&column, field).map_err(|e| self.corrupt(e))?;
+            Ok(column)
+        };
+        let columns = self.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|e| self.corrupt(e))
+    }
+
+    fn place(&self) -> String {
+        format!("{}/{}", self.store.url(), self.path)
+    }
+
+    fn corrupt(&self, why: impl ToString) -> StorageError {
+        StorageError::corrupt(self.place(), why)
+    }
+}
+
+/// Where each column comes from, and the leaves of the file's schema that are needed, in its order.
+fn sources(
+    state: &TableState,
+    file: &DataFile,
+    columns: &[usize],
+    metadata: &ArrowReaderMetadata,
+) -> (Vec<(Field, Source)>, Vec<usize>) {
+    let parquet = metadata.parquet_schema();
+    let leaf_of =
+        |name: &str| (0..parquet.num_columns()).find(|i| parquet.column(*i).path().parts() == [name]);
+    let mut found = Vec::new();
+    for column in columns {
+        let (field, name) = state.column(*column);
+        let source = match state.partition_value(file, name) {
+            Some(value) => Err(Source::Partition(value.map(str::to_owned))),
+            None => leaf_of(name).ok_or(Source::Missing),
+        };
+        found.push((field.clone(), source));
+    }
+    let mut leaves: Vec<usize> =
+        found.iter().filter_map(|(_, source)| source.as_ref().ok().copied()).collect();
+    leaves.sort_unstable();
+    leaves.dedup();
+    let place = |leaf: usize| leaves.binary_search(&leaf).map_or(Source::Missing, Source::File);
+    let sources =
+        found.into_iter().map(|(field, source)| (field, source.map_or_else(|s| s, place))).collect();
+    (sources, leaves)
+}
+
+/// Where a data file is below the table. The log has it as a URI, so percent-encoded.
+pub(crate) fn path_of(file: &DataFile) -> Result<String> {
+    let path = percent_decode_str(file.path()).decode_utf8();
+    let path = path.map_err(|e| StorageError::corrupt(file.path(), e))?;
+    if path.starts_with('/') || path.split('/').next().is_some_and(|first| first.ends_with(':')) {
+        return Err(StorageError::Unsupported {
+            feature: format!("data files outside of the table ({path})"),
+        });
+    }
+    Ok(path.into_owned())
+}
+
+/// Runs what decodes bytes of a file on a thread that may block. A panic in there is an error of the file: the
+/// libraries that decode are sound, and not all of them are free of panics when bytes lie.
+pub(crate) async fn catching<T: Send + 'static, E: ToString + Send + 'static>(
+    place: String,
+    work: impl FnOnce() -> std::result::Result<T, E> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(e)) => Err(StorageError::corrupt(place, e)),
+        Err(_) => Err(StorageError::corrupt(place, "it cannot be decoded")),
+    }
+}
+
+/// Some ranges of a file, in memory.
+struct Chunks {
+    chunks: Vec<(u64, Bytes)>,
+}
+
+impl Chunks {
+    /// What there is from a place on.
+    fn from(&self, start: u64) -> parquet::errors::Result<Bytes> {
+        let chunk = self.chunks.iter().find_map(|(first, bytes)| {
+            let skip = usize::try_from(start.checked_sub(*first)?).ok()?;
+            (skip <= bytes.len()).then(|| bytes.slice(skip..)).filter(|rest| !rest.is_empty())
+        });
+        chunk.ok_or_else(|| ParquetError::EOF(format!("nothing was read at byte {start}")))
+    }
+}
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.chunks.iter().map(|(start, bytes)| start + bytes.len() as u64).max().unwrap_or(0)
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = Box<dyn Read + Send>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        Ok(Box::new(self.from(start)?.reader()))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let bytes = self.from(start)?;
+        if length > bytes.len() {
+            return Err(ParquetError::EOF(format!("{length} bytes at byte {start} are more than were read")));
+        }
+        Ok(bytes.slice(..length))
+    }
+}

@@ -1,0 +1,279 @@
+//! Statistics of a data file in the log: numbers of rows and nulls, least and greatest values, as JSON.
+//!
+//! They are bounds that every reader may prune by. A text is cut off at 32 characters, and a greatest one that
+//! was cut is followed by the greatest character; floats among which there is a NaN have no bounds, for readers
+//! order NaN differently.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+    sync::Arc,
+};
+
+use basalt_core::{
+    schema::{DataType, Schema},
+    time,
+    value::{Value, compare},
+};
+use parquet::file::{metadata::ParquetMetaData, statistics::Statistics};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    error::{Result, StorageError},
+    limits::{STATS_CHARS, STATS_COLUMNS},
+};
+
+/// Bytes that [`STATS_CHARS`] characters take at most.
+pub(super) const TEXT_BYTES: usize = 4 * (STATS_CHARS + 1);
+
+/// What is known of a column of a data file, of the rows that are not deleted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ColumnStats {
+    /// No value is less.
+    pub min: Option<Value>,
+    /// No value is greater.
+    pub max: Option<Value>,
+    /// How many rows are null; `None` when that is not known exactly.
+    pub nulls: Option<u64>,
+}
+
+/// The statistics of a file that was just written. `with_nan`: the columns with a NaN.
+pub(super) fn of_file(schema: &Schema, metadata: &ParquetMetaData, with_nan: &BTreeSet<usize>) -> String {
+    let mut columns: Vec<ColumnStats> = Vec::new();
+    for (i, field) in schema.fields().iter().enumerate().take(STATS_COLUMNS) {
+        let chunks = metadata.row_groups().iter().map(|group| {
+            let chunk = group.column(i);
+            chunk.statistics().map(|s| of_chunk(s, chunk.num_values(), field.data_type)).unwrap_or_default()
+        });
+        let mut column = chunks.reduce(merge).unwrap_or_default();
+        if with_nan.contains(&i) {
+            (column.min, column.max) = (None, None);
+        }
+        columns.push(column);
+    }
+    let object = |what: fn(&ColumnStats, DataType) -> Option<String>| {
+        let mut out = String::new();
+        for (field, column) in schema.fields().iter().zip(&columns) {
+            if let Some(value) = what(column, field.data_type) {
+                let comma = if out.is_empty() { "" } else { "," };
+                let _ = write!(out, "{comma}{}:{value}", quoted(&field.name));
+            }
+        }
+        out
+    };
+    let min = object(|column, data_type| json(column.min.as_ref()?, data_type, false));
+    let max = object(|column, data_type| json(column.max.as_ref()?, data_type, true));
+    let nulls = object(|column, _| column.nulls.map(|n| n.to_string()));
+    let rows = metadata.file_metadata().num_rows();
+    format!(r#"{{"numRecords":{rows},"minValues":{{{min}}},"maxValues":{{{max}}},"nullCount":{{{nulls}}}}}"#)
+}
+
+/// Of two chunks. The bound of no values is null, one that is not known is `None`.
+fn merge(a: ColumnStats, b: ColumnStats) -> ColumnStats {
+    let pick = |a: Option<Value>, b: Option<Value>, least: bool| match (a?, b?) {
+        (Value::Null, other) | (other, Value::Null) => Some(other),
+        (a, b) => Some(if compare(&a, &b)?.is_lt() == least { a } else { b }),
+    };
+    ColumnStats {
+        min: pick(a.min, b.min, true),
+        max: pick(a.max, b.max, false),
+        nulls: a.nulls.zip(b.nulls).map(|(a, b)| a + b),
+    }
+}
+
+fn of_chunk(statistics: &Statistics, values: i64, data_type: DataType) -> ColumnStats {
+    let nulls = statistics.null_count_opt();
+    let bounds = match statistics {
+        _ if nulls.is_some_and(|nulls| i64::try_from(nulls) == Ok(values)) => {
+            Some((Value::Null, Value::Null))
+        }
+        Statistics::Int32(s) => both(s.min_opt(), s.max_opt(), |v| integer(i128::from(*v), data_type)),
+        Statistics::Int64(s) => both(s.min_opt(), s.max_opt(), |v| integer(i128::from(*v), data_type)),
+        Statistics::Float(s) => both(s.min_opt(), s.max_opt(), |v| Some(Value::Float(f64::from(*v)))),
+        Statistics::Double(s) => both(s.min_opt(), s.max_opt(), |v| Some(Value::Float(*v))),
+        Statistics::ByteArray(s) => {
+            both(s.min_opt(), s.max_opt(), |v| Some(Value::Text(v.as_utf8().ok()?.into())))
+        }
+        Statistics::FixedLenByteArray(s) => both(s.min_opt(), s.max_opt(), |v| big_endian(v.data())),
+        Statistics::Boolean(_) | Statistics::Int96(_) => None,
+    };
+    let (min, max) = bounds.unzip();
+    ColumnStats { min, max, nulls }
+}
+
+fn both<T>(min: Option<&T>, max: Option<&T>, value: impl Fn(&T) -> Option<Value>) -> Option<(Value, Value)> {
+    Some((value(min?)?, value(max?)?))
+}
+
+fn integer(value: i128, data_type: DataType) -> Option<Value> {
+    Some(match data_type {
+        DataType::Decimal { scale, .. } => Value::Decimal { unscaled: value, scale },
+        DataType::Date32 => Value::Date(i32::try_from(value).ok()?),
+        DataType::Timestamp => Value::Timestamp(i64::try_from(value).ok()?),
+        DataType::Bool => return None,
+        _ => Value::Int(value),
+    })
+}
+
+fn big_endian(bytes: &[u8]) -> Option<Value> {
+    let negative = bytes.first()? & 0x80 != 0;
+    let mut wide = [if negative { 0xff } else { 0 }; 16];
+    wide.get_mut(16_usize.checked_sub(bytes.len())?..)?.copy_from_slice(bytes);
+    Some(Value::Int(i128::from_be_bytes(wide)))
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A bound as the log has it; `None` when it has none such.
+fn json(value: &Value, data_type: DataType, greatest: bool) -> Option<String> {
+    Some(match value {
+        Value::Int(v) => v.to_string(),
+        Value::Decimal { unscaled, scale } => decimal(*unscaled, *scale),
+        Value::Float(v) if !v.is_finite() => return None,
+        #[allow(clippy::cast_possible_truncation, reason = "it was a float32")]
+        Value::Float(v) if data_type == DataType::Float32 => serde_json::Value::from(*v as f32).to_string(),
+        Value::Float(v) => serde_json::Value::from(*v).to_string(),
+        Value::Date(v) => quoted(&time::format_date(*v)),
+        Value::Timestamp(v) => quoted(&time::format_timestamp(*v)),
+        Value::Text(v) => {
+            let mut rest = v.chars();
+            let mut cut: String = rest.by_ref().take(STATS_CHARS).collect();
+            match rest.next() {
+                Some(char::MAX) if greatest => return None,
+                Some(_) if greatest => cut.push(char::MAX),
+                _ => {}
+            }
+            quoted(&cut)
+        }
+        Value::Null | Value::Bool(_) => return None,
+    })
+}
+
+fn decimal(unscaled: i128, scale: u8) -> String {
+    let scale = usize::from(scale);
+    if scale == 0 {
+        return unscaled.to_string();
+    }
+    let digits = format!("{:0>1$}", unscaled.unsigned_abs(), scale + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    format!("{}{whole}.{fraction}", if unscaled < 0 { "-" } else { "" })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stats<'a> {
+    tight_bounds: Option<bool>,
+    #[serde(borrow, default)]
+    min_values: BTreeMap<String, &'a RawValue>,
+    #[serde(borrow, default)]
+    max_values: BTreeMap<String, &'a RawValue>,
+    #[serde(borrow, default)]
+    null_count: BTreeMap<String, &'a RawValue>,
+}
+
+/// The number of rows, where statistics have it.
+pub(crate) fn num_records(stats: &str) -> serde_json::Result<Option<u64>> {
+    #[derive(Deserialize)]
+    struct Rows {
+        #[serde(rename = "numRecords")]
+        rows: Option<u64>,
+    }
+    serde_json::from_str::<Rows>(stats).map(|stats| stats.rows)
+}
+
+/// What statistics say of a column; what they do not say, or say wrongly, is not known.
+pub(crate) fn column_stats(stats: Option<&str>, name: &str, data_type: DataType) -> ColumnStats {
+    let Some(Ok(stats)) = stats.map(serde_json::from_str::<Stats<'_>>) else { return ColumnStats::default() };
+    let bound = |values: &BTreeMap<String, &RawValue>| parse(values.get(name)?.get(), data_type);
+    let nulls = stats.null_count.get(name).and_then(|n| n.get().parse().ok());
+    let mut max = bound(&stats.max_values);
+    // Other writers cut a timestamp off at milliseconds.
+    if let Some(Value::Timestamp(at)) = &mut max
+        && *at % 1000 == 0
+    {
+        *at = at.saturating_add(999);
+    }
+    let tight = stats.tight_bounds.unwrap_or(true);
+    ColumnStats { min: bound(&stats.min_values), max, nulls: nulls.filter(|n| tight || *n == 0) }
+}
+
+fn parse(json: &str, data_type: DataType) -> Option<Value> {
+    let text = || serde_json::from_str::<String>(json).ok();
+    Some(match data_type {
+        DataType::Bool => return None,
+        DataType::Float32 | DataType::Float64 => Value::Float(json.parse().ok()?),
+        DataType::Decimal { scale, .. } => parse_decimal(json, scale)?,
+        DataType::Date32 => Value::Date(time::parse_date(&text()?)?),
+        DataType::Timestamp => Value::Timestamp(time::parse_timestamp(&text()?)?),
+        DataType::Utf8 => Value::Text(Arc::from(text()?)),
+        _ => Value::Int(json.parse().ok()?),
+    })
+}
+
+/// A number without an exponent, of at most `scale` digits behind the point.
+fn parse_decimal(json: &str, scale: u8) -> Option<Value> {
+    let (whole, fraction) = json.split_once('.').unwrap_or((json, ""));
+    let zeros = usize::from(scale).checked_sub(fraction.len())?;
+    let unscaled = format!("{whole}{fraction}{}", "0".repeat(zeros)).parse().ok()?;
+    Some(Value::Decimal { unscaled, scale })
+}
+
+/// The same statistics for a file of which rows are deleted: the bounds hold and may not be reached.
+pub(crate) fn wide_stats(stats: Option<&str>, rows: u64) -> Result<String> {
+    let written = |e: serde_json::Error| StorageError::corrupt("statistics", e);
+    let mut stats: BTreeMap<String, &RawValue> =
+        serde_json::from_str(stats.unwrap_or("{}")).map_err(written)?;
+    let rows = RawValue::from_string(rows.to_string()).map_err(written)?;
+    let wide = RawValue::from_string("false".into()).map_err(written)?;
+    stats.insert("numRecords".into(), &rows);
+    stats.insert("tightBounds".into(), &wide);
+    serde_json::to_string(&stats).map_err(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(value: Value, data_type: DataType) {
+        let json = json(&value, data_type, true).unwrap();
+        assert_eq!(parse(&json, data_type), Some(value), "{json}");
+    }
+
+    #[test]
+    fn bounds_come_back() {
+        round_trip(Value::Int(-7), DataType::Int8);
+        round_trip(Value::Int(i128::from(u64::MAX)), DataType::UInt64);
+        round_trip(Value::Float(f64::from(0.1f32)), DataType::Float64);
+        round_trip(Value::Date(-800_000), DataType::Date32);
+        round_trip(Value::Timestamp(-1), DataType::Timestamp);
+        round_trip(Value::Text("a\"b\u{7}é".into()), DataType::Utf8);
+        for unscaled in [0, 5, -5, 99, -100, 123_456_789_012_345_678] {
+            for scale in [0, 1, 2, 18] {
+                let data_type = DataType::Decimal { precision: 18, scale };
+                round_trip(Value::Decimal { unscaled, scale }, data_type);
+            }
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_to_bounds() {
+        let long: Arc<str> = "é".repeat(40).into();
+        let cut = |greatest| json(&Value::Text(Arc::clone(&long)), DataType::Utf8, greatest).unwrap();
+        assert_eq!(cut(false), format!("{:?}", "é".repeat(32)));
+        assert!(*serde_json::from_str::<String>(&cut(true)).unwrap() > *long);
+        let top: Arc<str> = format!("{}{}", "a".repeat(32), char::MAX).into();
+        assert_eq!(json(&Value::Text(top), DataType::Utf8, true), None);
+    }
+
+    #[test]
+    fn wrong_statistics_say_nothing() {
+        for stats in ["", "[]", "{\"minValues\":7}", "{\"minValues\":{\"a\":{}}}"] {
+            assert_eq!(column_stats(Some(stats), "a", DataType::Int64), ColumnStats::default(), "{stats}");
+        }
+        assert_eq!(num_records("{\"numRecords\":3,\"minValues\":{\"a\":{\"b\":1}}}").unwrap(), Some(3));
+        assert!(num_records("{\"numRecords\":-3}").is_err());
+    }
+}

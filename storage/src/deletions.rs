@@ -1,0 +1,151 @@
+//! Deletion vectors: which rows of a data file are deleted. Their bytes are those of
+//! [`basalt_sip::deletion_vector`]; short ones stand in the log, the others of a commit in one file.
+
+use basalt_sip::{Limits, Sip, deletion_vector};
+use uuid::Uuid;
+
+use crate::{
+    error::{Result, StorageError},
+    limits::{DELETION_VECTOR_BYTES, INLINE_DELETION_VECTOR_BYTES},
+    log::{Descriptor, FragmentEntry},
+    store::Store,
+    z85,
+};
+
+/// Bytes around a vector in a file: its length, and its checksum.
+const LENGTH: usize = 4;
+const CHECKSUM: usize = 4;
+/// The first byte of a file.
+const FILE_VERSION: u8 = 1;
+/// Characters of an encoded UUID.
+const UUID_CHARS: usize = 20;
+
+/// The deletion vectors of a commit.
+pub(crate) struct Vectors {
+    id: Uuid,
+    file: Vec<u8>,
+}
+
+impl Vectors {
+    pub(crate) fn new() -> Self {
+        Self { id: Uuid::new_v4(), file: Vec::new() }
+    }
+
+    /// Takes in a set of rows; says where it will be.
+    pub(crate) fn push(&mut self, deleted: &Sip) -> Result<Descriptor> {
+        let blob = deletion_vector::write(&deleted.view())
+            .map_err(|e| StorageError::corrupt("a deletion vector", e))?;
+        let data = &blob[LENGTH..blob.len() - CHECKSUM];
+        let size_in_bytes =
+            u32::try_from(data.len()).map_err(|e| StorageError::corrupt("a deletion vector", e))?;
+        let cardinality = deleted.cardinality();
+        if data.len() <= INLINE_DELETION_VECTOR_BYTES {
+            let path_or_inline_dv = z85::encode(data);
+            return Ok(Descriptor {
+                storage_type: "i".into(),
+                path_or_inline_dv,
+                offset: None,
+                size_in_bytes,
+                cardinality,
+            });
+        }
+        if self.file.is_empty() {
+            self.file.push(FILE_VERSION);
+        }
+        let offset =
+            u32::try_from(self.file.len()).map_err(|e| StorageError::corrupt("deletion vectors", e))?;
+        self.file.extend(blob);
+        let path_or_inline_dv = z85::encode(self.id.as_bytes());
+        Ok(Descriptor {
+            storage_type: "u".into(),
+            path_or_inline_dv,
+            offset: Some(offset),
+            size_in_bytes,
+            cardinality,
+        })
+    }
+
+    /// The file, if one is needed, and its name.
+    pub(crate) fn finish(self) -> Option<(String, Vec<u8>)> {
+        (!self.file.is_empty()).then(|| (file_name("", self.id), self.file))
+    }
+}
+
+fn file_name(prefix: &str, id: Uuid) -> String {
+    let folder = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+    format!("{folder}deletion_vector_{id}.bin")
+}
+
+/// The file that holds a vector, from the table's folder; `None` for one that stands in the log.
+pub(crate) fn file_of(descriptor: &Descriptor) -> Result<Option<String>> {
+    let place = &descriptor.path_or_inline_dv;
+    match descriptor.storage_type.as_str() {
+        "i" => Ok(None),
+        "u" => {
+            let at = place.len().checked_sub(UUID_CHARS).filter(|at| place.is_char_boundary(*at));
+            let id = at.and_then(|at| Uuid::from_slice(&z85::decode(&place[at..])?).ok());
+            let (at, id) = at
+                .zip(id)
+                .ok_or_else(|| StorageError::corrupt("a deletion vector", "its UUID is not one"))?;
+            Ok(Some(file_name(&place[..at], id)))
+        }
+        "p" => Err(StorageError::Unsupported { feature: "deletion vectors outside of the table".into() }),
+        other => {
+            Err(StorageError::Unsupported { feature: format!("deletion vectors of the kind {other:?}") })
+        }
+    }
+}
+
+/// The rows of a fragment that are deleted, as offsets in it; `None` when none is.
+pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Option<Sip>> {
+    let Some(descriptor) = &fragment.file.add.deletion_vector else { return Ok(None) };
+    let place = || format!("the deletion vector of {}/{}", store.url(), fragment.file.path());
+    let size = u64::from(descriptor.size_in_bytes);
+    if size > DELETION_VECTOR_BYTES {
+        return Err(StorageError::Limit {
+            path: place(),
+            what: "its size in bytes",
+            found: size,
+            limit: DELETION_VECTOR_BYTES,
+        });
+    }
+    let blob = match file_of(descriptor)? {
+        None => {
+            inline(descriptor).ok_or_else(|| StorageError::corrupt(place(), "it is not Z85 of its length"))?
+        }
+        Some(path) => {
+            let start = u64::from(descriptor.offset.unwrap_or(0));
+            let range = start..start + size + (LENGTH + CHECKSUM) as u64;
+            store.get_ranges(&path, &[range]).await?.concat()
+        }
+    };
+    let limits = Limits { cardinality: fragment.file.rows(), ..Limits::default() };
+    let set = deletion_vector::read(&blob, &limits).map_err(|e| StorageError::corrupt(place(), e))?;
+    if set.cardinality() != descriptor.cardinality {
+        let why = format!("{} rows are in it, {} in the log", set.cardinality(), descriptor.cardinality);
+        return Err(StorageError::corrupt(place(), why));
+    }
+    if let Some(last) = set.view().last().filter(|last| *last >= fragment.file.rows()) {
+        return Err(StorageError::corrupt(place(), format!("row {last} of {}", fragment.file.rows())));
+    }
+    let first = fragment.first_row;
+    let whole = u64::from(fragment.rows) == fragment.file.rows();
+    let part = if whole {
+        set
+    } else {
+        let part = Sip::from_ranges([first..=first + u64::from(fragment.rows) - 1]);
+        let rows: Vec<u64> = set.view().intersection(&part.view()).iter().map(|row| row - first).collect();
+        Sip::from_sorted_ids(&rows)
+    };
+    Ok((!part.is_empty()).then_some(part))
+}
+
+/// A vector of the log, with length and checksum around it as in a file.
+fn inline(descriptor: &Descriptor) -> Option<Vec<u8>> {
+    let decoded = z85::decode(&descriptor.path_or_inline_dv)?;
+    let data = decoded.get(..descriptor.size_in_bytes as usize)?;
+    let mut blob = descriptor.size_in_bytes.to_be_bytes().to_vec();
+    blob.extend_from_slice(data);
+    blob.extend(crc32fast::hash(data).to_be_bytes());
+    Some(blob)
+}

@@ -1,0 +1,36 @@
+//! Every limit of what is believed of a store's files.
+
+/// Bytes of one commit of a log.
+pub(crate) const COMMIT_BYTES: u64 = 256 << 20;
+/// Bytes of one Parquet file of a checkpoint.
+pub(crate) const CHECKPOINT_BYTES: u64 = 2 << 30;
+/// Files of a multi-part checkpoint.
+pub(crate) const CHECKPOINT_PARTS: u64 = 1024;
+/// Bytes of a small file: `_last_checkpoint`, an entry of the catalog's journal.
+pub(crate) const SMALL_BYTES: u64 = 4 << 20;
+/// Bytes of a data file.
+pub(crate) const DATA_BYTES: u64 = 64 << 30;
+/// Bytes of a Parquet file's footer.
+pub(crate) const FOOTER_BYTES: u64 = 256 << 20;
+/// Bytes of one column of one row group, compressed or not.
+pub(crate) const CHUNK_BYTES: u64 = 4 << 30;
+/// Bytes of one deletion vector.
+pub(crate) const DELETION_VECTOR_BYTES: u64 = 256 << 20;
+/// Fragments of one table: 2^40 rows.
+pub(crate) const FRAGMENTS: usize = 1 << 20;
+/// Requests to a store that are under way at once.
+pub(crate) const CONCURRENT_REQUESTS: usize = 32;
+/// Rows of a batch that is read.
+pub(crate) const BATCH_ROWS: usize = 1 << 16;
+/// Rows of a row group that is written: two blocks.
+pub(crate) const ROW_GROUP_ROWS: usize = 1 << 17;
+/// Bytes of a deletion vector that stands in the log itself; a longer one has a file.
+pub(crate) const INLINE_DELETION_VECTOR_BYTES: usize = 1024;
+/// Columns that have statistics in the log, as other writers of Delta have it.
+pub(crate) const STATS_COLUMNS: usize = 32;
+/// Characters of a text in statistics.
+pub(crate) const STATS_CHARS: usize = 32;
+/// Commits from one checkpoint to the next.
+pub(crate) const CHECKPOINT_EVERY: u64 = 32;
+/// Ids of clients' writes that a table remembers.
+pub(crate) const REQUESTS: usize = 1 << 16;

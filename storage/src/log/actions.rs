@@ -1,0 +1,169 @@
+//! The actions of a log, as PROTOCOL.md of Delta Lake has them; what is not known is passed over, as it says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Result, StorageError};
+
+pub(crate) type StringMap = BTreeMap<String, Option<String>>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Protocol {
+    pub(crate) min_reader_version: i32,
+    pub(crate) min_writer_version: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reader_features: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) writer_features: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Metadata {
+    pub(crate) id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    pub(crate) format: Format,
+    pub(crate) schema_string: String,
+    pub(crate) partition_columns: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) created_time: Option<i64>,
+    #[serde(default)]
+    pub(crate) configuration: StringMap,
+}
+
+impl Metadata {
+    pub(crate) fn property(&self, name: &str) -> Option<&str> {
+        self.configuration.get(name)?.as_deref()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Format {
+    pub(crate) provider: String,
+    #[serde(default)]
+    pub(crate) options: StringMap,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Add {
+    pub(crate) path: String,
+    #[serde(default)]
+    pub(crate) partition_values: StringMap,
+    pub(crate) size: u64,
+    pub(crate) modification_time: i64,
+    pub(crate) data_change: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stats: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tags: Option<StringMap>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deletion_vector: Option<Descriptor>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Remove {
+    pub(crate) path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deletion_timestamp: Option<i64>,
+    pub(crate) data_change: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) extended_file_metadata: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) partition_values: Option<StringMap>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deletion_vector: Option<Descriptor>,
+}
+
+/// Where a deletion vector is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Descriptor {
+    pub(crate) storage_type: String,
+    pub(crate) path_or_inline_dv: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) offset: Option<u32>,
+    pub(crate) size_in_bytes: u32,
+    pub(crate) cardinality: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Txn {
+    pub(crate) app_id: String,
+    pub(crate) version: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_updated: Option<i64>,
+}
+
+/// Who made a commit, and why; nothing depends on it, apart from `txn_id`, by which a writer knows its own.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CommitInfo {
+    pub(crate) timestamp: i64,
+    pub(crate) operation: &'static str,
+    pub(crate) operation_parameters: BTreeMap<&'static str, String>,
+    pub(crate) engine_info: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) read_version: Option<u64>,
+    pub(crate) txn_id: String,
+}
+
+/// An action that changes the state.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Action {
+    CommitInfo(CommitInfo),
+    Protocol(Protocol),
+    MetaData(Metadata),
+    Txn(Txn),
+    Add(Add),
+    Remove(Remove),
+}
+
+/// A line of a commit: one action, of those that are known.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    protocol: Option<Protocol>,
+    meta_data: Option<Metadata>,
+    txn: Option<Txn>,
+    add: Option<Add>,
+    remove: Option<Remove>,
+}
+
+/// Reads a commit: JSON objects, one a line.
+pub(crate) fn parse(path: &str, bytes: &[u8]) -> Result<Vec<Action>> {
+    let mut actions = Vec::new();
+    for (i, line) in bytes.split(|b| *b == b'\n').enumerate() {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let line: Line = serde_json::from_slice(line)
+            .map_err(|e| StorageError::corrupt(path, format!("line {} is no action: {e}", i + 1)))?;
+        actions.extend(line.protocol.map(Action::Protocol));
+        actions.extend(line.meta_data.map(Action::MetaData));
+        actions.extend(line.txn.map(Action::Txn));
+        actions.extend(line.add.map(Action::Add));
+        actions.extend(line.remove.map(Action::Remove));
+    }
+    Ok(actions)
+}
+
+/// Writes a commit.
+pub(crate) fn serialize(actions: &[Action]) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for action in actions {
+        serde_json::to_writer(&mut bytes, action).map_err(|e| StorageError::corrupt("a commit", e))?;
+        bytes.push(b'\n');
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,192 @@
+//! What a writer wants of a table, and the actions that say it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use basalt_sip::Sip;
+
+use super::{
+    actions::{Action, Add, CommitInfo, Descriptor, Remove, Txn},
+    protocol,
+    state::{
+        DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry, NEXT_FRAGMENT, Request, TAG_ENCODED, TAG_FRAGMENT,
+        TableState,
+    },
+};
+use crate::{
+    data::{NewFile, wide_stats},
+    deletions::Vectors,
+    error::{Result, StorageError},
+};
+
+/// What a change is, for those who read the table's history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Operation {
+    /// Rows come in.
+    #[default]
+    Write,
+    /// Rows go out.
+    Delete,
+    /// Rows go out, and others with the same keys come in.
+    Replace,
+    /// The same rows in other files.
+    Compact,
+    /// The table's properties.
+    SetProperties,
+}
+
+impl Operation {
+    /// By the name that Delta's own writers use.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Write => "WRITE",
+            Self::Delete => "DELETE",
+            Self::Replace => "MERGE",
+            Self::Compact => "OPTIMIZE",
+            Self::SetProperties => "SET TBLPROPERTIES",
+        }
+    }
+}
+
+/// One commit's worth of change, to be made whole or not at all.
+#[derive(Clone, Debug, Default)]
+pub struct Change {
+    /// What it is.
+    pub operation: Operation,
+    /// Files that are written and become fragments, in this order.
+    pub add: Vec<NewFile>,
+    /// Fragments that go.
+    pub remove: Vec<u32>,
+    /// Fragments that lose rows: the offsets of all their deleted rows, earlier ones included.
+    pub deletions: Vec<(u32, Sip)>,
+    /// The writes that it makes part of the table.
+    pub requests: Vec<Request>,
+    /// Properties to set, or to remove.
+    pub properties: Vec<(String, Option<String>)>,
+}
+
+/// A change on its way.
+pub(super) struct Planned {
+    pub(super) actions: Vec<Action>,
+    /// The id of the first fragment that is added; the others follow it.
+    pub(super) first_id: u32,
+    /// The file of deletion vectors, to be written first.
+    pub(super) vectors: Option<(String, Vec<u8>)>,
+}
+
+/// The actions that make the version behind `base`.
+pub(super) fn plan(base: &TableState, change: &Change, now: i64) -> Result<Planned> {
+    protocol::check_writable(&base.protocol, &base.metadata, base.schema.has_invariants)?;
+    let version = base.version + 1;
+    let info = CommitInfo {
+        timestamp: now,
+        operation: change.operation.name(),
+        operation_parameters: BTreeMap::new(),
+        engine_info: concat!("basalt/", env!("CARGO_PKG_VERSION")),
+        read_version: Some(base.version),
+        txn_id: uuid::Uuid::new_v4().to_string(),
+    };
+    let mut actions = vec![Action::CommitInfo(info)];
+
+    let mut metadata = None;
+    if !change.properties.is_empty() {
+        let mut changed = (*base.metadata).clone();
+        for (name, value) in &change.properties {
+            match value {
+                Some(_) => changed.configuration.insert(name.clone(), value.clone()),
+                None => changed.configuration.remove(name),
+            };
+        }
+        metadata = Some(changed);
+    }
+    if !change.deletions.is_empty()
+        && let Some((protocol, allowing)) =
+            protocol::with_deletion_vectors(&base.protocol, metadata.as_ref().unwrap_or(&base.metadata))
+    {
+        actions.push(Action::Protocol(protocol));
+        metadata = Some(allowing);
+    }
+    actions.extend(metadata.map(Action::MetaData));
+    actions.extend(change.requests.iter().map(|request| Action::Txn(request.to_txn(version, now))));
+
+    let first_id = base.next_fragment();
+    let next = u32::try_from(change.add.len()).ok().and_then(|n| first_id.checked_add(n));
+    let next = next.filter(|next| *next <= FIRST_FOREIGN_FRAGMENT).ok_or_else(|| StorageError::Limit {
+        path: base.id().to_owned(),
+        what: "the number of fragments ever made",
+        found: u64::from(first_id) + change.add.len() as u64,
+        limit: u64::from(FIRST_FOREIGN_FRAGMENT),
+    })?;
+    if next > first_id {
+        let version = i64::from(next);
+        actions.push(Action::Txn(Txn { app_id: NEXT_FRAGMENT.into(), version, last_updated: Some(now) }));
+    }
+
+    let data_change = change.operation != Operation::Compact;
+    let mut changed = BTreeSet::new();
+    let mut find = |id: u32| whole_file(base, id, &mut changed);
+    for id in &change.remove {
+        actions.push(Action::Remove(remove(&find(*id)?.file, data_change, now)));
+    }
+    let mut vectors = Vectors::new();
+    for (id, deleted) in &change.deletions {
+        let fragment = find(*id)?;
+        if deleted.view().last().is_none_or(|last| last >= u64::from(fragment.rows)) {
+            let why =
+                format!("no row, or one beyond its {} rows, is deleted of fragment {id}", fragment.rows);
+            return Err(StorageError::corrupt(base.id(), why));
+        }
+        actions.push(Action::Remove(remove(&fragment.file, data_change, now)));
+        let mut add = fragment.file.add.clone();
+        add.stats = Some(wide_stats(add.stats.as_deref(), fragment.file.rows)?);
+        add.deletion_vector = Some(vectors.push(deleted)?);
+        add.data_change = data_change;
+        actions.push(Action::Add(add));
+    }
+    let adds =
+        change.add.iter().zip(first_id..).map(|(file, id)| Action::Add(add(file, id, data_change, now)));
+    actions.extend(adds);
+    Ok(Planned { actions, first_id, vectors: vectors.finish() })
+}
+
+/// A fragment that is changed once and is a whole file: a file's parts share one entry of the log.
+fn whole_file<'a>(base: &'a TableState, id: u32, changed: &mut BTreeSet<u32>) -> Result<&'a FragmentEntry> {
+    let fragment = base.fragment(id).filter(|_| changed.insert(id));
+    let fragment = fragment.ok_or_else(|| {
+        StorageError::corrupt(base.id(), format!("there is no fragment {id}, or it is changed twice"))
+    })?;
+    if u64::from(fragment.rows) != fragment.file.rows {
+        return Err(StorageError::Unsupported {
+            feature: format!("a change of a part of {:?}", fragment.file.path()),
+        });
+    }
+    Ok(fragment)
+}
+
+fn remove(file: &DataFile, data_change: bool, now: i64) -> Remove {
+    Remove {
+        path: file.add.path.clone(),
+        deletion_timestamp: Some(now),
+        data_change,
+        extended_file_metadata: Some(true),
+        partition_values: Some(file.add.partition_values.clone()),
+        size: Some(file.add.size),
+        deletion_vector: file.add.deletion_vector.clone(),
+    }
+}
+
+fn add(file: &NewFile, id: u32, data_change: bool, now: i64) -> Add {
+    let mut tags = BTreeMap::from([(TAG_FRAGMENT.to_owned(), Some(id.to_string()))]);
+    if let Some(bytes) = file.encoded_bytes {
+        tags.insert(TAG_ENCODED.to_owned(), Some(bytes.to_string()));
+    }
+    Add {
+        path: file.path.clone(),
+        partition_values: BTreeMap::new(),
+        size: file.bytes,
+        modification_time: now,
+        data_change,
+        stats: Some(file.stats.clone()),
+        tags: Some(tags),
+        deletion_vector: None::<Descriptor>,
+    }
+}

@@ -1,0 +1,279 @@
+//! Writing a checkpoint: what a replay up to a version gives, as one Parquet file (a classic one of the V1 kind).
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray,
+    builder::{ListBuilder, MapBuilder, MapFieldNames, StringBuilder},
+};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use parquet::{
+    arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
+    basic::{Compression, ZstdLevel},
+    file::properties::WriterProperties,
+};
+
+use super::{
+    LastCheckpoint, TableLog,
+    actions::{Add, Descriptor, Metadata, Protocol, Remove, StringMap, Txn},
+    names, now_millis,
+    state::{REQUEST_AGE, TableState, is_expired},
+};
+use crate::{
+    error::{Result, StorageError},
+    limits::CHECKPOINT_EVERY,
+};
+
+impl TableState {
+    /// Whether enough versions have come since the last checkpoint for another one.
+    pub fn needs_checkpoint(&self) -> bool {
+        self.version - self.checkpoint.unwrap_or(0) >= CHECKPOINT_EVERY
+    }
+}
+
+impl TableLog {
+    /// Writes a checkpoint of a state, from which later readers start. The state that comes back knows of it.
+    ///
+    /// # Errors
+    /// [`StorageError::Store`]; the table is as before.
+    pub async fn checkpoint(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
+        let rows = rows(state, self.keep().as_millis().try_into().unwrap_or(i64::MAX));
+        let size = (rows.adds.len() + rows.removes.len() + rows.txns.len() + 2) as u64;
+        let num_of_add_files = Some(rows.adds.len() as u64);
+        let encoded = tokio::task::spawn_blocking(move || encode(&rows)).await;
+        let encoded = encoded.map_err(|e| StorageError::corrupt("a checkpoint", e))?;
+        let bytes = encoded.map_err(|e| StorageError::corrupt("a checkpoint", e))?;
+        let version = state.version;
+        let last = LastCheckpoint {
+            version,
+            size,
+            parts: None,
+            size_in_bytes: Some(bytes.len() as u64),
+            num_of_add_files,
+        };
+        self.store().put(&names::checkpoint(version), bytes).await?;
+        // Another node may have gone further meanwhile; readers look for newer ones behind the hint.
+        let hint = serde_json::to_vec(&last).map_err(|e| StorageError::corrupt("a checkpoint", e))?;
+        self.store().put(names::LAST_CHECKPOINT, hint).await?;
+        let mut next = TableState::clone(state);
+        next.checkpoint = Some(version);
+        Ok(Arc::new(next))
+    }
+}
+
+/// The actions of a checkpoint.
+struct Rows {
+    protocol: Protocol,
+    metadata: Arc<Metadata>,
+    txns: Vec<Txn>,
+    adds: Vec<Add>,
+    removes: Vec<Remove>,
+}
+
+fn rows(state: &TableState, keep: i64) -> Rows {
+    let now = now_millis();
+    let remove = |t: &super::Tombstone| Remove {
+        path: t.path.clone(),
+        deletion_timestamp: Some(t.at),
+        data_change: false,
+        extended_file_metadata: None,
+        partition_values: None,
+        size: None,
+        deletion_vector: t.vector.clone(),
+    };
+    Rows {
+        protocol: state.protocol.clone(),
+        metadata: Arc::clone(&state.metadata),
+        txns: state.txns.values().filter(|txn| !is_expired(txn, now)).cloned().collect(),
+        // What a checkpoint has is no change of data.
+        adds: state.files.values().map(|file| Add { data_change: false, ..file.add.clone() }).collect(),
+        removes: state
+            .tombstones
+            .iter()
+            .filter(|t| now.saturating_sub(t.at) <= keep.saturating_add(REQUEST_AGE))
+            .map(remove)
+            .collect(),
+    }
+}
+
+/// A struct column in the making.
+struct Column {
+    name: &'static str,
+    fields: Vec<Field>,
+    arrays: Vec<ArrayRef>,
+    validity: NullBuffer,
+}
+
+impl Column {
+    fn new(name: &'static str, valid: Vec<bool>) -> Self {
+        Self { name, fields: Vec::new(), arrays: Vec::new(), validity: NullBuffer::from(valid) }
+    }
+
+    #[must_use]
+    fn with(mut self, name: &str, array: ArrayRef) -> Self {
+        self.fields.push(Field::new(name, array.data_type().clone(), true));
+        self.arrays.push(array);
+        self
+    }
+
+    fn finish(self) -> std::result::Result<(Field, ArrayRef), ArrowError> {
+        let fields = Fields::from(self.fields);
+        let field = Field::new(self.name, DataType::Struct(fields.clone()), true);
+        Ok((field, Arc::new(StructArray::try_new(fields, self.arrays, Some(self.validity))?)))
+    }
+}
+
+/// What every row of the checkpoint has in a field of one kind of action: rows of other kinds have nothing.
+struct Placed<'a, T> {
+    values: &'a [T],
+    first: usize,
+    rows: usize,
+}
+
+impl<'a, T> Placed<'a, T> {
+    fn iter(&self) -> impl Iterator<Item = Option<&'a T>> {
+        (0..self.rows).map(|row| self.values.get(row.checked_sub(self.first)?))
+    }
+
+    fn column(&self, name: &'static str) -> Column {
+        Column::new(name, self.iter().map(|value| value.is_some()).collect())
+    }
+
+    fn texts<'b>(&self, get: impl Fn(&'a T) -> Option<&'b str>) -> ArrayRef {
+        Arc::new(self.iter().map(|value| get(value?)).collect::<StringArray>())
+    }
+
+    fn longs(&self, get: impl Fn(&'a T) -> Option<i64>) -> ArrayRef {
+        Arc::new(self.iter().map(|value| get(value?)).collect::<Int64Array>())
+    }
+
+    fn ints(&self, get: impl Fn(&'a T) -> Option<i32>) -> ArrayRef {
+        Arc::new(self.iter().map(|value| get(value?)).collect::<Int32Array>())
+    }
+
+    fn bools(&self, get: impl Fn(&'a T) -> Option<bool>) -> ArrayRef {
+        Arc::new(self.iter().map(|value| get(value?)).collect::<BooleanArray>())
+    }
+
+    fn maps(
+        &self,
+        get: impl Fn(&'a T) -> Option<&'a StringMap>,
+    ) -> std::result::Result<ArrayRef, ArrowError> {
+        let names = MapFieldNames { entry: "key_value".into(), key: "key".into(), value: "value".into() };
+        let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new());
+        for value in self.iter() {
+            let map = value.and_then(&get);
+            for (key, value) in map.into_iter().flatten() {
+                builder.keys().append_value(key);
+                builder.values().append_option(value.as_deref());
+            }
+            builder.append(map.is_some())?;
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+
+    fn lists(&self, get: impl Fn(&'a T) -> Option<&'a Vec<String>>) -> ArrayRef {
+        let mut builder =
+            ListBuilder::new(StringBuilder::new()).with_field(Field::new("element", DataType::Utf8, true));
+        for value in self.iter() {
+            let list = value.and_then(&get);
+            list.into_iter().flatten().for_each(|text| builder.values().append_value(text));
+            builder.append(list.is_some());
+        }
+        Arc::new(builder.finish())
+    }
+
+    fn vectors(
+        &self,
+        get: impl Fn(&'a T) -> Option<&'a Descriptor>,
+    ) -> std::result::Result<ArrayRef, ArrowError> {
+        let valid = self.iter().map(|value| value.and_then(&get).is_some()).collect();
+        let int = |n: u32| i32::try_from(n).ok();
+        let column = Column::new("deletionVector", valid)
+            .with("storageType", self.texts(|value| Some(&get(value)?.storage_type)))
+            .with("pathOrInlineDv", self.texts(|value| Some(&get(value)?.path_or_inline_dv)))
+            .with("offset", self.ints(|value| int(get(value)?.offset?)))
+            .with("sizeInBytes", self.ints(|value| int(get(value)?.size_in_bytes)))
+            .with("cardinality", self.longs(|value| long(get(value)?.cardinality)));
+        Ok(column.finish()?.1)
+    }
+}
+
+fn long(n: u64) -> Option<i64> {
+    i64::try_from(n).ok()
+}
+
+fn batch(rows: &Rows) -> std::result::Result<RecordBatch, ArrowError> {
+    let total = 2 + rows.txns.len() + rows.adds.len() + rows.removes.len();
+    let protocol = Placed { values: std::slice::from_ref(&rows.protocol), first: 0, rows: total };
+    let metadata = Placed { values: std::slice::from_ref(&*rows.metadata), first: 1, rows: total };
+    let txns = Placed { values: &rows.txns, first: 2, rows: total };
+    let adds = Placed { values: &rows.adds, first: 2 + rows.txns.len(), rows: total };
+    let removes = Placed { values: &rows.removes, first: total - rows.removes.len(), rows: total };
+
+    let mut versions = protocol
+        .column("protocol")
+        .with("minReaderVersion", protocol.ints(|p| Some(p.min_reader_version)))
+        .with("minWriterVersion", protocol.ints(|p| Some(p.min_writer_version)));
+    // Versions that have no features have no columns for them, either.
+    if rows.protocol.reader_features.is_some() {
+        versions = versions.with("readerFeatures", protocol.lists(|p| p.reader_features.as_ref()));
+    }
+    if rows.protocol.writer_features.is_some() {
+        versions = versions.with("writerFeatures", protocol.lists(|p| p.writer_features.as_ref()));
+    }
+    let format = metadata
+        .column("format")
+        .with("provider", metadata.texts(|m| Some(&m.format.provider)))
+        .with("options", metadata.maps(|m| Some(&m.format.options))?);
+    let columns = [
+        versions,
+        metadata
+            .column("metaData")
+            .with("id", metadata.texts(|m| Some(&m.id)))
+            .with("name", metadata.texts(|m| m.name.as_deref()))
+            .with("description", metadata.texts(|m| m.description.as_deref()))
+            .with("format", format.finish()?.1)
+            .with("schemaString", metadata.texts(|m| Some(&m.schema_string)))
+            .with("partitionColumns", metadata.lists(|m| Some(&m.partition_columns)))
+            .with("createdTime", metadata.longs(|m| m.created_time))
+            .with("configuration", metadata.maps(|m| Some(&m.configuration))?),
+        txns.column("txn")
+            .with("appId", txns.texts(|t| Some(&t.app_id)))
+            .with("version", txns.longs(|t| Some(t.version)))
+            .with("lastUpdated", txns.longs(|t| t.last_updated)),
+        adds.column("add")
+            .with("path", adds.texts(|a| Some(&a.path)))
+            .with("partitionValues", adds.maps(|a| Some(&a.partition_values))?)
+            .with("size", adds.longs(|a| long(a.size)))
+            .with("modificationTime", adds.longs(|a| Some(a.modification_time)))
+            .with("dataChange", adds.bools(|a| Some(a.data_change)))
+            .with("stats", adds.texts(|a| a.stats.as_deref()))
+            .with("tags", adds.maps(|a| a.tags.as_ref())?)
+            .with("deletionVector", adds.vectors(|a| a.deletion_vector.as_ref())?),
+        removes
+            .column("remove")
+            .with("path", removes.texts(|r| Some(&r.path)))
+            .with("deletionTimestamp", removes.longs(|r| r.deletion_timestamp))
+            .with("dataChange", removes.bools(|r| Some(r.data_change)))
+            .with("deletionVector", removes.vectors(|r| r.deletion_vector.as_ref())?),
+    ];
+    let columns = columns.into_iter().map(Column::finish).collect::<std::result::Result<Vec<_>, _>>()?;
+    let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+}
+
+fn encode(rows: &Rows) -> std::result::Result<Vec<u8>, parquet::errors::ParquetError> {
+    let batch = batch(rows)?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        // Parquet's names for the parts of lists and maps.
+        .set_coerce_types(true)
+        .set_created_by(concat!("basalt version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .build();
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options)?;
+    writer.write(&batch)?;
+    writer.into_inner()
+}

@@ -1,0 +1,324 @@
+//! The log of a Delta table: its versions, each one file that is written if it is not there yet.
+//!
+//! After PROTOCOL.md of Delta Lake. A version is a file of actions in JSON; every so many of them a checkpoint in
+//! Parquet holds what a replay up to there gives. What Basalt adds keeps to the protocol: the fragment of a file
+//! stands in its `tags`, the next fragment's id and the ids of clients' writes are transactions (`txn`), which
+//! checkpoints keep.
+
+mod actions;
+mod change;
+mod checkpoint;
+mod names;
+mod protocol;
+mod read_checkpoint;
+mod state;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use basalt_core::schema::Schema;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+pub(crate) use actions::Descriptor;
+use actions::{Action, CommitInfo, Format, Metadata};
+pub use change::{Change, Operation};
+pub(crate) use names::{FOLDER, LogFile};
+use state::Replay;
+pub(crate) use state::Tombstone;
+pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Request, TableState};
+
+use crate::{
+    data,
+    error::{CommitError, Result, StorageError},
+    limits::{CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, SMALL_BYTES},
+    schema,
+    store::Store,
+};
+
+/// How long a reader that finds no new version believes that there is none, before it looks whether the versions
+/// behind its own have been removed.
+const LOOK_FOR_CHECKPOINT: Duration = Duration::from_secs(60);
+
+/// The log of one table. A clone is the same log.
+#[derive(Clone, Debug)]
+pub struct TableLog {
+    store: Store,
+    /// When a checkpoint was last looked for.
+    looked: Arc<Mutex<Option<Instant>>>,
+    /// How long what is no longer part of the table can still be read.
+    keep: Duration,
+}
+
+/// What a commit did.
+#[derive(Clone, Debug)]
+pub struct Committed {
+    /// The table's new state.
+    pub state: Arc<TableState>,
+    /// The id of the first fragment that was added; the others follow it, in the order of [`Change::add`].
+    pub first_id: u32,
+}
+
+/// `_last_checkpoint`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LastCheckpoint {
+    version: u64,
+    size: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parts: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    size_in_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    num_of_add_files: Option<u64>,
+}
+
+impl TableLog {
+    /// The log of the table in a folder; nothing is read yet.
+    pub fn new(store: Store) -> Self {
+        Self { store, looked: Arc::default(), keep: Duration::from_secs(600) }
+    }
+
+    /// The same, with another time for which files that are no longer part of the table stay readable; ten
+    /// minutes otherwise.
+    #[must_use]
+    pub fn keeping(mut self, keep: Duration) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Makes an empty table, at version 0.
+    ///
+    /// # Errors
+    /// [`StorageError::Exists`] when there is one; [`StorageError::Invalid`] for a schema that Delta cannot hold.
+    pub async fn create(
+        store: Store,
+        name: &str,
+        schema: &Schema,
+        properties: BTreeMap<String, String>,
+    ) -> Result<(Self, Arc<TableState>)> {
+        let now = now_millis();
+        let metadata = Metadata {
+            id: Uuid::new_v4().to_string(),
+            name: Some(name.to_owned()),
+            description: None,
+            format: Format { provider: "parquet".into(), options: BTreeMap::new() },
+            schema_string: schema::to_delta(schema)?,
+            partition_columns: Vec::new(),
+            created_time: Some(now),
+            configuration: properties.into_iter().map(|(key, value)| (key, Some(value))).collect(),
+        };
+        let info = CommitInfo {
+            timestamp: now,
+            operation: "CREATE TABLE",
+            operation_parameters: BTreeMap::new(),
+            engine_info: concat!("basalt/", env!("CARGO_PKG_VERSION")),
+            read_version: None,
+            txn_id: Uuid::new_v4().to_string(),
+        };
+        let actions =
+            vec![Action::CommitInfo(info), Action::Protocol(protocol::first()), Action::MetaData(metadata)];
+        let log = Self::new(store);
+        if !log.write_commit(0, &actions).await? {
+            return Err(StorageError::Exists { path: log.store.url().to_owned() });
+        }
+        let mut replay = Replay::new(log.store.url());
+        replay.apply(0, actions)?;
+        Ok((log, Arc::new(replay.finish()?)))
+    }
+
+    /// Where the table is.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// How long files that are no longer part of the table stay readable.
+    pub fn keep(&self) -> Duration {
+        self.keep
+    }
+
+    /// Reads the newest state: the last checkpoint, and the versions behind it.
+    ///
+    /// # Errors
+    /// [`StorageError::NoTable`]; [`StorageError::Unsupported`] for a table that needs more than this reader
+    /// knows; [`StorageError::Corrupt`] for a log with holes or other faults.
+    pub async fn load(&self) -> Result<Arc<TableState>> {
+        let (replay, from) = match self.load_checkpoint().await? {
+            Some(found) => found,
+            None => (Replay::new(self.store.url()), 0),
+        };
+        let listed = self.store.list(FOLDER, from.checked_sub(1).map(names::commit).as_deref()).await?;
+        let commits = listed.iter().filter_map(|file| match LogFile::of(&file.path)? {
+            LogFile::Commit(version) if version >= from => Some(version),
+            _ => None,
+        });
+        let commits: Vec<u64> = commits.collect();
+        if commits.is_empty() && from == 0 {
+            return Err(StorageError::NoTable { path: self.store.url().to_owned() });
+        }
+        for (found, expected) in commits.iter().zip(from..) {
+            if *found != expected {
+                return Err(StorageError::corrupt(
+                    self.store.url(),
+                    format!("version {expected} is missing"),
+                ));
+            }
+        }
+        self.replay(replay, commits).await
+    }
+
+    async fn replay(&self, mut replay: Replay, versions: Vec<u64>) -> Result<Arc<TableState>> {
+        let read = async |version: u64| {
+            let path = names::commit(version);
+            let bytes = self.store.get_known(&path, COMMIT_BYTES).await?;
+            Ok::<_, StorageError>((version, actions::parse(&format!("{}/{path}", self.store.url()), &bytes)?))
+        };
+        let mut commits = stream::iter(versions).map(read).buffered(CONCURRENT_REQUESTS);
+        while let Some((version, actions)) = commits.try_next().await? {
+            replay.apply(version, actions)?;
+        }
+        drop(commits);
+        self.finish(replay).await
+    }
+
+    /// Counts the rows of files for which the log does not say it.
+    async fn finish(&self, mut replay: Replay) -> Result<Arc<TableState>> {
+        let count = async |file: Arc<DataFile>| {
+            let rows = data::count_rows(&self.store, &file).await?;
+            Ok::<_, StorageError>((file, rows))
+        };
+        let uncounted = replay.uncounted();
+        let counts = stream::iter(uncounted).map(count).buffer_unordered(CONCURRENT_REQUESTS);
+        for (file, rows) in counts.try_collect::<Vec<_>>().await? {
+            replay.count(file.path(), rows);
+        }
+        replay.finish().map(Arc::new)
+    }
+
+    /// Follows the log from a state on: the same state when there is no newer version.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn refresh(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
+        let mut replay = None;
+        let mut version = state.version;
+        while let Some(next) = version.checked_add(1) {
+            let path = names::commit(next);
+            let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { break };
+            let actions = actions::parse(&format!("{}/{path}", self.store.url()), &bytes)?;
+            replay.get_or_insert_with(|| Replay::of(state, self.store.url())).apply(next, actions)?;
+            version = next;
+        }
+        match replay {
+            Some(replay) => self.finish(replay).await,
+            None if self.is_cut_off(state).await? => self.load().await,
+            None => Ok(Arc::clone(state)),
+        }
+    }
+
+    /// Whether the versions behind a state are gone, because a checkpoint has taken their place.
+    async fn is_cut_off(&self, state: &TableState) -> Result<bool> {
+        {
+            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            if looked.get_or_insert_with(Instant::now).elapsed() < LOOK_FOR_CHECKPOINT {
+                return Ok(false);
+            }
+            *looked = Some(Instant::now());
+        }
+        Ok(self.last_checkpoint().await?.is_some_and(|last| last.version > state.version))
+    }
+
+    async fn last_checkpoint(&self) -> Result<Option<LastCheckpoint>> {
+        let bytes = self.store.get(names::LAST_CHECKPOINT, SMALL_BYTES).await?;
+        // It is a hint: what is no such hint is as good as none.
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    /// The newest checkpoint that is whole, and the version behind it.
+    async fn load_checkpoint(&self) -> Result<Option<(Replay, u64)>> {
+        let hint = self.last_checkpoint().await?;
+        let after = hint.as_ref().and_then(|hint| hint.version.checked_sub(1)).map(names::commit);
+        let mut newest = self.newest_checkpoint(after.as_deref()).await?;
+        if newest.is_none() && after.is_some() {
+            newest = self.newest_checkpoint(None).await?;
+        }
+        let Some((version, parts)) = newest else { return Ok(None) };
+        let mut actions = Vec::new();
+        for part in 1..=parts {
+            let path = match parts {
+                1 => names::checkpoint(version),
+                _ => names::checkpoint_part(version, part, parts),
+            };
+            actions.extend(read_checkpoint::read(&self.store, &path).await?);
+        }
+        let mut replay = Replay::new(self.store.url());
+        replay.apply(version, actions)?;
+        replay.set_checkpoint(version);
+        Ok(Some((replay, version + 1)))
+    }
+
+    /// The version of the newest checkpoint of which no part is missing, and its number of parts.
+    async fn newest_checkpoint(&self, after: Option<&str>) -> Result<Option<(u64, u64)>> {
+        let mut found: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for file in self.store.list(FOLDER, after).await? {
+            if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path)
+                && parts <= CHECKPOINT_PARTS
+                && version < u64::MAX
+            {
+                *found.entry((version, parts)).or_default() += 1;
+            }
+        }
+        Ok(found.into_iter().rev().find(|((_, parts), found)| parts == found).map(|(key, _)| key))
+    }
+
+    /// Makes the version behind `base`. One attempt: when another commit was first, the newer state comes back, and
+    /// the caller decides whether the change still makes sense there; its files need not be written again.
+    ///
+    /// # Errors
+    /// [`CommitError`]; [`StorageError::Corrupt`] also when the change names fragments that `base` does not have.
+    pub async fn commit(
+        &self,
+        base: &Arc<TableState>,
+        change: &Change,
+    ) -> std::result::Result<Committed, CommitError> {
+        let planned = change::plan(base, change, now_millis())?;
+        if let Some((path, bytes)) = planned.vectors {
+            self.store.put(&path, bytes).await?;
+        }
+        let version = base.version + 1;
+        if !self.write_commit(version, &planned.actions).await? {
+            return Err(CommitError::Conflict(self.refresh(base).await?));
+        }
+        let mut replay = Replay::of(base, self.store.url());
+        replay.apply(version, planned.actions)?;
+        Ok(Committed { state: Arc::new(replay.finish()?), first_id: planned.first_id })
+    }
+
+    /// Writes a version if it is not there; `false` when another writer's is.
+    ///
+    /// A store may have written it and lost the answer, and a client that asks again is told that it exists: so
+    /// whose version it is, its bytes say, which hold an id that no other commit has.
+    async fn write_commit(&self, version: u64, actions: &[Action]) -> Result<bool> {
+        let path = names::commit(version);
+        let bytes = bytes::Bytes::from(actions::serialize(actions)?);
+        let created = self.store.create(&path, bytes.clone()).await;
+        if matches!(created, Ok(true)) {
+            return Ok(true);
+        }
+        match (self.store.get(&path, COMMIT_BYTES).await, created) {
+            (Ok(Some(found)), _) => Ok(found == bytes),
+            (_, Err(e)) | (Err(e), _) => Err(e),
+            (Ok(None), Ok(_)) => Err(StorageError::corrupt(path, "it exists and cannot be read")),
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_millis() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,98 @@
+//! Which tables can be read and written: versions of the protocol, and table features.
+
+use super::actions::{Metadata, Protocol};
+use crate::error::{Result, StorageError};
+
+/// Features that a reader has to know, and this one does.
+const READ: &[&str] = &[
+    "deletionVectors",
+    "timestampNtz",
+    "columnMapping",
+    "typeWidening",
+    "typeWidening-preview",
+    "vacuumProtocolCheck",
+];
+/// Features of tables that this crate writes: those of writer version 2, and deletion vectors.
+const WRITTEN: &[&str] = &["appendOnly", "invariants", DELETION_VECTORS];
+const DELETION_VECTORS: &str = "deletionVectors";
+const ENABLE_DELETION_VECTORS: &str = "delta.enableDeletionVectors";
+
+fn unsupported(feature: impl Into<String>) -> StorageError {
+    StorageError::Unsupported { feature: feature.into() }
+}
+
+/// The protocol of a new table: the oldest, so that every reader of Delta can read it.
+pub(crate) fn first() -> Protocol {
+    Protocol { min_reader_version: 1, min_writer_version: 2, reader_features: None, writer_features: None }
+}
+
+/// That this reader knows all that it must.
+pub(crate) fn check_readable(protocol: &Protocol) -> Result<()> {
+    match protocol.min_reader_version {
+        ..=2 => Ok(()),
+        3 => match protocol.reader_features.iter().flatten().find(|f| !READ.contains(&f.as_str())) {
+            Some(feature) => Err(unsupported(format!("the feature {feature}"))),
+            None => Ok(()),
+        },
+        version => Err(unsupported(format!("reader version {version}"))),
+    }
+}
+
+/// Whether columns have other names in the files.
+pub(crate) fn check_metadata(metadata: &Metadata) -> Result<bool> {
+    if metadata.format.provider != "parquet" {
+        return Err(unsupported(format!("files of the format {:?}", metadata.format.provider)));
+    }
+    match metadata.property("delta.columnMapping.mode") {
+        None | Some("none") => Ok(false),
+        Some("name") => Ok(true),
+        Some(mode) => Err(unsupported(format!("the feature columnMapping in mode {mode}"))),
+    }
+}
+
+/// That this writer knows all that it must.
+pub(crate) fn check_writable(protocol: &Protocol, metadata: &Metadata, has_invariants: bool) -> Result<()> {
+    match protocol.min_writer_version {
+        ..=2 => {}
+        7 => {
+            if let Some(feature) =
+                protocol.writer_features.iter().flatten().find(|f| !WRITTEN.contains(&f.as_str()))
+            {
+                return Err(unsupported(format!("the feature {feature} of writers")));
+            }
+        }
+        version => return Err(unsupported(format!("writer version {version}"))),
+    }
+    if !metadata.partition_columns.is_empty() {
+        return Err(unsupported("writes to partitions"));
+    }
+    if metadata.property("delta.appendOnly") == Some("true") {
+        return Err(unsupported("the property delta.appendOnly of writers"));
+    }
+    if has_invariants {
+        return Err(unsupported("invariants of columns"));
+    }
+    Ok(())
+}
+
+/// What a table's first deletion vector changes in its protocol and its metadata; `None` when it may have one.
+///
+/// The features of writer version 2 are named, as an upgrade must.
+pub(crate) fn with_deletion_vectors(
+    protocol: &Protocol,
+    metadata: &Metadata,
+) -> Option<(Protocol, Metadata)> {
+    let allowed = protocol.writer_features.iter().flatten().any(|f| f == DELETION_VECTORS);
+    if allowed && metadata.property(ENABLE_DELETION_VECTORS) == Some("true") {
+        return None;
+    }
+    let protocol = Protocol {
+        min_reader_version: 3,
+        min_writer_version: 7,
+        reader_features: Some(vec![DELETION_VECTORS.into()]),
+        writer_features: Some(WRITTEN.iter().map(|f| (*f).to_owned()).collect()),
+    };
+    let mut metadata = metadata.clone();
+    metadata.configuration.insert(ENABLE_DELETION_VECTORS.into(), Some("true".into()));
+    Some((protocol, metadata))
+}

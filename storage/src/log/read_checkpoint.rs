@@ -1,0 +1,233 @@
+//! Reading a checkpoint of any writer: the columns that are needed, by their names.
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int32Array, Int64Array, ListArray, MapArray, RecordBatch, StringArray,
+    StructArray,
+};
+
+use parquet::arrow::{
+    ProjectionMask,
+    arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+};
+
+use super::actions::{Action, Add, Descriptor, Format, Metadata, Protocol, Remove, StringMap, Txn};
+use crate::{
+    data::{catching, footer},
+    error::Result,
+    limits::{BATCH_ROWS, CHECKPOINT_BYTES},
+    store::Store,
+};
+
+/// The parts of a checkpoint that are read. Of the statistics that are columns, the number of rows is enough.
+const COLUMNS: &[&str] = &[
+    "protocol",
+    "metaData",
+    "txn",
+    "add.path",
+    "add.partitionValues",
+    "add.size",
+    "add.modificationTime",
+    "add.dataChange",
+    "add.stats",
+    "add.stats_parsed.numRecords",
+    "add.tags",
+    "add.deletionVector",
+    "remove.path",
+    "remove.deletionTimestamp",
+    "remove.deletionVector",
+];
+
+/// The actions in a file of a checkpoint.
+pub(super) async fn read(store: &Store, path: &str) -> Result<Vec<Action>> {
+    let place = format!("{}/{path}", store.url());
+    let metadata = footer::read(store, path, None).await?;
+    let bytes = store.get_known(path, CHECKPOINT_BYTES).await?;
+    catching(place, move || {
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let metadata = ArrowReaderMetadata::try_new(metadata, options)?;
+        let schema = metadata.parquet_schema();
+        let wanted = |leaf: &usize| {
+            let path = schema.column(*leaf).path().string();
+            COLUMNS
+                .iter()
+                .any(|c| path.strip_prefix(c).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+        };
+        let projection = ProjectionMask::leaves(schema, (0..schema.num_columns()).filter(wanted));
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
+            .with_projection(projection)
+            .with_batch_size(BATCH_ROWS)
+            .build()?;
+        let mut actions = Vec::new();
+        for batch in reader {
+            actions_of(&batch?, &mut actions)?;
+        }
+        Ok::<_, Fault>(actions)
+    })
+    .await
+}
+
+/// What is wrong with a checkpoint.
+struct Fault(String);
+
+impl<E: std::error::Error> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+type Read<T> = std::result::Result<T, Fault>;
+
+/// A struct column at a row.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    column: &'a StructArray,
+    row: usize,
+}
+
+impl<'a> Row<'a> {
+    fn child<T: Array + 'static>(self, name: &str) -> Read<Option<&'a T>> {
+        let Some(array) = self.column.column_by_name(name) else { return Ok(None) };
+        let typed = array.as_any().downcast_ref::<T>();
+        let typed = typed.ok_or_else(|| Fault(format!("{name} is of the type {}", array.data_type())))?;
+        Ok(typed.is_valid(self.row).then_some(typed))
+    }
+
+    fn text(self, name: &str) -> Read<Option<String>> {
+        Ok(self.child::<StringArray>(name)?.map(|array| array.value(self.row).to_owned()))
+    }
+
+    fn long(self, name: &str) -> Read<Option<i64>> {
+        Ok(self.child::<Int64Array>(name)?.map(|array| array.value(self.row)))
+    }
+
+    fn int(self, name: &str) -> Read<Option<i32>> {
+        Ok(self.child::<Int32Array>(name)?.map(|array| array.value(self.row)))
+    }
+
+    fn bool(self, name: &str) -> Read<Option<bool>> {
+        Ok(self.child::<BooleanArray>(name)?.map(|array| array.value(self.row)))
+    }
+
+    fn row(self, name: &str) -> Read<Option<Self>> {
+        Ok(self.child::<StructArray>(name)?.map(|column| Row { column, row: self.row }))
+    }
+
+    fn list(self, name: &str) -> Read<Option<Vec<String>>> {
+        let Some(list) = self.child::<ListArray>(name)? else { return Ok(None) };
+        Ok(Some(texts(&list.value(self.row), name)?.into_iter().flatten().collect()))
+    }
+
+    fn map(self, name: &str) -> Read<Option<StringMap>> {
+        let Some(map) = self.child::<MapArray>(name)? else { return Ok(None) };
+        let entries = map.value(self.row);
+        let keys = texts(entries.column(0), name)?;
+        let values = texts(entries.column(1), name)?;
+        Ok(Some(keys.into_iter().zip(values).filter_map(|(key, value)| Some((key?, value))).collect()))
+    }
+}
+
+fn texts(array: &ArrayRef, name: &str) -> Read<Vec<Option<String>>> {
+    let texts = array.as_any().downcast_ref::<StringArray>();
+    let texts =
+        texts.ok_or_else(|| Fault(format!("{name} holds values of the type {}", array.data_type())))?;
+    Ok(texts.iter().map(|text| text.map(str::to_owned)).collect())
+}
+
+fn missing<T>(value: Option<T>, name: &str) -> Read<T> {
+    value.ok_or_else(|| Fault(format!("an action has no {name}")))
+}
+
+fn unsigned<T: TryFrom<i64>>(value: Option<i64>, name: &str) -> Read<T> {
+    let value = missing(value, name)?;
+    T::try_from(value).map_err(|_| Fault(format!("{name} is {value}")))
+}
+
+fn actions_of(batch: &RecordBatch, actions: &mut Vec<Action>) -> Read<()> {
+    let whole = StructArray::from(batch.clone());
+    for row in 0..batch.num_rows() {
+        let row = Row { column: &whole, row };
+        if let Some(protocol) = row.row("protocol")? {
+            actions.push(Action::Protocol(Protocol {
+                min_reader_version: missing(protocol.int("minReaderVersion")?, "minReaderVersion")?,
+                min_writer_version: missing(protocol.int("minWriterVersion")?, "minWriterVersion")?,
+                reader_features: protocol.list("readerFeatures")?,
+                writer_features: protocol.list("writerFeatures")?,
+            }));
+        }
+        if let Some(metadata) = row.row("metaData")? {
+            actions.push(Action::MetaData(metadata_of(metadata)?));
+        }
+        if let Some(txn) = row.row("txn")? {
+            actions.push(Action::Txn(Txn {
+                app_id: missing(txn.text("appId")?, "appId")?,
+                version: missing(txn.long("version")?, "version")?,
+                last_updated: txn.long("lastUpdated")?,
+            }));
+        }
+        if let Some(add) = row.row("add")? {
+            let parsed = match add.row("stats_parsed")? {
+                Some(stats) => stats.long("numRecords")?.map(|rows| format!("{{\"numRecords\":{rows}}}")),
+                None => None,
+            };
+            actions.push(Action::Add(Add {
+                path: missing(add.text("path")?, "path")?,
+                partition_values: add.map("partitionValues")?.unwrap_or_default(),
+                size: unsigned(add.long("size")?, "size")?,
+                modification_time: add.long("modificationTime")?.unwrap_or(0),
+                data_change: add.bool("dataChange")?.unwrap_or(false),
+                stats: add.text("stats")?.or(parsed),
+                tags: add.map("tags")?,
+                deletion_vector: vector(add)?,
+            }));
+        }
+        if let Some(remove) = row.row("remove")? {
+            actions.push(Action::Remove(Remove {
+                path: missing(remove.text("path")?, "path")?,
+                deletion_timestamp: remove.long("deletionTimestamp")?,
+                data_change: false,
+                extended_file_metadata: None,
+                partition_values: None,
+                size: None,
+                deletion_vector: vector(remove)?,
+            }));
+        }
+    }
+    Ok(())
+}
+
+fn metadata_of(metadata: Row<'_>) -> Read<Metadata> {
+    let format = missing(metadata.row("format")?, "format")?;
+    Ok(Metadata {
+        id: missing(metadata.text("id")?, "id")?,
+        name: metadata.text("name")?,
+        description: metadata.text("description")?,
+        format: Format {
+            provider: missing(format.text("provider")?, "provider")?,
+            options: format.map("options")?.unwrap_or_default(),
+        },
+        schema_string: missing(metadata.text("schemaString")?, "schemaString")?,
+        partition_columns: metadata.list("partitionColumns")?.unwrap_or_default(),
+        created_time: metadata.long("createdTime")?,
+        configuration: metadata.map("configuration")?.unwrap_or_default(),
+    })
+}
+
+fn vector(action: Row<'_>) -> Read<Option<Descriptor>> {
+    let Some(vector) = action.row("deletionVector")? else { return Ok(None) };
+    Ok(Some(Descriptor {
+        storage_type: missing(vector.text("storageType")?, "storageType")?,
+        path_or_inline_dv: missing(vector.text("pathOrInlineDv")?, "pathOrInlineDv")?,
+        offset: vector
+            .int("offset")?
+            .map(|offset| unsigned(Some(i64::from(offset)), "offset"))
+            .transpose()?,
+        size_in_bytes: unsigned(vector.int("sizeInBytes")?.map(i64::from), "sizeInBytes")?,
+        cardinality: unsigned(vector.long("cardinality")?, "cardinality")?,
+    }))
+}

@@ -1,0 +1,246 @@
+//! Schemas in the log, and how each type lies in Parquet.
+//!
+//! Delta has no unsigned types. A column of one is stored in the next wider type that holds all its values, and
+//! the field's metadata say what it is, so other readers see the same numbers:
+//!
+//! | Basalt | Delta | Parquet | metadata |
+//! |---|---|---|---|
+//! | bool | boolean | BOOLEAN | |
+//! | int8, int16, int32, int64 | byte, short, integer, long | INT32, INT64 | |
+//! | uint8, uint16, uint32 | short, integer, long | INT32, INT64 | `basalt.type` |
+//! | uint64 | decimal(20,0) | FIXED_LEN_BYTE_ARRAY | `basalt.type` |
+//! | float32, float64 | float, double | FLOAT, DOUBLE | |
+//! | decimal(p,s) | decimal(p,s) | INT32, INT64 | |
+//! | date32 | date | DATE | |
+//! | timestamp | timestamp | TIMESTAMP(UTC, microseconds) | |
+//! | utf8 | string | STRING | |
+//!
+//! An encoding that a column asks for stands in its metadata as `basalt.encoding`. Of other writers' tables a
+//! `timestamp_ntz` is read as a timestamp in UTC.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use arrow_schema as arrow;
+use basalt_core::{
+    error::{Error, ErrorKind},
+    schema::{DataType, Field, Schema},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::error::{Result, StorageError};
+
+const TYPE: &str = "basalt.type";
+const ENCODING: &str = "basalt.encoding";
+const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
+const INVARIANTS: &str = "delta.invariants";
+
+#[derive(Serialize, Deserialize)]
+struct StructType {
+    r#type: String,
+    fields: Vec<StructField>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StructField {
+    name: String,
+    r#type: Value,
+    nullable: bool,
+    #[serde(default)]
+    metadata: Map<String, Value>,
+}
+
+/// A table's schema with what the log adds to it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TableSchema {
+    pub(crate) schema: Arc<Schema>,
+    /// The names that the columns have in data files, statistics and partition values.
+    pub(crate) physical: Vec<String>,
+    /// Whether a column has an invariant, which writers must check.
+    pub(crate) has_invariants: bool,
+}
+
+impl TableSchema {
+    /// Reads `schemaString`; `by_name` when columns have other names in the files.
+    pub(crate) fn parse(schema: &str, by_name: bool) -> Result<Self> {
+        let parsed: StructType = serde_json::from_str(schema)
+            .map_err(|e| StorageError::corrupt("the log", format!("its schema is not valid: {e}")))?;
+        let mut fields = Vec::new();
+        let mut physical = Vec::new();
+        let mut has_invariants = false;
+        for field in parsed.fields {
+            let data_type = data_type_of(&field)?;
+            has_invariants |= field.metadata.contains_key(INVARIANTS);
+            let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str).filter(|_| by_name);
+            physical.push(mapped.unwrap_or(&field.name).to_owned());
+            let encoding = field.metadata.get(ENCODING).and_then(Value::as_str).map(str::to_owned);
+            fields.push(Field { name: field.name, data_type, nullable: field.nullable, encoding });
+        }
+        let schema = Schema::new(fields).map_err(|e| StorageError::Unsupported { feature: e.to_string() })?;
+        Ok(Self { schema: Arc::new(schema), physical, has_invariants })
+    }
+}
+
+fn data_type_of(field: &StructField) -> Result<DataType> {
+    let unsupported = |shown: &str| {
+        let feature = format!("columns of the type {shown} (column {:?})", field.name);
+        Err(StorageError::Unsupported { feature })
+    };
+    let name = match &field.r#type {
+        Value::String(name) => name.as_str(),
+        Value::Object(nested) => {
+            return unsupported(nested.get("type").and_then(Value::as_str).unwrap_or("of an object"));
+        }
+        _ => return unsupported("that is no name"),
+    };
+    let own = field.metadata.get(TYPE).and_then(Value::as_str);
+    let stored = match name {
+        "boolean" => DataType::Bool,
+        "byte" => DataType::Int8,
+        "short" => DataType::Int16,
+        "integer" => DataType::Int32,
+        "long" => DataType::Int64,
+        "float" => DataType::Float32,
+        "double" => DataType::Float64,
+        "date" => DataType::Date32,
+        "timestamp" | "timestamp_ntz" => DataType::Timestamp,
+        "string" => DataType::Utf8,
+        "decimal" => DataType::Decimal { precision: 10, scale: 0 },
+        "decimal(20,0)" if own == Some("uint64") => return Ok(DataType::UInt64),
+        other => match parse_decimal(other) {
+            Some((precision @ 1..=18, scale)) if scale <= precision => DataType::Decimal { precision, scale },
+            _ => return unsupported(other),
+        },
+    };
+    Ok(match (own, stored) {
+        (Some("uint8"), DataType::Int16) => DataType::UInt8,
+        (Some("uint16"), DataType::Int32) => DataType::UInt16,
+        (Some("uint32"), DataType::Int64) => DataType::UInt32,
+        _ => stored,
+    })
+}
+
+/// `decimal(p,s)`.
+fn parse_decimal(name: &str) -> Option<(u8, u8)> {
+    let (precision, scale) = name.strip_prefix("decimal(")?.strip_suffix(')')?.split_once(',')?;
+    Some((precision.trim().parse().ok()?, scale.trim().parse().ok()?))
+}
+
+/// `schemaString` of a new table.
+///
+/// # Errors
+/// [`ErrorKind::InvalidSchema`] when two names differ in case alone: other readers of Delta could not tell them
+/// apart.
+pub(crate) fn to_delta(schema: &Schema) -> Result<String> {
+    let mut seen = BTreeSet::new();
+    let mut fields = Vec::new();
+    for (i, field) in schema.fields().iter().enumerate() {
+        if !seen.insert(field.name.to_lowercase()) {
+            let message = format!("{:?} differs from another column's name in case alone", field.name);
+            let error = Error::new(ErrorKind::InvalidSchema, message).at("name").at(format!("fields[{i}]"));
+            return Err(error.into());
+        }
+        let stored = match field.data_type {
+            DataType::Bool => "boolean".into(),
+            DataType::Int8 => "byte".into(),
+            DataType::Int16 | DataType::UInt8 => "short".into(),
+            DataType::Int32 | DataType::UInt16 => "integer".into(),
+            DataType::Int64 | DataType::UInt32 => "long".into(),
+            DataType::UInt64 => "decimal(20,0)".into(),
+            DataType::Float32 => "float".into(),
+            DataType::Float64 => "double".into(),
+            DataType::Decimal { precision, scale } => format!("decimal({precision},{scale})"),
+            DataType::Date32 => "date".into(),
+            DataType::Timestamp => "timestamp".into(),
+            DataType::Utf8 => "string".into(),
+        };
+        let mut metadata = Map::new();
+        if field.data_type.is_unsigned() {
+            metadata.insert(TYPE.into(), json!(field.data_type.to_string()));
+        }
+        if let Some(encoding) = &field.encoding {
+            metadata.insert(ENCODING.into(), json!(encoding));
+        }
+        fields.push(StructField {
+            name: field.name.clone(),
+            r#type: Value::String(stored),
+            nullable: field.nullable,
+            metadata,
+        });
+    }
+    let schema = StructType { r#type: "struct".into(), fields };
+    serde_json::to_string(&schema).map_err(|e| StorageError::corrupt("the schema", e))
+}
+
+/// The Arrow type in which a column is written to Parquet.
+pub(crate) fn stored_type(data_type: DataType) -> arrow::DataType {
+    match data_type {
+        DataType::UInt8 => arrow::DataType::Int16,
+        DataType::UInt16 => arrow::DataType::Int32,
+        DataType::UInt32 => arrow::DataType::Int64,
+        DataType::UInt64 => arrow::DataType::Decimal128(20, 0),
+        other => other.to_arrow(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(fields: Vec<Field>) -> Schema {
+        let schema = Schema::new(fields).unwrap();
+        let parsed = TableSchema::parse(&to_delta(&schema).unwrap(), false).unwrap();
+        assert_eq!(*parsed.schema, schema);
+        schema
+    }
+
+    #[test]
+    fn every_type_comes_back() {
+        let types = [
+            DataType::Bool,
+            DataType::Int8,
+            DataType::Int16,
+            DataType::Int32,
+            DataType::Int64,
+            DataType::UInt8,
+            DataType::UInt16,
+            DataType::UInt32,
+            DataType::UInt64,
+            DataType::Float32,
+            DataType::Float64,
+            DataType::Decimal { precision: 18, scale: 2 },
+            DataType::Decimal { precision: 1, scale: 1 },
+            DataType::Date32,
+            DataType::Timestamp,
+            DataType::Utf8,
+        ];
+        let field = |(i, t): (usize, &DataType)| Field::new(format!("c{i}"), *t, i % 2 == 0);
+        let mut fields: Vec<_> = types.iter().enumerate().map(field).collect();
+        fields[4].encoding = Some("plain".into());
+        round_trip(fields);
+    }
+
+    #[test]
+    fn names_that_differ_in_case_are_refused() {
+        let fields = vec![Field::new("a", DataType::Bool, false), Field::new("A", DataType::Bool, false)];
+        let error = to_delta(&Schema::new(fields).unwrap()).unwrap_err();
+        assert!(error.to_string().contains("fields[1].name"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        for (r#type, named) in [
+            (json!("binary"), "binary"),
+            (json!("decimal(38,10)"), "decimal(38,10)"),
+            (json!("decimal(5,6)"), "decimal(5,6)"),
+            (json!({"type": "array", "elementType": "long", "containsNull": true}), "array"),
+            (json!(7), "no name"),
+        ] {
+            let field = json!({"name": "c", "type": r#type, "nullable": true, "metadata": {}});
+            let schema = json!({"type": "struct", "fields": [field]}).to_string();
+            let error = TableSchema::parse(&schema, false).unwrap_err().to_string();
+            assert!(error.contains(named) && error.contains("\"c\""), "{error}");
+        }
+        assert!(TableSchema::parse("{", false).is_err());
+    }
+}
