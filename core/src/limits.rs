@@ -38,6 +38,8 @@ pub const MAX_IN_LIST: usize = 65_536;
 /// Characters of what stands between two `%` of a LIKE pattern, where `_` is among them: it is searched for
 /// character by character.
 pub const MAX_WILD_PIECE: usize = 64;
+/// Bytes of a part of an answer's groups, on its way between nodes.
+pub const MAX_PART_BYTES: usize = 8 << 20;
 /// Columns of an answer, and of a group-by.
 pub const MAX_OUTPUTS: usize = 1024;
 

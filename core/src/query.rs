@@ -220,7 +220,7 @@ pub struct TextFilter {
 }
 
 /// `column IN (SELECT key FROM table WHERE filter)`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SemiJoin {
     /// The column of the outer table.
     pub column: String,

@@ -78,33 +78,53 @@ enum Values {
     /// The sums of the fragments before, and of this fragment's blocks so far: the order of additions does not
     /// depend on where a fragment lies.
     Floats {
-        total: Vec<f64>,
+        total: Total,
         fragment: Vec<f64>,
     },
     Keys(Vec<i64>),
     Sets(Vec<Distinct>),
 }
 
+/// What becomes of the sums of fragments.
+#[derive(Debug)]
+enum Total {
+    /// They are added up, one after the other.
+    Sum(Vec<f64>),
+    /// They are kept apart: other fragments come between them elsewhere.
+    Apart(Vec<FragmentSum>),
+}
+
+/// What the floats of one group come to in one fragment, unless that is zero, which adds nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FragmentSum {
+    pub(super) group: u32,
+    pub(super) fragment: u32,
+    pub(super) sum: f64,
+}
+
 impl State {
-    pub(super) fn new(kind: Kind) -> Self {
+    /// No groups; `apart`: their float sums are kept for each fragment.
+    pub(super) fn new(kind: Kind, apart: bool) -> Self {
         let values = match kind {
             Kind::Count => Values::None,
             Kind::SumInts => Values::Ints(Vec::new()),
-            Kind::SumFloats => Values::Floats { total: Vec::new(), fragment: Vec::new() },
+            Kind::SumFloats => {
+                let total = if apart { Total::Apart(Vec::new()) } else { Total::Sum(Vec::new()) };
+                Values::Floats { total, fragment: Vec::new() }
+            }
             Kind::Min | Kind::Max => Values::Keys(Vec::new()),
             Kind::Distinct => Values::Sets(Vec::new()),
         };
         Self { kind, counts: Vec::new(), values }
     }
 
-    /// The state of one group whose distinct keys, if it counts them, go to `set`.
-    pub(super) fn one(kind: Kind, set: Distinct) -> Self {
-        let mut state = Self::new(kind);
-        if let Values::Sets(sets) = &mut state.values {
+    /// The same with one group, whose distinct keys, if it counts them, go to `set`.
+    pub(super) fn with_group(mut self, set: Distinct) -> Self {
+        if let Values::Sets(sets) = &mut self.values {
             sets.push(set);
         }
-        state.resize(1);
-        state
+        self.resize(1);
+        self
     }
 
     /// Makes room for `groups` groups.
@@ -114,7 +134,9 @@ impl State {
             Values::None => {}
             Values::Ints(v) => v.resize(groups, 0),
             Values::Floats { total, fragment } => {
-                total.resize(groups, 0.0);
+                if let Total::Sum(total) = total {
+                    total.resize(groups, 0.0);
+                }
                 fragment.resize(groups, 0.0);
             }
             Values::Keys(v) => v.resize(groups, 0),
@@ -148,7 +170,9 @@ impl State {
         let mut grown = 0;
         match &mut self.values {
             Values::None => {}
-            Values::Ints(sums) => groups.for_each(|(from, to)| sums[to] += block.ints[from]),
+            Values::Ints(sums) => {
+                groups.for_each(|(from, to)| sums[to] = sums[to].saturating_add(block.ints[from]));
+            }
             Values::Floats { fragment, .. } => {
                 groups.for_each(|(from, to)| fragment[to] += block.floats[from])
             }
@@ -164,29 +188,90 @@ impl State {
                 }
             }
             Values::Sets(sets) => {
-                for (from, to) in groups {
+                // A group's set may come in several, of which one has its rows.
+                for (to, set) in to.iter().map(|to| *to as usize).zip(&block.sets) {
                     let before = sets[to].bytes();
                     let translate = |key| keys.translate(key);
                     let translate: Option<&dyn Fn(i64) -> i64> = match keys {
                         Keys::Same => None,
                         Keys::Texts { .. } => Some(&translate),
                     };
-                    sets[to].unite(&block.sets[from], translate);
+                    sets[to].unite(set, translate);
                     grown += sets[to].bytes().saturating_sub(before);
                 }
             }
         }
-        to.iter().zip(&block.counts).for_each(|(to, n)| self.counts[*to as usize] += n);
+        for (to, n) in to.iter().zip(&block.counts) {
+            let count = &mut self.counts[*to as usize];
+            *count = count.saturating_add(*n);
+        }
         grown
     }
 
-    /// The blocks of a fragment are in.
-    pub(super) fn end_fragment(&mut self) {
-        if let Values::Floats { total, fragment } = &mut self.values {
-            for (total, fragment) in total.iter_mut().zip(fragment) {
-                *total += std::mem::take(fragment);
+    /// The blocks of a fragment are in. Returns the bytes that keeping its sums apart takes.
+    pub(super) fn end_fragment(&mut self, id: u32) -> usize {
+        match &mut self.values {
+            Values::Floats { total: Total::Sum(total), fragment } => {
+                for (total, fragment) in total.iter_mut().zip(fragment) {
+                    *total += std::mem::take(fragment);
+                }
+                0
             }
+            Values::Floats { total: Total::Apart(sums), fragment } => {
+                let before = sums.capacity();
+                for (group, sum) in (0..).zip(fragment) {
+                    if *sum != 0.0 {
+                        sums.push(FragmentSum { group, fragment: id, sum: std::mem::take(sum) });
+                    }
+                }
+                (sums.capacity() - before) * size_of::<FragmentSum>()
+            }
+            _ => 0,
         }
+    }
+
+    /// Adds sums of fragments to their groups, in this order.
+    pub(super) fn add_sums(&mut self, sums: &[FragmentSum]) {
+        if let Values::Floats { total: Total::Sum(total), .. } = &mut self.values {
+            sums.iter().for_each(|sum| total[sum.group as usize] += sum.sum);
+        }
+    }
+
+    /// How it is computed.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Rows of each group that are not null.
+    pub(super) fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The integer sums.
+    pub(super) fn ints(&self) -> &[i128] {
+        if let Values::Ints(sums) = &self.values { sums } else { &[] }
+    }
+
+    /// Orders the sums of fragments by their groups; those of a group stay in the order of fragments.
+    pub(super) fn sort_sums(&mut self) {
+        if let Values::Floats { total: Total::Apart(sums), .. } = &mut self.values {
+            sums.sort_by_key(|sum| sum.group);
+        }
+    }
+
+    /// The sums of fragments.
+    pub(super) fn sums(&self) -> &[FragmentSum] {
+        if let Values::Floats { total: Total::Apart(sums), .. } = &self.values { sums } else { &[] }
+    }
+
+    /// The least or the greatest keys, of groups that have rows.
+    pub(super) fn keys(&self) -> &[i64] {
+        if let Values::Keys(keys) = &self.values { keys } else { &[] }
+    }
+
+    /// The sets of distinct keys.
+    pub(super) fn sets(&self) -> &[Distinct] {
+        if let Values::Sets(sets) = &self.values { sets } else { &[] }
     }
 
     /// The result for one group; `text` resolves the keys of texts.
@@ -229,14 +314,14 @@ impl State {
                     to => return Err(value::overflow(&format!("the sum {sum}, as {to},"))),
                 }
             }
-            Values::Floats { total, .. } if average => Value::Float(total[group] / count),
-            Values::Floats { total, .. } => Value::Float(total[group]),
+            Values::Floats { total: Total::Sum(total), .. } if average => Value::Float(total[group] / count),
+            Values::Floats { total: Total::Sum(total), .. } => Value::Float(total[group]),
             Values::Keys(keys) if aggregate.data_type == DataType::Utf8 => Value::Text(text(keys[group])),
             Values::Keys(keys) if aggregate.data_type.is_float() => {
                 Value::from_key(super::source::one_zero(keys[group]), aggregate.data_type)
             }
             Values::Keys(keys) => Value::from_key(keys[group], aggregate.data_type),
-            Values::None | Values::Sets(_) => Value::Null,
+            Values::None | Values::Sets(_) | Values::Floats { .. } => Value::Null,
         })
     }
 }

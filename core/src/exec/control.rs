@@ -107,6 +107,11 @@ impl<'a> Held<'a> {
         Self { control, bytes: 0 }
     }
 
+    /// What counts it.
+    pub(super) fn control(&self) -> &'a Control {
+        self.control
+    }
+
     /// How much it is.
     pub(super) fn bytes(&self) -> usize {
         self.bytes

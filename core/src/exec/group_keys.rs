@@ -5,7 +5,7 @@ use std::{hash::BuildHasher, sync::Arc};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::{Block, radix::Radix, source::Texts, totals::Totals};
+use super::{radix::Radix, source::Texts, totals::Totals};
 
 /// Distinct keys in the order of their first appearance: `width` of them make a group.
 #[derive(Debug)]
@@ -119,6 +119,11 @@ impl Interner {
         usize::try_from(id).ok().and_then(|id| self.texts.get(id)).cloned().unwrap_or_else(|| "".into())
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.texts.len()
+    }
+
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -129,18 +134,18 @@ impl Interner {
 #[derive(Debug, Default)]
 pub(super) struct Translation {
     /// The fragment whose dictionary it is.
-    fragment: Option<usize>,
+    fragment: Option<u32>,
     ids: Vec<i64>,
 }
 
 impl Translation {
-    /// Turns to the texts of a block's keys.
-    pub(super) fn turn(&mut self, block: Block<'_>, texts: Option<&Texts<'_>>) {
+    /// Turns to the texts of other keys, those of fragment `id` if they are a fragment's.
+    pub(super) fn turn(&mut self, id: u32, texts: Option<&Texts<'_>>) {
         let whole_fragment = matches!(texts, Some(Texts::Fragment(_)));
-        if whole_fragment && self.fragment == Some(block.at) {
+        if whole_fragment && self.fragment == Some(id) {
             return;
         }
-        self.fragment = whole_fragment.then_some(block.at);
+        self.fragment = whole_fragment.then_some(id);
         self.ids.clear();
         self.ids.resize(texts.map_or(0, Texts::len), -1);
     }

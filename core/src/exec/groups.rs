@@ -16,7 +16,10 @@ use super::{
 use crate::{
     error::Result,
     fragment::Values,
-    plan::{BoundAggregate, Plan, expr::BoundExpr},
+    plan::{
+        BoundAggregate, Plan,
+        expr::{BoundExpr, Slots},
+    },
     schema::DataType,
     table::Snapshot,
     value::Value,
@@ -25,18 +28,55 @@ use crate::{
 /// All groups, with their aggregates.
 #[derive(Debug)]
 pub(super) struct Groups<'a> {
-    keys: KeyTable,
-    key_types: Vec<DataType>,
-    states: Vec<State>,
+    pub(super) keys: KeyTable,
+    pub(super) key_types: Vec<DataType>,
+    pub(super) states: Vec<State>,
     aggregates: &'a [BoundAggregate],
-    /// The place of each aggregate's argument.
-    arguments: Vec<Option<usize>>,
+    pub(super) arguments: Arguments<'a>,
     /// The texts of each key, and of each argument.
-    key_texts: Vec<Interner>,
-    texts: Vec<Interner>,
+    pub(super) key_texts: Vec<Interner>,
+    pub(super) texts: Vec<Interner>,
 }
 
-impl Groups<'_> {
+impl<'a> Groups<'a> {
+    /// No groups; `apart`: their float sums are kept for each fragment. `radix` finds them where their keys span
+    /// little.
+    pub(super) fn new(
+        keys: &[BoundExpr],
+        aggregates: &'a [BoundAggregate],
+        slots: &Slots,
+        radix: Option<Radix>,
+        apart: bool,
+    ) -> Self {
+        let arguments = Arguments::new(aggregates, slots);
+        Self {
+            keys: KeyTable::new(keys.len(), radix),
+            key_types: keys.iter().map(|key| key.data_type(slots).unwrap_or(DataType::Bool)).collect(),
+            states: aggregates.iter().map(|a| State::new(Kind::of(a), apart)).collect(),
+            aggregates,
+            key_texts: keys.iter().map(|_| Interner::default()).collect(),
+            texts: arguments.all.iter().map(|_| Interner::default()).collect(),
+            arguments,
+        }
+    }
+
+    /// Adds the one group that there is without keys, even without rows; `set` makes room for the distinct keys
+    /// of an argument.
+    pub(super) fn add_only(&mut self, set: impl Fn(&BoundExpr) -> Distinct, control: &Control) -> Result<()> {
+        self.keys.push(&[]);
+        let states = std::mem::take(&mut self.states).into_iter().zip(self.aggregates);
+        let states = states.map(|(state, aggregate)| {
+            state.with_group(aggregate.argument.as_ref().map_or_else(Distinct::default, &set))
+        });
+        self.states = states.collect();
+        control.reserve(self.states.iter().map(State::set_bytes).sum())
+    }
+
+    /// Bytes of a group.
+    fn width(&self) -> usize {
+        self.key_types.len() * 16 + 16 + self.states.iter().map(State::width).sum::<usize>()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -70,8 +110,13 @@ impl Groups<'_> {
             });
         }
         let at = slot - key_types.len();
-        let text = |id| self.arguments[at].map_or_else(|| "".into(), |at| self.texts[at].shared(id));
+        let text = |id| self.arguments.of[at].map_or_else(|| "".into(), |at| self.texts[at].shared(id));
         self.states[at].result(&self.aggregates[at], group, text)
+    }
+
+    /// The blocks of a fragment are in. Returns the bytes by which that grew.
+    fn end_fragment(&mut self, id: u32) -> usize {
+        self.states.iter_mut().map(|state| state.end_fragment(id)).sum()
     }
 
     /// Bytes of texts.
@@ -80,49 +125,35 @@ impl Groups<'_> {
     }
 }
 
-/// Runs the row level of a plan of groups.
+/// Runs the row level of a plan of groups; `apart`: float sums are kept for each fragment.
 pub(super) fn collect<'q>(
     plan: &'q Plan,
     keys: &'q [BoundExpr],
     aggregates: &'q [BoundAggregate],
     snapshot: &'q Snapshot,
     work: &mut Work<'q, '_>,
+    apart: bool,
     control: &Control,
 ) -> Result<Groups<'q>> {
     let slots = &plan.rows;
     let arguments = Arguments::new(aggregates, slots);
-    let mut groups = Groups {
-        keys: KeyTable::new(keys.len(), radix(keys, snapshot)),
-        key_types: keys.iter().map(|key| key.data_type(slots).unwrap_or(DataType::Bool)).collect(),
-        states: aggregates.iter().map(|a| State::new(Kind::of(a))).collect(),
-        aggregates,
-        key_texts: keys.iter().map(|_| Interner::default()).collect(),
-        texts: arguments.all.iter().map(|_| Interner::default()).collect(),
-        arguments: arguments.of.clone(),
-    };
-    let width = keys.len() * 16 + 16 + groups.states.iter().map(State::width).sum::<usize>();
+    let mut groups = Groups::new(keys, aggregates, slots, radix(keys, snapshot), apart);
     if keys.is_empty() {
-        // There is one group even without rows.
-        groups.keys.push(&[]);
-        let set =
-            |argument| Distinct::of_range(range(argument, snapshot), BITMAP_WORDS.max(snapshot.rows() / 8));
-        groups.states = aggregates
-            .iter()
-            .map(|a| State::one(Kind::of(a), a.argument.as_ref().map_or_else(Distinct::default, set)))
-            .collect();
-        control.reserve(groups.states.iter().map(State::set_bytes).sum())?;
+        let most = BITMAP_WORDS.max(snapshot.rows() / 8);
+        groups.add_only(|argument| Distinct::of_range(range(argument, snapshot), most), control)?;
     }
-    let mut merger = Merger {
-        key: vec![None; keys.len()],
-        to: Vec::new(),
-        key_maps: keys.iter().map(|_| Translation::default()).collect(),
-        maps: arguments.all.iter().map(|_| Translation::default()).collect(),
-        fragment: None,
-        width,
-        control,
+    let width = groups.width();
+    let mut merger = Merger::new(&groups, control);
+    let mut fragment = None;
+    let mut merge = |groups: &mut Groups<'_>, block: Block<'_>, partial: &Partial<'_>| {
+        let id = block.fragment.id();
+        if let Some(before) = fragment.replace(id).filter(|before| *before != id) {
+            control.reserve(groups.end_fragment(before))?;
+        }
+        merger.merge(groups, id, partial)
     };
     for (block, partial) in by_statistics(keys, &arguments, work) {
-        merger.merge(&mut groups, block, &partial)?;
+        merge(&mut groups, block, &partial)?;
     }
     work.run(
         slots,
@@ -139,40 +170,61 @@ pub(super) fn collect<'q>(
             Ok((partial, held))
         },
         |block, (partial, held)| {
-            merger.merge(&mut groups, block, &partial)?;
+            merge(&mut groups, block, &partial)?;
             control.release(held);
             Ok(true)
         },
     )?;
-    groups.states.iter_mut().for_each(State::end_fragment);
+    if let Some(last) = fragment {
+        control.reserve(groups.end_fragment(last))?;
+    }
     Ok(groups)
 }
 
-/// Takes the groups of blocks in.
-struct Merger<'a> {
+/// Takes in groups that were made apart.
+pub(super) struct Merger<'a> {
     key: Vec<Option<i64>>,
-    /// The group of each of a block's groups.
+    /// The group of each that came last.
     to: Vec<u32>,
     key_maps: Vec<Translation>,
     maps: Vec<Translation>,
-    fragment: Option<usize>,
     /// Bytes of a group.
     width: usize,
     control: &'a Control,
 }
 
-impl Merger<'_> {
-    fn merge(&mut self, groups: &mut Groups<'_>, block: Block<'_>, partial: &Partial<'_>) -> Result<()> {
-        if self.fragment.replace(block.at).is_some_and(|before| before != block.at) {
-            groups.states.iter_mut().for_each(State::end_fragment);
+impl<'a> Merger<'a> {
+    pub(super) fn new(groups: &Groups<'_>, control: &'a Control) -> Self {
+        let maps = |texts: &[Interner]| texts.iter().map(|_| Translation::default()).collect();
+        Self {
+            key: vec![None; groups.key_types.len()],
+            to: Vec::new(),
+            key_maps: maps(&groups.key_texts),
+            maps: maps(&groups.texts),
+            width: groups.width(),
+            control,
         }
+    }
+
+    /// The group of each of those that came last.
+    pub(super) fn to(&self) -> &[u32] {
+        &self.to
+    }
+
+    /// Takes groups in; `fragment` tells dictionaries of fragments apart.
+    pub(super) fn merge(
+        &mut self,
+        groups: &mut Groups<'_>,
+        fragment: u32,
+        partial: &Partial<'_>,
+    ) -> Result<()> {
         let (groups_before, bytes_before) = (groups.keys.len(), groups.text_bytes());
         self.to.clear();
         if self.key.is_empty() {
             self.to.push(0);
         } else {
             let maps = self.key_maps.iter_mut().zip(&partial.key_texts);
-            maps.for_each(|(map, texts)| map.turn(block, texts.as_ref()));
+            maps.for_each(|(map, texts)| map.turn(fragment, texts.as_ref()));
             for group in 0..partial.keys.len() {
                 let key = self.key.iter_mut().zip(partial.keys.key(group));
                 let maps = self.key_maps.iter_mut().zip(&partial.key_texts).zip(&mut groups.key_texts);
@@ -184,7 +236,7 @@ impl Merger<'_> {
         }
         // Texts are interned first, so that their order can be read while keys are merged.
         for ((map, totals), interner) in self.maps.iter_mut().zip(&partial.totals).zip(&mut groups.texts) {
-            map.turn(block, totals.texts.as_ref());
+            map.turn(fragment, totals.texts.as_ref());
             if totals.texts.is_some() {
                 totals.for_each_key(|key| {
                     map.id(key, totals.texts.as_ref(), interner);
@@ -192,7 +244,7 @@ impl Merger<'_> {
             }
         }
         let mut grown = 0;
-        for (state, argument) in groups.states.iter_mut().zip(&groups.arguments) {
+        for (state, argument) in groups.states.iter_mut().zip(&groups.arguments.of) {
             state.resize(groups.keys.len());
             let (totals, keys) = match argument {
                 None => (&partial.rows, Keys::Same),

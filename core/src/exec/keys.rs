@@ -78,10 +78,10 @@ pub(super) fn select_texts(
     filter: Option<&Filter>,
     control: &Control,
     uses: &mut Vec<SetUse>,
-) -> Result<(TextMembers, bool)> {
-    let (distinct, _) = Distinct::of(table, snapshot, slot, filter, control, uses)?;
+) -> Result<(TextMembers, bool, Statistics)> {
+    let (distinct, statistics) = Distinct::of(table, snapshot, slot, filter, control, uses)?;
     let has_null = distinct.has_null;
-    Ok((distinct.into_texts()?, has_null))
+    Ok((distinct.into_texts()?, has_null, statistics))
 }
 
 /// Keys are marked in bitmaps when they span at most this many, 1 MiB of bits, or `BITS_OF_ROW` for each row.

@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod arithmetic;
+mod build;
 mod by_statistics;
 mod compare;
 mod conjuncts;
@@ -22,6 +23,7 @@ mod many_groups;
 mod marks;
 mod one_group;
 mod output;
+mod partial;
 mod profile;
 mod radix;
 mod rows;
@@ -36,11 +38,13 @@ use arrow_array::RecordBatch;
 use basalt_sip::Sip;
 
 pub use self::{
+    build::{Build, BuildSide, BuiltSet, LocalBuild, select_values},
     control::Control,
     explain::{ColumnUse, Explanation, FilterUse, OperatorUse},
     keys::{SelectedKeys, select_keys},
+    partial::{Merge, Part},
     profile::Usage,
-    semi_join::{resolve, resolve_filter},
+    semi_join::{Resolver, place_sets, resolve, resolve_filter},
     sets::SetUse,
 };
 
@@ -103,10 +107,12 @@ impl Plan {
         let _held = sets::prepare(self.filter.as_ref(), snapshot, control)?;
         let mut work = Work::new(snapshot, self.filter.as_ref(), control)?;
         match &self.shape {
-            Shape::Rows if self.order.is_empty() => rows::stream(self, &mut work, control, sink)?,
+            Shape::Rows if self.order.is_empty() => {
+                rows::stream(self, &mut work, control, &mut |_, batch| sink(batch))?;
+            }
             Shape::Rows => rows::sorted(self, snapshot, &mut work, control, sink)?,
             Shape::Groups { keys, aggregates, having } => {
-                let groups = groups::collect(self, keys, aggregates, snapshot, &mut work, control)?;
+                let groups = groups::collect(self, keys, aggregates, snapshot, &mut work, false, control)?;
                 let watch = Watch::start(control);
                 let answered = output::groups(self, &groups, having.as_ref(), control, sink)?;
                 watch.stop(Step::Finish, groups.len() as u64, answered);

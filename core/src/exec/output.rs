@@ -275,23 +275,23 @@ pub(super) fn groups(
             plan.order.iter().zip(a.1.iter().zip(&b.1)).map(|(key, (a, b))| compare_values(key, a, b));
         by_order.fold(Ordering::Equal, Ordering::then).then_with(|| groups.compare_keys(a.0, b.0))
     });
-    batches(plan, shown.iter(), |(group, _), output| eval(output, *group), control, sink)?;
+    batches(plan, shown.iter(), |(group, _), at| eval(&plan.outputs[at], *group), control, sink)?;
     Ok(shown.len() as u64)
 }
 
-/// Answers items one by one: `eval` gives an item's value of an output.
+/// Answers items one by one: `eval` gives an item's value of the output at a place.
 pub(super) fn batches<T>(
     plan: &Plan,
     items: impl Iterator<Item = T>,
-    eval: impl Fn(&T, &BoundExpr) -> Result<Value>,
+    eval: impl Fn(&T, usize) -> Result<Value>,
     control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
     let mut columns = ColumnBuilder::for_schema(plan.schema());
     let (mut n, mut text_bytes) = (0, 0);
     for item in items {
-        for (column, output) in columns.iter_mut().zip(&plan.outputs) {
-            let value = eval(&item, output)?;
+        for (at, column) in columns.iter_mut().enumerate() {
+            let value = eval(&item, at)?;
             if let Value::Text(text) = &value {
                 text_bytes += text.len();
             }

@@ -16,41 +16,65 @@ use crate::{
     error::Result,
     keys,
     mask::{Mask, selects},
-    plan::{Plan, SortKey, expr::BoundExpr},
+    plan::{Plan, SortKey},
     table::Snapshot,
     value::Value,
 };
 
-/// Rows in the order of their addresses, handed out as blocks are done.
+/// What an answer shows of rows that come in their order.
+#[derive(Debug)]
+pub(super) struct Page {
+    skip: usize,
+    top: usize,
+    seen: usize,
+}
+
+impl Page {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let top = plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        Self { skip: usize::try_from(plan.offset).unwrap_or(usize::MAX), top, seen: 0 }
+    }
+
+    /// The rows of the next batch that it shows.
+    pub(super) fn of(&mut self, batch: &RecordBatch) -> Option<RecordBatch> {
+        let n = batch.num_rows();
+        let from = self.skip.saturating_sub(self.seen).min(n);
+        let to = (self.top - self.seen.min(self.top)).min(n);
+        self.seen += n;
+        (from < to).then(|| batch.slice(from, to - from))
+    }
+
+    /// Whether it shows none of those that come later.
+    pub(super) fn is_full(&self) -> bool {
+        self.seen >= self.top || self.skip >= self.top
+    }
+}
+
+/// Rows in the order of their addresses, handed out as blocks are done, with the id of their fragment.
 pub(super) fn stream<'q>(
     plan: &'q Plan,
     work: &mut Work<'q, '_>,
     control: &Control,
-    sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    sink: &mut dyn FnMut(u32, RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let top = plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
-    let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
-    if top == skip {
+    let mut page = Page::new(plan);
+    if page.is_full() {
         return Ok(());
     }
-    let mut seen = 0usize;
+    let top = page.top;
     work.run(
         &plan.rows,
         plan.outputs.len() * size_of::<Value>(),
         top != usize::MAX,
         |block, mask| block_rows(plan, block, &mask, top, control),
-        |_, batches| {
+        |block, batches| {
             for (batch, reserved) in batches {
-                let n = batch.num_rows();
-                let from = skip.saturating_sub(seen).min(n);
-                let to = (top - seen.min(top)).min(n);
-                seen += n;
-                if from < to {
-                    sink(batch.slice(from, to - from))?;
+                if let Some(batch) = page.of(&batch) {
+                    sink(block.fragment.id(), batch)?;
                 }
                 control.release(reserved);
             }
-            Ok(seen < top)
+            Ok(!page.is_full())
         },
     )
 }
@@ -201,9 +225,9 @@ pub(super) fn sorted<'q>(
     let watch = Watch::start(control);
     let found = candidates.len() as u64;
     sort_page(&mut candidates, plan, compare);
-    let eval = |candidate: &&Candidate<'_>, output: &BoundExpr| {
+    let eval = |candidate: &&Candidate<'_>, at: usize| {
         let fragment = &snapshot.fragments()[candidate.fragment];
-        output.eval(&plan.rows, &|slot| match fragment.columns().get(slot) {
+        plan.outputs[at].eval(&plan.rows, &|slot| match fragment.columns().get(slot) {
             Some(column) => column.value(candidate.row),
             None => Value::Int(i128::from(fragment.address(candidate.row))),
         })

@@ -4,13 +4,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Control, SetUse,
-    keys::{select_keys_with, select_texts},
+    build::{Build, BuildSide, BuiltSet, LocalBuild},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     limits::{MAX_FILTER_DEPTH, MAX_SEMI_JOINS},
-    query::{Filter, KeyFilter, KeySet, Query, SemiJoin, SipOrigin, TextFilter},
-    schema::DataType,
+    query::{Filter, Query, SemiJoin, SipOrigin},
     table::{Catalog, Snapshot, Table, no_column},
 };
 
@@ -19,8 +18,7 @@ use crate::{
 /// `control` has a clock: for Explain.
 ///
 /// # Errors
-/// What is wrong with a semi-join, and where; [`ErrorKind::FilterTooLarge`] when there are more than
-/// [`MAX_SEMI_JOINS`]; and the errors of the inner queries.
+/// Those of [`Resolver::query`].
 pub fn resolve(
     catalog: &Catalog,
     table: &Arc<Table>,
@@ -28,14 +26,9 @@ pub fn resolve(
     query: &mut Query,
     control: &Control,
 ) -> Result<Vec<SetUse>> {
-    let mut resolver = Resolver::new(catalog, table, snapshot, control);
-    if let Some(filter) = &mut query.filter {
-        resolver.filter(filter, 1).map_err(|e| e.at("filter"))?;
-    }
-    if let Some(having) = &mut query.having {
-        resolver.filter(having, 1).map_err(|e| e.at("having"))?;
-    }
-    Ok(resolver.sets)
+    let mut build = LocalBuild::new(catalog, control);
+    Resolver::new(table, snapshot, &mut build, control).query(query)?;
+    Ok(build.into_uses())
 }
 
 /// The same for a filter alone, as [`select`](super::select) and [`select_keys`](super::select_keys) take it.
@@ -49,48 +42,106 @@ pub fn resolve_filter(
     filter: &mut Filter,
     control: &Control,
 ) -> Result<Vec<SetUse>> {
-    let mut resolver = Resolver::new(catalog, table, snapshot, control);
-    resolver.filter(filter, 1).map_err(|e| e.at("filter"))?;
-    Ok(resolver.sets)
+    let mut build = LocalBuild::new(catalog, control);
+    Resolver::new(table, snapshot, &mut build, control).filter(filter)?;
+    Ok(build.into_uses())
 }
 
-struct Resolver<'a> {
-    catalog: &'a Catalog,
+/// Puts sets in the places of a query's semi-joins, depth first, in `filter` before `having`. What stands
+/// inside a semi-join is not looked at: whoever built its set has done so.
+///
+/// # Errors
+/// [`ErrorKind::InvalidQuery`] when there are not as many of the one as of the other.
+pub fn place_sets(query: &mut Query, sets: impl IntoIterator<Item = BuiltSet>) -> Result<()> {
+    let mut sets = sets.into_iter();
+    let mut place = |join: &mut SemiJoin, _| {
+        let SemiJoin { column, table, key, .. } = std::mem::take(join);
+        let set = sets.next().ok_or_else(|| uneven("fewer"))?;
+        Ok(set.into_filter(column, SipOrigin::SemiJoin { table, key, build_ns: 0 }))
+    };
+    for (filter, name) in [(&mut query.filter, "filter"), (&mut query.having, "having")] {
+        if let Some(filter) = filter {
+            replace(filter, 1, &mut place).map_err(|e| e.at(name))?;
+        }
+    }
+    if sets.next().is_some() { Err(uneven("more")) } else { Ok(()) }
+}
+
+fn uneven(which: &str) -> Error {
+    Error::new(ErrorKind::InvalidQuery, format!("{which} sets than semi-joins"))
+}
+
+/// Puts what `with` makes of them in the places of a filter's semi-joins, depth first; it is told how deep each is.
+fn replace(
+    filter: &mut Filter,
+    depth: usize,
+    with: &mut dyn FnMut(&mut SemiJoin, usize) -> Result<Filter>,
+) -> Result<()> {
+    if depth > MAX_FILTER_DEPTH {
+        let message = format!("nested deeper than {MAX_FILTER_DEPTH}");
+        return Err(Error::new(ErrorKind::FilterTooDeep, message));
+    }
+    let mut list = |filters: &mut [Filter], name: &str| {
+        let mut filters = filters.iter_mut().enumerate();
+        filters.try_for_each(|(i, f)| replace(f, depth + 1, with).map_err(|e| e.at(format!("{name}[{i}]"))))
+    };
+    match filter {
+        Filter::And(filters) => list(filters, "and")?,
+        Filter::Or(filters) => list(filters, "or")?,
+        Filter::Not(inner) => replace(inner, depth + 1, with).map_err(|e| e.at("not"))?,
+        Filter::SemiJoin(join) => *filter = with(join, depth).map_err(|e| e.at("semi_join"))?,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Replaces the semi-joins of one query over one table by sets of their keys. A table that is named more than
+/// once is read at one version.
+pub struct Resolver<'a> {
+    build: &'a mut dyn BuildSide,
     control: &'a Control,
     /// What was named so far.
     tables: BTreeMap<String, (Arc<Table>, Arc<Snapshot>)>,
     joins: usize,
-    sets: Vec<SetUse>,
 }
 
 impl<'a> Resolver<'a> {
-    fn new(catalog: &'a Catalog, table: &Arc<Table>, snapshot: &Arc<Snapshot>, control: &'a Control) -> Self {
+    /// For a query over `table`, which is read at the version of `snapshot`; the sets come from `build`.
+    pub fn new(
+        table: &Arc<Table>,
+        snapshot: &Arc<Snapshot>,
+        build: &'a mut dyn BuildSide,
+        control: &'a Control,
+    ) -> Self {
         let outer = (table.name().to_owned(), (Arc::clone(table), Arc::clone(snapshot)));
-        Self { catalog, control, tables: BTreeMap::from([outer]), joins: 0, sets: Vec::new() }
+        Self { build, control, tables: BTreeMap::from([outer]), joins: 0 }
     }
 
-    fn filter(&mut self, filter: &mut Filter, depth: usize) -> Result<()> {
-        if depth > MAX_FILTER_DEPTH {
-            let message = format!("nested deeper than {MAX_FILTER_DEPTH}");
-            return Err(Error::new(ErrorKind::FilterTooDeep, message));
+    /// Replaces those of a query.
+    ///
+    /// # Errors
+    /// What is wrong with a semi-join, and where; [`ErrorKind::FilterTooLarge`] when there are more than
+    /// [`MAX_SEMI_JOINS`]; and the errors of the inner queries.
+    pub fn query(&mut self, query: &mut Query) -> Result<()> {
+        if let Some(filter) = &mut query.filter {
+            self.filter(filter)?;
         }
-        match filter {
-            Filter::And(filters) => self.list(filters, "and", depth)?,
-            Filter::Or(filters) => self.list(filters, "or", depth)?,
-            Filter::Not(inner) => self.filter(inner, depth + 1).map_err(|e| e.at("not"))?,
-            Filter::SemiJoin(join) => {
-                *filter = self.semi_join(join, depth).map_err(|e| e.at("semi_join"))?;
-            }
-            _ => {}
+        if let Some(having) = &mut query.having {
+            self.joins_of(having, 1).map_err(|e| e.at("having"))?;
         }
         Ok(())
     }
 
-    fn list(&mut self, filters: &mut [Filter], name: &str, depth: usize) -> Result<()> {
-        for (i, filter) in filters.iter_mut().enumerate() {
-            self.filter(filter, depth + 1).map_err(|e| e.at(format!("{name}[{i}]")))?;
-        }
-        Ok(())
+    /// Replaces those of a filter alone.
+    ///
+    /// # Errors
+    /// Those of [`Resolver::query`].
+    pub fn filter(&mut self, filter: &mut Filter) -> Result<()> {
+        self.joins_of(filter, 1).map_err(|e| e.at("filter"))
+    }
+
+    fn joins_of(&mut self, filter: &mut Filter, depth: usize) -> Result<()> {
+        replace(filter, depth, &mut |join, depth| self.semi_join(join, depth))
     }
 
     fn semi_join(&mut self, join: &mut SemiJoin, depth: usize) -> Result<Filter> {
@@ -102,34 +153,20 @@ impl<'a> Resolver<'a> {
         self.control.check()?;
         let (table, snapshot) = self.table(&join.table, join.version)?;
         if let Some(filter) = &mut join.filter {
-            self.filter(filter, depth + 1).map_err(|e| e.at("filter"))?;
+            self.joins_of(filter, depth + 1).map_err(|e| e.at("filter"))?;
         }
-        let schema = table.schema();
-        let slot = schema.index_of(&join.key).ok_or_else(|| no_column(&table, &join.key).at("key"))?;
-        let (column, filter) = (join.column.clone(), join.filter.as_ref());
+        let key = table.schema().index_of(&join.key).ok_or_else(|| no_column(&table, &join.key).at("key"))?;
         let started = self.control.now();
-        let origin = |control: &Control| SipOrigin::SemiJoin {
-            table: join.table.clone(),
-            key: join.key.clone(),
-            build_ns: control.now() - started,
-        };
-        if schema.fields()[slot].data_type == DataType::Utf8 {
-            let (texts, has_null) =
-                select_texts(&table, &snapshot, slot, filter, self.control, &mut self.sets)?;
-            self.control.reserve(texts.bytes())?;
-            let texts = Arc::new(texts);
-            return Ok(Filter::Texts(TextFilter { column, texts, has_null, origin: origin(self.control) }));
-        }
-        let (selected, _) =
-            select_keys_with(&table, &snapshot, &join.key, filter, self.control, &mut self.sets)?;
-        self.control.reserve(selected.sip.heap_bytes())?;
-        let set = KeySet {
-            data_type: selected.data_type,
-            has_null: selected.has_null,
-            sip: Arc::new(selected.sip),
-            origin: origin(self.control),
-        };
-        Ok(Filter::Keys(KeyFilter { column, set }))
+        let set = self.build.set(&Build {
+            table: &table,
+            snapshot: &snapshot,
+            key,
+            filter: join.filter.as_ref(),
+        })?;
+        self.control.reserve(set.bytes())?;
+        let SemiJoin { column, table, key, .. } = std::mem::take(join);
+        let origin = SipOrigin::SemiJoin { table, key, build_ns: self.control.now() - started };
+        Ok(set.into_filter(column, origin))
     }
 
     /// The table with a name, at the version that this query reads of it.
@@ -138,9 +175,8 @@ impl<'a> Resolver<'a> {
             table.check_version(snapshot, version).map_err(|e| e.at("version"))?;
             return Ok((Arc::clone(table), Arc::clone(snapshot)));
         }
-        let table = self.catalog.get(name)?;
-        let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
-        self.tables.insert(name.to_owned(), (Arc::clone(&table), Arc::clone(&snapshot)));
-        Ok((table, snapshot))
+        let found = self.build.table(name, version)?;
+        self.tables.insert(name.to_owned(), found.clone());
+        Ok(found)
     }
 }

@@ -217,6 +217,21 @@ impl Plan {
         &self.schema
     }
 
+    /// The plan of rows that some of the table's fragments run when the others are elsewhere: it shows the first
+    /// rows up to the end of this plan's page. Where rows are sorted it shows all outputs, and the address.
+    pub(crate) fn of_part(&self) -> Self {
+        let mut part = Self { limit: self.top(), offset: 0, ..self.clone() };
+        if matches!(self.shape, Shape::Rows) && !self.order.is_empty() {
+            part.outputs.push(BoundExpr::Slot(self.rows.fields.len() - 1));
+            let fields = part.outputs.iter().enumerate().map(|(i, output)| {
+                Field::new(i.to_string(), output.data_type(&self.slots).unwrap_or(DataType::Bool), true)
+            });
+            part.schema = Schema::of_answer(fields.collect());
+            part.visible = part.outputs.len();
+        }
+        part
+    }
+
     /// Rows that are needed from the front of the order; `None`: all.
     pub fn top(&self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_add(self.offset))

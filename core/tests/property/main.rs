@@ -7,6 +7,7 @@
 mod generate;
 mod naive;
 mod shrink;
+mod split;
 mod value;
 
 use std::{
@@ -244,6 +245,7 @@ fn check_answer(loaded: &Loaded, naive: &naive::Table<'_>, query: &TypedQuery) -
             return Err("one thread answers otherwise than many".to_owned());
         }
     }
+    split::check(loaded, &query.query, &answered)?;
     let Some((schema, batches)) = allowed(answered, &expected)? else { return Ok(()) };
     let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type).collect();
     if types != query.types {
