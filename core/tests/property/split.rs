@@ -1,11 +1,10 @@
 //! The same query over the same rows, whose fragments are on one to seven nodes: the same answer to the bit.
 
-use std::sync::Arc;
-
 use arrow_array::RecordBatch;
 use basalt_core::{
     error::{Error, ErrorKind},
     exec::{self, Control, Merge, Part},
+    fragment::Fragment,
     plan::Plan,
     query::Query,
     schema::Schema,
@@ -57,11 +56,8 @@ impl Split {
         for fragment in snapshot.fragments() {
             of_nodes[rng.random_range(0..nodes)].push(fragment.clone());
         }
-        let node = |fragments: Vec<_>| {
-            let ids = fragments
-                .iter()
-                .map(|fragment: &Arc<basalt_core::fragment::Fragment>| fragment.id())
-                .collect();
+        let node = |fragments: Vec<Fragment>| {
+            let ids = fragments.iter().map(Fragment::id).collect();
             (Snapshot::new(snapshot.version(), fragments), ids)
         };
         Self { nodes: of_nodes.into_iter().map(node).collect() }
