@@ -1,4 +1,4 @@
-//! Compiles `basalt/v1/*.proto` with protox, so that no protoc is needed.
+//! Compiles `basalt/v1/*.proto` and `basalt/cluster/v1/*.proto` with protox, so that no protoc is needed.
 
 use std::{env, fs, path::PathBuf};
 
@@ -11,14 +11,19 @@ const PROTOS: &[&str] = &[
     "basalt/v1/ingest.proto",
     "basalt/v1/query.proto",
     "basalt/v1/sip.proto",
+    "basalt/v1/cluster.proto",
     "basalt/v1/error.proto",
 ];
+
+/// What nodes say to each other: no part of the API that reflection shows.
+const PEER_PROTOS: &[&str] = &["basalt/cluster/v1/peer.proto"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=basalt");
     let descriptors = protox::compile(PROTOS, ["."])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("basalt.bin"), descriptors.encode_to_vec())?;
+    let descriptors = protox::compile(PROTOS.iter().chain(PEER_PROTOS), ["."])?;
     // `bytes::Bytes` where a field can be large: decoding then shares the message's buffer.
     tonic_prost_build::configure()
         .bytes(".basalt.v1.Batch.arrow_ipc")
@@ -28,6 +33,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".basalt.v1.SelectResponse.sip")
         .bytes(".basalt.v1.PutSipRequest.sip")
         .bytes(".basalt.v1.GetSipResponse.sip")
+        .bytes(".basalt.cluster.v1.ExecuteRequest.data")
+        .bytes(".basalt.cluster.v1.ExecuteResponse.partial")
+        .bytes(".basalt.cluster.v1.FetchSipResponse.sip")
         .compile_fds(descriptors)?;
     Ok(())
 }

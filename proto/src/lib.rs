@@ -1,4 +1,5 @@
-//! Basalt's gRPC API: the messages, clients and servers generated from `basalt/v1/*.proto`.
+//! Basalt's gRPC API: the messages, clients and servers generated from `basalt/v1/*.proto`, and those that the
+//! nodes of a cluster exchange from `basalt/cluster/v1/*.proto`.
 //!
 //! The `.proto` files are the documentation of the API; this crate adds nothing to them.
 
@@ -12,6 +13,20 @@
 )]
 pub mod v1 {
     tonic::include_proto!("basalt.v1");
+}
+
+/// Package `basalt.cluster.v1`: what the nodes of a cluster say to each other, on a port of its own.
+pub mod cluster {
+    #[allow(
+        missing_docs,
+        unreachable_pub,
+        clippy::all,
+        clippy::allow_attributes_without_reason,
+        reason = "generated"
+    )]
+    pub mod v1 {
+        tonic::include_proto!("basalt.cluster.v1");
+    }
 }
 
 /// The encoded `google.protobuf.FileDescriptorSet` of the API, for reflection.

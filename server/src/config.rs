@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
 
 use crate::{
     Error, limits,
@@ -48,6 +49,16 @@ pub struct Config {
     /// How long running requests may go on after a signal to stop.
     #[serde(deserialize_with = "units::duration")]
     pub shutdown_grace: Duration,
+    /// Where to listen for the other nodes of a cluster; `None`: the server is alone.
+    pub peer_listen: Option<SocketAddr>,
+    /// This node's name, `host:port`, by which the others reach `peer_listen` and place fragments; `None`: the
+    /// address of `peer_listen`.
+    pub advertise: Option<String>,
+    /// The nodes of the cluster, each a `host:port` as it advertises itself, or `dns:host:port` for all addresses
+    /// that a name has. This node may be among them.
+    pub peers: Vec<String>,
+    /// How many nodes hold each fragment.
+    pub replication: usize,
 }
 
 impl Default for Config {
@@ -64,6 +75,10 @@ impl Default for Config {
             max_deadline: limits::MAX_DEADLINE,
             max_connections: limits::CONNECTIONS,
             shutdown_grace: limits::SHUTDOWN_GRACE,
+            peer_listen: None,
+            advertise: None,
+            peers: Vec::new(),
+            replication: limits::REPLICATION,
         }
     }
 }
@@ -130,6 +145,26 @@ pub struct Flags {
     #[arg(long, env = "BASALT_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
     pub shutdown_grace: Option<Duration>,
+
+    /// Where to listen for the other nodes of a cluster [default: nowhere, the server is alone]
+    #[arg(long, env = "BASALT_PEER_LISTEN", value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_listen: Option<SocketAddr>,
+
+    /// This node's name, by which the others reach it [default: the address of --peer-listen]
+    #[arg(long, env = "BASALT_ADVERTISE", value_name = "HOST:PORT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+
+    /// The nodes of the cluster: a list of host:port, or dns:host:port for all addresses of a name
+    #[arg(long, env = "BASALT_PEERS", value_name = "NODES", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<String>,
+
+    /// How many nodes hold each fragment [default: 2]
+    #[arg(long, env = "BASALT_REPLICATION", value_name = "N")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replication: Option<usize>,
 }
 
 impl Config {
@@ -161,6 +196,24 @@ impl Config {
         if self.max_connections == 0 {
             return refuse("max_connections", "it is at least 1");
         }
+        if self.replication == 0 {
+            return refuse("replication", "it is at least 1");
+        }
+        if self.peer_listen.is_none() && !(self.peers.is_empty() && self.advertise.is_none()) {
+            return refuse("peer_listen", "it is needed by a node of a cluster (peers, advertise)");
+        }
+        if let Some(name) = &self.advertise {
+            check_node(name).map_err(|why| Error::Config(format!("advertise: {why}")))?;
+        } else if self.peer_listen.is_some_and(|address| address.ip().is_unspecified()) {
+            return refuse("advertise", "it is needed where peer_listen is no address that others can reach");
+        }
+        for peer in &self.peers {
+            let peer = peer.strip_prefix(DNS).unwrap_or(peer);
+            check_node(peer).map_err(|why| Error::Config(format!("peers: {why}")))?;
+        }
+        if self.peers.len() > limits::NODES {
+            return refuse("peers", &format!("there are more than {}", limits::NODES));
+        }
         Ok(())
     }
 
@@ -172,12 +225,35 @@ impl Config {
         }
     }
 
+    /// The name of this node in its cluster.
+    pub(crate) fn node_name(&self, peers: &TcpListener) -> Result<String, Error> {
+        match &self.advertise {
+            Some(name) => Ok(name.clone()),
+            None => Ok(peers.local_addr()?.to_string()),
+        }
+    }
+
     /// `concurrent_queries`, with 0 resolved.
     pub fn query_permits(&self) -> usize {
         match self.concurrent_queries {
             0 => limits::QUERIES_PER_THREAD * self.cpu_threads(),
             queries => queries,
         }
+    }
+}
+
+/// What comes before a name of which every address is a node.
+pub(crate) const DNS: &str = "dns:";
+
+/// That a text is `host:port`.
+pub(crate) fn check_node(name: &str) -> Result<(), String> {
+    let parts = name.rsplit_once(':').filter(|(host, port)| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._[]:".contains(c);
+        !host.is_empty() && host.chars().all(plain) && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
+    match parts {
+        Some(_) if name.len() <= limits::NODE_NAME_BYTES => Ok(()),
+        _ => Err(format!("{name:?} is no host:port")),
     }
 }
 
@@ -232,6 +308,23 @@ mod tests {
     }
 
     #[test]
+    fn nodes_are_named_by_host_and_port() {
+        for good in ["node1:7701", "10.0.0.1:1", "[::1]:7701", "a-b.c_d:65535"] {
+            assert_eq!(check_node(good), Ok(()));
+        }
+        for bad in ["", "node1", ":7701", "node1:0", "node1:65536", "a/b:1", "http://a:1", &"a".repeat(300)] {
+            assert!(check_node(bad).is_err(), "{bad}");
+        }
+        let flags = Flags {
+            peer_listen: Some(SocketAddr::from(([127, 0, 0, 1], 7701))),
+            peers: vec!["dns:basalt:7701".into(), "b:2".into()],
+            ..Flags::default()
+        };
+        let config = load("peers = [\"c:3\"]\nreplication = 3", flags).unwrap();
+        assert_eq!((config.peers.len(), config.replication), (2, 3));
+    }
+
+    #[test]
     fn mistakes_are_errors_that_name_the_key() {
         for (text, word) in [
             ("thread = 5", "thread"),
@@ -241,6 +334,11 @@ mod tests {
             ("max_connections = 0", "max_connections"),
             ("memory = \"0\"", "memory"),
             ("listen = \"here\"", "listen"),
+            ("replication = 0", "replication"),
+            ("peers = [\"a:1\"]", "peer_listen"),
+            ("peer_listen = \"0.0.0.0:7701\"", "advertise"),
+            ("peer_listen = \"127.0.0.1:7701\"\npeers = [\"a\"]", "peers"),
+            ("peer_listen = \"127.0.0.1:7701\"\nadvertise = \"a b:1\"", "advertise"),
             ("log_format = \"xml\"", "xml"),
             ("threads = [", "TOML"),
         ] {

@@ -8,11 +8,18 @@ use std::{
     time::Instant,
 };
 
-use basalt_core::exec::Control;
+use basalt_core::{
+    error::{Error as EngineError, ErrorKind},
+    exec::Control,
+};
 use basalt_proto::v1::ErrorReason;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    sync::{
+        OwnedSemaphorePermit, Semaphore,
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
     time::timeout_at,
 };
 
@@ -23,6 +30,9 @@ use crate::{Error, limits, status::Fault};
 pub(crate) struct Cpu {
     pool: ThreadPool,
     permits: Arc<Semaphore>,
+    /// For parts of the queries of a cluster. A query that waits for its parts holds a permit of the others, so
+    /// that nodes whose queries wait for each other's parts always get on.
+    parts: Arc<Semaphore>,
     concurrent: usize,
     waiting: AtomicUsize,
 }
@@ -39,6 +49,7 @@ impl Cpu {
         Ok(Self {
             pool,
             permits: Arc::new(Semaphore::new(concurrent)),
+            parts: Arc::new(Semaphore::new(concurrent)),
             concurrent,
             waiting: AtomicUsize::new(0),
         })
@@ -90,6 +101,13 @@ impl Cpu {
         }
     }
 
+    /// Waits for the permit of a part.
+    #[allow(dead_code, reason = "the coordinator follows")]
+    pub(crate) async fn admit_part(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
+        let permit = timeout_at(deadline.into(), Arc::clone(&self.parts).acquire_owned()).await;
+        permit.map_err(|_| Fault::deadline())?.map_err(|_| Fault::internal())
+    }
+
     /// Waits for a permit: not past the deadline, not long, and not with too many others.
     pub(crate) async fn admit(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
@@ -108,6 +126,36 @@ impl Cpu {
             Ok(permit) => permit.map_err(|_| Fault::internal()),
             Err(_) if until == deadline => Err(Fault::deadline()),
             Err(_) => Err(overloaded()),
+        }
+    }
+}
+
+/// Hands something over from a thread of the pool; while there is no room, the thread does other work of it.
+///
+/// # Errors
+/// [`ErrorKind::Cancelled`] when nobody listens any longer, [`ErrorKind::DeadlineExceeded`] when whoever does is too
+/// slow.
+pub(crate) fn hand_over<T>(
+    sender: &mpsc::Sender<T>,
+    mut item: T,
+    deadline: Instant,
+) -> basalt_core::error::Result<()> {
+    // Other work may hold this thread for a while; a reader that stalls must not hold it for long.
+    let until = deadline.min(Instant::now() + limits::SLOW_READER_TIMEOUT);
+    loop {
+        item = match sender.try_send(item) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Full(item)) => item,
+            Err(TrySendError::Closed(_)) => {
+                return Err(EngineError::new(ErrorKind::Cancelled, "the client gave up"));
+            }
+        };
+        if Instant::now() >= until {
+            let message = "the client read the answer too slowly";
+            return Err(EngineError::new(ErrorKind::DeadlineExceeded, message));
+        }
+        if rayon::yield_now() != Some(rayon::Yield::Executed) {
+            std::thread::sleep(limits::SLOW_READER_PAUSE);
         }
     }
 }

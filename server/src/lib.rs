@@ -3,6 +3,7 @@
 //! [`run`] serves a listener until it is told to stop; the binary, the tests and the demo all call it.
 
 mod call;
+mod cluster;
 pub mod config;
 mod convert;
 mod cpu;
@@ -42,16 +43,36 @@ pub enum Error {
     Start(String),
 }
 
-/// Serves `listener` until `shutdown` is ready; then refuses what is new, finishes what runs within
+/// Where a server listens.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For clients.
+    pub clients: TcpListener,
+    /// For the other nodes of a cluster. Without it, [`run`] listens at [`Config::peer_listen`] if that is set.
+    pub peers: Option<TcpListener>,
+}
+
+impl From<TcpListener> for Listeners {
+    fn from(clients: TcpListener) -> Self {
+        Self { clients, peers: None }
+    }
+}
+
+/// Serves `listeners` until `shutdown` is ready; then refuses what is new, finishes what runs within
 /// `config.shutdown_grace`, and returns. `config.listen` is not looked at.
 ///
 /// # Errors
 /// When the server cannot start.
 pub async fn run(
-    listener: TcpListener,
+    listeners: impl Into<Listeners>,
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let state = Arc::new(state::State::new(&config)?);
-    transport::serve(listener, &config, state, shutdown).await
+    let mut listeners = listeners.into();
+    if let (None, Some(address)) = (&listeners.peers, config.peer_listen) {
+        listeners.peers = Some(TcpListener::bind(address).await?);
+    }
+    let name = listeners.peers.as_ref().map(|peers| config.node_name(peers)).transpose()?;
+    let state = Arc::new(state::State::new(&config, name)?);
+    transport::serve(listeners, &config, state, shutdown).await
 }

@@ -88,6 +88,56 @@ pub const INGEST_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 /// Acknowledgements that may wait for the client to read them.
 pub const WAITING_ACKS: usize = 16;
 
+/// How many nodes hold each fragment.
+pub const REPLICATION: usize = 2;
+/// Nodes of a cluster.
+pub const NODES: usize = 64;
+/// Bytes of a node's name, `host:port`.
+pub const NODE_NAME_BYTES: usize = 262;
+/// Bytes of one message between nodes.
+pub const PEER_MESSAGE_BYTES: usize = 16 << 20;
+/// Bytes that sets and partial results are cut to between nodes.
+pub const PEER_PIECE_BYTES: usize = 4 << 20;
+/// Bytes of all sets and lookups that travel with one task.
+pub const TASK_DATA_BYTES: u64 = 256 << 20;
+/// Bytes of a kept set that another node is asked for, and how long that may take.
+pub const FETCH_BYTES: usize = (64 << 20) + 1;
+/// See [`FETCH_BYTES`].
+pub const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes that a node may send on one stream, or on one connection, and that wait here unread.
+pub const PEER_STREAM_WINDOW_BYTES: u32 = 4 << 20;
+/// See [`PEER_STREAM_WINDOW_BYTES`].
+pub const PEER_CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Streams between two nodes: more than queries of one node may run.
+pub const PEER_STREAMS: u32 = 1024;
+/// Connections of other nodes open at once.
+pub const PEER_CONNECTIONS: usize = 4 * NODES;
+/// How long connecting to a node may take.
+pub const PEER_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Between nodes a silent connection is asked for a sign of life this often, so that one that is cut off ends.
+pub const PEER_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+/// See [`PEER_KEEPALIVE_INTERVAL`].
+pub const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(4);
+/// How often a node is asked for its status, and how long its answer may take.
+pub const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// See [`STATUS_INTERVAL`].
+pub const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+/// A dead node is asked less and less often, down to this.
+pub const STATUS_BACKOFF: Duration = Duration::from_secs(8);
+/// Answers that fail to come, one after the other, until a node counts as dead.
+pub const STATUS_FAILURES: u32 = 3;
+/// How often the addresses of a name are looked up.
+pub const LOOKUP_INTERVAL: Duration = Duration::from_secs(5);
+/// A node that no configuration names is forgotten when it has not answered for this long; until then the
+/// fragments that it holds stay placed on it, so that a restart moves none.
+pub const FORGET_NODE: Duration = Duration::from_secs(10 * 60);
+/// How long a writer waits for the others to have heard of its commit before it acknowledges it.
+pub const ANNOUNCE_TIMEOUT: Duration = Duration::from_millis(100);
+/// A part of a query that takes four times as long as the slowest part that is ready, and no less than the first
+/// of these, is also given to the next node; while no part is ready, one that takes the second. Half of the time
+/// that is left is the most.
+pub const HEDGE_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+
 /// Bytes of a request id.
 pub const REQUEST_ID_BYTES: usize = 128;
 /// Finished writes that the server remembers by their request id, and for how long.
@@ -104,6 +154,7 @@ pub const ERROR_TEXT_BYTES: usize = 1024;
 const _: () = assert!(ANSWER_MESSAGE_BYTES * 2 < MESSAGE_BYTES);
 const _: () = assert!(basalt_core::limits::MAX_TEXT_BYTES < MESSAGE_BYTES);
 const _: () = assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES);
+const _: () = assert!(PEER_PIECE_BYTES + MESSAGE_BYTES < PEER_MESSAGE_BYTES);
 // The trailers of an error hold its message twice (grpc-message and details), percent- or base64-encoded.
 const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);
 

@@ -27,6 +27,11 @@ impl Memory {
         self.limit
     }
 
+    /// What tables, writes and kept sets hold.
+    pub(crate) fn held(&self) -> u64 {
+        self.tables.load(Ordering::Relaxed) + self.pending.load(Ordering::Relaxed)
+    }
+
     /// Counts the tables again, after a commit or a drop.
     pub(crate) fn count_tables(&self, catalog: &Catalog) {
         let bytes = catalog.list().iter().map(|table| table.bytes() as u64).sum();

@@ -91,7 +91,7 @@ impl Sets {
         time: Duration,
         now: Instant,
     ) -> Result<(Handle, Duration), Fault> {
-        let handle = handle(&set);
+        let handle = handle_of(&set);
         let expires = now + time.min(limits::MAX_KEEP);
         let mut entries = self.at(now);
         let Entries { by_handle, by_expiry, bytes } = &mut *entries;
@@ -174,7 +174,7 @@ impl KeptSet {
 }
 
 /// The digest of a set; texts come with their lengths, so that no two sets are written alike.
-fn handle(set: &KeptSet) -> Handle {
+pub(crate) fn handle_of(set: &KeptSet) -> Handle {
     let Scope { table, version, table_id, key } = &set.scope;
     let mut hasher = Sha256::new();
     let mut text = |text: &str| {
@@ -297,8 +297,8 @@ mod tests {
             keys("t", "b", DataType::Int64, false),
             keys("u", "a", DataType::Int64, false),
         ];
-        let handles: BTreeSet<Handle> = all.iter().map(handle).collect();
+        let handles: BTreeSet<Handle> = all.iter().map(handle_of).collect();
         assert_eq!(handles.len(), all.len());
-        assert_eq!(handle(&set(&[1])), handle(&set(&[1])));
+        assert_eq!(handle_of(&set(&[1])), handle_of(&set(&[1])));
     }
 }

@@ -14,7 +14,8 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    Config, Error, call::Call, cpu::Cpu, ledger::Ledger, limits, memory::Memory, sets::Sets, status::Fault,
+    Config, Error, call::Call, cluster::Cluster, cpu::Cpu, ledger::Ledger, limits, memory::Memory,
+    sets::Sets, status::Fault,
 };
 
 /// The tables, the CPU pool, and the limits that requests share.
@@ -26,15 +27,19 @@ pub(crate) struct State {
     pub(crate) sets: Sets,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) writes: Arc<Semaphore>,
+    /// `None`: the server is alone.
+    pub(crate) cluster: Option<Arc<Cluster>>,
     /// Requests under way hold a token of it.
     pub(crate) running: TaskTracker,
     stopping: AtomicBool,
+    pub(crate) started: Instant,
     default_deadline: Duration,
     pub(crate) max_deadline: Duration,
 }
 
 impl State {
-    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+    /// `name` is that of this node in its cluster; without one the server is alone.
+    pub(crate) fn new(config: &Config, name: Option<String>) -> Result<Self, Error> {
         let limit = config.memory.resolve().map_err(Error::Config)?;
         let memory = Arc::new(Memory::new(limit));
         Ok(Self {
@@ -44,8 +49,10 @@ impl State {
             memory,
             ledger: Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE)),
             writes: Arc::new(Semaphore::new(limits::WRITES)),
+            cluster: name.map(|name| Arc::new(Cluster::new(&name, config))),
             running: TaskTracker::new(),
             stopping: AtomicBool::new(false),
+            started: Instant::now(),
             default_deadline: config.default_deadline,
             max_deadline: config.max_deadline,
         })

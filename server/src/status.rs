@@ -77,6 +77,19 @@ impl Fault {
         name(self.reason)
     }
 
+    /// What another node says went wrong; `None` where it has not said it: the way to it broke.
+    pub(crate) fn of_peer(status: &Status) -> Option<Self> {
+        let details = status.get_error_details();
+        let info = details.error_info().filter(|info| info.domain == DOMAIN)?;
+        let reason = ErrorReason::from_str_name(&format!("ERROR_REASON_{}", info.reason))?;
+        let place = details.bad_request().and_then(|bad| bad.field_violations.first()).cloned();
+        let (message, place) = match place {
+            Some(violation) => (violation.description, Some(violation.field)),
+            None => (status.message().to_owned(), None),
+        };
+        Some(Self { reason, message, place, metadata: Vec::new() })
+    }
+
     /// What went wrong while tonic read a message; `None` for what it did not invent itself.
     pub(crate) fn of_reading(status: &Status) -> Option<Self> {
         let text = status.message();
@@ -184,12 +197,14 @@ fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
         | ErrorReason::FilterTooLarge
         | ErrorReason::Protocol => (Code::InvalidArgument, None),
         ErrorReason::DivisionByZero | ErrorReason::Overflow => (Code::OutOfRange, None),
-        ErrorReason::VersionGone | ErrorReason::ScopeMismatch => (Code::FailedPrecondition, None),
+        ErrorReason::VersionGone | ErrorReason::ScopeMismatch | ErrorReason::PeerProtocol => {
+            (Code::FailedPrecondition, None)
+        }
         ErrorReason::MessageTooLarge | ErrorReason::MemoryLimit | ErrorReason::SipQuota => {
             (Code::ResourceExhausted, None)
         }
         ErrorReason::Overloaded => (Code::ResourceExhausted, later),
-        ErrorReason::ShuttingDown => (Code::Unavailable, later),
+        ErrorReason::ShuttingDown | ErrorReason::Incomplete => (Code::Unavailable, later),
         ErrorReason::RequestInProgress | ErrorReason::WriteConflict => (Code::Aborted, later),
         ErrorReason::DeadlineExceeded => (Code::DeadlineExceeded, None),
         ErrorReason::Cancelled => (Code::Cancelled, None),
@@ -239,7 +254,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 28);
+        assert_eq!(seen, 30);
     }
 
     #[test]
@@ -252,6 +267,13 @@ mod tests {
         assert_eq!((info.reason.as_str(), info.domain.as_str()), ("TYPE_MISMATCH", "basalt"));
         assert_eq!(details.bad_request().unwrap().field_violations[0].field, "filter.left");
         assert!(details.retry_info().is_none());
+
+        let again = Fault::of_peer(&status).unwrap();
+        assert_eq!(
+            (again.reason(), again.message(), again.place()),
+            ("TYPE_MISMATCH", "no", Some("filter.left"))
+        );
+        assert!(Fault::of_peer(&Status::unavailable("connection refused")).is_none());
 
         let status = Status::from(Fault::new(ErrorReason::Overloaded, "é".repeat(5000)));
         assert_eq!(status.get_error_details().retry_info().unwrap().retry_delay, Some(limits::RETRY_DELAY));

@@ -22,13 +22,19 @@ use basalt_core::{
 };
 use basalt_proto::v1::{self as pb, ErrorReason, query_response::Kind};
 use tokio::{
-    sync::mpsc::{self, error::TrySendError},
+    sync::mpsc,
     time::{Sleep, sleep_until},
 };
 use tokio_stream::Stream;
 use tonic::Status;
 
-use crate::{call::Call, convert, cpu::StopOnDrop, limits, status::Fault};
+use crate::{
+    call::Call,
+    convert,
+    cpu::{StopOnDrop, hand_over},
+    limits,
+    status::Fault,
+};
 
 /// Messages that belong to one answer, in order.
 #[derive(Debug)]
@@ -140,26 +146,13 @@ impl Sink {
         self.messages.push(pb::QueryResponse { kind: Some(kind) });
     }
 
-    /// Hands a piece over; while there is no room, the thread does other work of the pool.
-    fn send(&mut self, mut piece: std::result::Result<Piece, Fault>) -> Result<()> {
-        // Other work may hold this thread for a while; a reader that stalls must not hold it for long.
-        let until = self.deadline.min(Instant::now() + limits::SLOW_READER_TIMEOUT);
-        loop {
-            piece = match self.sender.try_send(piece) {
-                Ok(()) => return Ok(()),
-                Err(TrySendError::Full(piece)) => piece,
-                Err(TrySendError::Closed(_)) => {
-                    return Err(Error::new(ErrorKind::Cancelled, "the client gave up"));
-                }
-            };
-            if Instant::now() >= until {
-                self.stalled.store(true, Ordering::Release);
-                return Err(Error::new(ErrorKind::DeadlineExceeded, "the client read the answer too slowly"));
-            }
-            if rayon::yield_now() != Some(rayon::Yield::Executed) {
-                std::thread::sleep(limits::SLOW_READER_PAUSE);
-            }
+    /// Hands a piece over.
+    fn send(&mut self, piece: std::result::Result<Piece, Fault>) -> Result<()> {
+        let handed = hand_over(&self.sender, piece, self.deadline);
+        if matches!(&handed, Err(error) if error.kind() == ErrorKind::DeadlineExceeded) {
+            self.stalled.store(true, Ordering::Release);
         }
+        handed
     }
 
     /// Keeps a fault that the engine has no kind for, and returns the error that stops the engine.

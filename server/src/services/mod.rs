@@ -2,12 +2,14 @@
 
 mod answer;
 mod catalog;
+mod cluster;
 mod ingest;
 mod query;
 mod select;
 mod sips;
 
 pub(crate) use catalog::Catalog;
+pub(crate) use cluster::Cluster;
 pub(crate) use ingest::Ingest;
 pub(crate) use query::Query;
 pub(crate) use sips::Sips;

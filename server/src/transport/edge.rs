@@ -13,6 +13,7 @@ use std::{
 use basalt_proto::v1::{
     ErrorReason,
     catalog_service_server::{self, CatalogServiceServer},
+    cluster_service_server::{self, ClusterServiceServer},
     ingest_service_server::{self, IngestServiceServer},
     query_service_server::{self, QueryServiceServer},
     sip_service_server::{self, SipServiceServer},
@@ -30,7 +31,7 @@ use crate::{
     Error,
     call::Arrival,
     limits,
-    services::{Catalog, Ingest, Query, Sips},
+    services::{Catalog, Cluster, Ingest, Query, Sips},
     state::State,
     status::Fault,
 };
@@ -47,6 +48,7 @@ pub(super) struct Services {
     ingest: IngestServiceServer<Ingest>,
     query: QueryServiceServer<Query>,
     sips: SipServiceServer<Sips>,
+    cluster: ClusterServiceServer<Cluster>,
     health_service: HealthServer<HealthService>,
     reflection: Reflection,
     reflection_alpha: Reflection,
@@ -82,8 +84,11 @@ impl Services {
             query: QueryServiceServer::new(Query(Arc::clone(&state)))
                 .max_decoding_message_size(large)
                 .max_encoding_message_size(large),
-            sips: SipServiceServer::new(Sips(state))
+            sips: SipServiceServer::new(Sips(Arc::clone(&state)))
                 .max_decoding_message_size(large)
+                .max_encoding_message_size(large),
+            cluster: ClusterServiceServer::new(Cluster(state))
+                .max_decoding_message_size(small)
                 .max_encoding_message_size(large),
             health_service: health_service.max_decoding_message_size(small).max_encoding_message_size(small),
             reflection: BoxCloneSyncService::new(reflection.max_encoding_message_size(large)),
@@ -98,12 +103,13 @@ impl Services {
 pub(super) struct Health(HealthReporter);
 
 impl Health {
-    const NAMES: [&str; 5] = [
+    const NAMES: [&str; 6] = [
         "",
         catalog_service_server::SERVICE_NAME,
         ingest_service_server::SERVICE_NAME,
         query_service_server::SERVICE_NAME,
         sip_service_server::SERVICE_NAME,
+        cluster_service_server::SERVICE_NAME,
     ];
 
     async fn set(&self, status: ServingStatus) {
@@ -156,14 +162,24 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 _running: running,
             });
         }
-        let Services { catalog, ingest, query, sips, health_service, reflection, reflection_alpha, .. } =
-            &self.services;
+        let Services {
+            catalog,
+            ingest,
+            query,
+            sips,
+            cluster,
+            health_service,
+            reflection,
+            reflection_alpha,
+            ..
+        } = &self.services;
         let service = request.uri().path().strip_prefix('/').and_then(|path| path.split_once('/'));
         let future = match service.map_or("", |(service, _)| service) {
             query_service_server::SERVICE_NAME => query.clone().call(request),
             ingest_service_server::SERVICE_NAME => ingest.clone().call(request),
             sip_service_server::SERVICE_NAME => sips.clone().call(request),
             catalog_service_server::SERVICE_NAME => catalog.clone().call(request),
+            cluster_service_server::SERVICE_NAME => cluster.clone().call(request),
             health_server::SERVICE_NAME => health_service.clone().call(request),
             REFLECTION => Box::pin(reflection.clone().call(request)),
             REFLECTION_ALPHA => Box::pin(reflection_alpha.clone().call(request)),

@@ -5,8 +5,10 @@
 //! a shutdown can end; and connections are counted before they are accepted.
 
 mod edge;
+mod peers;
 
 use std::{
+    convert::Infallible,
     future::Future,
     io,
     net::SocketAddr,
@@ -15,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hyper::server::conn::http2;
+use hyper::{Request, Response, body::Incoming, server::conn::http2, service::Service};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -24,18 +26,20 @@ use tokio::{
     time::{interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
+use tonic::body::Body;
 
-use crate::{Config, Error, limits, state::State};
+use crate::{Config, Error, Listeners, limits, state::State};
 use edge::{Edge, Services};
+use peers::PeerEdge;
 
 /// See [`crate::run`].
 pub(crate) async fn serve(
-    listener: TcpListener,
+    Listeners { clients, peers }: Listeners,
     config: &Config,
     state: Arc<State>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let address = listener.local_addr()?;
+    let address = clients.local_addr()?;
     let mut services = Services::new(Arc::clone(&state)).await?;
     tracing::info!(
         version = crate::VERSION,
@@ -50,6 +54,13 @@ pub(crate) async fn serve(
     }
 
     let permits = Arc::new(Semaphore::new(config.max_connections));
+    let peer_permits = Arc::new(Semaphore::new(limits::PEER_CONNECTIONS));
+    let mut background = JoinSet::new();
+    if let (Some(cluster), Some(listener)) = (&state.cluster, &peers) {
+        let (address, name) = (listener.local_addr()?, cluster.members().own());
+        tracing::info!(%address, %name, peers = ?config.peers, "listening for the other nodes of the cluster");
+        background.spawn(Arc::clone(cluster).watch());
+    }
     let closing = CancellationToken::new();
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
@@ -61,23 +72,24 @@ pub(crate) async fn serve(
                 state.sets.purge(Instant::now());
                 continue;
             }
-            accepted = accept(&listener, &permits) => accepted,
+            accepted = accept(&clients, &permits) => accepted.map(|(stream, address, permit)| {
+                let edge = Edge::new(services.clone(), Arc::clone(&state), address);
+                connections.spawn(connection(stream, http2(), edge, closing.clone(), permit));
+            }),
+            accepted = accept_peer(peers.as_ref(), &peer_permits) => accepted.map(|(stream, address, permit)| {
+                let edge = PeerEdge::new(Arc::clone(&state), address);
+                connections.spawn(connection(stream, peers::http2(), edge, closing.clone(), permit));
+            }),
         };
         while connections.try_join_next().is_some() {}
-        match accepted {
-            Ok((stream, peer, permit)) => {
-                let edge = Edge::new(services.clone(), Arc::clone(&state), peer);
-                connections.spawn(connection(stream, edge, closing.clone(), permit));
-            }
-            Err(error) => {
-                // Out of file descriptors, most likely: connections that close will make room.
-                tracing::warn!(%error, "cannot accept a connection");
-                sleep(Duration::from_millis(100)).await;
-            }
+        if let Err(error) = accepted {
+            // Out of file descriptors, most likely: connections that close will make room.
+            tracing::warn!(%error, "cannot accept a connection");
+            sleep(Duration::from_millis(100)).await;
         }
     }
 
-    drop(listener);
+    drop(clients);
     tracing::info!(running = state.running.len(), grace = ?config.shutdown_grace, "shutting down");
     state.stop();
     services.health.not_serving().await;
@@ -105,16 +117,31 @@ async fn accept(
     Ok((stream, peer, permit))
 }
 
-async fn connection(
+/// The same of the other nodes; never, where there is no cluster.
+async fn accept_peer(
+    listener: Option<&TcpListener>,
+    permits: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    match listener {
+        Some(listener) => accept(listener, permits).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn connection<E>(
     stream: TcpStream,
-    edge: Edge,
+    http2: http2::Builder<TokioExecutor>,
+    edge: E,
     closing: CancellationToken,
     _permit: OwnedSemaphorePermit,
-) {
+) where
+    E: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+    E::Future: Send + 'static,
+{
     if !matches!(timeout(limits::PREFACE_TIMEOUT, preface(&stream)).await, Ok(Ok(()))) {
         return;
     }
-    let mut connection = pin!(http2().serve_connection(TokioIo::new(stream), edge));
+    let mut connection = pin!(http2.serve_connection(TokioIo::new(stream), edge));
     let served = tokio::select! {
         served = &mut connection => served,
         () = closing.cancelled() => {

@@ -100,7 +100,7 @@ async fn health_is_told_and_watched() {
     let mut server = Server::start().await;
     let mut health = HealthClient::new(server.channel().await);
     let of = |service: &str| HealthCheckRequest { service: service.into() };
-    let ours = ["CatalogService", "IngestService", "QueryService", "SipService"];
+    let ours = ["CatalogService", "ClusterService", "IngestService", "QueryService", "SipService"];
     let ours = ours.map(|name| format!("basalt.v1.{name}"));
     for service in ours.iter().map(String::as_str).chain([""]) {
         let status = health.check(of(service)).await.unwrap().into_inner().status();
@@ -143,6 +143,7 @@ async fn reflection_lists_and_describes() {
     let names: Vec<_> = list.service.iter().map(|s| s.name.as_str()).collect();
     for name in [
         "basalt.v1.CatalogService",
+        "basalt.v1.ClusterService",
         "basalt.v1.IngestService",
         "basalt.v1.QueryService",
         "basalt.v1.SipService",

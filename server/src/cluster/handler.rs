@@ -1,0 +1,146 @@
+//! PeerService: what this node does for the others.
+
+use std::{pin::Pin, sync::Arc, time::Instant};
+
+use basalt_core::limits::MAX_TABLES;
+use basalt_proto::{
+    cluster::v1::{
+        AnnounceRequest, AnnounceResponse, ExecuteRequest, ExecuteResponse, FetchSipRequest,
+        FetchSipResponse, GetStatusRequest, GetStatusResponse, HeldTable, KeptSip, fetch_sip_response,
+        peer_service_server::PeerService,
+    },
+    v1::ErrorReason,
+};
+use prost::bytes::Bytes;
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Cluster, PROTOCOL};
+use crate::{
+    call::Call,
+    convert, limits,
+    state::State,
+    status::{Fault, Result as Answer},
+    units::millis,
+};
+
+type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerHandler(Arc<State>);
+
+impl PeerHandler {
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        Self(state)
+    }
+
+    fn cluster(&self) -> Answer<&Arc<Cluster>> {
+        self.0.cluster.as_ref().ok_or_else(Fault::internal)
+    }
+}
+
+#[tonic::async_trait]
+impl PeerService for PeerHandler {
+    type ExecuteStream = Messages<ExecuteResponse>;
+    type FetchSipStream = Messages<FetchSipResponse>;
+
+    async fn execute(
+        &self,
+        _request: Request<Streaming<ExecuteRequest>>,
+    ) -> Result<Response<Self::ExecuteStream>, Status> {
+        Err(Status::unimplemented("later"))
+    }
+
+    async fn announce(
+        &self,
+        request: Request<AnnounceRequest>,
+    ) -> Result<Response<AnnounceResponse>, Status> {
+        Ok(Response::new(self.note(&request.into_inner())?))
+    }
+
+    async fn get_status(
+        &self,
+        request: Request<GetStatusRequest>,
+    ) -> Result<Response<GetStatusResponse>, Status> {
+        let cluster = self.cluster()?;
+        cluster.members().called_by(&request.into_inner().node);
+        Ok(Response::new(status(&self.0, Some(cluster))))
+    }
+
+    async fn fetch_sip(
+        &self,
+        mut request: Request<FetchSipRequest>,
+    ) -> Result<Response<Self::FetchSipStream>, Status> {
+        let mut call = Call::begin("FetchSip", &mut request);
+        let answer = self.fetch(&mut call, &request.into_inner());
+        call.reply(answer)
+    }
+}
+
+impl PeerHandler {
+    fn note(&self, request: &AnnounceRequest) -> Answer<AnnounceResponse> {
+        same_protocol(request.protocol)?;
+        if request.tables.len() > MAX_TABLES {
+            return Err(Fault::protocol(format!("more than {MAX_TABLES} tables")));
+        }
+        self.cluster()?.heard().note(request.catalog_sequence, &request.tables);
+        Ok(AnnounceResponse {})
+    }
+
+    fn fetch(&self, call: &mut Call, request: &FetchSipRequest) -> Answer<Messages<FetchSipResponse>> {
+        same_protocol(request.protocol)?;
+        let (set, left) = self.0.sets.get(&request.handle, Instant::now())?;
+        call.rows = set.sip.cardinality();
+        let (sip, scope) = (set.sip, Some(convert::to_scope(set.scope)));
+        let bytes = sip.as_bytes().len();
+        let head = KeptSip { scope, bytes: bytes as u64, expires_ms: millis(left) };
+        let pieces = (0..bytes).step_by(limits::PEER_PIECE_BYTES).map(move |at| {
+            let end = bytes.min(at + limits::PEER_PIECE_BYTES);
+            fetch_sip_response::Kind::Sip(Bytes::copy_from_slice(&sip.as_bytes()[at..end]))
+        });
+        let kinds = std::iter::once(fetch_sip_response::Kind::Head(head)).chain(pieces);
+        let messages = kinds.map(|kind| Ok(FetchSipResponse { kind: Some(kind) }));
+        Ok(Box::pin(tokio_stream::iter(messages)))
+    }
+}
+
+/// That a request is of this protocol.
+fn same_protocol(protocol: u32) -> Answer<()> {
+    if protocol == PROTOCOL {
+        return Ok(());
+    }
+    let message = format!("version {protocol} of the nodes' protocol; this node speaks {PROTOCOL}");
+    Err(Fault::new(ErrorReason::PeerProtocol, message))
+}
+
+/// What this node is and holds.
+pub(super) fn status(state: &State, cluster: Option<&Arc<Cluster>>) -> GetStatusResponse {
+    let held = state.catalog.list();
+    let tables = held.iter().map(|table| {
+        let snapshot = table.snapshot();
+        let fragments = u32::try_from(snapshot.fragments().len()).unwrap_or(u32::MAX);
+        HeldTable {
+            name: table.name().to_owned(),
+            table_id: table.id(),
+            version: snapshot.version(),
+            fragments,
+            rows: snapshot.rows(),
+            bytes: snapshot.bytes() as u64,
+            table_fragments: fragments,
+            table_rows: snapshot.rows(),
+        }
+    });
+    GetStatusResponse {
+        protocol: PROTOCOL,
+        node: cluster.map(|cluster| cluster.members().own().to_string()).unwrap_or_default(),
+        version: crate::VERSION.to_owned(),
+        catalog_sequence: 0,
+        tables: tables.collect(),
+        ready: !state.is_stopping(),
+        uptime_ms: millis(state.started.elapsed()),
+        memory_bytes: state.memory.held(),
+        memory_limit_bytes: state.memory.limit(),
+        instance: cluster.map_or(0, |cluster| cluster.members().instance()),
+    }
+}

@@ -1,0 +1,23 @@
+//! ClusterService: the nodes as this one sees them.
+
+use std::sync::Arc;
+
+use basalt_proto::v1::{self as pb, cluster_service_server::ClusterService};
+use tonic::{Request, Response, Status};
+
+use crate::{call::Call, cluster, state::State};
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Cluster(pub(crate) Arc<State>);
+
+#[tonic::async_trait]
+impl ClusterService for Cluster {
+    async fn get_cluster(
+        &self,
+        mut request: Request<pb::GetClusterRequest>,
+    ) -> Result<Response<pb::GetClusterResponse>, Status> {
+        let call = Call::begin("GetCluster", &mut request);
+        call.reply(Ok(cluster::overview(&self.0)))
+    }
+}
