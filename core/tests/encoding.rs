@@ -99,6 +99,13 @@ fn what_changes_little_is_held_as_differences() {
     let (name, bytes) = chosen(&ids, Native::I64);
     assert!(name.starts_with("delta("), "{name}");
     assert!(8 * bytes < 200_000 * 3 / 2, "{bytes}");
+
+    // A pattern of few steps, each nearly as long as the keys.
+    let suppliers: Vec<i64> =
+        (0..200_000).map(|row| (row / 4, row % 4)).map(|(part, i)| (part + 2500 * i) % 10_000).collect();
+    let (name, bytes) = chosen(&suppliers, Native::I64);
+    assert!(name.starts_with("delta("), "{name}");
+    assert!(8 * bytes < 200_000 * 4, "{bytes}");
 }
 
 #[test]

@@ -57,6 +57,15 @@ fn rough_bytes(stats: &KeyStats, sample: &[Box<[i64]>]) -> usize {
     total * stats.rows / sample.iter().map(|piece| piece.len()).sum::<usize>().max(1) / 8
 }
 
+/// Whether the differences look as scattered as long ones mostly are: the few steps of a pattern are not, however
+/// long they are.
+fn scattered(sample: &[Box<[i64]>]) -> bool {
+    let mut piece = sample[sample.len() / 2].to_vec();
+    piece.sort_unstable();
+    piece.dedup();
+    piece.len() > UNIT_ROWS / 16
+}
+
 impl KeyEncoding for Delta {
     fn code(&self) -> u8 {
         9
@@ -80,7 +89,7 @@ impl KeyEncoding for Delta {
         // Differences that are hardly shorter than the keys are not worth to be tried.
         let most = packed - packed / 16;
         let rough = rough_bytes(stats, &sample);
-        if rough >= most {
+        if rough >= most && (packed <= stats.rows || scattered(&sample)) {
             return Some(Bid::estimate(self.name(), bases + rough, ERROR).undercut());
         }
         let differences = KeyStats::of_sample(sample, stats.rows, Native::I64);

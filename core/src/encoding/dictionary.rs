@@ -13,11 +13,11 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 
 use super::{
     Bid, Codes, Costs, KeyColumn, KeyEncoding, KeyTest,
-    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, bits, count, ensure, index},
+    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, count, ensure, index},
     chooser,
     code_map::CodeMap,
     fallback,
-    stats::{BlockStats, KeyStats},
+    stats::KeyStats,
 };
 use crate::{error::Result, keys::Native};
 
@@ -55,26 +55,12 @@ pub(super) fn open_codes(
 
 /// The statistics of the codes, as if each were as frequent in every block as in all.
 fn stats_of_codes(stats: &KeyStats, distinct: &[(i64, u64)]) -> KeyStats {
-    let mut lengths = [0; 65];
-    for (code, (_, n)) in (0..).zip(distinct) {
-        lengths[bits(code) as usize] += n;
-    }
-    let blocks = stats.blocks.iter().map(|block| BlockStats {
-        rows: block.rows,
-        min: 0,
-        lengths: lengths.map(|n| count(index(n * block.rows as u64 / stats.rows as u64))),
-    });
+    let counts = (0..).zip(distinct.iter().map(|(_, n)| *n)).collect();
     KeyStats {
-        native: code_type(distinct.len()),
-        rows: stats.rows,
-        min: 0,
-        max: i64::from(count(distinct.len())) - 1,
         runs: stats.runs,
-        blocks: blocks.collect(),
-        distinct: Some((0..).zip(distinct.iter().map(|(_, n)| *n)).collect()),
-        sample: Vec::new(),
         common: stats.common.and_then(|common| common.of_codes(distinct)),
         lengths: stats.lengths.and_then(|lengths| lengths.of_codes(distinct)),
+        ..KeyStats::of_counts(counts, stats.rows, code_type(distinct.len()))
     }
 }
 

@@ -5,11 +5,9 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Sip};
-use hashbrown::HashSet;
-
-use super::{KeyTest, bytes::index, mask};
+use super::{KeyTest, bytes::index, key_table::KeyTable, mask};
 use crate::{error::Result, limits::BLOCK_ROWS};
+use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Sip};
 
 /// The keys that the ids of a SIP are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,53 +55,7 @@ pub(super) enum Form {
     /// A bit for each key from `first` on.
     Bits { first: i64, words: Vec<u64> },
     /// Sorted, and hashed when they are more than a few.
-    Sorted { keys: Vec<i64>, table: Option<Table> },
-}
-
-/// Hashed keys behind a Bloom filter with one bit for each (Bloom, CACM 1970), which keeps most look-ups of other
-/// keys within the cache.
-#[derive(Debug)]
-pub(super) struct Table {
-    filter: Vec<u64>,
-    /// From a hash to its place in the filter.
-    shift: u32,
-    keys: HashSet<i64>,
-}
-
-impl Table {
-    /// Bits of the filter for each key: one look-up of another key in 16 to 32 goes on.
-    const BITS: usize = 16;
-
-    fn new(keys: &[i64]) -> Self {
-        let bits = (Self::BITS * keys.len()).next_power_of_two().max(64);
-        let mut table = Self {
-            filter: vec![0; bits / 64],
-            shift: 64 - bits.ilog2(),
-            keys: HashSet::with_capacity(keys.len()),
-        };
-        for &key in keys {
-            let place = table.place(key);
-            mask::set(&mut table.filter, place, true);
-            table.keys.insert(key);
-        }
-        table
-    }
-
-    /// The highest bits of Fibonacci hashing.
-    #[inline]
-    fn place(&self, key: i64) -> usize {
-        index(key.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift)
-    }
-
-    #[inline]
-    fn may_contain(&self, key: i64) -> bool {
-        let place = self.place(key);
-        self.filter[place / 64] >> (place % 64) & 1 == 1
-    }
-
-    fn contains(&self, key: i64) -> bool {
-        self.may_contain(key) && self.keys.contains(&key)
-    }
+    Sorted { keys: Vec<i64>, table: Option<KeyTable> },
 }
 
 /// Sets up to this size are compared with key by key.
@@ -381,7 +333,7 @@ impl Form {
     }
 
     fn sorted(keys: Vec<i64>) -> Self {
-        let table = (keys.len() > FEW).then(|| Table::new(&keys));
+        let table = (keys.len() > FEW).then(|| KeyTable::new(&keys));
         Self::Sorted { keys, table }
     }
 
@@ -418,7 +370,7 @@ impl Form {
                     while rest != 0 {
                         let row = rest.trailing_zeros();
                         rest &= rest - 1;
-                        *word ^= u64::from(!table.keys.contains(&keys[row as usize])) << row;
+                        *word ^= u64::from(!table.holds(keys[row as usize])) << row;
                     }
                 }
             }

@@ -23,6 +23,7 @@ mod elias_fano;
 mod encode;
 mod entropy;
 mod fallback;
+mod key_table;
 mod mask;
 mod members;
 mod packed;

@@ -120,6 +120,33 @@ impl KeyStats {
         Self { rows, runs: scale(seen.runs, rows), blocks, distinct, sample, common, lengths, ..seen }
     }
 
+    /// The statistics of `rows` keys of which only the counts are known, one at least: each key is as frequent in every
+    /// block as in all, and no two that follow one another are equal.
+    pub(super) fn of_counts(counts: ValueCounts, rows: usize, native: Native) -> Self {
+        let (min, max) = counts.first().zip(counts.last()).map_or((0, 0), |(first, last)| (first.0, last.0));
+        let mut lengths = [0; 65];
+        for (key, n) in &counts {
+            lengths[bits(key.wrapping_sub(min).cast_unsigned()) as usize] += n;
+        }
+        let blocks = (0..rows).step_by(BLOCK_ROWS).map(|first| {
+            let block = BLOCK_ROWS.min(rows - first);
+            let lengths = lengths.map(|n| count(index(n * block as u64 / rows as u64)));
+            BlockStats { rows: block, min, lengths }
+        });
+        Self {
+            native,
+            rows,
+            min,
+            max,
+            runs: rows,
+            blocks: blocks.collect(),
+            distinct: Some(counts),
+            sample: Vec::new(),
+            common: None,
+            lengths: None,
+        }
+    }
+
     /// `max - min`.
     pub fn span(&self) -> u64 {
         self.max.wrapping_sub(self.min).cast_unsigned()

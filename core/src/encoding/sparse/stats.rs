@@ -2,13 +2,12 @@
 
 use super::{
     super::{
-        bytes::{bits, count, index},
-        stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS},
+        bytes::{count, index},
+        stats::{KeyStats, MAX_VALUE_COUNTS},
     },
     layout::Layout,
     others::Others,
 };
-use crate::limits::BLOCK_ROWS;
 
 /// The key that most rows hold, and how the others are coded.
 #[derive(Clone, Copy, Debug)]
@@ -60,30 +59,7 @@ impl Common {
             return any.then(|| KeyStats::of_sample(sample, rows, stats.native));
         };
         let counts: Vec<_> = counts.iter().copied().filter(|&(key, _)| other(key)).collect();
-        let (min, max) = (counts.first()?.0, counts.last()?.0);
-        let mut lengths = [0; 65];
-        for (key, n) in &counts {
-            lengths[bits(key.wrapping_sub(min).cast_unsigned()) as usize] += n;
-        }
-        let blocks = (0..rows).step_by(BLOCK_ROWS).map(|first| {
-            let block = BLOCK_ROWS.min(rows - first);
-            let lengths = lengths.map(|n| count(index(n * block as u64 / rows as u64)));
-            BlockStats { rows: block, min, lengths }
-        });
-        let blocks = blocks.collect();
-        let (native, distinct) = (stats.native, Some(counts));
-        Some(KeyStats {
-            native,
-            rows,
-            min,
-            max,
-            runs: rows,
-            blocks,
-            distinct,
-            sample: Vec::new(),
-            common: None,
-            lengths: None,
-        })
+        (!counts.is_empty()).then(|| KeyStats::of_counts(counts, rows, stats.native))
     }
 }
 
