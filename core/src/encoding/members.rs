@@ -341,7 +341,7 @@ impl Form {
         match self {
             Self::Bits { words, .. } => 8 * words.len(),
             Self::Sorted { keys, table } => {
-                let table = table.as_ref().map_or(0, |t| 8 * t.filter.len() + t.keys.allocation_size());
+                let table = table.as_ref().map_or(0, KeyTable::bytes);
                 8 * keys.len() + table
             }
         }

@@ -155,6 +155,9 @@ pub(super) fn collect<'q>(
     for (block, partial) in by_statistics(keys, &arguments, work) {
         merge(&mut groups, block, &partial)?;
     }
+    if keys.is_empty() {
+        arguments.extremes_first(&mut work.blocks);
+    }
     work.run(
         slots,
         if keys.is_empty() { 1 } else { width },

@@ -77,10 +77,14 @@ fn of_column<'a>(
         totals.floats.push(sum_floats(keys, block, &selected)?);
     }
     if argument.extremes {
-        let known = zone.range.filter(|_| words.is_none());
-        let extremes = known.or_else(|| keys.min_max(block.start(), rows, words));
-        totals.extremes.extend(extremes);
         totals.texts = Texts::of(column);
+        let known = zone.range.filter(|_| words.is_none());
+        // The codes of texts are another fragment's texts elsewhere.
+        let seen =
+            zone.range.filter(|_| totals.texts.is_none()).and_then(|range| argument.seen.beyond(range));
+        let extremes = known.or(seen).or_else(|| keys.min_max(block.start(), rows, words));
+        extremes.iter().filter(|_| totals.texts.is_none()).for_each(|found| argument.seen.add(*found));
+        totals.extremes.extend(extremes);
     }
     Ok(totals)
 }

@@ -1,5 +1,7 @@
 //! What aggregates are taken of, and what the rows of a block add up to.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use super::{
     Block,
     aggregate::Kind,
@@ -24,6 +26,35 @@ pub(super) struct Argument<'a> {
     pub(super) sum: bool,
     pub(super) extremes: bool,
     pub(super) distinct: bool,
+    /// The extremes that blocks have found.
+    pub(super) seen: Seen,
+}
+
+/// The least and the greatest key found so far, by any thread.
+#[derive(Debug)]
+pub(super) struct Seen {
+    min: AtomicI64,
+    max: AtomicI64,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { min: AtomicI64::new(i64::MAX), max: AtomicI64::new(i64::MIN) }
+    }
+}
+
+impl Seen {
+    /// Both, if keys within a range cannot change them.
+    pub(super) fn beyond(&self, (low, high): (i64, i64)) -> Option<(i64, i64)> {
+        let (min, max) = (self.min.load(Ordering::Relaxed), self.max.load(Ordering::Relaxed));
+        (min <= low && high <= max).then_some((min, max))
+    }
+
+    /// Takes in what a block has found.
+    pub(super) fn add(&self, (min, max): (i64, i64)) {
+        self.min.fetch_min(min, Ordering::Relaxed);
+        self.max.fetch_max(max, Ordering::Relaxed);
+    }
 }
 
 impl<'a> Argument<'a> {
@@ -74,10 +105,43 @@ impl<'a> Arguments<'a> {
         arguments
     }
 
+    /// Moves the blocks that may hold the extremes of columns to the front, so that others need not be read for them.
+    /// Float sums are added in the blocks' order, which stays where there are any.
+    pub(super) fn extremes_first(&self, blocks: &mut [(Block<'_>, bool)]) {
+        if self.all.iter().any(Argument::sums_floats) {
+            return;
+        }
+        for argument in self.all.iter().filter(|argument| argument.extremes) {
+            let BoundExpr::Slot(slot) = argument.expr else { continue };
+            let zone = |(block, _): &(Block<'_>, bool)| {
+                block.fragment.columns().get(*slot).and_then(|column| column.zones()[block.block].range)
+            };
+            let zones = |blocks: &[(Block<'_>, bool)]| {
+                let zones = blocks.iter().enumerate().map(|(at, block)| (at, zone(block)));
+                zones.filter_map(|(at, range)| range.map(|range| (at, range))).collect::<Vec<_>>()
+            };
+            if let Some(&(least, _)) = zones(blocks).iter().min_by_key(|(_, (low, _))| *low) {
+                blocks.swap(0, least);
+            }
+            if let Some(&(greatest, _)) = zones(blocks).iter().max_by_key(|(_, (_, high))| *high)
+                && greatest > 1
+            {
+                blocks.swap(1, greatest);
+            }
+        }
+    }
+
     fn place(&mut self, expr: &'a BoundExpr, slots: &Slots) -> usize {
         self.all.iter().position(|argument| argument.expr == expr).unwrap_or_else(|| {
             let data_type = expr.data_type(slots);
-            self.all.push(Argument { expr, data_type, sum: false, extremes: false, distinct: false });
+            self.all.push(Argument {
+                expr,
+                data_type,
+                sum: false,
+                extremes: false,
+                distinct: false,
+                seen: Seen::default(),
+            });
             self.all.len() - 1
         })
     }
