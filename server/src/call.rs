@@ -10,13 +10,14 @@ use basalt_core::table::Table;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 
-use crate::status::Fault;
+use crate::{metrics::Metrics, status::Fault};
 
 /// What the connection knows of a request; travels to its method in the request's extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub(crate) peer: SocketAddr,
     pub(crate) at: Instant,
+    pub(crate) metrics: Arc<Metrics>,
     /// A shutdown waits for those that hold one.
     pub(crate) _running: TaskTrackerToken,
 }
@@ -108,7 +109,16 @@ impl Drop for Call {
         let Self { method, table, rows, selected, .. } = self;
         let peer = self.arrival.as_ref().map(|a| tracing::field::display(a.peer));
         let table = table.as_ref().map(|t| t.name());
-        let elapsed_us = u64::try_from(self.at.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let elapsed = self.at.elapsed();
+        let elapsed_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        if let Some(arrival) = &self.arrival {
+            let code = match &self.outcome {
+                Outcome::Done => Code::Ok,
+                Outcome::Dropped => Code::Cancelled,
+                Outcome::Failed(failure) => failure.code,
+            };
+            arrival.metrics.request(method, code, elapsed, *rows);
+        }
         match &self.outcome {
             Outcome::Done => {
                 tracing::info!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");

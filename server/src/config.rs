@@ -26,6 +26,8 @@ pub enum LogFormat {
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,
+    /// Where metrics and probes are served over HTTP (`/metrics`, `/healthz`, `/readyz`); `None`: nowhere.
+    pub metrics_listen: Option<SocketAddr>,
     /// Which log lines are written: a level, or more in the syntax of `tracing`'s `EnvFilter`.
     pub log: String,
     /// How they look.
@@ -65,6 +67,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7700)),
+            metrics_listen: None,
             log: "info".into(),
             log_format: LogFormat::Text,
             threads: 0,
@@ -95,6 +98,11 @@ pub struct Flags {
     #[arg(long, env = "BASALT_LISTEN", value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
+
+    /// Where to serve metrics and probes over HTTP: /metrics, /healthz, /readyz [default: nowhere]
+    #[arg(long, env = "BASALT_METRICS_LISTEN", value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics_listen: Option<SocketAddr>,
 
     /// Which log lines to write: error, warn, info, debug, or a filter such as "info,h2=debug" [default: info]
     #[arg(long, env = "BASALT_LOG", value_name = "FILTER")]

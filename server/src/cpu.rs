@@ -60,6 +60,16 @@ impl Cpu {
         self.concurrent
     }
 
+    /// Queries that hold a permit.
+    pub(crate) fn running(&self) -> usize {
+        self.concurrent.saturating_sub(self.permits.available_permits())
+    }
+
+    /// Queries that wait for a permit.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Starts a job and does not wait for it.
     pub(crate) fn spawn(&self, job: impl FnOnce() + Send + 'static) {
         self.pool.spawn(job);

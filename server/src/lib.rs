@@ -11,6 +11,7 @@ mod ledger;
 pub mod limits;
 mod logging;
 mod memory;
+pub mod metrics;
 mod services;
 mod sets;
 mod state;
@@ -50,11 +51,13 @@ pub struct Listeners {
     pub clients: TcpListener,
     /// For the other nodes of a cluster. Without it, [`run`] listens at [`Config::peer_listen`] if that is set.
     pub peers: Option<TcpListener>,
+    /// For metrics and probes over HTTP. Without it, [`run`] listens at [`Config::metrics_listen`] if that is set.
+    pub metrics: Option<TcpListener>,
 }
 
 impl From<TcpListener> for Listeners {
     fn from(clients: TcpListener) -> Self {
-        Self { clients, peers: None }
+        Self { clients, peers: None, metrics: None }
     }
 }
 
@@ -72,7 +75,13 @@ pub async fn run(
     if let (None, Some(address)) = (&listeners.peers, config.peer_listen) {
         listeners.peers = Some(TcpListener::bind(address).await?);
     }
+    if let (None, Some(address)) = (&listeners.metrics, config.metrics_listen) {
+        listeners.metrics = Some(TcpListener::bind(address).await?);
+    }
     let name = listeners.peers.as_ref().map(|peers| config.node_name(peers)).transpose()?;
     let state = Arc::new(state::State::new(&config, name)?);
+    let metrics = listeners.metrics.take();
+    let _metrics =
+        metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
     transport::serve(listeners, &config, state, shutdown).await
 }

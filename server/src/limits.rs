@@ -43,6 +43,15 @@ pub const CONNECTIONS: usize = 4096;
 /// After the last request, connections get this long to take their last bytes.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Connections open at once to the listener for metrics and probes; further ones wait in its queue.
+pub const METRICS_CONNECTIONS: usize = 32;
+/// The longest that one of them stays open, and that it may be silent.
+pub const METRICS_CONNECTION_AGE: Duration = Duration::from_secs(3600);
+/// See [`METRICS_CONNECTION_AGE`].
+pub const METRICS_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes of a request's head there.
+pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
+
 /// Queries that run at once, for each thread of the CPU pool: a few, so that none of the threads is idle
 /// while a short query waits behind a long one's last block.
 pub const QUERIES_PER_THREAD: usize = 4;

@@ -38,8 +38,12 @@ impl Memory {
         self.tables.store(bytes, Ordering::Relaxed);
     }
 
+    /// What the tables hold.
+    pub(crate) fn tables(&self) -> u64 {
+        self.tables.load(Ordering::Relaxed)
+    }
+
     /// What all reservations hold.
-    #[cfg(test)]
     pub(crate) fn pending(&self) -> u64 {
         self.pending.load(Ordering::Relaxed)
     }

@@ -138,6 +138,12 @@ impl Sets {
         Handle::try_from(handle).is_ok_and(|handle| entries.remove(&handle))
     }
 
+    /// How many sets are kept, and their bytes.
+    pub(crate) fn held(&self) -> (u64, u64) {
+        let entries = self.at(Instant::now());
+        (entries.by_handle.len() as u64, entries.bytes)
+    }
+
     /// Drops the sets whose time is over.
     pub(crate) fn purge(&self, now: Instant) {
         drop(self.at(now));

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     Config, Error, call::Call, cluster::Cluster, cpu::Cpu, ledger::Ledger, limits, memory::Memory,
-    sets::Sets, status::Fault,
+    metrics::Metrics, sets::Sets, status::Fault,
 };
 
 /// The tables, the CPU pool, and the limits that requests share.
@@ -25,6 +25,7 @@ pub(crate) struct State {
     pub(crate) cpu: Cpu,
     pub(crate) memory: Arc<Memory>,
     pub(crate) sets: Sets,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) writes: Arc<Semaphore>,
     /// `None`: the server is alone.
@@ -47,6 +48,7 @@ impl State {
             cpu: Cpu::new(config.cpu_threads(), config.query_permits())?,
             sets: Sets::new(config.kept_sets.of(limit), Arc::clone(&memory)),
             memory,
+            metrics: Arc::default(),
             ledger: Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE)),
             writes: Arc::new(Semaphore::new(limits::WRITES)),
             cluster: name.map(|name| Arc::new(Cluster::new(&name, config))),
@@ -66,6 +68,11 @@ impl State {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Whether requests are served.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.is_stopping()
     }
 
     /// When a query is given up: the client's deadline within the limit, or the default. One that has passed

@@ -1,4 +1,5 @@
-//! The client commands of the `basalt` binary: load, query, select, explain, sip, tables, describe, drop, health.
+//! The client commands of the `basalt` binary: load, query, select, explain, sip, tables, describe, drop, health,
+//! bench.
 //!
 //! A binary mounts them with [`ConnectArgs`] and [`Command`]:
 //!
@@ -20,6 +21,7 @@
 //! # }
 //! ```
 
+mod bench;
 mod describe;
 mod error;
 mod explain;
@@ -33,6 +35,7 @@ mod sets;
 mod sip;
 pub mod style;
 
+pub use bench::{BenchArgs, Mix};
 pub use describe::{describe, tables};
 pub use error::CliError;
 pub use explain::ExplainArgs;
@@ -106,6 +109,8 @@ pub enum Command {
     Drop(DropArgs),
     /// Ask whether the server is ready: exit code 0 if it is
     Health,
+    /// Send a load of requests with known answers: latencies, and whether the answers were right
+    Bench(BenchArgs),
 }
 
 /// Arguments of `describe`.
@@ -174,6 +179,7 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
             print(&format!("dropped {}\n", args.table))
         }
         Command::Health => health::run(connect).await,
+        Command::Bench(args) => bench::run(&args, connect).await,
     }
 }
 

@@ -29,6 +29,7 @@ use crate::{Config, limits};
 
 pub(crate) use handler::PeerHandler;
 pub(crate) use heard::Heard;
+pub(crate) use link::State as PeerState;
 pub(crate) use members::Members;
 pub(crate) use status::overview;
 

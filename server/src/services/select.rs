@@ -52,6 +52,7 @@ impl Query {
                 Some(tag) => encoded(sip, tag, convert::check_sip_bytes)?,
                 None => sip,
             };
+            state.metrics.sip_built(sip.as_bytes().len() as u64);
             let (version, table_id) = (snapshot.version(), table.id());
             let scope = Scope { table: request.table, version, table_id, key };
             let mut answer = pb::SelectResponse {

@@ -149,18 +149,20 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
     type Future = Reply;
 
     fn call(&self, mut request: Request<Incoming>) -> Reply {
-        let ours = request.uri().path().starts_with("/basalt.");
-        if ours {
+        let mut ours = None;
+        if request.uri().path().starts_with("/basalt.") {
             if self.state.is_stopping() {
                 let fault = Fault::new(ErrorReason::ShuttingDown, "the server is shutting down");
-                return Reply { future: answer(fault.into()), peer: None };
+                return Reply { future: answer(fault.into()), ours: None };
             }
-            let running = self.state.running.token();
-            request.extensions_mut().insert(Arrival {
+            let arrival = Arrival {
                 peer: self.peer,
                 at: Instant::now(),
-                _running: running,
-            });
+                metrics: Arc::clone(&self.state.metrics),
+                _running: self.state.running.token(),
+            };
+            ours = Some(arrival.clone());
+            request.extensions_mut().insert(arrival);
         }
         let Services {
             catalog,
@@ -185,7 +187,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             REFLECTION_ALPHA => Box::pin(reflection_alpha.clone().call(request)),
             _ => answer(Status::unimplemented("there is no such service")),
         };
-        Reply { future, peer: ours.then_some(self.peer) }
+        Reply { future, ours }
     }
 }
 
@@ -197,7 +199,7 @@ fn answer(status: Status) -> BoxFuture<Response<Body>, Infallible> {
 pub(super) struct Reply {
     future: BoxFuture<Response<Body>, Infallible>,
     /// Of requests to our own services.
-    peer: Option<SocketAddr>,
+    ours: Option<Arrival>,
 }
 
 impl Future for Reply {
@@ -205,15 +207,15 @@ impl Future for Reply {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let response = ready!(self.future.as_mut().poll(context));
-        Poll::Ready(response.map(|response| match self.peer {
-            Some(peer) => with_details(response, peer),
+        Poll::Ready(response.map(|response| match &self.ours {
+            Some(arrival) => with_details(response, arrival),
             None => response,
         }))
     }
 }
 
 /// Gives the errors that tonic makes itself, while it reads the request, their reason and details.
-fn with_details(response: Response<Body>, peer: SocketAddr) -> Response<Body> {
+fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
     let headers = response.headers();
     if !headers.contains_key(Status::GRPC_STATUS) || headers.contains_key(Status::GRPC_STATUS_DETAILS) {
         return response;
@@ -221,6 +223,8 @@ fn with_details(response: Response<Body>, peer: SocketAddr) -> Response<Body> {
     let Some(fault) = Status::from_header_map(headers).as_ref().and_then(Fault::of_reading) else {
         return response;
     };
+    let Arrival { peer, at, metrics, .. } = arrival;
+    metrics.request("unread", fault.code(), at.elapsed(), 0);
     let code = tracing::field::debug(fault.code());
     tracing::info!(code, reason = fault.reason(), error = fault.message(), %peer, "request");
     Status::from(fault).into_http()

@@ -34,7 +34,7 @@ use peers::PeerEdge;
 
 /// See [`crate::run`].
 pub(crate) async fn serve(
-    Listeners { clients, peers }: Listeners,
+    Listeners { clients, peers, .. }: Listeners,
     config: &Config,
     state: Arc<State>,
     shutdown: impl Future<Output = ()>,

@@ -32,8 +32,12 @@ impl Service<Request<Incoming>> for PeerEdge {
     type Future = BoxFuture<Response<Body>, Infallible>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let running = self.state.running.token();
-        request.extensions_mut().insert(Arrival { peer: self.peer, at: Instant::now(), _running: running });
+        request.extensions_mut().insert(Arrival {
+            peer: self.peer,
+            at: Instant::now(),
+            metrics: Arc::clone(&self.state.metrics),
+            _running: self.state.running.token(),
+        });
         self.service.clone().call(request)
     }
 }

@@ -1,7 +1,7 @@
 //! The binary: its log, its signals, its mistakes.
 
 use std::{
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     process::{Child, Command, Stdio},
 };
 
@@ -54,6 +54,37 @@ async fn it_logs_requests_and_stops_on_a_signal() {
         assert!(failed["elapsed_us"].is_u64() && failed["peer"].as_str().unwrap().starts_with("127.0.0.1:"));
         assert_eq!(lines.last().unwrap()["message"], "stopped");
     }
+}
+
+#[tokio::test]
+async fn metrics_and_probes() {
+    let serve =
+        ["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--log-format", "json"];
+    let mut server = Running(basalt(&serve).spawn().unwrap());
+    let mut log = BufReader::new(server.0.stderr.take().unwrap());
+    let mut address = |message: &str| -> String {
+        let mut lines =
+            log.by_ref().lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        let line = lines.find(|line| line["message"] == message).unwrap();
+        line["address"].as_str().unwrap().to_owned()
+    };
+    let (metrics, clients) = (address("metrics"), address("listening"));
+    let client = Client::connect(&clients).await.unwrap();
+    assert!(client.list_tables().await.unwrap().is_empty());
+
+    let get = |path: &str| {
+        let mut stream = std::net::TcpStream::connect(&metrics).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(get("/readyz").starts_with("HTTP/1.1 200 "));
+    assert!(get("/no").starts_with("HTTP/1.1 404 "));
+    let told = get("/metrics");
+    assert!(told.contains("content-type: application/openmetrics-text; version=1.0.0"), "{told}");
+    let counted = r#"basalt_requests_total{method="ListTables",code="Ok"} 1"#;
+    assert!(told.lines().any(|line| line == counted), "{told}");
 }
 
 #[test]

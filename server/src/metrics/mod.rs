@@ -1,0 +1,276 @@
+//! What the server counts, in the names that `deploy/METRICS.md` explains, and the listener that tells it to
+//! Prometheus.
+//!
+//! Counters are kept as things happen and cost an atomic addition; sizes are read from the state when someone
+//! asks ([`gauges`]).
+
+mod gauges;
+mod http;
+
+use std::{fmt::Write as _, time::Duration};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text},
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+use tonic::Code;
+
+pub(crate) use http::Endpoint;
+
+use crate::state::State;
+
+/// Upper bounds of the buckets of a time, in seconds: 1, 2.5, 5 in every decade of what a request may take.
+const SECONDS: [f64; 16] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
+
+/// The counters of one server.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Outcome, Counter>,
+    request_seconds: Family<Method, Histogram, fn() -> Histogram>,
+    rows: Family<Method, Counter>,
+    sips_built: Counter,
+    sip_built_bytes: Counter,
+    sips_shipped: Counter,
+    sip_shipped_bytes: Counter,
+    sips_late: Counter,
+    sips_dropped: Counter,
+    sip_rows_tested: Counter,
+    sip_rows_passed: Counter,
+    commits: Counter,
+    commit_seconds: Histogram,
+    commit_conflicts: Counter,
+    compactions: Counter,
+    fragments_loaded: Counter,
+    fragment_loaded_bytes: Counter,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Method {
+    method: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    method: &'static str,
+    code: Spelled,
+}
+
+/// A gRPC code by its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Spelled(Code);
+
+impl EncodeLabelValue for Spelled {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+        write!(encoder, "{:?}", self.0)
+    }
+}
+
+fn times() -> Histogram {
+    Histogram::new(SECONDS)
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("basalt");
+        let metrics = Self {
+            registry: Registry::default(),
+            requests: Family::default(),
+            request_seconds: Family::new_with_constructor(times),
+            rows: Family::default(),
+            sips_built: Counter::default(),
+            sip_built_bytes: Counter::default(),
+            sips_shipped: Counter::default(),
+            sip_shipped_bytes: Counter::default(),
+            sips_late: Counter::default(),
+            sips_dropped: Counter::default(),
+            sip_rows_tested: Counter::default(),
+            sip_rows_passed: Counter::default(),
+            commits: Counter::default(),
+            commit_seconds: times(),
+            commit_conflicts: Counter::default(),
+            compactions: Counter::default(),
+            fragments_loaded: Counter::default(),
+            fragment_loaded_bytes: Counter::default(),
+        };
+        registry.register("requests", "Requests answered", metrics.requests.clone());
+        registry.register(
+            "request_seconds",
+            "From a request's arrival to the end of its answer",
+            metrics.request_seconds.clone(),
+        );
+        registry.register("rows", "Rows written or answered", metrics.rows.clone());
+        let mut counter = |name: &str, help: &str, counter: &Counter| {
+            registry.register(name, help, counter.clone());
+        };
+        counter("sips_built", "Sets built from a filter", &metrics.sips_built);
+        counter("sip_built_bytes", "Their bytes", &metrics.sip_built_bytes);
+        counter("sips_shipped", "Sets sent to peers", &metrics.sips_shipped);
+        counter("sip_shipped_bytes", "Their bytes", &metrics.sip_shipped_bytes);
+        counter("sips_late", "Sets that came after the scan they were to prune", &metrics.sips_late);
+        counter("sips_dropped", "Sets not shipped because they could not pay", &metrics.sips_dropped);
+        counter("sip_rows_tested", "Rows that shipped sets were asked about", &metrics.sip_rows_tested);
+        counter("sip_rows_passed", "Rows that were in them", &metrics.sip_rows_passed);
+        counter("commits", "Commits made durable", &metrics.commits);
+        counter("commit_conflicts", "Commits tried again, as another came first", &metrics.commit_conflicts);
+        counter("compactions", "Merges of small data files", &metrics.compactions);
+        counter("fragments_loaded", "Fragments read from the store", &metrics.fragments_loaded);
+        counter("fragment_loaded_bytes", "Their bytes, encoded", &metrics.fragment_loaded_bytes);
+        registry.register("commit_seconds", "What a commit takes", metrics.commit_seconds.clone());
+        Self { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    /// A request was answered, or its client has gone.
+    pub fn request(&self, method: &'static str, code: Code, time: Duration, rows: u64) {
+        self.requests.get_or_create(&Outcome { method, code: Spelled(code) }).inc();
+        self.request_seconds.get_or_create(&Method { method }).observe(time.as_secs_f64());
+        if rows > 0 {
+            self.rows.get_or_create(&Method { method }).inc_by(rows);
+        }
+    }
+
+    /// A set was built from a filter.
+    pub fn sip_built(&self, bytes: u64) {
+        self.sips_built.inc();
+        self.sip_built_bytes.inc_by(bytes);
+    }
+
+    /// A set was sent to a peer.
+    pub fn sip_shipped(&self, bytes: u64) {
+        self.sips_shipped.inc();
+        self.sip_shipped_bytes.inc_by(bytes);
+    }
+
+    /// A set came after the scan that it was to prune.
+    pub fn sip_late(&self) {
+        self.sips_late.inc();
+    }
+
+    /// A set was not shipped, because it could not pay.
+    pub fn sip_dropped(&self) {
+        self.sips_dropped.inc();
+    }
+
+    /// A shipped set was asked about `tested` rows, and `passed` of them were in it.
+    pub fn sip_applied(&self, tested: u64, passed: u64) {
+        self.sip_rows_tested.inc_by(tested);
+        self.sip_rows_passed.inc_by(passed);
+    }
+
+    /// A commit is durable.
+    pub fn commit(&self, time: Duration) {
+        self.commits.inc();
+        self.commit_seconds.observe(time.as_secs_f64());
+    }
+
+    /// A commit is tried again, because another came first.
+    pub fn commit_conflict(&self) {
+        self.commit_conflicts.inc();
+    }
+
+    /// Small data files were merged.
+    pub fn compaction(&self) {
+        self.compactions.inc();
+    }
+
+    /// A fragment was read from the store and holds so many bytes.
+    pub fn fragment_loaded(&self, bytes: u64) {
+        self.fragments_loaded.inc();
+        self.fragment_loaded_bytes.inc_by(bytes);
+    }
+
+    /// Everything, in the text format of OpenMetrics 1.0.
+    pub(crate) fn render(&self, state: &State) -> Result<String, std::fmt::Error> {
+        let mut out = String::new();
+        text::encode_registry(&mut out, &self.registry)?;
+        text::encode_registry(&mut out, &gauges::of(state))?;
+        text::encode_eof(&mut out)?;
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, path::Path, sync::Arc};
+
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+    use basalt_core::{
+        schema::{DataType, Field, Schema},
+        table::Appender,
+    };
+
+    use super::*;
+    use crate::Config;
+
+    /// The names in an exposition, with their kinds.
+    fn families(text: &str) -> BTreeSet<String> {
+        let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        kinds
+            .map(|line| match line.split_once(' ').unwrap() {
+                (name, "counter") => format!("{name}_total counter"),
+                (name, "info") => format!("{name}_info info"),
+                _ => line.to_owned(),
+            })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn every_name_is_explained() {
+        let config = Config { peers: vec!["b:7701".into()], ..Config::default() };
+        let state = State::new(&config, Some("a:7701".into())).unwrap();
+        // Names with labels are told once there is something to tell.
+        state.metrics.request("Query", Code::Ok, Duration::ZERO, 1);
+        let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
+        let table = state.catalog.create("t", schema).unwrap();
+        let mut appender = Appender::new(table, &[]).unwrap();
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
+        appender.commit().unwrap();
+        let told = families(&state.metrics.render(&state).unwrap());
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/METRICS.md");
+        let explained: BTreeSet<String> = std::fs::read_to_string(path)
+            .unwrap()
+            .lines()
+            .filter_map(|line| {
+                let mut cells = line.strip_prefix("| `")?.split('|');
+                let name = cells.next()?.trim().trim_end_matches('`').split('{').next()?;
+                Some(format!("{name} {}", cells.next()?.trim()))
+            })
+            .collect();
+        assert_eq!(told, explained);
+    }
+
+    #[test]
+    fn what_happens_is_counted() {
+        let metrics = Metrics::default();
+        metrics.request("Query", Code::Ok, Duration::from_millis(3), 7);
+        metrics.request("Query", Code::NotFound, Duration::from_micros(10), 0);
+        metrics.sip_built(20);
+        metrics.sip_shipped(20);
+        metrics.sip_applied(1000, 10);
+        metrics.commit(Duration::from_millis(6));
+        metrics.fragment_loaded(4096);
+        let mut text = String::new();
+        text::encode(&mut text, &metrics.registry).unwrap();
+        for line in [
+            r#"basalt_requests_total{method="Query",code="NotFound"} 1"#,
+            r#"basalt_requests_total{method="Query",code="Ok"} 1"#,
+            r#"basalt_request_seconds_bucket{le="0.0025",method="Query"} 1"#,
+            r#"basalt_request_seconds_bucket{le="0.005",method="Query"} 2"#,
+            r#"basalt_rows_total{method="Query"} 7"#,
+            "basalt_sip_shipped_bytes_total 20",
+            "basalt_sip_rows_tested_total 1000",
+            "basalt_sip_rows_passed_total 10",
+            "basalt_commits_total 1",
+            r#"basalt_commit_seconds_bucket{le="0.01"} 1"#,
+            "basalt_fragment_loaded_bytes_total 4096",
+            "basalt_commit_conflicts_total 0",
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}: {text}");
+        }
+    }
+}
