@@ -40,7 +40,7 @@ pub(crate) async fn run(args: GenerateArgs) -> Result<(), Error> {
     let (mut out, style) = (io::stdout(), Style::of(&io::stdout()));
     fs::create_dir_all(&args.folder)?;
     for table in load::tables(args.data, args.scale).await? {
-        let (name, path) = (table.name, args.folder.join(format!("{}.parquet", table.name)));
+        let path = args.folder.join(format!("{}.parquet", table.name));
         let file = File::create(&path)?;
         let rows = task::spawn_blocking(move || write(table, file)).await??;
         writeln!(out, "{} {}", path.display(), style.dim(&human::plural(rows, "row")))?;

@@ -50,7 +50,7 @@ const REFERENCES: [(&str, &str); 5] = [
 /// None that a caller could cause.
 pub(crate) fn tables(scale: f64) -> Result<Vec<Table>, ArrowError> {
     let (words, pool) = (Distributions::static_default(), pool());
-    let people = |rows: i64| rows.div_ceil(KEYS_OF_ONE);
+    let people = |rows: i64| (rows + KEYS_OF_ONE - 1) / KEYS_OF_ONE;
     #[allow(clippy::cast_precision_loss, reason = "an estimate")]
     let estimate = |rows: i64| rows as f64;
     let customers = people(CustomerGenerator::calculate_row_count(scale, 1, 1));
@@ -128,9 +128,9 @@ struct Places(Arc<Vec<(&'static str, &'static str)>>);
 impl Places {
     fn new() -> Self {
         let (words, pool) = (Distributions::static_default(), pool());
-        let regions = RegionGenerator::new_with_distributions_and_text_pool(1.0, 1, 1, words, pool);
+        let regions = RegionGenerator::new_with_distributions_and_text_pool(words, pool);
         let regions: Vec<&str> = regions.iter().map(|region| region.r_name).collect();
-        let nations = NationGenerator::new_with_distributions_and_text_pool(1.0, 1, 1, words, pool);
+        let nations = NationGenerator::new_with_distributions_and_text_pool(words, pool);
         let region = |key: i64| usize::try_from(key).ok().and_then(|key| regions.get(key)).copied();
         let named = nations.iter().map(|n| (n.n_name, region(n.n_regionkey).unwrap_or_default()));
         Self(Arc::new(named.collect()))

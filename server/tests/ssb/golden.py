@@ -20,7 +20,7 @@ import duckdb
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUERIES = HERE.parents[1] / "src" / "demo" / "ssb.sql"
-SCALE = "0.05"
+SCALE = "0.2"
 REFERENCES = {
     "lo_custkey": ("customer", "c_custkey"),
     "lo_partkey": ("part", "p_partkey"),
@@ -64,8 +64,9 @@ def main():
         out.write("{\n")
         for i, (name, rows) in enumerate(answers.items()):
             lines = ",\n    ".join(json.dumps(list(row)) for row in rows)
+            lines = f"\n    {lines}\n  " if rows else ""
             comma = "," if i + 1 < len(answers) else ""
-            out.write(f"  {json.dumps(name)}: [{f'\n    {lines}\n  ' if rows else ''}]{comma}\n")
+            out.write(f"  {json.dumps(name)}: [{lines}]{comma}\n")
         out.write("}\n")
     print(f"{len(answers)} queries, {sum(map(len, answers.values()))} rows")
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot};
 
 /// The size of the data that `golden.json` was made of.
-const SCALE: &str = "0.05";
+const SCALE: &str = "0.2";
 /// What is referred to comes before what refers to it, though it need not.
 const TABLES: [&str; 5] = ["date", "supplier", "customer", "part", "lineorder"];
 /// The queries, as the demo asks them.
