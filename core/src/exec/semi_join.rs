@@ -191,11 +191,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The table with a name, at the version that this query reads of it.
-    pub(super) fn table(
-        &mut self,
-        name: &str,
-        version: Option<u64>,
-    ) -> Result<(Arc<Table>, Arc<Snapshot>)> {
+    pub(super) fn table(&mut self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, Arc<Snapshot>)> {
         if let Some((table, snapshot)) = self.tables.get(name) {
             table.check_version(snapshot, version).map_err(|e| e.at("version"))?;
             return Ok((Arc::clone(table), Arc::clone(snapshot)));
