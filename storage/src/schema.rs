@@ -67,6 +67,9 @@ impl TableSchema {
     pub(crate) fn parse(schema: &str, by_name: bool) -> Result<Self> {
         let parsed: StructType = serde_json::from_str(schema)
             .map_err(|e| StorageError::corrupt("the log", format!("its schema is not valid: {e}")))?;
+        if parsed.r#type != "struct" {
+            return Err(StorageError::corrupt("the log", "its schema is no struct"));
+        }
         let mut fields = Vec::new();
         let mut physical = Vec::new();
         let mut has_invariants = false;
