@@ -8,7 +8,7 @@ use basalt_sip::Sip;
 
 use super::{
     Control, SetUse, Statistics,
-    keys::{select_keys_with, select_texts},
+    keys::{check_domain, select_keys_with, select_texts},
 };
 use crate::{
     encoding::TextMembers,
@@ -30,6 +30,24 @@ pub struct Build<'a> {
     pub key: usize,
     /// Which rows; it has no semi-joins left.
     pub filter: Option<&'a Filter>,
+}
+
+impl Build<'_> {
+    /// That the values of the column can be asked for.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TypeMismatch`] for floats.
+    pub fn check_key(&self) -> Result<()> {
+        check_key(self.table, self.key)
+    }
+}
+
+/// That the values of a column can be asked for, as ids or as texts.
+fn check_key(table: &Table, key: usize) -> Result<()> {
+    match table.schema().fields()[key].data_type {
+        DataType::Utf8 => Ok(()),
+        data_type => check_domain(data_type),
+    }
 }
 
 /// The distinct values of a column.
@@ -54,6 +72,14 @@ pub enum BuiltSet {
 }
 
 impl BuiltSet {
+    /// No values of a type.
+    pub fn empty(data_type: DataType) -> Self {
+        match data_type {
+            DataType::Utf8 => Self::Texts { texts: Arc::new([].into_iter().collect()), has_null: false },
+            data_type => Self::Keys { data_type, has_null: false, sip: Arc::new(Sip::empty()) },
+        }
+    }
+
     /// Bytes held.
     pub fn bytes(&self) -> usize {
         match self {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write};
 
 use super::{
-    Control, SetUse, Statistics, Usage, conjuncts::Estimate, filter, profile::Step, sets, work::Work,
+    Control, Part, SetUse, Statistics, Usage, conjuncts::Estimate, filter, profile::Step, sets, work::Work,
 };
 use crate::{
     error::Result,
@@ -71,8 +71,7 @@ impl Plan {
     /// # Errors
     /// Those of [`Plan::run`], with `analyze`.
     pub fn explain(&self, snapshot: &Snapshot, analyze: bool, control: &Control) -> Result<Explanation> {
-        let conjuncts = self.filter.as_ref().map_or(&[] as &[Pred], Pred::conjuncts);
-        let control = &control.profiled(conjuncts.len());
+        let control = &control.profiled(self.conjuncts().len());
         let mut answer_rows = 0;
         let statistics = if analyze {
             self.run(snapshot, control, &mut |batch| {
@@ -83,16 +82,45 @@ impl Plan {
             let _held = sets::prepare(self.filter.as_ref(), snapshot, control)?;
             Work::new(snapshot, self.filter.as_ref(), control)?.statistics
         };
-        let mut order: Vec<_> = conjuncts.iter().enumerate().collect();
-        order.sort_by_cached_key(|(_, pred)| Estimate::of_all(pred, snapshot).order());
-        let filters = order.iter().map(|(_, pred)| self.filter_use(pred, snapshot, control)).collect();
-        let operators = if analyze { self.operators(control, &order) } else { Vec::new() };
-        let sets = sets::uses(self.filter.as_ref(), snapshot, control);
-        let columns = self.columns_read(snapshot);
-        let mut explanation =
-            Explanation { text: String::new(), filters, operators, sets, columns, statistics };
-        explanation.text = self.text(snapshot, &explanation, analyze.then_some(answer_rows));
+        let mut explanation = self.explanation(snapshot, statistics, control);
+        if !analyze {
+            explanation.operators.clear();
+        }
+        explanation.text = self.text(snapshot.version(), &explanation, analyze.then_some(answer_rows));
         Ok(explanation)
+    }
+
+    /// Runs the plan on some fragments as [`Plan::run_part`] does, and explains the run; there is no text.
+    ///
+    /// # Errors
+    /// Those of [`Plan::run_part`].
+    pub fn explain_part(
+        &self,
+        snapshot: &Snapshot,
+        control: &Control,
+        sink: &mut dyn FnMut(Part) -> Result<()>,
+    ) -> Result<Explanation> {
+        let control = &control.profiled(self.conjuncts().len());
+        let statistics = self.run_part(snapshot, control, sink)?;
+        Ok(self.explanation(snapshot, statistics, control))
+    }
+
+    fn conjuncts(&self) -> &[Pred] {
+        self.filter.as_ref().map_or(&[], Pred::conjuncts)
+    }
+
+    /// What is known after a run, or before it; without the text.
+    fn explanation(&self, snapshot: &Snapshot, statistics: Statistics, control: &Control) -> Explanation {
+        let mut order: Vec<_> = self.conjuncts().iter().enumerate().collect();
+        order.sort_by_cached_key(|(_, pred)| Estimate::of_all(pred, snapshot).order());
+        Explanation {
+            text: String::new(),
+            filters: order.iter().map(|(_, pred)| self.filter_use(pred, snapshot, control)).collect(),
+            operators: self.operators(control, &order),
+            sets: sets::uses(self.filter.as_ref(), snapshot, control),
+            columns: self.columns_read(snapshot),
+            statistics,
+        }
     }
 
     fn filter_use(&self, pred: &Pred, snapshot: &Snapshot, control: &Control) -> FilterUse {
@@ -153,7 +181,8 @@ impl Plan {
         slots.into_iter().map(column_use).collect()
     }
 
-    fn text(&self, snapshot: &Snapshot, explanation: &Explanation, answer_rows: Option<usize>) -> String {
+    /// The plan as an indented tree, with what an explanation says of its run on a version of the table.
+    pub fn text(&self, version: u64, explanation: &Explanation, answer_rows: Option<usize>) -> String {
         let mut out = String::new();
         let outputs: Vec<_> =
             self.outputs[..self.visible()].iter().map(|o| o.display(&self.slots).to_string()).collect();
@@ -210,12 +239,7 @@ impl Plan {
         let _ = writeln!(
             out,
             "  scan version {}: {} rows, {} fragments, {} blocks, {} pruned, {} whole",
-            snapshot.version(),
-            s.rows,
-            s.fragments,
-            s.blocks,
-            s.blocks_pruned,
-            s.blocks_full
+            version, s.rows, s.fragments, s.blocks, s.blocks_pruned, s.blocks_full
         );
         if answer_rows.is_some() {
             let _ = writeln!(out, "    selected: {} rows", s.rows_selected);

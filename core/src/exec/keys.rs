@@ -60,13 +60,19 @@ pub(super) fn select_keys_with(
 ) -> Result<(SelectedKeys, Statistics)> {
     let slot = table.schema().index_of(key).ok_or_else(|| no_column(table, key).at("key"))?;
     let data_type = table.schema().fields()[slot].data_type;
-    if !data_type.has_key_domain() {
-        let message = format!("columns of type {data_type} have no key domain");
-        return Err(Error::new(ErrorKind::TypeMismatch, message).at("key"));
-    }
+    check_domain(data_type)?;
     let (distinct, statistics) = Distinct::of(table, snapshot, slot, filter, control, uses)?;
     let has_null = distinct.has_null;
     Ok((SelectedKeys { data_type, has_null, sip: distinct.into_sip(data_type)? }, statistics))
+}
+
+/// That values of a type are ids.
+pub(super) fn check_domain(data_type: DataType) -> Result<()> {
+    if data_type.has_key_domain() {
+        return Ok(());
+    }
+    let message = format!("columns of type {data_type} have no key domain");
+    Err(Error::new(ErrorKind::TypeMismatch, message).at("key"))
 }
 
 /// The distinct texts of a column, and whether it is null in a selected row; what the filter's sets did goes to

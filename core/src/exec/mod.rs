@@ -6,7 +6,6 @@
 
 mod aggregate;
 mod arithmetic;
-mod attributes;
 mod build;
 mod by_statistics;
 mod compare;
@@ -43,7 +42,7 @@ pub use self::{
     control::Control,
     explain::{ColumnUse, Explanation, FilterUse, OperatorUse},
     keys::{SelectedKeys, select_keys},
-    partial::{Merge, Part},
+    partial::{Merge, Part, failure, failure_code},
     profile::Usage,
     semi_join::{Resolver, place_sets, resolve, resolve_filter},
     sets::SetUse,

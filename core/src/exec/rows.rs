@@ -5,7 +5,7 @@ use std::{borrow::Cow, cmp::Ordering};
 use arrow_array::RecordBatch;
 
 use super::{
-    Block, Control, Work,
+    Block, Control, Work, failure_code,
     output::{self, ANSWER_ROWS, ANSWER_TEXT_BYTES, ColumnBuilder, compare_values, keep_top, sort_page},
     profile::{Step, Watch},
     source::one_zero,
@@ -16,7 +16,7 @@ use crate::{
     error::Result,
     keys,
     mask::{Mask, selects},
-    plan::{Plan, SortKey},
+    plan::{Plan, SortKey, expr::BoundExpr},
     table::Snapshot,
     value::Value,
 };
@@ -225,14 +225,28 @@ pub(super) fn sorted<'q>(
     let watch = Watch::start(control);
     let found = candidates.len() as u64;
     sort_page(&mut candidates, plan, compare);
-    let eval = |candidate: &&Candidate<'_>, at: usize| {
+    let eval = |candidate: &Candidate<'_>, output: &BoundExpr| {
         let fragment = &snapshot.fragments()[candidate.fragment];
-        plan.outputs[at].eval(&plan.rows, &|slot| match fragment.columns().get(slot) {
+        output.eval(&plan.rows, &|slot| match fragment.columns().get(slot) {
             Some(column) => column.value(candidate.row),
             None => Value::Int(i128::from(fragment.address(candidate.row))),
         })
     };
-    output::batches(plan, candidates.iter(), eval, control, sink)?;
+    // A part has a column for the rows that have no values: elsewhere rows may come before them, so that they are
+    // not in the answer.
+    let is_part = plan.schema().fields().len() > plan.outputs.len();
+    let failure = |candidate: &Candidate<'_>| {
+        let errors = plan.outputs.iter().filter_map(|output| eval(candidate, output).err());
+        errors.filter_map(|error| failure_code(&error)).next()
+    };
+    let value = |candidate: &&Candidate<'_>, at: usize| match plan.outputs.get(at) {
+        None => Ok(failure(candidate).map_or(Value::Null, |code| Value::Int(code.into()))),
+        Some(output) => match eval(candidate, output) {
+            Err(error) if is_part && failure_code(&error).is_some() => Ok(Value::Null),
+            value => value,
+        },
+    };
+    output::batches(plan, candidates.iter(), value, control, sink)?;
     watch.stop(Step::Finish, found, candidates.len() as u64);
     Ok(())
 }

@@ -94,6 +94,8 @@ pub(super) struct Work<'a, 'p> {
     /// Blocks that may hold rows, and whether all of their rows that are not deleted are known to be selected.
     pub(super) blocks: Vec<(Block<'a>, bool)>,
     pub(super) statistics: Statistics,
+    /// The block that ended the work by an error of its own.
+    pub(super) failed: Option<Block<'a>>,
     control: &'a Control,
     _held: Held<'a>,
 }
@@ -138,7 +140,7 @@ impl<'a, 'p> Work<'a, 'p> {
         }
         let left = blocks.iter().map(|(block, _)| block.rows() as u64).sum();
         watch.stop(Step::Prune, snapshot.rows(), left);
-        Ok(Self { filters, blocks, statistics, control, _held: held })
+        Ok(Self { filters, blocks, statistics, failed: None, control, _held: held })
     }
 
     /// Runs `each` on the mask of every block in parallel, and hands the results to `merge` in order; `merge`
@@ -181,7 +183,7 @@ impl<'a, 'p> Work<'a, 'p> {
                 blocks => blocks.par_iter().map(one).collect(),
             };
             for ((block, _), result) in blocks.iter().zip(results) {
-                let (selected, result) = result?;
+                let (selected, result) = result.inspect_err(|_| self.failed = Some(*block))?;
                 self.statistics.rows_selected += selected;
                 let Some(result) = result else { continue };
                 let watch = Watch::start(self.control);

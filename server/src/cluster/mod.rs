@@ -6,6 +6,8 @@
 
 #![allow(dead_code, reason = "the coordinator follows")]
 
+mod coordinate;
+mod execute;
 mod fetch;
 mod handler;
 mod heard;

@@ -6,13 +6,19 @@
 mod answer;
 mod filter;
 mod ipc;
+mod parts;
 mod query;
 mod rows;
 mod schema;
 mod sets;
+mod to_request;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
-pub(crate) use query::{explanation, filter, query, statistics};
+pub(crate) use parts::{
+    PartReader, addresses, from_statistics, join_set, to_join_set, to_messages, to_values, values,
+};
+pub(crate) use query::{explanation, filter, query, statistics, to_statistics};
 pub(crate) use rows::BatchReader;
 pub(crate) use schema::{from_schema, table, table_columns, to_schema};
 pub(crate) use sets::{check_sip_bytes, scope, sip, tag, to_scope, to_sip};
+pub(crate) use to_request::{to_filter, to_query};

@@ -56,6 +56,7 @@ use crate::{
     plan::{Plan, Shape, pred::Pred},
     schema::Schema,
     table::Snapshot,
+    value,
 };
 
 /// The first byte of a part of groups.
@@ -77,8 +78,34 @@ pub enum Part {
         /// The answer's columns.
         batch: RecordBatch,
     },
-    /// Rows in the plan's order: its outputs, hidden ones too, and the row's address.
+    /// The rows of a fragment behind those that came before have no values, for this reason.
+    Failed {
+        /// The fragment's id.
+        fragment: u32,
+        /// One that [`failure_code`] knows.
+        error: Error,
+    },
+    /// Rows in the plan's order: its outputs, hidden ones too, the row's address, and for a row that has no values
+    /// the code of the reason.
     Sorted(RecordBatch),
+}
+
+/// The code of an error of the values of a row, which is none of an answer without the row.
+pub fn failure_code(error: &Error) -> Option<u8> {
+    match error.kind() {
+        ErrorKind::Overflow => Some(1),
+        ErrorKind::DivisionByZero => Some(2),
+        _ => None,
+    }
+}
+
+/// The error with a code.
+pub fn failure(code: u8) -> Option<Error> {
+    match code {
+        1 => Some(value::overflow("the result of an operation")),
+        2 => Some(value::division_by_zero()),
+        _ => None,
+    }
 }
 
 impl Plan {
@@ -99,8 +126,15 @@ impl Plan {
         let mut work = Work::new(snapshot, self.filter.as_ref(), control)?;
         match &self.shape {
             Shape::Rows if self.order.is_empty() => {
-                let mut sink = |fragment, batch| sink(Part::Rows { fragment, batch });
-                stream(&part, &mut work, control, &mut sink)?;
+                let done = stream(&part, &mut work, control, &mut |fragment, batch| {
+                    sink(Part::Rows { fragment, batch })
+                });
+                match (done, work.failed) {
+                    (Err(error), Some(block)) if failure_code(&error).is_some() => {
+                        sink(Part::Failed { fragment: block.fragment.id(), error })?;
+                    }
+                    (done, _) => done?,
+                }
             }
             Shape::Rows => {
                 sorted(&part, snapshot, &mut work, control, &mut |batch| sink(Part::Sorted(batch)))?;
@@ -134,7 +168,7 @@ enum State<'p> {
     Rows {
         page: Page,
         /// Batches that wait for those of fragments before theirs, and the memory that they take.
-        waiting: Vec<(u32, RecordBatch)>,
+        waiting: Vec<(u32, Result<RecordBatch>)>,
         held: Held<'p>,
     },
     Sorted(Sorted<'p>),
@@ -184,12 +218,15 @@ impl<'p> Merge<'p> {
         match (&mut self.state, part) {
             (State::Groups(state), Part::Groups(bytes)) => state.add(&bytes, fragments),
             (State::Rows { waiting, held, .. }, Part::Rows { fragment, batch }) => {
-                if fragments.binary_search(&fragment).is_err() {
-                    return Err(corrupt("it has a fragment that was not asked for"));
-                }
+                asked(fragment, fragments)?;
                 rows::check(&batch, self.plan.schema())?;
                 held.set(held.bytes() + batch.get_array_memory_size())?;
-                waiting.push((fragment, batch));
+                waiting.push((fragment, Ok(batch)));
+                Ok(())
+            }
+            (State::Rows { waiting, .. }, Part::Failed { fragment, error }) => {
+                asked(fragment, fragments)?;
+                waiting.push((fragment, Err(error)));
                 Ok(())
             }
             (State::Sorted(sorted), Part::Sorted(batch)) => sorted.add(batch, fragments),
@@ -201,13 +238,16 @@ impl<'p> Merge<'p> {
     /// more are wanted.
     ///
     /// # Errors
-    /// Those of `sink`.
+    /// Those of rows that have no values, and those of `sink`.
     pub fn flush(&mut self, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<bool> {
         let State::Rows { page, waiting, held } = &mut self.state else { return Ok(true) };
         // Those of a fragment stay in their order.
         waiting.sort_by_key(|(fragment, _)| *fragment);
         for (_, batch) in waiting.drain(..) {
-            if let Some(batch) = page.of(&batch) {
+            if page.is_full() {
+                break;
+            }
+            if let Some(batch) = page.of(&batch?) {
                 sink(batch)?;
             }
         }
@@ -218,7 +258,7 @@ impl<'p> Merge<'p> {
     /// Hands out the answer: all parts are in.
     ///
     /// # Errors
-    /// [`ErrorKind::Overflow`] and [`ErrorKind::DivisionByZero`] of groups; those of `control` and `sink`.
+    /// [`ErrorKind::Overflow`] and [`ErrorKind::DivisionByZero`]; those of `control` and `sink`.
     pub fn finish(mut self, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         self.flush(sink)?;
         match self.state {
@@ -267,6 +307,14 @@ fn id_of(key: i64) -> u64 {
 /// The key of an id.
 fn key_of(id: u64) -> i64 {
     (id ^ (1 << 63)).cast_signed()
+}
+
+/// That a fragment is among those that were asked for.
+fn asked(fragment: u32, fragments: &[u32]) -> Result<()> {
+    match fragments.binary_search(&fragment) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(corrupt("it has a fragment that was not asked for")),
+    }
 }
 
 fn corrupt(what: &str) -> Error {

@@ -52,6 +52,7 @@ struct Row {
     address: u64,
     batch: usize,
     row: usize,
+    failure: Option<u8>,
 }
 
 impl<'p> Sorted<'p> {
@@ -66,20 +67,30 @@ impl<'p> Sorted<'p> {
         let width = size_of::<Row>() + self.plan.order.len() * size_of::<Value>();
         let bytes = batch.get_array_memory_size() + batch.num_rows() * width;
         self.held.set(self.held.bytes() + bytes)?;
-        let (addresses, columns) =
-            batch.columns().split_last().ok_or_else(|| corrupt("it has no columns"))?;
+        let [columns @ .., addresses, failures] = batch.columns() else {
+            return Err(corrupt("it has too few columns"));
+        };
         let addresses = addresses.as_primitive::<UInt64Type>();
+        let failures = failures.as_primitive::<UInt8Type>();
         for row in 0..batch.num_rows() {
             let fragment = u32::try_from(addresses.value(row) >> 32).unwrap_or(0);
-            if addresses.is_null(row) || fragments.binary_search(&fragment).is_err() {
-                return Err(corrupt("it has a fragment that was not asked for"));
-            }
+            super::asked(fragment, fragments)?;
             let keys = self.plan.order.iter().map(|key| {
                 let data_type = self.schema.fields()[key.output].data_type;
                 value(&columns[key.output], row, data_type)
             });
             let keys = keys.collect();
-            self.rows.push(Row { keys, address: addresses.value(row), batch: self.batches.len(), row });
+            let failure = failures.is_valid(row).then(|| failures.value(row));
+            if failure.is_some_and(|code| super::failure(code).is_none()) {
+                return Err(corrupt("a row has no values for no reason"));
+            }
+            self.rows.push(Row {
+                keys,
+                address: addresses.value(row),
+                batch: self.batches.len(),
+                row,
+                failure,
+            });
         }
         self.batches.push(batch);
         // Rarely, so that the work stays linear.
@@ -94,6 +105,9 @@ impl<'p> Sorted<'p> {
     pub(super) fn finish(mut self, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         let plan = self.plan;
         sort_page(&mut self.rows, plan, |a, b| compare(plan, a, b));
+        if let Some(error) = self.rows.iter().filter_map(|row| row.failure).find_map(super::failure) {
+            return Err(error);
+        }
         let fields = plan.schema().fields();
         let eval = |row: &&Row, at: usize| {
             Ok(value(self.batches[row.batch].column(at), row.row, fields[at].data_type))

@@ -1,0 +1,340 @@
+//! A request that several nodes answer: its semi-joins' sets are gathered from those that hold the inner tables, the
+//! rest is asked of those that hold the table itself, and what they answer is merged.
+//!
+//! A set of keys is cut to what a fragment may have before it travels; see [`Coordinator::ask`]. All of this waits for
+//! others, so that it runs on a thread that may.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arrow_array::RecordBatch;
+use basalt_core::{
+    error::{Error, ErrorKind, Result as CoreResult},
+    exec::{Build, BuildSide, BuiltSet, Control, Merge, Resolver, Statistics},
+    plan::Plan,
+    query::{Filter, Query},
+    table::{Snapshot, Table},
+};
+use basalt_proto::{
+    cluster::v1::{self as peer, task::Request},
+    v1 as pb,
+};
+use basalt_sip::Sip;
+use prost::bytes::{Bytes, BytesMut};
+
+use super::{
+    PROTOCOL,
+    remote::{Part, Task},
+};
+use crate::{
+    convert,
+    status::{Fault, Result},
+};
+
+/// The other tables' nodes, and those of the request's own table. Both methods wait.
+pub(crate) trait Nodes {
+    /// A version of a table; the newest where none is named.
+    fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned>;
+
+    /// Has a task done over fragments of a pinned version: the parts cover each of them once.
+    fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>>;
+
+    /// How many nodes there are.
+    fn count(&self) -> usize;
+}
+
+/// One version of a table, and all of its fragments.
+#[derive(Clone, Debug)]
+pub(crate) struct Pinned {
+    pub(crate) table: Arc<Table>,
+    pub(crate) version: u64,
+    /// The ids, ascending.
+    pub(crate) fragments: Arc<[u32]>,
+}
+
+impl Pinned {
+    /// What plans are bound to: the version without rows.
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::new(Snapshot::new(self.version, Vec::new()))
+    }
+}
+
+/// What a node did for a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Hop {
+    /// What was asked: `table.key` of a semi-join; empty for the request itself.
+    pub(crate) what: String,
+    pub(crate) node: Arc<str>,
+    pub(crate) fragments: usize,
+    /// Bytes that went there, and that came back.
+    pub(crate) shipped: (u64, u64),
+    pub(crate) elapsed_ns: u64,
+    pub(crate) end: peer::End,
+}
+
+/// Coordinates one request.
+pub(crate) struct Coordinator<'a, N> {
+    nodes: &'a N,
+    control: &'a Control,
+    /// What the request has named so far.
+    pinned: BTreeMap<String, Pinned>,
+    hops: Vec<Hop>,
+    analyze: bool,
+    /// Why the engine was stopped, where it has no kind for it.
+    fault: Option<Fault>,
+}
+
+/// Fragments for each node of the first wave of rows that come in the order of their addresses: the first may be
+/// enough.
+const FIRST_WAVE: usize = 1;
+/// Those of later ones, at most: what they answer waits in memory.
+const WIDEST_WAVE: usize = 16;
+
+impl<'a, N: Nodes> Coordinator<'a, N> {
+    /// Nothing is asked yet.
+    pub(crate) fn new(nodes: &'a N, control: &'a Control, analyze: bool) -> Self {
+        Self { nodes, control, pinned: BTreeMap::new(), hops: Vec::new(), analyze, fault: None }
+    }
+
+    /// What the nodes did.
+    pub(crate) fn into_hops(self) -> Vec<Hop> {
+        self.hops
+    }
+
+    /// The version of a table that a request is about.
+    pub(crate) fn pin(&mut self, name: &str, version: Option<u64>) -> Result<Pinned> {
+        let pinned = self.nodes.pin(name, version)?;
+        self.pinned.insert(name.to_owned(), pinned.clone());
+        Ok(pinned)
+    }
+
+    /// A query whose semi-joins are sets.
+    pub(crate) fn resolve(&mut self, pinned: &Pinned, mut query: Query) -> Result<(Query, Plan)> {
+        let (snapshot, control) = (pinned.snapshot(), self.control);
+        let resolved = Resolver::new(&pinned.table, &snapshot, self, control).query(&mut query);
+        resolved.map_err(|error| self.fault(error))?;
+        let plan = Plan::new(&pinned.table, &snapshot, &query)?;
+        Ok((query, plan))
+    }
+
+    /// Runs a query that [`Coordinator::resolve`] gave. Batches of its answer go to `sink`.
+    pub(crate) fn run(
+        &mut self,
+        pinned: &Pinned,
+        query: &Query,
+        plan: &Plan,
+        sink: &mut dyn FnMut(RecordBatch) -> CoreResult<()>,
+    ) -> Result<Statistics> {
+        let (request, sets) = convert::to_query(query, pinned.table.name(), pinned.version);
+        let task = self.task(pinned, Request::Query(request), &sets);
+        let reader = convert::PartReader::new(plan);
+        let mut merge = Merge::new(plan, self.control)?;
+        let mut statistics = Statistics::default();
+        let fragments = Arc::clone(&pinned.fragments);
+        let mut wave = match &reader {
+            convert::PartReader::Rows(_) if plan.top().is_some() => FIRST_WAVE,
+            convert::PartReader::Rows(_) => WIDEST_WAVE,
+            convert::PartReader::Groups | convert::PartReader::Sorted(_) => fragments.len(),
+        };
+        let mut rest = &fragments[..];
+        while !rest.is_empty() {
+            let now;
+            (now, rest) = rest.split_at(wave.saturating_mul(self.nodes.count()).clamp(1, rest.len()));
+            wave = wave.saturating_mul(4).min(WIDEST_WAVE.max(wave));
+            for part in self.ask(pinned, task.clone(), now, "")? {
+                add(&mut statistics, &part.end);
+                for message in part.messages {
+                    for piece in reader.read(message)? {
+                        merge.add(piece, &part.fragments)?;
+                    }
+                }
+            }
+            if !merge.flush(sink)? {
+                break;
+            }
+        }
+        merge.finish(sink)?;
+        Ok(statistics)
+    }
+
+    /// The addresses of the rows that a filter selects.
+    pub(crate) fn select(&mut self, pinned: &Pinned, filter: Option<Filter>) -> Result<(Sip, Statistics)> {
+        let filter = self.resolve_filter(pinned, filter)?;
+        let (messages, statistics) = self.selected(pinned, filter.as_ref(), "", "")?;
+        let sips = messages.iter().map(convert::addresses).collect::<Result<Vec<_>>>()?;
+        Ok((Sip::union_all(&sips), statistics))
+    }
+
+    /// The values of a column over the rows that a filter selects.
+    pub(crate) fn select_values(
+        &mut self,
+        pinned: &Pinned,
+        key: &str,
+        filter: Option<Filter>,
+    ) -> Result<(BuiltSet, Statistics)> {
+        let filter = self.resolve_filter(pinned, filter)?;
+        self.values(pinned, key, filter.as_ref(), "")
+    }
+
+    fn resolve_filter(&mut self, pinned: &Pinned, mut filter: Option<Filter>) -> Result<Option<Filter>> {
+        let (snapshot, control) = (pinned.snapshot(), self.control);
+        if let Some(filter) = &mut filter {
+            let resolved = Resolver::new(&pinned.table, &snapshot, self, control).filter(filter);
+            resolved.map_err(|error| self.fault(error))?;
+        }
+        // What is wrong with it is found before anybody is asked.
+        Plan::filter(&pinned.table, &snapshot, filter.as_ref())?;
+        Ok(filter)
+    }
+
+    /// The values of a column over the rows that a resolved filter selects.
+    fn values(
+        &mut self,
+        pinned: &Pinned,
+        key: &str,
+        filter: Option<&Filter>,
+        what: &str,
+    ) -> Result<(BuiltSet, Statistics)> {
+        let schema = pinned.table.schema();
+        let data_type = schema.index_of(key).map(|slot| schema.fields()[slot].data_type);
+        let data_type = data_type.ok_or_else(Fault::internal)?;
+        let (messages, statistics) = self.selected(pinned, filter, key, what)?;
+        let mut all = BuiltSet::empty(data_type);
+        for message in &messages {
+            all = all.union(convert::values(data_type, message)?)?;
+        }
+        Ok((all, statistics))
+    }
+
+    /// What each node selects.
+    fn selected(
+        &mut self,
+        pinned: &Pinned,
+        filter: Option<&Filter>,
+        key: &str,
+        what: &str,
+    ) -> Result<(Vec<Bytes>, Statistics)> {
+        let mut sets = Vec::new();
+        let filter = filter.map(|filter| convert::to_filter(filter, &mut sets));
+        let table = pinned.table.name().to_owned();
+        let request = pb::SelectRequest { table, filter, key: key.to_owned(), ..Default::default() };
+        let task = self.task(pinned, Request::Select(request), &sets);
+        let (mut statistics, mut messages) = (Statistics::default(), Vec::new());
+        let fragments = Arc::clone(&pinned.fragments);
+        if fragments.is_empty() {
+            return Ok((messages, statistics));
+        }
+        for part in self.ask(pinned, task, &fragments, what)? {
+            add(&mut statistics, &part.end);
+            let mut all = BytesMut::new();
+            part.messages.iter().for_each(|message| all.extend_from_slice(message));
+            messages.push(all.freeze());
+        }
+        Ok((messages, statistics))
+    }
+
+    fn task(&self, pinned: &Pinned, request: Request, sets: &[BuiltSet]) -> Task {
+        let (heads, data) = sets.iter().map(convert::to_join_set).unzip();
+        let head = peer::Task {
+            protocol: PROTOCOL,
+            table: pinned.table.name().to_owned(),
+            table_id: pinned.table.id(),
+            version: pinned.version,
+            fragments: Vec::new(),
+            request: Some(request),
+            sets: heads,
+            lookups: Vec::new(),
+            analyze: self.analyze,
+        };
+        Task { head, data }
+    }
+
+    fn ask(&mut self, pinned: &Pinned, task: Task, fragments: &[u32], what: &str) -> Result<Vec<Part>> {
+        self.control.check()?;
+        let parts = self.nodes.ask(pinned, task, fragments)?;
+        self.hops.extend(parts.iter().map(|part| Hop {
+            what: what.to_owned(),
+            node: Arc::clone(&part.node),
+            fragments: part.fragments.len(),
+            shipped: part.shipped,
+            elapsed_ns: part.elapsed_ns,
+            end: part.end.clone(),
+        }));
+        Ok(parts)
+    }
+
+    /// The fault behind an error of the engine, which knows its place.
+    fn fault(&mut self, error: Error) -> Fault {
+        match (self.fault.take(), error.place()) {
+            (Some(fault), Some(place)) => fault.at(place),
+            (Some(fault), None) => fault,
+            (None, _) => error.into(),
+        }
+    }
+
+    /// Stops the engine.
+    fn stop<T>(&mut self, result: Result<T>) -> CoreResult<T> {
+        result.map_err(|fault| {
+            self.fault = Some(fault);
+            Error::new(ErrorKind::Cancelled, "other nodes did not answer")
+        })
+    }
+}
+
+impl<N: Nodes> BuildSide for Coordinator<'_, N> {
+    fn table(&mut self, name: &str, version: Option<u64>) -> CoreResult<(Arc<Table>, Arc<Snapshot>)> {
+        let pinned = self.pin(name, version);
+        let pinned = self.stop(pinned)?;
+        let snapshot = pinned.snapshot();
+        Ok((pinned.table, snapshot))
+    }
+
+    fn set(&mut self, build: &Build<'_>) -> CoreResult<BuiltSet> {
+        // What is wrong with the filter is found here, with its place.
+        Plan::filter(build.table, build.snapshot, build.filter)?;
+        build.check_key()?;
+        let pinned = self.pinned_table(build.table)?;
+        let key = &build.table.schema().fields()[build.key].name;
+        let what = format!("{}.{key}", build.table.name());
+        let values = self.values(&pinned, key, build.filter, &what);
+        Ok(self.stop(values)?.0)
+    }
+
+    fn rows(
+        &mut self,
+        table: &Arc<Table>,
+        snapshot: &Arc<Snapshot>,
+        query: &Query,
+    ) -> CoreResult<Vec<RecordBatch>> {
+        let pinned = self.pinned_table(table)?;
+        let plan = Plan::new(table, snapshot, query)?;
+        let mut batches = Vec::new();
+        let done = self.run(&pinned, query, &plan, &mut |batch| {
+            batches.push(batch);
+            Ok(())
+        });
+        self.stop(done)?;
+        Ok(batches)
+    }
+}
+
+impl<N: Nodes> Coordinator<'_, N> {
+    /// The version of a table that this request reads.
+    fn pinned_table(&mut self, table: &Table) -> CoreResult<Pinned> {
+        let pinned = self.pinned.get(table.name()).cloned();
+        self.stop(pinned.ok_or_else(Fault::internal))
+    }
+}
+
+/// Counts what a node did.
+fn add(statistics: &mut Statistics, end: &peer::End) {
+    let of_node = end.statistics.as_ref().map(convert::from_statistics).unwrap_or_default();
+    statistics.rows += of_node.rows;
+    statistics.fragments += of_node.fragments;
+    statistics.blocks += of_node.blocks;
+    statistics.blocks_pruned += of_node.blocks_pruned;
+    statistics.blocks_full += of_node.blocks_full;
+    statistics.rows_selected += of_node.rows_selected;
+}
+
+#[cfg(test)]
+mod tests;

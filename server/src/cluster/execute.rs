@@ -1,0 +1,106 @@
+//! A task where its fragments are: the request runs over them as far as that is possible without the others.
+
+use basalt_core::{
+    error::{Error, ErrorKind},
+    exec::{self, BuiltSet, Control, Part, Statistics},
+    plan::Plan,
+    query::Query,
+    table::{Snapshot, Table},
+};
+use basalt_proto::{
+    cluster::v1::{self as peer, End, task::Request},
+    v1 as pb,
+};
+use prost::bytes::Bytes;
+
+use crate::{
+    convert, limits,
+    sets::Sets,
+    status::{Fault, Result},
+};
+
+/// Runs a task over a snapshot of its fragments; `data` has the bytes of its sets, one after the other. Messages go to
+/// `sink` in their order, each of them whole. The times of the answer are the caller's.
+pub(crate) fn execute(
+    table: &Table,
+    snapshot: &Snapshot,
+    task: peer::Task,
+    data: &[Bytes],
+    sets: &Sets,
+    control: &Control,
+    sink: &mut dyn FnMut(Bytes) -> Result<()>,
+) -> Result<End> {
+    if task.sets.len() + task.lookups.len() != data.len() {
+        return Err(Fault::protocol("the sets of a task are not those that it names"));
+    }
+    let given = task.sets.iter().zip(data).map(|(head, bytes)| convert::join_set(head, bytes));
+    let given = given.collect::<Result<Vec<_>>>()?;
+    match task.request {
+        Some(Request::Query(request)) => {
+            let (mut query, _) = convert::query(request, sets)?;
+            exec::place_sets(&mut query, given)?;
+            let plan = Plan::new(table, snapshot, &query)?;
+            run(&plan, snapshot, task.analyze, control, sink)
+        }
+        Some(Request::Select(request)) => {
+            let (bytes, statistics) = select(table, snapshot, request, given, sets, control)?;
+            for at in (0..bytes.len()).step_by(limits::PEER_PIECE_BYTES) {
+                sink(bytes.slice(at..bytes.len().min(at + limits::PEER_PIECE_BYTES)))?;
+            }
+            Ok(end(&statistics))
+        }
+        None => Err(Fault::protocol("a task without a request, or of a kind that is not known here")),
+    }
+}
+
+fn run(
+    plan: &Plan,
+    snapshot: &Snapshot,
+    analyze: bool,
+    control: &Control,
+    sink: &mut dyn FnMut(Bytes) -> Result<()>,
+) -> Result<End> {
+    let mut fault = None;
+    let mut sink = |part: Part| {
+        convert::to_messages(part, sink).map_err(|stopped| {
+            fault = Some(stopped);
+            Error::new(ErrorKind::Cancelled, "the part cannot be sent")
+        })
+    };
+    let done = if analyze {
+        plan.explain_part(snapshot, control, &mut sink).map(|explanation| {
+            let statistics = convert::to_statistics(&explanation.statistics);
+            let told = convert::explanation(explanation, snapshot.version(), statistics);
+            let pb::ExplainResponse { filters, columns, sips, operators, statistics, .. } = told;
+            End { statistics, operators, sips, filters, columns, ..End::default() }
+        })
+    } else {
+        plan.run_part(snapshot, control, &mut sink).map(|statistics| end(&statistics))
+    };
+    done.map_err(|error| fault.unwrap_or_else(|| error.into()))
+}
+
+/// The rows or the values that a filter selects, as bytes.
+fn select(
+    table: &Table,
+    snapshot: &Snapshot,
+    request: pb::SelectRequest,
+    given: Vec<BuiltSet>,
+    sets: &Sets,
+    control: &Control,
+) -> Result<(Bytes, Statistics)> {
+    let filter = convert::filter(request.filter, &request.table, sets)?;
+    let mut query = Query { filter, ..Query::default() };
+    exec::place_sets(&mut query, given)?;
+    let filter = query.filter.as_ref();
+    if request.key.is_empty() {
+        let (sip, statistics) = exec::select(table, snapshot, filter, control)?;
+        return Ok((Bytes::copy_from_slice(sip.as_bytes()), statistics));
+    }
+    let (values, statistics) = exec::select_values(table, snapshot, &request.key, filter, control)?;
+    Ok((convert::to_values(&values), statistics))
+}
+
+fn end(statistics: &Statistics) -> End {
+    End { statistics: Some(convert::to_statistics(statistics)), ..End::default() }
+}
