@@ -41,6 +41,11 @@ DATA = {
         data.ssb(args.folder, args.scale),
         queries.SSB,
     ),
+    "star": lambda args: (
+        f"Star Schema Benchmark at scale {args.scale:g}, five tables",
+        data.star(args.folder, args.scale, args.basalt),
+        queries.star(),
+    ),
 }
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -220,6 +225,7 @@ def main():
     args = arguments()
     args.folder.mkdir(parents=True, exist_ok=True)
     binary = args.basalt or ("basalt" in args.engines and build()) or ""
+    args.basalt = binary or "basalt"
     options = Options(args.folder, binary and str(pathlib.Path(binary).resolve()), args.memory, args.runs)
     everything, healthy = {}, True
     print(report.head(report.machine(), args.runs))

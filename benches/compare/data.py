@@ -127,6 +127,19 @@ def ssb(folder, scale):
     return [Table("lineorder", path, ("lo_orderdate",))]
 
 
+def star(folder, scale, basalt):
+    """The Star Schema Benchmark's five tables, as Basalt generates them."""
+    tables = folder / f"star-{scale:g}"
+    if not tables.exists():
+        part = tables.with_suffix(".part")
+        with progress.stage(f"generating the Star Schema Benchmark at scale {scale:g}"):
+            command = [basalt, "generate", "ssb", part, "--scale", f"{scale:g}"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        part.rename(tables)
+    names = ("date", "supplier", "customer", "part", "lineorder")
+    return [Table(name, tables / f"{name}.parquet") for name in names]
+
+
 # Money in cents, shares in percent. A nation has ten cities, a category forty brands.
 LINEORDER = """
     WITH places AS (SELECT n_nationkey, n_name, r_name FROM nation JOIN region ON r_regionkey = n_regionkey)

@@ -1,6 +1,34 @@
 """The queries: one text for every engine."""
 
+import pathlib
+import re
+
 import data
+
+STAR_FILE = pathlib.Path(__file__).resolve().parents[2] / "server" / "src" / "demo" / "ssb.sql"
+# What columns of the star schema's lineorder refer to.
+REFERENCES = {
+    "lo_custkey": ("customer", "c_custkey"),
+    "lo_partkey": ("part", "p_partkey"),
+    "lo_suppkey": ("supplier", "s_suppkey"),
+    "lo_orderdate": ("date", "d_datekey"),
+}
+
+
+def star():
+    """The Star Schema Benchmark's 13 queries, with attributes of what columns refer to: `lo_orderdate.d_year`."""
+    questions = (text.split("\n", 1) for text in STAR_FILE.read_text().split("-- ")[1:])
+    return {title.split(":")[0].replace("_", ".").upper(): sql.strip().removesuffix(";") for title, sql in questions}
+
+
+def joined(sql):
+    """The query with a join for each reference that it uses, under the column's name: so attributes are columns."""
+    joins = "".join(
+        f' JOIN "{table}" AS {column} ON lineorder.{column} = {column}.{key}'
+        for column, (table, key) in REFERENCES.items()
+        if f"{column}." in sql
+    )
+    return re.sub(r"FROM lineorder\b", f"FROM lineorder{joins}", sql)
 
 
 def events(rows):

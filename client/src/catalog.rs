@@ -67,7 +67,8 @@ pub struct ColumnInfo {
 }
 
 impl Client {
-    /// Creates a table. A field's metadata may force an encoding, see [`crate::convert::ENCODING_KEY`].
+    /// Creates a table. A field's metadata may force an encoding, see [`crate::convert::ENCODING_KEY`], and
+    /// say what the column refers to, see [`crate::convert::REFERENCES_KEY`].
     ///
     /// # Errors
     /// `TABLE_EXISTS`, `INVALID_NAME`, `INVALID_SCHEMA`, and those of any call.

@@ -26,6 +26,9 @@ use crate::{
 /// The key of a field's Arrow metadata that forces one encoding by name, instead of the smallest.
 pub const ENCODING_KEY: &str = "basalt.encoding";
 
+/// The key of a field's Arrow metadata that says what its values are keys of, as `table.column`.
+pub const REFERENCES_KEY: &str = "basalt.references";
+
 /// The API's schema for an Arrow schema.
 ///
 /// # Errors
@@ -38,6 +41,10 @@ pub fn schema_to_proto(schema: &Schema) -> Result<v1::Schema> {
             r#type: Some(data_type),
             nullable: field.is_nullable(),
             encoding: field.metadata().get(ENCODING_KEY).cloned().unwrap_or_default(),
+            references: field.metadata().get(REFERENCES_KEY).map(|text| {
+                let (table, column) = text.split_once('.').unwrap_or((text, ""));
+                v1::Reference { table: table.to_owned(), column: column.to_owned() }
+            }),
         })
     };
     Ok(v1::Schema { fields: schema.fields().iter().map(field).collect::<Result<_>>()? })
@@ -55,12 +62,11 @@ pub fn schema_from_proto(schema: &v1::Schema) -> Result<SchemaRef> {
 pub(crate) fn field_from_proto(field: &v1::Field) -> Result<Field> {
     let data_type = field.r#type.as_ref().ok_or_else(|| "no type".to_owned()).and_then(types::to_arrow);
     let data_type = data_type.map_err(|e| malformed(format!("column {:?}: {e}", field.name)))?;
-    let arrow = Field::new(&field.name, data_type, field.nullable);
-    Ok(if field.encoding.is_empty() {
-        arrow
-    } else {
-        arrow.with_metadata([(ENCODING_KEY.to_owned(), field.encoding.clone())].into())
-    })
+    let encoding = (!field.encoding.is_empty()).then(|| (ENCODING_KEY.to_owned(), field.encoding.clone()));
+    let references = field.references.as_ref();
+    let references = references.map(|r| (REFERENCES_KEY.to_owned(), format!("{}.{}", r.table, r.column)));
+    let metadata = encoding.into_iter().chain(references).collect();
+    Ok(Field::new(&field.name, data_type, field.nullable).with_metadata(metadata))
 }
 
 /// The API's batch of packed arrays for an Arrow batch.

@@ -98,6 +98,14 @@ pub fn cols<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Vec<Expr> {
     names.into_iter().map(col).collect()
 }
 
+/// A value of the row that a column refers to: `attribute("lo_orderdate", "d_year")` is SQL's
+/// `lo_orderdate.d_year`. The table's schema says what the column refers to (see
+/// [`REFERENCES_KEY`](crate::convert::REFERENCES_KEY)).
+pub fn attribute(column: impl Into<String>, attribute: impl Into<String>) -> Expr {
+    let (column, attribute) = (column.into(), attribute.into());
+    Expr::of(expr::Kind::Attribute(v1::Attribute { column, attribute }))
+}
+
 /// The address of every row, as a column of uint64.
 pub fn row_address() -> Expr {
     col("_row_address")

@@ -44,8 +44,8 @@ pub use catalog::{ColumnInfo, EncodingBid, EncodingUse, Table, TableDetails};
 pub use client::{Client, ClientOptions, ServerInfo};
 pub use error::{Error, Place, Result, ServerError};
 pub use expr::{
-    Expr, Filter, Literal, OrderBy, avg, col, cols, count, count_distinct, count_of, lit, max, min, not,
-    row_address, sum,
+    Expr, Filter, Literal, OrderBy, attribute, avg, col, cols, count, count_distinct, count_of, lit, max,
+    min, not, row_address, sum,
 };
 pub use query::{Plan, Query, QueryResult, QueryStream, Statistics};
 pub use retry::RetryPolicy;

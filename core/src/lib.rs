@@ -14,6 +14,7 @@ pub mod fragment;
 pub mod keys;
 pub mod like;
 pub mod limits;
+pub mod lookup;
 pub mod mask;
 pub mod plan;
 pub mod query;

@@ -31,8 +31,8 @@ pub const KEPT_VERSIONS: usize = 16;
 pub const MAX_FILTER_DEPTH: usize = 32;
 /// Nodes of a filter, expressions included.
 pub const MAX_FILTER_NODES: usize = 4096;
-/// Semi-joins of one query, nested ones counted.
-pub const MAX_SEMI_JOINS: usize = 16;
+/// Semi-joins of one query, nested ones counted, and those that conditions on attributes become.
+pub const MAX_SEMI_JOINS: usize = 64;
 /// Values of one IN list.
 pub const MAX_IN_LIST: usize = 65_536;
 /// Characters of what stands between two `%` of a LIKE pattern, where `_` is among them: it is searched for

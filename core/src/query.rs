@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use basalt_sip::Sip;
 
-use crate::{encoding::TextMembers, schema::DataType};
+use crate::{encoding::TextMembers, limits::MAX_FILTER_DEPTH, lookup::Lookup, schema::DataType};
 
 /// One literal.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,12 +36,39 @@ pub const ROW_ADDRESS: &str = "_row_address";
 pub enum Expr {
     /// A column by name; [`ROW_ADDRESS`] is the row's address.
     Column(String),
+    /// A value of the row that a column refers to.
+    Attribute(Attribute),
     /// A literal.
     Literal(Literal),
     /// `left op right`.
     Arithmetic(ArithmeticOp, Box<Expr>, Box<Expr>),
     /// An aggregate over a group.
     Aggregate(Box<Aggregate>),
+}
+
+/// `column.name`: the value in column `name` of the row that `column` refers to. Null where the column is null, or
+/// where no row has its key.
+#[derive(Clone, Debug)]
+pub struct Attribute {
+    /// A column that declares a [`Reference`](crate::schema::Reference).
+    pub column: String,
+    /// A column of the table that it refers to.
+    pub name: String,
+    /// The values by key; [`resolve`](crate::exec::resolve) finds it.
+    pub lookup: Option<Arc<Lookup>>,
+}
+
+impl PartialEq for Attribute {
+    /// In one query the same names are the same values.
+    fn eq(&self, other: &Self) -> bool {
+        (&self.column, &self.name) == (&other.column, &other.name)
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.column, self.name)
+    }
 }
 
 /// Integers stay int64 and decimals stay decimals; division is always float64.
@@ -119,15 +146,73 @@ pub enum Filter {
     Constant(bool),
 }
 
+impl Expr {
+    /// Calls `each` with the attributes in it, as deep as an expression may be.
+    ///
+    /// # Errors
+    /// The first of `each`.
+    pub fn attributes<E>(&mut self, each: &mut dyn FnMut(&mut Attribute) -> Result<(), E>) -> Result<(), E> {
+        self.attributes_from(0, each)
+    }
+
+    fn attributes_from<E>(
+        &mut self,
+        depth: usize,
+        each: &mut dyn FnMut(&mut Attribute) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::Attribute(attribute) => each(attribute),
+            Self::Arithmetic(_, left, right) if depth < MAX_FILTER_DEPTH => {
+                left.attributes_from(depth + 1, each)?;
+                right.attributes_from(depth + 1, each)
+            }
+            Self::Aggregate(aggregate) if depth < MAX_FILTER_DEPTH => {
+                aggregate.argument.iter_mut().try_for_each(|a| a.attributes_from(depth + 1, each))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Filter {
+    /// Calls `each` with the attributes in it, those of inner queries apart, as deep as a filter may be.
+    ///
+    /// # Errors
+    /// The first of `each`.
+    pub fn attributes<E>(&mut self, each: &mut dyn FnMut(&mut Attribute) -> Result<(), E>) -> Result<(), E> {
+        self.attributes_from(0, each)
+    }
+
+    fn attributes_from<E>(
+        &mut self,
+        depth: usize,
+        each: &mut dyn FnMut(&mut Attribute) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::And(filters) | Self::Or(filters) if depth < MAX_FILTER_DEPTH => {
+                filters.iter_mut().try_for_each(|f| f.attributes_from(depth + 1, each))
+            }
+            Self::Not(inner) if depth < MAX_FILTER_DEPTH => inner.attributes_from(depth + 1, each),
+            Self::Compare(_, left, right) => {
+                left.attributes(each)?;
+                right.attributes(each)
+            }
+            Self::Between(expr, low, high) => {
+                [expr, low, high].into_iter().try_for_each(|expr| expr.attributes(each))
+            }
+            Self::In(expr, _) | Self::IsNull(expr) | Self::Like(expr, _) => expr.attributes(each),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a semi-join is among its parts, as deep as a filter may be.
     pub fn has_semi_joins(&self) -> bool {
         fn among(filter: &Filter, depth: usize) -> bool {
             match filter {
                 Filter::And(filters) | Filter::Or(filters) => {
-                    depth < crate::limits::MAX_FILTER_DEPTH && filters.iter().any(|f| among(f, depth + 1))
+                    depth < MAX_FILTER_DEPTH && filters.iter().any(|f| among(f, depth + 1))
                 }
-                Filter::Not(inner) => depth < crate::limits::MAX_FILTER_DEPTH && among(inner, depth + 1),
+                Filter::Not(inner) => depth < MAX_FILTER_DEPTH && among(inner, depth + 1),
                 Filter::SemiJoin(_) => true,
                 _ => false,
             }
@@ -274,6 +359,28 @@ pub struct Query {
 }
 
 impl Query {
+    /// Calls `each` with the attributes of its expressions and filters, and with the place of each.
+    ///
+    /// # Errors
+    /// The first of `each`.
+    pub fn attributes<E>(
+        &mut self,
+        each: &mut dyn FnMut(&mut Attribute, &str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (i, item) in self.select.iter_mut().enumerate() {
+            item.expr.attributes(&mut |a| each(a, &format!("select[{i}].expr")))?;
+        }
+        self.filter.iter_mut().try_for_each(|f| f.attributes(&mut |a| each(a, "filter")))?;
+        for (i, key) in self.group_by.iter_mut().enumerate() {
+            key.attributes(&mut |a| each(a, &format!("group_by[{i}]")))?;
+        }
+        self.having.iter_mut().try_for_each(|f| f.attributes(&mut |a| each(a, "having")))?;
+        for (i, key) in self.order_by.iter_mut().enumerate() {
+            key.expr.attributes(&mut |a| each(a, &format!("order_by[{i}].expr")))?;
+        }
+        Ok(())
+    }
+
     /// Whether one of its filters has a semi-join.
     pub fn has_semi_joins(&self) -> bool {
         self.filter.iter().chain(&self.having).any(Filter::has_semi_joins)

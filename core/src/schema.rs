@@ -159,12 +159,29 @@ pub struct Field {
     pub nullable: bool,
     /// An encoding to use instead of the smallest, by name.
     pub encoding: Option<String>,
+    /// What its values are keys of: how an expression reaches the attributes of another table.
+    pub references: Option<Reference>,
+}
+
+/// A column of keys in a table, each of which stands there once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The table.
+    pub table: String,
+    /// Its column.
+    pub column: String,
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.table, self.column)
+    }
 }
 
 impl Field {
     /// A column whose encoding is chosen.
     pub fn new(name: impl Into<String>, data_type: DataType, nullable: bool) -> Self {
-        Self { name: name.into(), data_type, nullable, encoding: None }
+        Self { name: name.into(), data_type, nullable, encoding: None, references: None }
     }
 }
 
@@ -176,7 +193,8 @@ pub struct Schema {
 
 impl Schema {
     /// A schema for a table: names are valid and unique, decimals have at most 18 digits, forced
-    /// encodings exist for their types.
+    /// encodings exist for their types, references are of types whose values are keys. The tables that they
+    /// name need not be there yet.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidSchema`] or [`ErrorKind::InvalidName`], with the field's place.
@@ -206,6 +224,9 @@ impl Schema {
                 crate::encoding::check_forced(encoding, field.data_type)
                     .map_err(|e| e.at("encoding").at(&place))?;
             }
+            if let Some(reference) = &field.references {
+                check_reference(reference, field.data_type).map_err(|e| e.at("references").at(&place))?;
+            }
         }
         Ok(Self { fields })
     }
@@ -234,6 +255,16 @@ impl Schema {
             .collect();
         Arc::new(arrow::Schema::new(fields))
     }
+}
+
+fn check_reference(reference: &Reference, data_type: DataType) -> Result<()> {
+    check_name(&reference.table).map_err(|e| e.at("table"))?;
+    check_name(&reference.column).map_err(|e| e.at("column"))?;
+    if !data_type.has_key_domain() {
+        let message = format!("a column of type {data_type} cannot refer to {reference}");
+        return Err(Error::new(ErrorKind::InvalidSchema, message));
+    }
+    Ok(())
 }
 
 /// Checks a table's or a column's name: a letter or `_`, then letters, digits, `_`; at most 128 bytes.

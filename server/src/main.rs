@@ -27,8 +27,10 @@ struct Cli {
 enum Command {
     /// Run the server
     Serve(Flags),
-    /// Start a server, load TPC-H into it, show what it takes and how fast it answers
+    /// Start a server, load a benchmark's tables into it, show what it takes and how fast it answers
     Demo(demo::DemoArgs),
+    /// Write a benchmark's tables as Parquet files
+    Generate(demo::generate::GenerateArgs),
     #[command(flatten)]
     Client(cli::Command),
 }
@@ -44,6 +46,9 @@ fn main() -> ExitCode {
         match command {
             Command::Serve(flags) => serve(&flags).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS),
             Command::Demo(args) => demo::run(args).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS),
+            Command::Generate(args) => {
+                demo::generate::run(args).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS)
+            }
             Command::Client(command) => cli::run(command, &connect).await,
         }
     })
@@ -54,7 +59,7 @@ fn command_line() -> clap::Command {
     let mut command = Cli::command();
     // This hands the global arguments down.
     command.build();
-    for name in ["serve", "demo", "sip"] {
+    for name in ["serve", "demo", "generate", "sip"] {
         command = command.mut_subcommand(name, without_connection);
     }
     command

@@ -15,7 +15,8 @@
 //! | timestamp | timestamp | TIMESTAMP(UTC, microseconds) | |
 //! | utf8 | string | STRING | |
 //!
-//! An encoding that a column asks for stands in its metadata as `basalt.encoding`. Of other writers' tables a
+//! An encoding that a column asks for stands in its metadata as `basalt.encoding`, what its values are keys of as
+//! `basalt.references`, `table.column`. Of other writers' tables a
 //! `timestamp_ntz` is read as a timestamp in UTC.
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -23,7 +24,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use arrow_schema as arrow;
 use basalt_core::{
     error::{Error, ErrorKind},
-    schema::{DataType, Field, Schema},
+    schema::{DataType, Field, Reference, Schema},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -32,6 +33,7 @@ use crate::error::{Result, StorageError};
 
 const TYPE: &str = "basalt.type";
 const ENCODING: &str = "basalt.encoding";
+const REFERENCES: &str = "basalt.references";
 const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 const INVARIANTS: &str = "delta.invariants";
 
@@ -65,6 +67,9 @@ impl TableSchema {
     pub(crate) fn parse(schema: &str, by_name: bool) -> Result<Self> {
         let parsed: StructType = serde_json::from_str(schema)
             .map_err(|e| StorageError::corrupt("the log", format!("its schema is not valid: {e}")))?;
+        if parsed.r#type != "struct" {
+            return Err(StorageError::corrupt("the log", "its schema is no struct"));
+        }
         let mut fields = Vec::new();
         let mut physical = Vec::new();
         let mut has_invariants = false;
@@ -74,7 +79,12 @@ impl TableSchema {
             let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str).filter(|_| by_name);
             physical.push(mapped.unwrap_or(&field.name).to_owned());
             let encoding = field.metadata.get(ENCODING).and_then(Value::as_str).map(str::to_owned);
-            fields.push(Field { name: field.name, data_type, nullable: field.nullable, encoding });
+            let references = field.metadata.get(REFERENCES).and_then(Value::as_str).and_then(|text| {
+                let (table, column) = text.split_once('.')?;
+                Some(Reference { table: table.to_owned(), column: column.to_owned() })
+            });
+            let (name, nullable) = (field.name, field.nullable);
+            fields.push(Field { name, data_type, nullable, encoding, references });
         }
         let schema = Schema::new(fields).map_err(|e| StorageError::Unsupported { feature: e.to_string() })?;
         Ok(Self { schema: Arc::new(schema), physical, has_invariants })
@@ -161,6 +171,9 @@ pub(crate) fn to_delta(schema: &Schema) -> Result<String> {
         if let Some(encoding) = &field.encoding {
             metadata.insert(ENCODING.into(), json!(encoding));
         }
+        if let Some(reference) = &field.references {
+            metadata.insert(REFERENCES.into(), json!(reference.to_string()));
+        }
         fields.push(StructField {
             name: field.name.clone(),
             r#type: Value::String(stored),
@@ -217,6 +230,7 @@ mod tests {
         let field = |(i, t): (usize, &DataType)| Field::new(format!("c{i}"), *t, i % 2 == 0);
         let mut fields: Vec<_> = types.iter().enumerate().map(field).collect();
         fields[4].encoding = Some("plain".into());
+        fields[5].references = Some(Reference { table: "t".into(), column: "k".into() });
         round_trip(fields);
     }
 

@@ -3,6 +3,8 @@
 import importlib
 import os
 
+import queries
+
 # The name on the command line: the module and the class in it.
 ENGINES = {
     "basalt": ("engines.basalt", "Basalt"),
@@ -46,7 +48,7 @@ class Engine:
 
     def prepare(self, sql):
         """What `query` takes: a query's text, or what Python makes of it before the clock starts."""
-        return sql
+        return queries.joined(sql)
 
     def query(self, prepared):
         """The answer as an Arrow table."""

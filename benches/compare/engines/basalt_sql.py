@@ -44,7 +44,8 @@ def request(sql):
     if where := tree.args.get("where"):
         message.filter.CopyFrom(_filter(where.this))
     if group := tree.args.get("group"):
-        message.group_by.extend(map(_expr, group.expressions))
+        items = {item.alias: item.unalias() for item in tree.selects if item.alias}
+        message.group_by.extend(_expr(items.get(key.name, key)) for key in group.expressions)
     if having := tree.args.get("having"):
         message.having.CopyFrom(_filter(having.this))
     if order := tree.args.get("order"):
@@ -59,6 +60,8 @@ def request(sql):
 
 def _expr(node):
     node = node.unnest()
+    if isinstance(node, exp.Column) and node.table:
+        return filter_pb2.Expr(attribute=filter_pb2.Attribute(column=node.table, attribute=node.name))
     if isinstance(node, exp.Column):
         return filter_pb2.Expr(column=node.name)
     if type(node) in ARITHMETIC:

@@ -6,6 +6,8 @@ import sqlglot
 from chdb import session
 from sqlglot import exp
 
+import queries
+
 from . import Engine
 
 SETTINGS = {
@@ -70,7 +72,7 @@ class Default(Engine):
 
     def prepare(self, sql):
         """Its TIMESTAMP ends at seconds."""
-        tree = sqlglot.parse_one(sql)
+        tree = sqlglot.parse_one(queries.joined(sql))
         for cast in tree.find_all(exp.Cast):
             if cast.is_type("TIMESTAMP"):
                 cast.replace(exp.func("toDateTime64", cast.this, exp.Literal.number(6)))

@@ -8,6 +8,8 @@ import polars as pl  # noqa: E402
 import sqlglot  # noqa: E402
 from sqlglot import exp  # noqa: E402
 
+import queries
+
 from . import Engine  # noqa: E402
 
 
@@ -36,7 +38,7 @@ class Polars(Engine):
 
     def prepare(self, sql):
         """Integers of 32 bits are summed and multiplied in 32 bits, which wrap, so 64 are asked for."""
-        tree = sqlglot.parse_one(sql)
+        tree = sqlglot.parse_one(queries.joined(sql))
         for aggregate in tree.find_all(exp.Sum):
             columns = list(aggregate.find_all(exp.Column))
             if self.narrow.issuperset(column.name for column in columns):

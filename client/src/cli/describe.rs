@@ -9,6 +9,7 @@ use basalt_proto::v1::value::Kind;
 use super::{human, output::Grid, style::Style};
 use crate::{
     catalog::{ColumnInfo, EncodingBid, Table, TableDetails},
+    convert::REFERENCES_KEY,
     expr::Literal,
     text::displayable,
     types::type_name,
@@ -108,6 +109,10 @@ fn column_cells(column: &ColumnInfo, full: bool) -> Vec<String> {
     let mut data_type = type_name(column.field.data_type());
     if !column.field.is_nullable() {
         data_type.push_str(" not null");
+    }
+    if let Some(key) = column.field.metadata().get(REFERENCES_KEY) {
+        data_type.push_str(" -> ");
+        data_type.push_str(key);
     }
     let mut cells = vec![
         column.field.name().clone(),

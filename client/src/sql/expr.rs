@@ -9,7 +9,7 @@ use sqlparser::ast::{
 
 use super::{error::SqlError, subquery};
 use crate::{
-    expr::{Expr, Filter, Literal, avg, col, count, count_distinct, count_of, lit, max, min, sum},
+    expr::{Expr, Filter, Literal, attribute, avg, col, count, count_distinct, count_of, lit, max, min, sum},
     text::{self, Decimal},
 };
 
@@ -92,8 +92,13 @@ impl Reader<'_> {
             [table, _] if self.scope.outer.contains(&table.value) => {
                 Err(SqlError::unsupported(format!("a column of {:?}, the query around, here", table.value)))
             }
-            [table, _] => Err(SqlError::new(format!("no table {:?} in this query", table.value))),
-            _ => Err(SqlError::unsupported("a name of more than two parts")),
+            // Whether there is such a column, and what it refers to, the server knows.
+            [column, name] => Ok(attribute(&column.value, &name.value)),
+            [table, column, name] if self.scope.name == table.value => {
+                Ok(attribute(&column.value, &name.value))
+            }
+            [table, _, _] => Err(SqlError::new(format!("no table {:?} in this query", table.value))),
+            _ => Err(SqlError::unsupported("a name of more than three parts")),
         }
     }
 

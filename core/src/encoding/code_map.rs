@@ -8,14 +8,14 @@ use super::bytes::{count, index};
 const DENSE_SPAN: u64 = 1 << 18;
 
 /// The code of each entry.
-pub(super) enum CodeMap {
+pub(crate) enum CodeMap {
     Dense { first: i64, codes: Vec<u32> },
     Hash(HashMap<i64, u32>),
 }
 
 impl CodeMap {
     /// The codes of `entries`, which are sorted and distinct.
-    pub(super) fn new(entries: &[i64]) -> Self {
+    pub(crate) fn new(entries: &[i64]) -> Self {
         let (first, last) = (entries.first().copied().unwrap_or(0), entries.last().copied().unwrap_or(0));
         let place = |key: i64| key.wrapping_sub(first).cast_unsigned();
         if place(last) >= DENSE_SPAN {
@@ -29,7 +29,7 @@ impl CodeMap {
     }
 
     /// The code of each key, all of which are entries, made into `T`.
-    pub(super) fn codes<T>(&self, keys: &[i64], code: impl Fn(u32) -> T) -> Vec<T> {
+    pub(crate) fn codes<T>(&self, keys: &[i64], code: impl Fn(u32) -> T) -> Vec<T> {
         match self {
             Self::Dense { first, codes } => {
                 let place = |key: i64| index(key.wrapping_sub(*first).cast_unsigned());

@@ -42,7 +42,6 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use arrow_buffer::Buffer;
 
 use self::bytes::{aligned, corrupt, ensure};
-pub(crate) use self::texts::owned_bytes;
 pub use self::{
     chooser::Bid,
     encode::{
@@ -55,6 +54,7 @@ pub use self::{
     text_members::TextMembers,
     texts::Texts,
 };
+pub(crate) use self::{code_map::CodeMap, texts::owned_bytes};
 use crate::{
     error::Result,
     keys::{Native, NativeSlice},

@@ -130,22 +130,37 @@ impl Interner {
     }
 }
 
+/// Whose texts codes stand for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Turned {
+    /// Those of one block, or none yet.
+    #[default]
+    Block,
+    /// Those of a fragment's dictionary.
+    Fragment(u32),
+    /// Those of an attribute, for all blocks the same.
+    Lookup,
+}
+
 /// From the codes of one dictionary to interned texts, each looked up once.
 #[derive(Debug, Default)]
 pub(super) struct Translation {
-    /// The fragment whose dictionary it is.
-    fragment: Option<u32>,
+    of: Turned,
     ids: Vec<i64>,
 }
 
 impl Translation {
     /// Turns to the texts of other keys, those of fragment `id` if they are a fragment's.
     pub(super) fn turn(&mut self, id: u32, texts: Option<&Texts<'_>>) {
-        let whole_fragment = matches!(texts, Some(Texts::Fragment(_)));
-        if whole_fragment && self.fragment == Some(id) {
+        let of = match texts {
+            Some(Texts::Fragment(_)) => Turned::Fragment(id),
+            Some(Texts::Lookup(_)) => Turned::Lookup,
+            Some(Texts::Block(_) | Texts::One(_)) | None => Turned::Block,
+        };
+        if of != Turned::Block && of == self.of {
             return;
         }
-        self.fragment = whole_fragment.then_some(id);
+        self.of = of;
         self.ids.clear();
         self.ids.resize(texts.map_or(0, Texts::len), -1);
     }

@@ -11,6 +11,7 @@ use super::{
     many_groups::many_groups,
     one_group::one_group,
     radix::{KeyRange, Radix},
+    source::attribute_range,
     totals::Arguments,
 };
 use crate::{
@@ -275,9 +276,13 @@ fn radix(keys: &[BoundExpr], snapshot: &Snapshot) -> Option<Radix> {
     Radix::new(keys.iter().map(range_of), MOST_PLACES)
 }
 
-/// The least and the greatest key of a column; of a text the numbers that the interner may give it.
+/// The least and the greatest key of a column or an attribute; of a text the numbers that the interner may give it.
 fn range(expr: &BoundExpr, snapshot: &Snapshot) -> Option<(i64, i64)> {
-    let BoundExpr::Slot(slot) = expr else { return None };
+    let slot = match expr {
+        BoundExpr::Slot(slot) => slot,
+        BoundExpr::Attribute(attribute) => return attribute_range(attribute),
+        BoundExpr::Literal(_) | BoundExpr::Arithmetic(..) => return None,
+    };
     let mut texts = 0;
     let mut range: Option<(i64, i64)> = None;
     for fragment in snapshot.fragments() {

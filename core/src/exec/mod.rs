@@ -6,6 +6,7 @@
 
 mod aggregate;
 mod arithmetic;
+mod attributes;
 mod build;
 mod by_statistics;
 mod compare;

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     Control, SetUse,
+    attributes::Attributes,
     build::{Build, BuildSide, BuiltSet, LocalBuild},
 };
 use crate::{
@@ -13,7 +14,8 @@ use crate::{
     table::{Catalog, Snapshot, Table, no_column},
 };
 
-/// Replaces the semi-joins of a query over `table` by sets of their keys. A table that is named more than once
+/// Replaces the semi-joins of a query over `table` by sets of their keys, and finds the values of its attributes:
+/// conditions on them are semi-joins. A table that is named more than once
 /// is read at one version, `table` at that of `snapshot`. The answer is what the inner queries' sets did, when
 /// `control` has a clock: for Explain.
 ///
@@ -95,14 +97,17 @@ fn replace(
     Ok(())
 }
 
-/// Replaces the semi-joins of one query over one table by sets of their keys. A table that is named more than
-/// once is read at one version.
+/// Replaces the semi-joins of one query over one table by sets of their keys, and finds the values of its attributes.
+/// A table that is named more than once is read at one version.
 pub struct Resolver<'a> {
-    build: &'a mut dyn BuildSide,
-    control: &'a Control,
+    pub(super) build: &'a mut dyn BuildSide,
+    pub(super) control: &'a Control,
+    /// The query's own table.
+    outer: Arc<Table>,
     /// What was named so far.
     tables: BTreeMap<String, (Arc<Table>, Arc<Snapshot>)>,
     joins: usize,
+    pub(super) attributes: Attributes,
 }
 
 impl<'a> Resolver<'a> {
@@ -113,11 +118,18 @@ impl<'a> Resolver<'a> {
         build: &'a mut dyn BuildSide,
         control: &'a Control,
     ) -> Self {
-        let outer = (table.name().to_owned(), (Arc::clone(table), Arc::clone(snapshot)));
-        Self { build, control, tables: BTreeMap::from([outer]), joins: 0 }
+        let named = (table.name().to_owned(), (Arc::clone(table), Arc::clone(snapshot)));
+        Self {
+            build,
+            control,
+            outer: Arc::clone(table),
+            tables: BTreeMap::from([named]),
+            joins: 0,
+            attributes: Attributes::default(),
+        }
     }
 
-    /// Replaces those of a query.
+    /// Replaces and finds those of a query.
     ///
     /// # Errors
     /// What is wrong with a semi-join, and where; [`ErrorKind::FilterTooLarge`] when there are more than
@@ -129,15 +141,24 @@ impl<'a> Resolver<'a> {
         if let Some(having) = &mut query.having {
             self.joins_of(having, 1).map_err(|e| e.at("having"))?;
         }
-        Ok(())
+        let table = Arc::clone(&self.outer);
+        self.lookups_of_selected(&table, query)
     }
 
-    /// Replaces those of a filter alone.
+    /// Replaces and finds those of a filter alone.
     ///
     /// # Errors
     /// Those of [`Resolver::query`].
     pub fn filter(&mut self, filter: &mut Filter) -> Result<()> {
-        self.joins_of(filter, 1).map_err(|e| e.at("filter"))
+        let table = Arc::clone(&self.outer);
+        self.filter_of(&table, filter, 1).map_err(|e| e.at("filter"))
+    }
+
+    /// What a filter on a table needs of others: the sets of its semi-joins, the values of its attributes.
+    fn filter_of(&mut self, table: &Table, filter: &mut Filter, depth: usize) -> Result<()> {
+        self.conditions(table, filter)?;
+        self.joins_of(filter, depth)?;
+        self.lookups(table, filter)
     }
 
     fn joins_of(&mut self, filter: &mut Filter, depth: usize) -> Result<()> {
@@ -153,7 +174,7 @@ impl<'a> Resolver<'a> {
         self.control.check()?;
         let (table, snapshot) = self.table(&join.table, join.version)?;
         if let Some(filter) = &mut join.filter {
-            self.joins_of(filter, depth + 1).map_err(|e| e.at("filter"))?;
+            self.filter_of(&table, filter, depth + 1).map_err(|e| e.at("filter"))?;
         }
         let key = table.schema().index_of(&join.key).ok_or_else(|| no_column(&table, &join.key).at("key"))?;
         let started = self.control.now();
@@ -170,7 +191,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The table with a name, at the version that this query reads of it.
-    fn table(&mut self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, Arc<Snapshot>)> {
+    pub(super) fn table(&mut self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, Arc<Snapshot>)> {
         if let Some((table, snapshot)) = self.tables.get(name) {
             table.check_version(snapshot, version).map_err(|e| e.at("version"))?;
             return Ok((Arc::clone(table), Arc::clone(snapshot)));

@@ -1,7 +1,7 @@
 //! Keys of an expression for grouping, distinct counts, minima and maxima: any type becomes i64 keys in its
 //! own order, texts by way of a sorted dictionary.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use hashbrown::HashMap;
 
@@ -15,7 +15,7 @@ use crate::{
     fragment::{Column, Values},
     keys,
     mask::Mask,
-    plan::expr::{BoundExpr, Slots},
+    plan::expr::{BoundAttribute, BoundExpr, Slots},
     schema::DataType,
     value::Value,
 };
@@ -25,6 +25,8 @@ use crate::{
 pub(super) enum Texts<'a> {
     /// A fragment's dictionary.
     Fragment(&'a dyn TextColumn),
+    /// Those of an attribute.
+    Lookup(&'a [Arc<str>]),
     /// The texts that one block selects.
     Block(Vec<Cow<'a, str>>),
     /// A literal.
@@ -44,6 +46,7 @@ impl<'a> Texts<'a> {
         let code = usize::try_from(code).unwrap_or(0);
         match self {
             Self::Fragment(entries) => entries.get(code),
+            Self::Lookup(texts) => Cow::Borrowed(&texts[code]),
             Self::Block(texts) => Cow::Borrowed(&texts[code]),
             Self::One(text) => Cow::Borrowed(text),
         }
@@ -53,13 +56,14 @@ impl<'a> Texts<'a> {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Block(texts) => texts.iter().map(owned_bytes).sum(),
-            Self::Fragment(_) | Self::One(_) => 0,
+            Self::Fragment(_) | Self::Lookup(_) | Self::One(_) => 0,
         }
     }
 
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Fragment(entries) => entries.rows(),
+            Self::Lookup(texts) => texts.len(),
             Self::Block(texts) => texts.len(),
             Self::One(_) => 1,
         }
@@ -79,6 +83,8 @@ pub(super) struct Source<'a> {
 enum From<'a> {
     /// An encoded column's keys or codes.
     Column(&'a Column),
+    /// The keys of an attribute's values, or codes of its texts.
+    Attribute(&'a BoundAttribute),
     /// Texts without codes, looked up among the block's.
     Lookup(&'a BoundExpr, HashMap<Cow<'a, str>, i64>),
     /// Evaluated.
@@ -98,6 +104,10 @@ impl<'a> Source<'a> {
                 if column.data_type().is_float() { (lo, one_zero(hi)) } else { (lo, hi) }
             });
             return Ok(Self { from: From::Column(column), texts, range: range.or(Some((0, 0))) });
+        }
+        if let BoundExpr::Attribute(attribute) = expr {
+            let texts = attribute.lookup.texts().map(Texts::Lookup);
+            return Ok(Self { from: From::Attribute(attribute), texts, range: attribute_range(attribute) });
         }
         if expr.data_type(slots) != Some(DataType::Utf8) {
             return Ok(Self { from: From::Expr(expr), texts: None, range: None });
@@ -158,6 +168,13 @@ impl<'a> Source<'a> {
                 }
                 Ok((out, batch.valid_rows(column)))
             }
+            From::Attribute(attribute) => {
+                let (mut out, valid) = batch.attribute_keys(attribute);
+                if attribute.lookup.data_type().is_float() {
+                    out.iter_mut().for_each(|key| *key = one_zero(*key));
+                }
+                Ok((out, valid))
+            }
             From::Lookup(expr, codes) => {
                 let vector = batch.eval(expr, slots)?;
                 let keys = match &vector.data {
@@ -185,6 +202,13 @@ impl<'a> Source<'a> {
             }
         }
     }
+}
+
+/// The least and the greatest key of an attribute.
+pub(super) fn attribute_range(attribute: &BoundAttribute) -> Option<(i64, i64)> {
+    let lookup = &attribute.lookup;
+    let (low, high) = lookup.range().unwrap_or((0, 0));
+    Some(if lookup.data_type().is_float() { (low, one_zero(high)) } else { (low, high) })
 }
 
 /// The key of a float with -0.0 taken as 0.0.

@@ -10,7 +10,7 @@ use crate::{
     keys::{self, Native},
     mask::{Mask, selects},
     plan::{
-        expr::{BoundExpr, Slots},
+        expr::{BoundAttribute, BoundExpr, Slots},
         pred::Pred,
     },
     schema::DataType,
@@ -252,6 +252,7 @@ impl<'a, 's> Batch<'a, 's> {
     pub(super) fn eval(&self, expr: &BoundExpr, slots: &Slots) -> Result<Vector<'a>> {
         match expr {
             BoundExpr::Slot(slot) => Ok(self.slot(*slot)),
+            BoundExpr::Attribute(attribute) => Ok(self.attribute(attribute)),
             BoundExpr::Literal(value) => Ok(Vector::one(value.clone())),
             BoundExpr::Arithmetic(op, left, right, data_type) => {
                 let types = (left.data_type(slots), right.data_type(slots));
@@ -307,6 +308,40 @@ impl<'a, 's> Batch<'a, 's> {
                 Vector { data: Data::Ints(out), valid, range }
             }
         }
+    }
+
+    /// For each row the key of an attribute's value, or the place of its text among the lookup's, and which rows have
+    /// one (`None`: all).
+    pub(super) fn attribute_keys(&self, attribute: &BoundAttribute) -> (Vec<i64>, Option<Vec<u64>>) {
+        let mut out = self.ints();
+        let Some(column) = self.block.fragment.columns().get(attribute.slot) else { return (out, None) };
+        let mut valid = self.valid_rows(column);
+        if let Some(keys) = column.keys() {
+            self.read(keys, &mut out);
+        }
+        attribute.lookup.translate(&mut out, &mut valid);
+        (out, valid)
+    }
+
+    fn attribute(&self, attribute: &BoundAttribute) -> Vector<'a> {
+        let (out, valid) = self.attribute_keys(attribute);
+        let lookup = &attribute.lookup;
+        let data = match (lookup.texts(), lookup.data_type()) {
+            (Some(texts), _) => {
+                let text = |place: &i64| usize::try_from(*place).ok().and_then(|place| texts.get(place));
+                let text = |place| Cow::Owned(text(place).map_or_else(String::new, |text| text.to_string()));
+                let found = Data::Texts(Texts::of(out.iter().map(text)));
+                self.give(Data::Ints(out));
+                found
+            }
+            (None, DataType::UInt64) => Data::UInts(out.into_iter().map(keys::to_u64).collect()),
+            (None, DataType::Float64) => Data::Floats(out.into_iter().map(keys::to_f64).collect()),
+            (None, DataType::Float32) => {
+                Data::Floats(out.into_iter().map(|key| f64::from(keys::to_f32(key))).collect())
+            }
+            (None, _) => return Vector { data: Data::Ints(out), valid, range: lookup.range() },
+        };
+        Vector::new(data, valid)
     }
 
     /// The selected rows for which a predicate over expressions is true.

@@ -254,7 +254,7 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
 
 /// Appends the keys of a fixed-width array; those under a null are arbitrary.
 #[allow(clippy::cast_possible_truncation, reason = "decimals are checked to fit 18 digits")]
-fn push_keys(out: &mut Vec<i64>, array: &dyn Array) {
+pub(crate) fn push_keys(out: &mut Vec<i64>, array: &dyn Array) {
     use arrow_schema::DataType as T;
     macro_rules! extend {
         ($type:ty, $key:expr) => {

@@ -8,6 +8,7 @@ mod deleted;
 use std::sync::Arc;
 
 use basalt_sip::Sip;
+pub(crate) use buffer::push_keys;
 pub use buffer::{RowBuffer, check_array};
 pub use column::{Column, Values, Zone};
 pub use deleted::Deleted;

@@ -1,9 +1,11 @@
 //! Expressions bound to slots: the columns of a row, or the keys and aggregates of a group.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    keys::Native,
+    lookup::Lookup,
     query::{ArithmeticOp, Literal},
     schema::DataType,
     value::{self, Value},
@@ -14,10 +16,23 @@ use crate::{
 pub enum BoundExpr {
     /// A slot: see [`Slots`].
     Slot(usize),
+    /// A value of the row that a slot refers to.
+    Attribute(BoundAttribute),
     /// A literal.
     Literal(Value),
     /// `left op right`, of this type.
     Arithmetic(ArithmeticOp, Box<BoundExpr>, Box<BoundExpr>, DataType),
+}
+
+/// What a lookup has for the keys of a slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoundAttribute {
+    /// The slot, a column of keys.
+    pub slot: usize,
+    /// The attribute's name.
+    pub name: Arc<str>,
+    /// Its values by key.
+    pub lookup: Arc<Lookup>,
 }
 
 /// What the slots of an expression are.
@@ -106,6 +121,7 @@ impl BoundExpr {
     pub fn data_type(&self, slots: &Slots) -> Option<DataType> {
         match self {
             Self::Slot(i) => Some(slots.fields[*i].1),
+            Self::Attribute(attribute) => Some(attribute.lookup.data_type()),
             Self::Arithmetic(.., data_type) => Some(*data_type),
             Self::Literal(value) => Some(match value {
                 Value::Null => return None,
@@ -130,6 +146,11 @@ impl BoundExpr {
     pub fn eval(&self, slots: &Slots, value_of: &dyn Fn(usize) -> Value) -> Result<Value> {
         match self {
             Self::Slot(i) => Ok(value_of(*i)),
+            Self::Attribute(BoundAttribute { slot, lookup, .. }) => {
+                let native = Native::of(slots.fields[*slot].1);
+                let key = native.and_then(|native| value_of(*slot).to_key(native));
+                Ok(key.map_or(Value::Null, |key| lookup.value(key)))
+            }
             Self::Literal(value) => Ok(value.clone()),
             Self::Arithmetic(op, left, right, _) => {
                 let (left, right) = (left.eval(slots, value_of)?, right.eval(slots, value_of)?);
@@ -139,10 +160,11 @@ impl BoundExpr {
         }
     }
 
-    /// How many literals, slots and operations it has.
+    /// How many literals, slots, attributes (twice) and operations it has.
     pub fn nodes(&self) -> usize {
         match self {
             Self::Slot(_) | Self::Literal(_) => 1,
+            Self::Attribute(_) => 2,
             Self::Arithmetic(_, left, right, _) => 1 + left.nodes() + right.nodes(),
         }
     }
@@ -151,6 +173,7 @@ impl BoundExpr {
     pub fn slots(&self, out: &mut Vec<usize>) {
         match self {
             Self::Slot(i) => out.push(*i),
+            Self::Attribute(attribute) => out.push(attribute.slot),
             Self::Literal(_) => {}
             Self::Arithmetic(_, left, right, _) => {
                 left.slots(out);
@@ -163,6 +186,9 @@ impl BoundExpr {
     pub fn display<'a>(&'a self, slots: &'a Slots) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| match self {
             Self::Slot(i) => f.write_str(&slots.fields[*i].0),
+            Self::Attribute(BoundAttribute { slot, name, .. }) => {
+                write!(f, "{}.{name}", slots.fields[*slot].0)
+            }
             Self::Literal(value) => fmt_value(f, value),
             Self::Arithmetic(op, left, right, _) => {
                 let op = match op {

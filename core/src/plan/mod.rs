@@ -9,18 +9,21 @@ mod bind_filter;
 pub mod expr;
 mod literal;
 pub mod pred;
+pub(crate) mod references;
 pub mod sets;
+
+use std::sync::Arc;
 
 pub use literal::parse_decimal;
 
 use self::{
-    expr::{BoundExpr, Slots, arithmetic_type, literal_value},
+    expr::{BoundAttribute, BoundExpr, Slots, arithmetic_type, literal_value},
     pred::Pred,
 };
 use crate::{
     error::{Error, ErrorKind, Result},
     limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_OUTPUTS},
-    query::{Aggregate, AggregateFunction, Expr, Filter, Query, ROW_ADDRESS},
+    query::{Aggregate, AggregateFunction, Attribute, Expr, Filter, Query, ROW_ADDRESS},
     schema::{DataType, Field, Schema},
     table::{Snapshot, Table, no_column},
 };
@@ -330,6 +333,7 @@ impl<'a> Binder<'a> {
         match expr {
             Expr::Literal(literal) => Ok(BoundExpr::Literal(literal_value(literal))),
             Expr::Column(name) => self.column(name).map_err(|e| e.at("column")),
+            Expr::Attribute(attribute) => self.attribute(attribute).map_err(|e| e.at("attribute")),
             Expr::Arithmetic(op, left, right) => {
                 let left = self.expr(left, depth + 1).map_err(|e| e.at("arithmetic.left"))?;
                 let right = self.expr(right, depth + 1).map_err(|e| e.at("arithmetic.right"))?;
@@ -360,6 +364,24 @@ impl<'a> Binder<'a> {
                 Err(Error::new(ErrorKind::InvalidQuery, message))
             }
             None => Err(no_column(self.table, name)),
+        }
+    }
+
+    fn attribute(&self, attribute: &Attribute) -> Result<BoundExpr> {
+        if self.aggregates.is_some() {
+            let message = format!("attribute {attribute} is neither in an aggregate nor in group_by");
+            return Err(Error::new(ErrorKind::InvalidQuery, message));
+        }
+        references::reference(self.table, &attribute.column)?;
+        match (self.table.schema().index_of(&attribute.column), &attribute.lookup) {
+            (Some(slot), Some(lookup)) => {
+                let (name, lookup) = (attribute.name.as_str().into(), Arc::clone(lookup));
+                Ok(BoundExpr::Attribute(BoundAttribute { slot, name, lookup }))
+            }
+            _ => {
+                let message = "an attribute is looked up before its query is bound";
+                Err(Error::new(ErrorKind::InvalidQuery, message))
+            }
         }
     }
 
@@ -438,6 +460,7 @@ impl<'a> Binder<'a> {
 pub fn expr_text(expr: &Expr) -> String {
     match expr {
         Expr::Column(name) => name.clone(),
+        Expr::Attribute(attribute) => attribute.to_string(),
         Expr::Literal(literal) => {
             BoundExpr::Literal(literal_value(literal)).display(&Slots::default()).to_string()
         }

@@ -85,7 +85,7 @@ impl BoundSet {
 }
 
 /// Whether ids of one type are values of another: all integers are, and decimals of one scale.
-fn go_together(a: DataType, b: DataType) -> bool {
+pub(crate) fn go_together(a: DataType, b: DataType) -> bool {
     match (a, b) {
         (DataType::Decimal { scale: a, .. }, DataType::Decimal { scale: b, .. }) => a == b,
         (a, b) => a == b || (a.is_integer() && b.is_integer()),

@@ -153,7 +153,7 @@ fn errors_say_what_and_where() {
     check(
         Filter::Or(vec![one.clone(); MAX_SEMI_JOINS + 1]),
         ErrorKind::FilterTooLarge,
-        "filter.or[16].semi_join",
+        "filter.or[64].semi_join",
     );
     let deep = (0..MAX_FILTER_DEPTH).fold(one.clone(), |inner, _| not(inner));
     let error = resolved(&catalog, "orders", deep, &Control::default()).unwrap_err();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use basalt_core::{
     limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST},
     query::{
-        Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, RowSet, SemiJoin,
-        SipOrigin,
+        Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, Literal, RowSet,
+        SemiJoin, SipOrigin,
     },
 };
 use basalt_proto::v1::{self as pb, ErrorReason, expr, filter, value};
@@ -27,7 +27,7 @@ pub(crate) struct Trees<'a> {
     table: &'a str,
     sets: &'a Sets,
     nodes: usize,
-    /// Whether a filter may ask for more than the request holds: a kept set, or another query.
+    /// Whether more may be asked for than the request holds: a kept set, or another table.
     outside: bool,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Trees<'a> {
         Self { table, sets, nodes: 0, outside: false }
     }
 
-    /// Whether kept sets or semi-joins were among what was read.
+    /// Whether kept sets, semi-joins or attributes were among what was read.
     pub(crate) fn outside(&self) -> bool {
         self.outside
     }
@@ -140,6 +140,10 @@ impl<'a> Trees<'a> {
             .ok_or_else(|| invalid("an expression without a kind, or of a kind that is not known here"))?;
         Ok(match kind {
             expr::Kind::Column(name) => Expr::Column(name),
+            expr::Kind::Attribute(pb::Attribute { column, attribute }) => {
+                self.outside = true;
+                Expr::Attribute(Attribute { column, name: attribute, lookup: None })
+            }
             expr::Kind::Literal(value) => Expr::Literal(literal(value).map_err(|e| e.at("literal"))?),
             expr::Kind::Arithmetic(arithmetic) => {
                 let at = |e: Fault| e.at("arithmetic");

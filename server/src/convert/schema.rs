@@ -4,7 +4,7 @@ use basalt_core::{
     describe::{self, ColumnSummary},
     error::{Error, ErrorKind, Result},
     exec::Control,
-    schema::{DataType, Field, Schema},
+    schema::{DataType, Field, Reference, Schema},
     table::Table,
     value::Value,
 };
@@ -17,7 +17,8 @@ pub(crate) fn from_schema(schema: pb::Schema) -> Result<Schema> {
         let data_type = from_type(field.r#type, ErrorKind::InvalidSchema)
             .map_err(|e| e.at(format!("fields[{i}].type")))?;
         let encoding = (!field.encoding.is_empty()).then_some(field.encoding);
-        fields.push(Field { name: field.name, data_type, nullable: field.nullable, encoding });
+        let references = field.references.map(|r| Reference { table: r.table, column: r.column });
+        fields.push(Field { name: field.name, data_type, nullable: field.nullable, encoding, references });
     }
     Schema::new(fields)
 }
@@ -61,6 +62,10 @@ fn to_field(field: &Field) -> pb::Field {
         r#type: Some(to_type(field.data_type)),
         nullable: field.nullable,
         encoding: field.encoding.clone().unwrap_or_default(),
+        references: field
+            .references
+            .as_ref()
+            .map(|r| pb::Reference { table: r.table.clone(), column: r.column.clone() }),
     }
 }
 

@@ -20,20 +20,20 @@ use basalt_client::{
 use tpchgen::q_and_a::answers_sf1;
 
 use super::{
-    Error,
-    queries::{QUESTIONS, Question},
+    Data, Error,
+    queries::{self, Question},
 };
 
 /// Each question is asked so many times, and the best time counts: the first is slower by whatever was cold.
 const TIMES: usize = 3;
 
 /// Asks everything. At scale 1, answers that the TPC publishes must be its own.
-pub(super) async fn all(client: &Client, scale: f64, style: Style) -> Result<(), Error> {
+pub(super) async fn all(client: &Client, data: Data, scale: f64, style: Style) -> Result<(), Error> {
     let mut out = io::stdout();
     let note = format!("(through gRPC; the best of {TIMES} times)");
     writeln!(out, "{} {}\n", style.bold("Questions"), style.dim(&note))?;
-    for question in &QUESTIONS {
-        ask(client, question, scale, style).await?;
+    for question in queries::of(data) {
+        ask(client, &question, scale, style).await?;
     }
     Ok(())
 }

@@ -16,27 +16,40 @@ use tokio::{sync::mpsc, task};
 use tpchgen::text::TextPool;
 
 use super::{
-    Error,
+    Data, Error, ssb,
     tpch::{self, Table},
 };
 
 /// Batches generated and not yet sent: enough to keep both sides busy, and all that is ever held here.
 const BATCHES_AHEAD: usize = 2;
 
-/// Creates every table and writes its rows; says how long each took.
-pub(super) async fn all(client: &Client, scale: f64, style: Style) -> Result<Vec<&'static str>, Error> {
-    let mut out = io::stdout();
-    writeln!(out, "{}", style.bold(&format!("Generating and loading TPC-H at scale {scale}, through gRPC")))?;
+/// The tables of a benchmark.
+pub(super) async fn tables(data: Data, scale: f64) -> Result<Vec<Table>, Error> {
+    if data == Data::Ssb {
+        return Ok(ssb::tables(scale)?);
+    }
     // The comments of all tables are cut from one text of 300 MB.
     let progress = ProgressBar::new_spinner().with_message("TPC-H's text pool");
     progress.enable_steady_tick(Duration::from_millis(100));
     task::spawn_blocking(TextPool::get_or_init_default).await?;
     progress.finish_and_clear();
+    Ok(tpch::tables(scale)?)
+}
 
+/// Creates every table and writes its rows; says how long each took.
+pub(super) async fn all(
+    client: &Client,
+    data: Data,
+    scale: f64,
+    style: Style,
+) -> Result<Vec<&'static str>, Error> {
+    let mut out = io::stdout();
+    let title = format!("Generating and loading {data} at scale {scale}, through gRPC");
+    writeln!(out, "{}", style.bold(&title))?;
     let mut names = Vec::new();
     let mut grid = Grid::new([("table", false), ("rows", true), ("time", true), ("rate", true)]);
     let (mut total, mut total_time) = (0, Duration::ZERO);
-    for table in tpch::tables(scale)? {
+    for table in tables(data, scale).await? {
         let name = table.name;
         let (rows, time) = one(client, table).await?;
         grid.row([name.into(), human::count(rows), human::duration(time), human::row_rate(rows, time)]);
@@ -76,7 +89,7 @@ async fn one(client: &Client, table: Table) -> Result<(u64, Duration), Error> {
 }
 
 /// A bar on standard error; none where that is no terminal.
-fn bar(table: &Table) -> ProgressBar {
+pub(super) fn bar(table: &Table) -> ProgressBar {
     let template = "  {prefix:10} {bar:30.cyan/dim} {human_pos:>12} of {human_len} rows  {per_sec}  {eta}";
     let bar = ProgressBar::new(table.rows).with_prefix(table.name);
     match ProgressStyle::with_template(template) {

@@ -1,12 +1,15 @@
-//! `basalt demo`: a server in this process, TPC-H generated into it, and what it then holds and answers.
+//! `basalt demo`: a server in this process, a benchmark's tables generated into it, and what it then holds and answers.
 
 mod ask;
 mod columns;
+pub(crate) mod generate;
 mod load;
 mod queries;
+mod ssb;
 mod tpch;
 
 use std::{
+    fmt,
     io::{self, Write as _},
     net::SocketAddr,
     time::Duration,
@@ -20,14 +23,37 @@ use tokio::{net::TcpListener, sync::oneshot};
 /// The longest that any call may take.
 const DEADLINE: Duration = Duration::from_secs(600);
 
+/// A benchmark whose tables are made here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Data {
+    /// TPC-H: eight tables, 8.7 million rows at scale 1
+    #[default]
+    Tpch,
+    /// The Star Schema Benchmark: one table of 6 million rows at scale 1, which refers to four others
+    Ssb,
+}
+
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tpch => "TPC-H",
+            Self::Ssb => "the Star Schema Benchmark",
+        })
+    }
+}
+
 /// What `basalt demo` can be told.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DemoArgs {
+    /// The tables, and what they are asked
+    #[arg(long, value_enum, default_value_t)]
+    data: Data,
+
     /// Size of the data: 1 is TPC-H's 8.7 million rows, 1 GB as text
     #[arg(long, value_name = "FACTOR", default_value_t = 0.1, value_parser = scale)]
     scale: f64,
 
-    /// Show the columns of all tables, not of lineitem and orders alone
+    /// Show the columns of all tables, not of the largest alone
     #[arg(long)]
     all_columns: bool,
 
@@ -59,6 +85,9 @@ pub(crate) enum Error {
     /// Output that cannot be written.
     #[error(transparent)]
     Output(#[from] io::Error),
+    /// Rows that do not make a Parquet file.
+    #[error(transparent)]
+    Parquet(#[from] parquet::errors::ParquetError),
     /// A question is not in the client's SQL.
     #[error(transparent)]
     Sql(#[from] basalt_client::sql::SqlError),
@@ -121,15 +150,22 @@ async fn show(args: &DemoArgs, address: SocketAddr, threads: usize) -> Result<()
     let about = format!("{} · {} kernels · {threads} threads · {address}", info.version, info.simd);
     writeln!(out, "{} {}\n", style.bold("Basalt"), style.dim(&about))?;
 
-    let tables = load::all(&client, args.scale, style).await?;
-    let detailed = if args.all_columns { tables.as_slice() } else { &["orders", "lineitem"] };
+    let tables = load::all(&client, args.data, args.scale, style).await?;
+    let detailed: &[&str] = match args.data {
+        _ if args.all_columns => &tables,
+        Data::Tpch => &["orders", "lineitem"],
+        Data::Ssb => &["lineorder"],
+    };
     columns::show(&client, &tables, detailed, style).await?;
-    ask::all(&client, args.scale, style).await?;
+    ask::all(&client, args.data, args.scale, style).await?;
 
     if args.keep {
         let there = style.bold("The server is still there");
         writeln!(out, "{there}, at {address}, until Ctrl-C. Ask it something:")?;
-        let sql = "SELECT count(*) FROM orders WHERE o_totalprice > 300000";
+        let sql = match args.data {
+            Data::Tpch => "SELECT count(*) FROM orders WHERE o_totalprice > 300000",
+            Data::Ssb => "SELECT count(*) FROM lineorder WHERE lo_orderdate.d_holidayfl",
+        };
         writeln!(out, "  basalt --server {address} query \"{sql}\"")?;
         tokio::signal::ctrl_c().await?;
     } else {
@@ -139,7 +175,7 @@ async fn show(args: &DemoArgs, address: SocketAddr, threads: usize) -> Result<()
     Ok(())
 }
 
-fn scale(text: &str) -> Result<f64, String> {
+pub(crate) fn scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if (0.001..=1000.0).contains(&scale) => Ok(scale),
         _ => Err("it is a number from 0.001 to 1000".to_owned()),
@@ -153,7 +189,11 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn runs_to_its_end() {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        run(DemoArgs { scale: 0.001, all_columns: true, keep: false, listen, threads: 0 }).await.unwrap();
+        for data in [Data::Tpch, Data::Ssb] {
+            let all_columns = data == Data::Tpch;
+            let args = DemoArgs { data, scale: 0.001, all_columns, keep: false, listen, threads: 0 };
+            run(args).await.unwrap();
+        }
     }
 
     #[test]

@@ -1,6 +1,12 @@
 //! What the demo asks.
 
+use super::Data;
+
+/// The 13 queries of the Star Schema Benchmark: a line `-- name: title`, then SQL up to a semicolon.
+const SSB: &str = include_str!("ssb.sql");
+
 /// One question, in the client's SQL.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     pub(crate) title: &'static str,
     pub(crate) sql: &'static str,
@@ -8,8 +14,20 @@ pub(crate) struct Question {
     pub(crate) published: Option<i32>,
 }
 
-/// In the order in which they are asked.
-pub(crate) const QUESTIONS: [Question; 9] = [
+/// What a benchmark's tables are asked, in this order.
+pub(crate) fn of(data: Data) -> Vec<Question> {
+    match data {
+        Data::Tpch => TPCH.to_vec(),
+        Data::Ssb => SSB.split("-- ").skip(1).filter_map(question).collect(),
+    }
+}
+
+fn question(text: &'static str) -> Option<Question> {
+    let (title, sql) = text.split_once('\n')?;
+    Some(Question { title, sql: sql.trim().trim_end_matches(';'), published: None })
+}
+
+const TPCH: [Question; 9] = [
     Question {
         title: "TPC-H Q6: forecasting revenue change",
         sql: "SELECT sum(l_extendedprice * l_discount) AS revenue

@@ -51,7 +51,7 @@ pub(crate) fn tables(scale: f64) -> Result<Vec<Table>, ArrowError> {
     ])
 }
 
-fn table<R: 'static>(
+pub(super) fn table<R: 'static>(
     name: &'static str,
     rows: f64,
     mut generator: impl Iterator<Item = R> + Send + 'static,
@@ -76,6 +76,7 @@ macro_rules! columns {
         }
     };
 }
+pub(super) use columns;
 
 columns!(region: tpchgen::generators::Region<'static> {
     r_regionkey int64,
@@ -162,11 +163,11 @@ columns!(lineitem: tpchgen::generators::LineItem<'static> {
     l_comment text,
 });
 
-fn int64<'a>(values: impl Iterator<Item = &'a i64>) -> ArrayRef {
+pub(super) fn int64<'a>(values: impl Iterator<Item = &'a i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values.copied()))
 }
 
-fn int32<'a>(values: impl Iterator<Item = &'a i32>) -> ArrayRef {
+pub(super) fn int32<'a>(values: impl Iterator<Item = &'a i32>) -> ArrayRef {
     Arc::new(Int32Array::from_iter_values(values.copied()))
 }
 
@@ -188,7 +189,7 @@ fn cents(values: impl Iterator<Item = i64>) -> ArrayRef {
     Arc::new(array.with_data_type(DataType::Decimal128(15, 2)))
 }
 
-fn text(values: impl Iterator<Item = impl Display>) -> ArrayRef {
+pub(super) fn text(values: impl Iterator<Item = impl Display>) -> ArrayRef {
     let mut builder = StringBuilder::new();
     for value in values {
         // A string builder takes whatever is written.

@@ -218,6 +218,35 @@ mod tests {
             .collect()
     }
 
+    fn deploy(file: &str) -> String {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(file)).unwrap()
+    }
+
+    /// The names in the document, with their kinds.
+    fn explained() -> BTreeSet<String> {
+        let rows = |line: &str| {
+            let mut cells = line.strip_prefix("| `")?.split('|');
+            let name = cells.next()?.trim().trim_end_matches('`').split('{').next()?;
+            Some(format!("{name} {}", cells.next()?.trim()))
+        };
+        deploy("METRICS.md").lines().filter_map(rows).collect()
+    }
+
+    #[test]
+    fn the_dashboard_and_the_alerts_ask_for_what_is_told() {
+        let kinds = explained();
+        let names: BTreeSet<&str> = kinds.iter().filter_map(|kind| kind.split(' ').next()).collect();
+        for file in ["grafana/dashboards/basalt.json", "prometheus/alerts.yml"] {
+            let text = deploy(file);
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let asked: Vec<&str> = words.filter(|word| word.starts_with("basalt_")).collect();
+            assert!(asked.len() > 3, "{file}");
+            for name in asked {
+                assert!(names.contains(name.trim_end_matches("_bucket")), "{file} asks for {name}");
+            }
+        }
+    }
+
     #[tokio::test]
     async fn every_name_is_explained() {
         let config = Config { peers: vec!["b:7701".into()], ..Config::default() };
@@ -231,17 +260,7 @@ mod tests {
         appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
         appender.commit().unwrap();
         let told = families(&state.metrics.render(&state).unwrap());
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/METRICS.md");
-        let explained: BTreeSet<String> = std::fs::read_to_string(path)
-            .unwrap()
-            .lines()
-            .filter_map(|line| {
-                let mut cells = line.strip_prefix("| `")?.split('|');
-                let name = cells.next()?.trim().trim_end_matches('`').split('{').next()?;
-                Some(format!("{name} {}", cells.next()?.trim()))
-            })
-            .collect();
-        assert_eq!(told, explained);
+        assert_eq!(told, explained());
     }
 
     #[test]

@@ -41,6 +41,10 @@ async fn a_load_is_reported() {
         let answered = |operation: &Value| operation["answered"].as_u64().unwrap();
         assert!(operations.iter().map(answered).sum::<u64>() >= least, "{report}");
         assert!(operations.iter().all(|operation| operation["failed"] == 0), "{report}");
+        for operation in operations {
+            let us = |name: &str| operation["latency_us"][name].as_f64().unwrap();
+            assert!(1.0 < us("p50") && us("p50") <= us("p99") && us("p99") <= us("max"), "{report}");
+        }
         let writes = &report["rows_written"];
         assert!(writes["found"] == writes["acknowledged"] && writes["found"].as_u64() > Some(0), "{report}");
         assert_eq!((&report["events"], &report["right"]), (&20_000.into(), &true.into()));

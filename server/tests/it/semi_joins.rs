@@ -110,8 +110,8 @@ async fn mistakes_are_told_with_their_place() {
     check(of("a", itself).await, Code::FailedPrecondition, "VERSION_GONE", &join("version"));
 
     let many = |n| Filter::any((0..n).map(|_| col("a").in_keys(keys_of("u", "k"))));
-    refused(&server, many(16)).await.unwrap();
-    check(refused(&server, many(17)).await, argument, "FILTER_TOO_LARGE", "filter.or[16].semi_join");
+    refused(&server, many(64)).await.unwrap();
+    check(refused(&server, many(65)).await, argument, "FILTER_TOO_LARGE", "filter.or[64].semi_join");
     let having = server.client.query("t").group_by([col("a")]).having(col("a").in_keys(keys_of("u", "k")));
     let grouped = server.query(having.request().clone()).await;
     assert!(grouped.is_ok(), "{grouped:?}");

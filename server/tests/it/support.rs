@@ -165,7 +165,7 @@ impl Service<Request<Body>> for Plain {
 
 pub(crate) fn field(name: &str, kind: pb::TypeKind) -> pb::Field {
     let data_type = pb::DataType { kind: kind.into(), precision: 0, scale: 0 };
-    pb::Field { name: name.into(), r#type: Some(data_type), nullable: true, encoding: String::new() }
+    pb::Field { name: name.into(), r#type: Some(data_type), nullable: true, ..pb::Field::default() }
 }
 
 pub(crate) fn decimal(name: &str, precision: u32, scale: u32) -> pb::Field {

@@ -1,6 +1,8 @@
 //! From the types of a Parquet file to those of a table.
 
-use arrow_array::{Array as _, ArrayRef};
+use std::sync::Arc;
+
+use arrow_array::{Array as _, ArrayRef, cast::AsArray as _, types::TimestampMicrosecondType};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType as Arrow, TimeUnit};
 use basalt_core::schema::DataType;
@@ -18,7 +20,18 @@ pub(super) fn to_table(column: &ArrayRef, data_type: DataType) -> Result<ArrayRe
         return Err(format!("{} in the file is not {data_type}", column.data_type()));
     }
     let exactly = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(column, &target, &exactly).map_err(|e| e.to_string())
+    if data_type != DataType::Timestamp {
+        return cast_with_options(column, &target, &exactly).map_err(|e| e.to_string());
+    }
+    // In a zone or in none, the numbers count from 1970 in UTC.
+    let zone = match column.data_type() {
+        Arrow::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    };
+    let micros = cast_with_options(column, &Arrow::Timestamp(TimeUnit::Microsecond, zone), &exactly);
+    let micros = micros.map_err(|e| e.to_string())?;
+    let micros = micros.as_primitive_opt::<TimestampMicrosecondType>().ok_or("it is no timestamp")?;
+    Ok(Arc::new(micros.clone().with_timezone("UTC")))
 }
 
 fn may_be_read(file: &Arrow, table: DataType) -> bool {

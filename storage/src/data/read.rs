@@ -176,7 +176,7 @@ impl DataReader {
         Ok(None)
     }
 
-    async fn open_group(&self, group: usize, rows: Range<usize>) -> Result<ParquetRecordBatchReader> {
+    async fn open_group(&mut self, group: usize, rows: Range<usize>) -> Result<ParquetRecordBatchReader> {
         let row_group = self.metadata.metadata().row_group(group);
         let ranges: Vec<Range<u64>> = self
             .leaves

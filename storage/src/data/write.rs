@@ -93,8 +93,9 @@ fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<(Vec<u8>, u32, Str
         .build();
     // The Arrow schema that the writer would add says nothing that Parquet's own does not.
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+    let mut bytes = Vec::new();
     let mut writer =
-        ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&stored), options).map_err(written)?;
+        ArrowWriter::try_new_with_options(&mut bytes, Arc::clone(&stored), options).map_err(written)?;
     let mut with_nan = BTreeSet::new();
     for batch in batches {
         if batch.num_columns() != fields.len() {
@@ -111,9 +112,9 @@ fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<(Vec<u8>, u32, Str
         let batch = RecordBatch::try_new(Arc::clone(&stored), columns).map_err(|e| invalid(e.to_string()))?;
         writer.write(&batch).map_err(written)?;
     }
-    let metadata = writer.finish().map_err(written)?;
+    let metadata = writer.close().map_err(written)?;
     let stats = stats::of_file(schema, &metadata, &with_nan);
-    Ok((writer.into_inner().map_err(written)?, counted, stats))
+    Ok((bytes, counted, stats))
 }
 
 fn to_stored(column: &ArrayRef, data_type: DataType) -> std::result::Result<ArrayRef, arrow::ArrowError> {

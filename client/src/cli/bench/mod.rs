@@ -205,7 +205,7 @@ async fn measure(args: &BenchArgs, clients: Vec<Client>, truth: Truth) -> Result
         writes: AtomicU64::new(0),
         acknowledged: AtomicU64::new(0),
         unknown: AtomicU64::new(0),
-        recorder: Recorder::new(),
+        recorder: Recorder::new()?,
         clients,
     });
     let in_flight = if args.rate.is_some() { IN_FLIGHT } else { 1 };

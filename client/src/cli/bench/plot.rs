@@ -14,7 +14,7 @@ const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 480.0;
 /// The plot's edges: left, right, top, bottom.
 const LEFT: f64 = 76.0;
-const RIGHT: f64 = WIDTH - 116.0;
+const RIGHT: f64 = WIDTH - 140.0;
 const TOP: f64 = 76.0;
 const BOTTOM: f64 = HEIGHT - 56.0;
 /// Points of a line for each nine.
@@ -149,14 +149,14 @@ impl Axes {
                 power_of_ten(decade)
             );
         }
-        for nines in 0..=self.nines {
-            let x = self.x(nines.into());
+        let nines = (0..=self.nines).map(|nines| (f64::from(nines), percent(nines)));
+        for (nines, label) in nines.chain([(2_f64.log10(), "50 %".to_owned())]) {
+            let x = self.x(nines);
             let _ = writeln!(
                 out,
                 "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>\
-                 <text class=\"dim\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                BOTTOM + 22.0,
-                percent(nines)
+                 <text class=\"dim\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{label}</text>",
+                BOTTOM + 22.0
             );
         }
         let _ = writeln!(
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn axes_hold_every_latency() {
-        let mut some = latencies();
+        let mut some = latencies().unwrap();
         for ns in [12_000, 150_000, 31_000_000] {
             some.record(ns).unwrap();
         }

@@ -9,19 +9,17 @@ use std::{
 use hdrhistogram::Histogram;
 
 use super::{mix::Operation, request::Failure};
+use crate::cli::CliError;
 
 /// Wrong answers that are kept word by word.
 const KEPT_WRONG: usize = 10;
 
-/// Latencies in nanoseconds with three digits.
+/// Latencies in nanoseconds.
 pub(super) type Latencies = Histogram<u64>;
 
-pub(super) fn latencies() -> Latencies {
-    // Three digits are within what a histogram can have.
-    let histogram = Histogram::new(3).or_else(|_| Histogram::new(2));
-    let mut histogram = histogram.unwrap_or_else(|_| unreachable!("two digits always do"));
-    histogram.auto(true);
-    histogram
+/// Room for latencies up to an hour, with three digits; longer ones count as an hour.
+pub(super) fn latencies() -> Result<Latencies, CliError> {
+    Histogram::new_with_bounds(1, 3_600_000_000_000, 3).map_err(|error| CliError::input(error.to_string()))
 }
 
 /// One operation's requests.
@@ -36,10 +34,6 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    fn new() -> Self {
-        Self { latencies: latencies(), errors: BTreeMap::new(), retries: 0 }
-    }
-
     pub(super) fn failed(&self) -> u64 {
         self.errors.values().sum()
     }
@@ -62,12 +56,14 @@ pub(super) struct Wrong {
 }
 
 impl Recorder {
-    pub(super) fn new() -> Self {
-        Self {
-            tallies: Operation::ALL.map(|_| Mutex::new(Tally::new())),
-            late: Mutex::new(latencies()),
+    pub(super) fn new() -> Result<Self, CliError> {
+        let latencies = latencies()?;
+        let tally = Tally { latencies: latencies.clone(), errors: BTreeMap::new(), retries: 0 };
+        Ok(Self {
+            tallies: Operation::ALL.map(|_| Mutex::new(tally.clone())),
+            late: Mutex::new(latencies),
             wrong: Mutex::default(),
-        }
+        })
     }
 
     /// A request ended so long after it was to begin.

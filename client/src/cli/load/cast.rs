@@ -20,7 +20,7 @@ pub(super) fn table_field(field: &Field) -> Option<Field> {
     let data_type = match field.data_type() {
         DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
         DataType::Dictionary(_, values) => {
-            return table_field(&Field::new(field.name(), values.as_ref().clone(), field.is_nullable()));
+            return table_field(&field.clone().with_data_type(values.as_ref().clone()));
         }
         DataType::Timestamp(..) => timestamp_type(),
         DataType::Date64 => DataType::Date32,
@@ -37,7 +37,7 @@ pub(super) fn table_field(field: &Field) -> Option<Field> {
         }
         other => other.clone(),
     };
-    from_arrow(&data_type).map(|_| Field::new(field.name(), data_type, field.is_nullable()))
+    from_arrow(&data_type).map(|_| field.clone().with_data_type(data_type))
 }
 
 /// The array in another type, exactly, or an error.

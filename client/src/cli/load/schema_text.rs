@@ -1,8 +1,8 @@
-//! Schemas as people write them: `a int32, b decimal(12,2) not null, c utf8`.
+//! Schemas as people write them: `a int32, b decimal(12,2) not null, c int64 references t(k)`.
 
 use arrow_schema::{Field, Schema};
 
-use crate::types::parse_type;
+use crate::{convert::REFERENCES_KEY, types::parse_type};
 
 /// Reads a schema; columns are separated by commas or line breaks and nullable unless `not null`.
 pub(crate) fn parse(text: &str) -> Result<Schema, String> {
@@ -31,6 +31,10 @@ fn field(text: &str) -> Result<Field, String> {
     let (name, rest) = text
         .split_once(char::is_whitespace)
         .ok_or_else(|| format!("--schema: {text:?} needs a type, as in \"{text} int32\""))?;
+    let (rest, reference) = match word(rest, "references") {
+        Some((before, after)) => (before, Some(self::reference(name, after)?)),
+        None => (rest, None),
+    };
     let lower = rest.trim().to_ascii_lowercase();
     let mut words: Vec<_> = lower.split_whitespace().collect();
     let nullable = match words.as_slice() {
@@ -51,7 +55,29 @@ fn field(text: &str) -> Result<Field, String> {
              float64, decimal(p,s) with up to 18 digits, date32, timestamp, utf8"
         )
     })?;
-    Ok(Field::new(name, data_type, nullable))
+    let metadata = reference.map(|reference| (REFERENCES_KEY.to_owned(), reference));
+    Ok(Field::new(name, data_type, nullable).with_metadata(metadata.into_iter().collect()))
+}
+
+/// What stands before and behind a word.
+fn word<'a>(text: &'a str, word: &str) -> Option<(&'a str, &'a str)> {
+    let at = text.to_ascii_lowercase().find(word)?;
+    let (before, after) = (&text[..at], &text[at + word.len()..]);
+    let parts = before.ends_with(char::is_whitespace) && after.starts_with(char::is_whitespace);
+    parts.then_some((before, after))
+}
+
+/// `table(column)` as `table.column`.
+fn reference(name: &str, text: &str) -> Result<String, String> {
+    let parts = text.trim().strip_suffix(')').and_then(|text| text.split_once('('));
+    let (table, column) = parts.map(|(table, column)| (table.trim(), column.trim())).unwrap_or_default();
+    if table.is_empty() || column.is_empty() {
+        let shown = text.trim();
+        return Err(format!(
+            "--schema: column {name} references {shown:?}, which is not like \"date(d_datekey)\""
+        ));
+    }
+    Ok(format!("{table}.{column}"))
 }
 
 #[cfg(test)]
@@ -66,7 +92,8 @@ mod tests {
             .iter()
             .map(|f| {
                 let null = if f.is_nullable() { "null" } else { "not null" };
-                format!("{} {} {null}", f.name(), type_name(f.data_type()))
+                let references = f.metadata().get(REFERENCES_KEY).map(|key| format!(" -> {key}"));
+                format!("{} {} {null}{}", f.name(), type_name(f.data_type()), references.unwrap_or_default())
             })
             .collect();
         assert_eq!(fields, expected, "{text}");
@@ -79,6 +106,10 @@ mod tests {
             "a int32, b decimal(12,2) not null,c UTF8 NULL",
             &["a int32 null", "b decimal(12,2) not null", "c utf8 null"],
         );
+        check(
+            "a int32 not null references Date(d_key), b date32 REFERENCES references ( k )",
+            &["a int32 not null -> Date.d_key", "b date32 null -> references.k"],
+        );
         check("a decimal ( 4 , 2 )\n b date32 NOT  NULL,\n", &["a decimal(4,2) null", "b date32 not null"]);
     }
 
@@ -89,6 +120,11 @@ mod tests {
             ("a", "--schema: \"a\" needs a type, as in \"a int32\""),
             ("a varchar", "--schema: \"varchar\" of column a is not a type"),
             ("a int32 not", "--schema: \"int32not\" of column a is not a type"),
+            (
+                "a int32 references t",
+                "--schema: column a references \"t\", which is not like \"date(d_datekey)\"",
+            ),
+            ("a int32 references (k)", "--schema: column a references \"(k)\", which is not like"),
             ("a decimal(20,2)", "--schema: \"decimal(20,2)\" of column a is not a type"),
         ] {
             assert!(parse(text).unwrap_err().starts_with(expected), "{text}: {:?}", parse(text));

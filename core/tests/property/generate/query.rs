@@ -2,8 +2,8 @@
 
 use basalt_core::{
     query::{
-        Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, OrderBy, Query,
-        ROW_ADDRESS, SelectItem,
+        Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, Literal, OrderBy,
+        Query, ROW_ADDRESS, SelectItem,
     },
     schema::DataType,
 };
@@ -64,10 +64,17 @@ pub(crate) fn query(rng: &mut StdRng, contents: &Contents, addresses: &Addresses
     typed
 }
 
-/// The columns of a table, the address of a row among them.
+/// The columns of a table, the address of a row among them, and the attributes of what they refer to.
 pub(super) fn columns_of(contents: &Contents) -> Vec<Typed> {
     let columns = contents.fields.iter().map(|field| (Expr::Column(field.name.clone()), field.data_type));
-    columns.chain([(Expr::Column(ROW_ADDRESS.to_owned()), DataType::UInt64)]).collect()
+    let referring = contents.fields.iter().filter(|field| field.references.is_some());
+    let attributes = referring.flat_map(|referring| {
+        contents.inner.iter().flat_map(|inner| &inner.fields).map(|field| {
+            let (column, name) = (referring.name.clone(), field.name.clone());
+            (Expr::Attribute(Attribute { column, name, lookup: None }), field.data_type)
+        })
+    });
+    columns.chain([(Expr::Column(ROW_ADDRESS.to_owned()), DataType::UInt64)]).chain(attributes).collect()
 }
 
 impl Generator<'_> {
@@ -321,14 +328,18 @@ impl Generator<'_> {
         if one_in(self.rng, 30) {
             return Literal::Null;
         }
-        let is_plain = matches!(term, Expr::Column(_));
-        let own = match term {
-            Expr::Column(name) if !one_in(self.rng, 6) => {
-                let i = self.contents.fields.iter().position(|field| field.name == *name);
-                i.and_then(|i| self.contents.rows.choose(self.rng).map(|row| row[i].clone()))
+        let is_plain = matches!(term, Expr::Column(_) | Expr::Attribute(_));
+        let column = match term {
+            Expr::Column(name) => Some((self.contents, name)),
+            Expr::Attribute(attribute) => {
+                self.contents.inner.as_deref().map(|inner| (inner, &attribute.name))
             }
             _ => None,
         };
+        let own = column.filter(|_| !one_in(self.rng, 6)).and_then(|(contents, name)| {
+            let i = contents.fields.iter().position(|field| field.name == *name)?;
+            contents.rows.choose(self.rng).map(|row| row[i].clone())
+        });
         let own = own.filter(|value| *value != Value::Null);
         let is_tame = self.rng.random();
         let value = own.unwrap_or_else(|| value(self.rng, data_type, is_tame));

@@ -2,12 +2,19 @@
 
 use basalt_core::{
     encoding,
-    schema::{DataType, Field},
+    schema::{DataType, Field, Reference},
 };
-use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+use rand::{
+    Rng,
+    rngs::StdRng,
+    seq::{IndexedRandom, SliceRandom},
+};
 
 use super::{one_in, weighted};
-use crate::value::{Value, order};
+use crate::{
+    INNER,
+    value::{Value, order},
+};
 
 /// What a table holds, and by which writes.
 #[derive(Clone, Debug)]
@@ -52,9 +59,54 @@ pub(crate) fn contents(rng: &mut StdRng) -> Contents {
     let deleted = deleted(rng, n);
     let mut contents = Contents { fields, rows, deleted, commits, inner: None };
     if one_in(rng, 2) {
-        contents.inner = Some(Box::new(inner(rng, &contents)));
+        let mut inner = inner(rng, &contents);
+        if one_in(rng, 2) {
+            refer(rng, &mut contents, &mut inner);
+        }
+        contents.inner = Some(Box::new(inner));
     }
     contents
+}
+
+/// Adds a key to the inner table, and a column to the outer one that refers to it.
+fn refer(rng: &mut StdRng, outer: &mut Contents, inner: &mut Contents) {
+    let types = [DataType::Int16, DataType::Int32, DataType::UInt32, DataType::Int64, DataType::UInt64];
+    let (key_type, data_type) = match rng.random_range(0..6) {
+        0 => (DataType::Date32, DataType::Date32),
+        1 => (DataType::Timestamp, DataType::Timestamp),
+        _ => (*types.choose(rng).unwrap(), *INTEGERS.choose(rng).unwrap()),
+    };
+    let of = |integer: i64| match key_type {
+        DataType::Date32 => Value::Date(integer.try_into().unwrap()),
+        DataType::Timestamp => Value::Timestamp(integer),
+        _ => Value::Int(integer.into()),
+    };
+    // Close together, or far apart.
+    let first = if rng.random() { rng.random_range(0..100) } else { 0 };
+    let wide = matches!(key_type, DataType::Int64 | DataType::UInt64 | DataType::Timestamp);
+    let step = if wide && one_in(rng, 3) { 1 << 40 } else { rng.random_range(1..4) };
+    let mut keys: Vec<Value> = (0..).take(inner.rows.len()).map(|i| of(first + i * step)).collect();
+    keys.shuffle(rng);
+    let (nulls, strangers) = (rng.random_range(0..4), rng.random_range(0..4));
+    for key in &mut keys {
+        if rng.random_ratio(nulls, 20) {
+            *key = Value::Null;
+        }
+    }
+    let refers = |_| match keys.choose(rng).filter(|key| key.fits(data_type)) {
+        Some(key) if !rng.random_ratio(strangers, 20) => key.clone(),
+        _ if one_in(rng, 3) => Value::Null,
+        _ => {
+            let is_tame = rng.random();
+            value(rng, data_type, is_tame)
+        }
+    };
+    let referring: Vec<Value> = (0..outer.rows.len()).map(refers).collect();
+    inner.fields.push(Field::new("key", key_type, true));
+    inner.rows.iter_mut().zip(keys).for_each(|(row, key)| row.push(key));
+    let references = Some(Reference { table: INNER.to_owned(), column: "key".to_owned() });
+    outer.fields.push(Field { references, ..Field::new("ref", data_type, true) });
+    outer.rows.iter_mut().zip(referring).for_each(|(row, value)| row.push(value));
 }
 
 /// A table with a column for each of another, of a type whose values may be the same.

@@ -2,7 +2,8 @@
 
 use basalt_core::{
     error::ErrorKind,
-    query::{Aggregate, AggregateFunction, ArithmeticOp, Expr, Literal, ROW_ADDRESS},
+    query::{Aggregate, AggregateFunction, ArithmeticOp, Attribute, Expr, Literal, ROW_ADDRESS},
+    schema::Field,
 };
 
 use super::{Evaluator, Result, Scope};
@@ -32,6 +33,7 @@ impl Evaluator<'_> {
                 let i = self.table.fields.iter().position(|field| field.name == *name).unwrap();
                 Ok(self.table.rows[row][i].clone())
             }
+            (Expr::Attribute(attribute), Scope::Row(row)) => Ok(self.attribute(attribute, row)),
             (Expr::Arithmetic(op, left, right), _) => {
                 let (left, right) = (self.expr(left, scope), self.expr(right, scope));
                 arithmetic(*op, &left?, &right?, matches!(scope, Scope::Row(_)))
@@ -39,6 +41,38 @@ impl Evaluator<'_> {
             }
             (Expr::Aggregate(aggregate), Scope::Group { rows, .. }) => self.aggregate(aggregate, rows),
             (expr, _) => panic!("{expr:?} is out of place"),
+        }
+    }
+
+    /// The value in the one row of another table that has the key.
+    fn attribute(&self, Attribute { column, name, .. }: &Attribute, row: usize) -> Value {
+        let place =
+            |fields: &[Field], name: &str| fields.iter().position(|field| field.name == name).unwrap();
+        let i = place(self.table.fields, column);
+        let reference = self.table.fields[i].references.as_ref().unwrap();
+        let other = self.named(&reference.table);
+        let Some(key) = self.table.rows[row][i].integer() else { return Value::Null };
+        let mut places = self.keys.borrow_mut();
+        let places = places.entry(reference.column.clone()).or_insert_with(|| {
+            let at = place(other.fields, &reference.column);
+            let keys =
+                other.rows.iter().enumerate().filter_map(|(row, values)| Some((values[at].integer()?, row)));
+            keys.collect()
+        });
+        places.get(&key).map_or(Value::Null, |row| other.rows[*row][place(other.fields, name)].clone())
+    }
+
+    /// The field that a column or an attribute stands for.
+    pub(super) fn field(&self, expr: &Expr) -> Option<&Field> {
+        let named = |fields: &'_ [Field], name: &str| fields.iter().position(|field| field.name == name);
+        match expr {
+            Expr::Column(name) => named(self.table.fields, name).map(|i| &self.table.fields[i]),
+            Expr::Attribute(attribute) => {
+                let column = named(self.table.fields, &attribute.column)?;
+                let other = self.named(&self.table.fields[column].references.as_ref()?.table);
+                named(other.fields, &attribute.name).map(|i| &other.fields[i])
+            }
+            _ => None,
         }
     }
 
@@ -97,11 +131,9 @@ impl Evaluator<'_> {
         let is_unsigned = match argument {
             Expr::Column(name) if name == ROW_ADDRESS => true,
             Expr::Literal(Literal::UInt(v)) => i64::try_from(*v).is_err(),
-            Expr::Column(name) => {
-                let field = self.table.fields.iter().find(|field| field.name == *name).unwrap();
-                matches!(field.data_type, T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64)
-            }
-            _ => false,
+            argument => self
+                .field(argument)
+                .is_some_and(|field| matches!(field.data_type, T::UInt8 | T::UInt16 | T::UInt32 | T::UInt64)),
         };
         if is_unsigned { u64::try_from(sum).is_ok() } else { i64::try_from(sum).is_ok() }
     }
@@ -187,6 +219,6 @@ pub(super) fn has_aggregate(expr: &Expr) -> bool {
     match expr {
         Expr::Aggregate(_) => true,
         Expr::Arithmetic(_, left, right) => has_aggregate(left) || has_aggregate(right),
-        Expr::Column(_) | Expr::Literal(_) => false,
+        Expr::Column(_) | Expr::Attribute(_) | Expr::Literal(_) => false,
     }
 }

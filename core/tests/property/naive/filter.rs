@@ -130,9 +130,8 @@ impl Evaluator<'_> {
                     fraction.len().try_into().unwrap(),
                 )
             }
-            (Expr::Literal(_), Value::Decimal(..), Value::Float(_)) => match (other, scope) {
-                (Expr::Column(name), Scope::Row(_)) => {
-                    let field = self.table.fields.iter().find(|field| field.name == *name).unwrap();
+            (Expr::Literal(_), Value::Decimal(..), Value::Float(_)) => match (self.field(other), scope) {
+                (Some(field), Scope::Row(_)) => {
                     let text = digits(value);
                     Value::Float(match field.data_type {
                         basalt_core::schema::DataType::Float32 => text.parse::<f32>().unwrap().into(),

@@ -60,6 +60,8 @@ struct Evaluator<'a> {
     failures: RefCell<Vec<ErrorKind>>,
     /// The answers of semi-joins, by where they stand in memory.
     inners: RefCell<HashMap<usize, sets::Inner>>,
+    /// The rows of the other table by their keys, for each column of keys.
+    keys: RefCell<HashMap<String, HashMap<i128, usize>>>,
 }
 
 /// Answers a query.
@@ -88,7 +90,13 @@ pub(crate) fn select(table: &Table<'_>, filter: &Filter) -> Answer {
 
 impl<'a> Evaluator<'a> {
     fn new(table: &'a Table<'a>, outer: &'a Table<'a>) -> Self {
-        Self { table, outer, failures: RefCell::default(), inners: RefCell::default() }
+        Self {
+            table,
+            outer,
+            failures: RefCell::default(),
+            inners: RefCell::default(),
+            keys: RefCell::default(),
+        }
     }
 
     fn answer(self, outcome: std::result::Result<Vec<Vec<Value>>, ()>) -> Answer {

@@ -97,7 +97,7 @@ impl Evaluator<'_> {
         (certain, inner)
     }
 
-    fn named(&self, name: &str) -> &Table<'_> {
+    pub(super) fn named(&self, name: &str) -> &Table<'_> {
         if self.outer.name == name { self.outer } else { self.outer.inner.unwrap() }
     }
 }

@@ -1,0 +1,162 @@
+//! Tables for programs that are not ours, and from them: `scripts/check-delta` runs it.
+//!
+//! `delta write <folder>` makes tables with every type, deleted rows and a checkpoint. `delta read <folder>` prints
+//! the rows of any Delta table as CSV, without the deleted ones, in no particular order.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "an example for a test ends by panicking")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arrow_array::{
+    Array as _, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
+    Int16Array, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, UInt8Array,
+    UInt16Array, UInt32Array, UInt64Array, cast::AsArray as _, types::TimestampMicrosecondType,
+};
+use arrow_cast::display::array_value_to_string;
+use basalt_core::{
+    schema::{DataType, Field, Schema},
+    time::format_timestamp,
+};
+use basalt_sip::Sip;
+use basalt_storage::{Change, Operation, Request, Store, TableLog};
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["write", folder] => {
+            for (name, deletions, versions) in
+                [("plain", false, 3), ("checkpoint", false, 40), ("deletions", true, 3), ("both", true, 40)]
+            {
+                write(&format!("{folder}/{name}"), deletions, versions).await;
+            }
+        }
+        ["read", folder] => read(folder).await,
+        _ => panic!("usage: delta write|read <folder>"),
+    }
+}
+
+fn schema() -> Arc<Schema> {
+    let types = [
+        ("id", DataType::Int64),
+        ("yes", DataType::Bool),
+        ("i8", DataType::Int8),
+        ("i16", DataType::Int16),
+        ("i32", DataType::Int32),
+        ("u8", DataType::UInt8),
+        ("u16", DataType::UInt16),
+        ("u32", DataType::UInt32),
+        ("u64", DataType::UInt64),
+        ("f32", DataType::Float32),
+        ("f64", DataType::Float64),
+        ("price", DataType::Decimal { precision: 18, scale: 2 }),
+        ("day", DataType::Date32),
+        ("at", DataType::Timestamp),
+        ("text", DataType::Utf8),
+    ];
+    let fields = types.iter().map(|(name, t)| Field::new(*name, *t, *name != "id"));
+    Arc::new(Schema::new(fields.collect()).unwrap())
+}
+
+/// Rows whose every value follows from the id; `storage/python/check_delta.py` makes the same.
+fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
+    fn column<T, A: FromIterator<Option<T>> + arrow_array::Array + 'static>(
+        ids: std::ops::Range<i64>,
+        value: impl Fn(i64) -> T,
+    ) -> ArrayRef {
+        Arc::new(ids.map(|i| (i % 7 != 3).then(|| value(i))).collect::<A>())
+    }
+    let low = |i: i64, n: i64| i.rem_euclid(n);
+    let ids = || ids.clone();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(ids())),
+        column::<_, BooleanArray>(ids(), |i| i % 2 == 0),
+        column::<_, Int8Array>(ids(), |i| i8::try_from(low(i, 256) - 128).unwrap()),
+        column::<_, Int16Array>(ids(), |i| i16::try_from(low(i, 65_536) - 32_768).unwrap()),
+        column::<_, Int32Array>(ids(), |i| i32::try_from(-i * 1000).unwrap()),
+        column::<_, UInt8Array>(ids(), |i| u8::try_from(low(i, 256)).unwrap()),
+        column::<_, UInt16Array>(ids(), |i| u16::try_from(65_535 - low(i, 65_536)).unwrap()),
+        column::<_, UInt32Array>(ids(), |i| u32::MAX - u32::try_from(i).unwrap()),
+        column::<_, UInt64Array>(ids(), |i| u64::MAX - u64::try_from(i).unwrap()),
+        column::<_, Float32Array>(ids(), |i| f32::from(i16::try_from(low(i, 1000)).unwrap()) / 4.0),
+        column::<_, Float64Array>(ids(), |i| f64::from(i32::try_from(i).unwrap()) / 8.0),
+        {
+            let cents = ids().map(|i| (i % 7 != 3).then(|| i128::from(i) * 101 - 50_000));
+            let cents: Decimal128Array = cents.collect();
+            Arc::new(cents.with_precision_and_scale(18, 2).unwrap())
+        },
+        column::<_, Date32Array>(ids(), |i| i32::try_from(low(i, 40_000) - 10_000).unwrap()),
+        {
+            let micros = ids().map(|i| (i % 7 != 3).then(|| i * 1_000_003 - 1_000_000_000));
+            let micros: TimestampMicrosecondArray = micros.collect();
+            Arc::new(micros.with_timezone("UTC"))
+        },
+        column::<_, StringArray>(ids(), |i| {
+            format!("{}\"ü{i}", "long ".repeat(usize::try_from(low(i, 12)).unwrap()))
+        }),
+    ];
+    RecordBatch::try_new(schema().to_arrow(), columns).unwrap()
+}
+
+/// One large fragment, then small ones; with `deletions`, every fragment loses every eleventh row, and the large
+/// one many, scattered.
+async fn write(folder: &str, deletions: bool, versions: i64) {
+    let (log, mut state) =
+        TableLog::create(Store::open(folder).unwrap(), "example", &schema(), BTreeMap::new()).await.unwrap();
+    let mut first = 0;
+    for version in 0..versions {
+        let rows = if version == 0 { 200_000 } else { 100 };
+        let file = log.write_data(&schema(), vec![batch(first..first + rows)]).await.unwrap();
+        first += rows;
+        let request = Request { id: format!("write {version}"), digest: 7, rows: rows.cast_unsigned() };
+        let change = Change { add: vec![file], requests: vec![request], ..Change::default() };
+        let done = log.commit(&state, &change).await.unwrap();
+        state = done.state;
+        if deletions {
+            let odd = |i: &u64| i % 11 == 5 || (version == 0 && i * i % 13 == 3);
+            let deleted: Vec<u64> = (0..rows.cast_unsigned()).filter(odd).collect();
+            let deletions = vec![(done.first_id, Sip::from_sorted_ids(&deleted))];
+            let change = Change { operation: Operation::Delete, deletions, ..Change::default() };
+            state = log.commit(&state, &change).await.unwrap().state;
+        }
+        if state.needs_checkpoint() {
+            state = log.checkpoint(&state).await.unwrap();
+        }
+    }
+    println!(
+        "{folder}: {} rows in {} fragments at version {}",
+        state.rows(),
+        state.fragments().len(),
+        state.version()
+    );
+}
+
+async fn read(folder: &str) {
+    let log = TableLog::new(Store::open_existing(folder).unwrap());
+    let state = match log.load().await {
+        Ok(state) => state,
+        Err(e) => panic!("{e}"),
+    };
+    let columns: Vec<usize> = (0..state.schema().fields().len()).collect();
+    println!("{}", state.schema().fields().iter().map(|f| f.name.as_str()).collect::<Vec<_>>().join("|"));
+    for fragment in state.fragments().iter() {
+        let deleted = log.deleted_rows(fragment).await.unwrap();
+        let mut reader = log.read(&state, fragment, &columns).await.unwrap();
+        let mut row = 0;
+        while let Some(batch) = reader.next().await.unwrap() {
+            for i in 0..batch.num_rows() {
+                if !deleted.as_ref().is_some_and(|d| d.contains(row)) {
+                    let values = batch.columns().iter().map(|c| match c.is_null(i) {
+                        true => "NULL".into(),
+                        false => match c.as_primitive_opt::<TimestampMicrosecondType>() {
+                            Some(times) => format_timestamp(times.value(i)),
+                            None => array_value_to_string(c, i).unwrap(),
+                        },
+                    });
+                    println!("{}", values.collect::<Vec<_>>().join("|"));
+                }
+                row += 1;
+            }
+        }
+    }
+}

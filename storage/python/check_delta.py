@@ -1,0 +1,207 @@
+"""Checks Basalt's tables with other programs for Delta Lake, and theirs with Basalt.
+
+    check_delta.py <the example `delta`> <an empty folder>
+
+What the example writes is read with deltalake (delta-rs, on DataFusion), with Polars, and with chDB (ClickHouse)
+where that is installed. What deltalake writes is read with the example.
+"""
+
+import datetime as dt
+import decimal
+import os
+import subprocess
+import sys
+
+import polars as pl
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+
+
+def expected_row(i):
+    if i % 7 == 3:
+        return [i] + [None] * 14
+    return [
+        i,
+        i % 2 == 0,
+        i % 256 - 128,
+        i % 65536 - 32768,
+        -i * 1000,
+        i % 256,
+        65535 - i % 65536,
+        2**32 - 1 - i,
+        decimal.Decimal(2**64 - 1 - i),
+        i % 1000 / 4,
+        i / 8,
+        (decimal.Decimal(i) * 101 - 50000) / 100,
+        dt.date(1970, 1, 1) + dt.timedelta(days=i % 40000 - 10000),
+        EPOCH + dt.timedelta(microseconds=i * 1_000_003 - 1_000_000_000),
+        "long " * (i % 12) + f'"ü{i}',
+    ]
+
+
+SCHEMA = {
+    "id": pl.Int64,
+    "yes": pl.Boolean,
+    "i8": pl.Int8,
+    "i16": pl.Int16,
+    "i32": pl.Int32,
+    "u8": pl.Int16,
+    "u16": pl.Int32,
+    "u32": pl.Int64,
+    "u64": pl.Decimal(20, 0),
+    "f32": pl.Float32,
+    "f64": pl.Float64,
+    "price": pl.Decimal(18, 2),
+    "day": pl.Date,
+    "at": pl.Datetime("us", "UTC"),
+    "text": pl.String,
+}
+
+
+def expected(deletions, versions):
+    """The rows that the example writes (see `write` there)."""
+    rows, first = [], 0
+    for version in range(versions):
+        n = 200_000 if version == 0 else 100
+        for i in range(n):
+            if not (deletions and (i % 11 == 5 or (version == 0 and i * i % 13 == 3))):
+                rows.append(expected_row(first + i))
+        first += n
+    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def same(what, found, wanted):
+    found = found.select(wanted.columns).sort(wanted.columns[0])
+    if not found.equals(wanted):
+        different = [c for c in wanted.columns if not found[c].equals(wanted[c])] if found.height == wanted.height else ""
+        sys.exit(f"{what}: {found.shape} instead of {wanted.shape}, columns {different}\n{found}\n{wanted}")
+    print(f"{what}: {found.height} rows as expected")
+
+
+def ask(table, query):
+    batches = QueryBuilder().register("t", table).execute(query)
+    return pl.DataFrame(pa.table(batches.read_all()))
+
+
+def check_ours(example, folder):
+    subprocess.run([example, "write", folder], check=True, stdout=subprocess.DEVNULL)
+    try:
+        import chdb
+    except ImportError:
+        chdb = None
+        print("chDB: not installed, not checked")
+    for name, deletions, versions in [
+        ("plain", False, 3),
+        ("checkpoint", False, 40),
+        ("deletions", True, 3),
+        ("both", True, 40),
+    ]:
+        path, wanted = f"{folder}/{name}", expected(deletions, versions)
+        table = DeltaTable(path)
+        assert table.transaction_version("basalt.nextFragment") == versions
+        same(f"deltalake, {name}", ask(table, "select * from t").cast(SCHEMA), wanted)
+        same(f"Polars, {name}", pl.scan_delta(path).collect().cast(SCHEMA), wanted)
+        # What files are passed over by the log's statistics must not change an answer.
+        for condition, keep in [
+            ("id = 199999", pl.col("id") == 199_999),
+            ("price >= 201600", pl.col("price") >= 201600),
+            ("u64 > 18446744073709551000", pl.col("u64") > decimal.Decimal(18446744073709551000)),
+            ("day = date '1950-01-01'", pl.col("day") == dt.date(1950, 1, 1)),
+            ("f64 > 25000", pl.col("f64") > 25000),
+            ("text = 'long \"ü200185'", pl.col("text") == 'long "ü200185'),
+            ("at >= timestamp '1970-01-03T07:15:00Z'", pl.col("at") >= EPOCH + dt.timedelta(hours=55, minutes=15)),
+            ("yes is null", pl.col("yes").is_null()),
+        ]:
+            rows = wanted.filter(keep)
+            assert rows.height, condition
+            same(f"deltalake, {name} where {condition}", ask(table, f"select * from t where {condition}").cast(SCHEMA), rows)
+            same(f"Polars, {name} where {condition}", pl.scan_delta(path).filter(keep).collect().cast(SCHEMA), rows)
+        if chdb:
+            # It reads below its own folder alone. Its Parquet has times in its own zone's text; numbers and texts are enough.
+            os.chdir(folder)
+            query = f"select id, u64, price, f64, text from deltaLakeLocal('{path}')"
+            found = pl.DataFrame(chdb.query(query, "ArrowTable")).with_columns(pl.col("text").cast(pl.String))
+            columns = ["id", "u64", "price", "f64", "text"]
+            same(f"chDB, {name}", found.cast({c: SCHEMA[c] for c in columns}), wanted.select(columns))
+
+
+def read_with_basalt(example, path):
+    done = subprocess.run([example, "read", path], capture_output=True, text=True)
+    if done.returncode:
+        return done.stderr
+    lines = done.stdout.splitlines()
+    return sorted(lines[1:])
+
+
+def check_theirs(example, folder):
+    def same_rows(what, path, rows):
+        found = read_with_basalt(example, path)
+        wanted = sorted("|".join("NULL" if v is None else str(v) for v in row) for row in rows)
+        if found != wanted:
+            sys.exit(f"Basalt, {what}:\n{found[:5]}\ninstead of\n{wanted[:5]}")
+        print(f"Basalt, {what}: {len(wanted)} rows as expected")
+
+    path = f"{folder}/theirs"
+    rows = [(i, None if i % 5 == 0 else f"text {i}", i % 3 == 0) for i in range(1000)]
+    frame = lambda rows: pl.DataFrame(rows, schema={"n": pl.Int64, "t": pl.String, "b": pl.Boolean}, orient="row")
+    text = lambda rows: [(n, t, str(b).lower()) for n, t, b in rows]
+    write_deltalake(path, frame(rows[:500]).to_arrow())
+    write_deltalake(path, frame(rows[500:]).to_arrow(), mode="append")
+    same_rows("two appends", path, text(rows))
+    DeltaTable(path).delete("n % 10 = 7")
+    rows = [row for row in rows if row[0] % 10 != 7]
+    same_rows("a delete that rewrites files", path, text(rows))
+    DeltaTable(path).create_checkpoint()
+    same_rows("a checkpoint", path, text(rows))
+    write_deltalake(path, frame([(5000, "new", False)]).to_arrow(), mode="append")
+    rows.append((5000, "new", False))
+    same_rows("an append behind the checkpoint", path, text(rows))
+    table = DeltaTable(path)
+    table.update(updates={"t": "'changed'"}, predicate="n < 3")
+    rows = [(n, "changed" if n < 3 else t, b) for n, t, b in rows]
+    same_rows("an update", path, text(rows))
+    table.optimize.compact()
+    same_rows("a compaction", path, text(rows))
+
+    # Partitions, whose values stand in the log, with names that need escapes in a path.
+    path = f"{folder}/partitioned"
+    names = ["plain", "a b", "ü/%", "x=1:2", None]
+    days = [dt.date(2024, 2, 29), dt.date(1969, 12, 31)]
+    rows = [(i, names[i % 5], days[i % 2], decimal.Decimal(i % 3) / 4) for i in range(60)]
+    schema = {"n": pl.Int32, "name": pl.String, "day": pl.Date, "d": pl.Decimal(5, 2)}
+    write_deltalake(path, pl.DataFrame(rows, schema=schema, orient="row").to_arrow(), partition_by=["name", "day", "d"])
+    same_rows("partitions", path, [(n, name, day, f"{d:.2f}") for n, name, day, d in rows])
+
+    # A column that came later, and times without a zone.
+    path = f"{folder}/evolved"
+    at = dt.datetime(2024, 5, 6, 7, 8, 9, 123456)
+    write_deltalake(path, pl.DataFrame({"n": [1], "at": [at]}).to_arrow())
+    write_deltalake(path, pl.DataFrame({"n": [2], "at": [at], "x": [2.5]}).to_arrow(), mode="append", schema_mode="merge")
+    stamp = "2024-05-06T07:08:09.123456Z"
+    same_rows("a column that came later", path, [(1, stamp, None), (2, stamp, "2.5")])
+
+    # They write to a table of ours, too: their files become fragments.
+    path = f"{folder}/plain"
+    before = len(read_with_basalt(example, path))
+    table = DeltaTable(path)
+    one = ask(table, "select * from t where id = 5")
+    write_deltalake(path, one.to_arrow(), mode="append", commit_properties=CommitProperties(custom_metadata={"x": "y"}))
+    after = read_with_basalt(example, path)
+    if len(after) != before + 1 or sum(row.startswith("5|") for row in after) != 2:
+        sys.exit("Basalt does not see the row that deltalake added to its table")
+    print(f"Basalt, its own table with a row from deltalake: {len(after)} rows as expected")
+
+    # What cannot be read is refused by its name.
+    path = f"{folder}/nested"
+    write_deltalake(path, pa.table({"a": [[1, 2]]}))
+    refusal = read_with_basalt(example, path)
+    if not isinstance(refusal, str) or 'type array (column "a")' not in refusal:
+        sys.exit(f"Basalt on a nested column: {refusal}")
+    print("Basalt, a nested column: refused by its name")
+
+
+if __name__ == "__main__":
+    check_ours(sys.argv[1], sys.argv[2])
+    check_theirs(sys.argv[1], sys.argv[2])

@@ -1,0 +1,109 @@
+//! Versions: one winner each, nothing lost, the same state by every way to it.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use basalt_storage::{
+    Change, CommitError, FIRST_FOREIGN_FRAGMENT, Operation, Request, StorageError, Store, TableLog,
+};
+
+use crate::support::{append, batch, commit, numbers, schema, shown, table};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_writer_of_a_race_gets_in_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for store in [Store::open(folder.path().to_str().unwrap()).unwrap(), Store::in_memory()] {
+        let (log, state) = table(&store).await;
+        let writers = (0..32).map(|i| {
+            let (log, state) = (log.clone(), Arc::clone(&state));
+            tokio::spawn(async move { append(&log, &state, [i]).await })
+        });
+        let mut versions = BTreeSet::new();
+        for writer in writers.collect::<Vec<_>>() {
+            let done = writer.await.unwrap();
+            assert!(versions.insert(done.state.version()), "two commits of version {}", done.state.version());
+            assert_eq!(done.state.fragment(done.first_id).unwrap().rows, 1);
+        }
+        assert_eq!(versions, (1..=32).collect());
+        let state = log.refresh(&state).await.unwrap();
+        assert_eq!(shown(&state), shown(&log.load().await.unwrap()));
+        assert_eq!(state.fragments().iter().map(|f| f.id).collect::<Vec<_>>(), (0..32).collect::<Vec<_>>());
+        let mut found = numbers(&log, &state).await;
+        found.sort_unstable();
+        assert_eq!(found, (0..32).collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test]
+async fn a_checkpoint_says_what_the_replay_says() {
+    let store = Store::in_memory();
+    let (log, mut state) = table(&store).await;
+    for i in 0..70 {
+        let request = Request { id: format!("a:b {i}"), digest: u64::MAX - i, rows: 2 };
+        let file = log.write_data(&schema(), vec![batch([i as i64, -(i as i64)])]).await.unwrap();
+        let mut change = Change {
+            add: vec![file.with_encoded_bytes(i)],
+            requests: vec![request],
+            properties: vec![("basalt.x".into(), (i % 2 == 0).then(|| i.to_string()))],
+            ..Change::default()
+        };
+        if i > 5 && i % 10 == 0 {
+            change.remove = vec![i as u32 - 3];
+            change.deletions = vec![(i as u32 - 2, basalt_sip::Sip::from_sorted_ids(&[1]))];
+        }
+        state = commit(&log, &state, &change).await.state;
+        if state.needs_checkpoint() {
+            state = log.checkpoint(&state).await.unwrap();
+            assert!(!state.needs_checkpoint());
+        }
+    }
+    let loaded = log.load().await.unwrap();
+    assert_eq!(shown(&loaded), shown(&state));
+    assert_eq!(loaded.requests().count(), 70);
+    assert_eq!(numbers(&log, &loaded).await, numbers(&log, &state).await);
+    // A node that was there from the start has followed to the same.
+    assert_eq!(state.property("basalt.x"), None);
+    assert_eq!(state.property("delta.enableDeletionVectors"), Some("true"));
+    assert_eq!(loaded.next_fragment(), 70);
+}
+
+#[tokio::test]
+async fn who_was_second_hears_of_what_changed() {
+    let store = Store::in_memory();
+    let (log, empty) = table(&store).await;
+    let state = append(&log, &empty, 0..10).await.state;
+    let compact = Change { operation: Operation::Compact, remove: vec![0], ..Change::default() };
+    let Err(CommitError::Conflict(newer)) = log.commit(&empty, &Change::default()).await else { panic!() };
+    assert_eq!(newer.version(), 1);
+    let done = log.commit(&state, &compact).await.unwrap();
+    assert_eq!(done.state.rows(), 0);
+    // The fragment is gone, and its id is not given out again.
+    let error = log.commit(&done.state, &compact).await.unwrap_err();
+    assert!(matches!(error, CommitError::Storage(StorageError::Corrupt { .. })), "{error}");
+    assert_eq!(append(&log, &done.state, [1]).await.first_id, 1);
+}
+
+#[tokio::test]
+async fn a_table_is_made_once() {
+    let store = Store::in_memory();
+    assert!(matches!(TableLog::new(store.clone()).load().await, Err(StorageError::NoTable { .. })));
+    let (log, _) = table(&store).await;
+    let again = TableLog::create(log.store().clone(), "t", &schema(), Default::default()).await;
+    assert!(matches!(again, Err(StorageError::Exists { .. })), "{again:?}");
+}
+
+#[tokio::test]
+async fn many_fragments_are_added_and_removed_at_once() {
+    let store = Store::in_memory();
+    let (log, state) = table(&store).await;
+    let mut change = Change::default();
+    for i in 0..5 {
+        change.add.push(log.write_data(&schema(), vec![batch([i]), batch([10 + i])]).await.unwrap());
+    }
+    let done = commit(&log, &state, &change).await;
+    assert_eq!(done.first_id, 0);
+    assert_eq!(numbers(&log, &done.state).await, [0, 10, 1, 11, 2, 12, 3, 13, 4, 14]);
+    let change = Change { remove: vec![0, 2, 4], ..Change::default() };
+    let state = log.commit(&done.state, &change).await.unwrap().state;
+    assert_eq!(numbers(&log, &state).await, [1, 11, 3, 13]);
+    assert!(state.fragments().iter().all(|f| f.id < FIRST_FOREIGN_FRAGMENT));
+}

@@ -1,0 +1,186 @@
+//! Files of a store that are not what they should be: typed errors, never a panic, never rows that are not there.
+
+use std::{fs, path::Path};
+
+use basalt_sip::Sip;
+use basalt_storage::{Change, StorageError, Store, TableLog};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+
+use crate::support::{append, commit, schema, table};
+
+const PROTOCOL: &str = r#"{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}"#;
+
+fn metadata(configuration: &str) -> String {
+    let schema = r#"{\"type\":\"struct\",\"fields\":[{\"name\":\"n\",\"type\":\"long\",\"nullable\":true,\"metadata\":{}}]}"#;
+    format!(
+        r#"{{"metaData":{{"id":"x","format":{{"provider":"parquet","options":{{}}}},"schemaString":"{schema}","partitionColumns":[],"configuration":{{{configuration}}}}}}}"#
+    )
+}
+
+fn add(path: &str, rest: &str) -> String {
+    format!(
+        r#"{{"add":{{"path":"{path}","partitionValues":{{}},"size":9,"modificationTime":0,"dataChange":true{rest}}}}}"#
+    )
+}
+
+/// What loading a table of these commits says.
+async fn load(commits: &[String]) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("_delta_log");
+    fs::create_dir(&log).unwrap();
+    for (i, commit) in commits.iter().enumerate() {
+        fs::write(log.join(format!("{i:020}.json")), commit).unwrap();
+    }
+    let store = Store::open_existing(folder.path().to_str().unwrap()).unwrap();
+    let log = TableLog::new(store);
+    let state = log.load().await.map_err(|e| e.to_string())?;
+    for fragment in state.fragments().iter() {
+        log.deleted_rows(fragment).await.map_err(|e| e.to_string())?;
+        log.read(&state, fragment, &[0]).await.map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn logs_that_lie_are_refused_with_a_reason() {
+    let first = format!("{PROTOCOL}\n{}\n", metadata(""));
+    load(std::slice::from_ref(&first)).await.unwrap();
+    let rows = |n: &str| format!(r#","stats":"{{\"numRecords\":{n}}}""#);
+    let vector = |kind: &str, place: &str, size: u32, n: u64| {
+        let vector = format!(
+            r#"{{"storageType":"{kind}","pathOrInlineDv":"{place}","sizeInBytes":{size},"cardinality":{n}}}"#
+        );
+        format!(r#"{},"deletionVector":{vector}"#, rows("5"))
+    };
+    let tag = |id: &str| format!(r#"{},"tags":{{"basalt.fragment":"{id}"}}"#, rows("5"));
+    let example = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L";
+    for (commit, reason) in [
+        ("garbage".to_owned(), "line 1 is no action"),
+        ("{\"add\":7}".into(), "line 1 is no action"),
+        ("{\"add\":{\"path\":\"a\"}}".into(), "missing field"),
+        (r#"{"protocol":{"minReaderVersion":4,"minWriterVersion":7}}"#.into(), "reader version 4"),
+        (
+            r#"{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["v2Checkpoint"]}}"#
+                .into(),
+            "v2Checkpoint",
+        ),
+        (metadata(r#""delta.columnMapping.mode":"id""#), "columnMapping in mode id"),
+        (metadata("").replace("parquet", "orc"), "orc"),
+        (metadata("").replace("long", "binary"), "binary"),
+        (metadata("").replace("long", "decimal(30,2)"), "decimal(30,2)"),
+        (metadata("").replace("struct", "stru"), "no struct"),
+        (add("a", &rows("-1")), "statistics"),
+        (add("a", r#","stats":"{""#), "statistics"),
+        (add("a", &rows("18446744073709551615")), "number of fragments"),
+        (add("a", &rows("5")), "file is missing"),
+        (add("../../etc/passwd", &rows("5")), "not a store"),
+        (add("%2e%2e/x", &rows("5")), "not a store"),
+        (add("/etc/passwd", &rows("5")), "outside of the table"),
+        (add("file:///etc/passwd", &rows("5")), "outside of the table"),
+        (add("s3://bucket/x", &rows("5")), "outside of the table"),
+        (add("%ff", &rows("5")), "utf-8"),
+        (add("_delta_log/00000000000000000000.json", &rows("5")), "in the log 9"),
+        ([add("a", &rows("5")), add("a", &rows("5"))].join("\n"), "twice"),
+        ([add("a", &tag("3")), add("b", &tag("3"))].join("\n"), "fragment 3"),
+        (add("a", &vector("i", example, 40, 6)), "6 deleted"),
+        (add("a", &vector("i", example, 41, 5)), "Z85"),
+        (add("a", &vector("i", "wi5b~", 4, 5)), "Z85"),
+        (add("a", &vector("i", "", 0, 5)), "deletion vector"),
+        (add("a", &vector("i", example, 40, 5)), "6"),
+        (add("a", &vector("u", "short", 40, 5)), "UUID"),
+        (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 5)), "file is missing"),
+        (add("a", &vector("u", "../^-aqEH.-t@S}K{vb[*k^", 40, 5)), "not a store"),
+        (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", u32::MAX, 5)), "limit"),
+        (add("a", &vector("p", "/etc/passwd", 40, 5)), "outside of the table"),
+        (add("a", &vector("x", "", 40, 5)), "\"x\""),
+    ] {
+        let error = load(&[first.clone(), commit.clone()]).await.expect_err(&commit);
+        assert!(error.contains(reason), "{commit}\n{error}");
+    }
+    assert!(load(&[PROTOCOL.to_owned()]).await.unwrap_err().contains("no metadata"));
+    assert!(load(&[metadata("")]).await.unwrap_err().contains("no protocol"));
+    // What no reader has to know is passed over.
+    let unknown =
+        format!("{first}\n\n{{\"txn\":null,\"cdc\":{{}},\"domainMetadata\":{{\"domain\":\"x\"}}}}\n");
+    load(&[unknown]).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_with_a_hole_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, mut state) = table(&store).await;
+    for i in 0..4 {
+        state = append(&log, &state, [i]).await.state;
+    }
+    fs::remove_file(folder.path().join("tables/t/_delta_log/00000000000000000002.json")).unwrap();
+    let error = log.load().await.unwrap_err();
+    assert!(
+        matches!(&error, StorageError::Corrupt { why, .. } if why.contains("version 2 is missing")),
+        "{error}"
+    );
+}
+
+/// Loads the table and reads everything of it.
+async fn read_all(log: &TableLog) -> Result<u64, StorageError> {
+    let state = log.load().await?;
+    let mut rows = 0;
+    for fragment in state.fragments().iter() {
+        log.deleted_rows(fragment).await?;
+        let mut reader = log.read(&state, fragment, &[0, 1]).await?;
+        while let Some(batch) = reader.next().await? {
+            rows += batch.num_rows() as u64;
+        }
+    }
+    Ok(rows)
+}
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test]
+async fn bytes_that_change_never_panic_and_never_change_the_number_of_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, mut state) = table(&store).await;
+    state = append(&log, &state, 0..12_000).await.state;
+    let scattered: Vec<u64> = (0..12_000).filter(|i| i * i % 7 == 1).collect();
+    let deletions = vec![(0, Sip::from_sorted_ids(&scattered))];
+    state = commit(&log, &state, &Change { deletions, ..Change::default() }).await.state;
+    log.checkpoint(&state).await.unwrap();
+    append(&log, &state, [1, 2, 3]).await;
+    let expected = read_all(&log).await.unwrap();
+
+    let mut random = StdRng::seed_from_u64(7);
+    for path in files(folder.path()) {
+        let good = fs::read(&path).unwrap();
+        for round in 0..48 {
+            let mut bad = good.clone();
+            let at = match round % 3 {
+                // Near the end stands a Parquet file's footer.
+                0 => good.len() - 1 - random.random_range(0..good.len().min(600)),
+                _ => random.random_range(0..good.len()),
+            };
+            match round % 6 {
+                5 => bad.truncate(at),
+                4 => bad[at..(at + 4).min(good.len())].fill(0xff),
+                _ => bad[at] = [0, 0x7f, 0xff, random.random()][round % 4],
+            }
+            fs::write(&path, &bad).unwrap();
+            let found = tokio::spawn({
+                let log = log.clone();
+                async move { read_all(&log).await }
+            });
+            match found.await.expect("no panic") {
+                Ok(rows) if path.to_string_lossy().contains("_delta_log") => assert!(rows <= expected * 2),
+                Ok(rows) => assert_eq!(rows, expected, "{}", path.display()),
+                Err(e) => assert!(!e.to_string().is_empty()),
+            }
+        }
+        fs::write(&path, &good).unwrap();
+    }
+    assert_eq!(read_all(&log).await.unwrap(), expected);
+    assert_eq!(*log.load().await.unwrap().schema(), schema());
+}

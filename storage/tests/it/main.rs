@@ -1,0 +1,16 @@
+//! Tables at rest: what is written comes back, races have one winner, faults are errors.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    reason = "a test fails by panicking"
+)]
+
+mod catalog;
+mod commits;
+mod data;
+mod deletions;
+mod hostile;
+mod support;
+mod vacuum;

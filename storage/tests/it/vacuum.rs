@@ -1,0 +1,122 @@
+//! What is removed, and what is not.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use basalt_sip::Sip;
+use basalt_storage::{CatalogLog, Change, Store};
+
+use crate::support::{append, batch, commit, numbers, schema, table};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn files(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.path().is_dir() {
+            found.extend(files(&entry.path()).into_iter().map(|f| format!("{name}/{f}")));
+        } else {
+            found.insert(name);
+        }
+    }
+    found
+}
+
+/// Makes every file as old as if it had been written before `age`.
+fn grow_old(folder: &Path, age: Duration) {
+    for file in files(folder) {
+        let file = fs::File::options().write(true).open(folder.join(file)).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_left_the_table_goes_when_its_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, state) = table(&store).await;
+    let data = folder.path().join("tables/t");
+    let state = append(&log, &state, 0..10).await.state;
+    let state = append(&log, &state, 10..60_000).await.state;
+    let long: Vec<u64> = (0..50_000).filter(|i| i * i % 7 == 1).collect();
+    let mut longer = long.clone();
+    longer.push(50_000);
+    let delete =
+        |ids: &[u64]| Change { deletions: vec![(1, Sip::from_sorted_ids(ids))], ..Change::default() };
+    let state = commit(&log, &state, &delete(&long)).await.state;
+    let state = commit(&log, &state, &delete(&longer)).await.state;
+    let state = commit(&log, &state, &Change { remove: vec![0], ..Change::default() }).await.state;
+    // Written, and never committed.
+    log.write_data(&schema(), vec![batch([1])]).await.unwrap();
+    let before = files(&data);
+    assert_eq!(before.iter().filter(|f| f.ends_with(".parquet")).count(), 3);
+    assert_eq!(before.iter().filter(|f| f.ends_with(".bin")).count(), 2);
+
+    assert_eq!(log.vacuum(&state).await.unwrap().files, 0);
+    let hasty = log.clone().keeping(Duration::ZERO);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(hasty.vacuum(&state).await.unwrap().files, 2);
+    assert_eq!(before.difference(&files(&data)).count(), 2);
+    assert_eq!(numbers(&log, &state).await.len() as u64, state.rows());
+
+    // A day later the orphan goes, too, and the log before an old checkpoint.
+    let state = hasty.checkpoint(&state).await.unwrap();
+    grow_old(&data, DAY + DAY);
+    let state = append(&log, &state, [7]).await.state;
+    let versions = 5;
+    assert_eq!(hasty.vacuum(&state).await.unwrap().files, 1 + versions);
+    let left = files(&data);
+    assert!(left.contains("_delta_log/00000000000000000005.json"), "{left:?}");
+    assert!(!left.contains("_delta_log/00000000000000000004.json"), "{left:?}");
+    let loaded = log.load().await.unwrap();
+    assert_eq!(numbers(&log, &loaded).await, numbers(&log, &state).await);
+}
+
+#[tokio::test]
+async fn what_a_crash_leaves_behind_harms_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, state) = table(&store).await;
+    let data = folder.path().join("tables/t");
+    // A writer that died before its version had its name, and one whose data file was half written.
+    fs::write(data.join("_delta_log/00000000000000000001.json#1"), b"{\"add\":{\"pa").unwrap();
+    fs::write(data.join("part-x.zstd.parquet#1"), b"PAR1").unwrap();
+    fs::write(data.join("part-y.zstd.parquet"), b"PAR1").unwrap();
+    let state = append(&log, &state, [1]).await.state;
+    assert_eq!(state.version(), 1);
+    assert_eq!(numbers(&log, &log.load().await.unwrap()).await, [1]);
+    assert_eq!(log.vacuum(&state).await.unwrap().files, 0);
+    grow_old(&data, DAY + DAY);
+    log.vacuum(&state).await.unwrap();
+    let left = files(&data);
+    assert!(left.iter().all(|f| !f.contains('#') && !f.contains("part-y")), "{left:?}");
+    assert_eq!(numbers(&log, &log.load().await.unwrap()).await, [1]);
+}
+
+#[tokio::test]
+async fn dropped_tables_go_when_their_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let catalog = CatalogLog::new(store.clone(), DAY);
+    let state = catalog.load().await.unwrap();
+    let a = catalog.create(&state, "a", &schema(), BTreeMap::new()).await.unwrap();
+    append(&a.log, &a.table, [1]).await;
+    let b = catalog.create(&a.catalog, "b", &schema(), BTreeMap::new()).await.unwrap();
+    let state = catalog.remove(&b.catalog, "a").await.unwrap();
+    // One whose maker died before it was in the catalog.
+    table(&store).await;
+    assert_eq!(catalog.vacuum(&state).await.unwrap().files, 0);
+    let hasty = CatalogLog::new(store.clone(), Duration::ZERO);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(hasty.vacuum(&state).await.unwrap().files, 3);
+    grow_old(folder.path(), DAY + DAY);
+    assert_eq!(hasty.vacuum(&state).await.unwrap().files, 1);
+    assert_eq!(b.log.load().await.unwrap().rows(), 0);
+    assert!(!folder.path().join("tables/t").exists() || files(&folder.path().join("tables/t")).is_empty());
+}
