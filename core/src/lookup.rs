@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, cast::AsArray};
 use hashbrown::{HashMap, hash_map::Entry};
 
 use crate::{
     encoding::CodeMap,
     error::{Error, ErrorKind, Result},
-    fragment::{check_array, push_keys},
+    fragment::{array_of_keys, check_array, push_keys},
     keys,
+    limits::BLOCK_ROWS,
     schema::{DataType, Field, Reference},
     value::Value,
 };
@@ -72,6 +73,14 @@ impl<C: Copy + Default + TryFrom<u32> + Into<u32>> Dense<C> {
         self.codes.get(self.place(key)).map_or(ABSENT, |code| (*code).into())
     }
 
+    /// The keys that have a value, and its place.
+    fn values(&self) -> impl Iterator<Item = (i64, u32)> {
+        let codes = self.codes.iter().enumerate().map(|(place, code)| (place, (*code).into()));
+        codes.filter_map(|(place, code): (usize, u32)| {
+            Some((self.first.wrapping_add_unsigned(place as u64), code.checked_sub(FIRST)?))
+        })
+    }
+
     /// Sets the code of a key; false when it has one.
     fn set(&mut self, key: i64, code: u32) -> bool {
         let place = self.place(key);
@@ -87,7 +96,7 @@ impl Codes {
         match usize::try_from(distance) {
             Ok(span) if distance < DENSE_SPAN.max(SPAN_OF_KEY.saturating_mul(n as u64)) => match most {
                 ..=0x100 => Self::Bytes(Dense::new(low, span + 1)),
-                ..=0x1_0000 => Self::Shorts(Dense::new(low, span + 1)),
+                0x101..=0x1_0000 => Self::Shorts(Dense::new(low, span + 1)),
                 _ => Self::Words(Dense::new(low, span + 1)),
             },
             _ => Self::Hash(HashMap::with_capacity(n)),
@@ -181,6 +190,40 @@ impl Lookup {
     /// The attribute's type.
     pub fn data_type(&self) -> DataType {
         self.data_type
+    }
+
+    /// What it says, in batches that [`Lookup::new`] takes: a column of the keys, of the type of the column that refers
+    /// to them, and one of their values. Keys without a value are left out.
+    ///
+    /// # Errors
+    /// None that a caller could cause.
+    pub fn rows(&self, column_type: DataType) -> Result<Vec<RecordBatch>> {
+        let pairs: Vec<(i64, u32)> = match &self.codes {
+            Codes::Bytes(codes) => codes.values().collect(),
+            Codes::Shorts(codes) => codes.values().collect(),
+            Codes::Words(codes) => codes.values().collect(),
+            Codes::Hash(codes) => {
+                let places = codes.iter().filter_map(|(key, code)| Some((*key, code.checked_sub(FIRST)?)));
+                let mut pairs: Vec<_> = places.collect();
+                pairs.sort_unstable();
+                pairs
+            }
+        };
+        let batch = |pairs: &[(i64, u32)]| {
+            let keys = array_of_keys(pairs.iter().map(|(key, _)| *key).collect(), None, column_type);
+            let places = pairs.iter().map(|(_, place)| *place as usize);
+            let values: ArrayRef = match &self.values {
+                Distinct::Keys(values) => {
+                    array_of_keys(places.map(|place| values[place]).collect(), None, self.data_type)
+                }
+                Distinct::Texts(texts) => {
+                    Arc::new(StringArray::from_iter_values(places.map(|place| &*texts[place])))
+                }
+            };
+            RecordBatch::try_from_iter([("key", keys), ("value", values)])
+                .map_err(|e| Error::new(ErrorKind::InvalidBatch, e.to_string()))
+        };
+        pairs.chunks(BLOCK_ROWS).map(batch).collect()
     }
 
     /// The value of a key.
@@ -372,9 +415,15 @@ mod tests {
             let (mut keys, mut valid) = ([-3, 5, 6, 7, 8].map(|k| k * factor), Some(vec![0b1_1101]));
             lookup.translate(&mut keys, &mut valid);
             let found: Vec<_> =
-                keys[..3].iter().map(|k| lookup.texts().unwrap()[*k as usize].as_ref()).collect();
+                keys[..3].iter().map(|k| &*lookup.texts().unwrap()[usize::try_from(*k).unwrap()]).collect();
             assert_eq!(found, ["a", "b", "b"]);
             assert_eq!(valid, Some(vec![0b0_0101]));
+
+            let rows = lookup.rows(DataType::Int64).unwrap();
+            let again = Lookup::new(&reference(), types, DataType::Utf8, &rows).unwrap();
+            for key in -5..10 {
+                assert_eq!(again.value(key * factor), lookup.value(key * factor));
+            }
             assert_eq!(lookup.range(), Some((0, 2)));
         }
     }
@@ -384,7 +433,13 @@ mod tests {
         let batch =
             rows(Arc::new(UInt64Array::from(vec![7, u64::MAX])), Arc::new(Int32Array::from(vec![-70, 900])));
         let new = |column| {
-            Lookup::new(&reference(), (column, DataType::UInt64), DataType::Int32, &[batch.clone()]).unwrap()
+            Lookup::new(
+                &reference(),
+                (column, DataType::UInt64),
+                DataType::Int32,
+                std::slice::from_ref(&batch),
+            )
+            .unwrap()
         };
         assert_eq!(new(DataType::Int8).value(7), Value::Int(-70));
         assert_eq!(new(DataType::Int64).value(-1), Value::Null);

@@ -8,7 +8,8 @@ use sqlparser::{parser::ParserError, tokenizer::Span};
 pub const SUPPORTED: &str = "\
 a query reads one table: SELECT columns and aggregates (count, sum, min, max, avg) FROM table
 [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT n] [OFFSET n];
-WHERE may ask other tables: column [NOT] IN (SELECT key FROM table [WHERE ...])";
+WHERE may ask other tables: column [NOT] IN (SELECT key FROM table [WHERE ...]);
+column.attribute is a value of the row that a column refers to, which the table's schema declares";
 
 /// Characters of a line that an excerpt shows.
 const SHOWN_LINE: usize = 100;

@@ -6,7 +6,7 @@
 //! [ORDER BY expr | name | position [ASC | DESC] [NULLS FIRST | LAST], ...] [LIMIT n] [OFFSET n]
 //! ```
 //!
-//! - Expressions: columns, `+ - * /`, `count(*)`, `count([DISTINCT] x)`, `sum`, `min`, `max`, `avg`; literals
+//! - Expressions: columns, attributes of what a column refers to (`lo_orderdate.d_year`), `+ - * /`, `count(*)`, `count([DISTINCT] x)`, `sum`, `min`, `max`, `avg`; literals
 //!   `1`, `0.05` (an exact decimal), `1e3` (a float), `'text'`, `DATE '2013-07-04'`,
 //!   `TIMESTAMP '2013-07-04T10:00:00Z'`, `true`, `false`, `NULL`.
 //! - Conditions: `= <> < <= > >=`, `[NOT] BETWEEN`, `[NOT] IN (literals)`, `[NOT] LIKE`, `IS [NOT] NULL`, a

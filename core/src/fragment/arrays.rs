@@ -36,7 +36,6 @@ impl FragmentData {
 }
 
 /// The rows `start..start + rows` of a column, within one block.
-#[allow(clippy::cast_possible_truncation, reason = "a key of a type fits the type")]
 fn array(column: &Column, start: usize, rows: usize) -> ArrayRef {
     let valid = column.validity_words(start, rows);
     let nulls = valid
@@ -59,12 +58,18 @@ fn array(column: &Column, start: usize, rows: usize) -> ArrayRef {
             values
         }
     };
+    array_of_keys(values, nulls, column.data_type())
+}
+
+/// Keys of a fixed-width type as an array of it.
+#[allow(clippy::cast_possible_truncation, reason = "a key of a type fits the type")]
+pub(crate) fn array_of_keys(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: DataType) -> ArrayRef {
     macro_rules! primitive {
         ($type:ty, $value:expr) => {
-            Arc::new(primitive::<$type>(values, nulls, $value, column.data_type()))
+            Arc::new(primitive::<$type>(values, nulls, $value, data_type))
         };
     }
-    match column.data_type() {
+    match data_type {
         DataType::Bool => Arc::new(BooleanArray::new(values.iter().map(|key| *key != 0).collect(), nulls)),
         DataType::Int8 => primitive!(Int8Type, |key| key as i8),
         DataType::Int16 => primitive!(Int16Type, |key| key as i16),

@@ -7,6 +7,7 @@ mod deleted;
 
 use std::sync::Arc;
 
+pub(crate) use arrays::array_of_keys;
 use basalt_sip::Sip;
 pub(crate) use buffer::push_keys;
 pub use buffer::{RowBuffer, check_array};
