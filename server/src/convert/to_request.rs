@@ -8,7 +8,7 @@ use std::sync::Arc;
 use basalt_core::{
     exec::BuiltSet,
     query::{
-        Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Filter, Literal, OrderBy, Query, RowSet,
+        Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, Literal, OrderBy, Query, RowSet,
         SelectItem, SemiJoin, SipOrigin,
     },
 };
@@ -116,6 +116,9 @@ fn to_expr(expr: &Expr) -> pb::Expr {
     let boxed = |expr: &Expr| Some(Box::new(to_expr(expr)));
     let kind = match expr {
         Expr::Column(name) => Kind::Column(name.clone()),
+        Expr::Attribute(Attribute { column, name, .. }) => {
+            Kind::Attribute(pb::Attribute { column: column.clone(), attribute: name.clone() })
+        }
         Expr::Literal(literal) => Kind::Literal(to_value(literal)),
         Expr::Arithmetic(op, left, right) => {
             let op = match op {
