@@ -12,5 +12,7 @@ mod commits;
 mod data;
 mod deletions;
 mod hostile;
+#[cfg(feature = "s3")]
+mod s3;
 mod support;
 mod vacuum;
