@@ -125,7 +125,8 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         sink: &mut dyn FnMut(RecordBatch) -> CoreResult<()>,
     ) -> Result<Statistics> {
         let (request, sets) = convert::to_query(query, pinned.table.name(), pinned.version);
-        let task = self.task(pinned, Request::Query(request), &sets);
+        let lookups = convert::to_lookups(query.clone(), &pinned.table)?;
+        let task = self.task(pinned, Request::Query(request), &sets, lookups);
         let reader = convert::PartReader::new(plan);
         let mut merge = Merge::new(plan, self.control)?;
         let mut statistics = Statistics::default();
@@ -214,10 +215,12 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         what: &str,
     ) -> Result<(Vec<Bytes>, Statistics)> {
         let mut sets = Vec::new();
+        let query = Query { filter: filter.cloned(), ..Query::default() };
+        let lookups = convert::to_lookups(query, &pinned.table)?;
         let filter = filter.map(|filter| convert::to_filter(filter, &mut sets));
         let table = pinned.table.name().to_owned();
         let request = pb::SelectRequest { table, filter, key: key.to_owned(), ..Default::default() };
-        let task = self.task(pinned, Request::Select(request), &sets);
+        let task = self.task(pinned, Request::Select(request), &sets, lookups);
         let (mut statistics, mut messages) = (Statistics::default(), Vec::new());
         let fragments = Arc::clone(&pinned.fragments);
         if fragments.is_empty() {
@@ -232,8 +235,16 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         Ok((messages, statistics))
     }
 
-    fn task(&self, pinned: &Pinned, request: Request, sets: &[BuiltSet]) -> Task {
-        let (heads, data) = sets.iter().map(convert::to_join_set).unzip();
+    fn task(
+        &self,
+        pinned: &Pinned,
+        request: Request,
+        sets: &[BuiltSet],
+        lookups: Vec<(peer::Lookup, Bytes)>,
+    ) -> Task {
+        let (heads, mut data): (Vec<_>, Vec<_>) = sets.iter().map(convert::to_join_set).unzip();
+        let (lookups, of_lookups): (Vec<_>, Vec<_>) = lookups.into_iter().unzip();
+        data.extend(of_lookups);
         let head = peer::Task {
             protocol: PROTOCOL,
             table: pinned.table.name().to_owned(),
@@ -242,7 +253,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             fragments: Vec::new(),
             request: Some(request),
             sets: heads,
-            lookups: Vec::new(),
+            lookups,
             analyze: self.analyze,
         };
         Task { head, data }

@@ -2,9 +2,9 @@
 
 use basalt_core::{
     error::{Error, ErrorKind},
-    exec::{self, BuiltSet, Control, Part, Statistics},
+    exec::{self, Control, Part, Statistics},
     plan::Plan,
-    query::Query,
+    query::{Filter, Query},
     table::{Snapshot, Table},
 };
 use basalt_proto::{
@@ -39,11 +39,16 @@ pub(crate) fn execute(
         Some(Request::Query(request)) => {
             let (mut query, _) = convert::query(request, sets)?;
             exec::place_sets(&mut query, given)?;
+            convert::place_lookups(&mut query, table, &task.lookups, &data[task.sets.len()..])?;
             let plan = Plan::new(table, snapshot, &query)?;
             run(&plan, snapshot, task.analyze, control, sink)
         }
         Some(Request::Select(request)) => {
-            let (bytes, statistics) = select(table, snapshot, request, given, sets, control)?;
+            let filter = convert::filter(request.filter, &request.table, sets)?;
+            let mut query = Query { filter, ..Query::default() };
+            exec::place_sets(&mut query, given)?;
+            convert::place_lookups(&mut query, table, &task.lookups, &data[task.sets.len()..])?;
+            let (bytes, statistics) = select(table, snapshot, query.filter.as_ref(), &request.key, control)?;
             for at in (0..bytes.len()).step_by(limits::PEER_PIECE_BYTES) {
                 sink(bytes.slice(at..bytes.len().min(at + limits::PEER_PIECE_BYTES)))?;
             }
@@ -80,24 +85,19 @@ fn run(
     done.map_err(|error| fault.unwrap_or_else(|| error.into()))
 }
 
-/// The rows or the values that a filter selects, as bytes.
+/// The rows that a filter selects, or with a key the values of a column, as bytes.
 fn select(
     table: &Table,
     snapshot: &Snapshot,
-    request: pb::SelectRequest,
-    given: Vec<BuiltSet>,
-    sets: &Sets,
+    filter: Option<&Filter>,
+    key: &str,
     control: &Control,
 ) -> Result<(Bytes, Statistics)> {
-    let filter = convert::filter(request.filter, &request.table, sets)?;
-    let mut query = Query { filter, ..Query::default() };
-    exec::place_sets(&mut query, given)?;
-    let filter = query.filter.as_ref();
-    if request.key.is_empty() {
+    if key.is_empty() {
         let (sip, statistics) = exec::select(table, snapshot, filter, control)?;
         return Ok((Bytes::copy_from_slice(sip.as_bytes()), statistics));
     }
-    let (values, statistics) = exec::select_values(table, snapshot, &request.key, filter, control)?;
+    let (values, statistics) = exec::select_values(table, snapshot, key, filter, control)?;
     Ok((convert::to_values(&values), statistics))
 }
 

@@ -6,6 +6,7 @@
 mod answer;
 mod filter;
 mod ipc;
+mod lookups;
 mod parts;
 mod query;
 mod rows;
@@ -14,6 +15,7 @@ mod sets;
 mod to_request;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
+pub(crate) use lookups::{place_lookups, to_lookups};
 pub(crate) use parts::{
     PartReader, addresses, from_statistics, join_set, to_join_set, to_messages, to_values, values,
 };

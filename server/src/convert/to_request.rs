@@ -8,8 +8,8 @@ use std::sync::Arc;
 use basalt_core::{
     exec::BuiltSet,
     query::{
-        Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, Literal, OrderBy, Query, RowSet,
-        SelectItem, SemiJoin, SipOrigin,
+        Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, Literal, OrderBy,
+        Query, RowSet, SelectItem, SemiJoin, SipOrigin,
     },
 };
 use basalt_proto::v1::{self as pb, expr, filter, row_set, value};

@@ -7,9 +7,10 @@ use basalt_core::{
     exec,
     fragment::Fragment,
     query::{
-        Aggregate, AggregateFunction, ArithmeticOp, CompareOp, Expr, Literal, OrderBy, SelectItem, SemiJoin,
+        Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Literal, OrderBy, SelectItem,
+        SemiJoin,
     },
-    schema::{DataType, Field, Schema},
+    schema::{DataType, Field, Reference, Schema},
     table::{Appender, Catalog},
 };
 use prost::Message as _;
@@ -127,9 +128,13 @@ fn orders(ids: std::ops::Range<i64>) -> Vec<(Field, ArrayRef)> {
     let prices = ids.clone().map(|i| (i % 13 != 0).then_some(1e16 / (i as f64 + 0.1) - i as f64));
     let notes = ids.clone().map(|i| format!("note {}", i * 7919 % 5003));
     let days = ids.clone().map(|i| i32::try_from(i / 50).unwrap());
+    let customer = Reference { table: "customers".to_owned(), column: "id".to_owned() };
     vec![
         (Field::new("id", DataType::Int64, false), of(Some)),
-        (Field::new("customer", DataType::Int64, true), of(|i| (i % 17 != 3).then_some(i * 31 % 900))),
+        (
+            Field { references: Some(customer), ..Field::new("customer", DataType::Int64, true) },
+            of(|i| (i % 17 != 3).then_some(i * 31 % 900)),
+        ),
         (Field::new("price", DataType::Float64, true), Arc::new(Float64Array::from_iter(prices))),
         (Field::new("note", DataType::Utf8, false), Arc::new(StringArray::from_iter_values(notes))),
         (Field::new("day", DataType::Date32, false), Arc::new(Date32Array::from_iter_values(days))),
@@ -138,6 +143,11 @@ fn orders(ids: std::ops::Range<i64>) -> Vec<(Field, ArrayRef)> {
 
 fn column(name: &str) -> Expr {
     Expr::Column(name.into())
+}
+
+/// The nation of an order's customer.
+fn nation() -> Expr {
+    Expr::Attribute(Attribute { column: "customer".into(), name: "nation".into(), lookup: None })
 }
 
 fn int(value: i64) -> Expr {
@@ -169,8 +179,12 @@ fn semi_join(column: &str, table: &str, key: &str, filter: Option<Filter>) -> Fi
 }
 
 fn of_nation(nation: &str) -> Filter {
-    let nation = Expr::Literal(Literal::Text(nation.into()));
-    semi_join("customer", "customers", "id", Some(Filter::Compare(CompareOp::Eq, column("nation"), nation)))
+    let filter = Filter::Compare(CompareOp::Eq, column("nation"), text(nation));
+    semi_join("customer", "customers", "id", Some(filter))
+}
+
+fn text(text: &str) -> Expr {
+    Expr::Literal(Literal::Text(text.into()))
 }
 
 /// Queries over `orders`, of every shape.
@@ -233,6 +247,26 @@ fn queries() -> Vec<Query> {
             ..Query::default()
         },
         Query { select: vec![item(quotient)], ..Query::default() },
+        // Attributes of groups, of the rows of one nation's customers, of rows that have none.
+        Query {
+            select: [vec![item(nation())], all()].concat(),
+            group_by: vec![nation()],
+            ..Query::default()
+        },
+        Query {
+            select: vec![item(nation()), item(column("day")), aggregate(Count, "")],
+            filter: Some(Filter::Compare(CompareOp::Gt, nation(), text("nation 1"))),
+            group_by: vec![column("day"), nation()],
+            having: Some(Filter::Compare(CompareOp::Ne, nation(), text("nation 4"))),
+            ..Query::default()
+        },
+        Query {
+            select: vec![item(column("id")), item(nation())],
+            filter: Some(Filter::IsNull(nation())),
+            order_by: vec![by("price", true)],
+            ..Query::default()
+        },
+        Query { select: vec![item(nation()), item(column("id"))], limit: Some(2000), ..Query::default() },
     ]
 }
 
@@ -299,6 +333,12 @@ fn selections_are_united() {
     let (sip, statistics) = coordinator.select(&pinned, Some(of_nation("nation 4"))).unwrap();
     let alone = exec::select(&table, &snapshot, Some(&resolved), &control).unwrap();
     assert_eq!((sip.iter().collect::<Vec<_>>(), statistics), (alone.0.iter().collect(), alone.1));
+    let unknown = || Filter::IsNull(nation());
+    let mut resolved_unknown = unknown();
+    exec::resolve_filter(&cluster.catalog, &table, &snapshot, &mut resolved_unknown, &control).unwrap();
+    let (sip, _) = coordinator.select(&pinned, Some(unknown())).unwrap();
+    let alone = exec::select(&table, &snapshot, Some(&resolved_unknown), &control).unwrap();
+    assert!(sip.iter().eq(alone.0.iter()) && !sip.is_empty());
     for key in ["customer", "note", "day"] {
         let filter = || Some(of_nation("nation 4"));
         let (values, _) = coordinator.select_values(&pinned, key, filter()).unwrap();
