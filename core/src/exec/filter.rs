@@ -118,6 +118,30 @@ pub(super) fn decided(pred: &Pred, snapshot: &Snapshot, control: &Control) -> (u
     (none, all)
 }
 
+/// Whether a filter may select rows of a fragment that is elsewhere: `bounds` knows of some of its columns a key that
+/// none is less than, and one that none is greater than.
+pub fn may_select(
+    filter: Option<&Pred>,
+    fragment: u32,
+    bounds: &dyn Fn(usize) -> Option<(i64, i64)>,
+) -> bool {
+    let may = |pred: &Pred| may_select(Some(pred), fragment, bounds);
+    match filter {
+        Some(Pred::Constant(constant)) => *constant,
+        Some(Pred::And(preds)) => preds.iter().all(may),
+        Some(Pred::Or(preds)) => preds.iter().any(may),
+        Some(Pred::Set { test, .. }) => may(test),
+        Some(Pred::Keys { slot, test, negated, .. }) => {
+            bounds(*slot).is_none_or(|range| by_zone(range, 1, test, *negated) != Verdict::None)
+        }
+        Some(Pred::Rows { sip, negated: false }) => {
+            let first = u64::from(fragment) << 32;
+            sip.next_at_or_after(first).is_some_and(|next| next - first <= u64::from(u32::MAX))
+        }
+        _ => true,
+    }
+}
+
 /// Decides a block by zone maps, null counts and value counts where that can be.
 pub(super) fn prune(pred: &Pred, block: Block<'_>) -> Verdict {
     match pred {

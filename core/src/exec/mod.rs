@@ -42,6 +42,7 @@ pub use self::{
     build::{Build, BuildSide, BuiltSet, LocalBuild, select_values},
     control::Control,
     explain::{ColumnUse, Explanation, FilterUse, OperatorUse},
+    filter::may_select,
     keys::{SelectedKeys, select_keys},
     partial::{Merge, Part, failure, failure_code},
     profile::Usage,

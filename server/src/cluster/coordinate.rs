@@ -1,17 +1,22 @@
 //! A request that several nodes answer: its semi-joins' sets are gathered from those that hold the inner tables, the
 //! rest is asked of those that hold the table itself, and what they answer is merged.
 //!
-//! A set of keys is cut to what a fragment may have before it travels; see [`Coordinator::ask`]. All of this waits for
-//! others, so that it runs on a thread that may.
+//! Fragments whose bounds in the log show that they have no rows are not asked. A set of keys travels with the
+//! question: where it cannot prune it costs next to nothing, since it is cut to the keys that the column may have in
+//! the fragments that are asked, and what is left whole of a range of keys is a few bytes. Whatever has no bounds takes
+//! the whole set: without it the rows themselves would have to travel.
+//!
+//! All of this waits for others, so that it runs on a thread that may.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow_array::RecordBatch;
 use basalt_core::{
     error::{Error, ErrorKind, Result as CoreResult},
-    exec::{Build, BuildSide, BuiltSet, Control, Merge, Resolver, Statistics},
-    plan::Plan,
-    query::{Filter, Query},
+    exec::{self, Build, BuildSide, BuiltSet, Control, Merge, Resolver, Statistics},
+    plan::{Plan, pred::Pred},
+    query::{Filter, KeySet, Query},
+    schema::DataType,
     table::{Snapshot, Table},
 };
 use basalt_proto::{
@@ -43,15 +48,72 @@ pub(crate) trait Nodes {
 }
 
 /// One version of a table, and all of its fragments.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Pinned {
     pub(crate) table: Arc<Table>,
     pub(crate) version: u64,
     /// The ids, ascending.
     pub(crate) fragments: Arc<[u32]>,
+    pub(crate) known: Arc<dyn Known>,
+}
+
+/// What is known of fragments without asking anybody.
+pub(crate) trait Known: Send + Sync {
+    /// A key that none of a column is less than, and one that none is greater than.
+    fn bounds(&self, fragment: u32, column: usize) -> Option<(i64, i64)>;
+
+    /// Rows, and blocks.
+    fn size(&self, fragment: u32) -> (u64, u64);
 }
 
 impl Pinned {
+    /// The fragments that may have rows for a filter; the others are counted.
+    fn fragments_for(&self, filter: Option<&Pred>, statistics: &mut Statistics) -> Vec<u32> {
+        let mut fragments = Vec::with_capacity(self.fragments.len());
+        for fragment in self.fragments.iter().copied() {
+            if exec::may_select(filter, fragment, &|column| self.known.bounds(fragment, column)) {
+                fragments.push(fragment);
+                continue;
+            }
+            let (rows, blocks) = self.known.size(fragment);
+            statistics.rows += rows;
+            statistics.fragments += 1;
+            statistics.blocks += blocks;
+            statistics.blocks_pruned += blocks;
+        }
+        fragments
+    }
+
+    /// The keys of a set that a column may have in some fragments: those between the least and the greatest key of one
+    /// of them. A set that is not empty stays so, since a null is in no empty set.
+    fn cut(&self, column: &str, set: &KeySet, fragments: &[u32]) -> Arc<Sip> {
+        let schema = self.table.schema();
+        let of_64_bits = |data_type| data_type == DataType::UInt64;
+        let Some(slot) = schema.index_of(column).filter(|slot| {
+            !of_64_bits(schema.fields()[*slot].data_type) && !of_64_bits(set.data_type) && !set.sip.is_empty()
+        }) else {
+            return Arc::clone(&set.sip);
+        };
+        let mut ranges = Vec::with_capacity(fragments.len());
+        for fragment in fragments {
+            let Some((least, greatest)) = self.known.bounds(*fragment, slot) else {
+                return Arc::clone(&set.sip);
+            };
+            // The ids of negative keys come behind the others.
+            for (from, to) in [(least.max(0), greatest), (least, greatest.min(-1))] {
+                if from <= to {
+                    ranges.push(from.cast_unsigned()..=to.cast_unsigned());
+                }
+            }
+        }
+        let cut = set.sip.intersection(&Sip::from_ranges(ranges));
+        match set.sip.first() {
+            Some(first) if cut.is_empty() => Arc::new(Sip::from_sorted_ids(&[first])),
+            _ if cut.as_bytes().len() < set.sip.as_bytes().len() => Arc::new(cut),
+            _ => Arc::clone(&set.sip),
+        }
+    }
+
     /// What plans are bound to: the version without rows.
     fn snapshot(&self) -> Arc<Snapshot> {
         Arc::new(Snapshot::new(self.version, Vec::new()))
@@ -67,6 +129,8 @@ pub(crate) struct Hop {
     pub(crate) fragments: usize,
     /// Bytes that went there, and that came back.
     pub(crate) shipped: (u64, u64),
+    /// Of what went there, the bytes of sets.
+    pub(crate) sets: u64,
     pub(crate) elapsed_ns: u64,
     pub(crate) end: peer::End,
 }
@@ -124,13 +188,14 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         plan: &Plan,
         sink: &mut dyn FnMut(RecordBatch) -> CoreResult<()>,
     ) -> Result<Statistics> {
-        let (request, sets) = convert::to_query(query, pinned.table.name(), pinned.version);
-        let lookups = convert::to_lookups(query.clone(), &pinned.table)?;
-        let task = self.task(pinned, Request::Query(request), &sets, lookups);
         let reader = convert::PartReader::new(plan);
         let mut merge = Merge::new(plan, self.control)?;
         let mut statistics = Statistics::default();
-        let fragments = Arc::clone(&pinned.fragments);
+        let fragments = pinned.fragments_for(plan.filter.as_ref(), &mut statistics);
+        let cut = |column: &str, set: &KeySet| pinned.cut(column, set, &fragments);
+        let (request, sets) = convert::to_query(query, pinned.table.name(), pinned.version, &cut);
+        let lookups = convert::to_lookups(query.clone(), &pinned.table)?;
+        let task = self.task(pinned, Request::Query(request), &sets, lookups);
         let mut wave = match &reader {
             convert::PartReader::Rows(_) if plan.top().is_some() => FIRST_WAVE,
             convert::PartReader::Rows(_) => WIDEST_WAVE,
@@ -182,8 +247,6 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             let resolved = Resolver::new(&pinned.table, &snapshot, self, control).filter(filter);
             resolved.map_err(|error| self.fault(error))?;
         }
-        // What is wrong with it is found before anybody is asked.
-        Plan::filter(&pinned.table, &snapshot, filter.as_ref())?;
         Ok(filter)
     }
 
@@ -214,15 +277,18 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         key: &str,
         what: &str,
     ) -> Result<(Vec<Bytes>, Statistics)> {
+        // What is wrong with it is found before anybody is asked.
+        let (_, pred) = Plan::filter(&pinned.table, &pinned.snapshot(), filter)?;
+        let (mut statistics, mut messages) = (Statistics::default(), Vec::new());
+        let fragments = pinned.fragments_for(pred.as_ref(), &mut statistics);
         let mut sets = Vec::new();
         let query = Query { filter: filter.cloned(), ..Query::default() };
         let lookups = convert::to_lookups(query, &pinned.table)?;
-        let filter = filter.map(|filter| convert::to_filter(filter, &mut sets));
+        let cut = |column: &str, set: &KeySet| pinned.cut(column, set, &fragments);
+        let filter = filter.map(|filter| convert::to_filter(filter, &mut sets, &cut));
         let table = pinned.table.name().to_owned();
         let request = pb::SelectRequest { table, filter, key: key.to_owned(), ..Default::default() };
         let task = self.task(pinned, Request::Select(request), &sets, lookups);
-        let (mut statistics, mut messages) = (Statistics::default(), Vec::new());
-        let fragments = Arc::clone(&pinned.fragments);
         if fragments.is_empty() {
             return Ok((messages, statistics));
         }
@@ -261,12 +327,14 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
 
     fn ask(&mut self, pinned: &Pinned, task: Task, fragments: &[u32], what: &str) -> Result<Vec<Part>> {
         self.control.check()?;
+        let sets = task.data.iter().map(|data| data.len() as u64).sum();
         let parts = self.nodes.ask(pinned, task, fragments)?;
         self.hops.extend(parts.iter().map(|part| Hop {
             what: what.to_owned(),
             node: Arc::clone(&part.node),
             fragments: part.fragments.len(),
             shipped: part.shipped,
+            sets: if part.shipped.0 > 0 { sets } else { 0 },
             elapsed_ns: part.elapsed_ns,
             end: part.end.clone(),
         }));

@@ -8,16 +8,27 @@ use std::sync::Arc;
 use basalt_core::{
     exec::BuiltSet,
     query::{
-        Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, Literal, OrderBy,
-        Query, RowSet, SelectItem, SemiJoin, SipOrigin,
+        Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, KeySet, Literal,
+        OrderBy, Query, RowSet, SelectItem, SemiJoin, SipOrigin,
     },
 };
 use basalt_proto::v1::{self as pb, expr, filter, row_set, value};
+use basalt_sip::Sip;
 use prost::bytes::Bytes;
 
+/// What is needed of a set of keys that a column is asked for.
+pub(crate) type Cut<'a> = &'a dyn Fn(&str, &KeySet) -> Arc<Sip>;
+
 /// A query as a request, and its sets in their order. Its semi-joins are resolved.
-pub(crate) fn to_query(query: &Query, table: &str, version: u64) -> (pb::QueryRequest, Vec<BuiltSet>) {
+pub(crate) fn to_query(
+    query: &Query,
+    table: &str,
+    version: u64,
+    cut: Cut<'_>,
+) -> (pb::QueryRequest, Vec<BuiltSet>) {
     let mut sets = Vec::new();
+    // Aggregates have other values than their columns.
+    let whole = |_: &str, set: &KeySet| Arc::clone(&set.sip);
     let select = |item: &SelectItem| pb::SelectItem {
         expr: Some(to_expr(&item.expr)),
         name: item.name.clone().unwrap_or_default(),
@@ -30,9 +41,9 @@ pub(crate) fn to_query(query: &Query, table: &str, version: u64) -> (pb::QueryRe
     let request = pb::QueryRequest {
         table: table.to_owned(),
         select: query.select.iter().map(select).collect(),
-        filter: query.filter.as_ref().map(|filter| to_filter(filter, &mut sets)),
+        filter: query.filter.as_ref().map(|filter| to_filter(filter, &mut sets, cut)),
         group_by: query.group_by.iter().map(to_expr).collect(),
-        having: query.having.as_ref().map(|having| to_filter(having, &mut sets)),
+        having: query.having.as_ref().map(|having| to_filter(having, &mut sets, &whole)),
         order_by: query.order_by.iter().map(order).collect(),
         limit: query.limit,
         offset: query.offset,
@@ -43,13 +54,13 @@ pub(crate) fn to_query(query: &Query, table: &str, version: u64) -> (pb::QueryRe
 }
 
 /// A filter whose semi-joins are resolved; its sets are appended to `sets`.
-pub(crate) fn to_filter(filter: &Filter, sets: &mut Vec<BuiltSet>) -> pb::Filter {
+pub(crate) fn to_filter(filter: &Filter, sets: &mut Vec<BuiltSet>, cut: Cut<'_>) -> pb::Filter {
     use filter::Kind;
-    let mut list = |filters: &[Filter]| filters.iter().map(|filter| to_filter(filter, sets)).collect();
+    let mut list = |filters: &[Filter]| filters.iter().map(|filter| to_filter(filter, sets, cut)).collect();
     let kind = match filter {
         Filter::And(filters) => Kind::And(pb::And { filters: list(filters) }),
         Filter::Or(filters) => Kind::Or(pb::Or { filters: list(filters) }),
-        Filter::Not(inner) => Kind::Not(Box::new(to_filter(inner, sets))),
+        Filter::Not(inner) => Kind::Not(Box::new(to_filter(inner, sets, cut))),
         Filter::Compare(op, left, right) => Kind::Compare(pb::Compare {
             op: to_compare(*op).into(),
             left: Some(to_expr(left)),
@@ -71,7 +82,7 @@ pub(crate) fn to_filter(filter: &Filter, sets: &mut Vec<BuiltSet>) -> pb::Filter
         Filter::Rows(rows) => Kind::Rows(to_rows(rows)),
         Filter::Keys(keys) => {
             let set = &keys.set;
-            let (data_type, has_null, sip) = (set.data_type, set.has_null, Arc::clone(&set.sip));
+            let (data_type, has_null, sip) = (set.data_type, set.has_null, cut(&keys.column, set));
             sets.push(BuiltSet::Keys { data_type, has_null, sip });
             stand_in(&keys.column, &set.origin)
         }
@@ -81,7 +92,7 @@ pub(crate) fn to_filter(filter: &Filter, sets: &mut Vec<BuiltSet>) -> pb::Filter
         }
         Filter::SemiJoin(join) => {
             let SemiJoin { column, table, key, filter, version } = &**join;
-            let filter = filter.as_ref().map(|filter| Box::new(to_filter(filter, sets)));
+            let filter = filter.as_ref().map(|filter| Box::new(to_filter(filter, sets, cut)));
             let (column, table, key) = (column.clone(), table.clone(), key.clone());
             Kind::SemiJoin(Box::new(pb::SemiJoin { column, table, key, filter, version: *version }))
         }
@@ -177,15 +188,9 @@ fn to_compare(op: CompareOp) -> pb::CompareOp {
 
 #[cfg(test)]
 mod tests {
-    use basalt_core::{
-        exec::place_sets,
-        query::{KeyFilter, KeySet},
-        schema::DataType,
-    };
-    use basalt_sip::Sip;
-
     use super::*;
     use crate::{convert, memory::Memory, sets::Sets};
+    use basalt_core::{exec::place_sets, query::KeyFilter, schema::DataType};
 
     fn column(name: &str) -> Expr {
         Expr::Column(name.into())
@@ -245,7 +250,7 @@ mod tests {
             limit: Some(4),
             offset: 2,
         };
-        let (request, sets) = to_query(&query, "t", 3);
+        let (request, sets) = to_query(&query, "t", 3, &|_, set| Arc::clone(&set.sip));
         assert_eq!((request.table.as_str(), request.version, sets.len()), ("t", Some(3), 2));
         let kept = Sets::new(0, Arc::new(Memory::new(0)));
         let (mut back, _) = convert::query(request, &kept).unwrap();

@@ -37,12 +37,29 @@ impl Local {
     }
 }
 
+/// What the log would know.
+struct Held(Arc<Snapshot>);
+
+impl Known for Held {
+    fn bounds(&self, fragment: u32, column: usize) -> Option<(i64, i64)> {
+        let column = &self.0.fragment(fragment)?.columns()[column];
+        column.keys()?;
+        column.zones().iter().filter_map(|zone| zone.range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    fn size(&self, fragment: u32) -> (u64, u64) {
+        let fragment = self.0.fragment(fragment).unwrap();
+        (fragment.live_rows() as u64, fragment.blocks() as u64)
+    }
+}
+
 impl Nodes for Local {
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
         let table = self.catalog.get(name)?;
         let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
         let fragments = snapshot.fragments().iter().map(Fragment::id).collect();
-        Ok(Pinned { table, version: snapshot.version(), fragments })
+        let version = snapshot.version();
+        Ok(Pinned { table, version, fragments, known: Arc::new(Held(snapshot)) })
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
@@ -350,6 +367,39 @@ fn selections_are_united() {
         assert_eq!(ids(values), ids(alone), "{key}");
     }
     assert!(coordinator.into_hops().iter().all(|hop| hop.shipped.0 > 0 && hop.shipped.1 > 0));
+}
+
+#[test]
+fn fragments_without_rows_are_not_asked_and_sets_are_cut() {
+    let cluster = Local::new(3);
+    let hops = |filter: Filter| {
+        let control = Control::default();
+        let mut coordinator = Coordinator::new(&cluster, &control, false);
+        let pinned = coordinator.pin("orders", None).unwrap();
+        let (sip, _) = coordinator.select(&pinned, Some(filter)).unwrap();
+        let own = coordinator.into_hops().into_iter().filter(|hop| hop.what.is_empty());
+        let (fragments, sets) =
+            own.fold((0, 0), |(fragments, sets), hop| (fragments + hop.fragments, sets.max(hop.sets)));
+        (sip.cardinality(), fragments, sets)
+    };
+    let among = |from, to| Filter::Between(column("id"), int(from), int(to));
+    assert_eq!(hops(Filter::Constant(true)), (12_000, 12, 0));
+    assert_eq!(hops(among(1990, 2010)), (21, 2, 0));
+    assert_eq!(hops(Filter::Not(Box::new(among(1000, 20_000)))), (1000, 1, 0));
+    // Every third order by its id: of 4,000 keys those of one fragment travel.
+    let thirds = Filter::In(column("customer"), (0..300).map(|i| Literal::Int(3 * i)).collect());
+    let (all, fragments, whole) = hops(semi_join("id", "orders", "id", Some(thirds.clone())));
+    assert!(all > 3000 && fragments == 12 && whole > 1000, "{whole} bytes");
+    let one = Filter::And(vec![semi_join("id", "orders", "id", Some(thirds)), among(0, 999)]);
+    let (some, fragments, cut) = hops(one);
+    assert!(some < 400 && fragments == 1 && cut * 8 < whole, "{cut} of {whole} bytes");
+    // All ids of a range take no room.
+    let (all, _, range) = hops(semi_join("id", "orders", "id", None));
+    assert!(all == 12_000 && range < 32, "{range} bytes");
+    // No key is left; nulls are still in a set that is not empty, and so unknown.
+    let none = Filter::Not(Box::new(semi_join("customer", "orders", "id", Some(among(5000, 6000)))));
+    let (not_null, _, left) = hops(none);
+    assert!(not_null == 12_000 - 706 && left < 16, "{not_null} rows, {left} bytes");
 }
 
 #[test]
