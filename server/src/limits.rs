@@ -147,6 +147,35 @@ pub const ANNOUNCE_TIMEOUT: Duration = Duration::from_millis(100);
 /// that is left is the most.
 pub const HEDGE_DELAY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 
+/// Where tables are kept.
+pub const STORE: &str = "basalt-data";
+/// How long a small write waits for others to share its commit.
+pub const COMMIT_DELAY: Duration = Duration::from_millis(5);
+/// How long versions of a table at rest can be read after the next one is there.
+pub const KEEP_VERSIONS: Duration = Duration::from_secs(10 * 60);
+/// States of a table that are kept for that, at most.
+pub const KEPT_STATES: usize = 4096;
+/// How long memory holds the fragments that only a superseded version has; later they are read again.
+pub const SNAPSHOT_AGE: Duration = Duration::from_secs(10);
+/// Rows of a write that are encoded and written alone: more would keep others of the same commit waiting.
+pub const SMALL_WRITE_ROWS: usize = 1 << 16;
+/// How often a commit is tried again behind the versions of other nodes.
+pub const COMMIT_ATTEMPTS: usize = 32;
+/// Fragments that are read from the store at once.
+pub const LOADS: usize = 8;
+/// How often the log tells how far loading is.
+pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
+/// How often the store is asked for what other nodes have committed.
+pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// How often files that no version needs are removed.
+pub const VACUUM_INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// Fragments whose rows have as many bits, in steps of [`TIER_BITS`], are of one size; this many are merged.
+pub const TIER_FRAGMENTS: usize = 8;
+/// See [`TIER_FRAGMENTS`].
+pub const TIER_BITS: u32 = 3;
+/// A fragment is rewritten when more than this part of its rows is deleted.
+pub const HOLLOW_PART: u64 = 4;
+
 /// Bytes of a request id.
 pub const REQUEST_ID_BYTES: usize = 128;
 /// Finished writes that the server remembers by their request id, and for how long.

@@ -5,6 +5,7 @@ use std::{collections::HashMap, time::Duration};
 
 use basalt_core::error::{Error, ErrorKind};
 use basalt_proto::v1::ErrorReason;
+use basalt_storage::StorageError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
@@ -17,7 +18,7 @@ const DOMAIN: &str = "basalt";
 pub(crate) type Result<T> = std::result::Result<T, Fault>;
 
 /// Why a request failed, before it becomes a [`Status`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fault {
     reason: ErrorReason,
     message: String,
@@ -56,6 +57,11 @@ impl Fault {
     pub(crate) fn with(mut self, key: &'static str, value: u64) -> Self {
         self.metadata.push((key, value));
         self
+    }
+
+    /// Another write was faster; the same may succeed on what it left.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.reason == ErrorReason::WriteConflict
     }
 
     pub(crate) fn code(&self) -> Code {
@@ -133,6 +139,25 @@ impl From<Error> for Fault {
     }
 }
 
+impl From<StorageError> for Fault {
+    fn from(error: StorageError) -> Self {
+        let reason = match &error {
+            StorageError::Invalid(error) => return error.clone().into(),
+            StorageError::Address { .. }
+            | StorageError::NoTable { .. }
+            | StorageError::Unsupported { .. }
+            | StorageError::Limit { .. } => ErrorReason::InvalidStore,
+            StorageError::Exists { .. } => ErrorReason::WriteConflict,
+            // What is corrupt may be whole again when the store is mended.
+            _ => ErrorReason::StoreUnavailable,
+        };
+        if reason == ErrorReason::StoreUnavailable {
+            tracing::error!(%error, "the store failed");
+        }
+        Self::new(reason, error.to_string())
+    }
+}
+
 impl From<Fault> for Status {
     fn from(fault: Fault) -> Self {
         let (code, retry) = class(fault.reason);
@@ -192,19 +217,26 @@ fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
         | ErrorReason::InvalidBatch
         | ErrorReason::InvalidQuery
         | ErrorReason::InvalidSip
+        | ErrorReason::InvalidStore
         | ErrorReason::TypeMismatch
         | ErrorReason::FilterTooDeep
         | ErrorReason::FilterTooLarge
         | ErrorReason::Protocol => (Code::InvalidArgument, None),
         ErrorReason::DivisionByZero | ErrorReason::Overflow => (Code::OutOfRange, None),
-        ErrorReason::VersionGone | ErrorReason::ScopeMismatch | ErrorReason::PeerProtocol => {
+        ErrorReason::VersionGone
+        | ErrorReason::ScopeMismatch
+        | ErrorReason::PeerProtocol
+        | ErrorReason::ReadOnly => {
             (Code::FailedPrecondition, None)
         }
         ErrorReason::MessageTooLarge | ErrorReason::MemoryLimit | ErrorReason::SipQuota => {
             (Code::ResourceExhausted, None)
         }
         ErrorReason::Overloaded => (Code::ResourceExhausted, later),
-        ErrorReason::ShuttingDown | ErrorReason::Incomplete => (Code::Unavailable, later),
+        ErrorReason::ShuttingDown
+        | ErrorReason::Starting
+        | ErrorReason::StoreUnavailable
+        | ErrorReason::Incomplete => (Code::Unavailable, later),
         ErrorReason::RequestInProgress | ErrorReason::WriteConflict => (Code::Aborted, later),
         ErrorReason::DeadlineExceeded => (Code::DeadlineExceeded, None),
         ErrorReason::Cancelled => (Code::Cancelled, None),
@@ -254,7 +286,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 30);
+        assert_eq!(seen, 34);
     }
 
     #[test]

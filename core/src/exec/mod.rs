@@ -28,6 +28,7 @@ mod partial;
 mod profile;
 mod radix;
 mod rows;
+mod same_keys;
 mod semi_join;
 mod sets;
 mod source;
@@ -46,6 +47,7 @@ pub use self::{
     keys::{SelectedKeys, select_keys},
     partial::{Merge, Part, failure, failure_code},
     profile::Usage,
+    same_keys::{SameKeys, check_key_column},
     semi_join::{Resolver, place_sets, resolve, resolve_filter},
     sets::SetUse,
 };

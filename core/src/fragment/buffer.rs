@@ -155,6 +155,23 @@ impl RowBuffer {
         self.rows += rows;
     }
 
+    /// Appends the rows of another buffer of the same schema.
+    pub fn append(&mut self, other: Self) {
+        for (to, from) in self.columns.iter_mut().zip(other.columns) {
+            let words = from.validity.words();
+            to.validity.extend(other.rows, |row| selects(words, row), from.validity.nulls);
+            match (&mut to.data, from.data) {
+                (Data::Keys(keys), Data::Keys(more)) if keys.is_empty() => *keys = more,
+                (Data::Keys(keys), Data::Keys(more)) => keys.extend(more),
+                (Data::Texts(texts), Data::Texts(mut more)) => {
+                    more.finish().iter().for_each(|text| texts.append_value(text.unwrap_or("")));
+                }
+                _ => {}
+            }
+        }
+        self.rows += other.rows;
+    }
+
     /// Appends the live rows of a fragment of the same schema.
     pub fn push_fragment(&mut self, fragment: &Fragment) {
         let mut live = Vec::new();

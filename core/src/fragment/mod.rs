@@ -67,7 +67,7 @@ impl Fragment {
     }
 
     /// Whether another is the same rows with the same ones deleted.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         let deleted = |fragment: &Self| fragment.deleted.as_ref().map(Arc::as_ptr);
         self.id == other.id && Arc::ptr_eq(&self.data, &other.data) && deleted(self) == deleted(other)
     }

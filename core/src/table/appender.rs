@@ -135,6 +135,12 @@ impl Appender {
         Ok(())
     }
 
+    /// The rows for an owner that encodes the last of them itself, perhaps with those of other writes: full
+    /// fragments, and what is not enough for one.
+    pub fn into_parts(self) -> (Vec<FragmentData>, RowBuffer) {
+        (self.done, self.pending)
+    }
+
     /// The rows as fragments, for an owner that commits them itself.
     ///
     /// # Errors

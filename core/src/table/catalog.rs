@@ -47,8 +47,10 @@ impl Catalog {
     pub fn create(&self, name: &str, schema: Schema) -> Result<Arc<Table>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.created += 1;
-        let table = Table::new(name, id(self.seed, tables.created), schema, tables.first_version);
-        tables.insert(table)
+        let id = id(self.seed, tables.created);
+        let table = Arc::new(Table::new(name, id, schema, tables.first_version));
+        tables.insert(Arc::clone(&table))?;
+        Ok(table)
     }
 
     /// Adds a table that has an id.
@@ -56,7 +58,7 @@ impl Catalog {
     /// # Errors
     /// [`ErrorKind::InvalidName`], [`ErrorKind::TableExists`]; [`ErrorKind::MemoryLimit`] when there are
     /// [`MAX_TABLES`].
-    pub fn insert(&self, table: Table) -> Result<Arc<Table>> {
+    pub fn insert(&self, table: Arc<Table>) -> Result<()> {
         self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(table)
     }
 
@@ -88,7 +90,7 @@ impl Catalog {
 }
 
 impl Tables {
-    fn insert(&mut self, table: Table) -> Result<Arc<Table>> {
+    fn insert(&mut self, table: Arc<Table>) -> Result<()> {
         let name = table.name().to_owned();
         check_name(&name).map_err(|e| e.at("name"))?;
         if self.by_name.contains_key(&name) {
@@ -100,9 +102,8 @@ impl Tables {
                 format!("there are {MAX_TABLES} tables, the most"),
             ));
         }
-        let table = Arc::new(table);
-        self.by_name.insert(name, Arc::clone(&table));
-        Ok(table)
+        self.by_name.insert(name, table);
+        Ok(())
     }
 }
 

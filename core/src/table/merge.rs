@@ -35,5 +35,6 @@ pub(super) fn merge(snapshot: &Snapshot, schema: &Schema, new: &Arc<FragmentData
     let mut buffer = RowBuffer::new(schema);
     old.iter().for_each(|fragment| buffer.push_fragment(fragment));
     buffer.push_fragment(&only);
-    Ok(Some(Change { was: old.to_vec(), is: Vec::new(), add: vec![Arc::new(buffer.encode(schema)?)] }))
+    let add = vec![Arc::new(buffer.encode(schema)?)];
+    Ok(Some(Change { was: old.to_vec(), add, ..Change::default() }))
 }

@@ -67,6 +67,8 @@ impl Snapshot {
 /// What a commit changes of the snapshot that it was made from.
 #[derive(Debug, Default)]
 pub struct Change {
+    /// The version that it was made from, where it is right for no other.
+    pub at: Option<u64>,
     /// Fragments that it takes away or replaces, as they were.
     pub was: Vec<Fragment>,
     /// What they are from now on, under the same ids; those of `was` that are missing here are gone.
@@ -76,13 +78,10 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether all that it replaces is in a list of fragments, by id, as it was.
-    fn fits(&self, fragments: &[Fragment]) -> bool {
-        let is_there = |was: &Fragment| {
-            let at = fragments.binary_search_by_key(&was.id(), Fragment::id);
-            at.is_ok_and(|at| fragments[at].is_same(was))
-        };
-        self.was.iter().all(is_there)
+    /// Whether all that it replaces is in a snapshot as it was.
+    fn fits(&self, snapshot: &Snapshot) -> bool {
+        self.at.is_none_or(|at| at == snapshot.version)
+            && self.was.iter().all(|was| snapshot.fragment(was.id()).is_some_and(|is| is.is_same(was)))
     }
 }
 
@@ -215,7 +214,7 @@ impl Table {
             return Err(no_table(&self.name));
         }
         let snapshot = self.snapshot();
-        if !change.fits(&snapshot.fragments) {
+        if !change.fits(&snapshot) {
             let message = format!("another write has changed the same rows of table {:?}", self.name);
             return Err(Error::new(ErrorKind::WriteConflict, message));
         }

@@ -10,7 +10,7 @@ use super::*;
 fn deleting(fragments: &[Fragment], rows: &Sip) -> Change {
     let pairs = fragments.iter().filter_map(|was| Some((was.clone(), was.delete(rows)?.0)));
     let (was, is) = pairs.unzip();
-    Change { was, is, add: Vec::new() }
+    Change { was, is, ..Change::default() }
 }
 
 /// Deletes the rows that a filter selects, and says how many they were.

@@ -165,7 +165,7 @@ fn delete(table: &Table, gone: &[bool]) {
     let was: Vec<_> = snapshot.fragments().iter().filter(|f| f.delete(&gone).is_some()).cloned().collect();
     let is: Vec<_> = was.iter().filter_map(|fragment| Some(fragment.delete(&gone)?.0)).collect();
     if !was.is_empty() {
-        table.commit(Change { was, is, add: Vec::new() }).unwrap();
+        table.commit(Change { was, is, ..Change::default() }).unwrap();
     }
 }
 

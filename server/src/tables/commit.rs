@@ -1,0 +1,378 @@
+//! Writes on their way into a table at rest.
+//!
+//! The rows of one write that fill fragments are written to data files at once. Those of small writes are gathered for
+//! a moment and share a fragment, a file and a version. A version that another node commits first is taken in, and
+//! the change tried again behind it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use basalt_core::{
+    error::ErrorKind,
+    exec::{Control, SameKeys},
+    fragment::{Fragment, FragmentData, RowBuffer},
+    limits::{FRAGMENT_ROWS, PENDING_BYTES},
+    table::{Appender, Change, Commit, Snapshot, Table},
+};
+use basalt_proto::v1::ErrorReason;
+use basalt_storage::{CommitError, NewFile, Operation, Request, TableState};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout_at,
+};
+
+use super::{Shared, stored::Stored};
+use crate::{limits, status::Fault};
+
+/// The rows of one write, and what becomes of older ones.
+#[derive(Debug)]
+pub(crate) struct NewRows {
+    pub(crate) appender: Appender,
+    /// The columns of the keys whose older rows it replaces; none: it replaces none.
+    pub(crate) replace_by: Vec<usize>,
+    /// What makes it known again.
+    pub(crate) request: Option<Request>,
+}
+
+impl NewRows {
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        self.appender.table()
+    }
+}
+
+/// A write that waits for its commit.
+#[derive(Debug)]
+pub(super) struct Write {
+    files: Vec<NewFragment>,
+    pending: RowBuffer,
+    rows: u64,
+    replace_by: Vec<usize>,
+    request: Option<Request>,
+    done: oneshot::Sender<Result<Commit, Fault>>,
+}
+
+impl Write {
+    /// Whether it may share a commit with `rows` others that take so many bytes.
+    fn joins(&self, rows: usize, bytes: usize) -> bool {
+        self.replace_by.is_empty()
+            && self.pending.rows() + rows <= FRAGMENT_ROWS
+            && self.pending.bytes() + bytes <= PENDING_BYTES
+    }
+}
+
+/// A fragment and the file that holds it, before they are part of the table.
+#[derive(Clone, Debug)]
+pub(super) struct NewFragment {
+    pub(super) data: Arc<FragmentData>,
+    pub(super) file: NewFile,
+}
+
+/// What a commit does to the rows that are there.
+pub(super) enum Edit<'a> {
+    /// Nothing.
+    Append,
+    /// These become those; what has no new form is gone.
+    Change { operation: Operation, was: &'a [Fragment], is: &'a [Fragment] },
+    /// Those with the same keys as the new rows go.
+    Replace(&'a Arc<SameKeys>),
+}
+
+/// What came of a commit.
+pub(super) enum Outcome {
+    /// This version is its own.
+    Version(u64),
+    /// Another node has done these writes before: nothing was done.
+    Known,
+}
+
+impl Stored {
+    /// Commits rows, perhaps with those of other writes.
+    pub(super) async fn write(self: &Arc<Self>, rows: NewRows) -> Result<Commit, Fault> {
+        self.check_writable()?;
+        let NewRows { appender, replace_by, request } = rows;
+        let rows = appender.rows();
+        if rows == 0 {
+            return Ok(Commit { version: self.table.snapshot().version(), rows });
+        }
+        let (full, mut pending) = appender.into_parts();
+        let mut files = self.write_files(full.into_iter().map(Arc::new).collect()).await?;
+        // Many rows are written while others wait for their turn, not while others wait for these.
+        if pending.rows() > limits::SMALL_WRITE_ROWS || !replace_by.is_empty() {
+            let rest = std::mem::replace(&mut pending, RowBuffer::new(self.table.schema()));
+            files.extend(self.encode_files(rest).await?);
+        }
+        let (done, answer) = oneshot::channel();
+        let write = Write { files, pending, rows, replace_by, request, done };
+        self.queue.send(write).await.map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
+    }
+
+    pub(super) fn gone(&self) -> Fault {
+        let message = format!("there is no table {:?} any longer", self.table.name());
+        Fault::new(ErrorReason::TableNotFound, message).at("table")
+    }
+
+    /// Encodes rows, and writes them.
+    async fn encode_files(&self, rows: RowBuffer) -> Result<Vec<NewFragment>, Fault> {
+        if rows.rows() == 0 {
+            return Ok(Vec::new());
+        }
+        let schema = Arc::clone(self.table.schema());
+        let data = self.shared.cpu.run(move || rows.encode(&schema)).await??;
+        self.write_files(vec![Arc::new(data)]).await
+    }
+
+    /// Writes each fragment to a file.
+    pub(super) async fn write_files(&self, data: Vec<Arc<FragmentData>>) -> Result<Vec<NewFragment>, Fault> {
+        let mut files = Vec::with_capacity(data.len());
+        for data in data {
+            let (schema, rows) = (Arc::clone(self.table.schema()), Arc::clone(&data));
+            let decode = move || rows.batches(&schema).collect::<Result<Vec<_>, _>>();
+            let batches = self.shared.cpu.run(decode).await??;
+            let file = self.log.write_data(self.table.schema(), batches).await?;
+            let file = file.with_encoded_bytes(data.bytes() as u64);
+            files.push(NewFragment { data, file });
+        }
+        Ok(files)
+    }
+
+    /// Commits writes that were gathered, and tells each what became of it.
+    async fn commit_group(self: Arc<Self>, mut group: Vec<Write>) {
+        // Whoever is gone by now is not waited for, but what it has sent in whole is written.
+        let started = Instant::now();
+        let outcome = self.commit_writes(&mut group).await;
+        if let Ok(Outcome::Version(version)) = outcome {
+            let writes = group.len();
+            let rows: u64 = group.iter().map(|write| write.rows).sum();
+            tracing::debug!(table = self.table.name(), version, writes, rows, elapsed = ?started.elapsed(), "committed");
+            self.shared.peers().committed(&self.table, version).await;
+        }
+        for Write { rows, request, done, .. } in group {
+            let answer = match &outcome {
+                Ok(Outcome::Version(version)) => Ok(Commit { version: *version, rows }),
+                Ok(Outcome::Known) => self.done_elsewhere(request.as_ref()),
+                Err(fault) => Err(fault.clone()),
+            };
+            // An error says that the client is gone.
+            let _ = done.send(answer);
+        }
+    }
+
+    async fn commit_writes(&self, group: &mut [Write]) -> Result<Outcome, Fault> {
+        let mut together = RowBuffer::new(self.table.schema());
+        let mut new = Vec::new();
+        for write in group.iter_mut() {
+            new.append(&mut write.files);
+            together.append(std::mem::replace(&mut write.pending, RowBuffer::new(self.table.schema())));
+        }
+        new.extend(self.encode_files(together).await?);
+        let requests: Vec<Request> = group.iter().filter_map(|write| write.request.clone()).collect();
+        let keys = match group {
+            [Write { replace_by, .. }] if !replace_by.is_empty() => Some(self.keys_of(&new, replace_by).await?),
+            _ => None,
+        };
+        let edit = keys.as_ref().map_or(Edit::Append, Edit::Replace);
+        let _advancing = self.advancing.lock().await;
+        self.commit(&new, &requests, edit).await
+    }
+
+    /// The keys of new rows.
+    async fn keys_of(&self, new: &[NewFragment], slots: &[usize]) -> Result<Arc<SameKeys>, Fault> {
+        let (table, slots) = (Arc::clone(&self.table), slots.to_vec());
+        let data: Vec<_> = new.iter().map(|new| Arc::clone(&new.data)).collect();
+        let control = self.control();
+        let keys = self.shared.cpu.run(move || SameKeys::new(&table, &data, &slots, &control)).await??;
+        Ok(Arc::new(keys))
+    }
+
+    /// The control of work on many rows that no client waits for in particular.
+    pub(super) fn control(&self) -> Control {
+        let bytes = self.shared.memory.limit() / limits::QUERY_MEMORY_PART;
+        Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX))
+    }
+
+    /// Makes the next version, and goes there. The caller holds the lock.
+    pub(super) async fn commit(
+        &self,
+        new: &[NewFragment],
+        requests: &[Request],
+        edit: Edit<'_>,
+    ) -> Result<Outcome, Fault> {
+        for _ in 0..limits::COMMIT_ATTEMPTS {
+            let state = self.state();
+            if is_known(&state, requests) {
+                return Ok(Outcome::Known);
+            }
+            let (operation, was, is) = self.edit(&edit).await?;
+            let stays: HashSet<u32> = is.iter().map(Fragment::id).collect();
+            let change = basalt_storage::Change {
+                operation,
+                add: new.iter().map(|new| new.file.clone()).collect(),
+                remove: was.iter().map(Fragment::id).filter(|id| !stays.contains(id)).collect(),
+                deletions: is.iter().filter_map(|f| Some((f.id(), f.deleted()?.places()))).collect(),
+                requests: requests.to_vec(),
+                ..Default::default()
+            };
+            match self.log.commit(&state, &change).await {
+                Ok(committed) => {
+                    let version = committed.state.version();
+                    let added = (committed.first_id..).zip(new);
+                    let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
+                    let fresh = added.chain(is).map(|fragment| (fragment.id(), fragment)).collect();
+                    // Nothing is loaded for it, so that this does not fail.
+                    self.advance(committed.state, fresh, &|_| {}).await?;
+                    return Ok(Outcome::Version(version));
+                }
+                Err(CommitError::Conflict(newer)) => {
+                    self.shared.ledger.restore(&self.table, newer.requests());
+                    self.advance(newer, HashMap::new(), &|_| {}).await?;
+                }
+                Err(CommitError::Storage(error)) => {
+                    // It may be there nevertheless; what is there is shown.
+                    if self.refresh_locked().await.is_ok() && is_known(&self.state(), requests) {
+                        return Ok(Outcome::Known);
+                    }
+                    return Err(error.into());
+                }
+            }
+        }
+        let message = format!("other nodes write to table {:?} all the time; try again", self.table.name());
+        Err(Fault::new(ErrorReason::WriteConflict, message))
+    }
+
+    /// What an edit does to the newest version.
+    async fn edit(&self, edit: &Edit<'_>) -> Result<(Operation, Vec<Fragment>, Vec<Fragment>), Fault> {
+        let changed = || {
+            let message = format!("another write has changed the same rows of table {:?}", self.table.name());
+            Fault::new(ErrorReason::WriteConflict, message)
+        };
+        match edit {
+            Edit::Append => Ok((Operation::Write, Vec::new(), Vec::new())),
+            Edit::Change { operation, was, is } => {
+                let state = self.state();
+                let ids: Vec<u32> = was.iter().map(Fragment::id).collect();
+                if ids.iter().any(|id| state.fragment(*id).is_none()) {
+                    return Err(changed());
+                }
+                let now = self.fragments_at(state.version(), &ids).await?;
+                if !was.iter().all(|was| now.fragment(was.id()).is_some_and(|is| same_rows(is, was))) {
+                    return Err(changed());
+                }
+                Ok((*operation, was.to_vec(), is.to_vec()))
+            }
+            Edit::Replace(keys) => {
+                let whole = self.whole().await?;
+                let (keys, table, control) = (Arc::clone(keys), Arc::clone(&self.table), self.control());
+                let replaced = move || rows_replaced(&keys, &table, &whole, &control);
+                let (was, is) = self.shared.cpu.run(replaced).await??;
+                Ok((Operation::Replace, was, is))
+            }
+        }
+    }
+
+    /// The newest version with all of its fragments; those that this node does not hold are loaded.
+    pub(super) async fn whole(&self) -> Result<Arc<Snapshot>, Fault> {
+        let (state, snapshot) = (self.state(), self.table.snapshot());
+        if snapshot.fragments().len() == state.fragments().len() {
+            return Ok(snapshot);
+        }
+        let ids: Vec<u32> = state.fragments().iter().map(|entry| entry.id).collect();
+        self.fragments_at(state.version(), &ids).await.map(Arc::new)
+    }
+
+    /// The answer to a write that was done on another node.
+    fn done_elsewhere(&self, request: Option<&Request>) -> Result<Commit, Fault> {
+        let done = request.and_then(|request| self.state().requests().find(|done| done.request.id == request.id));
+        match (done, request) {
+            (Some(done), Some(request)) if done.request.digest == request.digest => {
+                Ok(Commit { version: done.version, rows: done.request.rows })
+            }
+            (Some(_), _) => Err(Fault::new(
+                ErrorReason::RequestIdReused,
+                "a finished write has this request id and other rows (or the same in other batches)",
+            )),
+            (None, _) => Err(Fault::new(
+                ErrorReason::WriteConflict,
+                "another write of the same commit was done on another node; nothing was written",
+            )),
+        }
+    }
+}
+
+/// Whether a state has one of some writes.
+fn is_known(state: &TableState, requests: &[Request]) -> bool {
+    !requests.is_empty() && state.requests().any(|done| requests.iter().any(|request| request.id == done.request.id))
+}
+
+/// Whether two forms of a fragment have the same rows deleted.
+fn same_rows(a: &Fragment, b: &Fragment) -> bool {
+    a.is_same(b) || (a.id() == b.id() && a.deleted() == b.deleted())
+}
+
+/// The fragments that lose rows to others with the same keys, before and after.
+fn rows_replaced(
+    keys: &SameKeys,
+    table: &Table,
+    snapshot: &Snapshot,
+    control: &Control,
+) -> Result<(Vec<Fragment>, Vec<Fragment>), Fault> {
+    let rows = keys.rows(table, snapshot, control)?;
+    Ok(super::delete::without(snapshot, &rows))
+}
+
+/// Commits rows to a table that is in memory alone.
+pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Commit, Fault> {
+    let NewRows { appender, replace_by, .. } = rows;
+    if replace_by.is_empty() || appender.rows() == 0 {
+        return Ok(appender.commit()?);
+    }
+    let (table, rows) = (Arc::clone(appender.table()), appender.rows());
+    let add: Vec<_> = appender.finish()?.into_iter().map(Arc::new).collect();
+    let bytes = usize::try_from(shared.memory.limit() / limits::QUERY_MEMORY_PART).unwrap_or(usize::MAX);
+    let control = Control::with_memory(bytes);
+    let keys = SameKeys::new(&table, &add, &replace_by, &control)?;
+    for _ in 0..limits::COMMIT_ATTEMPTS {
+        let snapshot = table.snapshot();
+        let (was, is) = rows_replaced(&keys, &table, &snapshot, &control)?;
+        let change = Change { at: Some(snapshot.version()), was, is, add: add.clone() };
+        match table.commit(change) {
+            Err(error) if error.kind() == ErrorKind::WriteConflict => {}
+            done => return Ok(Commit { version: done?, rows }),
+        }
+    }
+    let message = format!("other writes to table {:?} are faster; try again", table.name());
+    Err(Fault::new(ErrorReason::WriteConflict, message))
+}
+
+/// Gathers writes and commits them, for as long as there is the table.
+pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, delay: Duration) {
+    let mut next = None;
+    loop {
+        let first = match next.take() {
+            Some(write) => Some(write),
+            None => queue.recv().await,
+        };
+        let Some(first) = first else { return };
+        let mut group = vec![first];
+        if group[0].replace_by.is_empty() {
+            let until = Instant::now() + delay;
+            let (mut rows, mut bytes) = (group[0].pending.rows(), group[0].pending.bytes());
+            while group.len() < limits::WRITES
+                && let Ok(Some(write)) = timeout_at(until.into(), queue.recv()).await
+            {
+                if !write.joins(rows, bytes) {
+                    next = Some(write);
+                    break;
+                }
+                rows += write.pending.rows();
+                bytes += write.pending.bytes();
+                group.push(write);
+            }
+        }
+        let Some(stored) = stored.upgrade() else { return };
+        stored.commit_group(group).await;
+    }
+}

@@ -1,0 +1,97 @@
+//! Following what other nodes commit to the store.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, PoisonError},
+};
+
+use basalt_storage::{CatalogState, TableEntry};
+
+use super::{AtRest, Tables, stored::Stored};
+use crate::status::Fault;
+
+impl Tables {
+    /// Looks for newer versions: of one table, or (`None`) of all and of the catalog.
+    pub(crate) async fn refresh(&self, name: Option<&str>) -> Result<(), Fault> {
+        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+        let known = name.and_then(|name| self.shared.catalog.get(name).ok());
+        if known.is_none() {
+            let mut state = at_rest.state.lock().await;
+            let next = at_rest.log.refresh(&state).await?;
+            let before = std::mem::replace(&mut *state, next);
+            self.follow_catalog(at_rest, &before, &state, None).await;
+        }
+        match (name, known) {
+            (Some(_), Some(table)) => match self.stored(&table)? {
+                Some(stored) => stored.refresh().await,
+                None => Ok(()),
+            },
+            // A table that was not known has been loaded with the catalog.
+            (Some(_), None) => Ok(()),
+            (None, _) => {
+                for stored in self.list_stored() {
+                    if let Err(fault) = stored.refresh().await {
+                        tracing::warn!(table = stored.table.name(), error = fault.message(), "cannot follow");
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes in the tables that are new in the catalog, apart from one that the caller takes in, and lets go those
+    /// that are gone.
+    pub(super) async fn follow_catalog(
+        &self,
+        at_rest: &AtRest,
+        before: &CatalogState,
+        now: &CatalogState,
+        own: Option<&TableEntry>,
+    ) {
+        if before.version() == now.version() {
+            return;
+        }
+        let ids = |state: &CatalogState| state.tables().values().map(TableEntry::number).collect::<BTreeSet<_>>();
+        let (old, new) = (ids(before), ids(now));
+        for id in old.difference(&new) {
+            let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+            if let Some(stored) = stored
+                && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == *id)
+            {
+                let _ = self.shared.catalog.remove(stored.table.name());
+                self.forget(&stored.table);
+            }
+        }
+        let entries = now.tables().values().filter(|entry| !old.contains(&entry.number()));
+        for entry in entries.filter(|entry| Some(*entry) != own) {
+            if let Err(fault) = self.open_table(at_rest, entry).await {
+                tracing::warn!(table = entry.name, error = fault.message(), "cannot load a new table");
+            }
+        }
+    }
+
+    async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
+        let log = at_rest.log.table(entry)?;
+        let state = log.load().await?;
+        self.add(at_rest, entry, log, state, entry.attached).await.map(|_| ())
+    }
+}
+
+impl Stored {
+    /// Looks for newer versions.
+    pub(super) async fn refresh(self: &Arc<Self>) -> Result<(), Fault> {
+        let _advancing = self.advancing.lock().await;
+        self.refresh_locked().await
+    }
+
+    /// The same for a caller that holds the lock.
+    pub(super) async fn refresh_locked(&self) -> Result<(), Fault> {
+        let state = self.state();
+        let newer = self.log.refresh(&state).await?;
+        if newer.version() > state.version() {
+            self.shared.ledger.restore(&self.table, newer.requests());
+            self.advance(newer, HashMap::new(), &|_| {}).await?;
+        }
+        Ok(())
+    }
+}

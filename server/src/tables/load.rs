@@ -1,0 +1,177 @@
+//! From the store into memory: fragments are read from their files and encoded anew.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use basalt_core::{
+    fragment::{FragmentData, RowBuffer},
+    table::Table,
+};
+use basalt_proto::v1::ErrorReason;
+use basalt_storage::{FragmentEntry, TableEntry, TableLog, TableState};
+use tokio::{sync::mpsc, time::MissedTickBehavior};
+
+use super::{AtRest, Tables, commit, stored::Stored};
+use crate::{Error, cpu::Cpu, limits, status::Fault};
+
+/// Bytes that a fragment will take in memory: as it was written; of another writer's file, its size.
+pub(super) fn expected_bytes(entry: &FragmentEntry) -> u64 {
+    let part = || {
+        let share = u128::from(entry.file.bytes()) * u128::from(entry.rows) / u128::from(entry.file.rows().max(1));
+        u64::try_from(share).unwrap_or(u64::MAX)
+    };
+    entry.encoded_bytes().unwrap_or_else(part)
+}
+
+/// Reads a fragment, and encodes it.
+pub(super) async fn read(
+    log: &TableLog,
+    state: &TableState,
+    entry: &FragmentEntry,
+    cpu: &Cpu,
+) -> Result<Arc<FragmentData>, Fault> {
+    let schema = Arc::clone(state.schema());
+    let columns: Vec<usize> = (0..schema.fields().len()).collect();
+    let mut reader = log.read(state, entry, &columns).await?;
+    let mut buffer = RowBuffer::new(&schema);
+    while let Some(batch) = reader.next().await? {
+        let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
+        buffer.push(&arrays, batch.num_rows());
+    }
+    let data = cpu.run(move || buffer.encode(&schema)).await??;
+    Ok(Arc::new(data))
+}
+
+impl Tables {
+    /// Loads all tables of the store. Until then there are none.
+    ///
+    /// # Errors
+    /// A store that cannot be read; tables that are larger than the memory limit.
+    pub(crate) async fn load(&self) -> Result<(), Error> {
+        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+        let started = Instant::now();
+        let failed = |what: &str, e: &dyn std::fmt::Display| Error::Start(format!("{what}: {e}"));
+        let mut catalog = at_rest.state.lock().await;
+        *catalog = at_rest.log.load().await.map_err(|e| failed("the catalog", &e))?;
+        let mut found = Vec::new();
+        let mut all = 0;
+        let limit = self.shared.memory.limit();
+        for entry in catalog.tables().values() {
+            let opened = async {
+                let log = at_rest.log.table(entry)?;
+                let state = log.load().await?;
+                Ok::<_, basalt_storage::StorageError>((log, state))
+            };
+            let (log, state) = match opened.await {
+                Ok(opened) => opened,
+                // It is not ours, and the others can be served without it.
+                Err(error) if entry.attached => {
+                    tracing::warn!(table = entry.name, %error, "an attached table cannot be read");
+                    continue;
+                }
+                Err(error) => return Err(failed(&format!("table {:?}", entry.name), &error)),
+            };
+            let holds = |fragment: &&FragmentEntry| self.shared.peers().holds(entry.number(), fragment.id);
+            let bytes: u64 = state.fragments().iter().filter(holds).map(expected_bytes).sum();
+            all += bytes;
+            if all > limit {
+                return Err(Error::Start(format!(
+                    "table {:?} takes {bytes} bytes of memory, and the tables up to it {all}; the limit is {limit} \
+                     (--memory)",
+                    entry.name
+                )));
+            }
+            found.push((entry.clone(), log, state));
+        }
+        let (tables, total) = (found.len(), all);
+        let loaded = AtomicU64::new(0);
+        let progress = |data: &FragmentData| {
+            loaded.fetch_add(data.bytes() as u64, Ordering::Relaxed);
+        };
+        let load = async {
+            let mut rows = 0;
+            for (entry, log, state) in found {
+                let attached = entry.attached;
+                let table = self.add_with(at_rest, &entry, log, state, attached, &progress).await;
+                match table {
+                    Ok(table) => rows += table.snapshot().rows(),
+                    Err(fault) if attached => {
+                        tracing::warn!(table = entry.name, error = fault.message(), "an attached table is left out");
+                    }
+                    Err(fault) => return Err(failed(&format!("table {:?}", entry.name), &fault.message())),
+                }
+            }
+            Ok(rows)
+        };
+        let mut ticks = tokio::time::interval(limits::LOAD_PROGRESS);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        let mut load = std::pin::pin!(load);
+        let rows = loop {
+            tokio::select! {
+                rows = &mut load => break rows?,
+                _ = ticks.tick() => {
+                    let bytes = loaded.load(Ordering::Relaxed);
+                    tracing::info!(bytes, total_bytes = total, "loading");
+                }
+            }
+        };
+        let (bytes, elapsed) = (loaded.into_inner(), started.elapsed());
+        tracing::info!(tables, rows, bytes, rows_per_second = per_second(rows, elapsed), ?elapsed, "loaded");
+        Ok(())
+    }
+
+    /// Takes in a table of the catalog.
+    pub(super) async fn add(
+        &self,
+        at_rest: &AtRest,
+        entry: &TableEntry,
+        log: TableLog,
+        state: Arc<TableState>,
+        attached: bool,
+    ) -> Result<Arc<Table>, Fault> {
+        self.add_with(at_rest, entry, log, state, attached, &|_| {}).await
+    }
+
+    async fn add_with(
+        &self,
+        at_rest: &AtRest,
+        entry: &TableEntry,
+        log: TableLog,
+        state: Arc<TableState>,
+        attached: bool,
+        progress: &(dyn Fn(&FragmentData) + Sync),
+    ) -> Result<Arc<Table>, Fault> {
+        let schema = (**state.schema()).clone();
+        let table = Arc::new(Table::new(&entry.name, entry.number(), schema, state.version()));
+        let (sender, queue) = mpsc::channel(limits::WRITES);
+        let shared = Arc::clone(&self.shared);
+        let stored = Stored::new(Arc::clone(&table), log, attached, shared, Arc::clone(&state), sender);
+        let stored = Arc::new(stored);
+        // A table is in the catalog once it can be read.
+        stored.advance(Arc::clone(&state), Default::default(), progress).await?;
+        self.shared.ledger.restore(&table, state.requests());
+        self.shared.catalog.insert(Arc::clone(&table))?;
+        tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
+        let mut tables = at_rest.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tables.insert(table.id(), stored);
+        drop(tables);
+        self.shared.memory.count_tables(&self.shared.catalog);
+        Ok(table)
+    }
+}
+
+/// The error of everything that needs the tables before they are there.
+pub(crate) fn loading() -> Fault {
+    Fault::new(ErrorReason::Starting, "the server is loading its tables")
+}
+
+fn per_second(n: u64, elapsed: Duration) -> u64 {
+    let micros = elapsed.as_micros().max(1);
+    u64::try_from(u128::from(n) * 1_000_000 / micros).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,263 @@
+//! The tables that the server serves: in memory alone, or at rest in a store and held in memory.
+//!
+//! At rest, the store's log is what counts. A write is acknowledged when its version is in the log ([`commit`]); what
+//! other nodes commit is followed ([`follow`]); what memory holds is a copy that a start loads anew ([`load`]).
+
+mod background;
+mod commit;
+mod delete;
+mod follow;
+mod load;
+mod stored;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock, PoisonError, RwLock},
+    time::Duration,
+};
+
+use basalt_core::{
+    schema::Schema,
+    table::{Catalog, Commit, Snapshot, Table},
+};
+use basalt_proto::v1::ErrorReason;
+use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState};
+
+pub(crate) use commit::NewRows;
+use stored::Stored;
+
+use crate::{Config, Error, cpu::Cpu, ledger::Ledger, memory::Memory, status::Fault};
+
+/// What a cluster knows of tables: which node holds what, and who is told of a commit.
+#[tonic::async_trait]
+pub(crate) trait Peers: fmt::Debug + Send + Sync {
+    /// Whether this node holds a fragment of a table.
+    fn holds(&self, table: u64, fragment: u32) -> bool;
+
+    /// Whether the work in the background on a table is this node's.
+    fn owns(&self, table: u64) -> bool;
+
+    /// A version was committed, and is not acknowledged yet.
+    async fn committed(&self, table: &Table, version: u64);
+
+    /// The catalog has changed, and that is not acknowledged yet. `version` counts its changes.
+    async fn catalog_changed(&self, version: u64);
+}
+
+/// A server without peers.
+#[derive(Debug)]
+struct Alone;
+
+#[tonic::async_trait]
+impl Peers for Alone {
+    fn holds(&self, _: u64, _: u32) -> bool {
+        true
+    }
+
+    fn owns(&self, _: u64) -> bool {
+        true
+    }
+
+    async fn committed(&self, _: &Table, _: u64) {}
+
+    async fn catalog_changed(&self, _: u64) {}
+}
+
+/// What every table needs of the server.
+#[derive(Debug)]
+struct Shared {
+    catalog: Arc<Catalog>,
+    memory: Arc<Memory>,
+    ledger: Arc<Ledger>,
+    cpu: Arc<Cpu>,
+    peers: OnceLock<Arc<dyn Peers>>,
+    commit_delay: Duration,
+    keep: Duration,
+}
+
+impl Shared {
+    fn peers(&self) -> &dyn Peers {
+        self.peers.get().map_or(&Alone, |peers| &**peers)
+    }
+}
+
+/// Tables at rest.
+#[derive(Debug)]
+struct AtRest {
+    log: CatalogLog,
+    /// Held while the catalog changes.
+    state: tokio::sync::Mutex<Arc<CatalogState>>,
+    /// By the id of the table.
+    tables: RwLock<HashMap<u64, Arc<Stored>>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    shared: Arc<Shared>,
+    at_rest: Option<AtRest>,
+}
+
+impl Tables {
+    /// The tables of a store, or of memory (`memory:`). Nothing is read before [`Tables::load`].
+    pub(crate) fn open(
+        config: &Config,
+        catalog: Arc<Catalog>,
+        memory: Arc<Memory>,
+        ledger: Arc<Ledger>,
+        cpu: Arc<Cpu>,
+    ) -> Result<Self, Error> {
+        let at_rest = match config.store.as_str() {
+            "memory:" => None,
+            url => {
+                let store = Store::open(url).map_err(|e| Error::Start(format!("store: {e}")))?;
+                Some(AtRest {
+                    log: CatalogLog::new(store, config.keep_versions),
+                    state: tokio::sync::Mutex::default(),
+                    tables: RwLock::default(),
+                })
+            }
+        };
+        let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
+        let shared = Arc::new(Shared { catalog, memory, ledger, cpu, peers, commit_delay, keep });
+        Ok(Self { shared, at_rest })
+    }
+
+    /// Tells it of the cluster; once, before [`Tables::load`].
+    #[allow(dead_code, reason = "a server alone has no peers")]
+    pub(crate) fn set_peers(&self, peers: Arc<dyn Peers>) {
+        if self.shared.peers.set(peers).is_err() {
+            tracing::error!("the peers of the tables are set twice");
+        }
+    }
+
+    /// Whether tables outlive the process.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.at_rest.is_some()
+    }
+
+    /// Adds an empty table.
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        schema: Schema,
+    ) -> Result<Arc<Table>, Fault> {
+        let Some(at_rest) = &self.at_rest else { return Ok(self.shared.catalog.create(name, schema)?) };
+        let mut state = at_rest.state.lock().await;
+        let created = at_rest.log.create(&state, name, &schema, Default::default()).await?;
+        self.created(at_rest, &mut state, created, false).await
+    }
+
+    /// Attaches the table of another writer, which is read only, by its address.
+    pub(crate) async fn attach(&self, name: &str, url: &str) -> Result<Arc<Table>, Fault> {
+        let Some(at_rest) = &self.at_rest else {
+            let message = "a server that keeps its tables in memory alone attaches none; start it with a store";
+            return Err(Fault::new(ErrorReason::InvalidStore, message));
+        };
+        let mut state = at_rest.state.lock().await;
+        let created = at_rest.log.attach(&state, name, url).await.map_err(|e| Fault::from(e).at("url"))?;
+        self.created(at_rest, &mut state, created, true).await
+    }
+
+    async fn created(
+        &self,
+        at_rest: &AtRest,
+        state: &mut Arc<CatalogState>,
+        created: Created,
+        attached: bool,
+    ) -> Result<Arc<Table>, Fault> {
+        let before = std::mem::replace(state, Arc::clone(&created.catalog));
+        // Other nodes may have made others meanwhile.
+        self.follow_catalog(at_rest, &before, &created.catalog, Some(&created.entry)).await;
+        let table = self.add(at_rest, &created.entry, created.log, created.table, attached).await?;
+        self.shared.peers().catalog_changed(state.version()).await;
+        Ok(table)
+    }
+
+    /// Removes a table; queries that run go on with their snapshot.
+    pub(crate) async fn remove(&self, name: &str) -> Result<Arc<Table>, Fault> {
+        let table = self.shared.catalog.get(name);
+        if let Some(at_rest) = &self.at_rest {
+            let mut state = at_rest.state.lock().await;
+            let next = at_rest.log.remove(&state, name).await?;
+            let before = std::mem::replace(&mut *state, next);
+            self.follow_catalog(at_rest, &before, &state, None).await;
+            self.shared.peers().catalog_changed(state.version()).await;
+            return Ok(table?);
+        }
+        let table = self.shared.catalog.remove(name)?;
+        self.forget(&table);
+        Ok(table)
+    }
+
+    /// What is known of a table that is gone.
+    fn forget(&self, table: &Table) {
+        self.shared.ledger.forget(table);
+        self.shared.memory.count_tables(&self.shared.catalog);
+    }
+
+    /// Commits rows; they are durable, where the table is, when this returns.
+    pub(crate) async fn write(&self, rows: NewRows) -> Result<Commit, Fault> {
+        let table = Arc::clone(rows.table());
+        match self.stored(&table)? {
+            Some(stored) => stored.write(rows).await,
+            None => {
+                let shared = Arc::clone(&self.shared);
+                let commit = self.shared.cpu.run(move || commit::in_memory(&shared, rows)).await?;
+                self.shared.memory.count_tables(&self.shared.catalog);
+                commit
+            }
+        }
+    }
+
+    /// How a table is kept; `None`: in memory alone.
+    fn stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, Fault> {
+        let Some(at_rest) = &self.at_rest else { return Ok(None) };
+        let tables = at_rest.tables.read().unwrap_or_else(PoisonError::into_inner);
+        match tables.get(&table.id()) {
+            Some(stored) => Ok(Some(Arc::clone(stored))),
+            None => {
+                let message = format!("there is no table {:?} any longer", table.name());
+                Err(Fault::new(ErrorReason::TableNotFound, message).at("table"))
+            }
+        }
+    }
+
+    /// A table that is at rest, at a version (`None`: the newest), with all fragments that the log has of it, whether
+    /// this node holds them or not.
+    #[allow(dead_code, reason = "for coordinators of a cluster")]
+    pub(crate) fn pin(&self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, Arc<TableState>), Fault> {
+        let table = self.shared.catalog.get(name)?;
+        let stored = self.stored(&table)?.ok_or_else(|| in_memory_only(name))?;
+        let state = stored.state_at(version).map_err(|e| e.at("version"))?;
+        Ok((table, state))
+    }
+
+    /// Some fragments of a version; those that are not held are loaded, and kept as long as there is memory.
+    #[allow(dead_code, reason = "for the parts of a cluster's queries")]
+    pub(crate) async fn snapshot(
+        &self,
+        table: &Table,
+        version: u64,
+        fragments: &[u32],
+    ) -> Result<Arc<Snapshot>, Fault> {
+        let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
+        stored.fragments_at(version, fragments).await.map(Arc::new)
+    }
+
+    fn list_stored(&self) -> Vec<Arc<Stored>> {
+        let tables = self.at_rest.as_ref().map(|at_rest| &at_rest.tables);
+        let tables = tables.map(|tables| tables.read().unwrap_or_else(PoisonError::into_inner));
+        tables.map(|tables| tables.values().cloned().collect()).unwrap_or_default()
+    }
+}
+
+fn in_memory_only(name: &str) -> Fault {
+    Fault::new(ErrorReason::InvalidStore, format!("table {name:?} is in the memory of one server alone"))
+}
+
+/// The request of a write that has an id.
+pub(crate) fn request(id: &str, digest: u64, rows: u64) -> Request {
+    Request { id: id.to_owned(), digest, rows }
+}

@@ -1,0 +1,259 @@
+//! One table at rest: its log, the versions that can be read, and what memory holds of them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Instant,
+};
+
+use basalt_core::{
+    fragment::{Deleted, Fragment, FragmentData},
+    table::{Snapshot, Table},
+};
+use basalt_proto::v1::ErrorReason;
+use basalt_storage::{FragmentEntry, TableLog, TableState};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::sync::mpsc;
+
+use super::{Shared, commit::Write, load};
+use crate::{limits, memory::Reservation, status::Fault};
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) table: Arc<Table>,
+    pub(super) log: TableLog,
+    /// It is another writer's.
+    pub(super) attached: bool,
+    pub(super) shared: Arc<Shared>,
+    /// Writes that wait for a commit.
+    pub(super) queue: mpsc::Sender<Write>,
+    /// Held while the table goes to another version.
+    pub(super) advancing: tokio::sync::Mutex<()>,
+    states: RwLock<States>,
+    /// Fragments of other nodes, and of versions that the table does not keep, the last used last.
+    guests: Mutex<VecDeque<Guest>>,
+}
+
+/// The versions that can be read.
+#[derive(Debug)]
+struct States {
+    newest: Arc<TableState>,
+    /// The oldest first, each with when it was superseded.
+    older: VecDeque<(Arc<TableState>, Instant)>,
+}
+
+/// A fragment that was loaded for a request.
+#[derive(Debug)]
+struct Guest {
+    id: u32,
+    data: Arc<FragmentData>,
+    _held: Reservation,
+}
+
+/// What happens to a table on its way to a version.
+pub(super) type Progress<'a> = &'a (dyn Fn(&FragmentData) + Sync);
+
+impl Stored {
+    pub(super) fn new(
+        table: Arc<Table>,
+        log: TableLog,
+        attached: bool,
+        shared: Arc<Shared>,
+        state: Arc<TableState>,
+        queue: mpsc::Sender<Write>,
+    ) -> Self {
+        Self {
+            table,
+            log,
+            attached,
+            shared,
+            queue,
+            advancing: tokio::sync::Mutex::default(),
+            states: RwLock::new(States { newest: state, older: VecDeque::new() }),
+            guests: Mutex::default(),
+        }
+    }
+
+    /// The newest state that this node has.
+    pub(super) fn state(&self) -> Arc<TableState> {
+        Arc::clone(&self.states.read().unwrap_or_else(PoisonError::into_inner).newest)
+    }
+
+    /// The state of a version that a request names.
+    pub(super) fn state_at(&self, version: Option<u64>) -> Result<Arc<TableState>, Fault> {
+        let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
+        let mut known = [&states.newest].into_iter().chain(states.older.iter().rev().map(|(state, _)| state));
+        let found = known.find(|state| version.is_none_or(|version| state.version() == version));
+        found.cloned().ok_or_else(|| {
+            let (table, newest) = (self.table.name(), states.newest.version());
+            let message = format!("this version of table {table:?} cannot be read; version {newest} can");
+            Fault::new(ErrorReason::VersionGone, message)
+        })
+    }
+
+    /// Fails for the table of another writer.
+    pub(super) fn check_writable(&self) -> Result<(), Fault> {
+        if self.attached {
+            let message = format!("table {:?} is attached; its own writer alone writes to it", self.table.name());
+            return Err(Fault::new(ErrorReason::ReadOnly, message).at("table"));
+        }
+        Ok(())
+    }
+
+    /// Goes to a newer version: what is neither held nor among `fresh` is loaded first.
+    pub(super) async fn advance(
+        &self,
+        state: Arc<TableState>,
+        fresh: HashMap<u32, Fragment>,
+        progress: Progress<'_>,
+    ) -> Result<(), Fault> {
+        let (before, current) = (self.state(), self.table.snapshot());
+        let taken = |entry: &FragmentEntry| -> Option<Fragment> {
+            if let Some(fragment) = fresh.get(&entry.id) {
+                return Some(fragment.clone());
+            }
+            let old = before.fragment(entry.id)?;
+            let same = old.file.deletion_vector() == entry.file.deletion_vector();
+            current.fragment(entry.id).filter(|_| same).cloned()
+        };
+        let mine = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
+        let (mut fragments, mut missing) = (Vec::new(), Vec::new());
+        for entry in state.fragments().iter().filter(mine) {
+            match taken(entry) {
+                Some(fragment) => fragments.push(fragment),
+                None => missing.push(entry),
+            }
+        }
+        let data_of = |id: u32| current.fragment(id).map(|fragment| Arc::clone(fragment.data()));
+        let to_read = missing.iter().filter(|entry| current.fragment(entry.id).is_none());
+        let mut reservation = self.shared.memory.reserve();
+        reservation.set(to_read.map(|entry| load::expected_bytes(entry)).sum())?;
+        let loaded: Vec<Fragment> = stream::iter(missing)
+            .map(async |entry: &FragmentEntry| self.load(&state, entry, data_of(entry.id), progress).await)
+            .buffer_unordered(limits::LOADS)
+            .try_collect()
+            .await?;
+        fragments.extend(loaded);
+        self.table.install(Snapshot::new(state.version(), fragments));
+        drop(reservation);
+        self.shared.memory.count_tables(&self.shared.catalog);
+        let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut states.newest, state);
+        if before.version() < states.newest.version() {
+            states.older.push_back((before, Instant::now()));
+            if states.older.len() > limits::KEPT_STATES {
+                states.older.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that the newest state has a checkpoint.
+    pub(super) fn replace_state(&self, state: Arc<TableState>) {
+        let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
+        if states.newest.version() == state.version() {
+            states.newest = state;
+        }
+    }
+
+    /// A fragment with its deleted rows; of `data`, where it is at hand.
+    async fn load(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        data: Option<Arc<FragmentData>>,
+        progress: Progress<'_>,
+    ) -> Result<Fragment, Fault> {
+        let data = match data {
+            Some(data) => data,
+            None => {
+                let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
+                progress(&data);
+                data
+            }
+        };
+        let deleted = self.log.deleted_rows(entry).await?;
+        let deleted = deleted.and_then(|places| Deleted::new(&places, data.rows())).map(Arc::new);
+        Ok(Fragment::new(entry.id, data).with_deleted(deleted))
+    }
+
+    /// Some fragments of a version that can be read. What is not held is loaded, and stays as long as there is room.
+    pub(super) async fn fragments_at(&self, version: u64, ids: &[u32]) -> Result<Snapshot, Fault> {
+        let kept = self.table.snapshot_at(Some(version)).ok();
+        let mut fragments = Vec::with_capacity(ids.len());
+        let mut missing = Vec::new();
+        for id in ids {
+            match kept.as_ref().and_then(|kept| kept.fragment(*id)) {
+                Some(fragment) => fragments.push(fragment.clone()),
+                None => missing.push(*id),
+            }
+        }
+        if !missing.is_empty() {
+            let state = self.state_at(Some(version)).map_err(|e| e.at("version"))?;
+            let newest = self.table.snapshot();
+            for id in missing {
+                let Some(entry) = state.fragment(id) else {
+                    let message = format!("version {version} of table {:?} has no fragment {id}", self.table.name());
+                    return Err(Fault::protocol(message));
+                };
+                let held = newest.fragment(id).map(|fragment| Arc::clone(fragment.data()));
+                let data = match held.or_else(|| self.guest(id)) {
+                    Some(data) => data,
+                    None => self.load_guest(&state, entry).await?,
+                };
+                fragments.push(self.load(&state, entry, Some(data), &|_| {}).await?);
+            }
+        }
+        Ok(Snapshot::new(version, fragments))
+    }
+
+    fn guest(&self, id: u32) -> Option<Arc<FragmentData>> {
+        let mut guests = self.guests();
+        let at = guests.iter().position(|guest| guest.id == id)?;
+        let guest = guests.remove(at)?;
+        let data = Arc::clone(&guest.data);
+        guests.push_back(guest);
+        Some(data)
+    }
+
+    async fn load_guest(&self, state: &TableState, entry: &FragmentEntry) -> Result<Arc<FragmentData>, Fault> {
+        let mut held = self.shared.memory.reserve();
+        self.make_room(&mut held, load::expected_bytes(entry))?;
+        let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
+        self.make_room(&mut held, data.bytes() as u64)?;
+        self.guests().push_back(Guest { id: entry.id, data: Arc::clone(&data), _held: held });
+        Ok(data)
+    }
+
+    /// Reserves memory; guests that were not used for the longest leave for it.
+    fn make_room(&self, held: &mut Reservation, bytes: u64) -> Result<(), Fault> {
+        loop {
+            match held.set(bytes) {
+                Ok(()) => return Ok(()),
+                Err(fault) => {
+                    if self.guests().pop_front().is_none() {
+                        return Err(fault);
+                    }
+                }
+            }
+        }
+    }
+
+    fn guests(&self) -> MutexGuard<'_, VecDeque<Guest>> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the versions that were superseded longer ago than they are kept; memory, what only they hold of
+    /// fragments, much sooner.
+    pub(super) fn forget_old(&self) {
+        let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
+        while states.older.front().is_some_and(|(_, at)| at.elapsed() > self.shared.keep) {
+            states.older.pop_front();
+        }
+        let recent = states.older.iter().find(|(_, at)| at.elapsed() <= limits::SNAPSHOT_AGE);
+        let first = recent.map_or(states.newest.version(), |(state, _)| state.version());
+        drop(states);
+        self.table.forget_before(first);
+    }
+}
