@@ -52,7 +52,7 @@ async fn run(small: bool) {
     let (seconds, scan_rows) = if small { (1, 1 << 20) } else { (5, 100 << 20) };
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
-    let config = basalt_server::Config::default();
+    let config = basalt_server::Config { store: "memory:".into(), ..Default::default() };
     tokio::spawn(basalt_server::run(listener, config, std::future::pending()));
     let client = Client::connect(&address).await.unwrap();
     load(&client, "small", 100_000).await;

@@ -125,6 +125,17 @@ impl Client {
         self.call(self.catalog().drop_table(request)).await.map(|_| ())
     }
 
+    /// Makes a Delta Lake table of another writer one of the server's, read only: by a directory as the server sees
+    /// it, or `s3://bucket/prefix`. [`Client::drop_table`] detaches it.
+    ///
+    /// # Errors
+    /// `TABLE_EXISTS`, `INVALID_NAME`, `INVALID_STORE`, and those of any call.
+    pub async fn attach_table(&self, name: &str, url: &str) -> Result<Table> {
+        let request = self.request(v1::AttachTableRequest { name: name.to_owned(), url: url.to_owned() });
+        let answer = self.call(self.catalog().attach_table(request)).await?;
+        table_from_proto(answer.table)
+    }
+
     /// Every table, by name.
     ///
     /// # Errors

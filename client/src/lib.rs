@@ -53,7 +53,7 @@ pub use set::{
     Domain, Handle, Ids, Kept, KeySet, KeySource, Keys, RowSet, Rows, Select, SemiJoin, Set, keys_of,
 };
 pub use types::{parse_type, timestamp_type, type_name};
-pub use write::{Committed, Progress, WriteOptions, Writer};
+pub use write::{Committed, Deleted, Progress, WriteOptions, Writer};
 
 /// Sets of ids: the format, and operations on it.
 pub use basalt_sip as sip;

@@ -14,6 +14,7 @@ use crate::{
     client::Client,
     convert::{batch_to_proto, schema_from_proto},
     error::{Error, Result},
+    expr::Filter,
 };
 
 /// Bytes that a message should have: large enough to pay for itself, small enough to keep both ends busy.
@@ -31,11 +32,14 @@ pub struct WriteOptions {
     pub request_id: String,
     /// The columns that the batches hold, in their order; the others become null. Empty: all of the table's.
     pub columns: Vec<String>,
+    /// Rows of the table that have the same values in these columns as a new one are deleted in the same commit.
+    /// Empty: none are.
+    pub replace_by: Vec<String>,
 }
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        Self { request_id: uuid::Uuid::new_v4().to_string(), columns: Vec::new() }
+        Self { request_id: uuid::Uuid::new_v4().to_string(), columns: Vec::new(), replace_by: Vec::new() }
     }
 }
 
@@ -61,7 +65,27 @@ pub struct Committed {
     pub replayed: bool,
 }
 
+/// What a deletion did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// The first version without the rows.
+    pub version: u64,
+    /// How many they were.
+    pub rows: u64,
+}
+
 impl Client {
+    /// Deletes the rows that a filter selects, all at once. Asked again after an answer that was lost, it finds
+    /// nothing more to delete.
+    ///
+    /// # Errors
+    /// What is wrong with the filter; `TABLE_NOT_FOUND`, `READ_ONLY`, `WRITE_CONFLICT`, and those of any call.
+    pub async fn delete(&self, table: &str, filter: Filter) -> Result<Deleted> {
+        let request = v1::DeleteRequest { table: table.to_owned(), filter: Some(filter.into()) };
+        let answer = self.call(self.ingest().delete(self.request(request))).await?;
+        Ok(Deleted { version: answer.version, rows: answer.rows })
+    }
+
     /// Opens a write. Nothing is visible before [`Writer::commit`]; a writer that is dropped leaves nothing.
     ///
     /// # Errors
@@ -81,8 +105,8 @@ impl Client {
     pub async fn write(&self, table: &str, options: WriteOptions) -> Result<Writer> {
         let limits = self.server_info().await?.limits.unwrap_or_default();
         let (requests, receiver) = mpsc::channel(2);
-        let open =
-            v1::Open { table: table.to_owned(), request_id: options.request_id, columns: options.columns };
+        let WriteOptions { request_id, columns, replace_by } = options;
+        let open = v1::Open { table: table.to_owned(), request_id, columns, replace_by };
         // The receiver is here, so there is someone to send to.
         let _ = requests.send(WriteRequest { kind: Some(write_request::Kind::Open(open)) }).await;
         let stream = tonic::Request::new(ReceiverStream::new(receiver));

@@ -32,6 +32,14 @@ pub struct Config {
     pub log: String,
     /// How they look.
     pub log_format: LogFormat,
+    /// Where tables are kept: a directory, `s3://bucket/prefix`, or `memory:` for none at rest.
+    pub store: String,
+    /// How long a small write waits for others to share its commit.
+    #[serde(deserialize_with = "units::duration")]
+    pub commit_delay: Duration,
+    /// How long versions of a table, and the files that they need, stay after the next version.
+    #[serde(deserialize_with = "units::duration")]
+    pub keep_versions: Duration,
     /// Threads for queries and encoding; 0: as many as the machine has cores.
     pub threads: usize,
     /// Memory for tables, writes under way and kept sets; a share is of the machine's.
@@ -70,6 +78,9 @@ impl Default for Config {
             metrics_listen: None,
             log: "info".into(),
             log_format: LogFormat::Text,
+            store: limits::STORE.into(),
+            commit_delay: limits::COMMIT_DELAY,
+            keep_versions: limits::KEEP_VERSIONS,
             threads: 0,
             memory: Memory::Share(limits::MEMORY_SHARE),
             kept_sets: Memory::Share(limits::KEPT_SETS_SHARE),
@@ -113,6 +124,21 @@ pub struct Flags {
     #[arg(long, env = "BASALT_LOG_FORMAT", value_name = "FORMAT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
+
+    /// Where tables are kept: a directory, s3://bucket/prefix, or memory: for none at rest [default: basalt-data]
+    #[arg(long, env = "BASALT_STORE", value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
+
+    /// How long a small write waits for others to share its commit [default: 5ms]
+    #[arg(long, env = "BASALT_COMMIT_DELAY", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
+    pub commit_delay: Option<Duration>,
+
+    /// How long old versions of a table, and their files, are kept [default: 10m]
+    #[arg(long, env = "BASALT_KEEP_VERSIONS", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
+    pub keep_versions: Option<Duration>,
 
     /// Threads for queries and encoding [default: 0 = one a core]
     #[arg(long, env = "BASALT_THREADS", value_name = "N")]
@@ -197,6 +223,12 @@ impl Config {
         let refuse = |key: &str, why: &str| Err(Error::Config(format!("{key}: {why}")));
         if self.default_deadline.is_zero() || self.default_deadline > self.max_deadline {
             return refuse("default_deadline", "it is more than 0 and at most max_deadline");
+        }
+        if self.store.is_empty() {
+            return refuse("store", "it is a directory, an address, or \"memory:\"");
+        }
+        if self.commit_delay > limits::LONGEST_COMMIT_DELAY {
+            return refuse("commit_delay", "it is at most 10s");
         }
         if self.memory == Memory::Bytes(0) {
             return refuse("memory", "it is more than 0");
@@ -341,6 +373,8 @@ mod tests {
             ("default_deadline = \"1h\"", "default_deadline"),
             ("max_connections = 0", "max_connections"),
             ("memory = \"0\"", "memory"),
+            ("store = \"\"", "store"),
+            ("commit_delay = \"1m\"", "commit_delay"),
             ("listen = \"here\"", "listen"),
             ("replication = 0", "replication"),
             ("peers = [\"a:1\"]", "peer_listen"),

@@ -5,27 +5,20 @@
 
 use std::{
     collections::VecDeque,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use basalt_core::table::{Commit, Table};
 use basalt_proto::v1::{self as pb, ErrorReason, batch::Rows, column::Values};
+use basalt_storage::DoneRequest;
 use hashbrown::HashMap;
+use sha2::{Digest as _, Sha256};
 
 use crate::{limits, status::Fault};
 
-/// A table by its address, which its `Weak` keeps from being used again.
-type Key = (usize, String);
-
-#[derive(Debug)]
-struct Entry {
-    /// Keeps the address in the key the table's own.
-    _table: Weak<Table>,
-    /// `None` while the write runs.
-    done: Option<Done>,
-}
+/// The id of a table, and that of a write.
+type Key = (u64, String);
 
 /// A finished write.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +29,8 @@ pub(crate) struct Done {
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_key: HashMap<Key, Entry>,
+    /// `None` while the write runs.
+    by_key: HashMap<Key, Option<Done>>,
     /// Finished writes, the oldest first.
     order: VecDeque<(Instant, Key)>,
 }
@@ -70,25 +64,44 @@ impl Ledger {
                 format!("a request id of {} bytes; the limit is {}", id.len(), limits::REQUEST_ID_BYTES);
             return Err(Fault::protocol(message).at("open.request_id"));
         }
-        let key = (Arc::as_ptr(table).addr(), id.to_owned());
+        let key = (table.id(), id.to_owned());
         let mut entries = self.lock();
         self.forget_old(&mut entries);
         match entries.by_key.get(&key) {
-            Some(Entry { done: Some(done), .. }) => Ok(Known::Done(*done)),
-            Some(Entry { done: None, .. }) => {
+            Some(Some(done)) => Ok(Known::Done(*done)),
+            Some(None) => {
                 let message = format!("a write with the request id {id:?} is under way");
                 Err(Fault::new(ErrorReason::RequestInProgress, message).at("open.request_id"))
             }
             None => {
-                entries.by_key.insert(key.clone(), Entry { _table: Arc::downgrade(table), done: None });
+                entries.by_key.insert(key.clone(), None);
                 Ok(Known::New(Ticket { ledger: Arc::clone(self), key: Some(key) }))
             }
         }
     }
 
+    /// Takes in the finished writes that a table's log knows of; one that runs here goes on.
+    pub(crate) fn restore(&self, table: &Table, done: impl Iterator<Item = DoneRequest>) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut done: Vec<_> = done.collect();
+        done.sort_unstable_by_key(|done| done.at_millis);
+        let mut entries = self.lock();
+        for DoneRequest { request, version, at_millis } in done {
+            let at = Duration::from_millis(u64::try_from(at_millis).unwrap_or(0));
+            let Some(at) = Instant::now().checked_sub(now.saturating_sub(at)) else { continue };
+            let key = (table.id(), request.id);
+            if !entries.by_key.contains_key(&key) {
+                let commit = Commit { version, rows: request.rows };
+                entries.by_key.insert(key.clone(), Some(Done { digest: request.digest, commit }));
+                entries.order.push_back((at, key));
+            }
+        }
+        self.forget_old(&mut entries);
+    }
+
     /// Forgets the writes of a table that is dropped.
-    pub(crate) fn forget(&self, table: &Arc<Table>) {
-        let table = Arc::as_ptr(table).addr();
+    pub(crate) fn forget(&self, table: &Table) {
+        let table = table.id();
         let mut entries = self.lock();
         entries.by_key.retain(|key, _| key.0 != table);
         entries.order.retain(|(_, key)| key.0 != table);
@@ -122,7 +135,7 @@ impl Ticket {
         let mut entries = self.ledger.lock();
         // Not there: the table was dropped meanwhile.
         if let Some(entry) = entries.by_key.get_mut(&key) {
-            entry.done = Some(Done { digest, commit });
+            *entry = Some(Done { digest, commit });
             entries.order.push_back((Instant::now(), key));
             self.ledger.forget_old(&mut entries);
         }
@@ -148,49 +161,83 @@ impl Done {
     }
 }
 
-/// The digest of a write's columns and batches.
+/// The digest of a write's columns and batches. It is the same in every build: the log of a table keeps it.
 #[derive(Debug)]
-pub(crate) struct Digest(DefaultHasher);
+pub(crate) struct Digest(Sha256);
 
 impl Digest {
-    pub(crate) fn new(columns: &[String]) -> Self {
-        let mut hasher = DefaultHasher::new();
-        columns.hash(&mut hasher);
-        Self(hasher)
+    /// Of a write of these columns; `replace_by` are those of the keys that it replaces.
+    pub(crate) fn new(columns: &[String], replace_by: &[String]) -> Self {
+        let mut digest = Self(Sha256::new());
+        for names in [columns, replace_by] {
+            digest.number(names.len() as u64);
+            names.iter().for_each(|name| digest.bytes(name.as_bytes()));
+        }
+        digest
     }
 
     pub(crate) fn batch(&mut self, rows: Option<&Rows>) {
-        let hasher = &mut self.0;
         match rows {
-            None => hasher.write_u8(0),
-            Some(Rows::ArrowIpc(bytes)) => bytes.hash(hasher),
+            None => self.number(0),
+            Some(Rows::ArrowIpc(bytes)) => {
+                self.number(1);
+                self.bytes(bytes);
+            }
             Some(Rows::Columns(batch)) => {
-                batch.rows.hash(hasher);
-                hasher.write_usize(batch.columns.len());
-                batch.columns.iter().for_each(|column| hash_column(column, hasher));
+                self.number(2);
+                self.number(batch.rows.into());
+                self.number(batch.columns.len() as u64);
+                batch.columns.iter().for_each(|column| self.column(column));
             }
         }
     }
 
-    pub(crate) fn finish(&self) -> u64 {
-        self.0.finish()
+    pub(crate) fn finish(self) -> u64 {
+        let digest = self.0.finalize();
+        digest.iter().take(8).fold(0, |number, byte| (number << 8) | u64::from(*byte))
     }
-}
 
-fn hash_column(column: &pb::Column, hasher: &mut DefaultHasher) {
-    column.validity.hash(hasher);
-    column.values.as_ref().map(std::mem::discriminant).hash(hasher);
-    match &column.values {
-        None => {}
-        Some(Values::Bools(v)) => v.values.hash(hasher),
-        Some(Values::Int32s(v)) => v.values.hash(hasher),
-        Some(Values::Int64s(v)) => v.values.hash(hasher),
-        Some(Values::Uint32s(v)) => v.values.hash(hasher),
-        Some(Values::Uint64s(v)) => v.values.hash(hasher),
-        Some(Values::Floats(v)) => v.values.iter().for_each(|f| hasher.write_u32(f.to_bits())),
-        Some(Values::Doubles(v)) => v.values.iter().for_each(|f| hasher.write_u64(f.to_bits())),
-        Some(Values::Texts(v)) => (&v.data, &v.lengths).hash(hasher),
-        Some(Values::Int128s(v)) => v.data.hash(hasher),
+    fn column(&mut self, column: &pb::Column) {
+        macro_rules! numbers {
+            ($kind:expr, $values:expr) => {{
+                self.number($kind);
+                self.number($values.len() as u64);
+                $values.iter().for_each(|value| self.0.update(value.to_le_bytes()));
+            }};
+        }
+        self.bytes(&column.validity);
+        match &column.values {
+            None => self.number(0),
+            Some(Values::Bools(v)) => {
+                self.number(1);
+                self.number(v.values.len() as u64);
+                v.values.iter().for_each(|value| self.0.update([u8::from(*value)]));
+            }
+            Some(Values::Int32s(v)) => numbers!(2, v.values),
+            Some(Values::Int64s(v)) => numbers!(3, v.values),
+            Some(Values::Uint32s(v)) => numbers!(4, v.values),
+            Some(Values::Uint64s(v)) => numbers!(5, v.values),
+            Some(Values::Floats(v)) => numbers!(6, v.values),
+            Some(Values::Doubles(v)) => numbers!(7, v.values),
+            Some(Values::Texts(v)) => {
+                self.number(8);
+                self.bytes(&v.data);
+                numbers!(8, v.lengths);
+            }
+            Some(Values::Int128s(v)) => {
+                self.number(9);
+                self.bytes(&v.data);
+            }
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.update(bytes);
+    }
+
+    fn number(&mut self, number: u64) {
+        self.0.update(number.to_le_bytes());
     }
 }
 
@@ -257,7 +304,7 @@ mod tests {
     fn digests_tell_rows_apart() {
         let digest = |columns: &[&str], values: &[i64], validity: &[u8]| {
             let columns: Vec<_> = columns.iter().map(ToString::to_string).collect();
-            let mut digest = Digest::new(&columns);
+            let mut digest = Digest::new(&columns, &[]);
             let values = Values::Int64s(pb::Int64s { values: values.to_vec() });
             let column = pb::Column { validity: validity.to_vec(), values: Some(values) };
             digest.batch(Some(&Rows::Columns(pb::RecordBatch { rows: 2, columns: vec![column] })));

@@ -16,6 +16,7 @@ mod services;
 mod sets;
 mod state;
 mod status;
+mod tables;
 mod transport;
 mod units;
 

@@ -151,6 +151,8 @@ pub const HEDGE_DELAY: (Duration, Duration) = (Duration::from_millis(500), Durat
 pub const STORE: &str = "basalt-data";
 /// How long a small write waits for others to share its commit.
 pub const COMMIT_DELAY: Duration = Duration::from_millis(5);
+/// See [`COMMIT_DELAY`].
+pub const LONGEST_COMMIT_DELAY: Duration = Duration::from_secs(10);
 /// How long versions of a table at rest can be read after the next one is there.
 pub const KEEP_VERSIONS: Duration = Duration::from_secs(10 * 60);
 /// States of a table that are kept for that, at most.

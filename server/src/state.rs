@@ -14,15 +14,25 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    Config, Error, call::Call, cluster::Cluster, cpu::Cpu, ledger::Ledger, limits, memory::Memory,
-    metrics::Metrics, sets::Sets, status::Fault,
+    Config, Error,
+    call::Call,
+    cluster::Cluster,
+    cpu::Cpu,
+    ledger::Ledger,
+    limits,
+    memory::Memory,
+    metrics::Metrics,
+    sets::Sets,
+    status::Fault,
+    tables::{self, Tables},
 };
 
 /// The tables, the CPU pool, and the limits that requests share.
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) catalog: Catalog,
-    pub(crate) cpu: Cpu,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) cpu: Arc<Cpu>,
     pub(crate) memory: Arc<Memory>,
     pub(crate) sets: Sets,
     pub(crate) metrics: Arc<Metrics>,
@@ -32,6 +42,8 @@ pub(crate) struct State {
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Requests under way hold a token of it.
     pub(crate) running: TaskTracker,
+    /// The tables are not there yet.
+    loading: AtomicBool,
     stopping: AtomicBool,
     pub(crate) started: Instant,
     default_deadline: Duration,
@@ -43,13 +55,25 @@ impl State {
     pub(crate) fn new(config: &Config, name: Option<String>) -> Result<Self, Error> {
         let limit = config.memory.resolve().map_err(Error::Config)?;
         let memory = Arc::new(Memory::new(limit));
+        let catalog = Arc::new(Catalog::with_seed(seed()));
+        let cpu = Arc::new(Cpu::new(config.cpu_threads(), config.query_permits())?);
+        let ledger = Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE));
+        let tables = Tables::open(
+            config,
+            Arc::clone(&catalog),
+            Arc::clone(&memory),
+            Arc::clone(&ledger),
+            Arc::clone(&cpu),
+        )?;
         Ok(Self {
-            catalog: Catalog::with_seed(seed()),
-            cpu: Cpu::new(config.cpu_threads(), config.query_permits())?,
+            catalog,
+            loading: AtomicBool::new(tables.is_at_rest()),
+            tables: Arc::new(tables),
+            cpu,
             sets: Sets::new(config.kept_sets.of(limit), Arc::clone(&memory)),
             memory,
             metrics: Arc::default(),
-            ledger: Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE)),
+            ledger,
             writes: Arc::new(Semaphore::new(limits::WRITES)),
             cluster: name.map(|name| Arc::new(Cluster::new(&name, config))),
             running: TaskTracker::new(),
@@ -64,6 +88,20 @@ impl State {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.running.close();
+    }
+
+    pub(crate) fn is_loading(&self) -> bool {
+        self.loading.load(Ordering::Acquire)
+    }
+
+    /// Loads the tables, and looks after them from then on.
+    pub(crate) async fn load(&self) -> Result<(), Error> {
+        self.tables.load().await?;
+        self.loading.store(false, Ordering::Release);
+        if self.tables.is_at_rest() {
+            tokio::spawn(tables::run(Arc::downgrade(&self.tables)));
+        }
+        Ok(())
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

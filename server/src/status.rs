@@ -226,9 +226,7 @@ fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
         ErrorReason::VersionGone
         | ErrorReason::ScopeMismatch
         | ErrorReason::PeerProtocol
-        | ErrorReason::ReadOnly => {
-            (Code::FailedPrecondition, None)
-        }
+        | ErrorReason::ReadOnly => (Code::FailedPrecondition, None),
         ErrorReason::MessageTooLarge | ErrorReason::MemoryLimit | ErrorReason::SipQuota => {
             (Code::ResourceExhausted, None)
         }

@@ -28,7 +28,7 @@ class Basalt(Engine):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        serve = ["serve", "--listen", self.address, "--threads", "1", "--memory", options.memory, "--log", "warn"]
+        serve = ["serve", "--store", "memory:", "--listen", self.address, "--threads", "1", "--memory", options.memory, "--log", "warn"]
         self.server = subprocess.Popen([self.binary, *serve])
         channel = grpc.insecure_channel(self.address)
         try:

@@ -1,5 +1,5 @@
-//! The client commands of the `basalt` binary: load, query, select, explain, sip, tables, describe, drop, health,
-//! bench.
+//! The client commands of the `basalt` binary: load, query, select, delete, explain, sip, tables, describe, attach,
+//! drop, health, bench.
 //!
 //! A binary mounts them with [`ConnectArgs`] and [`Command`]:
 //!
@@ -22,6 +22,7 @@
 //! ```
 
 mod bench;
+mod delete;
 mod describe;
 mod error;
 mod explain;
@@ -36,6 +37,7 @@ mod sip;
 pub mod style;
 
 pub use bench::{BenchArgs, Mix};
+pub use delete::DeleteArgs;
 pub use describe::{describe, tables};
 pub use error::CliError;
 pub use explain::ExplainArgs;
@@ -96,6 +98,8 @@ pub enum Command {
     Query(QueryArgs),
     /// Ask for a set: of rows, or of a column's values
     Select(SelectArgs),
+    /// Delete the rows that a condition selects, all at once
+    Delete(DeleteArgs),
     /// Show how a query runs
     Explain(ExplainArgs),
     /// Files of sets
@@ -105,7 +109,9 @@ pub enum Command {
     Tables,
     /// Show a table's columns: encodings, sizes, ranges
     Describe(DescribeArgs),
-    /// Drop a table
+    /// Read the Delta Lake table of another writer, as it grows
+    Attach(AttachArgs),
+    /// Drop a table, or detach one
     Drop(DropArgs),
     /// Ask whether the server is ready: exit code 0 if it is
     Health,
@@ -122,6 +128,16 @@ pub struct DescribeArgs {
     /// Also the entropy of every column and what each encoding bids, which reads all of them
     #[arg(long)]
     pub full: bool,
+}
+
+/// Arguments of `attach`.
+#[derive(Args, Clone, Debug)]
+pub struct AttachArgs {
+    /// What to call it here
+    pub table: String,
+
+    /// Its directory as the server sees it, or s3://bucket/prefix
+    pub url: String,
 }
 
 /// Arguments of `drop`.
@@ -157,6 +173,7 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
         Command::Load(args) => load::run(&args, connect).await,
         Command::Query(args) => query::run(&args, connect).await,
         Command::Select(args) => select::run(&args, connect).await,
+        Command::Delete(args) => delete::run(&args, connect).await,
         Command::Explain(args) => explain::run(&args, connect).await,
         Command::Sip(command) => sip::run(&command),
         Command::Tables => print(&describe::tables(&connect.connect().await?.list_tables().await?)),
@@ -168,6 +185,10 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
                 client.table(&args.table).await
             };
             print(&describe::describe(&details?))
+        }
+        Command::Attach(args) => {
+            let table = connect.connect().await?.attach_table(&args.table, &args.url).await?;
+            print(&format!("attached {} at version {}: {} rows\n", table.name, table.version, table.rows))
         }
         Command::Drop(args) => {
             let client = connect.connect().await?;

@@ -90,6 +90,13 @@ impl CatalogService for Script {
         Err(status(tonic::Code::Unavailable, "SHUTTING_DOWN"))
     }
 
+    async fn attach_table(
+        &self,
+        _: Request<pb::AttachTableRequest>,
+    ) -> Result<Response<pb::AttachTableResponse>, Status> {
+        Err(status(tonic::Code::InvalidArgument, "INVALID_STORE"))
+    }
+
     async fn drop_table(
         &self,
         _: Request<pb::DropTableRequest>,
@@ -156,5 +163,9 @@ impl IngestService for Script {
         let (responses, receiver) = mpsc::channel(16);
         (self.write)(self.called("write"), requests.into_inner(), responses);
         Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn delete(&self, _: Request<pb::DeleteRequest>) -> Result<Response<pb::DeleteResponse>, Status> {
+        Ok(Response::new(pb::DeleteResponse { version: 7, rows: 3 }))
     }
 }

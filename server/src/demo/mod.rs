@@ -117,7 +117,7 @@ pub(crate) enum Error {
 /// # Errors
 /// What the server or a call to it answers, and an answer that is known to be wrong.
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Error> {
-    let config = Config { threads: args.threads, ..Config::default() };
+    let config = Config { threads: args.threads, store: "memory:".into(), ..Config::default() };
     let threads = config.cpu_threads();
     let listen = |source| Error::Listen { address: args.listen, source };
     let listener = TcpListener::bind(args.listen).await.map_err(listen)?;

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use basalt_core::{
-    error::ErrorKind,
-    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
+use basalt_core::limits::{
+    MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
 use prost::Message as _;
@@ -23,7 +22,7 @@ impl CatalogService for Catalog {
         mut request: Request<pb::CreateTableRequest>,
     ) -> Result<Response<pb::CreateTableResponse>, Status> {
         let mut call = Call::begin("CreateTable", &mut request);
-        let answer = self.create(&mut call, request.into_inner());
+        let answer = self.create(&mut call, request.into_inner()).await;
         call.reply(answer)
     }
 
@@ -32,7 +31,16 @@ impl CatalogService for Catalog {
         mut request: Request<pb::DropTableRequest>,
     ) -> Result<Response<pb::DropTableResponse>, Status> {
         let mut call = Call::begin("DropTable", &mut request);
-        let answer = self.drop(&mut call, &request.into_inner());
+        let answer = self.drop(&mut call, &request.into_inner()).await;
+        call.reply(answer)
+    }
+
+    async fn attach_table(
+        &self,
+        mut request: Request<pb::AttachTableRequest>,
+    ) -> Result<Response<pb::AttachTableResponse>, Status> {
+        let mut call = Call::begin("AttachTable", &mut request);
+        let answer = self.attach(&mut call, &request.into_inner()).await;
         call.reply(answer)
     }
 
@@ -63,15 +71,15 @@ impl CatalogService for Catalog {
 }
 
 impl Catalog {
-    fn create(
+    async fn create(
         &self,
         call: &mut Call,
         request: pb::CreateTableRequest,
     ) -> Result<pb::CreateTableResponse, Fault> {
         let schema = convert::from_schema(request.schema.unwrap_or_default()).map_err(|e| e.at("schema"))?;
-        let table = match self.0.catalog.create(&request.name, schema.clone()) {
+        let table = match self.0.tables.create(&request.name, schema.clone()).await {
             Ok(table) => table,
-            Err(error) if request.if_not_exists && error.kind() == ErrorKind::TableExists => {
+            Err(fault) if request.if_not_exists && fault.reason() == "TABLE_EXISTS" => {
                 let table = self.0.catalog.get(&request.name)?;
                 if **table.schema() != schema {
                     let message = format!("table {:?} exists with another schema", request.name);
@@ -79,26 +87,39 @@ impl Catalog {
                 }
                 table
             }
-            Err(error) => return Err(error.into()),
+            Err(fault) => return Err(fault),
         };
         let answer = pb::CreateTableResponse { table: Some(convert::table(&table)) };
         call.table = Some(table);
         Ok(answer)
     }
 
-    fn drop(&self, call: &mut Call, request: &pb::DropTableRequest) -> Result<pb::DropTableResponse, Fault> {
-        match self.0.catalog.remove(&request.name) {
+    async fn drop(
+        &self,
+        call: &mut Call,
+        request: &pb::DropTableRequest,
+    ) -> Result<pb::DropTableResponse, Fault> {
+        match self.0.tables.remove(&request.name).await {
             Ok(table) => {
-                self.0.ledger.forget(&table);
-                self.0.memory.count_tables(&self.0.catalog);
                 call.table = Some(table);
                 Ok(pb::DropTableResponse {})
             }
-            Err(error) if request.if_exists && error.kind() == ErrorKind::TableNotFound => {
+            Err(fault) if request.if_exists && fault.reason() == "TABLE_NOT_FOUND" => {
                 Ok(pb::DropTableResponse {})
             }
-            Err(error) => Err(error.into()),
+            Err(fault) => Err(fault),
         }
+    }
+
+    async fn attach(
+        &self,
+        call: &mut Call,
+        request: &pb::AttachTableRequest,
+    ) -> Result<pb::AttachTableResponse, Fault> {
+        let table = self.0.tables.attach(&request.name, &request.url).await?;
+        let answer = pb::AttachTableResponse { table: Some(convert::table(&table)) };
+        call.table = Some(table);
+        Ok(answer)
     }
 
     /// A page ends early before its message is too large; the token is the last name.

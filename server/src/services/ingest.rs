@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Instant};
 
-use basalt_core::table::Appender;
+use basalt_core::{
+    exec::{self, Control},
+    table::Appender,
+};
 use basalt_proto::v1::{
     self as pb, ErrorReason, ingest_service_server::IngestService, write_request, write_response,
 };
@@ -17,11 +20,12 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::{
     call::Call,
     convert::{self, BatchReader},
-    ledger::{Digest, Known},
+    ledger::{Digest, Known, Ticket},
     limits,
     memory::Reservation,
     state::State,
     status::Fault,
+    tables::{self, NewRows},
 };
 
 /// See the module.
@@ -53,6 +57,49 @@ impl IngestService for Ingest {
             }
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn delete(
+        &self,
+        mut request: Request<pb::DeleteRequest>,
+    ) -> Result<Response<pb::DeleteResponse>, Status> {
+        let mut call = Call::begin("Delete", &mut request);
+        let answer = self.delete_rows(&mut call, request.into_inner()).await;
+        call.reply(answer)
+    }
+}
+
+impl Ingest {
+    async fn delete_rows(
+        &self,
+        call: &mut Call,
+        request: pb::DeleteRequest,
+    ) -> Result<pb::DeleteResponse, Fault> {
+        let deadline = self.0.deadline(call)?;
+        let table = self.0.catalog.get(&request.table)?;
+        call.table = Some(Arc::clone(&table));
+        if request.filter.is_none() {
+            let message = "a deletion without a filter; the constant true selects all rows";
+            return Err(Fault::new(ErrorReason::InvalidQuery, message).at("filter"));
+        }
+        let (state, snapshot, of) = (Arc::clone(&self.0), table.snapshot(), Arc::clone(&table));
+        let resolve = move |control: &Control| {
+            let mut filter = convert::filter(request.filter, &request.table, &state.sets)?;
+            if let Some(filter) = &mut filter {
+                exec::resolve_filter(&state.catalog, &of, &snapshot, filter, control)?;
+            }
+            Ok(filter)
+        };
+        let filter = self.0.cpu.query(deadline, self.0.control(), resolve).await?;
+        // It goes on when the client is gone: the commit may be on its way.
+        let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
+        let delete = tokio::spawn(async move { tables.delete(&target, filter).await });
+        let deletion = match timeout_at(deadline.into(), delete).await {
+            Ok(done) => done.map_err(|_| Fault::internal())??,
+            Err(_) => return Err(Fault::deadline()),
+        };
+        call.rows = deletion.rows;
+        Ok(pb::DeleteResponse { version: deletion.version, rows: deletion.rows })
     }
 }
 
@@ -92,7 +139,7 @@ impl Session {
                     self.answer(write_response::Kind::Ack(ack)).await?;
                 }
                 Some(write_request::Kind::Commit(commit)) => {
-                    let committed = self.state.cpu.run(move || write.commit(commit)).await??;
+                    let committed = write.commit(commit).await?;
                     call.rows = committed.rows;
                     return self.answer(write_response::Kind::Committed(committed)).await;
                 }
@@ -139,6 +186,7 @@ impl Session {
 struct Write {
     state: Arc<State>,
     appender: Appender,
+    replace_by: Vec<usize>,
     reader: BatchReader,
     identity: Option<Identity>,
     held: Reservation,
@@ -149,6 +197,7 @@ struct Write {
 
 /// A write with a request id.
 struct Identity {
+    id: String,
     digest: Digest,
     known: Known,
 }
@@ -157,15 +206,20 @@ impl Write {
     fn open(state: &Arc<State>, open: &pb::Open, permit: OwnedSemaphorePermit) -> Result<Self, Fault> {
         let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
         let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
+        let column = |(i, name): (usize, &String)| {
+            exec::check_key_column(&table, name).map_err(|e| e.at(format!("open.replace_by[{i}]")))
+        };
+        let replace_by = open.replace_by.iter().enumerate().map(column).collect::<Result<_, _>>()?;
         let reader = BatchReader::new(appender.batch_fields());
         let identity = match open.request_id.as_str() {
             "" => None,
             id => {
-                Some(Identity { digest: Digest::new(&open.columns), known: state.ledger.open(&table, id)? })
+                let digest = Digest::new(&open.columns, &open.replace_by);
+                Some(Identity { id: id.to_owned(), digest, known: state.ledger.open(&table, id)? })
             }
         };
         let (state, held) = (Arc::clone(state), state.memory.reserve());
-        Ok(Self { state, appender, reader, identity, held, batches: 0, rows: 0, _permit: permit })
+        Ok(Self { state, appender, replace_by, reader, identity, held, batches: 0, rows: 0, _permit: permit })
     }
 
     /// Checks a batch and takes its rows in. Of a write that was done before, the rows are only compared.
@@ -192,7 +246,7 @@ impl Write {
         self.held.set(self.appender.bytes() as u64)
     }
 
-    fn commit(self, commit: pb::Commit) -> Result<pb::Committed, Fault> {
+    async fn commit(self, commit: pb::Commit) -> Result<pb::Committed, Fault> {
         if (commit.batches, commit.rows) != (self.batches, self.rows) {
             let message = format!(
                 "Commit says {} batches of {} rows, {} of {} arrived; nothing was written",
@@ -200,16 +254,29 @@ impl Write {
             );
             return Err(Fault::protocol(message).at("commit"));
         }
-        let (commit, replayed) = match self.identity {
-            Some(Identity { digest, known: Known::Done(first) }) => (first.replay(digest.finish())?, true),
-            Some(Identity { digest, known: Known::New(ticket) }) => {
-                let commit = self.appender.commit()?;
-                ticket.done(digest.finish(), commit);
-                (commit, false)
+        let Self { state, appender, replace_by, identity, held, rows, _permit: permit, .. } = self;
+        let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {
+            Some(Identity { digest, known: Known::Done(first), .. }) => {
+                let commit = first.replay(digest.finish())?;
+                return Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: true });
             }
-            None => (self.appender.commit()?, false),
+            Some(Identity { id, digest, known: Known::New(ticket) }) => {
+                let digest = digest.finish();
+                (Some(tables::request(&id, digest, rows)), Some((digest, ticket)))
+            }
+            None => (None, None),
         };
-        self.state.memory.count_tables(&self.state.catalog);
-        Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed })
+        let rows = NewRows { appender, replace_by, request };
+        // It goes on when the client is gone: the commit may be on its way.
+        let write = tokio::spawn(async move {
+            let commit = state.tables.write(rows).await?;
+            if let Some((digest, ticket)) = ticket {
+                ticket.done(digest, commit);
+            }
+            drop((held, permit));
+            Ok::<_, Fault>(commit)
+        });
+        let commit = write.await.map_err(|_| Fault::internal())??;
+        Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false })
     }
 }

@@ -38,7 +38,11 @@ pub(crate) async fn run(tables: Weak<Tables>) {
                 && tables.shared.peers().owns(stored.table.id())
                 && let Err(fault) = stored.tidy(vacuum).await
             {
-                tracing::warn!(table = stored.table.name(), error = fault.message(), "work in the background");
+                tracing::warn!(
+                    table = stored.table.name(),
+                    error = fault.message(),
+                    "work in the background"
+                );
             }
         }
         if vacuum {
@@ -95,7 +99,8 @@ impl Stored {
             let mut rows = RowBuffer::new(&schema);
             // What does not fit waits for the next time.
             let fits = small.iter().take_while(|fragment| {
-                let fits = rows.rows() + fragment.live_rows() <= FRAGMENT_ROWS && rows.bytes() <= PENDING_BYTES;
+                let fits =
+                    rows.rows() + fragment.live_rows() <= FRAGMENT_ROWS && rows.bytes() <= PENDING_BYTES;
                 if fits {
                     rows.push_fragment(fragment);
                 }
@@ -105,16 +110,17 @@ impl Stored {
             (n, if rows.rows() > 0 { Some(rows.encode(&schema)) } else { None })
         };
         let (n, data) = self.shared.cpu.run(merge).await?;
-        let was = &was[..n];
+        let was = was[..n].to_vec();
         let rows: usize = was.iter().map(Fragment::live_rows).sum();
         let new = match data {
             Some(data) => self.write_files(vec![Arc::new(data?)]).await?,
             None => Vec::new(),
         };
         let _advancing = self.advancing.lock().await;
-        match self.commit(&new, &[], Edit::Change { operation: Operation::Compact, was, is: &[] }).await {
+        let edit = Edit::Change { operation: Operation::Compact, was, is: Vec::new() };
+        match self.commit(new, Vec::new(), edit).await {
             Ok(Outcome::Version(version)) => {
-                let (table, fragments, elapsed) = (self.table.name(), was.len(), started.elapsed());
+                let (table, fragments, elapsed) = (self.table.name(), n, started.elapsed());
                 tracing::info!(table, version, fragments, rows, ?elapsed, "merged small fragments");
                 self.shared.peers().committed(&self.table, version).await;
                 Ok(())

@@ -71,13 +71,13 @@ pub(super) struct NewFragment {
 }
 
 /// What a commit does to the rows that are there.
-pub(super) enum Edit<'a> {
+pub(super) enum Edit {
     /// Nothing.
     Append,
     /// These become those; what has no new form is gone.
-    Change { operation: Operation, was: &'a [Fragment], is: &'a [Fragment] },
+    Change { operation: Operation, was: Vec<Fragment>, is: Vec<Fragment> },
     /// Those with the same keys as the new rows go.
-    Replace(&'a Arc<SameKeys>),
+    Replace(Arc<SameKeys>),
 }
 
 /// What came of a commit.
@@ -170,18 +170,18 @@ impl Stored {
         }
         new.extend(self.encode_files(together).await?);
         let requests: Vec<Request> = group.iter().filter_map(|write| write.request.clone()).collect();
-        let keys = match group {
-            [Write { replace_by, .. }] if !replace_by.is_empty() => Some(self.keys_of(&new, replace_by).await?),
-            _ => None,
+        let slots = group.first().map(|write| write.replace_by.clone()).unwrap_or_default();
+        let edit = match slots.as_slice() {
+            [] => Edit::Append,
+            _ => Edit::Replace(self.keys_of(&new, slots).await?),
         };
-        let edit = keys.as_ref().map_or(Edit::Append, Edit::Replace);
         let _advancing = self.advancing.lock().await;
-        self.commit(&new, &requests, edit).await
+        self.commit(new, requests, edit).await
     }
 
     /// The keys of new rows.
-    async fn keys_of(&self, new: &[NewFragment], slots: &[usize]) -> Result<Arc<SameKeys>, Fault> {
-        let (table, slots) = (Arc::clone(&self.table), slots.to_vec());
+    async fn keys_of(&self, new: &[NewFragment], slots: Vec<usize>) -> Result<Arc<SameKeys>, Fault> {
+        let table = Arc::clone(&self.table);
         let data: Vec<_> = new.iter().map(|new| Arc::clone(&new.data)).collect();
         let control = self.control();
         let keys = self.shared.cpu.run(move || SameKeys::new(&table, &data, &slots, &control)).await??;
@@ -197,13 +197,13 @@ impl Stored {
     /// Makes the next version, and goes there. The caller holds the lock.
     pub(super) async fn commit(
         &self,
-        new: &[NewFragment],
-        requests: &[Request],
-        edit: Edit<'_>,
+        new: Vec<NewFragment>,
+        requests: Vec<Request>,
+        edit: Edit,
     ) -> Result<Outcome, Fault> {
         for _ in 0..limits::COMMIT_ATTEMPTS {
             let state = self.state();
-            if is_known(&state, requests) {
+            if is_known(&state, &requests) {
                 return Ok(Outcome::Known);
             }
             let (operation, was, is) = self.edit(&edit).await?;
@@ -213,13 +213,13 @@ impl Stored {
                 add: new.iter().map(|new| new.file.clone()).collect(),
                 remove: was.iter().map(Fragment::id).filter(|id| !stays.contains(id)).collect(),
                 deletions: is.iter().filter_map(|f| Some((f.id(), f.deleted()?.places()))).collect(),
-                requests: requests.to_vec(),
+                requests: requests.clone(),
                 ..Default::default()
             };
             match self.log.commit(&state, &change).await {
                 Ok(committed) => {
                     let version = committed.state.version();
-                    let added = (committed.first_id..).zip(new);
+                    let added = (committed.first_id..).zip(&new);
                     let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
                     let fresh = added.chain(is).map(|fragment| (fragment.id(), fragment)).collect();
                     // Nothing is loaded for it, so that this does not fail.
@@ -232,7 +232,7 @@ impl Stored {
                 }
                 Err(CommitError::Storage(error)) => {
                     // It may be there nevertheless; what is there is shown.
-                    if self.refresh_locked().await.is_ok() && is_known(&self.state(), requests) {
+                    if self.refresh_locked().await.is_ok() && is_known(&self.state(), &requests) {
                         return Ok(Outcome::Known);
                     }
                     return Err(error.into());
@@ -244,7 +244,7 @@ impl Stored {
     }
 
     /// What an edit does to the newest version.
-    async fn edit(&self, edit: &Edit<'_>) -> Result<(Operation, Vec<Fragment>, Vec<Fragment>), Fault> {
+    async fn edit(&self, edit: &Edit) -> Result<(Operation, Vec<Fragment>, Vec<Fragment>), Fault> {
         let changed = || {
             let message = format!("another write has changed the same rows of table {:?}", self.table.name());
             Fault::new(ErrorReason::WriteConflict, message)
@@ -261,7 +261,7 @@ impl Stored {
                 if !was.iter().all(|was| now.fragment(was.id()).is_some_and(|is| same_rows(is, was))) {
                     return Err(changed());
                 }
-                Ok((*operation, was.to_vec(), is.to_vec()))
+                Ok((*operation, was.clone(), is.clone()))
             }
             Edit::Replace(keys) => {
                 let whole = self.whole().await?;
@@ -285,7 +285,8 @@ impl Stored {
 
     /// The answer to a write that was done on another node.
     fn done_elsewhere(&self, request: Option<&Request>) -> Result<Commit, Fault> {
-        let done = request.and_then(|request| self.state().requests().find(|done| done.request.id == request.id));
+        let done =
+            request.and_then(|request| self.state().requests().find(|done| done.request.id == request.id));
         match (done, request) {
             (Some(done), Some(request)) if done.request.digest == request.digest => {
                 Ok(Commit { version: done.version, rows: done.request.rows })
@@ -304,7 +305,8 @@ impl Stored {
 
 /// Whether a state has one of some writes.
 fn is_known(state: &TableState, requests: &[Request]) -> bool {
-    !requests.is_empty() && state.requests().any(|done| requests.iter().any(|request| request.id == done.request.id))
+    !requests.is_empty()
+        && state.requests().any(|done| requests.iter().any(|request| request.id == done.request.id))
 }
 
 /// Whether two forms of a fragment have the same rows deleted.

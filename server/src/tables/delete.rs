@@ -50,7 +50,8 @@ impl Tables {
                 None => table.snapshot(),
             };
             let (rows, was, is) = {
-                let (table, snapshot, filter) = (Arc::clone(table), Arc::clone(&snapshot), Arc::clone(&filter));
+                let (table, snapshot, filter) =
+                    (Arc::clone(table), Arc::clone(&snapshot), Arc::clone(&filter));
                 let bytes = self.shared.memory.limit() / limits::QUERY_MEMORY_PART;
                 let control = exec::Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
                 let select = move || -> Result<_, Fault> {
@@ -64,7 +65,7 @@ impl Tables {
                 return Ok(Deletion { version: snapshot.version(), rows });
             }
             let committed = match &stored {
-                Some(stored) => stored.commit_deletion(&was, &is).await,
+                Some(stored) => stored.commit_deletion(was, is).await,
                 None => table.commit(Change { was, is, ..Change::default() }).map_err(Fault::from),
             };
             match committed {
@@ -82,10 +83,10 @@ impl Tables {
 }
 
 impl Stored {
-    async fn commit_deletion(&self, was: &[Fragment], is: &[Fragment]) -> Result<u64, Fault> {
+    async fn commit_deletion(&self, was: Vec<Fragment>, is: Vec<Fragment>) -> Result<u64, Fault> {
         let _advancing = self.advancing.lock().await;
         let edit = Edit::Change { operation: Operation::Delete, was, is };
-        match self.commit(&[], &[], edit).await? {
+        match self.commit(Vec::new(), Vec::new(), edit).await? {
             Outcome::Version(version) => {
                 self.shared.peers().committed(&self.table, version).await;
                 Ok(version)

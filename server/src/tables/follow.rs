@@ -51,7 +51,8 @@ impl Tables {
         if before.version() == now.version() {
             return;
         }
-        let ids = |state: &CatalogState| state.tables().values().map(TableEntry::number).collect::<BTreeSet<_>>();
+        let ids =
+            |state: &CatalogState| state.tables().values().map(TableEntry::number).collect::<BTreeSet<_>>();
         let (old, new) = (ids(before), ids(now));
         for id in old.difference(&new) {
             let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(id);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use basalt_core::{
-    fragment::{FragmentData, RowBuffer},
+    fragment::{Deleted, Fragment, FragmentData, RowBuffer},
     table::Table,
 };
 use basalt_proto::v1::ErrorReason;
@@ -22,7 +22,8 @@ use crate::{Error, cpu::Cpu, limits, status::Fault};
 /// Bytes that a fragment will take in memory: as it was written; of another writer's file, its size.
 pub(super) fn expected_bytes(entry: &FragmentEntry) -> u64 {
     let part = || {
-        let share = u128::from(entry.file.bytes()) * u128::from(entry.rows) / u128::from(entry.file.rows().max(1));
+        let share =
+            u128::from(entry.file.bytes()) * u128::from(entry.rows) / u128::from(entry.file.rows().max(1));
         u64::try_from(share).unwrap_or(u64::MAX)
     };
     entry.encoded_bytes().unwrap_or_else(part)
@@ -45,6 +46,23 @@ pub(super) async fn read(
     }
     let data = cpu.run(move || buffer.encode(&schema)).await??;
     Ok(Arc::new(data))
+}
+
+/// A fragment with its deleted rows; of `data`, where that is at hand.
+pub(super) async fn fragment(
+    log: &TableLog,
+    state: &TableState,
+    entry: &FragmentEntry,
+    data: Option<Arc<FragmentData>>,
+    cpu: &Cpu,
+) -> Result<Fragment, Fault> {
+    let data = match data {
+        Some(data) => data,
+        None => read(log, state, entry, cpu).await?,
+    };
+    let deleted = log.deleted_rows(entry).await?;
+    let deleted = deleted.and_then(|places| Deleted::new(&places, data.rows())).map(Arc::new);
+    Ok(Fragment::new(entry.id, data).with_deleted(deleted))
 }
 
 impl Tables {
@@ -101,7 +119,11 @@ impl Tables {
                 match table {
                     Ok(table) => rows += table.snapshot().rows(),
                     Err(fault) if attached => {
-                        tracing::warn!(table = entry.name, error = fault.message(), "an attached table is left out");
+                        tracing::warn!(
+                            table = entry.name,
+                            error = fault.message(),
+                            "an attached table is left out"
+                        );
                     }
                     Err(fault) => return Err(failed(&format!("table {:?}", entry.name), &fault.message())),
                 }
@@ -121,7 +143,7 @@ impl Tables {
                 }
             }
         };
-        let (bytes, elapsed) = (loaded.into_inner(), started.elapsed());
+        let (bytes, elapsed) = (loaded.load(Ordering::Relaxed), started.elapsed());
         tracing::info!(tables, rows, bytes, rows_per_second = per_second(rows, elapsed), ?elapsed, "loaded");
         Ok(())
     }

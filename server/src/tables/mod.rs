@@ -24,7 +24,9 @@ use basalt_core::{
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState};
 
+pub(crate) use background::run;
 pub(crate) use commit::NewRows;
+pub(crate) use load::loading;
 use stored::Stored;
 
 use crate::{Config, Error, cpu::Cpu, ledger::Ledger, memory::Memory, status::Fault};
@@ -138,11 +140,7 @@ impl Tables {
     }
 
     /// Adds an empty table.
-    pub(crate) async fn create(
-        &self,
-        name: &str,
-        schema: Schema,
-    ) -> Result<Arc<Table>, Fault> {
+    pub(crate) async fn create(&self, name: &str, schema: Schema) -> Result<Arc<Table>, Fault> {
         let Some(at_rest) = &self.at_rest else { return Ok(self.shared.catalog.create(name, schema)?) };
         let mut state = at_rest.state.lock().await;
         let created = at_rest.log.create(&state, name, &schema, Default::default()).await?;
@@ -152,7 +150,8 @@ impl Tables {
     /// Attaches the table of another writer, which is read only, by its address.
     pub(crate) async fn attach(&self, name: &str, url: &str) -> Result<Arc<Table>, Fault> {
         let Some(at_rest) = &self.at_rest else {
-            let message = "a server that keeps its tables in memory alone attaches none; start it with a store";
+            let message =
+                "a server that keeps its tables in memory alone attaches none; start it with a store";
             return Err(Fault::new(ErrorReason::InvalidStore, message));
         };
         let mut state = at_rest.state.lock().await;
@@ -227,7 +226,11 @@ impl Tables {
     /// A table that is at rest, at a version (`None`: the newest), with all fragments that the log has of it, whether
     /// this node holds them or not.
     #[allow(dead_code, reason = "for coordinators of a cluster")]
-    pub(crate) fn pin(&self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, Arc<TableState>), Fault> {
+    pub(crate) fn pin(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<(Arc<Table>, Arc<TableState>), Fault> {
         let table = self.shared.catalog.get(name)?;
         let stored = self.stored(&table)?.ok_or_else(|| in_memory_only(name))?;
         let state = stored.state_at(version).map_err(|e| e.at("version"))?;

@@ -7,13 +7,15 @@ use std::{
 };
 
 use basalt_core::{
-    fragment::{Deleted, Fragment, FragmentData},
+    fragment::{Fragment, FragmentData},
     table::{Snapshot, Table},
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableLog, TableState};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use tokio::sync::mpsc;
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+};
 
 use super::{Shared, commit::Write, load};
 use crate::{limits, memory::Reservation, status::Fault};
@@ -95,7 +97,8 @@ impl Stored {
     /// Fails for the table of another writer.
     pub(super) fn check_writable(&self) -> Result<(), Fault> {
         if self.attached {
-            let message = format!("table {:?} is attached; its own writer alone writes to it", self.table.name());
+            let message =
+                format!("table {:?} is attached; its own writer alone writes to it", self.table.name());
             return Err(Fault::new(ErrorReason::ReadOnly, message).at("table"));
         }
         Ok(())
@@ -129,12 +132,22 @@ impl Stored {
         let to_read = missing.iter().filter(|entry| current.fragment(entry.id).is_none());
         let mut reservation = self.shared.memory.reserve();
         reservation.set(to_read.map(|entry| load::expected_bytes(entry)).sum())?;
-        let loaded: Vec<Fragment> = stream::iter(missing)
-            .map(async |entry: &FragmentEntry| self.load(&state, entry, data_of(entry.id), progress).await)
-            .buffer_unordered(limits::LOADS)
-            .try_collect()
-            .await?;
-        fragments.extend(loaded);
+        let permits = Arc::new(Semaphore::new(limits::LOADS));
+        let mut loads = JoinSet::new();
+        for entry in missing {
+            let (log, state, entry, data) =
+                (self.log.clone(), Arc::clone(&state), entry.clone(), data_of(entry.id));
+            let (cpu, permits) = (Arc::clone(&self.shared.cpu), Arc::clone(&permits));
+            loads.spawn(async move {
+                let _permit = permits.acquire_owned().await;
+                load::fragment(&log, &state, &entry, data, &cpu).await
+            });
+        }
+        while let Some(loaded) = loads.join_next().await {
+            let fragment = loaded.map_err(|_| Fault::internal())??;
+            progress(fragment.data());
+            fragments.push(fragment);
+        }
         self.table.install(Snapshot::new(state.version(), fragments));
         drop(reservation);
         self.shared.memory.count_tables(&self.shared.catalog);
@@ -157,27 +170,6 @@ impl Stored {
         }
     }
 
-    /// A fragment with its deleted rows; of `data`, where it is at hand.
-    async fn load(
-        &self,
-        state: &TableState,
-        entry: &FragmentEntry,
-        data: Option<Arc<FragmentData>>,
-        progress: Progress<'_>,
-    ) -> Result<Fragment, Fault> {
-        let data = match data {
-            Some(data) => data,
-            None => {
-                let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
-                progress(&data);
-                data
-            }
-        };
-        let deleted = self.log.deleted_rows(entry).await?;
-        let deleted = deleted.and_then(|places| Deleted::new(&places, data.rows())).map(Arc::new);
-        Ok(Fragment::new(entry.id, data).with_deleted(deleted))
-    }
-
     /// Some fragments of a version that can be read. What is not held is loaded, and stays as long as there is room.
     pub(super) async fn fragments_at(&self, version: u64, ids: &[u32]) -> Result<Snapshot, Fault> {
         let kept = self.table.snapshot_at(Some(version)).ok();
@@ -194,7 +186,8 @@ impl Stored {
             let newest = self.table.snapshot();
             for id in missing {
                 let Some(entry) = state.fragment(id) else {
-                    let message = format!("version {version} of table {:?} has no fragment {id}", self.table.name());
+                    let message =
+                        format!("version {version} of table {:?} has no fragment {id}", self.table.name());
                     return Err(Fault::protocol(message));
                 };
                 let held = newest.fragment(id).map(|fragment| Arc::clone(fragment.data()));
@@ -202,7 +195,7 @@ impl Stored {
                     Some(data) => data,
                     None => self.load_guest(&state, entry).await?,
                 };
-                fragments.push(self.load(&state, entry, Some(data), &|_| {}).await?);
+                fragments.push(load::fragment(&self.log, &state, entry, Some(data), &self.shared.cpu).await?);
             }
         }
         Ok(Snapshot::new(version, fragments))
@@ -217,7 +210,11 @@ impl Stored {
         Some(data)
     }
 
-    async fn load_guest(&self, state: &TableState, entry: &FragmentEntry) -> Result<Arc<FragmentData>, Fault> {
+    async fn load_guest(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+    ) -> Result<Arc<FragmentData>, Fault> {
         let mut held = self.shared.memory.reserve();
         self.make_room(&mut held, load::expected_bytes(entry))?;
         let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;

@@ -34,6 +34,7 @@ use crate::{
     services::{Catalog, Cluster, Ingest, Query, Sips},
     state::State,
     status::Fault,
+    tables::loading,
 };
 
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
@@ -58,7 +59,8 @@ pub(super) struct Services {
 impl Services {
     pub(super) async fn new(state: Arc<State>) -> Result<Self, Error> {
         let health = Health(HealthReporter::new());
-        health.set(ServingStatus::Serving).await;
+        let loading = state.is_loading();
+        health.set(if loading { ServingStatus::NotServing } else { ServingStatus::Serving }).await;
         let wrong = |e: tonic_reflection::server::Error| Error::Start(e.to_string());
         let descriptors = || {
             tonic_reflection::server::Builder::configure()
@@ -118,6 +120,10 @@ impl Health {
         }
     }
 
+    pub(super) async fn serving(&self) {
+        self.set(ServingStatus::Serving).await;
+    }
+
     pub(super) async fn not_serving(&self) {
         self.set(ServingStatus::NotServing).await;
     }
@@ -154,6 +160,9 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             if self.state.is_stopping() {
                 let fault = Fault::new(ErrorReason::ShuttingDown, "the server is shutting down");
                 return Reply { future: answer(fault.into()), ours: None };
+            }
+            if self.state.is_loading() {
+                return Reply { future: answer(loading().into()), ours: None };
             }
             let arrival = Arrival {
                 peer: self.peer,

@@ -65,11 +65,20 @@ pub(crate) async fn serve(
     let mut connections = JoinSet::new();
     let mut shutdown = pin!(shutdown);
     let mut purge = interval(limits::PURGE_INTERVAL);
+    let load = Arc::clone(&state);
+    let mut load = tokio::spawn(async move { load.load().await });
+    let mut loading = true;
     loop {
         let accepted = tokio::select! {
             () = &mut shutdown => break,
             _ = purge.tick() => {
                 state.sets.purge(Instant::now());
+                continue;
+            }
+            loaded = &mut load, if loading => {
+                loaded.map_err(|e| Error::Start(e.to_string()))??;
+                loading = false;
+                services.health.serving().await;
                 continue;
             }
             accepted = accept(&clients, &permits) => accepted.map(|(stream, address, permit)| {
@@ -89,6 +98,7 @@ pub(crate) async fn serve(
         }
     }
 
+    load.abort();
     drop(clients);
     tracing::info!(running = state.running.len(), grace = ?config.shutdown_grace, "shutting down");
     state.stop();

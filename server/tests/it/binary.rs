@@ -27,7 +27,17 @@ impl Drop for Running {
 #[tokio::test]
 async fn it_logs_requests_and_stops_on_a_signal() {
     for signal in ["INT", "TERM"] {
-        let serve = ["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", "1"];
+        let serve = [
+            "serve",
+            "--store",
+            "memory:",
+            "--listen",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+            "--threads",
+            "1",
+        ];
         let mut server = Running(basalt(&serve).spawn().unwrap());
         let mut log = BufReader::new(server.0.stderr.take().unwrap());
         let mut line = String::new();
@@ -95,7 +105,7 @@ fn mistakes_are_told_and_end_it() {
         (&["serve", "--config", "no/such.toml"], "no/such.toml"),
         (&["serve", "--default-deadline", "1h"], "default_deadline"),
         (&["serve", "--log", "a=b=c"], "log"),
-        (&["serve", "--listen", &address], "in use"),
+        (&["serve", "--store", "memory:", "--listen", &address], "in use"),
     ];
     for (arguments, words) in cases {
         let output = basalt(arguments).output().unwrap();

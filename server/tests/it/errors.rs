@@ -85,7 +85,7 @@ async fn messages_have_a_limit() {
 async fn what_is_no_message_is_refused() {
     let server = Server::start().await;
     // A string where QueryRequest has a message.
-    let garbage = pb::Open { table: "t".into(), request_id: "not a message".into(), columns: vec![] };
+    let garbage = pb::Open { table: "t".into(), request_id: "not a message".into(), ..Default::default() };
     let mut grpc = tonic::client::Grpc::new(server.client.channel());
     grpc.ready().await.unwrap();
     let path = "/basalt.v1.QueryService/Select".parse().unwrap();

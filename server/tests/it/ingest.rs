@@ -121,7 +121,7 @@ async fn columns_may_be_left_out_or_turned_around() {
     server.create("t", vec![field("a", TypeKind::Int64), field("b", TypeKind::Int64), needed]).await.unwrap();
     let open = |columns: &[&str]| {
         let columns = columns.iter().map(ToString::to_string).collect();
-        write_request::Kind::Open(pb::Open { table: "t".into(), request_id: String::new(), columns })
+        write_request::Kind::Open(pb::Open { table: "t".into(), columns, ..Default::default() })
     };
     let int64s = |values: &[i64]| column(Values::Int64s(pb::Int64s { values: values.to_vec() }));
     let rows = batch_of(1, 2, vec![int64s(&[7, 8]), int64s(&[1, 2])]);

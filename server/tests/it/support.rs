@@ -39,7 +39,7 @@ impl Server {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config { threads: 2, ..Config::default() };
+        let mut config = Config { threads: 2, store: "memory:".into(), ..Config::default() };
         change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -181,7 +181,7 @@ pub(crate) fn open_as(table: &str, request_id: &str) -> write_request::Kind {
     write_request::Kind::Open(pb::Open {
         table: table.into(),
         request_id: request_id.into(),
-        columns: vec![],
+        ..Default::default()
     })
 }
 

@@ -1,6 +1,10 @@
 //! Reading the rows of a fragment, batch by batch.
 
-use std::{io::Read, ops::Range, sync::Arc};
+use std::{
+    io::Read,
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema as arrow;
@@ -78,7 +82,8 @@ pub struct DataReader {
     schema: arrow::SchemaRef,
     /// Row groups to come, with the rows of each that are part of the fragment.
     groups: std::vec::IntoIter<(usize, Range<usize>)>,
-    current: Option<ParquetRecordBatchReader>,
+    /// In a mutex that nobody else ever holds, so that a reader can be shared.
+    current: Mutex<Option<ParquetRecordBatchReader>>,
     /// Rows that are still to come.
     rows: usize,
 }
@@ -136,7 +141,7 @@ impl DataReader {
             columns: sources,
             schema,
             groups: groups.into_iter(),
-            current: None,
+            current: Mutex::new(None),
             rows: fragment.rows as usize,
         })
     }
@@ -152,7 +157,8 @@ impl DataReader {
     /// As [`TableLog::read`].
     pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
         while self.rows > 0 {
-            let reader = match self.current.take() {
+            let current = self.current.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            let reader = match current {
                 Some(reader) => reader,
                 None => match self.groups.next() {
                     Some((group, rows)) => self.open_group(group, rows).await?,
@@ -165,7 +171,7 @@ impl DataReader {
                 Ok::<_, arrow::ArrowError>((batch, reader))
             };
             if let (Some(batch), reader) = catching(self.place(), decode).await? {
-                self.current = Some(reader);
+                self.current = Mutex::new(Some(reader));
                 self.rows = self
                     .rows
                     .checked_sub(batch.num_rows())

@@ -69,6 +69,10 @@ pub struct LoadArgs {
     #[arg(long)]
     pub replace: bool,
 
+    /// Rows of the table with the same values in these columns as a new row are deleted in the same commit
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with = "replace")]
+    pub replace_by: Vec<String>,
+
     /// Leave out up to N bad rows
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip_bad: u64,
@@ -199,7 +203,8 @@ impl Load<'_> {
     /// so that no row is ever there twice.
     async fn write(&self, job: &Job, bytes: u64) -> Result<(Committed, Vec<String>), CliError> {
         let columns = job.schema.fields().iter().map(|f| f.name().clone()).collect();
-        let options = WriteOptions { columns, ..Default::default() };
+        let options =
+            WriteOptions { columns, replace_by: self.args.replace_by.clone(), ..Default::default() };
         let mut tries = 0;
         loop {
             let error = match self.try_write(job.clone(), bytes, options.clone()).await {
