@@ -58,12 +58,14 @@ impl State {
         let catalog = Arc::new(Catalog::with_seed(seed()));
         let cpu = Arc::new(Cpu::new(config.cpu_threads(), config.query_permits())?);
         let ledger = Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE));
+        let metrics: Arc<Metrics> = Arc::default();
         let tables = Tables::open(
             config,
             Arc::clone(&catalog),
             Arc::clone(&memory),
             Arc::clone(&ledger),
             Arc::clone(&cpu),
+            Arc::clone(&metrics),
         )?;
         Ok(Self {
             catalog,
@@ -72,7 +74,7 @@ impl State {
             cpu,
             sets: Sets::new(config.kept_sets.of(limit), Arc::clone(&memory)),
             memory,
-            metrics: Arc::default(),
+            metrics,
             ledger,
             writes: Arc::new(Semaphore::new(limits::WRITES)),
             cluster: name.map(|name| Arc::new(Cluster::new(&name, config))),
@@ -110,7 +112,7 @@ impl State {
 
     /// Whether requests are served.
     pub(crate) fn is_ready(&self) -> bool {
-        !self.is_stopping()
+        !self.is_stopping() && !self.is_loading()
     }
 
     /// When a query is given up: the client's deadline within the limit, or the default. One that has passed

@@ -249,7 +249,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_name_is_explained() {
-        let config = Config { peers: vec!["b:7701".into()], ..Config::default() };
+        let config = Config { peers: vec!["b:7701".into()], store: "memory:".into(), ..Config::default() };
         let state = State::new(&config, Some("a:7701".into())).unwrap();
         // Names with labels are told once there is something to tell.
         state.metrics.request("Query", Code::Ok, Duration::ZERO, 1);

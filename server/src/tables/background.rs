@@ -121,6 +121,7 @@ impl Stored {
         match self.commit(new, Vec::new(), edit).await {
             Ok(Outcome::Version(version)) => {
                 let (table, fragments, elapsed) = (self.table.name(), n, started.elapsed());
+                self.shared.metrics.compaction();
                 tracing::info!(table, version, fragments, rows, ?elapsed, "merged small fragments");
                 self.shared.peers().committed(&self.table, version).await;
                 Ok(())

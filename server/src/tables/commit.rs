@@ -201,6 +201,7 @@ impl Stored {
         requests: Vec<Request>,
         edit: Edit,
     ) -> Result<Outcome, Fault> {
+        let started = Instant::now();
         for _ in 0..limits::COMMIT_ATTEMPTS {
             let state = self.state();
             if is_known(&state, &requests) {
@@ -219,6 +220,7 @@ impl Stored {
             match self.log.commit(&state, &change).await {
                 Ok(committed) => {
                     let version = committed.state.version();
+                    self.shared.metrics.commit(started.elapsed());
                     let added = (committed.first_id..).zip(&new);
                     let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
                     let fresh = added.chain(is).map(|fragment| (fragment.id(), fragment)).collect();
@@ -227,6 +229,7 @@ impl Stored {
                     return Ok(Outcome::Version(version));
                 }
                 Err(CommitError::Conflict(newer)) => {
+                    self.shared.metrics.commit_conflict();
                     self.shared.ledger.restore(&self.table, newer.requests());
                     self.advance(newer, HashMap::new(), &|_| {}).await?;
                 }

@@ -29,7 +29,7 @@ pub(crate) use commit::NewRows;
 pub(crate) use load::loading;
 use stored::Stored;
 
-use crate::{Config, Error, cpu::Cpu, ledger::Ledger, memory::Memory, status::Fault};
+use crate::{Config, Error, cpu::Cpu, ledger::Ledger, memory::Memory, metrics::Metrics, status::Fault};
 
 /// What a cluster knows of tables: which node holds what, and who is told of a commit.
 #[tonic::async_trait]
@@ -73,6 +73,7 @@ struct Shared {
     memory: Arc<Memory>,
     ledger: Arc<Ledger>,
     cpu: Arc<Cpu>,
+    metrics: Arc<Metrics>,
     peers: OnceLock<Arc<dyn Peers>>,
     commit_delay: Duration,
     keep: Duration,
@@ -109,6 +110,7 @@ impl Tables {
         memory: Arc<Memory>,
         ledger: Arc<Ledger>,
         cpu: Arc<Cpu>,
+        metrics: Arc<Metrics>,
     ) -> Result<Self, Error> {
         let at_rest = match config.store.as_str() {
             "memory:" => None,
@@ -122,7 +124,7 @@ impl Tables {
             }
         };
         let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
-        let shared = Arc::new(Shared { catalog, memory, ledger, cpu, peers, commit_delay, keep });
+        let shared = Arc::new(Shared { catalog, memory, ledger, cpu, metrics, peers, commit_delay, keep });
         Ok(Self { shared, at_rest })
     }
 

@@ -140,12 +140,16 @@ impl Stored {
             let (cpu, permits) = (Arc::clone(&self.shared.cpu), Arc::clone(&permits));
             loads.spawn(async move {
                 let _permit = permits.acquire_owned().await;
-                load::fragment(&log, &state, &entry, data, &cpu).await
+                let is_read = data.is_none();
+                load::fragment(&log, &state, &entry, data, &cpu).await.map(|fragment| (fragment, is_read))
             });
         }
         while let Some(loaded) = loads.join_next().await {
-            let fragment = loaded.map_err(|_| Fault::internal())??;
-            progress(fragment.data());
+            let (fragment, is_read) = loaded.map_err(|_| Fault::internal())??;
+            if is_read {
+                self.shared.metrics.fragment_loaded(fragment.bytes() as u64);
+                progress(fragment.data());
+            }
             fragments.push(fragment);
         }
         self.table.install(Snapshot::new(state.version(), fragments));
@@ -219,6 +223,7 @@ impl Stored {
         self.make_room(&mut held, load::expected_bytes(entry))?;
         let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
         self.make_room(&mut held, data.bytes() as u64)?;
+        self.shared.metrics.fragment_loaded(data.bytes() as u64);
         self.guests().push_back(Guest { id: entry.id, data: Arc::clone(&data), _held: held });
         Ok(data)
     }

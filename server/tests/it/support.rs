@@ -49,6 +49,12 @@ impl Server {
             let _ = stopped.await;
         }));
         let client = Client::connect(&address).await.unwrap();
+        // Tables at rest are loaded first.
+        while let Err(error) = client.list_tables().await {
+            assert_eq!(error.reason(), pb::ErrorReason::Starting, "{error}");
+            assert!(!task.is_finished(), "the server does not start");
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
         Self { client, address, stop: Some(stop), task }
     }
 

@@ -61,7 +61,7 @@ async fn write(
     batches: impl Iterator<Item = arrow_array::RecordBatch>,
     mut progress: impl FnMut(u64),
 ) -> Result<()> {
-    let mut writer = client.write(table, WriteOptions { request_id, columns: Vec::new() }).await?;
+    let mut writer = client.write(table, WriteOptions { request_id, ..WriteOptions::default() }).await?;
     for batch in batches {
         writer.send(&batch).await?;
         progress(batch.num_rows() as u64);

@@ -1,0 +1,283 @@
+//! Tables at rest: what outlives the server, and what several servers make of one store.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
+use basalt_client::{Client, WriteOptions, col, count};
+use basalt_proto::v1::{self as pb, ErrorReason, TypeKind};
+use basalt_server::{Config, Memory};
+use tempfile::TempDir;
+use tonic::Code;
+
+use crate::support::{Server, batch, check, commit, field, open_as};
+
+fn on(store: &Path) -> impl FnOnce(&mut Config) {
+    move |config| config.store = store.to_str().unwrap().to_owned()
+}
+
+async fn at(store: &TempDir) -> Server {
+    Server::with(on(store.path())).await
+}
+
+/// The values of `a` in table `t`.
+async fn values(server: &Server) -> Vec<i64> {
+    let rows = server.client.query("t").select([col("a")]).order_by([col("a").asc()]).collect().await.unwrap();
+    rows.batches.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+async fn append(client: &Client, values: &[i64]) -> basalt_client::Result<basalt_client::Committed> {
+    let array: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+    client.write_all("t", &[RecordBatch::try_from_iter_with_nullable([("a", array, true)]).unwrap()]).await
+}
+
+async fn restart(mut server: Server, store: &TempDir) -> Server {
+    server.signal();
+    server.ended().await;
+    at(store).await
+}
+
+#[tokio::test]
+async fn a_restart_keeps_everything() {
+    let store = TempDir::new().unwrap();
+    let server = at(&store).await;
+    server.numbers("t", 0..100).await;
+    server.numbers("gone", [1]).await;
+    server.client.drop_table("gone").await.unwrap();
+    let first = server.write(vec![open_as("t", "once"), batch(1, &[500]), commit(1, 1)]).await;
+    first.1.unwrap();
+    let deleted = server.client.delete("t", col("a").lt(90)).await.unwrap();
+    assert_eq!(deleted.rows, 90);
+    let version = deleted.version;
+    let rows = server.client.query("t").filter(col("a").is_in([95, 5])).select_rows().await.unwrap();
+
+    let server = restart(server, &store).await;
+    let expected: Vec<i64> = (90..100).chain([500]).collect();
+    assert_eq!(values(&server).await, expected);
+    let tables = server.client.list_tables().await.unwrap();
+    assert_eq!((tables.len(), tables[0].name.as_str(), tables[0].version, tables[0].rows), (1, "t", version, 11));
+    // The id of a write holds on, and so do rows' addresses.
+    let again = server.write(vec![open_as("t", "once"), batch(1, &[500]), commit(1, 1)]).await;
+    again.1.unwrap();
+    let other = server.write(vec![open_as("t", "once"), batch(1, &[501]), commit(1, 1)]).await;
+    check(other.1, Code::AlreadyExists, "REQUEST_ID_REUSED", "open.request_id");
+    let found = server.client.query("t").filter(rows.filter()).collect().await.unwrap();
+    assert_eq!(found.rows, 1);
+    append(&server.client, &[501]).await.unwrap();
+    let server = restart(server, &store).await;
+    assert_eq!(values(&server).await.len(), 12);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_writes_share_commits() {
+    let store = TempDir::new().unwrap();
+    let server = Server::with(|config| {
+        on(store.path())(config);
+        config.commit_delay = Duration::from_millis(100);
+    })
+    .await;
+    server.create("t", vec![field("a", TypeKind::Int64)]).await.unwrap();
+    let writes = (0..32).map(|i| {
+        let client = server.client.clone();
+        tokio::spawn(async move { append(&client, &[i]).await.unwrap().version })
+    });
+    let mut versions = Vec::new();
+    for write in writes.collect::<Vec<_>>() {
+        versions.push(write.await.unwrap());
+    }
+    assert_eq!(values(&server).await, (0..32).collect::<Vec<_>>());
+    versions.sort_unstable();
+    versions.dedup();
+    assert!(versions.len() < 32, "{versions:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_write_to_one_store() {
+    let store = TempDir::new().unwrap();
+    let (a, b) = (at(&store).await, at(&store).await);
+    a.create("t", vec![field("a", TypeKind::Int64)]).await.unwrap();
+    let has_table = async |server: &Server| {
+        while server.client.list_tables().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    has_table(&b).await;
+    let write = |server: &Server, from: i64| {
+        let client = server.client.clone();
+        tokio::spawn(async move {
+            for i in 0..20 {
+                append(&client, &[from + i]).await.unwrap();
+                if i % 5 == 4 {
+                    client.delete("t", col("a").eq(from + i - 2)).await.unwrap();
+                }
+            }
+        })
+    };
+    let (first, second) = (write(&a, 0), write(&b, 1000));
+    first.await.unwrap();
+    second.await.unwrap();
+    let expected: Vec<i64> =
+        (0..20).chain(1000..1020).filter(|value| value % 1000 % 5 != 2).collect();
+    for server in [&a, &b] {
+        let mut tries = 0;
+        while values(server).await != expected {
+            tries += 1;
+            assert!(tries < 100, "{:?}", values(server).await);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    // A request id is known to both.
+    let write = || vec![open_as("t", "once"), batch(1, &[5000]), commit(1, 1)];
+    a.write(write()).await.1.unwrap();
+    b.write(write()).await.1.unwrap();
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(values(&b).await.len(), expected.len() + 1);
+    a.client.drop_table("t").await.unwrap();
+    while !b.client.list_tables().await.unwrap().is_empty() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Replaces and deletes by a model: a map from key to value.
+async fn against_a_model(server: &Server) {
+    let key = |name: &str| pb::Field { nullable: false, ..field(name, TypeKind::Int64) };
+    let text = pb::Field { nullable: false, ..field("b", TypeKind::Utf8) };
+    server.create("m", vec![key("a"), text, field("v", TypeKind::Int64)]).await.unwrap();
+    let mut model: BTreeMap<(i64, String), i64> = BTreeMap::new();
+    let options = || WriteOptions { replace_by: vec!["a".into(), "b".into()], ..WriteOptions::default() };
+    for round in 0..12_i64 {
+        let keys: BTreeMap<(i64, String), i64> = (0..40)
+            .map(|i| (((i * 7 + round * 13) % 50, format!("k{}", (i + round) % 3)), round * 1000 + i))
+            .collect();
+        let a: ArrayRef = Arc::new(keys.keys().map(|(a, _)| Some(*a)).collect::<Int64Array>());
+        let b: ArrayRef = Arc::new(keys.keys().map(|(_, b)| Some(b.clone())).collect::<StringArray>());
+        let v: ArrayRef = Arc::new(keys.values().map(|v| Some(*v)).collect::<Int64Array>());
+        let rows = RecordBatch::try_from_iter([("a", a), ("b", b), ("v", v)]).unwrap();
+        let mut writer = server.client.write("m", options()).await.unwrap();
+        writer.send(&rows).await.unwrap();
+        writer.commit().await.unwrap();
+        model.extend(keys);
+        if round % 3 == 2 {
+            let gone = round % 7;
+            let deleted = server.client.delete("m", col("a").eq(gone)).await.unwrap();
+            let before = model.len();
+            model.retain(|(a, _), _| *a != gone);
+            assert_eq!(deleted.rows, (before - model.len()) as u64);
+        }
+        let answer = server.client.query("m").order_by([col("a").asc(), col("b").asc()]).collect().await;
+        let mut found = Vec::new();
+        for batch in answer.unwrap().batches {
+            let (a, v) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(2).as_primitive::<Int64Type>());
+            let b = batch.column(1).as_string::<i32>();
+            found.extend((0..batch.num_rows()).map(|i| ((a.value(i), b.value(i).to_owned()), v.value(i))));
+        }
+        assert_eq!(found, model.clone().into_iter().collect::<Vec<_>>(), "round {round}");
+    }
+    let twice: ArrayRef = Arc::new(Int64Array::from(vec![1, 1]));
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["x", "x"]));
+    let rows = RecordBatch::try_from_iter([("a", Arc::clone(&twice)), ("b", texts), ("v", twice)]).unwrap();
+    let mut writer = server.client.write("m", options()).await.unwrap();
+    writer.send(&rows).await.unwrap();
+    assert_eq!(writer.commit().await.unwrap_err().reason(), ErrorReason::InvalidBatch);
+}
+
+#[tokio::test]
+async fn replaces_and_deletions_are_those_of_a_model() {
+    against_a_model(&Server::start().await).await;
+    let store = TempDir::new().unwrap();
+    let server = at(&store).await;
+    against_a_model(&server).await;
+    let rows = server.rows("m").await;
+    let server = restart(server, &store).await;
+    assert_eq!(server.rows("m").await, rows);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn small_fragments_are_merged_while_they_are_read() {
+    let store = TempDir::new().unwrap();
+    let server = at(&store).await;
+    server.create("t", vec![field("a", TypeKind::Int64)]).await.unwrap();
+    let mut merged = false;
+    for i in 0..200_i64 {
+        append(&server.client, &[i]).await.unwrap();
+        let answer = server.client.query("t").select([count()]).collect().await.unwrap();
+        assert_eq!(answer.batches[0].column(0).as_primitive::<Int64Type>().value(0), i + 1);
+        let table = server.client.table("t").await.unwrap().table;
+        merged |= table.fragments < table.rows / 2;
+        if merged && i > 20 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(40)).await;
+    }
+    assert!(merged, "nothing was merged");
+    let rows = values(&server).await;
+    let server = restart(server, &store).await;
+    assert_eq!(values(&server).await, rows);
+}
+
+#[tokio::test]
+async fn tables_larger_than_the_memory_limit_are_refused() {
+    let store = TempDir::new().unwrap();
+    let mut server = at(&store).await;
+    server.numbers("t", (0..50_000).map(|i| i * 7919 % 1_000_003)).await;
+    server.signal();
+    server.ended().await;
+    let config = Config {
+        store: store.path().to_str().unwrap().to_owned(),
+        memory: Memory::Bytes(1000),
+        ..Config::default()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let error = basalt_server::run(listener, config, std::future::pending()).await.unwrap_err().to_string();
+    assert!(error.contains("\"t\"") && error.contains("the limit is 1000"), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_told_and_later_writes_go_on() {
+    let store = TempDir::new().unwrap();
+    let server = at(&store).await;
+    server.numbers("t", [1]).await;
+    // The folder of the table is taken away, and a file stands in its place.
+    let folder = std::fs::read_dir(store.path().join("tables")).unwrap().next().unwrap().unwrap().path();
+    let aside = store.path().join("aside");
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "not a folder").unwrap();
+    let failed = server.write(vec![open_as("t", "later"), batch(1, &[2]), commit(1, 1)]).await;
+    check(failed.1, Code::Unavailable, "STORE_UNAVAILABLE", "");
+    let deletion = server.client.delete("t", col("a").eq(1)).await.unwrap_err();
+    assert_eq!(deletion.reason(), ErrorReason::StoreUnavailable);
+    assert_eq!(values(&server).await, [1], "what is read stays");
+
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    server.write(vec![open_as("t", "later"), batch(1, &[2]), commit(1, 1)]).await.1.unwrap();
+    assert_eq!(values(&server).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn another_writers_table_is_followed_and_not_written() {
+    let (theirs, ours) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let writer = at(&theirs).await;
+    writer.numbers("t", [1, 2]).await;
+    let folder = std::fs::read_dir(theirs.path().join("tables")).unwrap().next().unwrap().unwrap().path();
+    let server = at(&ours).await;
+    let attached = server.client.attach_table("t", folder.to_str().unwrap()).await.unwrap();
+    assert_eq!((attached.rows, values(&server).await), (2, vec![1, 2]));
+    append(&writer.client, &[3]).await.unwrap();
+    let mut tries = 0;
+    while values(&server).await != [1, 2, 3] {
+        tries += 1;
+        assert!(tries < 100);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let refused = server.write(vec![open_as("t", ""), batch(1, &[4]), commit(1, 1)]).await;
+    check(refused.1, Code::FailedPrecondition, "READ_ONLY", "table");
+    let deletion = server.client.delete("t", col("a").eq(1)).await.unwrap_err();
+    assert_eq!(deletion.reason(), ErrorReason::ReadOnly);
+    let url = ours.path().join("no").to_str().unwrap().to_owned();
+    let nothing = server.catalog().attach_table(pb::AttachTableRequest { name: "u".into(), url }).await;
+    check(nothing, Code::InvalidArgument, "INVALID_STORE", "url");
+    let server = restart(server, &ours).await;
+    assert_eq!(values(&server).await, [1, 2, 3]);
+    server.client.drop_table("t").await.unwrap();
+    assert_eq!(values(&writer).await, [1, 2, 3], "only the name here is gone");
+}
