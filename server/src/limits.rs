@@ -177,6 +177,8 @@ pub const TIER_FRAGMENTS: usize = 8;
 pub const TIER_BITS: u32 = 3;
 /// A fragment is rewritten when more than this part of its rows is deleted.
 pub const HOLLOW_PART: u64 = 4;
+/// See [`HOLLOW_PART`]; of fewer it takes too little memory to be worth new row addresses.
+pub const HOLLOW_ROWS: u64 = basalt_core::limits::BLOCK_ROWS as u64;
 
 /// Bytes of a request id.
 pub const REQUEST_ID_BYTES: usize = 128;

@@ -120,7 +120,8 @@ mod tests {
 
     #[tokio::test]
     async fn paths() {
-        let state = Arc::new(State::new(&Config { store: "memory:".into(), ..Config::default() }, None).unwrap());
+        let state =
+            Arc::new(State::new(&Config { store: "memory:".into(), ..Config::default() }, None).unwrap());
         assert_eq!(get("/healthz", &state).await.0, StatusCode::OK);
         assert_eq!(get("/", &state).await.0, StatusCode::NOT_FOUND);
         let post = answer(&Method::POST, "/metrics", Arc::clone(&state)).await;

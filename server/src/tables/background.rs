@@ -138,7 +138,10 @@ impl Stored {
 /// row is rewritten a logarithmic number of times. Large ones come again when many of their rows are deleted.
 fn choose(fragments: &[FragmentEntry]) -> Vec<u32> {
     let live = |f: &FragmentEntry| u64::from(f.rows).saturating_sub(f.file.deleted_rows());
-    let is_hollow = |f: &FragmentEntry| f.file.deleted_rows() * limits::HOLLOW_PART > u64::from(f.rows);
+    let is_hollow = |f: &FragmentEntry| {
+        let deleted = f.file.deleted_rows();
+        deleted >= limits::HOLLOW_ROWS && deleted * limits::HOLLOW_PART > u64::from(f.rows)
+    };
     let is_small = |f: &FragmentEntry| live(f) <= FRAGMENT_ROWS as u64 / 2;
     let tier = |f: &FragmentEntry| live(f).max(1).ilog2() / limits::TIER_BITS;
     let small = || fragments.iter().filter(|f| is_small(f));

@@ -21,7 +21,8 @@ async fn at(store: &TempDir) -> Server {
 
 /// The values of `a` in table `t`.
 async fn values(server: &Server) -> Vec<i64> {
-    let rows = server.client.query("t").select([col("a")]).order_by([col("a").asc()]).collect().await.unwrap();
+    let rows =
+        server.client.query("t").select([col("a")]).order_by([col("a").asc()]).collect().await.unwrap();
     rows.batches.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
 }
 
@@ -54,7 +55,10 @@ async fn a_restart_keeps_everything() {
     let expected: Vec<i64> = (90..100).chain([500]).collect();
     assert_eq!(values(&server).await, expected);
     let tables = server.client.list_tables().await.unwrap();
-    assert_eq!((tables.len(), tables[0].name.as_str(), tables[0].version, tables[0].rows), (1, "t", version, 11));
+    assert_eq!(
+        (tables.len(), tables[0].name.as_str(), tables[0].version, tables[0].rows),
+        (1, "t", version, 11)
+    );
     // The id of a write holds on, and so do rows' addresses.
     let again = server.write(vec![open_as("t", "once"), batch(1, &[500]), commit(1, 1)]).await;
     again.1.unwrap();
@@ -115,8 +119,7 @@ async fn two_servers_write_to_one_store() {
     let (first, second) = (write(&a, 0), write(&b, 1000));
     first.await.unwrap();
     second.await.unwrap();
-    let expected: Vec<i64> =
-        (0..20).chain(1000..1020).filter(|value| value % 1000 % 5 != 2).collect();
+    let expected: Vec<i64> = (0..20).chain(1000..1020).filter(|value| value % 1000 % 5 != 2).collect();
     for server in [&a, &b] {
         let mut tries = 0;
         while values(server).await != expected {
@@ -166,7 +169,8 @@ async fn against_a_model(server: &Server) {
         let answer = server.client.query("m").order_by([col("a").asc(), col("b").asc()]).collect().await;
         let mut found = Vec::new();
         for batch in answer.unwrap().batches {
-            let (a, v) = (batch.column(0).as_primitive::<Int64Type>(), batch.column(2).as_primitive::<Int64Type>());
+            let (a, v) =
+                (batch.column(0).as_primitive::<Int64Type>(), batch.column(2).as_primitive::<Int64Type>());
             let b = batch.column(1).as_string::<i32>();
             found.extend((0..batch.num_rows()).map(|i| ((a.value(i), b.value(i).to_owned()), v.value(i))));
         }
@@ -218,7 +222,9 @@ async fn small_fragments_are_merged_while_they_are_read() {
 async fn tables_larger_than_the_memory_limit_are_refused() {
     let store = TempDir::new().unwrap();
     let mut server = at(&store).await;
-    server.numbers("t", (0..50_000).map(|i| i * 7919 % 1_000_003)).await;
+    server
+        .numbers("t", (0..50_000_i64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()) >> 20))
+        .await;
     server.signal();
     server.ended().await;
     let config = Config {

@@ -9,6 +9,7 @@ mod catalog;
 mod cli;
 mod errors;
 mod ingest;
+mod killed;
 mod lifecycle;
 mod query;
 mod select;

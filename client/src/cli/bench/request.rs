@@ -143,7 +143,8 @@ impl Request {
             }
             Self::Write { first, rows } => {
                 // The same id in every try, at every node: no row is ever there twice.
-                let options = WriteOptions { request_id: format!("bench-{first:x}"), ..WriteOptions::default() };
+                let options =
+                    WriteOptions { request_id: format!("bench-{first:x}"), ..WriteOptions::default() };
                 let mut writer = client.write(EVENTS, options).await?;
                 writer.send(&data::written(first, rows)).await?;
                 writer.commit().await?;

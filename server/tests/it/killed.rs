@@ -1,0 +1,150 @@
+//! The process is killed under writes, again and again: what was acknowledged is there, what was not is there whole or
+//! not at all, and a request id stands for one write.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::Int64Type};
+use basalt_client::{Client, ClientOptions, Deleted, RetryPolicy, WriteOptions, col};
+use tokio::task::JoinSet;
+
+/// How often it is killed.
+const ROUNDS: u64 = 6;
+/// Writers at once, and rows of each write.
+const WRITERS: i64 = 4;
+const ROWS: i64 = 7;
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SIGKILL.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn start(store: &str) -> (Running, Client) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+    let serve =
+        ["serve", "--store", store, "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", "2"];
+    command.args(serve).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut server = Running(command.spawn().unwrap());
+    let mut log = BufReader::new(server.0.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    let started: serde_json::Value = serde_json::from_str(&line).unwrap();
+    // The pipe must not fill.
+    std::thread::spawn(move || log.lines().for_each(drop));
+    let address = format!("http://{}", started["address"].as_str().unwrap());
+    let once = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
+    let client = Client::connect_with(&address, once).await.unwrap();
+    while client.list_tables().await.is_err() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    (server, client)
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Acknowledged,
+    Unknown,
+}
+
+fn rows(write: i64) -> RecordBatch {
+    let of: ArrayRef = Arc::new(Int64Array::from(vec![write; usize::try_from(ROWS).unwrap()]));
+    let row: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+    RecordBatch::try_from_iter([("write", of), ("row", row)]).unwrap()
+}
+
+async fn write(client: &Client, write: i64) -> basalt_client::Result<basalt_client::Committed> {
+    let options = WriteOptions { request_id: format!("write {write}"), ..WriteOptions::default() };
+    let mut writer = client.write("t", options).await?;
+    writer.send(&rows(write)).await?;
+    writer.commit().await
+}
+
+/// How many rows there are of each write.
+async fn found(client: &Client) -> BTreeMap<i64, i64> {
+    let query = client.query("t").group_by([col("write")]).select([col("write"), basalt_client::count()]);
+    let mut found = BTreeMap::new();
+    for batch in query.collect().await.unwrap().batches {
+        let (write, n) =
+            (batch.column(0).as_primitive::<Int64Type>(), batch.column(1).as_primitive::<Int64Type>());
+        found.extend(write.values().iter().copied().zip(n.values().iter().copied()));
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_and_nothing_else_is_half_there() {
+    let store = tempfile::TempDir::new().unwrap();
+    let store = store.path().to_str().unwrap();
+    let next = Arc::new(AtomicI64::new(0));
+    let mut fates: BTreeMap<i64, Fate> = BTreeMap::new();
+    let mut gone: Vec<i64> = Vec::new();
+    for round in 0..ROUNDS {
+        let (server, client) = start(store).await;
+        if round == 0 {
+            let schema = rows(0).schema();
+            client.create_table("t", &schema).await.unwrap();
+        }
+        check(&client, &fates, &gone).await;
+        // A write that nobody has heard of is sent again: it is there once.
+        for unknown in fates.iter_mut().filter(|(_, fate)| **fate == Fate::Unknown).take(3) {
+            write(&client, *unknown.0).await.unwrap();
+            *unknown.1 = Fate::Acknowledged;
+        }
+        if let Some(first) = fates.keys().find(|write| !gone.contains(write)).copied() {
+            let Deleted { rows, .. } = client.delete("t", col("write").eq(first)).await.unwrap();
+            assert!(rows == 0 || rows == u64::try_from(ROWS).unwrap());
+            gone.push(first);
+        }
+        let mut writers = JoinSet::new();
+        for _ in 0..WRITERS {
+            let (client, next) = (client.clone(), Arc::clone(&next));
+            writers.spawn(async move {
+                let mut fates = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    match write(&client, number).await {
+                        Ok(_) => fates.push((number, Fate::Acknowledged)),
+                        Err(_) => {
+                            fates.push((number, Fate::Unknown));
+                            return fates;
+                        }
+                    }
+                }
+            });
+        }
+        // Another moment of the commits in each round.
+        tokio::time::sleep(Duration::from_millis(150 + 37 * round)).await;
+        drop(server);
+        while let Some(writer) = writers.join_next().await {
+            fates.extend(writer.unwrap());
+        }
+    }
+    let (_server, client) = start(store).await;
+    check(&client, &fates, &gone).await;
+    assert!(fates.values().filter(|fate| **fate == Fate::Acknowledged).count() > 10, "{fates:?}");
+}
+
+async fn check(client: &Client, fates: &BTreeMap<i64, Fate>, gone: &[i64]) {
+    let found = found(client).await;
+    for (write, rows) in &found {
+        assert_eq!(*rows, ROWS, "write {write}, {:?}", fates.get(write));
+        assert!(!gone.contains(write), "write {write} was deleted");
+    }
+    for (write, _) in fates.iter().filter(|(_, fate)| **fate == Fate::Acknowledged) {
+        assert!(found.contains_key(write) || gone.contains(write), "write {write} was acknowledged");
+    }
+}
