@@ -11,6 +11,7 @@ mod catalog;
 mod commits;
 mod data;
 mod deletions;
+mod history;
 mod hostile;
 #[cfg(feature = "s3")]
 mod s3;

@@ -47,7 +47,8 @@ async fn races_have_one_winner_and_rows_come_back() {
         let scattered: Vec<u64> = (0..50_000).filter(|i| i * i % 7 == 1).collect();
         let deletions = vec![(32, Sip::from_sorted_ids(&scattered))];
         let state = commit(&made.log, &state, &Change { deletions, ..Change::default() }).await.state;
-        let state = commit(&made.log, &state, &Change { remove: vec![0, 1], ..Change::default() }).await.state;
+        let state =
+            commit(&made.log, &state, &Change { remove: vec![0, 1], ..Change::default() }).await.state;
         let state = made.log.checkpoint(&state).await.unwrap();
         let loaded = made.log.load().await.unwrap();
         assert_eq!(shown(&loaded), shown(&state));
