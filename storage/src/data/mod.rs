@@ -11,5 +11,5 @@ pub(crate) use footer::count_rows;
 pub use read::DataReader;
 pub(crate) use read::{catching, path_of};
 pub use stats::ColumnStats;
-pub(crate) use stats::{column_stats, num_records, wide_stats};
+pub(crate) use stats::{columns_stats, num_records, wide_stats};
 pub use write::NewFile;

@@ -184,20 +184,29 @@ pub(crate) fn num_records(stats: &str) -> serde_json::Result<Option<u64>> {
     serde_json::from_str::<Rows>(stats).map(|stats| stats.rows)
 }
 
-/// What statistics say of a column; what they do not say, or say wrongly, is not known.
-pub(crate) fn column_stats(stats: Option<&str>, name: &str, data_type: DataType) -> ColumnStats {
-    let Some(Ok(stats)) = stats.map(serde_json::from_str::<Stats<'_>>) else { return ColumnStats::default() };
-    let bound = |values: &BTreeMap<String, &RawValue>| parse(values.get(name)?.get(), data_type);
-    let nulls = stats.null_count.get(name).and_then(|n| n.get().parse().ok());
-    let mut max = bound(&stats.max_values);
-    // Other writers cut a timestamp off at milliseconds.
-    if let Some(Value::Timestamp(at)) = &mut max
-        && *at % 1000 == 0
-    {
-        *at = at.saturating_add(999);
+/// What statistics say of columns, given by name and type; what they do not say, or say wrongly, is not known.
+pub(crate) fn columns_stats<'a>(
+    stats: Option<&str>,
+    columns: impl Iterator<Item = (&'a str, DataType)>,
+) -> Box<[ColumnStats]> {
+    let Some(Ok(stats)) = stats.map(serde_json::from_str::<Stats<'_>>) else { return Box::default() };
+    columns.map(|(name, data_type)| stats.column(name, data_type)).collect()
+}
+
+impl Stats<'_> {
+    fn column(&self, name: &str, data_type: DataType) -> ColumnStats {
+        let bound = |values: &BTreeMap<String, &RawValue>| parse(values.get(name)?.get(), data_type);
+        let nulls = self.null_count.get(name).and_then(|n| n.get().parse().ok());
+        let mut max = bound(&self.max_values);
+        // Other writers cut a timestamp off at milliseconds.
+        if let Some(Value::Timestamp(at)) = &mut max
+            && *at % 1000 == 0
+        {
+            *at = at.saturating_add(999);
+        }
+        let tight = self.tight_bounds.unwrap_or(true);
+        ColumnStats { min: bound(&self.min_values), max, nulls: nulls.filter(|n| tight || *n == 0) }
     }
-    let tight = stats.tight_bounds.unwrap_or(true);
-    ColumnStats { min: bound(&stats.min_values), max, nulls: nulls.filter(|n| tight || *n == 0) }
 }
 
 fn parse(json: &str, data_type: DataType) -> Option<Value> {
@@ -271,7 +280,8 @@ mod tests {
     #[test]
     fn wrong_statistics_say_nothing() {
         for stats in ["", "[]", "{\"minValues\":7}", "{\"minValues\":{\"a\":{}}}"] {
-            assert_eq!(column_stats(Some(stats), "a", DataType::Int64), ColumnStats::default(), "{stats}");
+            let columns = columns_stats(Some(stats), [("a", DataType::Int64)].into_iter());
+            assert!(columns.iter().all(|c| *c == ColumnStats::default()), "{stats}");
         }
         assert_eq!(num_records("{\"numRecords\":3,\"minValues\":{\"a\":{\"b\":1}}}").unwrap(), Some(3));
         assert!(num_records("{\"numRecords\":-3}").is_err());

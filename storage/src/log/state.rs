@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use basalt_core::{
@@ -15,7 +15,7 @@ use super::{
     protocol,
 };
 use crate::{
-    data::{ColumnStats, column_stats, num_records},
+    data::{ColumnStats, columns_stats, num_records},
     error::{Result, StorageError},
     limits::{CHECKPOINT_EVERY, FRAGMENTS, REQUESTS},
     schema::TableSchema,
@@ -37,9 +37,15 @@ pub const FIRST_FOREIGN_FRAGMENT: u32 = 1 << 31;
 pub struct DataFile {
     pub(crate) add: Add,
     pub(crate) rows: u64,
+    /// What the log says of its columns, read when it is first asked for, and the schema by which it was read.
+    stats: OnceLock<(Arc<TableSchema>, Box<[ColumnStats]>)>,
 }
 
 impl DataFile {
+    fn new(add: Add, rows: u64) -> Self {
+        Self { add, rows, stats: OnceLock::new() }
+    }
+
     /// Its place below the table, as the log has it (percent-encoded).
     pub fn path(&self) -> &str {
         &self.add.path
@@ -234,12 +240,19 @@ impl TableState {
 
     /// What is known of a column of a data file without reading it.
     pub fn column_stats(&self, file: &DataFile, column: usize) -> ColumnStats {
-        let (Some(field), Some(name)) =
-            (self.schema().fields().get(column), self.schema.physical.get(column))
-        else {
-            return ColumnStats::default();
+        let read = || {
+            let fields = self.schema().fields().iter().map(|field| field.data_type);
+            let columns = self.schema.physical.iter().map(String::as_str).zip(fields);
+            columns_stats(file.add.stats.as_deref(), columns)
         };
-        column_stats(file.add.stats.as_deref(), name, field.data_type)
+        let (schema, columns) = file.stats.get_or_init(|| (Arc::clone(&self.schema), read()));
+        // Another version of the table may have other columns.
+        let stats = if Arc::ptr_eq(schema, &self.schema) {
+            columns.get(column).cloned()
+        } else {
+            read().get(column).cloned()
+        };
+        stats.unwrap_or_default()
     }
 
     /// A column, and its name in the files; the place is that of one.
@@ -359,7 +372,7 @@ impl Replay {
             Err(e) => return Err(self.corrupt(format!("the statistics of {:?}: {e}", add.path))),
         };
         self.tombstones.remove(&(add.path.clone(), add.deletion_vector.clone()));
-        let file = DataFile { rows: rows.unwrap_or(0), add };
+        let file = DataFile::new(add, rows.unwrap_or(0));
         self.files.insert(file.add.path.clone(), (Arc::new(file), rows.is_some()));
         Ok(())
     }
@@ -372,7 +385,7 @@ impl Replay {
     /// Says how many rows such a file has.
     pub(crate) fn count(&mut self, path: &str, rows: u64) {
         if let Some((file, counted)) = self.files.get_mut(path) {
-            *file = Arc::new(DataFile { add: file.add.clone(), rows });
+            *file = Arc::new(DataFile::new(file.add.clone(), rows));
             *counted = true;
         }
     }

@@ -73,11 +73,10 @@ impl Nodes {
             match self.log.commit(&base, &change).await {
                 Ok(done) => {
                     for id in &change.remove {
-                        self.model.remove(id).expect("a fragment that is not there was removed");
+                        self.model.remove(id).unwrap();
                     }
                     for (id, deleted) in &change.deletions {
-                        self.model.get_mut(id).expect("of a fragment that is not there").1 =
-                            deleted.iter().collect();
+                        self.model.get_mut(id).unwrap().1 = deleted.iter().collect();
                     }
                     self.states[usize::from(node)] = done.state;
                     return Some(done.first_id);
