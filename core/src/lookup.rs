@@ -308,10 +308,11 @@ impl Lookup {
 
 /// The error of a key that is not the key of one row.
 pub(crate) fn twice(reference: &Reference, key: Option<&Value>) -> Error {
-    let shown = key.map_or_else(String::new, |key| {
-        format!(" {}", std::fmt::from_fn(|f| crate::plan::expr::fmt_value(f, key)))
-    });
-    let message = format!("a reference needs {reference} to be a key: the value{shown} stands there twice");
+    let shown = key.map_or_else(
+        || "a value".to_owned(),
+        |key| std::fmt::from_fn(|f| crate::plan::expr::fmt_value(f, key)).to_string(),
+    );
+    let message = format!("a reference needs {reference} to be a key: {shown} stands there twice");
     Error::new(ErrorKind::InvalidQuery, message)
 }
 
@@ -458,7 +459,7 @@ mod tests {
         check(
             Arc::new(Int64Array::from(vec![4, 9, 4])),
             DataType::Int32,
-            "a reference needs t.k to be a key: the value 4 stands there twice",
+            "a reference needs t.k to be a key: 4 stands there twice",
         );
         let mismatch = "column \"the attribute\" is utf8, not Int32";
         check(Arc::new(Int64Array::from(vec![4])), DataType::Utf8, mismatch);

@@ -15,6 +15,9 @@ use crate::{
     table::{Table, no_column},
 };
 
+/// Bytes of a row while a lookup is made of it: its key, or none, and its code.
+const PLACE_BYTES: usize = size_of::<Option<i64>>() + size_of::<u32>();
+
 /// The attributes that a resolver has found.
 #[derive(Debug, Default)]
 pub(super) struct Attributes {
@@ -34,14 +37,14 @@ struct Known {
 impl Resolver<'_> {
     /// Makes semi-joins of a filter's conditions on attributes.
     pub(super) fn conditions(&mut self, table: &Table, filter: &mut Filter) -> Result<()> {
-        filter.attributes(&mut |attribute| self.check(table, attribute))?;
+        filter.attributes(&mut |attribute| self.check(table, attribute).map_err(|e| e.at("attribute")))?;
         references::semi_joins(filter, table.schema());
         Ok(())
     }
 
     /// Looks up the attributes that a filter reads for its rows.
     pub(super) fn lookups(&mut self, table: &Table, filter: &mut Filter) -> Result<()> {
-        filter.attributes(&mut |attribute| self.look_up(table, attribute, &[]))
+        filter.attributes(&mut |attribute| self.look_up(table, attribute, &[]).map_err(|e| e.at("attribute")))
     }
 
     /// Looks up the attributes of a query, of whose rows its filter, where semi-joins are sets by now, selects some.
@@ -123,8 +126,13 @@ impl Resolver<'_> {
             ..Query::default()
         };
         let rows = self.build.rows(&other, &snapshot, &query)?;
+        // Beside its rows, and a place and a code of each, for a time.
+        let bytes = |of: fn(&RecordBatch) -> usize| rows.iter().map(of).sum::<usize>();
+        let places = bytes(RecordBatch::num_rows) * PLACE_BYTES;
+        self.control.reserve(places)?;
         let lookup = Lookup::new(reference, types, data_type, &rows)?;
         self.control.reserve(lookup.bytes())?;
+        self.control.release(places + bytes(RecordBatch::get_array_memory_size));
         attribute.lookup = Some(Arc::new(lookup));
         let (table, attribute) = (table.name().to_owned(), attribute.clone());
         self.attributes.lookups.push(Known { table, attribute, partial });

@@ -136,7 +136,8 @@ pub trait BuildSide {
     /// What is wrong with the inner query, and those of its run.
     fn set(&mut self, build: &Build<'_>) -> Result<BuiltSet>;
 
-    /// The answer of a query that has no semi-joins.
+    /// The answer of a query that has no semi-joins. What its batches take counts as memory of the request
+    /// ([`Control::reserve`]) from the first on.
     ///
     /// # Errors
     /// What is wrong with the query, and those of its run.
@@ -188,6 +189,7 @@ impl BuildSide for LocalBuild<'_> {
     ) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         Plan::new(table, snapshot, query)?.run(snapshot, self.control, &mut |batch| {
+            self.control.reserve(batch.get_array_memory_size())?;
             batches.push(batch);
             Ok(())
         })?;

@@ -80,7 +80,10 @@ impl Control {
     }
 
     /// Counts memory that the work holds from now on.
-    pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`ErrorKind::MemoryLimit`] when it is more than the work may hold.
+    pub fn reserve(&self, bytes: usize) -> Result<()> {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if used > self.memory {
             let message = format!("the query needs more than its {} bytes of memory", self.memory);

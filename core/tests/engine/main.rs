@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod attributes;
 mod deletions;
 mod explain;
 mod semi_joins;

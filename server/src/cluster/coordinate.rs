@@ -387,7 +387,9 @@ impl<N: Nodes> BuildSide for Coordinator<'_, N> {
         let pinned = self.pinned_table(table)?;
         let plan = Plan::new(table, snapshot, query)?;
         let mut batches = Vec::new();
+        let control = self.control;
         let done = self.run(&pinned, query, &plan, &mut |batch| {
+            control.reserve(batch.get_array_memory_size())?;
             batches.push(batch);
             Ok(())
         });
