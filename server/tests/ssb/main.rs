@@ -40,8 +40,9 @@ async fn answers_are_those_of_duckdb() {
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
+    let config = Config { store: "memory:".into(), ..Config::default() };
     let (stop, stopped) = oneshot::channel::<()>();
-    let server = tokio::spawn(basalt_server::run(listener, Config::default(), async {
+    let server = tokio::spawn(basalt_server::run(listener, config, async {
         stopped.await.ok();
     }));
     for table in TABLES {
