@@ -27,6 +27,7 @@ mod catalog;
 #[cfg(feature = "cli")]
 pub mod cli;
 mod client;
+mod cluster;
 pub mod convert;
 mod error;
 mod expr;
@@ -42,6 +43,7 @@ mod write;
 
 pub use catalog::{ColumnInfo, EncodingBid, EncodingUse, Table, TableDetails};
 pub use client::{Client, ClientOptions, ServerInfo};
+pub use cluster::{Cluster, Node, NodeState};
 pub use error::{Error, Place, Result, ServerError};
 pub use expr::{
     Expr, Filter, Literal, OrderBy, attribute, avg, col, cols, count, count_distinct, count_of, lit, max,
@@ -73,6 +75,7 @@ mod tests {
         fn check<T: Send>(_: impl FnOnce(Client) -> T) {}
         check(|c| async move { c.server_info().await.map(|_| ()) });
         check(|c| async move { c.list_tables().await });
+        check(|c| async move { c.cluster().await });
         check(|c| async move { c.table("t").await });
         check(|c| async move { c.create_table_if_missing("t", &arrow_schema::Schema::empty()).await });
         check(|c| async move { c.drop_table_if_exists("t").await });

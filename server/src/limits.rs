@@ -180,6 +180,9 @@ pub const HOLLOW_PART: u64 = 4;
 /// See [`HOLLOW_PART`]; of fewer it takes too little memory to be worth new row addresses.
 pub const HOLLOW_ROWS: u64 = basalt_core::limits::BLOCK_ROWS as u64;
 
+/// How often a coordinator that waits for other nodes looks whether its client is still there.
+pub const CONTROL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Bytes of a request id.
 pub const REQUEST_ID_BYTES: usize = 128;
 /// Finished writes that the server remembers by their request id, and for how long.

@@ -26,7 +26,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run the server
-    Serve(Flags),
+    Serve(Box<Flags>),
     /// Start a server, load a benchmark's tables into it, show what it takes and how fast it answers
     Demo(demo::DemoArgs),
     /// Write a benchmark's tables as Parquet files

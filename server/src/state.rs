@@ -67,6 +67,14 @@ impl State {
             Arc::clone(&cpu),
             Arc::clone(&metrics),
         )?;
+        let cluster = name.map(|name| Arc::new(Cluster::new(&name, config)));
+        if let Some(cluster) = &cluster {
+            if !tables.is_at_rest() {
+                let message = "store: the nodes of a cluster need one that they share, not memory:";
+                return Err(Error::Config(message.to_owned()));
+            }
+            tables.set_peers(Arc::clone(cluster) as Arc<dyn tables::Peers>);
+        }
         Ok(Self {
             catalog,
             loading: AtomicBool::new(tables.is_at_rest()),
@@ -77,7 +85,7 @@ impl State {
             metrics,
             ledger,
             writes: Arc::new(Semaphore::new(limits::WRITES)),
-            cluster: name.map(|name| Arc::new(Cluster::new(&name, config))),
+            cluster,
             running: TaskTracker::new(),
             stopping: AtomicBool::new(false),
             started: Instant::now(),
@@ -98,6 +106,9 @@ impl State {
 
     /// Loads the tables, and looks after them from then on.
     pub(crate) async fn load(&self) -> Result<(), Error> {
+        if let Some(cluster) = &self.cluster {
+            cluster.find().await;
+        }
         self.tables.load().await?;
         self.loading.store(false, Ordering::Release);
         if self.tables.is_at_rest() {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use basalt_proto::v1::{PlanOperator, PlanSip};
+use basalt_proto::v1::{PlanHop, PlanOperator, PlanSip};
 use clap::Args;
 
 use super::{
@@ -44,6 +44,9 @@ pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(),
     if args.analyze && !plan.sips.is_empty() {
         print(&format!("\n{}", sets(&plan.sips)))?;
     }
+    if !plan.hops.is_empty() {
+        print(&format!("\n{}", hops(&plan.hops)))?;
+    }
     if !plan.operators.is_empty() {
         print(&format!("\n{}", operators(&plan.operators)))?;
     }
@@ -51,6 +54,38 @@ pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(),
         eprintln!("{}", Style::of(&io::stderr()).dim(&output::work(started.elapsed(), &statistics)));
     }
     Ok(())
+}
+
+/// What the nodes of a cluster did, and what travelled.
+pub fn hops(hops: &[PlanHop]) -> String {
+    let mut grid = Grid::new([
+        ("node", false),
+        ("for", false),
+        ("fragments", true),
+        ("loaded", true),
+        ("blocks", true),
+        ("skipped", true),
+        ("sent", true),
+        ("received", true),
+        ("elapsed", true),
+        ("executing", true),
+    ]);
+    for hop in hops {
+        let statistics = hop.statistics.unwrap_or_default();
+        grid.row([
+            hop.node.clone(),
+            if hop.of.is_empty() { "the query".to_owned() } else { hop.of.clone() },
+            human::count(hop.fragments),
+            human::count(hop.loaded),
+            human::count(statistics.blocks),
+            human::count(statistics.blocks_pruned),
+            human::bytes(hop.sent_bytes),
+            human::bytes(hop.received_bytes),
+            human::duration(Duration::from_micros(hop.elapsed_us)),
+            human::duration(Duration::from_micros(hop.execute_us)),
+        ]);
+    }
+    grid.render()
 }
 
 /// The sets that filtered, and what they did.

@@ -1,5 +1,5 @@
 //! The client commands of the `basalt` binary: load, query, select, delete, explain, sip, tables, describe, attach,
-//! drop, health, bench.
+//! drop, cluster, health, bench.
 //!
 //! A binary mounts them with [`ConnectArgs`] and [`Command`]:
 //!
@@ -22,6 +22,7 @@
 //! ```
 
 mod bench;
+mod cluster;
 mod delete;
 mod describe;
 mod error;
@@ -37,10 +38,11 @@ mod sip;
 pub mod style;
 
 pub use bench::{BenchArgs, Mix};
+pub use cluster::{ClusterCommand, StatusArgs, StatusFormat, status};
 pub use delete::DeleteArgs;
 pub use describe::{describe, tables};
 pub use error::CliError;
-pub use explain::ExplainArgs;
+pub use explain::{ExplainArgs, hops};
 pub use load::LoadArgs;
 pub use query::{OutputFormat, QueryArgs};
 pub use select::{SelectArgs, TagArg};
@@ -113,6 +115,9 @@ pub enum Command {
     Attach(AttachArgs),
     /// Drop a table, or detach one
     Drop(DropArgs),
+    /// The cluster that the server belongs to
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Ask whether the server is ready: exit code 0 if it is
     Health,
     /// Send a load of requests with known answers: latencies, and whether the answers were right
@@ -199,6 +204,7 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
             }
             print(&format!("dropped {}\n", args.table))
         }
+        Command::Cluster(command) => cluster::run(&command, connect).await,
         Command::Health => health::run(connect).await,
         Command::Bench(args) => bench::run(&args, connect).await,
     }

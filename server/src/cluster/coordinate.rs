@@ -241,7 +241,12 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         self.values(pinned, key, filter.as_ref(), "")
     }
 
-    fn resolve_filter(&mut self, pinned: &Pinned, mut filter: Option<Filter>) -> Result<Option<Filter>> {
+    /// A filter whose semi-joins are sets.
+    pub(crate) fn resolve_filter(
+        &mut self,
+        pinned: &Pinned,
+        mut filter: Option<Filter>,
+    ) -> Result<Option<Filter>> {
         let (snapshot, control) = (pinned.snapshot(), self.control);
         if let Some(filter) = &mut filter {
             let resolved = Resolver::new(&pinned.table, &snapshot, self, control).filter(filter);

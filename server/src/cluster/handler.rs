@@ -15,12 +15,18 @@ use prost::bytes::Bytes;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Cluster, PROTOCOL};
+use super::{
+    Cluster, PROTOCOL,
+    serve::{self, Pieces, Running},
+};
 use crate::{
     call::Call,
-    convert, limits,
+    convert,
+    cpu::StopOnDrop,
+    limits,
     state::State,
     status::{Fault, Result as Answer},
+    tables::loading,
     units::millis,
 };
 
@@ -47,9 +53,13 @@ impl PeerService for PeerHandler {
 
     async fn execute(
         &self,
-        _request: Request<Streaming<ExecuteRequest>>,
+        mut request: Request<Streaming<ExecuteRequest>>,
     ) -> Result<Response<Self::ExecuteStream>, Status> {
-        Err(Status::unimplemented("later"))
+        let mut call = Call::begin("Execute", &mut request);
+        match self.start(&mut call, request.into_inner()).await {
+            Ok(work) => Ok(Response::new(Box::pin(Running::new(call, work)))),
+            Err(fault) => Err(call.fail(fault)),
+        }
     }
 
     async fn announce(
@@ -79,12 +89,30 @@ impl PeerService for PeerHandler {
 }
 
 impl PeerHandler {
+    async fn start(
+        &self,
+        call: &mut Call,
+        stream: Streaming<ExecuteRequest>,
+    ) -> Answer<(Pieces, StopOnDrop)> {
+        if self.0.is_stopping() {
+            return Err(Fault::new(ErrorReason::ShuttingDown, "the server is shutting down"));
+        }
+        if self.0.is_loading() {
+            return Err(loading());
+        }
+        serve::start(&self.0, call, stream).await
+    }
+
     fn note(&self, request: &AnnounceRequest) -> Answer<AnnounceResponse> {
         same_protocol(request.protocol)?;
         if request.tables.len() > MAX_TABLES {
             return Err(Fault::protocol(format!("more than {MAX_TABLES} tables")));
         }
-        self.cluster()?.heard().note(request.catalog_sequence, &request.tables);
+        let cluster = self.cluster()?;
+        cluster.heard().note(request.catalog_version, &request.tables);
+        if !self.0.is_loading() {
+            cluster.follow(&self.0);
+        }
         Ok(AnnounceResponse {})
     }
 
@@ -106,7 +134,7 @@ impl PeerHandler {
 }
 
 /// That a request is of this protocol.
-fn same_protocol(protocol: u32) -> Answer<()> {
+pub(super) fn same_protocol(protocol: u32) -> Answer<()> {
     if protocol == PROTOCOL {
         return Ok(());
     }
@@ -116,28 +144,29 @@ fn same_protocol(protocol: u32) -> Answer<()> {
 
 /// What this node is and holds.
 pub(super) fn status(state: &State, cluster: Option<&Arc<Cluster>>) -> GetStatusResponse {
-    let held = state.catalog.list();
-    let tables = held.iter().map(|table| {
-        let snapshot = table.snapshot();
-        let fragments = u32::try_from(snapshot.fragments().len()).unwrap_or(u32::MAX);
+    let tables = state.catalog.list().into_iter().map(|table| {
+        let held = table.snapshot();
+        let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let whole = state.tables.pin(table.name(), None).ok().map(|(_, state)| state);
         HeldTable {
             name: table.name().to_owned(),
             table_id: table.id(),
-            version: snapshot.version(),
-            fragments,
-            rows: snapshot.rows(),
-            bytes: snapshot.bytes() as u64,
-            table_fragments: fragments,
-            table_rows: snapshot.rows(),
+            version: held.version(),
+            fragments: small(held.fragments().len()),
+            rows: held.rows(),
+            bytes: held.bytes() as u64,
+            table_fragments: small(
+                whole.as_ref().map_or(held.fragments().len(), |whole| whole.fragments().len()),
+            ),
+            table_rows: whole.as_ref().map_or(held.rows(), |whole| whole.rows()),
         }
     });
     GetStatusResponse {
         protocol: PROTOCOL,
         node: cluster.map(|cluster| cluster.members().own().to_string()).unwrap_or_default(),
         version: crate::VERSION.to_owned(),
-        catalog_sequence: 0,
         tables: tables.collect(),
-        ready: !state.is_stopping(),
+        ready: !state.is_stopping() && !state.is_loading(),
         uptime_ms: millis(state.started.elapsed()),
         memory_bytes: state.memory.held(),
         memory_limit_bytes: state.memory.limit(),

@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use basalt_core::limits::MAX_TABLES;
 use basalt_proto::cluster::v1::TableVersion;
 use hashbrown::HashMap;
 
@@ -12,6 +13,7 @@ use hashbrown::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     catalog: AtomicU64,
+    catalog_reached: AtomicU64,
     /// By table id.
     tables: Mutex<HashMap<u64, u64>>,
 }
@@ -22,19 +24,34 @@ impl Heard {
         self.catalog.fetch_max(catalog, Ordering::AcqRel);
         let mut tables = self.tables();
         for table in announced {
+            // Those that are gone are never reached: few, or nonsense.
+            if tables.len() >= 2 * MAX_TABLES && !tables.contains_key(&table.table_id) {
+                continue;
+            }
             let version = tables.entry(table.table_id).or_default();
             *version = table.version.max(*version);
         }
     }
 
-    /// The newest entry of the catalog that was announced.
-    pub(crate) fn catalog(&self) -> u64 {
-        self.catalog.load(Ordering::Acquire)
+    /// The newest version of the catalog that was announced, and that [`Heard::catalog_reached`] was not told of.
+    pub(crate) fn catalog(&self) -> Option<u64> {
+        let announced = self.catalog.load(Ordering::Acquire);
+        (announced > self.catalog_reached.load(Ordering::Acquire)).then_some(announced)
+    }
+
+    /// This node has read the catalog up to a version.
+    pub(crate) fn catalog_reached(&self, version: u64) {
+        self.catalog_reached.fetch_max(version, Ordering::AcqRel);
     }
 
     /// The newest version of a table that was announced, and that [`Heard::reached`] was not told of.
     pub(crate) fn version(&self, table: u64) -> Option<u64> {
         self.tables().get(&table).copied()
+    }
+
+    /// Whether all that was announced was reached.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.catalog().is_none() && self.tables().is_empty()
     }
 
     /// This node has read a table up to a version.
@@ -43,11 +60,6 @@ impl Heard {
         if tables.get(&table).is_some_and(|announced| *announced <= version) {
             tables.remove(&table);
         }
-    }
-
-    /// Forgets tables that are gone.
-    pub(crate) fn retain(&self, exists: impl Fn(u64) -> bool) {
-        self.tables().retain(|table, _| exists(*table));
     }
 
     fn tables(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
@@ -65,13 +77,13 @@ mod tests {
         let of = |version| [TableVersion { table_id: 7, version }];
         heard.note(3, &of(5));
         heard.note(2, &of(4));
-        assert_eq!((heard.catalog(), heard.version(7), heard.version(8)), (3, Some(5), None));
+        assert_eq!((heard.catalog(), heard.version(7), heard.version(8)), (Some(3), Some(5), None));
         heard.reached(7, 4);
         assert_eq!(heard.version(7), Some(5));
         heard.reached(7, 6);
         assert_eq!(heard.version(7), None);
-        heard.note(0, &of(8));
-        heard.retain(|table| table != 7);
-        assert_eq!((heard.catalog(), heard.version(7)), (3, None));
+        assert_eq!((heard.catalog(), heard.version(7)), (Some(3), None));
+        heard.catalog_reached(3);
+        assert_eq!(heard.catalog(), None);
     }
 }

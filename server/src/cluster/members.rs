@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::join_all;
 use tokio::{
     net::lookup_host,
     sync::watch,
@@ -182,6 +183,16 @@ impl Members {
             Some(known) => known.link.iter().for_each(|link| link.called()),
             None => self.add(node, Source::Told),
         }
+    }
+
+    /// Finds the members behind names: asks each of them once.
+    pub(crate) async fn find(&self) {
+        if self.names.is_empty() {
+            return;
+        }
+        self.look_up().await;
+        join_all(self.due(Instant::now()).iter().map(|link| link.ask(&self.own))).await;
+        self.refresh();
     }
 
     /// Asks and looks up, as long as it is polled.

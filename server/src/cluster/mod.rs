@@ -4,35 +4,46 @@
 //! coordinates the requests of its own clients: it pins one version of each table, has every fragment answered by
 //! one node ([`scatter`]), and merges. Nothing here runs in a server that is alone.
 
-#![allow(dead_code, reason = "the coordinator follows")]
-
 mod coordinate;
 mod execute;
-mod fetch;
+mod explain;
+pub(crate) mod fetch;
+pub(crate) mod fresh;
 mod handler;
 mod heard;
+mod known;
 mod link;
+mod local;
 mod members;
+mod nodes;
 mod placement;
 mod remote;
 mod scatter;
+mod serve;
 mod status;
 
 use std::{
     hash::{BuildHasher as _, RandomState},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
+use basalt_core::table::Table;
 use basalt_proto::cluster::v1::{AnnounceRequest, TableVersion};
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use crate::{Config, limits};
+use crate::{Config, limits, state::State, tables};
 
+pub(crate) use coordinate::Coordinator;
+pub(crate) use explain::explained;
 pub(crate) use handler::PeerHandler;
 pub(crate) use heard::Heard;
 pub(crate) use link::State as PeerState;
 pub(crate) use members::Members;
+pub(crate) use nodes::Reach;
 pub(crate) use status::overview;
 
 /// The version of what nodes say to each other. Nodes of another one are not asked.
@@ -43,6 +54,7 @@ pub(crate) const PROTOCOL: u32 = 1;
 pub(crate) struct Cluster {
     members: Arc<Members>,
     heard: Heard,
+    following: AtomicBool,
 }
 
 impl Cluster {
@@ -52,6 +64,7 @@ impl Cluster {
         Self {
             members: Arc::new(Members::new(name, instance, &config.peers, config.replication)),
             heard: Heard::default(),
+            following: AtomicBool::new(false),
         }
     }
 
@@ -64,31 +77,78 @@ impl Cluster {
         &self.heard
     }
 
-    /// Follows the members, as long as it is polled.
-    pub(crate) async fn watch(self: Arc<Self>) {
-        Arc::clone(&self.members).watch().await;
+    /// Whether requests are for several nodes.
+    pub(crate) fn has_peers(&self) -> bool {
+        self.members.view().nodes().len() > 1
+    }
+
+    /// Finds the members behind names, so that this node knows which fragments are its own before it loads them.
+    pub(crate) async fn find(&self) {
+        self.members.find().await;
+    }
+
+    /// Follows the members, and places fragments anew when they change, as long as it is polled.
+    pub(crate) async fn watch(self: Arc<Self>, state: Arc<State>) {
+        let mut changes = self.members.changes();
+        let place = async {
+            while changes.changed().await.is_ok() {
+                state.tables.place_anew().await;
+            }
+        };
+        tokio::join!(Arc::clone(&self.members).watch(), place);
+    }
+
+    /// Reads what was announced, unless that is under way: whoever asks then need not wait for it.
+    pub(crate) fn follow(self: &Arc<Self>, state: &Arc<State>) {
+        if self.following.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (cluster, state) = (Arc::clone(self), Arc::clone(state));
+        tokio::spawn(async move {
+            if let Err(fault) = fresh::all(&state).await {
+                tracing::debug!(error = fault.message(), "cannot read what was announced");
+            }
+            cluster.following.store(false, Ordering::Release);
+        });
     }
 
     /// Tells the others of this node's commits, and waits a moment until they have heard. A node that has not finds
     /// out a little later by itself.
-    pub(crate) async fn announce(&self, catalog_sequence: u64, tables: Vec<TableVersion>) {
+    async fn announce(&self, catalog_version: u64, tables: Vec<TableVersion>) {
         let view = self.members.view();
-        let request = AnnounceRequest {
-            protocol: PROTOCOL,
-            node: self.members.own().to_string(),
-            catalog_sequence,
-            tables,
-        };
-        let calls =
-            view.nodes().iter().filter(|node| node.state() == link::State::Alive).filter_map(|node| {
-                let (link, request) = (node.link.as_ref()?, request.clone());
-                Some(async move {
-                    if let Err(status) = link.announce(request).await {
-                        tracing::debug!(node = %node.name, error = status.message(), "announcement");
-                    }
-                })
-            });
+        let node = self.members.own().to_string();
+        let request = AnnounceRequest { protocol: PROTOCOL, node, catalog_version, tables };
+        // Those that do not take requests yet must know of it when they do.
+        let hears =
+            |node: &&members::Node| !matches!(node.state(), PeerState::Dead | PeerState::Incompatible);
+        let calls = view.nodes().iter().filter(hears).filter_map(|node| {
+            let (link, request) = (node.link.as_ref()?, request.clone());
+            Some(async move {
+                if let Err(status) = link.announce(request).await {
+                    tracing::debug!(node = %node.name, error = status.message(), "announcement");
+                }
+            })
+        });
         // Whoever has not answered by then is left behind.
         let _ = timeout(limits::ANNOUNCE_TIMEOUT, join_all(calls)).await;
+    }
+}
+
+#[tonic::async_trait]
+impl tables::Peers for Cluster {
+    fn holds(&self, table: u64, fragment: u32) -> bool {
+        self.members.view().holds(table, fragment)
+    }
+
+    fn owns(&self, table: u64) -> bool {
+        self.members.view().owns(table)
+    }
+
+    async fn committed(&self, table: &Table, version: u64) {
+        self.announce(0, vec![TableVersion { table_id: table.id(), version }]).await;
+    }
+
+    async fn catalog_changed(&self, version: u64) {
+        self.announce(version, Vec::new()).await;
     }
 }

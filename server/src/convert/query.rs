@@ -98,6 +98,7 @@ pub(crate) fn explanation(
         statistics: Some(statistics),
         sips: explanation.sets.into_iter().map(plan_sip).collect(),
         operators: operators.collect(),
+        hops: Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use basalt_client::{
-    Client, WriteOptions,
+    Client, WriteOptions, Writer,
     cli::{human, output::Grid, style::Style},
 };
 use indicatif::{ProgressBar, ProgressStyle};
@@ -36,11 +36,12 @@ pub(super) async fn tables(data: Data, scale: f64) -> Result<Vec<Table>, Error> 
     Ok(tpch::tables(scale)?)
 }
 
-/// Creates every table and writes its rows; says how long each took.
+/// Creates every table and writes its rows, in so many commits each; says how long each took.
 pub(super) async fn all(
     client: &Client,
     data: Data,
     scale: f64,
+    commits: u64,
     style: Style,
 ) -> Result<Vec<&'static str>, Error> {
     let mut out = io::stdout();
@@ -51,7 +52,7 @@ pub(super) async fn all(
     let (mut total, mut total_time) = (0, Duration::ZERO);
     for table in tables(data, scale).await? {
         let name = table.name;
-        let (rows, time) = one(client, table).await?;
+        let (rows, time) = one(client, table, commits).await?;
         grid.row([name.into(), human::count(rows), human::duration(time), human::row_rate(rows, time)]);
         names.push(name);
         total += rows;
@@ -63,7 +64,7 @@ pub(super) async fn all(
     Ok(names)
 }
 
-async fn one(client: &Client, table: Table) -> Result<(u64, Duration), Error> {
+async fn one(client: &Client, table: Table, commits: u64) -> Result<(u64, Duration), Error> {
     let start = Instant::now();
     let progress = bar(&table);
     client.create_table(table.name, &table.schema).await?;
@@ -76,16 +77,34 @@ async fn one(client: &Client, table: Table) -> Result<(u64, Duration), Error> {
             }
         }
     });
-    let mut writer = client.write(table.name, WriteOptions::default()).await?;
-    let shown = progress.clone();
-    writer.on_progress(move |progress| shown.set_position(progress.rows_acknowledged));
+    let (each, mut rows) = (table.rows.div_ceil(commits), 0);
+    let mut writer: Option<Writer> = None;
     while let Some(batch) = generated.recv().await {
-        writer.send(&batch?).await?;
+        let mut open = match writer.take() {
+            Some(open) => open,
+            None => {
+                let mut open = client.write(table.name, WriteOptions::default()).await?;
+                let (shown, before) = (progress.clone(), rows);
+                open.on_progress(move |progress| shown.set_position(before + progress.rows_acknowledged));
+                open
+            }
+        };
+        let batch = batch?;
+        open.send(&batch).await?;
+        let before = rows / each;
+        rows += batch.num_rows() as u64;
+        if rows / each > before {
+            open.commit().await?;
+        } else {
+            writer = Some(open);
+        }
     }
     generator.await?;
-    let committed = writer.commit().await?;
+    if let Some(writer) = writer {
+        writer.commit().await?;
+    }
     progress.finish_and_clear();
-    Ok((committed.rows, start.elapsed()))
+    Ok((rows, start.elapsed()))
 }
 
 /// A bar on standard error; none where that is no terminal.

@@ -4,6 +4,7 @@ mod ask;
 mod columns;
 pub(crate) mod generate;
 mod load;
+mod nodes;
 mod queries;
 mod ssb;
 mod tpch;
@@ -68,6 +69,10 @@ pub(crate) struct DemoArgs {
     /// Threads for queries and encoding; 0: one a core
     #[arg(long, value_name = "N", default_value_t = 0)]
     threads: usize,
+
+    /// A cluster of so many nodes in this process: what they ship to each other, and that one may go
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=7))]
+    nodes: u8,
 }
 
 /// Why the demo ended early.
@@ -102,6 +107,9 @@ pub(crate) enum Error {
         /// Why.
         source: io::Error,
     },
+    /// An answer that is not the one before.
+    #[error("the answer differs from the one before a node was stopped")]
+    Differs,
     /// A wrong answer.
     #[error("the answer to TPC-H Q{number} differs from the published one: {published}")]
     Answer {
@@ -117,6 +125,12 @@ pub(crate) enum Error {
 /// # Errors
 /// What the server or a call to it answers, and an answer that is known to be wrong.
 pub(crate) async fn run(args: DemoArgs) -> Result<(), Error> {
+    if args.nodes > 1 {
+        return match nodes::run(&args).await {
+            Err(Error::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            outcome => outcome,
+        };
+    }
     let config = Config { threads: args.threads, store: "memory:".into(), ..Config::default() };
     let threads = config.cpu_threads();
     let listen = |source| Error::Listen { address: args.listen, source };
@@ -150,7 +164,7 @@ async fn show(args: &DemoArgs, address: SocketAddr, threads: usize) -> Result<()
     let about = format!("{} · {} kernels · {threads} threads · {address}", info.version, info.simd);
     writeln!(out, "{} {}\n", style.bold("Basalt"), style.dim(&about))?;
 
-    let tables = load::all(&client, args.data, args.scale, style).await?;
+    let tables = load::all(&client, args.data, args.scale, 1, style).await?;
     let detailed: &[&str] = match args.data {
         _ if args.all_columns => &tables,
         Data::Tpch => &["orders", "lineitem"],
@@ -191,7 +205,8 @@ mod tests {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         for data in [Data::Tpch, Data::Ssb] {
             let all_columns = data == Data::Tpch;
-            let args = DemoArgs { data, scale: 0.001, all_columns, keep: false, listen, threads: 0 };
+            let args =
+                DemoArgs { data, scale: 0.001, all_columns, keep: false, listen, threads: 0, nodes: 1 };
             run(args).await.unwrap();
         }
     }

@@ -23,7 +23,7 @@ use basalt_core::{
 use basalt_proto::v1::{self as pb, ErrorReason, query_response::Kind};
 use tokio::{
     sync::mpsc,
-    time::{Sleep, sleep_until},
+    time::{Sleep, sleep_until, timeout_at},
 };
 use tokio_stream::Stream;
 use tonic::Status;
@@ -128,6 +128,11 @@ impl Sink {
         self.fault.take().unwrap_or_else(|| error.into())
     }
 
+    /// The fault that this sink has stopped the engine with.
+    pub(crate) fn kept_fault(&mut self) -> Option<Fault> {
+        self.fault.take()
+    }
+
     /// Ends the answer.
     pub(crate) fn finish(mut self, outcome: std::result::Result<Statistics, Fault>) {
         let last = outcome.map(|statistics| {
@@ -170,6 +175,25 @@ pub(crate) struct Pieces {
     pub(crate) stop: StopOnDrop,
     pub(crate) deadline: Instant,
     pub(crate) stalled: Arc<AtomicBool>,
+}
+
+impl Pieces {
+    /// Waits for the first piece: what fails before is the answer to the call itself.
+    pub(crate) async fn begin(
+        mut rest: mpsc::Receiver<std::result::Result<Piece, Fault>>,
+        stop: StopOnDrop,
+        deadline: Instant,
+        stalled: Arc<AtomicBool>,
+    ) -> std::result::Result<Self, Fault> {
+        match timeout_at(deadline.into(), rest.recv()).await {
+            Ok(Some(first)) => Ok(Self { first: first?, rest, stop, deadline, stalled }),
+            Ok(None) => Err(Fault::internal()),
+            Err(_) => {
+                stop.0.expire();
+                Err(Fault::deadline())
+            }
+        }
+    }
 }
 
 /// The end on the connection: a stream of messages. Dropping it stops the query.

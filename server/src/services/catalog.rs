@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use basalt_core::limits::{
-    MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS,
+use basalt_core::{
+    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
+    table::Table,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
-use crate::{call::Call, convert, limits, state::State, status::Fault, units::millis};
+use crate::{call::Call, cluster::fresh, convert, limits, state::State, status::Fault, units::millis};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -49,7 +50,8 @@ impl CatalogService for Catalog {
         mut request: Request<pb::ListTablesRequest>,
     ) -> Result<Response<pb::ListTablesResponse>, Status> {
         let call = Call::begin("ListTables", &mut request);
-        call.reply(Ok(self.list(&request.into_inner())))
+        let fresh = fresh::all(&self.0).await;
+        call.reply(fresh.map(|()| self.list(&request.into_inner())))
     }
 
     async fn get_table(
@@ -80,6 +82,7 @@ impl Catalog {
         let table = match self.0.tables.create(&request.name, schema.clone()).await {
             Ok(table) => table,
             Err(fault) if request.if_not_exists && fault.reason() == "TABLE_EXISTS" => {
+                fresh::table(&self.0, &request.name).await?;
                 let table = self.0.catalog.get(&request.name)?;
                 if **table.schema() != schema {
                     let message = format!("table {:?} exists with another schema", request.name);
@@ -89,7 +92,7 @@ impl Catalog {
             }
             Err(fault) => return Err(fault),
         };
-        let answer = pb::CreateTableResponse { table: Some(convert::table(&table)) };
+        let answer = pb::CreateTableResponse { table: Some(self.told(&table)) };
         call.table = Some(table);
         Ok(answer)
     }
@@ -99,7 +102,11 @@ impl Catalog {
         call: &mut Call,
         request: &pb::DropTableRequest,
     ) -> Result<pb::DropTableResponse, Fault> {
-        match self.0.tables.remove(&request.name).await {
+        let removed = match fresh::table(&self.0, &request.name).await {
+            Ok(()) => self.0.tables.remove(&request.name).await,
+            Err(fault) => Err(fault),
+        };
+        match removed {
             Ok(table) => {
                 call.table = Some(table);
                 Ok(pb::DropTableResponse {})
@@ -117,7 +124,7 @@ impl Catalog {
         request: &pb::AttachTableRequest,
     ) -> Result<pb::AttachTableResponse, Fault> {
         let table = self.0.tables.attach(&request.name, &request.url).await?;
-        let answer = pb::AttachTableResponse { table: Some(convert::table(&table)) };
+        let answer = pb::AttachTableResponse { table: Some(self.told(&table)) };
         call.table = Some(table);
         Ok(answer)
     }
@@ -137,7 +144,7 @@ impl Catalog {
             && bytes < limits::ANSWER_MESSAGE_BYTES
             && let Some(table) = rest.next()
         {
-            let table = convert::table(table);
+            let table = self.told(table);
             bytes += table.encoded_len();
             page.tables.push(table);
         }
@@ -152,14 +159,31 @@ impl Catalog {
         call: &mut Call,
         request: &pb::GetTableRequest,
     ) -> Result<pb::GetTableResponse, Fault> {
+        fresh::table(&self.0, &request.name).await.map_err(|e| e.at("name"))?;
         let table = self.0.catalog.get(&request.name).map_err(|e| e.at("name"))?;
         call.table = Some(Arc::clone(&table));
         let full = request.view() == pb::TableView::Full;
+        let told = self.told(&table);
         let describe = move |control: &_| {
             let columns = convert::table_columns(&table, full, control)?;
-            Ok(pb::GetTableResponse { table: Some(convert::table(&table)), columns })
+            Ok(pb::GetTableResponse { table: Some(told), columns })
         };
         self.0.cpu.query(self.0.deadline(call)?, self.0.control(), describe).await
+    }
+
+    /// A table as the whole cluster has it; the bytes are those of this node.
+    fn told(&self, table: &Table) -> pb::Table {
+        let held = convert::table(table);
+        let whole = self.0.cluster.as_ref().and_then(|_| self.0.tables.pin(table.name(), None).ok());
+        match whole {
+            Some((_, whole)) => pb::Table {
+                version: whole.version(),
+                rows: whole.rows(),
+                fragments: whole.fragments().len() as u64,
+                ..held
+            },
+            None => held,
+        }
     }
 
     fn info(&self) -> pb::GetServerInfoResponse {

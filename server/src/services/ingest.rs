@@ -17,8 +17,10 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::nodes;
 use crate::{
     call::Call,
+    cluster::fresh,
     convert::{self, BatchReader},
     ledger::{Digest, Known, Ticket},
     limits,
@@ -76,21 +78,26 @@ impl Ingest {
         request: pb::DeleteRequest,
     ) -> Result<pb::DeleteResponse, Fault> {
         let deadline = self.0.deadline(call)?;
+        fresh::table(&self.0, &request.table).await?;
         let table = self.0.catalog.get(&request.table)?;
         call.table = Some(Arc::clone(&table));
         if request.filter.is_none() {
             let message = "a deletion without a filter; the constant true selects all rows";
             return Err(Fault::new(ErrorReason::InvalidQuery, message).at("filter"));
         }
-        let (state, snapshot, of) = (Arc::clone(&self.0), table.snapshot(), Arc::clone(&table));
-        let resolve = move |control: &Control| {
-            let mut filter = convert::filter(request.filter, &request.table, &state.sets)?;
-            if let Some(filter) = &mut filter {
-                exec::resolve_filter(&state.catalog, &of, &snapshot, filter, control)?;
-            }
-            Ok(filter)
+        let filter = if nodes::has_peers(&self.0) {
+            nodes::resolve(&self.0, request, deadline).await?
+        } else {
+            let (state, snapshot, of) = (Arc::clone(&self.0), table.snapshot(), Arc::clone(&table));
+            let resolve = move |control: &Control| {
+                let mut filter = convert::filter(request.filter, &request.table, &state.sets)?;
+                if let Some(filter) = &mut filter {
+                    exec::resolve_filter(&state.catalog, &of, &snapshot, filter, control)?;
+                }
+                Ok(filter)
+            };
+            self.0.cpu.query(deadline, self.0.control(), resolve).await?
         };
-        let filter = self.0.cpu.query(deadline, self.0.control(), resolve).await?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         let delete = tokio::spawn(async move { tables.delete(&target, filter).await });
@@ -125,6 +132,7 @@ impl Session {
             Some(_) => return Err(Fault::protocol("the first message is not Open")),
             None => return Err(Fault::protocol("the stream ended before Open")),
         };
+        fresh::table(&self.state, &open.table).await.map_err(|e| e.at("open"))?;
         let mut write = Write::open(&self.state, &open, permit)?;
         call.table = Some(Arc::clone(write.appender.table()));
         let schema = Some(convert::to_schema(write.appender.table().schema()));

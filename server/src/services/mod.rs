@@ -4,6 +4,7 @@ mod answer;
 mod catalog;
 mod cluster;
 mod ingest;
+mod nodes;
 mod query;
 mod select;
 mod sips;

@@ -13,13 +13,13 @@ use basalt_core::{
 };
 use basalt_proto::v1::{self as pb, query_service_server::QueryService};
 use prost::Message as _;
-use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
-    time::timeout_at,
-};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Request, Response, Status};
 
-use super::answer::{Answer, Pieces, Sink};
+use super::{
+    answer::{Answer, Pieces, Sink},
+    nodes,
+};
 use crate::{call::Call, convert, cpu::StopOnDrop, limits, state::State, status::Fault};
 
 /// See the module.
@@ -32,7 +32,12 @@ impl QueryService for Query {
 
     async fn query(&self, mut request: Request<pb::QueryRequest>) -> Result<Response<Answer>, Status> {
         let mut call = Call::begin("Query", &mut request);
-        match self.start(&mut call, request.into_inner()).await {
+        let request = request.into_inner();
+        let started = match nodes::has_peers(&self.0) {
+            true => self.start_at_nodes(&mut call, request).await,
+            false => self.start(&mut call, request).await,
+        };
+        match started {
             Ok(pieces) => Ok(Response::new(Answer::new(call, pieces))),
             Err(fault) => Err(call.fail(fault)),
         }
@@ -52,7 +57,11 @@ impl QueryService for Query {
         mut request: Request<pb::ExplainRequest>,
     ) -> Result<Response<pb::ExplainResponse>, Status> {
         let mut call = Call::begin("Explain", &mut request);
-        let answer = self.plan(&mut call, request.into_inner()).await;
+        let request = request.into_inner();
+        let answer = match nodes::has_peers(&self.0) {
+            true => self.plan_at_nodes(&mut call, request).await,
+            false => self.plan(&mut call, request).await,
+        };
         call.reply(answer)
     }
 }
@@ -78,7 +87,7 @@ impl Query {
         let permit = self.0.cpu.admit(deadline).await?;
         let control = self.0.control();
         let stop = StopOnDrop(control.clone());
-        let (sender, mut rest) = mpsc::channel(limits::WAITING_PIECES);
+        let (sender, rest) = mpsc::channel(limits::WAITING_PIECES);
         let sink = Sink::new(sender, request.format(), call.at(), deadline);
         let stalled = sink.stalled();
         let (state, cpu) = (Arc::clone(&self.0), &self.0.cpu);
@@ -107,14 +116,7 @@ impl Query {
                 job.run(plan);
             });
         }
-        match timeout_at(deadline.into(), rest.recv()).await {
-            Ok(Some(first)) => Ok(Pieces { first: first?, rest, stop, deadline, stalled }),
-            Ok(None) => Err(Fault::internal()),
-            Err(_) => {
-                stop.0.expire();
-                Err(Fault::deadline())
-            }
-        }
+        Pieces::begin(rest, stop, deadline, stalled).await
     }
 
     async fn plan(&self, call: &mut Call, request: pb::ExplainRequest) -> Result<pb::ExplainResponse, Fault> {
@@ -168,7 +170,7 @@ impl Job {
 }
 
 /// Nanoseconds since it was first asked.
-fn clock() -> u64 {
+pub(super) fn clock() -> u64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

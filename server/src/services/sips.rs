@@ -8,7 +8,9 @@ use std::{
 use basalt_proto::v1::{self as pb, sip_service_server::SipService};
 use tonic::{Request, Response, Status};
 
-use crate::{call::Call, convert, limits, sets::KeptSet, state::State, status::Result, units::millis};
+use crate::{
+    call::Call, cluster::fetch, convert, limits, sets::KeptSet, state::State, status::Result, units::millis,
+};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ impl SipService for Sips {
         mut request: Request<pb::GetSipRequest>,
     ) -> std::result::Result<Response<pb::GetSipResponse>, Status> {
         let mut call = Call::begin("GetSip", &mut request);
-        let answer = self.get_set(&mut call, &request.into_inner());
+        let answer = self.get_set(&mut call, &request.into_inner()).await;
         call.reply(answer)
     }
 
@@ -62,7 +64,8 @@ impl Sips {
         Ok(answer)
     }
 
-    fn get_set(&self, call: &mut Call, request: &pb::GetSipRequest) -> Result<pb::GetSipResponse> {
+    async fn get_set(&self, call: &mut Call, request: &pb::GetSipRequest) -> Result<pb::GetSipResponse> {
+        fetch::set(&self.0, &request.handle, self.0.deadline(call)?).await;
         let (set, left) = self.0.sets.get(&request.handle, Instant::now()).map_err(|e| e.at("handle"))?;
         call.rows = set.sip.cardinality();
         Ok(pb::GetSipResponse {

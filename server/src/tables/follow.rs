@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
+use basalt_core::table::Table;
 use basalt_storage::{CatalogState, TableEntry};
 
 use super::{AtRest, Tables, stored::Stored};
@@ -13,13 +14,9 @@ use crate::status::Fault;
 impl Tables {
     /// Looks for newer versions: of one table, or (`None`) of all and of the catalog.
     pub(crate) async fn refresh(&self, name: Option<&str>) -> Result<(), Fault> {
-        let Some(at_rest) = &self.at_rest else { return Ok(()) };
         let known = name.and_then(|name| self.shared.catalog.get(name).ok());
         if known.is_none() {
-            let mut state = at_rest.state.lock().await;
-            let next = at_rest.log.refresh(&state).await?;
-            let before = std::mem::replace(&mut *state, next);
-            self.follow_catalog(at_rest, &before, &state, None).await;
+            self.refresh_catalog().await?;
         }
         match (name, known) {
             (Some(_), Some(table)) => match self.stored(&table)? {
@@ -35,6 +32,41 @@ impl Tables {
                     }
                 }
                 Ok(())
+            }
+        }
+    }
+
+    /// Looks for tables that are new or gone.
+    pub(crate) async fn refresh_catalog(&self) -> Result<(), Fault> {
+        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+        let mut state = at_rest.state.lock().await;
+        let next = at_rest.log.refresh(&state).await?;
+        let before = std::mem::replace(&mut *state, next);
+        self.follow_catalog(at_rest, &before, &state, None).await;
+        Ok(())
+    }
+
+    /// Looks for newer versions of a table, unless it is at `version` or beyond.
+    pub(crate) async fn refresh_to(&self, table: &Table, version: u64) -> Result<(), Fault> {
+        let Some(stored) = self.stored(table)? else { return Ok(()) };
+        if stored.state().version() >= version {
+            return Ok(());
+        }
+        let _advancing = stored.advancing.lock().await;
+        // Whoever was there first has looked.
+        if stored.state().version() >= version { Ok(()) } else { stored.refresh_locked().await }
+    }
+
+    /// Loads what this node holds by now, and lets go what it holds no longer: the nodes are others than before.
+    pub(crate) async fn place_anew(&self) {
+        for stored in self.list_stored() {
+            let _advancing = stored.advancing.lock().await;
+            if let Err(fault) = stored.advance(stored.state(), HashMap::new(), &|_| {}).await {
+                tracing::warn!(
+                    table = stored.table.name(),
+                    error = fault.message(),
+                    "cannot place fragments anew"
+                );
             }
         }
     }

@@ -15,7 +15,7 @@ use basalt_client::{
     cli::{self, ConnectArgs, output::JsonWriter},
     sql,
 };
-use basalt_server::Config;
+use basalt_server::{Config, Listeners};
 use clap::Parser;
 use golden::Golden;
 use serde_json::Value;
@@ -47,22 +47,68 @@ async fn answers_are_those_of_duckdb() {
         load(&address, table, &data.join(format!("{table}.csv"))).await;
     }
     let client = Client::connect(&address).await.unwrap();
+    check_all(&client).await;
+
+    drop(client);
+    stop.send(()).unwrap();
+    server.await.unwrap().unwrap();
+}
+
+/// The same from each node of a cluster, where no node holds all: `flights` comes in seven writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_three_nodes_are_those_of_duckdb() {
+    let (data, store) = (data(), tempfile::tempdir().unwrap());
+    let mut listeners = Vec::new();
+    for _ in 0..3 {
+        let clients = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peers = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listeners.push(Listeners { peers: Some(peers), ..clients.into() });
+    }
+    let name = |listeners: &Listeners| listeners.peers.as_ref().unwrap().local_addr().unwrap().to_string();
+    let peers: Vec<String> = listeners.iter().map(name).collect();
+    let mut addresses = Vec::new();
+    for listeners in listeners {
+        addresses.push(listeners.clients.local_addr().unwrap().to_string());
+        let store = store.path().to_str().unwrap().to_owned();
+        let config = Config { store, peers: peers.clone(), replication: 1, ..Config::default() };
+        tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
+    }
+    for (table, address) in TABLES.iter().zip(addresses.iter().cycle()) {
+        let file = data.join(format!("{table}.csv"));
+        if *table != "flights" {
+            load(address, table, &file).await;
+            continue;
+        }
+        let text = std::fs::read_to_string(file).unwrap();
+        let (header, rows) = text.split_once('\n').unwrap();
+        let rows: Vec<&str> = rows.lines().collect();
+        for (part, address) in rows.chunks(rows.len().div_ceil(7)).zip(addresses.iter().cycle()) {
+            let file = store.path().join("part.csv");
+            std::fs::write(&file, format!("{header}\n{}\n", part.join("\n"))).unwrap();
+            load(address, table, &file).await;
+        }
+    }
+    for address in &addresses {
+        let client = Client::connect(address).await.unwrap();
+        assert_eq!(client.table("flights").await.unwrap().table.fragments, 7);
+        check_all(&client).await;
+    }
+}
+
+/// That every query of the list gives what it should.
+async fn check_all(client: &Client) {
     let answers = golden::read();
     let mut report = String::new();
     let mut failed = 0;
     for (name, sql) in golden::queries() {
         let expected =
             answers.get(&name).unwrap_or_else(|| panic!("golden.json lacks {name}; run golden.py"));
-        if let Err(difference) = check(&client, &sql, expected).await {
+        if let Err(difference) = check(client, &sql, expected).await {
             failed += 1;
             write!(report, "\n{name}: {difference}\n  {}\n", sql.replace('\n', "\n  ")).unwrap();
         }
     }
     assert!(failed == 0, "{failed} of {} queries differ\n{report}", answers.len());
-
-    drop(client);
-    stop.send(()).unwrap();
-    server.await.unwrap().unwrap();
 }
 
 /// Where the CSV files are.

@@ -1,0 +1,31 @@
+//! What the log says of fragments without anybody reading them.
+
+use std::sync::Arc;
+
+use basalt_core::{keys::Native, limits::BLOCK_ROWS};
+use basalt_storage::TableState;
+
+use super::coordinate::Known;
+
+/// A version of a table.
+#[derive(Debug)]
+pub(super) struct FromLog(pub(super) Arc<TableState>);
+
+impl Known for FromLog {
+    fn bounds(&self, fragment: u32, column: usize) -> Option<(i64, i64)> {
+        let native = Native::of(self.0.schema().fields().get(column)?.data_type)?;
+        // Formats do not agree on NaN and on the sign of zero.
+        if matches!(native, Native::F32 | Native::F64) {
+            return None;
+        }
+        let stats = self.0.column_stats(&self.0.fragment(fragment)?.file, column);
+        stats.min?.to_key(native).zip(stats.max?.to_key(native))
+    }
+
+    fn size(&self, fragment: u32) -> (u64, u64) {
+        let Some(entry) = self.0.fragment(fragment) else { return (0, 0) };
+        // A file of several fragments does not say of which its deleted rows are.
+        let deleted = if entry.file.rows() == u64::from(entry.rows) { entry.file.deleted_rows() } else { 0 };
+        (u64::from(entry.rows).saturating_sub(deleted), u64::from(entry.rows).div_ceil(BLOCK_ROWS as u64))
+    }
+}

@@ -1,0 +1,106 @@
+//! A task at this node, for its own queries and for those of others.
+
+use std::{sync::Arc, time::Instant};
+
+use basalt_core::table::{Snapshot, Table};
+use basalt_proto::{
+    cluster::v1::{self as peer, End},
+    v1::ErrorReason,
+};
+use tokio::time::timeout_at;
+
+use super::{
+    execute::execute,
+    fresh,
+    remote::{Part, Task},
+    scatter::Failure,
+};
+use crate::{
+    cpu::StopOnDrop,
+    state::State,
+    status::{Fault, Result},
+};
+
+/// The fragments of a task, and how many of them were loaded for it.
+pub(super) async fn fragments(
+    state: &State,
+    task: &peer::Task,
+    deadline: Instant,
+) -> Result<(Arc<Table>, Arc<Snapshot>, u32)> {
+    let find = async {
+        let mut table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
+        if table.id() != task.table_id {
+            // It was dropped and made again, there or here.
+            state.tables.refresh_catalog().await?;
+            table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
+        }
+        if table.id() != task.table_id {
+            let message = format!("table {:?} is another one here", task.table);
+            return Err(Fault::new(ErrorReason::VersionGone, message));
+        }
+        let held = table.snapshot();
+        let missing = task.fragments.iter().filter(|id| held.fragment(**id).is_none()).count();
+        let snapshot = state.tables.snapshot(&table, task.version, &task.fragments).await?;
+        Ok((table, snapshot, u32::try_from(missing).unwrap_or(u32::MAX)))
+    };
+    timeout_at(deadline.into(), find).await.map_err(|_| Fault::deadline())?
+}
+
+/// What a task has taken.
+pub(super) struct Times {
+    arrived: Instant,
+    started: Instant,
+}
+
+impl Times {
+    /// Of a task that arrived then and starts now.
+    pub(super) fn since(arrived: Instant) -> Self {
+        Self { arrived, started: Instant::now() }
+    }
+
+    pub(super) fn on(&self, end: End, loaded: u32) -> End {
+        let ns = |since: Instant| u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        End { elapsed_ns: ns(self.arrived), execute_ns: ns(self.started), loaded, ..end }
+    }
+}
+
+/// This node's own part of its query.
+pub(super) async fn part(
+    state: &Arc<State>,
+    name: &Arc<str>,
+    task: &Task,
+    share: &[u32],
+    deadline: Instant,
+) -> std::result::Result<Part, Failure> {
+    let arrived = Instant::now();
+    let head = peer::Task { fragments: share.to_vec(), ..task.head.clone() };
+    // What is not here might be elsewhere.
+    let found = fragments(state, &head, deadline).await;
+    let (table, snapshot, loaded) = found.map_err(|fault| Failure::Node(fault.message().to_owned()))?;
+    let permit = state.cpu.admit_part(deadline).await.map_err(Failure::Request)?;
+    let (control, times) = (state.control(), Times::since(arrived));
+    let stop = StopOnDrop(control.clone());
+    let mut held = state.memory.reserve();
+    let (server, data) = (Arc::clone(state), task.data.clone());
+    let running = state.cpu.run(move || {
+        let _permit = permit;
+        let (mut messages, mut bytes) = (Vec::new(), 0);
+        let end = execute(&table, &snapshot, head, &data, &server.sets, &control, &mut |message| {
+            bytes += message.len() as u64;
+            messages.push(message);
+            held.set(bytes)
+        })?;
+        Ok((messages, held, times.on(end, loaded)))
+    });
+    let answer = match timeout_at(deadline.into(), running).await {
+        Ok(answer) => answer.and_then(|answer| answer),
+        Err(_) => {
+            stop.0.expire();
+            Err(Fault::deadline())
+        }
+    };
+    let (messages, held, end) = answer.map_err(Failure::Request)?;
+    let elapsed_ns = u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let (node, fragments) = (Arc::clone(name), share.to_vec());
+    Ok(Part { node, fragments, messages, end, shipped: (0, 0), elapsed_ns, held })
+}

@@ -1,0 +1,101 @@
+//! What a coordinator reaches: tables pinned as new as was announced, and tasks done by whoever holds the fragments.
+
+use std::{future::Future, sync::Arc, time::Instant};
+
+use basalt_core::exec::Control;
+use tokio::{
+    runtime::Handle,
+    time::{sleep, timeout_at},
+};
+
+use super::{
+    coordinate::{Nodes, Pinned},
+    fresh,
+    known::FromLog,
+    local,
+    members::View,
+    remote::{self, Part, Task},
+    scatter::{Ask, Failure, scatter},
+};
+use crate::{
+    limits,
+    state::State,
+    status::{Fault, Result},
+};
+
+/// The cluster for one request. Its methods wait, on a thread that may.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    state: Arc<State>,
+    view: Arc<View>,
+    deadline: Instant,
+    control: Control,
+    runtime: Handle,
+}
+
+impl Reach {
+    /// For a request that is given up at `deadline`, or when its control says so; in a runtime.
+    pub(crate) fn new(state: Arc<State>, deadline: Instant, control: Control) -> Result<Self> {
+        let cluster = state.cluster.as_ref().ok_or_else(Fault::internal)?;
+        let view = cluster.members().view();
+        Ok(Self { state, view, deadline, control, runtime: Handle::current() })
+    }
+
+    fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        let stopped = async {
+            loop {
+                sleep(limits::CONTROL_INTERVAL).await;
+                if let Err(error) = self.control.check() {
+                    return error;
+                }
+            }
+        };
+        self.runtime.block_on(async {
+            tokio::select! {
+                answer = timeout_at(self.deadline.into(), future) => answer.unwrap_or_else(|_| Err(Fault::deadline())),
+                error = stopped => Err(error.into()),
+            }
+        })
+    }
+}
+
+impl Nodes for Reach {
+    fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
+        let (table, state) = self.wait(fresh::pin(&self.state, name, version))?;
+        let mut fragments: Vec<u32> = state.fragments().iter().map(|fragment| fragment.id).collect();
+        fragments.sort_unstable();
+        let version = state.version();
+        Ok(Pinned { table, version, fragments: fragments.into(), known: Arc::new(FromLog(state)) })
+    }
+
+    fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
+        let work = Work { reach: self, task };
+        let table = (pinned.table.name(), pinned.table.id());
+        self.wait(scatter(&self.view, table, fragments, self.deadline.into(), &work))
+    }
+
+    fn count(&self) -> usize {
+        self.view.nodes().len()
+    }
+}
+
+/// A task at whichever node it is asked of.
+struct Work<'a> {
+    reach: &'a Reach,
+    task: Task,
+}
+
+impl Ask for Work<'_> {
+    type Part = Part;
+
+    async fn ask(&self, place: usize, fragments: &[u32]) -> std::result::Result<Part, Failure> {
+        let Reach { state, view, deadline, .. } = self.reach;
+        let node = &view.nodes()[place];
+        match &node.link {
+            None => local::part(state, &node.name, &self.task, fragments, *deadline).await,
+            Some(link) => {
+                remote::execute(&node.name, link, &self.task, fragments, *deadline, &state.memory).await
+            }
+        }
+    }
+}
