@@ -42,8 +42,10 @@ RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /nonex
     && install --directory --owner=basalt --group=basalt /data
 COPY --from=build /basalt /usr/local/bin/basalt
 USER 10001:10001
-ENV BASALT_LISTEN=0.0.0.0:7700 \
+ENV BASALT_STORE=/data \
+    BASALT_LISTEN=0.0.0.0:7700 \
     BASALT_METRICS_LISTEN=0.0.0.0:7702
+VOLUME /data
 # Clients, peers, metrics.
 EXPOSE 7700 7701 7702
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 CMD ["basalt", "health", "--timeout", "4s"]

@@ -17,7 +17,7 @@ use crate::{
     write::WriteOptions,
 };
 
-/// Makes what is missing, by the first connection, and waits until all of them see it.
+/// Makes what is missing, by the first connection, and waits until every address shows it.
 pub(super) async fn all(clients: &[Client], args: &BenchArgs) -> Result<Truth, CliError> {
     let first = clients.first().ok_or_else(|| CliError::input("no address"))?;
     // What is prepared is prepared with patience.
@@ -49,7 +49,7 @@ pub(super) async fn all(clients: &[Client], args: &BenchArgs) -> Result<Truth, C
         rows = end;
     }
     bar.finish_and_clear();
-    settle(clients, rows).await?;
+    settle(&clients[..args.addresses.len().max(1)], rows).await?;
     tokio::task::spawn_blocking(move || Truth::new(rows)).await.map_err(|e| CliError::input(e.to_string()))
 }
 
@@ -69,7 +69,7 @@ async fn write(
     writer.commit().await.map(|_| ())
 }
 
-/// Waits until every connection shows so many rows.
+/// Waits until each of these shows so many rows.
 async fn settle(clients: &[Client], rows: u64) -> Result<(), CliError> {
     let until = Instant::now() + SETTLE;
     for client in clients {
