@@ -32,5 +32,7 @@ pub(crate) const STATS_COLUMNS: usize = 32;
 pub(crate) const STATS_CHARS: usize = 32;
 /// Commits from one checkpoint to the next.
 pub(crate) const CHECKPOINT_EVERY: u64 = 32;
-/// Ids of clients' writes that a table remembers.
+/// Commits from one time at which a table forgets what is old to the next.
+pub(crate) const FORGET_EVERY: u64 = 1024;
+/// Ids of clients' writes that a table remembers, at least, if they are not old.
 pub(crate) const REQUESTS: usize = 1 << 16;

@@ -9,7 +9,7 @@ use crate::{
     data::path_of,
     deletions,
     error::Result,
-    log::{FOLDER, LogFile, TableLog, TableState, Tombstone, now_millis},
+    log::{Descriptor, FOLDER, LogFile, TableLog, TableState, now_millis},
     store::Listed,
 };
 
@@ -41,19 +41,17 @@ impl TableLog {
     /// # Errors
     /// [`StorageError::Store`](crate::StorageError::Store); what was removed until then is gone.
     pub async fn vacuum(&self, state: &TableState) -> Result<Vacuumed> {
-        let keep = i64::try_from(self.keep().as_millis()).unwrap_or(i64::MAX);
-        let now = now_millis();
+        let (keep, now) = (self.keep_millis(), now_millis());
         let mut needed = BTreeSet::new();
         for file in state.files.values() {
             needed.insert(path_of(file)?);
             needed.extend(file.add.deletion_vector.as_ref().map(deletions::file_of).transpose()?.flatten());
         }
-        let (old, recent): (Vec<_>, Vec<_>) =
-            state.tombstones.iter().partition(|stone| now.saturating_sub(stone.at) > keep);
-        for stone in recent {
-            needed.extend(files_of(stone));
+        let mut gone = BTreeSet::new();
+        for (path, vector, at) in state.removed() {
+            let files = files_of(path, vector);
+            if now.saturating_sub(at) > keep { gone.extend(files) } else { needed.extend(files) }
         }
-        let gone: BTreeSet<String> = old.into_iter().flat_map(files_of).collect();
 
         let listed = self.store().list("", None).await?;
         let (log, data): (Vec<_>, Vec<_>) =
@@ -73,9 +71,9 @@ impl TableLog {
 }
 
 /// The files that something removed has used; of other writers' names that cannot be read, none.
-fn files_of(stone: &Tombstone) -> Vec<String> {
-    let data = percent_encoding::percent_decode_str(&stone.path).decode_utf8().ok().map(Into::into);
-    let vector = stone.vector.as_ref().and_then(|vector| deletions::file_of(vector).ok().flatten());
+fn files_of(path: &str, vector: Option<&Descriptor>) -> Vec<String> {
+    let data = percent_encoding::percent_decode_str(path).decode_utf8().ok().map(Into::into);
+    let vector = vector.and_then(|vector| deletions::file_of(vector).ok().flatten());
     data.into_iter().chain(vector).collect()
 }
 

@@ -230,7 +230,7 @@ impl Stored {
                 }
                 Err(CommitError::Conflict(newer)) => {
                     self.shared.metrics.commit_conflict();
-                    self.shared.ledger.restore(&self.table, newer.requests());
+                    self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
                     self.advance(newer, HashMap::new(), &|_| {}).await?;
                 }
                 Err(CommitError::Storage(error)) => {
@@ -288,8 +288,7 @@ impl Stored {
 
     /// The answer to a write that was done on another node.
     fn done_elsewhere(&self, request: Option<&Request>) -> Result<Commit, Fault> {
-        let done =
-            request.and_then(|request| self.state().requests().find(|done| done.request.id == request.id));
+        let done = request.and_then(|request| self.state().request(&request.id).cloned());
         match (done, request) {
             (Some(done), Some(request)) if done.request.digest == request.digest => {
                 Ok(Commit { version: done.version, rows: done.request.rows })
@@ -308,8 +307,7 @@ impl Stored {
 
 /// Whether a state has one of some writes.
 fn is_known(state: &TableState, requests: &[Request]) -> bool {
-    !requests.is_empty()
-        && state.requests().any(|done| requests.iter().any(|request| request.id == done.request.id))
+    requests.iter().any(|request| state.request(&request.id).is_some())
 }
 
 /// Whether two forms of a fragment have the same rows deleted.

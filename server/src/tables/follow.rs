@@ -122,7 +122,7 @@ impl Stored {
         let state = self.state();
         let newer = self.log.refresh(&state).await?;
         if newer.version() > state.version() {
-            self.shared.ledger.restore(&self.table, newer.requests());
+            self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
             self.advance(newer, HashMap::new(), &|_| {}).await?;
         }
         Ok(())

@@ -177,7 +177,7 @@ impl Tables {
         let stored = Arc::new(stored);
         // A table is in the catalog once it can be read.
         stored.advance(Arc::clone(&state), Default::default(), progress).await?;
-        self.shared.ledger.restore(&table, state.requests());
+        self.shared.ledger.restore(&table, state.requests().cloned());
         self.shared.catalog.insert(Arc::clone(&table))?;
         tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
         let mut tables = at_rest.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);

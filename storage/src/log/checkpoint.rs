@@ -1,6 +1,6 @@
 //! Writing a checkpoint: what a replay up to a version gives, as one Parquet file (a classic one of the V1 kind).
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use arrow_array::{
     ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray,
@@ -18,7 +18,7 @@ use super::{
     LastCheckpoint, TableLog,
     actions::{Add, Descriptor, Metadata, Protocol, Remove, StringMap, Txn},
     names, now_millis,
-    state::{REQUEST_AGE, TableState, is_expired},
+    state::{REQUEST_AGE, TableState, tombstone_age},
 };
 use crate::{
     error::{Result, StorageError},
@@ -38,7 +38,7 @@ impl TableLog {
     /// # Errors
     /// [`StorageError::Store`]; the table is as before.
     pub async fn checkpoint(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
-        let rows = rows(state, self.keep().as_millis().try_into().unwrap_or(i64::MAX));
+        let rows = rows(state, self.keep_millis());
         let size = (rows.adds.len() + rows.removes.len() + rows.txns.len() + 2) as u64;
         let num_of_add_files = Some(rows.adds.len() as u64);
         let encoded = tokio::task::spawn_blocking(move || encode(&rows)).await;
@@ -73,27 +73,27 @@ struct Rows {
 
 fn rows(state: &TableState, keep: i64) -> Rows {
     let now = now_millis();
-    let remove = |t: &super::Tombstone| Remove {
-        path: t.path.clone(),
-        deletion_timestamp: Some(t.at),
+    let requests = state.requests().filter(|done| now.saturating_sub(done.at_millis) <= REQUEST_AGE);
+    let requests = requests.map(|done| done.request.to_txn(done.version, done.at_millis));
+    // One that left twice has one action.
+    let removed = state.removed().filter(|(_, _, at)| now.saturating_sub(*at) <= tombstone_age(keep));
+    let removed: BTreeMap<_, _> = removed.map(|(path, vector, at)| ((path, vector), at)).collect();
+    let remove = |((path, vector), at): ((&str, Option<&Descriptor>), i64)| Remove {
+        path: path.to_owned(),
+        deletion_timestamp: Some(at),
         data_change: false,
         extended_file_metadata: None,
         partition_values: None,
         size: None,
-        deletion_vector: t.vector.clone(),
+        deletion_vector: vector.cloned(),
     };
     Rows {
         protocol: state.protocol.clone(),
         metadata: Arc::clone(&state.metadata),
-        txns: state.txns.values().filter(|txn| !is_expired(txn, now)).cloned().collect(),
+        txns: state.txns.values().cloned().chain(requests).collect(),
         // What a checkpoint has is no change of data.
         adds: state.files.values().map(|file| Add { data_change: false, ..file.add.clone() }).collect(),
-        removes: state
-            .tombstones
-            .iter()
-            .filter(|t| now.saturating_sub(t.at) <= keep.saturating_add(REQUEST_AGE))
-            .map(remove)
-            .collect(),
+        removes: removed.into_iter().map(remove).collect(),
     }
 }
 

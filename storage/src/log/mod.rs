@@ -9,6 +9,7 @@ mod actions;
 mod change;
 mod checkpoint;
 mod names;
+mod pile;
 mod protocol;
 mod read_checkpoint;
 mod state;
@@ -29,7 +30,6 @@ use actions::{Action, CommitInfo, Format, Metadata};
 pub use change::{Change, Operation};
 pub(crate) use names::{FOLDER, LogFile};
 use state::Replay;
-pub(crate) use state::Tombstone;
 pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Request, TableState};
 
 use crate::{
@@ -126,7 +126,7 @@ impl TableLog {
         if !log.write_commit(0, &actions).await? {
             return Err(StorageError::Exists { path: log.store.url().to_owned() });
         }
-        let mut replay = Replay::new(log.store.url());
+        let mut replay = Replay::new(log.store.url(), log.keep_millis());
         replay.apply(0, actions)?;
         Ok((log, Arc::new(replay.finish()?)))
     }
@@ -141,6 +141,10 @@ impl TableLog {
         self.keep
     }
 
+    pub(crate) fn keep_millis(&self) -> i64 {
+        i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX)
+    }
+
     /// Reads the newest state: the last checkpoint, and the versions behind it.
     ///
     /// # Errors
@@ -149,7 +153,7 @@ impl TableLog {
     pub async fn load(&self) -> Result<Arc<TableState>> {
         let (replay, from) = match self.load_checkpoint().await? {
             Some(found) => found,
-            None => (Replay::new(self.store.url()), 0),
+            None => (Replay::new(self.store.url(), self.keep_millis()), 0),
         };
         let listed = self.store.list(FOLDER, from.checked_sub(1).map(names::commit).as_deref()).await?;
         let commits = listed.iter().filter_map(|file| match LogFile::of(&file.path)? {
@@ -210,7 +214,9 @@ impl TableLog {
             let path = names::commit(next);
             let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { break };
             let actions = actions::parse(&format!("{}/{path}", self.store.url()), &bytes)?;
-            replay.get_or_insert_with(|| Replay::of(state, self.store.url())).apply(next, actions)?;
+            replay
+                .get_or_insert_with(|| Replay::of(state, self.store.url(), self.keep_millis()))
+                .apply(next, actions)?;
             version = next;
         }
         match replay {
@@ -255,7 +261,7 @@ impl TableLog {
             };
             actions.extend(read_checkpoint::read(&self.store, &path).await?);
         }
-        let mut replay = Replay::new(self.store.url());
+        let mut replay = Replay::new(self.store.url(), self.keep_millis());
         replay.apply(version, actions)?;
         replay.set_checkpoint(version);
         Ok(Some((replay, version + 1)))
@@ -293,7 +299,7 @@ impl TableLog {
         if !self.write_commit(version, &planned.actions).await? {
             return Err(CommitError::Conflict(self.refresh(base).await?));
         }
-        let mut replay = Replay::of(base, self.store.url());
+        let mut replay = Replay::of(base, self.store.url(), self.keep_millis());
         replay.apply(version, planned.actions)?;
         Ok(Committed { state: Arc::new(replay.finish()?), first_id: planned.first_id })
     }

@@ -12,12 +12,13 @@ use basalt_core::{
 
 use super::{
     actions::{Action, Add, Descriptor, Metadata, Protocol, Remove, Txn},
+    pile::Pile,
     protocol,
 };
 use crate::{
     data::{ColumnStats, columns_stats, num_records},
     error::{Result, StorageError},
-    limits::{CHECKPOINT_EVERY, FRAGMENTS, REQUESTS},
+    limits::{FORGET_EVERY, FRAGMENTS, REQUESTS},
     schema::TableSchema,
 };
 
@@ -29,6 +30,13 @@ pub(crate) const TAG_ENCODED: &str = "basalt.encodedBytes";
 pub(crate) const NEXT_FRAGMENT: &str = "basalt.nextFragment";
 /// Milliseconds for which a table remembers the ids of clients' writes.
 pub(crate) const REQUEST_AGE: i64 = 24 * 3600 * 1000;
+
+/// Milliseconds for which a table remembers what has left it: for an hour longer than that can be read, in which a
+/// vacuum comes by.
+pub(crate) fn tombstone_age(keep: i64) -> i64 {
+    keep.saturating_add(3600 * 1000)
+}
+
 /// Ids from here on are those of files that other writers have made.
 pub const FIRST_FOREIGN_FRAGMENT: u32 = 1 << 31;
 
@@ -37,13 +45,18 @@ pub const FIRST_FOREIGN_FRAGMENT: u32 = 1 << 31;
 pub struct DataFile {
     pub(crate) add: Add,
     pub(crate) rows: u64,
+    /// The fragment that it is by its tag, where Basalt has written it.
+    fragment: Option<u32>,
     /// What the log says of its columns, read when it is first asked for, and the schema by which it was read.
     stats: OnceLock<(Arc<TableSchema>, Box<[ColumnStats]>)>,
 }
 
 impl DataFile {
     fn new(add: Add, rows: u64) -> Self {
-        Self { add, rows, stats: OnceLock::new() }
+        let mut file = Self { add, rows, fragment: None, stats: OnceLock::new() };
+        let id = file.tag(TAG_FRAGMENT).and_then(|id| id.parse().ok());
+        file.fragment = id.filter(|id| *id < FIRST_FOREIGN_FRAGMENT && rows <= FRAGMENT_ROWS as u64);
+        file
     }
 
     /// Its place below the table, as the log has it (percent-encoded).
@@ -139,12 +152,6 @@ impl Request {
     }
 }
 
-/// Whether a transaction id is that of a write that is too old to be asked for again.
-pub(crate) fn is_expired(txn: &Txn, now: i64) -> bool {
-    txn.app_id.starts_with(Request::PREFIX)
-        && txn.last_updated.is_none_or(|at| now.saturating_sub(at) > REQUEST_AGE)
-}
-
 /// A [`Request`] that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DoneRequest {
@@ -156,14 +163,9 @@ pub struct DoneRequest {
     pub at_millis: i64,
 }
 
-/// A file that is no longer part of the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tombstone {
-    pub(crate) path: String,
-    pub(crate) vector: Option<Descriptor>,
-    /// In milliseconds since 1970.
-    pub(crate) at: i64,
-}
+/// Files that are no longer part of the table, with the deletion vectors that they had, and when they left it, in
+/// milliseconds since 1970.
+pub(super) type Tombstones = Pile<(Arc<str>, Option<Descriptor>), i64>;
 
 /// The state of a table at one version; immutable.
 #[derive(Clone, Debug)]
@@ -172,9 +174,11 @@ pub struct TableState {
     pub(crate) protocol: Protocol,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) schema: Arc<TableSchema>,
-    pub(crate) files: BTreeMap<String, Arc<DataFile>>,
-    pub(crate) tombstones: Vec<Tombstone>,
-    pub(crate) txns: BTreeMap<String, Txn>,
+    pub(crate) files: BTreeMap<Arc<str>, Arc<DataFile>>,
+    pub(super) tombstones: Tombstones,
+    /// Those that are no clients' writes.
+    pub(super) txns: BTreeMap<String, Txn>,
+    requests: Pile<String, Arc<DoneRequest>>,
     pub(crate) checkpoint: Option<u64>,
     fragments: Arc<[FragmentEntry]>,
 }
@@ -233,9 +237,27 @@ impl TableState {
         counted.max(used)
     }
 
-    /// The writes with an id that it still knows of.
-    pub fn requests(&self) -> impl Iterator<Item = DoneRequest> {
-        self.txns.values().filter_map(Request::of)
+    /// The writes with an id that it still knows of, in no particular order.
+    pub fn requests(&self) -> impl Iterator<Item = &DoneRequest> {
+        self.requests.iter().map(|(_, request)| &**request)
+    }
+
+    /// Those among them that came with versions behind `version`.
+    pub fn requests_since(&self, version: u64) -> impl Iterator<Item = &DoneRequest> {
+        self.requests().filter(move |request| request.version > version)
+    }
+
+    /// The write that a client gave an id.
+    pub fn request(&self, id: &str) -> Option<&DoneRequest> {
+        self.requests.get(id).map(|request| &**request)
+    }
+
+    /// Logical files that have left the table and are not back, and when.
+    pub(crate) fn removed(&self) -> impl Iterator<Item = (&str, Option<&Descriptor>, i64)> {
+        let stones = self.tombstones.iter().map(|((path, vector), at)| (&**path, vector.as_ref(), *at));
+        stones.filter(|(path, vector, _)| {
+            self.files.get(*path).is_none_or(|file| file.add.deletion_vector.as_ref() != *vector)
+        })
     }
 
     /// What is known of a column of a data file without reading it.
@@ -276,33 +298,39 @@ pub(crate) struct Replay {
     version: u64,
     protocol: Option<Protocol>,
     metadata: Option<(Arc<Metadata>, Option<Arc<TableSchema>>)>,
-    /// A file whose log entry has no number of rows has none here, either.
-    files: BTreeMap<String, (Arc<DataFile>, bool)>,
-    tombstones: BTreeMap<(String, Option<Descriptor>), i64>,
+    files: BTreeMap<Arc<str>, Arc<DataFile>>,
+    /// Files whose number of rows the log does not say.
+    uncounted: BTreeSet<Arc<str>>,
+    tombstones: Tombstones,
     txns: BTreeMap<String, Txn>,
+    requests: Pile<String, Arc<DoneRequest>>,
     checkpoint: Option<u64>,
     /// Where the log is, for errors.
     place: String,
+    /// Milliseconds for which what has left the table stays readable.
+    keep: i64,
 }
 
 impl Replay {
     /// From nothing.
-    pub(crate) fn new(place: &str) -> Self {
-        Self { place: place.to_owned(), ..Self::default() }
+    pub(crate) fn new(place: &str, keep: i64) -> Self {
+        Self { place: place.to_owned(), keep, ..Self::default() }
     }
 
     /// From a state.
-    pub(crate) fn of(state: &TableState, place: &str) -> Self {
-        let tombstone = |t: &Tombstone| ((t.path.clone(), t.vector.clone()), t.at);
+    pub(crate) fn of(state: &TableState, place: &str, keep: i64) -> Self {
         Self {
             version: state.version,
             protocol: Some(state.protocol.clone()),
             metadata: Some((Arc::clone(&state.metadata), Some(Arc::clone(&state.schema)))),
-            files: state.files.iter().map(|(path, file)| (path.clone(), (Arc::clone(file), true))).collect(),
-            tombstones: state.tombstones.iter().map(tombstone).collect(),
+            files: state.files.clone(),
+            uncounted: BTreeSet::new(),
+            tombstones: state.tombstones.clone(),
             txns: state.txns.clone(),
+            requests: state.requests.clone(),
             checkpoint: state.checkpoint,
             place: place.to_owned(),
+            keep,
         }
     }
 
@@ -314,7 +342,7 @@ impl Replay {
     pub(crate) fn apply(&mut self, version: u64, actions: Vec<Action>) -> Result<()> {
         self.version = version;
         let (mut added, mut removed) = (BTreeSet::new(), BTreeSet::new());
-        let mut adds = Vec::new();
+        let (mut adds, mut removes, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for action in actions {
             match action {
                 Action::CommitInfo(_) => {}
@@ -323,9 +351,10 @@ impl Replay {
                     self.protocol = Some(protocol);
                 }
                 Action::MetaData(metadata) => self.metadata = Some((Arc::new(metadata), None)),
-                Action::Txn(txn) => {
-                    self.txns.insert(txn.app_id.clone(), txn);
-                }
+                Action::Txn(txn) => match Request::of(&txn) {
+                    Some(done) => requests.push((done.request.id.clone(), Arc::new(done))),
+                    None => drop(self.txns.insert(txn.app_id.clone(), txn)),
+                },
                 Action::Add(add) if !added.insert(add.path.clone()) => {
                     return Err(self.corrupt(format!("version {version} adds {:?} twice", add.path)));
                 }
@@ -335,35 +364,39 @@ impl Replay {
                 {
                     return Err(self.corrupt(format!("version {version} removes {:?} twice", remove.path)));
                 }
-                Action::Remove(remove) => self.remove(remove),
+                Action::Remove(remove) => removes.push(self.remove(remove)),
             }
         }
-        if version.is_multiple_of(CHECKPOINT_EVERY) {
-            self.forget_old_requests();
+        self.requests.extend(requests);
+        self.tombstones.extend(removes);
+        if version.is_multiple_of(FORGET_EVERY) {
+            self.forget();
         }
         adds.into_iter().try_for_each(|add| self.add(add))
     }
 
-    /// Forgets the ids of clients' writes that are old by the log's own time, and the oldest of too many.
-    fn forget_old_requests(&mut self) {
-        let now = self.txns.values().filter_map(|txn| txn.last_updated).max().unwrap_or(0);
-        self.txns.retain(|_, txn| !is_expired(txn, now));
-        let surplus = self.txns.len().saturating_sub(REQUESTS);
-        if surplus > 0 {
-            let mut by_age: Vec<_> = self.txns.values().filter(|txn| Request::of(txn).is_some()).collect();
-            by_age.sort_unstable_by_key(|txn| txn.last_updated);
-            let oldest: Vec<_> = by_age.into_iter().take(surplus).map(|txn| txn.app_id.clone()).collect();
-            oldest.iter().for_each(|id| drop(self.txns.remove(id)));
+    /// Forgets the ids of writes, and the files, that are old by the log's own time, and the oldest ids of too many.
+    fn forget(&mut self) {
+        let newest = self.requests.iter().map(|(_, done)| done.at_millis).max().unwrap_or(0);
+        let mut oldest = newest.saturating_sub(REQUEST_AGE);
+        if self.requests.len() > 2 * REQUESTS {
+            let mut times: Vec<i64> = self.requests.iter().map(|(_, done)| done.at_millis).collect();
+            let (_, median, _) = times.select_nth_unstable(self.requests.len() - REQUESTS);
+            oldest = oldest.max(*median);
         }
+        self.requests.retain(|done| done.at_millis >= oldest);
+        let newest = self.tombstones.iter().map(|(_, at)| *at).max().unwrap_or(0);
+        let oldest = newest.saturating_sub(tombstone_age(self.keep));
+        self.tombstones.retain(|at| *at >= oldest);
     }
 
-    fn remove(&mut self, remove: Remove) {
-        let same = |(file, _): &(Arc<DataFile>, bool)| file.add.deletion_vector == remove.deletion_vector;
-        if self.files.get(&remove.path).is_some_and(same) {
-            self.files.remove(&remove.path);
+    fn remove(&mut self, remove: Remove) -> ((Arc<str>, Option<Descriptor>), i64) {
+        let path: Arc<str> = remove.path.into();
+        if self.files.get(&path).is_some_and(|file| file.add.deletion_vector == remove.deletion_vector) {
+            self.files.remove(&path);
+            self.uncounted.remove(&path);
         }
-        let at = remove.deletion_timestamp.unwrap_or(0);
-        self.tombstones.insert((remove.path, remove.deletion_vector), at);
+        ((path, remove.deletion_vector), remove.deletion_timestamp.unwrap_or(0))
     }
 
     fn add(&mut self, add: Add) -> Result<()> {
@@ -371,22 +404,24 @@ impl Replay {
             Ok(rows) => rows.flatten(),
             Err(e) => return Err(self.corrupt(format!("the statistics of {:?}: {e}", add.path))),
         };
-        self.tombstones.remove(&(add.path.clone(), add.deletion_vector.clone()));
-        let file = DataFile::new(add, rows.unwrap_or(0));
-        self.files.insert(file.add.path.clone(), (Arc::new(file), rows.is_some()));
+        let path: Arc<str> = add.path.as_str().into();
+        match rows {
+            Some(_) => self.uncounted.remove(&path),
+            None => self.uncounted.insert(Arc::clone(&path)),
+        };
+        self.files.insert(path, Arc::new(DataFile::new(add, rows.unwrap_or(0))));
         Ok(())
     }
 
     /// Files whose number of rows the log does not say.
     pub(crate) fn uncounted(&self) -> Vec<Arc<DataFile>> {
-        self.files.values().filter(|(_, counted)| !counted).map(|(file, _)| Arc::clone(file)).collect()
+        self.uncounted.iter().filter_map(|path| self.files.get(path).cloned()).collect()
     }
 
     /// Says how many rows such a file has.
     pub(crate) fn count(&mut self, path: &str, rows: u64) {
-        if let Some((file, counted)) = self.files.get_mut(path) {
+        if let Some(file) = self.files.get_mut(path) {
             *file = Arc::new(DataFile::new(file.add.clone(), rows));
-            *counted = true;
         }
     }
 
@@ -403,17 +438,16 @@ impl Replay {
                 Arc::new(TableSchema::parse(&metadata.schema_string, by_name)?)
             }
         };
-        let files: BTreeMap<_, _> = self.files.into_iter().map(|(path, (file, _))| (path, file)).collect();
-        let fragments = fragments(&files, &self.place)?.into();
-        let tombstone = |((path, vector), at)| Tombstone { path, vector, at };
+        let fragments = fragments(&self.files, &self.place)?.into();
         Ok(TableState {
             version: self.version,
             protocol,
             metadata,
             schema,
-            files,
-            tombstones: self.tombstones.into_iter().map(tombstone).collect(),
+            files: self.files,
+            tombstones: self.tombstones,
             txns: self.txns,
+            requests: self.requests,
             checkpoint: self.checkpoint,
             fragments,
         })
@@ -429,7 +463,7 @@ impl Replay {
 /// A file of another writer has no id of its own. The hash of its name and of the part is one, in the upper half
 /// of all ids; if it is taken, the next that is free, in the order of names: so the ids depend on the version
 /// alone, and not on the way by which a reader came to it.
-fn fragments(files: &BTreeMap<String, Arc<DataFile>>, place: &str) -> Result<Vec<FragmentEntry>> {
+fn fragments(files: &BTreeMap<Arc<str>, Arc<DataFile>>, place: &str) -> Result<Vec<FragmentEntry>> {
     let mut taken = BTreeMap::new();
     for (path, file) in files {
         if file.deleted_rows() > file.rows {
@@ -447,8 +481,7 @@ fn fragments(files: &BTreeMap<String, Arc<DataFile>>, place: &str) -> Result<Vec
                 limit,
             });
         }
-        let own = file.tag(TAG_FRAGMENT).and_then(|id| id.parse().ok());
-        let own = own.filter(|id| *id < FIRST_FOREIGN_FRAGMENT && parts == 1);
+        let own = file.fragment;
         for part in 0..parts {
             let first_row = part * FRAGMENT_ROWS as u64;
             let rows = u32::try_from((file.rows - first_row).min(FRAGMENT_ROWS as u64)).unwrap_or(u32::MAX);

@@ -83,7 +83,8 @@ pub(crate) fn shown(state: &TableState) -> String {
             (f.id, f.file.path().to_owned(), f.first_row, f.rows, f.file.deletion_vector(), f.encoded_bytes())
         })
         .collect();
-    let requests: Vec<_> = state.requests().collect();
+    let mut requests: Vec<_> = state.requests().collect();
+    requests.sort_unstable_by_key(|done| &done.request.id);
     let properties: Vec<_> = state.properties().collect();
     format!(
         "{} {} {:?} {:?} {:?} {} {:?}",
