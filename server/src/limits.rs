@@ -131,6 +131,8 @@ pub const PEER_KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(4);
 pub const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// See [`STATUS_INTERVAL`].
 pub const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the nodes are waited for when somebody asks what the cluster is.
+pub const OVERVIEW_TIMEOUT: Duration = Duration::from_millis(500);
 /// A dead node is asked less and less often, down to this.
 pub const STATUS_BACKOFF: Duration = Duration::from_secs(8);
 /// Answers that fail to come, one after the other, until a node counts as dead.

@@ -191,8 +191,18 @@ impl Members {
             return;
         }
         self.look_up().await;
-        join_all(self.due(Instant::now()).iter().map(|link| link.ask(&self.own))).await;
-        self.refresh();
+        self.ask().await;
+    }
+
+    /// Asks everyone who is not thought dead, now.
+    pub(crate) async fn ask(&self) {
+        let links: Vec<_> = self.links().values().map(|known| Arc::clone(&known.link)).collect();
+        let asked = links.iter().filter(|link| link.state() != State::Dead).map(async |link| {
+            if link.ask(&self.own).await {
+                self.refresh();
+            }
+        });
+        join_all(asked).await;
     }
 
     /// Asks and looks up, as long as it is polled.

@@ -93,9 +93,7 @@ impl Ask for Work<'_> {
         let node = &view.nodes()[place];
         match &node.link {
             None => local::part(state, &node.name, &self.task, fragments, *deadline).await,
-            Some(link) => {
-                remote::execute(&node.name, link, &self.task, fragments, *deadline, &state.memory).await
-            }
+            Some(link) => remote::execute(&node.name, link, &self.task, fragments, *deadline, state).await,
         }
     }
 }

@@ -8,11 +8,7 @@ use tokio::time::timeout_at;
 use tonic::{Code, Request, Status};
 
 use super::{link::Link, scatter::Failure};
-use crate::{
-    limits,
-    memory::{Memory, Reservation},
-    status::Fault,
-};
+use crate::{limits, memory::Reservation, state::State, status::Fault};
 
 /// What some fragments of a table are asked.
 #[derive(Clone, Debug)]
@@ -62,16 +58,17 @@ pub(super) async fn execute(
     task: &Task,
     fragments: &[u32],
     deadline: Instant,
-    memory: &Arc<Memory>,
+    state: &State,
 ) -> Result<Part, Failure> {
     let started = Instant::now();
+    task.data.iter().take(task.head.sets.len()).for_each(|set| state.metrics.sip_shipped(set.len() as u64));
     let (sent, messages) = task.messages(fragments);
     let mut request = Request::new(tokio_stream::iter(messages));
     request.set_timeout(deadline.saturating_duration_since(started));
     let run = async {
         let mut stream = link.client().execute(request).await.map_err(|status| failure(link, &status))?;
         let stream = stream.get_mut();
-        let (mut messages, mut received, mut held) = (Vec::new(), 0, memory.reserve());
+        let (mut messages, mut received, mut held) = (Vec::new(), 0, state.memory.reserve());
         loop {
             let message = stream.message().await.map_err(|status| failure(link, &status))?;
             match message.and_then(|message| message.kind) {

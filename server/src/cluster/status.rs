@@ -7,15 +7,19 @@ use basalt_proto::{
     v1::{self as pb, NodeState},
 };
 
+use tokio::time::timeout;
+
 use super::{handler, link::State, members::Node};
-use crate::{state::State as Server, units::millis};
+use crate::{limits, state::State as Server, units::millis};
 
 /// The nodes, what they hold, and the newest version of each table.
-pub(crate) fn overview(server: &Server) -> pb::GetClusterResponse {
+pub(crate) async fn overview(server: &Server) -> pb::GetClusterResponse {
     let Some(cluster) = &server.cluster else {
         let own = handler::status(server, None);
         return gathered(vec![(own_node(), Some(own))], 1);
     };
+    // What it has told last is shown of a node that does not answer at once.
+    let _ = timeout(limits::OVERVIEW_TIMEOUT, cluster.members().ask()).await;
     let view = cluster.members().view();
     let nodes = view.nodes().iter().map(|Node { name, link }| match link {
         None => {

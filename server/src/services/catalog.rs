@@ -7,6 +7,7 @@ use basalt_core::{
     table::Table,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
+use basalt_storage::FragmentEntry;
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
@@ -171,7 +172,7 @@ impl Catalog {
         self.0.cpu.query(self.0.deadline(call)?, self.0.control(), describe).await
     }
 
-    /// A table as the whole cluster has it; the bytes are those of this node.
+    /// A table as the whole cluster has it; the bytes are those of one copy of all fragments.
     fn told(&self, table: &Table) -> pb::Table {
         let held = convert::table(table);
         let whole = self.0.cluster.as_ref().and_then(|_| self.0.tables.pin(table.name(), None).ok());
@@ -180,6 +181,7 @@ impl Catalog {
                 version: whole.version(),
                 rows: whole.rows(),
                 fragments: whole.fragments().len() as u64,
+                bytes: whole.fragments().iter().filter_map(FragmentEntry::encoded_bytes).sum(),
                 ..held
             },
             None => held,

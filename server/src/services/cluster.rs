@@ -18,6 +18,6 @@ impl ClusterService for Cluster {
         mut request: Request<pb::GetClusterRequest>,
     ) -> Result<Response<pb::GetClusterResponse>, Status> {
         let call = Call::begin("GetCluster", &mut request);
-        call.reply(Ok(cluster::overview(&self.0)))
+        call.reply(Ok(cluster::overview(&self.0).await))
     }
 }

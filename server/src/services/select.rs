@@ -96,6 +96,7 @@ fn finish(
     started: Instant,
 ) -> Result<pb::SelectResponse> {
     let Found { key, sip, statistics, version, table_id } = found;
+    state.metrics.sip_built(sip.as_bytes().len() as u64);
     let sip = match convert::tag(request.tag)? {
         Some(tag) if request.omit_sip => encoded(sip, tag, |bytes| state.sets.check(bytes))?,
         Some(tag) => encoded(sip, tag, convert::check_sip_bytes)?,
