@@ -165,6 +165,8 @@ pub const SNAPSHOT_AGE: Duration = Duration::from_secs(10);
 pub const SMALL_WRITE_ROWS: usize = 1 << 16;
 /// How often a commit is tried again behind the versions of other nodes.
 pub const COMMIT_ATTEMPTS: usize = 32;
+/// Data files that are written at once: each holds its rows as arrays, and compressed.
+pub const FILE_WRITES: usize = 4;
 /// Fragments that are read from the store at once.
 pub const LOADS: usize = 8;
 /// How often the log tells how far loading is.

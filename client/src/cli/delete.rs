@@ -1,6 +1,6 @@
 //! `basalt delete`: rows that a condition selects.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::{CliError, ConnectArgs, print};
 use crate::{expr::Filter, sql};
@@ -11,7 +11,7 @@ use crate::{expr::Filter, sql};
 Examples:
   basalt delete flights --where \"carrier = 'XX'\"
   basalt delete orders --where \"placed < timestamp '2024-01-01'\"")]
-#[group(required = true, multiple = false, id = "which", args = ["condition", "all"])]
+#[command(group(ArgGroup::new("which").required(true).args(["condition", "all"])))]
 pub struct DeleteArgs {
     /// The table
     pub table: String,

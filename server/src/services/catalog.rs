@@ -109,7 +109,7 @@ impl Catalog {
         };
         match removed {
             Ok(table) => {
-                call.table = Some(table);
+                call.table = table;
                 Ok(pb::DropTableResponse {})
             }
             Err(fault) if request.if_exists && fault.reason() == "TABLE_NOT_FOUND" => {

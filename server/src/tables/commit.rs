@@ -129,6 +129,7 @@ impl Stored {
     pub(super) async fn write_files(&self, data: Vec<Arc<FragmentData>>) -> Result<Vec<NewFragment>, Fault> {
         let mut files = Vec::with_capacity(data.len());
         for data in data {
+            let _permit = self.shared.files.acquire().await;
             let (schema, rows) = (Arc::clone(self.table.schema()), Arc::clone(&data));
             let decode = move || rows.batches(&schema).collect::<Result<Vec<_>, _>>();
             let batches = self.shared.cpu.run(decode).await??;

@@ -24,12 +24,16 @@ use basalt_core::{
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState};
 
+use tokio::sync::Semaphore;
+
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
 pub(crate) use load::loading;
 use stored::Stored;
 
-use crate::{Config, Error, cpu::Cpu, ledger::Ledger, memory::Memory, metrics::Metrics, status::Fault};
+use crate::{
+    Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::Memory, metrics::Metrics, status::Fault,
+};
 
 /// What a cluster knows of tables: which node holds what, and who is told of a commit.
 #[tonic::async_trait]
@@ -75,6 +79,8 @@ struct Shared {
     cpu: Arc<Cpu>,
     metrics: Arc<Metrics>,
     peers: OnceLock<Arc<dyn Peers>>,
+    /// Data files that are written at once.
+    files: Semaphore,
     commit_delay: Duration,
     keep: Duration,
 }
@@ -124,7 +130,9 @@ impl Tables {
             }
         };
         let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
-        let shared = Arc::new(Shared { catalog, memory, ledger, cpu, metrics, peers, commit_delay, keep });
+        let files = Semaphore::new(limits::FILE_WRITES);
+        let shared =
+            Arc::new(Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep });
         Ok(Self { shared, at_rest })
     }
 
@@ -176,8 +184,8 @@ impl Tables {
         Ok(table)
     }
 
-    /// Removes a table; queries that run go on with their snapshot.
-    pub(crate) async fn remove(&self, name: &str) -> Result<Arc<Table>, Fault> {
+    /// Removes a table; queries that run go on with their snapshot. One that this node could not load has none.
+    pub(crate) async fn remove(&self, name: &str) -> Result<Option<Arc<Table>>, Fault> {
         let table = self.shared.catalog.get(name);
         if let Some(at_rest) = &self.at_rest {
             let mut state = at_rest.state.lock().await;
@@ -185,11 +193,11 @@ impl Tables {
             let before = std::mem::replace(&mut *state, next);
             self.follow_catalog(at_rest, &before, &state, None).await;
             self.shared.peers().catalog_changed(state.version()).await;
-            return Ok(table?);
+            return Ok(table.ok());
         }
         let table = self.shared.catalog.remove(name)?;
         self.forget(&table);
-        Ok(table)
+        Ok(Some(table))
     }
 
     /// What is known of a table that is gone.

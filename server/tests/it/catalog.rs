@@ -137,6 +137,6 @@ async fn the_server_tells_its_limits() {
     // 6 % of the memory.
     assert_eq!(
         (limits.kept_sets_bytes, limits.max_keep_ms, limits.semi_joins),
-        ((1 << 30) / 100 * 6, 86_400_000, 16)
+        ((1 << 30) / 100 * 6, 86_400_000, 64)
     );
 }

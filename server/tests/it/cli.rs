@@ -99,3 +99,39 @@ async fn semi_joins_in_sql() {
     let refused = count(&server, exists, &[]).await.unwrap_err();
     assert!(refused.contains("column IN (SELECT ...) does the same"), "{refused}");
 }
+
+#[tokio::test]
+async fn deletes_replaces_and_attaches() {
+    let theirs = tempfile::tempdir().unwrap();
+    let server =
+        Server::with(|config| config.store = theirs.path().join("store").display().to_string()).await;
+    let csv = |name: &str, text: &str| {
+        let path = theirs.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let first = csv("first.csv", "k,v\n1,10\n2,20\n3,30\n");
+    let second = csv("second.csv", "k,v\n2,21\n4,40\n");
+    let schema = ["--schema", "k int64 not null, v int64"];
+    basalt(&server, &[&["load", "t", &first], schema.as_slice()].concat()).await.unwrap();
+    basalt(&server, &["load", "t", &second, "--replace-by", "k"]).await.unwrap();
+    let all = async || basalt(&server, &["query", "SELECT k, v FROM t ORDER BY k", "--format", "csv"]).await;
+    assert_eq!(all().await.unwrap(), "k,v\n1,10\n2,21\n3,30\n4,40\n");
+
+    let told = basalt(&server, &["delete", "t", "--where", "k IN (1, 4) OR v = 5"]).await.unwrap();
+    assert!(told.starts_with("deleted 2 rows of t; version "), "{told}");
+    assert_eq!(all().await.unwrap(), "k,v\n2,21\n3,30\n");
+    let which = basalt(&server, &["delete", "t"]).await.unwrap_err();
+    assert!(which.contains("--where") && which.contains("--all"), "{which}");
+    let wrong = basalt(&server, &["delete", "t", "--where", "nothing = 1"]).await.unwrap_err();
+    assert!(wrong.contains("COLUMN_NOT_FOUND"), "{wrong}");
+
+    let tables = theirs.path().join("store/tables");
+    let folder = std::fs::read_dir(tables).unwrap().next().unwrap().unwrap().path().display().to_string();
+    let told = basalt(&server, &["attach", "again", &folder]).await.unwrap();
+    assert!(told.starts_with("attached again at version ") && told.ends_with(": 2 rows\n"), "{told}");
+    let refused = basalt(&server, &["delete", "again", "--all"]).await.unwrap_err();
+    assert!(refused.contains("READ_ONLY"), "{refused}");
+    assert!(basalt(&server, &["delete", "t", "--all"]).await.unwrap().starts_with("deleted 2 rows"));
+    assert_eq!(all().await.unwrap(), "k,v\n");
+}

@@ -1,6 +1,6 @@
 //! Writing a data file.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use arrow_array::{Array as _, ArrayRef, RecordBatch, cast::AsArray as _, types};
 use arrow_cast::{CastOptions, cast_with_options};
@@ -60,12 +60,17 @@ impl TableLog {
     /// # Errors
     /// [`StorageError::Invalid`] when the batches do not fit the schema; [`StorageError::Store`].
     pub async fn write_data(&self, schema: &Arc<Schema>, batches: Vec<RecordBatch>) -> Result<NewFile> {
+        let started = Instant::now();
         let schema = Arc::clone(schema);
         let encoded = tokio::task::spawn_blocking(move || encode(&schema, &batches)).await;
         let (bytes, rows, stats) = encoded.map_err(|e| StorageError::corrupt("a new data file", e))??;
         let path = format!("part-{}.zstd.parquet", Uuid::new_v4());
         let size = bytes.len() as u64;
+        let encode = started.elapsed();
         self.store().put(&path, bytes).await?;
+        // The put syncs a local file, and says so of a remote one.
+        let put = started.elapsed().saturating_sub(encode);
+        tracing::debug!(path, rows, bytes = size, ?encode, ?put, "data file");
         Ok(NewFile { path, bytes: size, rows, stats, encoded_bytes: None })
     }
 }
