@@ -13,9 +13,11 @@ use crate::{
     store::Listed,
 };
 
-/// How old a file that no version names must be: it may belong to a commit that is still to come. Versions of the
-/// log are kept as long.
+/// How old a file that no version names must be: it may belong to a commit that is still to come.
 pub(crate) const ORPHAN_AGE: Duration = Duration::from_secs(24 * 3600);
+/// How old a version of the log must be, at least, before a checkpoint takes its place. Who follows and is further
+/// behind starts from the checkpoint.
+const LOG_AGE: Duration = Duration::from_secs(3600);
 
 /// What a vacuum has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +63,7 @@ impl TableLog {
                 && (gone.contains(&file.path) || file.age() > ORPHAN_AGE + self.keep())
         };
         let mut files: Vec<_> = data.into_iter().filter(useless).collect();
-        files.extend(old_versions(log, self.keep().max(ORPHAN_AGE)));
+        files.extend(old_versions(log, self.keep().max(LOG_AGE)));
         let mut done = Vacuumed::default();
         done.add(&files);
         self.store().delete(files.into_iter().map(|file| file.path)).await?;

@@ -17,7 +17,7 @@ mod state;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use basalt_core::schema::Schema;
@@ -40,16 +40,17 @@ use crate::{
     store::Store,
 };
 
-/// How long a reader that finds no new version believes that there is none, before it looks whether the versions
-/// behind its own have been removed.
-const LOOK_FOR_CHECKPOINT: Duration = Duration::from_secs(60);
+/// How long nothing but the next version's file need be looked for behind a version that was the newest. Vacuum
+/// leaves a version's file for an hour at least; later a checkpoint may have taken its place, and that the file is
+/// not there says nothing: its name is free for a commit that no reader would ever see.
+const NEWEST_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// The log of one table. A clone is the same log.
 #[derive(Clone, Debug)]
 pub struct TableLog {
     store: Store,
-    /// When a checkpoint was last looked for.
-    looked: Arc<Mutex<Option<Instant>>>,
+    /// A version, and a time at which it was the newest.
+    newest: Arc<Mutex<Option<(u64, SystemTime)>>>,
     /// How long what is no longer part of the table can still be read.
     keep: Duration,
 }
@@ -80,7 +81,7 @@ struct LastCheckpoint {
 impl TableLog {
     /// The log of the table in a folder; nothing is read yet.
     pub fn new(store: Store) -> Self {
-        Self { store, looked: Arc::default(), keep: Duration::from_secs(600) }
+        Self { store, newest: Arc::default(), keep: Duration::from_secs(600) }
     }
 
     /// The same, with another time for which files that are no longer part of the table stay readable; ten
@@ -151,6 +152,7 @@ impl TableLog {
     /// [`StorageError::NoTable`]; [`StorageError::Unsupported`] for a table that needs more than this reader
     /// knows; [`StorageError::Corrupt`] for a log with holes or other faults.
     pub async fn load(&self) -> Result<Arc<TableState>> {
+        let at = SystemTime::now();
         let (replay, from) = match self.load_checkpoint().await? {
             Some(found) => found,
             None => (Replay::new(self.store.url(), self.keep_millis()), 0),
@@ -172,7 +174,9 @@ impl TableLog {
                 ));
             }
         }
-        self.replay(replay, commits).await
+        let state = self.replay(replay, commits).await?;
+        self.was_newest(state.version, at);
+        Ok(state)
     }
 
     async fn replay(&self, mut replay: Replay, versions: Vec<u64>) -> Result<Arc<TableState>> {
@@ -208,6 +212,7 @@ impl TableLog {
     /// # Errors
     /// As [`load`](Self::load).
     pub async fn refresh(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
+        let at = SystemTime::now();
         let mut replay = None;
         let mut version = state.version;
         while let Some(next) = version.checked_add(1) {
@@ -219,23 +224,27 @@ impl TableLog {
                 .apply(next, actions)?;
             version = next;
         }
-        match replay {
-            Some(replay) => self.finish(replay).await,
-            None if self.is_cut_off(state).await? => self.load().await,
-            None => Ok(Arc::clone(state)),
-        }
+        let newest = match replay {
+            Some(replay) => self.finish(replay).await?,
+            None if self.was_newest_lately(version) => Arc::clone(state),
+            None if self.last_checkpoint().await?.is_some_and(|last| last.version > version) => {
+                return self.load().await;
+            }
+            None => Arc::clone(state),
+        };
+        self.was_newest(newest.version, at);
+        Ok(newest)
     }
 
-    /// Whether the versions behind a state are gone, because a checkpoint has taken their place.
-    async fn is_cut_off(&self, state: &TableState) -> Result<bool> {
-        {
-            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-            if looked.get_or_insert_with(Instant::now).elapsed() < LOOK_FOR_CHECKPOINT {
-                return Ok(false);
-            }
-            *looked = Some(Instant::now());
-        }
-        Ok(self.last_checkpoint().await?.is_some_and(|last| last.version > state.version))
+    fn was_newest_lately(&self, version: u64) -> bool {
+        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.is_some_and(|(newest, at)| {
+            newest == version && at.elapsed().is_ok_and(|passed| passed < NEWEST_FOR)
+        })
+    }
+
+    fn was_newest(&self, version: u64, at: SystemTime) {
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, at));
     }
 
     async fn last_checkpoint(&self) -> Result<Option<LastCheckpoint>> {
@@ -291,16 +300,23 @@ impl TableLog {
         base: &Arc<TableState>,
         change: &Change,
     ) -> std::result::Result<Committed, CommitError> {
+        if !self.was_newest_lately(base.version) {
+            let newer = self.refresh(base).await?;
+            if newer.version > base.version {
+                return Err(CommitError::Conflict(newer));
+            }
+        }
         let planned = change::plan(base, change, now_millis())?;
         if let Some((path, bytes)) = planned.vectors {
             self.store.put(&path, bytes).await?;
         }
-        let version = base.version + 1;
+        let (version, at) = (base.version + 1, SystemTime::now());
         if !self.write_commit(version, &planned.actions).await? {
             return Err(CommitError::Conflict(self.refresh(base).await?));
         }
         let mut replay = Replay::of(base, self.store.url(), self.keep_millis());
         replay.apply(version, planned.actions)?;
+        self.was_newest(version, at);
         Ok(Committed { state: Arc::new(replay.finish()?), first_id: planned.first_id })
     }
 

@@ -4,11 +4,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use basalt_sip::Sip;
-use basalt_storage::{CatalogLog, Change, Store};
+use basalt_storage::{CatalogLog, Change, CommitError, Store, TableLog};
 
 use crate::support::{append, batch, commit, numbers, schema, table};
 
@@ -76,6 +77,33 @@ async fn what_left_the_table_goes_when_its_time_is_over() {
     assert!(!left.contains("_delta_log/00000000000000000004.json"), "{left:?}");
     let loaded = log.load().await.unwrap();
     assert_eq!(numbers(&log, &loaded).await, numbers(&log, &state).await);
+}
+
+#[tokio::test]
+async fn who_is_behind_the_log_starts_from_its_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, old) = table(&store).await;
+    // Another node, which looked last when there was nothing.
+    let behind = TableLog::new(log.store().clone());
+    let mut state = Arc::clone(&old);
+    for i in 0..5 {
+        state = append(&log, &state, [i]).await.state;
+    }
+    state = log.checkpoint(&state).await.unwrap();
+    grow_old(folder.path(), DAY + DAY);
+    log.vacuum(&state).await.unwrap();
+    assert!(!folder.path().join("tables/t/_delta_log/00000000000000000001.json").exists());
+    // The next version's name is free there; nobody would see a commit of that name.
+    let file = behind.write_data(&schema(), vec![batch([7])]).await.unwrap();
+    let change = Change { add: vec![file], ..Change::default() };
+    let Err(CommitError::Conflict(newer)) = behind.commit(&old, &change).await else {
+        panic!("it was committed")
+    };
+    assert_eq!(newer.version(), 5);
+    let state = behind.commit(&newer, &change).await.unwrap().state;
+    assert_eq!(numbers(&log, &log.load().await.unwrap()).await, [0, 1, 2, 3, 4, 7]);
+    assert_eq!(log.refresh(&old).await.unwrap().version(), state.version());
 }
 
 #[tokio::test]
