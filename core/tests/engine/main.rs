@@ -5,6 +5,7 @@
 mod attributes;
 mod deletions;
 mod explain;
+mod parts;
 mod semi_joins;
 mod sets;
 mod sums;

@@ -1,0 +1,115 @@
+//! What travels between nodes: sets beside ids and rows, parts beside answers.
+
+use basalt_core::{
+    exec::{BuiltSet, Merge, Part, select_values},
+    fragment::Fragment,
+    table::Snapshot,
+};
+
+use super::*;
+
+const FRAGMENTS: usize = 8;
+
+/// A table of 2^17 rows in eight fragments: `id` ascending, `rank` such that the rows below any bound lie in runs of
+/// so many.
+fn ranked(run: i32) -> Arc<Table> {
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int32, false),
+        Field::new("rank", DataType::Int32, false),
+    ]);
+    let table = Catalog::new().create("customers", schema.unwrap()).unwrap();
+    let (rows, runs) = (1 << 17, (1 << 17) / run);
+    let rank = |id: i32| (id / run * 7919 % runs) * run + id % run;
+    let fragment = |i: i32| {
+        let ids = i * rows / 8..(i + 1) * rows / 8;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::from_iter_values(ids.clone())),
+            Arc::new(Int32Array::from_iter_values(ids.map(rank))),
+        ];
+        let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
+        appender.push(&RecordBatch::try_new(table.schema().to_arrow(), columns).unwrap()).unwrap();
+        Fragment::new(u32::try_from(i).unwrap(), appender.finish().unwrap().remove(0))
+    };
+    table.install(Snapshot::new(1, (0..8).map(fragment).collect()));
+    table
+}
+
+/// One fragment of a table, as a node of its own has it.
+fn nodes(table: &Table) -> Vec<Snapshot> {
+    let snapshot = table.snapshot();
+    let node = |fragment: &Fragment| Snapshot::new(snapshot.version(), vec![fragment.clone()]);
+    snapshot.fragments().iter().map(node).collect()
+}
+
+/// Bytes of the set of all ids with a rank below `bound`, built apart and united, and how many they are.
+fn shipped(table: &Table, bound: i64) -> (usize, u64) {
+    let filter = compare("rank", CompareOp::Lt, Literal::Int(bound));
+    let mut united = BuiltSet::empty(DataType::Int32);
+    for node in nodes(table) {
+        let (own, _) = select_values(table, &node, "id", Some(&filter), &Control::default()).unwrap();
+        united = united.union(own).unwrap();
+    }
+    let BuiltSet::Keys { sip, .. } = united else { panic!("keys") };
+    (sip.as_bytes().len(), sip.cardinality())
+}
+
+#[test]
+fn keys_of_a_semi_join_are_few_bytes() {
+    let (clustered, scattered) = (ranked(1024), ranked(1));
+    for (share, fewer, fewer_scattered) in [(1000, 8, 4), (100, 50, 6), (10, 50, 12), (2, 50, 25)] {
+        let bound = (1 << 17) / share;
+        let ((bytes, n), (of_scattered, others)) = (shipped(&clustered, bound), shipped(&scattered, bound));
+        assert_eq!((n, others), (bound.unsigned_abs(), bound.unsigned_abs()));
+        let ids = 8 * usize::try_from(n).unwrap();
+        assert!(bytes * fewer <= ids, "{bytes} bytes for {n} clustered keys");
+        assert!(of_scattered * fewer_scattered <= ids, "{of_scattered} bytes for {n} scattered keys");
+    }
+}
+
+/// Bytes of the parts of a query's groups, which are merged to its answer.
+fn parts(table: &Table, query: &Query) -> usize {
+    let control = Control::default();
+    let plan = Plan::new(table, &table.snapshot(), query).unwrap();
+    let (mut merge, mut bytes, mut batches) = (Merge::new(&plan, &control).unwrap(), 0, Vec::new());
+    for node in nodes(table).into_iter().rev() {
+        let ids: Vec<u32> = node.fragments().iter().map(Fragment::id).collect();
+        let own = Plan::new(table, &node, query).unwrap();
+        own.run_part(&node, &control, &mut |part| {
+            if let Part::Groups(part) = &part {
+                bytes += part.len();
+                assert!(part.len() <= basalt_core::limits::MAX_PART_BYTES);
+            }
+            merge.add(part, &ids)
+        })
+        .unwrap();
+    }
+    merge
+        .finish(&mut |batch| {
+            batches.push(batch);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(batches, run(table, query).unwrap().0);
+    bytes
+}
+
+#[test]
+fn parts_are_no_larger_than_what_is_in_them() {
+    let table = ranked(1);
+    let distinct = |name: &str| {
+        let argument = Some(column(name));
+        let aggregate = Aggregate { function: AggregateFunction::Count, argument, distinct: true };
+        SelectItem { expr: Expr::Aggregate(Box::new(aggregate)), name: None }
+    };
+    let sum = aggregate(AggregateFunction::Sum, Some(column("rank")));
+    let few = Query { select: vec![sum.clone(), distinct("id")], ..Query::default() };
+    // All ids of a fragment are a range.
+    assert!(parts(&table, &few) < 100 * FRAGMENTS);
+    let many = Query {
+        select: vec![SelectItem { expr: column("rank"), name: None }, sum, distinct("id")],
+        group_by: vec![column("rank")],
+        ..Query::default()
+    };
+    // A key, a sum, a count, and a set of one key.
+    assert!(parts(&table, &many) < 24 << 17);
+}
