@@ -225,7 +225,8 @@ impl<'a> Merger<'a> {
         let (groups_before, bytes_before) = (groups.keys.len(), groups.text_bytes());
         self.to.clear();
         if self.key.is_empty() {
-            self.to.push(0);
+            // Large sets come in several entries.
+            self.to.resize(partial.keys.len(), 0);
         } else {
             let maps = self.key_maps.iter_mut().zip(&partial.key_texts);
             maps.for_each(|(map, texts)| map.turn(fragment, texts.as_ref()));

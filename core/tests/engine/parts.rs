@@ -1,5 +1,6 @@
 //! What travels between nodes: sets beside ids and rows, parts beside answers.
 
+use arrow_array::Int64Array;
 use basalt_core::{
     exec::{BuiltSet, Merge, Part, select_values},
     fragment::Fragment,
@@ -66,23 +67,24 @@ fn keys_of_a_semi_join_are_few_bytes() {
     }
 }
 
-/// Bytes of the parts of a query's groups, which are merged to its answer.
-fn parts(table: &Table, query: &Query) -> usize {
+/// Bytes of the parts of a query's groups at some nodes, which are merged to its answer, and how many parts they are.
+fn parts(table: &Table, query: &Query, nodes: Vec<Snapshot>) -> (usize, usize) {
     let control = Control::default();
     let plan = Plan::new(table, &table.snapshot(), query).unwrap();
-    let (mut merge, mut bytes, mut batches) = (Merge::new(&plan, &control).unwrap(), 0, Vec::new());
-    for node in nodes(table).into_iter().rev() {
+    let (mut merge, mut bytes, mut n) = (Merge::new(&plan, &control).unwrap(), 0, 0);
+    for node in nodes.into_iter().rev() {
         let ids: Vec<u32> = node.fragments().iter().map(Fragment::id).collect();
         let own = Plan::new(table, &node, query).unwrap();
         own.run_part(&node, &control, &mut |part| {
             if let Part::Groups(part) = &part {
-                bytes += part.len();
+                (bytes, n) = (bytes + part.len(), n + 1);
                 assert!(part.len() <= basalt_core::limits::MAX_PART_BYTES);
             }
             merge.add(part, &ids)
         })
         .unwrap();
     }
+    let mut batches = Vec::new();
     merge
         .finish(&mut |batch| {
             batches.push(batch);
@@ -90,26 +92,54 @@ fn parts(table: &Table, query: &Query) -> usize {
         })
         .unwrap();
     assert_eq!(batches, run(table, query).unwrap().0);
-    bytes
+    (bytes, n)
+}
+
+fn distinct(name: &str) -> SelectItem {
+    let argument = Some(column(name));
+    let aggregate = Aggregate { function: AggregateFunction::Count, argument, distinct: true };
+    SelectItem { expr: Expr::Aggregate(Box::new(aggregate)), name: None }
 }
 
 #[test]
 fn parts_are_no_larger_than_what_is_in_them() {
     let table = ranked(1);
-    let distinct = |name: &str| {
-        let argument = Some(column(name));
-        let aggregate = Aggregate { function: AggregateFunction::Count, argument, distinct: true };
-        SelectItem { expr: Expr::Aggregate(Box::new(aggregate)), name: None }
-    };
     let sum = aggregate(AggregateFunction::Sum, Some(column("rank")));
     let few = Query { select: vec![sum.clone(), distinct("id")], ..Query::default() };
     // All ids of a fragment are a range.
-    assert!(parts(&table, &few) < 100 * FRAGMENTS);
+    assert!(parts(&table, &few, nodes(&table)).0 < 100 * FRAGMENTS);
     let many = Query {
         select: vec![SelectItem { expr: column("rank"), name: None }, sum, distinct("id")],
         group_by: vec![column("rank")],
         ..Query::default()
     };
     // A key, a sum, a count, and a set of one key.
-    assert!(parts(&table, &many) < 24 << 17);
+    assert!(parts(&table, &many, nodes(&table)).0 < 24 << 17);
+}
+
+#[test]
+fn sets_of_any_size_travel() {
+    let schema = Schema::new(vec![
+        Field::new("half", DataType::Int64, false),
+        Field::new("key", DataType::Int64, false),
+        Field::new("note", DataType::Utf8, false),
+    ]);
+    let table = Catalog::new().create("events", schema.unwrap()).unwrap();
+    let key = |i: i64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()).rotate_left(17);
+    let n = 160_000;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values((0..n).map(|i| i % 2))),
+        Arc::new(Int64Array::from_iter_values((0..n).map(key))),
+        Arc::new(StringArray::from_iter_values((0..n).map(|i| format!("note {:x}", key(i))))),
+    ];
+    let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
+    appender.push(&RecordBatch::try_new(table.schema().to_arrow(), columns).unwrap()).unwrap();
+    appender.commit().unwrap();
+    let select = || vec![aggregate(AggregateFunction::Count, None), distinct("key"), distinct("note")];
+    let one = Query { select: select(), ..Query::default() };
+    let two = Query { select: select(), group_by: vec![column("half")], ..Query::default() };
+    for query in [one, two] {
+        let (bytes, n) = parts(&table, &query, nodes(&table));
+        assert!(bytes > 2 << 20 && n > 2, "{bytes} bytes in {n} parts");
+    }
 }

@@ -43,9 +43,9 @@ pub(super) fn read<'b>(
     if reader.array()? != [FORMAT] {
         return Err(corrupt("it is of another format"));
     }
-    // Every group has a byte in every column, and there is a column unless there is but one group.
+    // Every group has a byte in every column.
     let n = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
-    if n > bytes.len() || (groups.key_types.is_empty() && n != 1) {
+    if n > bytes.len() {
         return Err(corrupt("it has an impossible number of groups"));
     }
     held.set(bytes.len() + n * layout.columns.len() * size_of::<i128>())?;
