@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::Instant,
@@ -168,6 +168,12 @@ pub(crate) fn hand_over<T>(
             std::thread::sleep(limits::SLOW_READER_PAUSE);
         }
     }
+}
+
+/// Nanoseconds since it was first asked.
+pub(crate) fn clock() -> u64 {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Cancels what still runs when its caller goes away; without effect on what is over.

@@ -14,7 +14,9 @@ use basalt_proto::{
 use prost::bytes::Bytes;
 
 use crate::{
-    convert, limits,
+    convert,
+    cpu::clock,
+    limits,
     sets::Sets,
     status::{Fault, Result},
 };
@@ -73,7 +75,8 @@ fn run(
         })
     };
     let done = if analyze {
-        plan.explain_part(snapshot, control, &mut sink).map(|explanation| {
+        let control = control.clone().with_clock(clock);
+        plan.explain_part(snapshot, &control, &mut sink).map(|explanation| {
             let statistics = convert::to_statistics(&explanation.statistics);
             let told = convert::explanation(explanation, snapshot.version(), statistics);
             let pb::ExplainResponse { filters, columns, sips, operators, statistics, .. } = told;

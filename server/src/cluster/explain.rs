@@ -10,10 +10,13 @@ use super::coordinate::Hop;
 pub(crate) fn explained(mut whole: pb::ExplainResponse, hops: Vec<Hop>) -> pb::ExplainResponse {
     let us = |ns: u64| ns.div_ceil(1000);
     let (mut operators, mut sips) = (Vec::new(), BTreeMap::new());
+    let (mut filters, mut columns) = (Vec::new(), Vec::new());
     for hop in hops {
         let end = hop.end;
         let own = hop.what.is_empty();
         end.operators.into_iter().filter(|_| own).for_each(|operator| add(&mut operators, operator));
+        end.filters.into_iter().filter(|_| own).for_each(|filter| add_filter(&mut filters, filter));
+        end.columns.into_iter().filter(|_| own).for_each(|column| add_column(&mut columns, column));
         for sip in end.sips {
             let (rows, passed, apply) = (sip.rows_in, sip.rows_passed, sip.apply_us);
             let (skipped, full) = (sip.blocks_skipped, sip.blocks_full);
@@ -45,6 +48,12 @@ pub(crate) fn explained(mut whole: pb::ExplainResponse, hops: Vec<Hop>) -> pb::E
         });
     }
     whole.operators = operators;
+    if !filters.is_empty() {
+        whole.filters = filters;
+    }
+    if !columns.is_empty() {
+        whole.columns = columns;
+    }
     if !sips.is_empty() {
         whole.sips = sips.into_values().collect();
     }
@@ -63,4 +72,24 @@ fn add(all: &mut Vec<pb::PlanOperator>, one: pb::PlanOperator) {
         }
         None => all.push(one),
     }
+}
+
+/// Adds a conjunct at one node to those of the others.
+fn add_filter(all: &mut Vec<pb::PlanFilter>, one: pb::PlanFilter) {
+    match all.iter_mut().find(|known| known.text == one.text) {
+        Some(known) => {
+            known.blocks_pruned += one.blocks_pruned;
+            known.blocks_full += one.blocks_full;
+        }
+        None => all.push(one),
+    }
+}
+
+/// Adds a column at one node to those of the others.
+fn add_column(all: &mut Vec<pb::PlanColumn>, one: pb::PlanColumn) {
+    let Some(known) = all.iter_mut().find(|known| known.name == one.name) else { return all.push(one) };
+    known.bytes += one.bytes;
+    known.encodings.extend(one.encodings);
+    known.encodings.sort_unstable();
+    known.encodings.dedup();
 }

@@ -17,14 +17,13 @@ use tokio::{sync::mpsc, task::spawn_blocking, time::timeout_at};
 use super::{
     Query,
     answer::{Pieces, Sink},
-    query::clock,
     select::Found,
 };
 use crate::{
     call::Call,
     cluster::{Coordinator, Reach, explained, fetch, fresh},
     convert,
-    cpu::StopOnDrop,
+    cpu::{StopOnDrop, clock},
     limits,
     sets::KeyDomain,
     state::State,

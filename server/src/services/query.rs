@@ -1,9 +1,6 @@
 //! QueryService: rows and aggregates, and how they are found; sets are in [`select`](super::select).
 
-use std::{
-    sync::{Arc, LazyLock},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use basalt_core::{
     exec::{self, Control},
@@ -20,7 +17,14 @@ use super::{
     answer::{Answer, Pieces, Sink},
     nodes,
 };
-use crate::{call::Call, convert, cpu::StopOnDrop, limits, state::State, status::Fault};
+use crate::{
+    call::Call,
+    convert,
+    cpu::{StopOnDrop, clock},
+    limits,
+    state::State,
+    status::Fault,
+};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -167,10 +171,4 @@ impl Job {
         });
         self.sink.finish(outcome);
     }
-}
-
-/// Nanoseconds since it was first asked.
-pub(super) fn clock() -> u64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
