@@ -11,7 +11,7 @@ mod ledger;
 pub mod limits;
 mod logging;
 mod memory;
-pub mod metrics;
+mod metrics;
 mod services;
 mod sets;
 mod state;

@@ -3,6 +3,7 @@
 use std::{future::Future, sync::Arc, time::Instant};
 
 use basalt_core::exec::Control;
+use basalt_proto::cluster::v1::task::Request;
 use tokio::{
     runtime::Handle,
     time::{sleep, timeout_at},
@@ -19,6 +20,7 @@ use super::{
 };
 use crate::{
     limits,
+    metrics::Metrics,
     state::State,
     status::{Fault, Result},
 };
@@ -90,10 +92,38 @@ impl Ask for Work<'_> {
 
     async fn ask(&self, place: usize, fragments: &[u32]) -> std::result::Result<Part, Failure> {
         let Reach { state, view, deadline, .. } = self.reach;
-        let node = &view.nodes()[place];
-        match &node.link {
-            None => local::part(state, &node.name, &self.task, fragments, *deadline).await,
-            Some(link) => remote::execute(&node.name, link, &self.task, fragments, *deadline, state).await,
+        let (node, task, metrics) = (&view.nodes()[place], &self.task, &*state.metrics);
+        let sets = task.head.sets.len() as u64;
+        let part = match &node.link {
+            None => {
+                metrics.sips_dropped(sets);
+                local::part(state, &node.name, task, fragments, *deadline).await?
+            }
+            Some(link) => {
+                let mut vain = InVain { metrics, sets };
+                let part = remote::execute(&node.name, link, task, fragments, *deadline, state).await?;
+                vain.sets = 0;
+                part
+            }
+        };
+        if let (1.., Some(statistics)) = (sets, &part.end.statistics) {
+            metrics.sip_applied(statistics.rows, statistics.rows_selected);
         }
+        if let Some(Request::Select(_)) = &task.head.request {
+            metrics.sip_built(part.messages.iter().map(|message| message.len() as u64).sum());
+        }
+        Ok(part)
+    }
+}
+
+/// Sets that another node has got, and not answered yet.
+struct InVain<'a> {
+    metrics: &'a Metrics,
+    sets: u64,
+}
+
+impl Drop for InVain<'_> {
+    fn drop(&mut self) {
+        self.metrics.sips_late(self.sets);
     }
 }

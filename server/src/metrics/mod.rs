@@ -26,7 +26,7 @@ const SECONDS: [f64; 16] =
 
 /// The counters of one server.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Outcome, Counter>,
     request_seconds: Family<Method, Histogram, fn() -> Histogram>,
@@ -105,14 +105,22 @@ impl Default for Metrics {
         let mut counter = |name: &str, help: &str, counter: &Counter| {
             registry.register(name, help, counter.clone());
         };
-        counter("sips_built", "Sets built from a filter", &metrics.sips_built);
+        counter(
+            "sips_built",
+            "Sets built: selections, and a node's parts of them and of semi-joins",
+            &metrics.sips_built,
+        );
         counter("sip_built_bytes", "Their bytes", &metrics.sip_built_bytes);
         counter("sips_shipped", "Sets sent to peers", &metrics.sips_shipped);
         counter("sip_shipped_bytes", "Their bytes", &metrics.sip_shipped_bytes);
-        counter("sips_late", "Sets that came after the scan they were to prune", &metrics.sips_late);
-        counter("sips_dropped", "Sets not shipped because they could not pay", &metrics.sips_dropped);
-        counter("sip_rows_tested", "Rows that shipped sets were asked about", &metrics.sip_rows_tested);
-        counter("sip_rows_passed", "Rows that were in them", &metrics.sip_rows_passed);
+        counter("sips_late", "Sets sent to peers that did not answer, or too late", &metrics.sips_late);
+        counter(
+            "sips_dropped",
+            "Sets that did not travel, as the rows they were for are here",
+            &metrics.sips_dropped,
+        );
+        counter("sip_rows_tested", "Rows of fragments that were asked with sets", &metrics.sip_rows_tested);
+        counter("sip_rows_passed", "Rows of them that were selected", &metrics.sip_rows_passed);
         counter("commits", "Commits made durable", &metrics.commits);
         counter("commit_conflicts", "Commits tried again, as another came first", &metrics.commit_conflicts);
         counter("compactions", "Merges of small data files", &metrics.compactions);
@@ -125,7 +133,7 @@ impl Default for Metrics {
 
 impl Metrics {
     /// A request was answered, or its client has gone.
-    pub fn request(&self, method: &'static str, code: Code, time: Duration, rows: u64) {
+    pub(crate) fn request(&self, method: &'static str, code: Code, time: Duration, rows: u64) {
         self.requests.get_or_create(&Outcome { method, code: Spelled(code) }).inc();
         self.request_seconds.get_or_create(&Method { method }).observe(time.as_secs_f64());
         if rows > 0 {
@@ -134,51 +142,51 @@ impl Metrics {
     }
 
     /// A set was built from a filter.
-    pub fn sip_built(&self, bytes: u64) {
+    pub(crate) fn sip_built(&self, bytes: u64) {
         self.sips_built.inc();
         self.sip_built_bytes.inc_by(bytes);
     }
 
     /// A set was sent to a peer.
-    pub fn sip_shipped(&self, bytes: u64) {
+    pub(crate) fn sip_shipped(&self, bytes: u64) {
         self.sips_shipped.inc();
         self.sip_shipped_bytes.inc_by(bytes);
     }
 
-    /// A set came after the scan that it was to prune.
-    pub fn sip_late(&self) {
-        self.sips_late.inc();
+    /// Sets were sent to a peer that did not answer, or too late.
+    pub(crate) fn sips_late(&self, sets: u64) {
+        self.sips_late.inc_by(sets);
     }
 
-    /// A set was not shipped, because it could not pay.
-    pub fn sip_dropped(&self) {
-        self.sips_dropped.inc();
+    /// Sets did not travel, as the rows they were for are here.
+    pub(crate) fn sips_dropped(&self, sets: u64) {
+        self.sips_dropped.inc_by(sets);
     }
 
-    /// A shipped set was asked about `tested` rows, and `passed` of them were in it.
-    pub fn sip_applied(&self, tested: u64, passed: u64) {
+    /// `passed` of `tested` rows were selected by requests that came with sets.
+    pub(crate) fn sip_applied(&self, tested: u64, passed: u64) {
         self.sip_rows_tested.inc_by(tested);
         self.sip_rows_passed.inc_by(passed);
     }
 
     /// A commit is durable.
-    pub fn commit(&self, time: Duration) {
+    pub(crate) fn commit(&self, time: Duration) {
         self.commits.inc();
         self.commit_seconds.observe(time.as_secs_f64());
     }
 
     /// A commit is tried again, because another came first.
-    pub fn commit_conflict(&self) {
+    pub(crate) fn commit_conflict(&self) {
         self.commit_conflicts.inc();
     }
 
     /// Small data files were merged.
-    pub fn compaction(&self) {
+    pub(crate) fn compaction(&self) {
         self.compactions.inc();
     }
 
     /// A fragment was read from the store and holds so many bytes.
-    pub fn fragment_loaded(&self, bytes: u64) {
+    pub(crate) fn fragment_loaded(&self, bytes: u64) {
         self.fragments_loaded.inc();
         self.fragment_loaded_bytes.inc_by(bytes);
     }
