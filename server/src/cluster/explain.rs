@@ -1,6 +1,6 @@
 //! What Explain tells of a request that several nodes answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use basalt_proto::v1 as pb;
 
@@ -45,6 +45,20 @@ pub(crate) fn explained(mut whole: pb::ExplainResponse, hops: Vec<Hop>) -> pb::E
             statistics: end.statistics,
             loaded: end.loaded.into(),
             set_bytes: hop.sets,
+        });
+    }
+    // The coordinator's own plan scans nothing.
+    if let Some(at) = whole.text.find("\n  scan ") {
+        whole.text.truncate(at + 1);
+        let own = whole.hops.iter().filter(|hop| hop.of.is_empty());
+        let nodes: BTreeSet<&str> = own.map(|hop| hop.node.as_str()).collect();
+        let version = whole.table_version;
+        whole.text.push_str(&match whole.statistics {
+            Some(s) if s.blocks > 0 => format!(
+                "  scan version {version} at {} nodes: {} rows, {} fragments, {} blocks, {} pruned, {} whole\n",
+                nodes.len(), s.rows, s.fragments, s.blocks, s.blocks_pruned, s.blocks_full
+            ),
+            _ => format!("  scan version {version} at the nodes that hold it\n"),
         });
     }
     whole.operators = operators;
