@@ -1,19 +1,19 @@
 //! The Star Schema Benchmark: its tables go from `basalt generate` through `basalt load` into a server, and its 13
-//! queries must give what DuckDB gave on the same files (`golden.json`, made by `golden.py`).
+//! queries must give what DuckDB gave on the same files (`golden.json`, made by `golden.py`), on one node and on three.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
 
-use std::{collections::BTreeMap, process::Command};
+use std::{collections::BTreeMap, path::Path, process::Command};
 
 use basalt_client::{
     Client, attribute,
     cli::{self, ConnectArgs, output::JsonWriter},
     col, count, sql,
 };
-use basalt_server::Config;
+use basalt_server::{Config, Error, Listeners};
 use clap::Parser;
 use serde_json::Value;
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 /// The size of the data that `golden.json` was made of.
 const SCALE: &str = "0.2";
@@ -37,22 +37,69 @@ async fn answers_are_those_of_duckdb() {
         .args(["generate", "ssb", folder.path().to_str().unwrap(), "--scale", SCALE])
         .output();
     assert!(generated.unwrap().status.success());
+    for n in [1, 3] {
+        let store = tempfile::tempdir().unwrap();
+        let nodes = start(n, store.path()).await;
+        load(&nodes[0].address, folder.path()).await;
+        for node in &nodes {
+            let client = Client::connect(&node.address).await.unwrap();
+            check_answers(&client, &format!("{n} nodes")).await;
+            check_attributes(&client).await;
+        }
+        for node in nodes {
+            node.stop.send(()).unwrap();
+            node.task.await.unwrap().unwrap();
+        }
+    }
+}
 
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let config = Config { store: "memory:".into(), ..Config::default() };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = tokio::spawn(basalt_server::run(listener, config, async {
-        stopped.await.ok();
-    }));
+/// A server in this process.
+struct Node {
+    address: String,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), Error>>,
+}
+
+/// So many nodes over one store that know each other; one alone keeps its tables in memory.
+async fn start(n: usize, store: &Path) -> Vec<Node> {
+    let mut listeners = Vec::new();
+    for _ in 0..n {
+        listeners.push((bind().await, bind().await));
+    }
+    let peers: Vec<_> = listeners.iter().map(|(_, peers)| peers.local_addr().unwrap().to_string()).collect();
+    let node = |(i, (clients, to_peers)): (usize, (TcpListener, TcpListener))| {
+        let config = if n == 1 {
+            Config { store: "memory:".into(), ..Config::default() }
+        } else {
+            let (store, advertise) = (store.to_str().unwrap().to_owned(), Some(peers[i].clone()));
+            Config { store, advertise, peers: peers.clone(), ..Config::default() }
+        };
+        let address = clients.local_addr().unwrap().to_string();
+        let listeners = Listeners { peers: (n > 1).then_some(to_peers), ..clients.into() };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(basalt_server::run(listeners, config, async {
+            stopped.await.ok();
+        }));
+        Node { address, stop, task }
+    };
+    listeners.into_iter().enumerate().map(node).collect()
+}
+
+async fn bind() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").await.unwrap()
+}
+
+/// As `basalt load TABLE FILE` does.
+async fn load(address: &str, folder: &Path) {
     for table in TABLES {
-        let file = folder.path().join(format!("{table}.parquet"));
-        let args = ["basalt", "--server", &address, "load", table, file.to_str().unwrap()];
+        let file = folder.join(format!("{table}.parquet"));
+        let args = ["basalt", "--server", address, "load", table, file.to_str().unwrap()];
         let Cli { connect, command } = Cli::parse_from(args);
         cli::try_run(command, &connect).await.unwrap_or_else(|error| panic!("{table}: {error}"));
     }
+}
 
-    let client = Client::connect(&address).await.unwrap();
+async fn check_answers(client: &Client, who: &str) {
     let golden: BTreeMap<String, Vec<Vec<Value>>> =
         serde_json::from_str(include_str!("golden.json")).unwrap();
     let mut asked = 0;
@@ -60,29 +107,27 @@ async fn answers_are_those_of_duckdb() {
         let (title, sql) = query.split_once('\n').unwrap();
         let name = title.split(':').next().unwrap();
         let expected = golden.get(name).unwrap_or_else(|| panic!("golden.json lacks {name}; run golden.py"));
-        assert_eq!(&answer(&client, sql).await, expected, "{name}");
+        assert_eq!(&answer(client, sql).await, expected, "{name}, {who}");
         asked += 1;
     }
     assert_eq!((asked, golden.len()), (13, 13));
+}
 
-    // A condition on an attribute is a set that blocks are asked about.
+/// What an attribute is, beside the queries.
+async fn check_attributes(client: &Client) {
+    // A condition is a set that blocks are asked about.
     let asia = attribute("lo_suppkey", "s_region").eq("ASIA");
-    let plan = client.query("lineorder").filter(asia.clone()).select([count()]).explain(true).await.unwrap();
+    let plan =
+        client.query("lineorder").filter(asia.clone()).select([count()]).explain(true).await.unwrap();
     assert!(plan.text.contains("lo_suppkey IN (SELECT s_suppkey FROM supplier: "), "{}", plan.text);
     // Nothing else passes than what the join selects.
     let regions = client.query("lineorder").filter(asia).group_by([attribute("lo_suppkey", "s_region")]);
-    let regions =
-        regions.select([attribute("lo_suppkey", "s_region"), count().alias("n")]).collect().await.unwrap();
-    assert_eq!(regions.batches[0].num_rows(), 1);
+    let regions = regions.select([attribute("lo_suppkey", "s_region"), count().alias("n")]);
+    assert_eq!(regions.collect().await.unwrap().batches[0].num_rows(), 1);
     let missing = client.query("lineorder").select([attribute("lo_suppkey", "s_regoin")]).collect().await;
     assert!(missing.unwrap_err().to_string().contains("s_regoin"));
-    let unknown =
-        client.query("lineorder").filter(attribute("lo_quantity", "x").gt(1)).select([col("lo_tax")]);
+    let unknown = client.query("lineorder").filter(attribute("lo_quantity", "x").gt(1)).select([col("lo_tax")]);
     assert!(unknown.collect().await.unwrap_err().to_string().contains("refers to no other table"));
-
-    drop(client);
-    stop.send(()).unwrap();
-    server.await.unwrap().unwrap();
 }
 
 /// The rows of an answer.
