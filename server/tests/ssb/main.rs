@@ -3,7 +3,7 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
 use basalt_client::{
     Client, attribute,
@@ -82,7 +82,15 @@ async fn start(n: usize, store: &Path) -> Vec<Node> {
         }));
         Node { address, stop, task }
     };
-    listeners.into_iter().enumerate().map(node).collect()
+    let nodes: Vec<Node> = listeners.into_iter().enumerate().map(node).collect();
+    for node in &nodes {
+        let client = Client::connect(&node.address).await.unwrap();
+        // It answers this once it has loaded its tables.
+        while client.list_tables().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+    nodes
 }
 
 async fn bind() -> TcpListener {
@@ -117,8 +125,7 @@ async fn check_answers(client: &Client, who: &str) {
 async fn check_attributes(client: &Client) {
     // A condition is a set that blocks are asked about.
     let asia = attribute("lo_suppkey", "s_region").eq("ASIA");
-    let plan =
-        client.query("lineorder").filter(asia.clone()).select([count()]).explain(true).await.unwrap();
+    let plan = client.query("lineorder").filter(asia.clone()).select([count()]).explain(true).await.unwrap();
     assert!(plan.text.contains("lo_suppkey IN (SELECT s_suppkey FROM supplier: "), "{}", plan.text);
     // Nothing else passes than what the join selects.
     let regions = client.query("lineorder").filter(asia).group_by([attribute("lo_suppkey", "s_region")]);
@@ -126,7 +133,8 @@ async fn check_attributes(client: &Client) {
     assert_eq!(regions.collect().await.unwrap().batches[0].num_rows(), 1);
     let missing = client.query("lineorder").select([attribute("lo_suppkey", "s_regoin")]).collect().await;
     assert!(missing.unwrap_err().to_string().contains("s_regoin"));
-    let unknown = client.query("lineorder").filter(attribute("lo_quantity", "x").gt(1)).select([col("lo_tax")]);
+    let unknown =
+        client.query("lineorder").filter(attribute("lo_quantity", "x").gt(1)).select([col("lo_tax")]);
     assert!(unknown.collect().await.unwrap_err().to_string().contains("refers to no other table"));
 }
 
