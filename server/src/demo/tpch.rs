@@ -76,6 +76,7 @@ macro_rules! columns {
         }
     };
 }
+#[allow(unused_imports, reason = "the benchmarks take this file without the demo's other generators")]
 pub(super) use columns;
 
 columns!(region: tpchgen::generators::Region<'static> {
