@@ -257,7 +257,9 @@ mod tests {
 
     #[tokio::test]
     async fn every_name_is_explained() {
-        let config = Config { peers: vec!["b:7701".into()], store: "memory:".into(), ..Config::default() };
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().display().to_string();
+        let config = Config { peers: vec!["b:7701".into()], store, ..Config::default() };
         let state = State::new(&config, Some("a:7701".into())).unwrap();
         // Names with labels are told once there is something to tell.
         state.metrics.request("Query", Code::Ok, Duration::ZERO, 1);
