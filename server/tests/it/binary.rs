@@ -68,8 +68,8 @@ async fn it_logs_requests_and_stops_on_a_signal() {
 
 #[tokio::test]
 async fn metrics_and_probes() {
-    let serve =
-        ["serve", "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--log-format", "json"];
+    let listen = ["--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"];
+    let serve = [&["serve", "--store", "memory:", "--log-format", "json"], &listen[..]].concat();
     let mut server = Running(basalt(&serve).spawn().unwrap());
     let mut log = BufReader::new(server.0.stderr.take().unwrap());
     let mut address = |message: &str| -> String {
