@@ -88,7 +88,8 @@ fn shipped(rows: usize) -> Outcome<()> {
             field("balance", DataType::Float64),
             field("name", DataType::Utf8),
         ];
-        let balances = ids.values().iter().map(|id| f64::from(i32::try_from(id % 10_007).unwrap_or(0)) / 100.0);
+        let balances =
+            ids.values().iter().map(|id| f64::from(i32::try_from(id % 10_007).unwrap_or(0)) / 100.0);
         let arrays: Vec<ArrayRef> = vec![
             Arc::new(ids.clone()),
             Arc::new(Int64Array::from(ranks(rows, lie))),
@@ -122,7 +123,8 @@ fn line(table: &Table, rows: usize, lie: Lie, share: f64) -> Outcome<Vec<String>
     let (mut selected, mut row_bytes) = (0, 0);
     Plan::new(table, &snapshot, &query)?.run(&snapshot, &control, &mut |batch| {
         selected += batch.num_rows();
-        row_bytes += batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum::<usize>();
+        row_bytes +=
+            batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum::<usize>();
         Ok(())
     })?;
     assert_eq!(sip.cardinality(), selected as u64);
@@ -146,8 +148,9 @@ fn parts(rows: usize) -> Outcome<()> {
         Arc::new(Int64Array::from_iter_values((0..rows).map(|_| rng.random_range(0..below))))
     };
     let (few, many, keys) = (random(1000), random(1 << 20), random(1 << 40));
-    let prices: ArrayRef =
-        Arc::new(Float64Array::from_iter_values((0..99_991).cycle().take(rows).map(|cents| f64::from(cents) / 100.0)));
+    let prices: ArrayRef = Arc::new(Float64Array::from_iter_values(
+        (0..99_991).cycle().take(rows).map(|cents| f64::from(cents) / 100.0),
+    ));
     let fields = vec![
         field("few", DataType::Int64),
         field("many", DataType::Int64),
@@ -205,7 +208,8 @@ fn parts_line(name: &str, table: &Table, query: &Query) -> Outcome<Vec<String>> 
             parts.push(part);
             Ok(())
         })?;
-        let bytes = parts.iter().map(|part| if let Part::Groups(bytes) = part { bytes.len() } else { 0 }).sum();
+        let bytes =
+            parts.iter().map(|part| if let Part::Groups(bytes) = part { bytes.len() } else { 0 }).sum();
         for part in parts {
             merge.add(part, &fragments)?;
         }

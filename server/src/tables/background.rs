@@ -138,17 +138,19 @@ impl Stored {
 /// row is rewritten a logarithmic number of times. Large ones come again when many of their rows are deleted.
 fn choose(fragments: &[FragmentEntry]) -> Vec<u32> {
     let live = |f: &FragmentEntry| u64::from(f.rows).saturating_sub(f.file.deleted_rows());
+    // A part of another writer's file cannot go without the others.
+    let whole = || fragments.iter().filter(|f| u64::from(f.rows) == f.file.rows());
     let is_hollow = |f: &FragmentEntry| {
         let deleted = f.file.deleted_rows();
         deleted >= limits::HOLLOW_ROWS && deleted * limits::HOLLOW_PART > u64::from(f.rows)
     };
     let is_small = |f: &FragmentEntry| live(f) <= FRAGMENT_ROWS as u64 / 2;
     let tier = |f: &FragmentEntry| live(f).max(1).ilog2() / limits::TIER_BITS;
-    let small = || fragments.iter().filter(|f| is_small(f));
+    let small = || whole().filter(|f| is_small(f));
     let mut tiers = [0; u64::BITS as usize];
     small().for_each(|f| tiers[tier(f) as usize] += 1);
     match tiers.iter().rposition(|n| *n >= limits::TIER_FRAGMENTS) {
         Some(full) => small().filter(|f| tier(f) as usize <= full).map(|f| f.id).collect(),
-        None => fragments.iter().filter(|f| is_hollow(f)).map(|f| f.id).collect(),
+        None => whole().filter(|f| is_hollow(f)).map(|f| f.id).collect(),
     }
 }
