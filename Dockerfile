@@ -30,7 +30,7 @@ RUN for crate in proto core/kernels core/sip core storage client server benches;
 
 # Then ours. Cargo goes by the files' times, and those of the empty ones are newer.
 COPY . .
-RUN find . -name '*.rs' -exec touch {} + \
+RUN find . -path ./target -prune -o -name '*.rs' -exec touch {} + \
     && cargo build --locked --profile "$PROFILE" --package basalt-server \
     && strip -o /basalt "target/$PROFILE/basalt"
 

@@ -28,6 +28,8 @@ const MASK_COST: u32 = 30;
 /// Picoseconds a row of one node of an expression.
 const NODE_COST: u32 = 500;
 
+/// Entries of a dictionary that a set is asked about to estimate how many pass.
+const SAMPLED_ENTRIES: usize = 64;
 /// The share of rows that pass where nothing is known of them: of a range, of one text, of a pattern.
 const RANGE_SHARE: f64 = 1.0 / 3.0;
 const TEXT_SHARE: f64 = 0.01;
@@ -174,6 +176,11 @@ fn passing_keys(column: &Column, test: &KeyTest) -> f64 {
     if let Some(counts) = column.counts() {
         return as_float(counts.iter().filter(|(key, _)| test.passes(*key)).map(|(_, n)| n).sum());
     }
+    if let Values::Keys(keys) = column.values()
+        && let Some(codes) = keys.codes()
+    {
+        return share_of_entries(codes.entries, test) * as_float((column.rows() - column.nulls()) as u64);
+    }
     let mut rest = column.rows();
     let of_zone = |zone: &Zone| {
         let rows = rest.min(crate::limits::BLOCK_ROWS);
@@ -189,6 +196,22 @@ fn passing_keys(column: &Column, test: &KeyTest) -> f64 {
         inside.min(1.0) * as_float((rows - zone.nulls as usize) as u64)
     };
     column.zones().iter().map(of_zone).sum()
+}
+
+/// The share of the sorted entries of a dictionary that passes; of a set, that of some of them.
+fn share_of_entries(entries: &[i64], test: &KeyTest) -> f64 {
+    let (passes, of) = match test {
+        KeyTest::Range { lo, hi } => {
+            let (from, to) =
+                (entries.partition_point(|key| key < lo), entries.partition_point(|key| key <= hi));
+            (to.saturating_sub(from), entries.len())
+        }
+        KeyTest::In(_) => {
+            let some = || entries.iter().step_by(entries.len().div_ceil(SAMPLED_ENTRIES).max(1));
+            (some().filter(|key| test.passes(**key)).count(), some().count())
+        }
+    };
+    as_float(passes as u64) / as_float(of.max(1) as u64)
 }
 
 /// How many keys there are from one to another: of floats, which are dense, how far they lie apart.
