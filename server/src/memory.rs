@@ -5,10 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use basalt_core::table::Catalog;
+use basalt_core::{exec::Control, table::Catalog};
 use basalt_proto::v1::ErrorReason;
 
-use crate::status::Fault;
+use crate::{limits, status::Fault};
 
 /// What is held, and how much may be.
 #[derive(Debug)]
@@ -25,6 +25,12 @@ impl Memory {
 
     pub(crate) fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// The control of one query, or of other work on many rows, with its share of the memory.
+    pub(crate) fn control(&self) -> Control {
+        let bytes = self.limit / limits::QUERY_MEMORY_PART;
+        Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// What tables, writes and kept sets hold.

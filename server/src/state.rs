@@ -136,8 +136,7 @@ impl State {
 
     /// The control of one query, with its share of the memory.
     pub(crate) fn control(&self) -> Control {
-        let bytes = self.memory.limit() / limits::QUERY_MEMORY_PART;
-        Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX))
+        self.memory.control()
     }
 }
 

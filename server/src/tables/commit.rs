@@ -184,15 +184,9 @@ impl Stored {
     async fn keys_of(&self, new: &[NewFragment], slots: Vec<usize>) -> Result<Arc<SameKeys>, Fault> {
         let table = Arc::clone(&self.table);
         let data: Vec<_> = new.iter().map(|new| Arc::clone(&new.data)).collect();
-        let control = self.control();
+        let control = self.shared.memory.control();
         let keys = self.shared.cpu.run(move || SameKeys::new(&table, &data, &slots, &control)).await??;
         Ok(Arc::new(keys))
-    }
-
-    /// The control of work on many rows that no client waits for in particular.
-    pub(super) fn control(&self) -> Control {
-        let bytes = self.shared.memory.limit() / limits::QUERY_MEMORY_PART;
-        Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// Makes the next version, and goes there. The caller holds the lock.
@@ -269,7 +263,8 @@ impl Stored {
             }
             Edit::Replace(keys) => {
                 let whole = self.whole().await?;
-                let (keys, table, control) = (Arc::clone(keys), Arc::clone(&self.table), self.control());
+                let (keys, table, control) =
+                    (Arc::clone(keys), Arc::clone(&self.table), self.shared.memory.control());
                 let replaced = move || rows_replaced(&keys, &table, &whole, &control);
                 let (was, is) = self.shared.cpu.run(replaced).await??;
                 Ok((Operation::Replace, was, is))
@@ -335,8 +330,7 @@ pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Commit, Fault>
     }
     let (table, rows) = (Arc::clone(appender.table()), appender.rows());
     let add: Vec<_> = appender.finish()?.into_iter().map(Arc::new).collect();
-    let bytes = usize::try_from(shared.memory.limit() / limits::QUERY_MEMORY_PART).unwrap_or(usize::MAX);
-    let control = Control::with_memory(bytes);
+    let control = shared.memory.control();
     let keys = SameKeys::new(&table, &add, &replace_by, &control)?;
     for _ in 0..limits::COMMIT_ATTEMPTS {
         let snapshot = table.snapshot();

@@ -52,8 +52,7 @@ impl Tables {
             let (rows, was, is) = {
                 let (table, snapshot, filter) =
                     (Arc::clone(table), Arc::clone(&snapshot), Arc::clone(&filter));
-                let bytes = self.shared.memory.limit() / limits::QUERY_MEMORY_PART;
-                let control = exec::Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX));
+                let control = self.shared.memory.control();
                 let select = move || -> Result<_, Fault> {
                     let (rows, _) = exec::select(&table, &snapshot, filter.as_ref().as_ref(), &control)?;
                     let (was, is) = without(&snapshot, &rows);
