@@ -102,17 +102,10 @@ impl Cpu {
             let _permit = permit;
             job(&control)
         });
-        match timeout_at(deadline.into(), running).await {
-            Ok(answer) => answer?,
-            Err(_) => {
-                stop.0.expire();
-                Err(Fault::deadline())
-            }
-        }
+        stop.until(deadline, running).await??
     }
 
     /// Waits for the permit of a part.
-    #[allow(dead_code, reason = "the coordinator follows")]
     pub(crate) async fn admit_part(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
         let permit = timeout_at(deadline.into(), Arc::clone(&self.parts).acquire_owned()).await;
         permit.map_err(|_| Fault::deadline())?.map_err(|_| Fault::internal())
@@ -179,6 +172,20 @@ pub(crate) fn clock() -> u64 {
 /// Cancels what still runs when its caller goes away; without effect on what is over.
 #[derive(Debug)]
 pub(crate) struct StopOnDrop(pub(crate) Control);
+
+impl StopOnDrop {
+    /// Waits for what it stops, until the deadline.
+    pub(crate) async fn until<T>(
+        &self,
+        deadline: Instant,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Fault> {
+        timeout_at(deadline.into(), work).await.map_err(|_| {
+            self.0.expire();
+            Fault::deadline()
+        })
+    }
+}
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {

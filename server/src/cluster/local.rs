@@ -92,13 +92,7 @@ pub(super) async fn part(
         })?;
         Ok((messages, held, times.on(end, loaded)))
     });
-    let answer = match timeout_at(deadline.into(), running).await {
-        Ok(answer) => answer.and_then(|answer| answer),
-        Err(_) => {
-            stop.0.expire();
-            Err(Fault::deadline())
-        }
-    };
+    let answer = stop.until(deadline, running).await.flatten().flatten();
     let (messages, held, end) = answer.map_err(Failure::Request)?;
     let elapsed_ns = u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let (node, fragments) = (Arc::clone(name), share.to_vec());

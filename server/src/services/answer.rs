@@ -23,7 +23,7 @@ use basalt_core::{
 use basalt_proto::v1::{self as pb, ErrorReason, query_response::Kind};
 use tokio::{
     sync::mpsc,
-    time::{Sleep, sleep_until, timeout_at},
+    time::{Sleep, sleep_until},
 };
 use tokio_stream::Stream;
 use tonic::Status;
@@ -185,13 +185,9 @@ impl Pieces {
         deadline: Instant,
         stalled: Arc<AtomicBool>,
     ) -> std::result::Result<Self, Fault> {
-        match timeout_at(deadline.into(), rest.recv()).await {
-            Ok(Some(first)) => Ok(Self { first: first?, rest, stop, deadline, stalled }),
-            Ok(None) => Err(Fault::internal()),
-            Err(_) => {
-                stop.0.expire();
-                Err(Fault::deadline())
-            }
+        match stop.until(deadline, rest.recv()).await? {
+            Some(first) => Ok(Self { first: first?, rest, stop, deadline, stalled }),
+            None => Err(Fault::internal()),
         }
     }
 }

@@ -169,13 +169,7 @@ async fn coordinate<T: Send + 'static>(
         let _permit = permit;
         job(&state, &reach, &control)
     });
-    match timeout_at(deadline.into(), running).await {
-        Ok(answer) => answer.map_err(|_| Fault::internal())?,
-        Err(_) => {
-            stop.0.expire();
-            Err(Fault::deadline())
-        }
-    }
+    stop.until(deadline, running).await?.map_err(|_| Fault::internal())?
 }
 
 /// Answers a query.
