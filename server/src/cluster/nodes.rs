@@ -64,10 +64,8 @@ impl Reach {
 impl Nodes for Reach {
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
         let (table, state) = self.wait(fresh::pin(&self.state, name, version))?;
-        let mut fragments: Vec<u32> = state.fragments().iter().map(|fragment| fragment.id).collect();
-        fragments.sort_unstable();
-        let version = state.version();
-        Ok(Pinned { table, version, fragments: fragments.into(), known: Arc::new(FromLog(state)) })
+        let fragments = state.fragments().iter().map(|fragment| fragment.id).collect();
+        Ok(Pinned { table, version: state.version(), fragments, known: Arc::new(FromLog(state)) })
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {

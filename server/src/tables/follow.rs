@@ -106,7 +106,7 @@ impl Tables {
     async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
         let log = at_rest.log.table(entry)?;
         let state = log.load().await?;
-        self.add(at_rest, entry, log, state, entry.attached).await.map(|_| ())
+        self.add(at_rest, entry, log, state).await.map(|_| ())
     }
 }
 

@@ -114,11 +114,9 @@ impl Tables {
         let load = async {
             let mut rows = 0;
             for (entry, log, state) in found {
-                let attached = entry.attached;
-                let table = self.add_with(at_rest, &entry, log, state, attached, &progress).await;
-                match table {
+                match self.add_with(at_rest, &entry, log, state, &progress).await {
                     Ok(table) => rows += table.snapshot().rows(),
-                    Err(fault) if attached => {
+                    Err(fault) if entry.attached => {
                         tracing::warn!(
                             table = entry.name,
                             error = fault.message(),
@@ -155,9 +153,8 @@ impl Tables {
         entry: &TableEntry,
         log: TableLog,
         state: Arc<TableState>,
-        attached: bool,
     ) -> Result<Arc<Table>, Fault> {
-        self.add_with(at_rest, entry, log, state, attached, &|_| {}).await
+        self.add_with(at_rest, entry, log, state, &|_| {}).await
     }
 
     async fn add_with(
@@ -166,14 +163,13 @@ impl Tables {
         entry: &TableEntry,
         log: TableLog,
         state: Arc<TableState>,
-        attached: bool,
         progress: &(dyn Fn(&FragmentData) + Sync),
     ) -> Result<Arc<Table>, Fault> {
         let schema = (**state.schema()).clone();
         let table = Arc::new(Table::new(&entry.name, entry.number(), schema, state.version()));
         let (sender, queue) = mpsc::channel(limits::WRITES);
         let shared = Arc::clone(&self.shared);
-        let stored = Stored::new(Arc::clone(&table), log, attached, shared, Arc::clone(&state), sender);
+        let stored = Stored::new(Arc::clone(&table), log, entry.attached, shared, Arc::clone(&state), sender);
         let stored = Arc::new(stored);
         // A table is in the catalog once it can be read.
         stored.advance(Arc::clone(&state), Default::default(), progress).await?;

@@ -137,7 +137,6 @@ impl Tables {
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].
-    #[allow(dead_code, reason = "a server alone has no peers")]
     pub(crate) fn set_peers(&self, peers: Arc<dyn Peers>) {
         if self.shared.peers.set(peers).is_err() {
             tracing::error!("the peers of the tables are set twice");
@@ -154,7 +153,7 @@ impl Tables {
         let Some(at_rest) = &self.at_rest else { return Ok(self.shared.catalog.create(name, schema)?) };
         let mut state = at_rest.state.lock().await;
         let created = at_rest.log.create(&state, name, &schema, Default::default()).await?;
-        self.created(at_rest, &mut state, created, false).await
+        self.created(at_rest, &mut state, created).await
     }
 
     /// Attaches the table of another writer, which is read only, by its address.
@@ -166,7 +165,7 @@ impl Tables {
         };
         let mut state = at_rest.state.lock().await;
         let created = at_rest.log.attach(&state, name, url).await.map_err(|e| Fault::from(e).at("url"))?;
-        self.created(at_rest, &mut state, created, true).await
+        self.created(at_rest, &mut state, created).await
     }
 
     async fn created(
@@ -174,12 +173,11 @@ impl Tables {
         at_rest: &AtRest,
         state: &mut Arc<CatalogState>,
         created: Created,
-        attached: bool,
     ) -> Result<Arc<Table>, Fault> {
         let before = std::mem::replace(state, Arc::clone(&created.catalog));
         // Other nodes may have made others meanwhile.
         self.follow_catalog(at_rest, &before, &created.catalog, Some(&created.entry)).await;
-        let table = self.add(at_rest, &created.entry, created.log, created.table, attached).await?;
+        let table = self.add(at_rest, &created.entry, created.log, created.table).await?;
         self.shared.peers().catalog_changed(state.version()).await;
         Ok(table)
     }
@@ -235,7 +233,6 @@ impl Tables {
 
     /// A table that is at rest, at a version (`None`: the newest), with all fragments that the log has of it, whether
     /// this node holds them or not.
-    #[allow(dead_code, reason = "for coordinators of a cluster")]
     pub(crate) fn pin(
         &self,
         name: &str,
@@ -248,7 +245,6 @@ impl Tables {
     }
 
     /// Some fragments of a version; those that are not held are loaded, and kept as long as there is memory.
-    #[allow(dead_code, reason = "for the parts of a cluster's queries")]
     pub(crate) async fn snapshot(
         &self,
         table: &Table,
