@@ -206,7 +206,7 @@ pub(super) fn compare_values(key: &SortKey, a: &Value, b: &Value) -> Ordering {
 
 /// Sorts what the answer shows: the items from `offset` on, `limit` of them.
 pub(super) fn sort_page<T>(items: &mut Vec<T>, plan: &Plan, compare: impl Fn(&T, &T) -> Ordering) {
-    let top = plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let top = plan.top_items();
     keep_top(items, top, &compare);
     items.sort_unstable_by(&compare);
     let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);

@@ -31,7 +31,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new(plan: &Plan) -> Self {
-        let top = plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        let top = plan.top_items();
         Self { skip: usize::try_from(plan.offset).unwrap_or(usize::MAX), top, seen: 0 }
     }
 
@@ -186,7 +186,7 @@ pub(super) fn sorted<'q>(
     control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
-    let top = plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+    let top = plan.top_items();
     let compare = |a: &Candidate<'_>, b: &Candidate<'_>| {
         let by_order =
             plan.order.iter().zip(a.keys.iter().zip(&b.keys)).map(|(key, (a, b))| compare_keys(key, a, b));

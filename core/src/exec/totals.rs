@@ -116,17 +116,14 @@ impl<'a> Arguments<'a> {
             let zone = |(block, _): &(Block<'_>, bool)| {
                 block.fragment.columns().get(*slot).and_then(|column| column.zones()[block.block].range)
             };
-            let zones = |blocks: &[(Block<'_>, bool)]| {
-                let zones = blocks.iter().enumerate().map(|(at, block)| (at, zone(block)));
-                zones.filter_map(|(at, range)| range.map(|range| (at, range))).collect::<Vec<_>>()
-            };
-            if let Some(&(least, _)) = zones(blocks).iter().min_by_key(|(_, (low, _))| *low) {
-                blocks.swap(0, least);
+            let least = blocks.iter().enumerate().filter_map(|(at, block)| Some((zone(block)?.0, at))).min();
+            if let Some((_, at)) = least {
+                blocks.swap(0, at);
             }
-            if let Some(&(greatest, _)) = zones(blocks).iter().max_by_key(|(_, (_, high))| *high)
-                && greatest > 1
-            {
-                blocks.swap(1, greatest);
+            let greatest =
+                blocks.iter().enumerate().filter_map(|(at, block)| Some((zone(block)?.1, at))).max();
+            if let Some((_, at @ 1..)) = greatest {
+                blocks.swap(1, at);
             }
         }
     }

@@ -241,6 +241,11 @@ impl Plan {
     pub fn top(&self) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_add(self.offset))
     }
+
+    /// The same as a number of items in memory, of which there are never `usize::MAX`.
+    pub(crate) fn top_items(&self) -> usize {
+        self.top().map_or(usize::MAX, |top| usize::try_from(top).unwrap_or(usize::MAX))
+    }
 }
 
 /// Whether an expression holds an aggregate (as deep as one may be).

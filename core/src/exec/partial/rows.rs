@@ -94,7 +94,7 @@ impl<'p> Sorted<'p> {
         }
         self.batches.push(batch);
         // Rarely, so that the work stays linear.
-        let top = self.plan.top().map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX));
+        let top = self.plan.top_items();
         if self.rows.len() > top.saturating_mul(4).max(1 << 16) {
             let plan = self.plan;
             keep_top(&mut self.rows, top, |a, b| compare(plan, a, b));
