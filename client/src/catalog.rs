@@ -1,5 +1,7 @@
 //! Tables: create, drop, list, describe.
 
+use std::time::Duration;
+
 use arrow_schema::{Field, Schema, SchemaRef};
 use basalt_proto::v1::{self, TableView};
 
@@ -30,6 +32,18 @@ pub struct Table {
     pub fragments: u64,
     /// Bytes held in memory, everything counted.
     pub bytes: u64,
+    /// For how long its rows are part of it; `None`: for good.
+    pub retention: Option<Retention>,
+}
+
+/// For how long rows are part of a table: older ones are not read any more, and freed some time later. Rows without a
+/// time are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// A timestamp, or a date, whose days end at midnight UTC.
+    pub column: String,
+    /// In whole seconds.
+    pub keep: Duration,
 }
 
 /// A table with all that is known of its columns.
@@ -86,21 +100,56 @@ impl Client {
     /// # }
     /// ```
     pub async fn create_table(&self, name: &str, schema: &Schema) -> Result<Table> {
-        self.create(name, schema, false).await
+        self.create(name, schema, false, None).await
     }
 
-    /// Creates a table, or finds it there with the same schema.
+    /// Creates a table whose rows are part of it for a time.
+    ///
+    /// # Errors
+    /// Those of [`Client::create_table`] and of [`Client::set_retention`].
+    pub async fn create_table_with_retention(
+        &self,
+        name: &str,
+        schema: &Schema,
+        retention: &Retention,
+    ) -> Result<Table> {
+        self.create(name, schema, false, Some(retention)).await
+    }
+
+    /// Creates a table, or finds it there with the same schema and rows that are kept for good.
     ///
     /// # Errors
     /// `TABLE_EXISTS` when it has another schema; those of [`Client::create_table`].
     pub async fn create_table_if_missing(&self, name: &str, schema: &Schema) -> Result<Table> {
-        self.retrying(|| self.create(name, schema, true)).await
+        self.retrying(|| self.create(name, schema, true, None)).await
     }
 
-    async fn create(&self, name: &str, schema: &Schema, if_not_exists: bool) -> Result<Table> {
-        let schema = Some(schema_to_proto(schema)?);
-        let request = v1::CreateTableRequest { name: name.to_owned(), schema, if_not_exists };
+    async fn create(
+        &self,
+        name: &str,
+        schema: &Schema,
+        if_not_exists: bool,
+        retention: Option<&Retention>,
+    ) -> Result<Table> {
+        let (schema, retention) = (Some(schema_to_proto(schema)?), retention.map(retention_to_proto));
+        let request = v1::CreateTableRequest { name: name.to_owned(), schema, if_not_exists, retention };
         let answer = self.call(self.catalog().create_table(self.request(request))).await?;
+        table_from_proto(answer.table)
+    }
+
+    /// Says for how long rows are part of a table; `None`: for good. What was freed does not come back.
+    ///
+    /// # Errors
+    /// `TABLE_NOT_FOUND`, `COLUMN_NOT_FOUND`; `TYPE_MISMATCH` for a column that has no times; `INVALID_SCHEMA` for less
+    /// than a second; `READ_ONLY`; and those of any call.
+    pub async fn set_retention(&self, table: &str, retention: Option<&Retention>) -> Result<Table> {
+        let answer = self
+            .retrying(|| async {
+                let retention = retention.map(retention_to_proto);
+                let request = v1::SetRetentionRequest { table: table.to_owned(), retention };
+                self.call(self.catalog().set_retention(self.request(request))).await
+            })
+            .await?;
         table_from_proto(answer.table)
     }
 
@@ -195,8 +244,16 @@ fn table_from_proto(table: Option<v1::Table>) -> Result<Table> {
     let missing = |what: &str| Error::Malformed(format!("a table without its {what}"));
     let table = table.ok_or_else(|| missing("description"))?;
     let schema = schema_from_proto(table.schema.as_ref().ok_or_else(|| missing("schema"))?)?;
-    let v1::Table { name, version, rows, fragments, bytes, .. } = table;
-    Ok(Table { name, schema, version, rows, fragments, bytes })
+    let v1::Table { name, version, rows, fragments, bytes, retention, .. } = table;
+    let retention = retention.map(|v1::Retention { column, seconds }| {
+        let keep = Duration::from_secs(seconds);
+        Retention { column, keep }
+    });
+    Ok(Table { name, schema, version, rows, fragments, bytes, retention })
+}
+
+fn retention_to_proto(retention: &Retention) -> v1::Retention {
+    v1::Retention { column: retention.column.clone(), seconds: retention.keep.as_secs() }
 }
 
 fn column_from_proto(column: v1::ColumnInfo) -> Result<ColumnInfo> {

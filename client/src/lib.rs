@@ -41,7 +41,7 @@ mod text;
 mod types;
 mod write;
 
-pub use catalog::{ColumnInfo, EncodingBid, EncodingUse, Table, TableDetails};
+pub use catalog::{ColumnInfo, EncodingBid, EncodingUse, Retention, Table, TableDetails};
 pub use client::{Client, ClientOptions, ServerInfo};
 pub use cluster::{Cluster, Node, NodeState};
 pub use error::{Error, Place, Result, ServerError};

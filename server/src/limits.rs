@@ -175,6 +175,8 @@ pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
 pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
 /// How often files that no version needs are removed.
 pub const VACUUM_INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// How often what is too old to be read is freed.
+pub const EXPIRE_INTERVAL: Duration = Duration::from_secs(60);
 /// Fragments whose rows have as many bits, in steps of [`TIER_BITS`], are of one size; this many are merged.
 pub const TIER_FRAGMENTS: usize = 8;
 /// See [`TIER_FRAGMENTS`].

@@ -8,7 +8,7 @@ use std::sync::{
 use basalt_core::{exec::Control, table::Catalog};
 use basalt_proto::v1::ErrorReason;
 
-use crate::{limits, status::Fault};
+use crate::{limits, status::Fault, units};
 
 /// What is held, and how much may be.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Memory {
     /// The control of one query, or of other work on many rows, with its share of the memory.
     pub(crate) fn control(&self) -> Control {
         let bytes = self.limit / limits::QUERY_MEMORY_PART;
-        Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX))
+        Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX)).with_time(units::now_micros())
     }
 
     /// What tables, writes and kept sets hold.

@@ -111,9 +111,7 @@ impl State {
         }
         self.tables.load().await?;
         self.loading.store(false, Ordering::Release);
-        if self.tables.is_at_rest() {
-            tokio::spawn(tables::run(Arc::downgrade(&self.tables)));
-        }
+        tokio::spawn(tables::run(Arc::downgrade(&self.tables)));
         Ok(())
     }
 

@@ -31,6 +31,7 @@ mod deletions;
 mod error;
 mod limits;
 mod log;
+mod retention;
 mod schema;
 mod store;
 mod vacuum;
@@ -43,5 +44,6 @@ pub use log::{
     Change, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Operation, Request,
     TableLog, TableState,
 };
+pub use retention::retention_properties;
 pub use store::Store;
 pub use vacuum::Vacuumed;

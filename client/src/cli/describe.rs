@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, Date32Array, Decimal128Array, TimestampMicrosecondAr
 use arrow_cast::display::array_value_to_string;
 use basalt_proto::v1::value::Kind;
 
-use super::{human, output::Grid, style::Style};
+use super::{human, output::Grid, retention::shown, style::Style};
 use crate::{
     catalog::{ColumnInfo, EncodingBid, Table, TableDetails},
     convert::REFERENCES_KEY,
@@ -70,12 +70,14 @@ pub fn describe(details: &TableDetails) -> String {
     grid.row(total);
 
     let style = Style::of(&std::io::stdout());
+    let kept = table.retention.as_ref().map(|retention| format!(", {}", shown(Some(retention))));
     let summary = format!(
-        "{} in {}, version {}, {} held",
+        "{} in {}, version {}, {} held{}",
         human::plural(table.rows, "row"),
         human::plural(table.fragments, "fragment"),
         table.version,
         human::bytes(table.bytes),
+        kept.unwrap_or_default(),
     );
     format!("{}  {}\n\n{}{}", style.bold(&table.name), style.dim(&summary), grid.render(), bids(columns))
 }
@@ -204,6 +206,7 @@ mod tests {
             rows: 1000,
             fragments: 2,
             bytes: 2200,
+            retention: None,
         }
     }
 

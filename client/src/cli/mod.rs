@@ -1,5 +1,5 @@
-//! The client commands of the `basalt` binary: load, query, select, delete, explain, sip, tables, describe, attach,
-//! drop, cluster, health, bench.
+//! The client commands of the `basalt` binary: load, query, select, delete, explain, sip, tables, describe,
+//! retention, attach, drop, cluster, health, bench.
 //!
 //! A binary mounts them with [`ConnectArgs`] and [`Command`]:
 //!
@@ -32,6 +32,7 @@ pub mod human;
 mod load;
 pub mod output;
 mod query;
+mod retention;
 mod select;
 mod sets;
 mod sip;
@@ -45,6 +46,7 @@ pub use error::CliError;
 pub use explain::{ExplainArgs, hops};
 pub use load::LoadArgs;
 pub use query::{OutputFormat, QueryArgs};
+pub use retention::{Keep, RetentionArgs};
 pub use select::{SelectArgs, TagArg};
 pub use sets::SetArgs;
 pub use sip::{InspectArgs, SipCommand};
@@ -111,6 +113,8 @@ pub enum Command {
     Tables,
     /// Show a table's columns: encodings, sizes, ranges
     Describe(DescribeArgs),
+    /// For how long rows are part of a table
+    Retention(RetentionArgs),
     /// Read the Delta Lake table of another writer, as it grows
     Attach(AttachArgs),
     /// Drop a table, or detach one
@@ -178,6 +182,7 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
         Command::Load(args) => load::run(&args, connect).await,
         Command::Query(args) => query::run(&args, connect).await,
         Command::Select(args) => select::run(&args, connect).await,
+        Command::Retention(args) => retention::run(&args, connect).await,
         Command::Delete(args) => delete::run(&args, connect).await,
         Command::Explain(args) => explain::run(&args, connect).await,
         Command::Sip(command) => sip::run(&command),

@@ -104,6 +104,13 @@ impl CatalogService for Script {
         Err(status(tonic::Code::NotFound, "TABLE_NOT_FOUND"))
     }
 
+    async fn set_retention(
+        &self,
+        _: Request<pb::SetRetentionRequest>,
+    ) -> Result<Response<pb::SetRetentionResponse>, Status> {
+        Err(status(tonic::Code::NotFound, "TABLE_NOT_FOUND"))
+    }
+
     /// Five pages of one table each.
     async fn list_tables(
         &self,

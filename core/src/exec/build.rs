@@ -172,7 +172,7 @@ impl<'a> LocalBuild<'a> {
 impl BuildSide for LocalBuild<'_> {
     fn table(&mut self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, Arc<Snapshot>)> {
         let table = self.catalog.get(name)?;
-        let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
+        let snapshot = table.seen_at(version, self.control.time()).map_err(|e| e.at("version"))?;
         Ok((table, snapshot))
     }
 

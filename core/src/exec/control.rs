@@ -14,6 +14,7 @@ pub struct Control {
     state: Arc<AtomicU8>,
     used: Arc<AtomicUsize>,
     memory: usize,
+    time: i64,
     clock: Option<fn() -> u64>,
     profile: Option<Arc<Profile>>,
 }
@@ -27,7 +28,25 @@ impl Default for Control {
 impl Control {
     /// Work that may hold `bytes` of groups, distinct values and sorted rows.
     pub fn with_memory(bytes: usize) -> Self {
-        Self { state: Arc::default(), used: Arc::default(), memory: bytes, clock: None, profile: None }
+        Self {
+            state: Arc::default(),
+            used: Arc::default(),
+            memory: bytes,
+            time: i64::MIN,
+            clock: None,
+            profile: None,
+        }
+    }
+
+    /// The same work, asked for at a time, in microseconds since 1970; without one no row is too old to be read.
+    #[must_use]
+    pub fn with_time(self, time: i64) -> Self {
+        Self { time, ..self }
+    }
+
+    /// When it was asked for: what it does not read for its age is one and the same everywhere.
+    pub fn time(&self) -> i64 {
+        self.time
     }
 
     /// The same work, whose parts are timed by a clock of nanoseconds that never goes back.

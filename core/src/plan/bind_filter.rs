@@ -105,7 +105,7 @@ impl Binder<'_> {
     }
 
     /// A slot against a literal.
-    fn test(&self, slot: usize, op: CompareOp, literal: &Literal) -> Result<Pred> {
+    pub(super) fn test(&self, slot: usize, op: CompareOp, literal: &Literal) -> Result<Pred> {
         let data_type = self.slots.fields[slot].1;
         if *literal == Literal::Null {
             return Ok(Pred::Constant(false));

@@ -23,9 +23,9 @@ use self::{
 use crate::{
     error::{Error, ErrorKind, Result},
     limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_OUTPUTS},
-    query::{Aggregate, AggregateFunction, Attribute, Expr, Filter, Query, ROW_ADDRESS},
+    query::{Aggregate, AggregateFunction, Attribute, CompareOp, Expr, Filter, Query, ROW_ADDRESS},
     schema::{DataType, Field, Schema},
-    table::{Snapshot, Table, no_column},
+    table::{Cutoff, Snapshot, Table, no_column},
 };
 
 /// An aggregate over a row expression.
@@ -264,6 +264,7 @@ fn has_aggregate(expr: &Expr, depth: usize) -> bool {
 struct Binder<'a> {
     table: &'a Table,
     version: u64,
+    cutoff: Option<Cutoff>,
     slots: Slots,
     nodes: usize,
     /// Above groups: the keys as the query wrote them.
@@ -282,6 +283,7 @@ impl<'a> Binder<'a> {
         Self {
             table,
             version: snapshot.version(),
+            cutoff: snapshot.cutoff(),
             slots,
             nodes: 0,
             keys: Vec::new(),
@@ -291,9 +293,21 @@ impl<'a> Binder<'a> {
     }
 
     fn top_filter(&mut self, filter: Option<&Filter>) -> Result<Option<Pred>> {
-        let Some(filter) = filter else { return Ok(None) };
-        let pred = self.filter(filter, false, 1).map_err(|e| e.at("filter"))?;
-        Ok(Some(pred).filter(|pred| !matches!(pred, Pred::Constant(true))))
+        let selected = filter.map(|filter| self.filter(filter, false, 1).map_err(|e| e.at("filter")));
+        let preds = selected.transpose()?.into_iter().chain(self.kept()?);
+        Ok(Some(Pred::and(preds.collect())).filter(|pred| !matches!(pred, Pred::Constant(true))))
+    }
+
+    /// The rows that the snapshot does not hide.
+    fn kept(&self) -> Result<Option<Pred>> {
+        let Some(cutoff) = self.cutoff else { return Ok(None) };
+        let slot = cutoff.column;
+        let field = self.table.schema().fields().get(slot);
+        let literal = field.and_then(|field| cutoff.literal(field.data_type));
+        let (Some(literal), Some(field)) = (literal, field) else { return Ok(None) };
+        let newer = self.test(slot, CompareOp::Ge, &literal)?;
+        let is_null = Pred::IsNull { slot, negated: false };
+        Ok(Some(if field.nullable { Pred::or(vec![newer, is_null]) } else { newer }))
     }
 
     /// From here on expressions see group keys and aggregates.

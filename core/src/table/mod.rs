@@ -3,6 +3,7 @@
 mod appender;
 mod catalog;
 mod merge;
+mod retention;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -14,6 +15,7 @@ use std::{
 
 pub use appender::{Appender, Commit};
 pub use catalog::Catalog;
+pub use retention::{Cutoff, Retention};
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -23,11 +25,13 @@ use crate::{
 };
 
 /// The state of a table at one version.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     version: u64,
-    fragments: Vec<Fragment>,
+    fragments: Arc<[Fragment]>,
     rows: u64,
+    retention: Option<Arc<Retention>>,
+    cutoff: Option<Cutoff>,
 }
 
 impl Snapshot {
@@ -35,7 +39,28 @@ impl Snapshot {
     pub fn new(version: u64, mut fragments: Vec<Fragment>) -> Self {
         fragments.sort_unstable_by_key(Fragment::id);
         let rows = fragments.iter().map(|f| f.live_rows() as u64).sum();
-        Self { version, fragments, rows }
+        Self { version, fragments: fragments.into(), rows, retention: None, cutoff: None }
+    }
+
+    /// The same, with the retention that the table has at this version.
+    #[must_use]
+    pub fn with_retention(self, retention: Option<Arc<Retention>>) -> Self {
+        Self { retention, ..self }
+    }
+
+    /// The same, from which queries read no row that a cut-off hides.
+    #[must_use]
+    pub fn with_cutoff(self, cutoff: Option<Cutoff>) -> Self {
+        Self { cutoff, ..self }
+    }
+
+    /// As who asks at a time, in microseconds since 1970, sees it: rows that are older than they are kept are hidden.
+    #[must_use]
+    pub fn seen_at(self: Arc<Self>, now: i64) -> Arc<Self> {
+        match self.retention.as_ref().map(|retention| retention.cutoff(now)) {
+            Some(cutoff) => Arc::new(Self::clone(&self).with_cutoff(Some(cutoff))),
+            None => self,
+        }
     }
 
     /// The version: one more with each commit.
@@ -53,7 +78,17 @@ impl Snapshot {
         self.fragments.binary_search_by_key(&id, Fragment::id).ok().map(|at| &self.fragments[at])
     }
 
-    /// Rows in all; deleted ones are not counted.
+    /// For how long rows are part of the table; `None`: for good.
+    pub fn retention(&self) -> Option<&Arc<Retention>> {
+        self.retention.as_ref()
+    }
+
+    /// What hides rows from queries.
+    pub fn cutoff(&self) -> Option<Cutoff> {
+        self.cutoff
+    }
+
+    /// Rows in all; deleted ones are not counted, hidden ones are.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -69,6 +104,8 @@ impl Snapshot {
 pub struct Change {
     /// The version that it was made from, where it is right for no other.
     pub at: Option<u64>,
+    /// Another retention.
+    pub retention: Option<Option<Arc<Retention>>>,
     /// Fragments that it takes away or replaces, as they were.
     pub was: Vec<Fragment>,
     /// What they are from now on, under the same ids; those of `was` that are missing here are gone.
@@ -151,6 +188,14 @@ impl Table {
         found.ok_or_else(|| self.gone(version, versions.newest.version))
     }
 
+    /// The same as who asks at a time sees it; see [`Snapshot::seen_at`].
+    ///
+    /// # Errors
+    /// Those of [`Table::snapshot_at`].
+    pub fn seen_at(&self, version: Option<u64>, now: i64) -> Result<Arc<Snapshot>> {
+        self.snapshot_at(version).map(|snapshot| snapshot.seen_at(now))
+    }
+
     /// That a request which names a version means that of a snapshot.
     pub(crate) fn check_version(&self, snapshot: &Snapshot, version: Option<u64>) -> Result<()> {
         match version {
@@ -195,7 +240,7 @@ impl Table {
         if !versions.older.is_empty() {
             seen.extend(versions.newest.fragments.iter().map(|f| Arc::as_ptr(f.data())));
         }
-        for fragment in versions.older.iter().flat_map(|snapshot| &snapshot.fragments) {
+        for fragment in versions.older.iter().flat_map(|snapshot| snapshot.fragments.iter()) {
             if seen.insert(Arc::as_ptr(fragment.data())) {
                 bytes += fragment.bytes();
             }
@@ -230,7 +275,8 @@ impl Table {
         }
         *next_id = id;
         let version = snapshot.version + 1;
-        self.install(Snapshot::new(version, fragments));
+        let retention = change.retention.unwrap_or_else(|| snapshot.retention.clone());
+        self.install(Snapshot::new(version, fragments).with_retention(retention));
         Ok(version)
     }
 

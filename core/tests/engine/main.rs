@@ -6,6 +6,7 @@ mod attributes;
 mod deletions;
 mod explain;
 mod parts;
+mod retention;
 mod semi_joins;
 mod sets;
 mod sums;

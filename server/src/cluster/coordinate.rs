@@ -17,7 +17,7 @@ use basalt_core::{
     plan::{Plan, pred::Pred},
     query::{Filter, KeySet, Query},
     schema::DataType,
-    table::{Snapshot, Table},
+    table::{Cutoff, Snapshot, Table},
 };
 use basalt_proto::{
     cluster::v1::{self as peer, task::Request},
@@ -54,6 +54,8 @@ pub(crate) struct Pinned {
     pub(crate) version: u64,
     /// The ids, ascending.
     pub(crate) fragments: Arc<[u32]>,
+    /// What is hidden from this request.
+    pub(crate) cutoff: Option<Cutoff>,
     pub(crate) known: Arc<dyn Known>,
 }
 
@@ -116,7 +118,7 @@ impl Pinned {
 
     /// What plans are bound to: the version without rows.
     fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::new(Snapshot::new(self.version, Vec::new()))
+        Arc::new(Snapshot::new(self.version, Vec::new()).with_cutoff(self.cutoff))
     }
 }
 
@@ -322,6 +324,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             table_id: pinned.table.id(),
             version: pinned.version,
             fragments: Vec::new(),
+            cutoff: pinned.cutoff.map(convert::to_cutoff),
             request: Some(request),
             sets: heads,
             lookups,

@@ -16,6 +16,7 @@ use super::{
     scatter::Failure,
 };
 use crate::{
+    convert,
     cpu::StopOnDrop,
     state::State,
     status::{Fault, Result},
@@ -40,7 +41,9 @@ pub(super) async fn fragments(
         }
         let held = table.snapshot();
         let missing = task.fragments.iter().filter(|id| held.fragment(**id).is_none()).count();
+        let cutoff = task.cutoff.map(|cutoff| convert::cutoff(cutoff, table.schema())).transpose()?;
         let snapshot = state.tables.snapshot(&table, task.version, &task.fragments).await?;
+        let snapshot = Arc::new(snapshot.with_cutoff(cutoff));
         Ok((table, snapshot, u32::try_from(missing).unwrap_or(u32::MAX)))
     };
     timeout_at(deadline.into(), find).await.map_err(|_| Fault::deadline())?

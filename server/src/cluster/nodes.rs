@@ -65,7 +65,8 @@ impl Nodes for Reach {
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
         let (table, state) = self.wait(fresh::pin(&self.state, name, version))?;
         let fragments = state.fragments().iter().map(|fragment| fragment.id).collect();
-        Ok(Pinned { table, version: state.version(), fragments, known: Arc::new(FromLog(state)) })
+        let cutoff = state.retention().map(|retention| retention.cutoff(self.control.time()));
+        Ok(Pinned { table, version: state.version(), fragments, cutoff, known: Arc::new(FromLog(state)) })
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {

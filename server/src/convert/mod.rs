@@ -9,6 +9,7 @@ mod ipc;
 mod lookups;
 mod parts;
 mod query;
+mod retention;
 mod rows;
 mod schema;
 mod sets;
@@ -20,6 +21,7 @@ pub(crate) use parts::{
     PartReader, addresses, from_statistics, join_set, to_join_set, to_messages, to_values, values,
 };
 pub(crate) use query::{explanation, filter, query, statistics, to_statistics};
+pub(crate) use retention::{cutoff, from_retention, to_cutoff, to_retention};
 pub(crate) use rows::BatchReader;
 pub(crate) use schema::{from_schema, table, table_columns, to_schema};
 pub(crate) use sets::{check_sip_bytes, scope, sip, tag, to_scope, to_sip};

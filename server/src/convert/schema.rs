@@ -103,6 +103,7 @@ pub(crate) fn table(table: &Table) -> pb::Table {
         rows: snapshot.rows(),
         fragments: snapshot.fragments().len() as u64,
         bytes: snapshot.bytes() as u64,
+        retention: snapshot.retention().map(|retention| super::to_retention(retention)),
     }
 }
 

@@ -43,6 +43,7 @@ pub(crate) struct Metrics {
     commit_seconds: Histogram,
     commit_conflicts: Counter,
     compactions: Counter,
+    expired_rows: Counter,
     fragments_loaded: Counter,
     fragment_loaded_bytes: Counter,
 }
@@ -92,6 +93,7 @@ impl Default for Metrics {
             commit_seconds: times(),
             commit_conflicts: Counter::default(),
             compactions: Counter::default(),
+            expired_rows: Counter::default(),
             fragments_loaded: Counter::default(),
             fragment_loaded_bytes: Counter::default(),
         };
@@ -124,6 +126,11 @@ impl Default for Metrics {
         counter("commits", "Commits made durable", &metrics.commits);
         counter("commit_conflicts", "Commits tried again, as another came first", &metrics.commit_conflicts);
         counter("compactions", "Merges of small data files", &metrics.compactions);
+        counter(
+            "expired_rows",
+            "Rows freed that were older than their table keeps them",
+            &metrics.expired_rows,
+        );
         counter("fragments_loaded", "Fragments read from the store", &metrics.fragments_loaded);
         counter("fragment_loaded_bytes", "Their bytes, encoded", &metrics.fragment_loaded_bytes);
         registry.register("commit_seconds", "What a commit takes", metrics.commit_seconds.clone());
@@ -183,6 +190,11 @@ impl Metrics {
     /// Small data files were merged.
     pub(crate) fn compaction(&self) {
         self.compactions.inc();
+    }
+
+    /// Rows were freed that were too old to be read.
+    pub(crate) fn expired(&self, rows: u64) {
+        self.expired_rows.inc_by(rows);
     }
 
     /// A fragment was read from the store and holds so many bytes.

@@ -46,6 +46,15 @@ impl CatalogService for Catalog {
         call.reply(answer)
     }
 
+    async fn set_retention(
+        &self,
+        mut request: Request<pb::SetRetentionRequest>,
+    ) -> Result<Response<pb::SetRetentionResponse>, Status> {
+        let mut call = Call::begin("SetRetention", &mut request);
+        let answer = self.retain(&mut call, &request.into_inner()).await;
+        call.reply(answer)
+    }
+
     async fn list_tables(
         &self,
         mut request: Request<pb::ListTablesRequest>,
@@ -80,7 +89,10 @@ impl Catalog {
         request: pb::CreateTableRequest,
     ) -> Result<pb::CreateTableResponse, Fault> {
         let schema = convert::from_schema(request.schema.unwrap_or_default()).map_err(|e| e.at("schema"))?;
-        let table = match self.0.tables.create(&request.name, schema.clone()).await {
+        let retention = request.retention.as_ref().map(|r| convert::from_retention(r, &schema));
+        let retention = retention.transpose().map_err(|e| e.at("retention"))?;
+        let created = self.0.tables.create(&request.name, schema.clone(), retention.clone()).await;
+        let table = match created {
             Ok(table) => table,
             Err(fault) if request.if_not_exists && fault.reason() == "TABLE_EXISTS" => {
                 fresh::table(&self.0, &request.name).await?;
@@ -88,6 +100,10 @@ impl Catalog {
                 if **table.schema() != schema {
                     let message = format!("table {:?} exists with another schema", request.name);
                     return Err(Fault::new(ErrorReason::TableExists, message).at("schema"));
+                }
+                if table.snapshot().retention().map(|known| &**known) != retention.as_ref() {
+                    let message = format!("table {:?} exists with another retention", request.name);
+                    return Err(Fault::new(ErrorReason::TableExists, message).at("retention"));
                 }
                 table
             }
@@ -128,6 +144,20 @@ impl Catalog {
         let answer = pb::AttachTableResponse { table: Some(self.told(&table)) };
         call.table = Some(table);
         Ok(answer)
+    }
+
+    async fn retain(
+        &self,
+        call: &mut Call,
+        request: &pb::SetRetentionRequest,
+    ) -> Result<pb::SetRetentionResponse, Fault> {
+        fresh::table(&self.0, &request.table).await?;
+        let table = self.0.catalog.get(&request.table)?;
+        call.table = Some(Arc::clone(&table));
+        let retention = request.retention.as_ref().map(|r| convert::from_retention(r, table.schema()));
+        let retention = retention.transpose().map_err(|e| e.at("retention"))?;
+        self.0.tables.set_retention(&table, retention).await?;
+        Ok(pb::SetRetentionResponse { table: Some(self.told(&table)) })
     }
 
     /// A page ends early before its message is too large; the token is the last name.

@@ -77,19 +77,20 @@ impl Query {
         call: &mut Call,
         name: &str,
         version: Option<u64>,
+        control: &Control,
     ) -> Result<(Arc<Table>, Arc<Snapshot>), Fault> {
         let table = self.0.catalog.get(name)?;
         call.table = Some(Arc::clone(&table));
-        let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
+        let snapshot = table.seen_at(version, control.time()).map_err(|e| e.at("version"))?;
         Ok((table, snapshot))
     }
 
     /// Starts a query and waits for its first piece: what fails before is the answer to the call itself.
     async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Pieces, Fault> {
         let deadline = self.0.deadline(call)?;
-        let (table, snapshot) = self.target(call, &request.table, request.version)?;
-        let permit = self.0.cpu.admit(deadline).await?;
         let control = self.0.control();
+        let (table, snapshot) = self.target(call, &request.table, request.version, &control)?;
+        let permit = self.0.cpu.admit(deadline).await?;
         let stop = StopOnDrop(control.clone());
         let (sender, rest) = mpsc::channel(limits::WAITING_PIECES);
         let sink = Sink::new(sender, request.format(), call.at(), deadline);
@@ -126,7 +127,8 @@ impl Query {
     async fn plan(&self, call: &mut Call, request: pb::ExplainRequest) -> Result<pb::ExplainResponse, Fault> {
         let deadline = self.0.deadline(call)?;
         let query = request.query.unwrap_or_default();
-        let (table, snapshot) = self.target(call, &query.table, query.version)?;
+        let control = self.0.control();
+        let (table, snapshot) = self.target(call, &query.table, query.version, &control)?;
         let (state, arrived) = (Arc::clone(&self.0), call.at());
         let explain = move |control: &Control| {
             let started = Instant::now();
@@ -139,7 +141,6 @@ impl Query {
             let statistics = convert::statistics(&explanation.statistics, arrived, started);
             Ok(convert::explanation(explanation, snapshot.version(), statistics))
         };
-        let control = self.0.control();
         let control = if request.analyze { control.with_clock(clock) } else { control };
         self.0.cpu.query(deadline, control, explain).await
     }

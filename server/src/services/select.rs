@@ -40,13 +40,14 @@ impl Query {
             let finish = move |_: &Control| finish(&state, request, found, arrived, Instant::now() - taken);
             self.0.cpu.query(deadline, self.0.control(), finish).await?
         } else {
-            let (table, snapshot) = self.target(call, &request.table, request.version)?;
+            let control = self.0.control();
+            let (table, snapshot) = self.target(call, &request.table, request.version, &control)?;
             let select = move |control: &Control| {
                 let started = Instant::now();
                 let found = find(&state, &table, &snapshot, &request, control)?;
                 finish(&state, request, found, arrived, started)
             };
-            self.0.cpu.query(deadline, self.0.control(), select).await?
+            self.0.cpu.query(deadline, control, select).await?
         };
         call.rows = answer.cardinality;
         call.selected = answer.statistics.as_ref().map_or(0, |s| s.rows_selected);

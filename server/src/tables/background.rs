@@ -1,5 +1,5 @@
-//! What is done to tables at rest while nobody waits for it: following other nodes, merging small files, checkpoints of
-//! the log, removing what is no longer needed.
+//! What is done to tables while nobody waits for it: freeing what is too old; of those at rest also following other
+//! nodes, merging small files, checkpoints of the log, removing what is no longer needed.
 
 use std::{
     sync::{Arc, Weak},
@@ -11,6 +11,7 @@ use basalt_core::{
     limits::{FRAGMENT_ROWS, PENDING_BYTES},
 };
 use basalt_storage::{FragmentEntry, Operation};
+use futures_util::FutureExt as _;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
@@ -24,10 +25,15 @@ use crate::{limits, status::Fault};
 pub(crate) async fn run(tables: Weak<Tables>) {
     let mut ticks = interval(limits::FOLLOW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut vacuumed = Instant::now();
+    let (mut vacuumed, mut expired) = (Instant::now(), None::<Instant>);
     loop {
         ticks.tick().await;
         let Some(tables) = tables.upgrade() else { return };
+        let asked = tables.shared.expire_now.notified().now_or_never().is_some();
+        if asked || expired.is_none_or(|at| at.elapsed() > limits::EXPIRE_INTERVAL) {
+            tables.expire().await;
+            expired = Some(Instant::now());
+        }
         if let Err(fault) = tables.refresh(None).await {
             tracing::warn!(error = fault.message(), "cannot follow the store");
         }

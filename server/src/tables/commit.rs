@@ -78,6 +78,30 @@ pub(super) enum Edit {
     Change { operation: Operation, was: Vec<Fragment>, is: Vec<Fragment> },
     /// Those with the same keys as the new rows go.
     Replace(Arc<SameKeys>),
+    /// Nobody reads their rows any longer: those of `gone` that are still there go, and `was`, for which there are new
+    /// ones.
+    Expire { gone: Vec<u32>, was: Vec<Fragment> },
+    /// Nothing; the table's properties are others.
+    Properties(Vec<(String, Option<String>)>),
+}
+
+/// What an [`Edit`] comes to at one version.
+#[derive(Default)]
+struct Edited {
+    operation: Operation,
+    /// Fragments that go.
+    gone: Vec<u32>,
+    /// Those that lose rows, without them.
+    is: Vec<Fragment>,
+    properties: Vec<(String, Option<String>)>,
+}
+
+impl Edited {
+    fn change(operation: Operation, was: &[Fragment], is: Vec<Fragment>) -> Self {
+        let stays: HashSet<u32> = is.iter().map(Fragment::id).collect();
+        let gone = was.iter().map(Fragment::id).filter(|id| !stays.contains(id)).collect();
+        Self { operation, gone, is, properties: Vec::new() }
+    }
 }
 
 /// What came of a commit.
@@ -202,15 +226,14 @@ impl Stored {
             if is_known(&state, &requests) {
                 return Ok(Outcome::Known);
             }
-            let (operation, was, is) = self.edit(&edit).await?;
-            let stays: HashSet<u32> = is.iter().map(Fragment::id).collect();
+            let Edited { operation, gone, is, properties } = self.edit(&edit).await?;
             let change = basalt_storage::Change {
                 operation,
                 add: new.iter().map(|new| new.file.clone()).collect(),
-                remove: was.iter().map(Fragment::id).filter(|id| !stays.contains(id)).collect(),
+                remove: gone,
                 deletions: is.iter().filter_map(|f| Some((f.id(), f.deleted()?.places()))).collect(),
                 requests: requests.clone(),
-                ..Default::default()
+                properties,
             };
             match self.log.commit(&state, &change).await {
                 Ok(committed) => {
@@ -242,24 +265,22 @@ impl Stored {
     }
 
     /// What an edit does to the newest version.
-    async fn edit(&self, edit: &Edit) -> Result<(Operation, Vec<Fragment>, Vec<Fragment>), Fault> {
-        let changed = || {
-            let message = format!("another write has changed the same rows of table {:?}", self.table.name());
-            Fault::new(ErrorReason::WriteConflict, message)
-        };
+    async fn edit(&self, edit: &Edit) -> Result<Edited, Fault> {
         match edit {
-            Edit::Append => Ok((Operation::Write, Vec::new(), Vec::new())),
+            Edit::Append => Ok(Edited::default()),
             Edit::Change { operation, was, is } => {
-                let state = self.state();
-                let ids: Vec<u32> = was.iter().map(Fragment::id).collect();
-                if ids.iter().any(|id| state.fragment(*id).is_none()) {
-                    return Err(changed());
-                }
-                let now = self.fragments_at(state.version(), &ids).await?;
-                if !was.iter().all(|was| now.fragment(was.id()).is_some_and(|is| same_rows(is, was))) {
-                    return Err(changed());
-                }
-                Ok((*operation, was.clone(), is.clone()))
+                self.check_unchanged(was).await?;
+                Ok(Edited::change(*operation, was, is.clone()))
+            }
+            Edit::Expire { gone, was } => {
+                self.check_unchanged(was).await?;
+                let (state, mut edited) = (self.state(), Edited::change(Operation::Delete, was, Vec::new()));
+                edited.gone.extend(gone.iter().filter(|id| state.fragment(**id).is_some()));
+                Ok(edited)
+            }
+            Edit::Properties(properties) => {
+                let operation = Operation::SetProperties;
+                Ok(Edited { operation, properties: properties.clone(), ..Edited::default() })
             }
             Edit::Replace(keys) => {
                 let whole = self.whole().await?;
@@ -267,9 +288,23 @@ impl Stored {
                     (Arc::clone(keys), Arc::clone(&self.table), self.shared.memory.control());
                 let replaced = move || rows_replaced(&keys, &table, &whole, &control);
                 let (was, is) = self.shared.cpu.run(replaced).await??;
-                Ok((Operation::Replace, was, is))
+                Ok(Edited::change(Operation::Replace, &was, is))
             }
         }
+    }
+
+    /// That fragments are there as they were.
+    async fn check_unchanged(&self, was: &[Fragment]) -> Result<(), Fault> {
+        let state = self.state();
+        let ids: Vec<u32> = was.iter().map(Fragment::id).collect();
+        if ids.iter().all(|id| state.fragment(*id).is_some()) {
+            let now = self.fragments_at(state.version(), &ids).await?;
+            if was.iter().all(|was| now.fragment(was.id()).is_some_and(|is| same_rows(is, was))) {
+                return Ok(());
+            }
+        }
+        let message = format!("another write has changed the same rows of table {:?}", self.table.name());
+        Err(Fault::new(ErrorReason::WriteConflict, message))
     }
 
     /// The newest version with all of its fragments; those that this node does not hold are loaded.
@@ -335,7 +370,8 @@ pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Commit, Fault>
     for _ in 0..limits::COMMIT_ATTEMPTS {
         let snapshot = table.snapshot();
         let (was, is) = rows_replaced(&keys, &table, &snapshot, &control)?;
-        let change = Change { at: Some(snapshot.version()), was, is, add: add.clone() };
+        let (at, add) = (Some(snapshot.version()), add.clone());
+        let change = Change { at, was, is, add, ..Change::default() };
         match table.commit(change) {
             Err(error) if error.kind() == ErrorKind::WriteConflict => {}
             done => return Ok(Commit { version: done?, rows }),

@@ -49,10 +49,11 @@ impl Tables {
                 Some(stored) => stored.whole().await?,
                 None => table.snapshot(),
             };
+            let control = self.shared.memory.control();
+            let snapshot = snapshot.seen_at(control.time());
             let (rows, was, is) = {
                 let (table, snapshot, filter) =
                     (Arc::clone(table), Arc::clone(&snapshot), Arc::clone(&filter));
-                let control = self.shared.memory.control();
                 let select = move || -> Result<_, Fault> {
                     let (rows, _) = exec::select(&table, &snapshot, filter.as_ref().as_ref(), &control)?;
                     let (was, is) = without(&snapshot, &rows);

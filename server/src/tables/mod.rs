@@ -8,6 +8,7 @@ mod commit;
 mod delete;
 mod follow;
 mod load;
+mod retention;
 mod stored;
 
 use std::{
@@ -19,12 +20,12 @@ use std::{
 
 use basalt_core::{
     schema::Schema,
-    table::{Catalog, Commit, Snapshot, Table},
+    table::{Catalog, Change, Commit, Retention, Snapshot, Table},
 };
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState};
+use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState, retention_properties};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
@@ -83,6 +84,8 @@ struct Shared {
     files: Semaphore,
     commit_delay: Duration,
     keep: Duration,
+    /// A table has another retention: what it hides is freed soon.
+    expire_now: Notify,
 }
 
 impl Shared {
@@ -131,9 +134,10 @@ impl Tables {
         };
         let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
         let files = Semaphore::new(limits::FILE_WRITES);
+        let expire_now = Notify::new();
         let shared =
-            Arc::new(Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep });
-        Ok(Self { shared, at_rest })
+            Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep, expire_now };
+        Ok(Self { shared: Arc::new(shared), at_rest })
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].
@@ -149,10 +153,23 @@ impl Tables {
     }
 
     /// Adds an empty table.
-    pub(crate) async fn create(&self, name: &str, schema: Schema) -> Result<Arc<Table>, Fault> {
-        let Some(at_rest) = &self.at_rest else { return Ok(self.shared.catalog.create(name, schema)?) };
+    pub(crate) async fn create(
+        &self,
+        name: &str,
+        schema: Schema,
+        retention: Option<Retention>,
+    ) -> Result<Arc<Table>, Fault> {
+        let Some(at_rest) = &self.at_rest else {
+            let table = self.shared.catalog.create(name, schema)?;
+            if let Some(retention) = retention {
+                table.commit(Change { retention: Some(Some(Arc::new(retention))), ..Change::default() })?;
+            }
+            return Ok(table);
+        };
         let mut state = at_rest.state.lock().await;
-        let created = at_rest.log.create(&state, name, &schema, Default::default()).await?;
+        let properties = retention_properties(retention.as_ref()).into_iter();
+        let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
+        let created = at_rest.log.create(&state, name, &schema, properties).await?;
         self.created(at_rest, &mut state, created).await
     }
 
@@ -250,9 +267,9 @@ impl Tables {
         table: &Table,
         version: u64,
         fragments: &[u32],
-    ) -> Result<Arc<Snapshot>, Fault> {
+    ) -> Result<Snapshot, Fault> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
-        stored.fragments_at(version, fragments).await.map(Arc::new)
+        stored.fragments_at(version, fragments).await
     }
 
     fn list_stored(&self) -> Vec<Arc<Stored>> {

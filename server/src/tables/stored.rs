@@ -152,11 +152,15 @@ impl Stored {
             }
             fragments.push(fragment);
         }
-        self.table.install(Snapshot::new(state.version(), fragments));
+        let retention = state.retention().cloned();
+        self.table.install(Snapshot::new(state.version(), fragments).with_retention(retention));
         drop(reservation);
         self.shared.memory.count_tables(&self.shared.catalog);
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut states.newest, state);
+        if before.retention() != states.newest.retention() {
+            self.shared.expire_now.notify_one();
+        }
         if before.version() < states.newest.version() {
             states.older.push_back((before, Instant::now()));
             if states.older.len() > limits::KEPT_STATES {
@@ -177,6 +181,7 @@ impl Stored {
     /// Some fragments of a version that can be read. What is not held is loaded, and stays as long as there is room.
     pub(super) async fn fragments_at(&self, version: u64, ids: &[u32]) -> Result<Snapshot, Fault> {
         let kept = self.table.snapshot_at(Some(version)).ok();
+        let mut retention = kept.as_ref().and_then(|kept| kept.retention().cloned());
         let mut fragments = Vec::with_capacity(ids.len());
         let mut missing = Vec::new();
         for id in ids {
@@ -187,6 +192,7 @@ impl Stored {
         }
         if !missing.is_empty() {
             let state = self.state_at(Some(version)).map_err(|e| e.at("version"))?;
+            retention = state.retention().cloned();
             let newest = self.table.snapshot();
             for id in missing {
                 let Some(entry) = state.fragment(id) else {
@@ -202,7 +208,7 @@ impl Stored {
                 fragments.push(load::fragment(&self.log, &state, entry, Some(data), &self.shared.cpu).await?);
             }
         }
-        Ok(Snapshot::new(version, fragments))
+        Ok(Snapshot::new(version, fragments).with_retention(retention))
     }
 
     fn guest(&self, id: u32) -> Option<Arc<FragmentData>> {

@@ -19,8 +19,12 @@ async fn create_describe_drop() {
     );
 
     let mut catalog = server.catalog();
-    let mut request =
-        pb::CreateTableRequest { name: "t".into(), schema: created.schema.clone(), if_not_exists: true };
+    let mut request = pb::CreateTableRequest {
+        name: "t".into(),
+        schema: created.schema.clone(),
+        if_not_exists: true,
+        retention: None,
+    };
     assert_eq!(catalog.create_table(request.clone()).await.unwrap().into_inner().table, Some(created));
     request.schema = Some(pb::Schema { fields: vec![field("a", TypeKind::Int32)] });
     check(catalog.create_table(request).await, Code::AlreadyExists, "TABLE_EXISTS", "schema");

@@ -13,6 +13,7 @@ mod ingest;
 mod killed;
 mod lifecycle;
 mod query;
+mod retention;
 mod select;
 mod semi_joins;
 mod sets;

@@ -95,7 +95,8 @@ impl Server {
 
     pub(crate) async fn create(&self, name: &str, fields: Vec<pb::Field>) -> Result<pb::Table, Status> {
         let schema = Some(pb::Schema { fields });
-        let request = pb::CreateTableRequest { name: name.into(), schema, if_not_exists: false };
+        let request =
+            pb::CreateTableRequest { name: name.into(), schema, if_not_exists: false, retention: None };
         Ok(self.catalog().create_table(request).await?.into_inner().table.unwrap())
     }
 

@@ -40,6 +40,14 @@ impl Metadata {
     pub(crate) fn property(&self, name: &str) -> Option<&str> {
         self.configuration.get(name)?.as_deref()
     }
+
+    /// Whether another one reads files as this one does.
+    pub(super) fn has_same_columns(&self, other: &Self) -> bool {
+        const MAPPING: &str = "delta.columnMapping.mode";
+        self.schema_string == other.schema_string
+            && self.format == other.format
+            && self.property(MAPPING) == other.property(MAPPING)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,8 +25,8 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-pub(crate) use actions::Descriptor;
-use actions::{Action, CommitInfo, Format, Metadata};
+use actions::{Action, CommitInfo, Format};
+pub(crate) use actions::{Descriptor, Metadata};
 pub use change::{Change, Operation};
 pub(crate) use names::{FOLDER, LogFile};
 use state::Replay;

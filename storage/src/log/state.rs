@@ -8,6 +8,7 @@ use std::{
 use basalt_core::{
     limits::FRAGMENT_ROWS,
     schema::{Field, Schema},
+    table::Retention,
 };
 
 use super::{
@@ -19,6 +20,7 @@ use crate::{
     data::{ColumnStats, columns_stats, num_records},
     error::{Result, StorageError},
     limits::{FORGET_EVERY, FRAGMENTS, REQUESTS},
+    retention,
     schema::TableSchema,
 };
 
@@ -174,6 +176,7 @@ pub struct TableState {
     pub(crate) protocol: Protocol,
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) schema: Arc<TableSchema>,
+    retention: Option<Arc<Retention>>,
     pub(crate) files: BTreeMap<Arc<str>, Arc<DataFile>>,
     pub(super) tombstones: Tombstones,
     /// Those that are no clients' writes.
@@ -207,6 +210,11 @@ impl TableState {
     /// One of them.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.metadata.property(name)
+    }
+
+    /// For how long its rows are part of it; `None`: for good.
+    pub fn retention(&self) -> Option<&Arc<Retention>> {
+        self.retention.as_ref()
     }
 
     /// Its fragments, by id.
@@ -350,7 +358,11 @@ impl Replay {
                     protocol::check_readable(&protocol)?;
                     self.protocol = Some(protocol);
                 }
-                Action::MetaData(metadata) => self.metadata = Some((Arc::new(metadata), None)),
+                Action::MetaData(metadata) => {
+                    // What was read by a schema that stays is not read again.
+                    let known = self.metadata.take().filter(|(known, _)| known.has_same_columns(&metadata));
+                    self.metadata = Some((Arc::new(metadata), known.and_then(|(_, schema)| schema)));
+                }
                 Action::Txn(txn) => match Request::of(&txn) {
                     Some(done) => requests.push((done.request.id.clone(), Arc::new(done))),
                     None => drop(self.txns.insert(txn.app_id.clone(), txn)),
@@ -438,12 +450,14 @@ impl Replay {
                 Arc::new(TableSchema::parse(&metadata.schema_string, by_name)?)
             }
         };
+        let retention = retention::of_properties(&metadata, &schema.schema, &self.place)?;
         let fragments = fragments(&self.files, &self.place)?.into();
         Ok(TableState {
             version: self.version,
             protocol,
             metadata,
             schema,
+            retention,
             files: self.files,
             tombstones: self.tombstones,
             txns: self.txns,

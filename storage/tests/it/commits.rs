@@ -1,9 +1,14 @@
 //! Versions: one winner each, nothing lost, the same state by every way to it.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use basalt_core::{
+    schema::{DataType, Field, Schema},
+    table::Retention,
+};
 use basalt_storage::{
     Change, CommitError, FIRST_FOREIGN_FRAGMENT, Operation, Request, StorageError, Store, TableLog,
+    retention_properties,
 };
 
 use crate::support::{append, batch, commit, numbers, schema, shown, table};
@@ -64,6 +69,25 @@ async fn a_checkpoint_says_what_the_replay_says() {
     assert_eq!(state.property("basalt.x"), None);
     assert_eq!(state.property("delta.enableDeletionVectors"), Some("true"));
     assert_eq!(loaded.next_fragment(), 70);
+}
+
+#[tokio::test]
+async fn retention_is_among_the_properties() {
+    let schema = Schema::new(vec![Field::new("at", DataType::Timestamp, true)]).unwrap();
+    let day = Retention::new(&schema, "at", Duration::from_secs(24 * 3600)).unwrap();
+    let properties = retention_properties(Some(&day)).into_iter();
+    let properties = properties.map(|(name, value)| (name, value.unwrap())).collect();
+    let (log, first) =
+        TableLog::create(Store::in_memory().folder("t").unwrap(), "t", &schema, properties).await.unwrap();
+    assert_eq!(first.retention().map(|kept| &**kept), Some(&day));
+    let none = Change { properties: retention_properties(None).to_vec(), ..Change::default() };
+    let second = commit(&log, &first, &none).await.state;
+    assert_eq!((second.retention(), second.properties().count()), (None, 0));
+    // What was read by the columns' types holds on.
+    assert!(Arc::ptr_eq(first.schema(), second.schema()));
+    let again = Change { properties: retention_properties(Some(&day)).to_vec(), ..Change::default() };
+    commit(&log, &second, &again).await;
+    assert_eq!(log.load().await.unwrap().retention().map(|kept| &**kept), Some(&day));
 }
 
 #[tokio::test]

@@ -54,6 +54,10 @@ async fn logs_that_lie_are_refused_with_a_reason() {
     };
     let tag = |id: &str| format!(r#"{},"tags":{{"basalt.fragment":"{id}"}}"#, rows("5"));
     let example = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L";
+    let kept = |column: &str, seconds: &str| {
+        let seconds = format!(r#""basalt.retention.seconds":"{seconds}""#);
+        metadata(&format!(r#""basalt.retention.column":"{column}",{seconds}"#))
+    };
     for (commit, reason) in [
         ("garbage".to_owned(), "line 1 is no action"),
         ("{\"add\":7}".into(), "line 1 is no action"),
@@ -69,6 +73,9 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         (metadata("").replace("long", "binary"), "binary"),
         (metadata("").replace("long", "decimal(30,2)"), "decimal(30,2)"),
         (metadata("").replace("struct", "stru"), "no struct"),
+        (kept("n", "60"), "not a timestamp"),
+        (kept("gone", "60"), "no column"),
+        (kept("n", "soon"), "number of seconds"),
         (add("a", &rows("-1")), "statistics"),
         (add("a", r#","stats":"{""#), "statistics"),
         (add("a", &rows("18446744073709551615")), "number of fragments"),

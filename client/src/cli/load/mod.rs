@@ -25,9 +25,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::mpsc;
 
 use self::source::{InputFile, Job, Read};
-use super::{CliError, ConnectArgs, human, print, style::Style};
+use super::{CliError, ConnectArgs, human, print, retention, style::Style};
 use crate::{
-    catalog::TableDetails,
+    catalog::{Retention, TableDetails},
     client::Client,
     error::Error,
     write::{Committed, WriteOptions},
@@ -72,6 +72,10 @@ pub struct LoadArgs {
     /// Rows of the table with the same values in these columns as a new row are deleted in the same commit
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with = "replace")]
     pub replace_by: Vec<String>,
+
+    /// A table that is new keeps its rows for so long, by a timestamp or a date: at=30d
+    #[arg(long, value_name = "COLUMN=TIME", value_parser = retention::parse)]
+    pub retention: Option<Retention>,
 
     /// Leave out up to N bad rows
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -146,7 +150,15 @@ impl Load<'_> {
         let table = &self.args.table;
         let bytes = files.iter().map(|f| f.bytes).sum();
         let existing = match self.client.table(table).await {
-            Ok(details) => Some(details.table.schema),
+            Ok(details) => {
+                let kept = &self.args.retention;
+                if !self.args.replace && kept.is_some() && *kept != details.table.retention {
+                    return Err(CliError::input(format!(
+                        "table {table} exists with another retention (`basalt retention {table}` changes it)"
+                    )));
+                }
+                Some(details.table.schema)
+            }
             Err(error) if error.reason() == ErrorReason::TableNotFound => None,
             Err(error) => return Err(error.into()),
         };
@@ -157,7 +169,10 @@ impl Load<'_> {
             self.client.drop_table(table).await?;
         }
         if existing.is_none() || self.args.replace {
-            self.client.create_table(table, &job.schema).await?;
+            match &self.args.retention {
+                Some(kept) => self.client.create_table_with_retention(table, &job.schema, kept).await?,
+                None => self.client.create_table(table, &job.schema).await?,
+            };
             self.created = true;
         }
         let (committed, bad) = self.write(&job, bytes).await?;

@@ -311,6 +311,7 @@ fn what_is_told_at_the_end() {
             rows,
             fragments: 1,
             bytes: 500 * rows,
+            retention: None,
         },
         columns: Vec::new(),
     };

@@ -59,7 +59,7 @@ impl Nodes for Local {
         let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
         let fragments = snapshot.fragments().iter().map(Fragment::id).collect();
         let version = snapshot.version();
-        Ok(Pinned { table, version, fragments, known: Arc::new(Held(snapshot)) })
+        Ok(Pinned { table, version, fragments, cutoff: None, known: Arc::new(Held(snapshot)) })
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {

@@ -1,6 +1,6 @@
 //! Clusters of several nodes: the answers of one server, whoever is asked and whoever fails.
 
-mod nodes;
+pub(crate) mod nodes;
 mod proxy;
 
 use std::{
