@@ -34,7 +34,7 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Where tables are kept: a directory, `s3://bucket/prefix`, or `memory:` for none at rest.
     pub store: String,
-    /// How long a small write waits for others to share its commit.
+    /// How long after the last commit of a table small writes share the next; one that comes later goes at once.
     #[serde(deserialize_with = "units::duration")]
     pub commit_delay: Duration,
     /// How long versions of a table, and the files that they need, stay after the next version.
@@ -130,7 +130,7 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
 
-    /// How long a small write waits for others to share its commit [default: 5ms]
+    /// How long after the last commit of a table small writes share the next [default: 5ms]
     #[arg(long, env = "BASALT_COMMIT_DELAY", value_name = "TIME", value_parser = humantime::parse_duration)]
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
     pub commit_delay: Option<Duration>,

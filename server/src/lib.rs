@@ -81,6 +81,9 @@ pub async fn run(
     }
     let name = listeners.peers.as_ref().map(|peers| config.node_name(peers)).transpose()?;
     let state = Arc::new(state::State::new(&config, name)?);
+    if let Some(cluster) = &state.cluster {
+        cluster.set_server(&state);
+    }
     let metrics = listeners.metrics.take();
     let _metrics =
         metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;

@@ -151,7 +151,7 @@ pub const HEDGE_DELAY: (Duration, Duration) = (Duration::from_millis(500), Durat
 
 /// Where tables are kept.
 pub const STORE: &str = "basalt-data";
-/// How long a small write waits for others to share its commit.
+/// How long after the last commit of a table small writes share the next.
 pub const COMMIT_DELAY: Duration = Duration::from_millis(5);
 /// See [`COMMIT_DELAY`].
 pub const LONGEST_COMMIT_DELAY: Duration = Duration::from_secs(10);

@@ -47,7 +47,7 @@ pub use self::{
     keys::{SelectedKeys, select_keys},
     partial::{Merge, Part, failure, failure_code},
     profile::Usage,
-    same_keys::{SameKeys, check_key_column},
+    same_keys::{Question, SameKeys, check_key_column},
     semi_join::{Resolver, place_sets, resolve, resolve_filter},
     sets::SetUse,
 };

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use arrow_array::{ArrayRef, RecordBatch, cast::AsArray, types::UInt64Type};
 use basalt_sip::Sip;
 use hashbrown::HashSet;
 
-use super::{Control, keys::select_texts, select, select_keys};
+use super::{Control, keys::select_texts, partial::value_at, select, select_keys};
 use crate::{
     error::{Error, ErrorKind, Result},
     fragment::{Fragment, FragmentData},
-    query::{Filter, KeyFilter, KeySet, SipOrigin, TextFilter},
+    query::{Expr, Filter, KeyFilter, KeySet, Query, ROW_ADDRESS, SelectItem, SipOrigin, TextFilter},
     schema::DataType,
     table::{Snapshot, Table, no_column},
     value::Value,
@@ -45,6 +46,8 @@ pub struct SameKeys {
     /// For each column, that its value is one of those of the new rows.
     filter: Filter,
     slots: Vec<usize>,
+    /// Names and types of the columns.
+    columns: Vec<(String, DataType)>,
     /// Where there is more than one column, which values come together.
     together: Option<HashSet<Key>>,
 }
@@ -60,7 +63,10 @@ impl SameKeys {
         let columns = slots.iter().map(|slot| column_filter(table, &snapshot, *slot, control));
         let (filters, distinct): (Vec<Filter>, Vec<u64>) =
             columns.collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        let mut keys = Self { filter: Filter::And(filters), slots: slots.to_vec(), together: None };
+        let column = |slot: &usize| &table.schema().fields()[*slot];
+        let columns = slots.iter().map(column).map(|field| (field.name.clone(), field.data_type)).collect();
+        let filter = Filter::And(filters);
+        let mut keys = Self { filter, slots: slots.to_vec(), columns, together: None };
         let found = match distinct.as_slice() {
             [only] => *only,
             _ => {
@@ -100,18 +106,64 @@ impl SameKeys {
         Ok(Sip::from_ids(found.iter().filter(has_key)))
     }
 
-    fn key(&self, fragment: &Fragment, row: usize) -> Key {
-        let part = |slot: &usize| match fragment.columns()[*slot].value(row) {
-            Value::Text(text) => KeyPart::Text(text),
-            Value::Bool(value) => KeyPart::Number(value.into()),
-            Value::Int(value) | Value::Decimal { unscaled: value, .. } => KeyPart::Number(value),
-            Value::Date(value) => KeyPart::Number(value.into()),
-            Value::Timestamp(value) => KeyPart::Number(value.into()),
-            // Neither is in a key.
-            Value::Null | Value::Float(_) => KeyPart::Number(0),
-        };
-        self.slots.iter().map(part).collect()
+    /// What has to be known of a row to tell whether it has one of the keys.
+    pub fn question(&self) -> Question {
+        if self.together.is_none() {
+            return Question::Filter(self.filter.clone());
+        }
+        let column = |name: &str| SelectItem { expr: Expr::Column(name.to_owned()), name: None };
+        let names = [ROW_ADDRESS].into_iter().chain(self.columns.iter().map(|(name, _)| name.as_str()));
+        let (select, filter) = (names.map(column).collect(), Some(self.filter.clone()));
+        Question::Rows(Box::new(Query { select, filter, ..Query::default() }))
     }
+
+    /// The addresses of the rows that have one of the keys, among those that a [`Question::Rows`] was answered with.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidBatch`] for rows of other columns.
+    pub fn among(&self, rows: &RecordBatch) -> Result<Vec<u64>> {
+        let wrong = || Error::new(ErrorKind::InvalidBatch, "rows of other columns than were asked for");
+        let Some((addresses, keys)) = rows.columns().split_first() else { return Err(wrong()) };
+        let addresses = addresses.as_primitive_opt::<UInt64Type>().ok_or_else(wrong)?;
+        let fits = |(array, (_, data_type)): (&ArrayRef, &(String, DataType))| {
+            *array.data_type() == data_type.to_arrow()
+        };
+        if keys.len() != self.columns.len() || !keys.iter().zip(&self.columns).all(fits) {
+            return Err(wrong());
+        }
+        let has_key = |row: &usize| {
+            let values = keys.iter().zip(&self.columns);
+            let key: Key =
+                values.map(|(array, (_, t))| key_part(value_at(array.as_ref(), *row, *t))).collect();
+            self.together.as_ref().is_none_or(|together| together.contains(&key))
+        };
+        Ok((0..rows.num_rows()).filter(has_key).map(|row| addresses.value(row)).collect())
+    }
+
+    fn key(&self, fragment: &Fragment, row: usize) -> Key {
+        self.slots.iter().map(|slot| key_part(fragment.columns()[*slot].value(row))).collect()
+    }
+}
+
+fn key_part(value: Value) -> KeyPart {
+    match value {
+        Value::Text(text) => KeyPart::Text(text),
+        Value::Bool(value) => KeyPart::Number(value.into()),
+        Value::Int(value) | Value::Decimal { unscaled: value, .. } => KeyPart::Number(value),
+        Value::Date(value) => KeyPart::Number(value.into()),
+        Value::Timestamp(value) => KeyPart::Number(value.into()),
+        // Neither is in a key.
+        Value::Null | Value::Float(_) => KeyPart::Number(0),
+    }
+}
+
+/// What is to be asked about the rows of a table to find those with the same keys as others.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// They are those that a filter selects.
+    Filter(Filter),
+    /// They are among those of a query; see [`SameKeys::among`].
+    Rows(Box<Query>),
 }
 
 /// That a column has one of the values that it has in a snapshot, and how many they are.

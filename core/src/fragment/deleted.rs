@@ -2,7 +2,6 @@
 
 use basalt_sip::{BlockMask, Sip};
 
-use super::Fragment;
 use crate::{
     limits::{BLOCK_ROWS, BLOCK_WORDS},
     mask::{Mask, Words},
@@ -28,17 +27,16 @@ impl Deleted {
         Self::of(live.collect(), rows)
     }
 
-    /// The deleted rows of a fragment, and those of its rows whose addresses are in a set; `None` when that adds
-    /// none.
-    pub(super) fn more(fragment: &Fragment, addresses: &Sip) -> Option<Self> {
-        let first = fragment.address(0);
-        addresses.next_at_or_after(first).filter(|next| *next < first + fragment.rows() as u64)?;
-        let live = (0..fragment.blocks()).map(|block| {
-            let first = fragment.address(block * BLOCK_ROWS);
-            without(fragment.live(block), addresses, first, fragment.block_rows(block))
+    /// Those that are deleted of the fragment `id` of `rows` rows, and its rows whose addresses are in a set; `None`
+    /// when that adds none.
+    pub fn more(before: Option<&Self>, id: u32, rows: usize, addresses: &Sip) -> Option<Self> {
+        let first = u64::from(id) << 32;
+        addresses.next_at_or_after(first).filter(|next| *next < first + rows as u64)?;
+        let live = (0..rows).step_by(BLOCK_ROWS).enumerate().map(|(block, start)| {
+            let live = before.map_or(&Mask::Full, |before| before.live(block));
+            without(live, addresses, first + start as u64, (rows - start).min(BLOCK_ROWS))
         });
-        Self::of(live.collect(), fragment.rows())
-            .filter(|all| all.rows > fragment.deleted().map_or(0, |before| before.rows))
+        Self::of(live.collect(), rows).filter(|all| all.rows > before.map_or(0, |before| before.rows))
     }
 
     fn of(live: Vec<Mask>, rows: usize) -> Option<Self> {

@@ -75,7 +75,7 @@ impl Fragment {
     /// The same fragment without the live rows among these addresses, and how many they are; `None` when there
     /// are none.
     pub fn delete(&self, rows: &Sip) -> Option<(Self, usize)> {
-        let deleted = Deleted::more(self, rows)?;
+        let deleted = Deleted::more(self.deleted.as_deref(), self.id, self.data.rows, rows)?;
         let n = deleted.rows() - self.deleted.as_ref().map_or(0, |before| before.rows());
         Some((self.clone().with_deleted(Some(Arc::new(deleted))), n))
     }

@@ -117,7 +117,7 @@ impl Pinned {
     }
 
     /// What plans are bound to: the version without rows.
-    fn snapshot(&self) -> Arc<Snapshot> {
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::new(Snapshot::new(self.version, Vec::new()).with_cutoff(self.cutoff))
     }
 }

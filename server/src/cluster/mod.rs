@@ -8,6 +8,7 @@ mod coordinate;
 mod execute;
 mod explain;
 pub(crate) mod fetch;
+mod find;
 pub(crate) mod fresh;
 mod handler;
 mod heard;
@@ -25,17 +26,23 @@ mod status;
 use std::{
     hash::{BuildHasher as _, RandomState},
     sync::{
-        Arc,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use basalt_core::table::Table;
 use basalt_proto::cluster::v1::{AnnounceRequest, TableVersion};
+use basalt_sip::Sip;
 use futures_util::future::join_all;
 use tokio::time::timeout;
 
-use crate::{Config, limits, state::State, tables};
+use crate::{
+    Config, limits,
+    state::State,
+    status::Fault,
+    tables::{self, Sought},
+};
 
 pub(crate) use coordinate::Coordinator;
 pub(crate) use explain::explained;
@@ -55,6 +62,8 @@ pub(crate) struct Cluster {
     members: Arc<Members>,
     heard: Heard,
     following: AtomicBool,
+    /// The server that this is a part of.
+    server: OnceLock<Weak<State>>,
 }
 
 impl Cluster {
@@ -65,6 +74,14 @@ impl Cluster {
             members: Arc::new(Members::new(name, instance, &config.peers, config.replication)),
             heard: Heard::default(),
             following: AtomicBool::new(false),
+            server: OnceLock::new(),
+        }
+    }
+
+    /// Tells it which server it is a part of; once, before there are requests.
+    pub(crate) fn set_server(&self, state: &Arc<State>) {
+        if self.server.set(Arc::downgrade(state)).is_err() {
+            tracing::error!("the server of the cluster is set twice");
         }
     }
 
@@ -142,6 +159,14 @@ impl tables::Peers for Cluster {
 
     fn owns(&self, table: u64) -> bool {
         self.members.view().owns(table)
+    }
+
+    async fn find(&self, table: &Arc<Table>, version: u64, rows: &Sought) -> Result<Option<Sip>, Fault> {
+        if !self.has_peers() {
+            return Ok(None);
+        }
+        let state = self.server.get().and_then(Weak::upgrade).ok_or_else(Fault::internal)?;
+        find::find(state, table, version, rows).await.map(Some)
     }
 
     async fn committed(&self, table: &Table, version: u64) {

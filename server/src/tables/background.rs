@@ -123,7 +123,8 @@ impl Stored {
             None => Vec::new(),
         };
         let _advancing = self.advancing.lock().await;
-        let edit = Edit::Change { operation: Operation::Compact, was, is: Vec::new() };
+        let gone = was.iter().map(Fragment::id).collect();
+        let edit = Edit::Change { operation: Operation::Compact, base: state, gone, deletions: Vec::new() };
         match self.commit(new, Vec::new(), edit).await {
             Ok(Outcome::Version(version)) => {
                 let (table, fragments, elapsed) = (self.table.name(), n, started.elapsed());

@@ -5,17 +5,17 @@
 //! the change tried again behind it.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use basalt_core::{
     error::ErrorKind,
-    exec::{Control, SameKeys},
-    fragment::{Fragment, FragmentData, RowBuffer},
+    exec::SameKeys,
+    fragment::{Deleted, Fragment, FragmentData, RowBuffer},
     limits::{FRAGMENT_ROWS, PENDING_BYTES},
-    table::{Appender, Change, Commit, Snapshot, Table},
+    table::{Appender, Change, Commit, Table},
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{CommitError, NewFile, Operation, Request, TableState};
@@ -24,7 +24,7 @@ use tokio::{
     time::timeout_at,
 };
 
-use super::{Shared, stored::Stored};
+use super::{Shared, delete::without, found::Sought, stored::Stored};
 use crate::{limits, status::Fault};
 
 /// The rows of one write, and what becomes of older ones.
@@ -74,34 +74,26 @@ pub(super) struct NewFragment {
 pub(super) enum Edit {
     /// Nothing.
     Append,
-    /// These become those; what has no new form is gone.
-    Change { operation: Operation, was: Vec<Fragment>, is: Vec<Fragment> },
-    /// Those with the same keys as the new rows go.
+    /// These fragments of a version go, and those lose rows, as long as they are as they were.
+    Change {
+        operation: Operation,
+        base: Arc<TableState>,
+        gone: Vec<u32>,
+        deletions: Vec<(u32, Arc<Deleted>)>,
+    },
+    /// The rows with the same keys as the new ones go.
     Replace(Arc<SameKeys>),
-    /// Nobody reads their rows any longer: those of `gone` that are still there go, and `was`, for which there are new
-    /// ones.
-    Expire { gone: Vec<u32>, was: Vec<Fragment> },
     /// Nothing; the table's properties are others.
     Properties(Vec<(String, Option<String>)>),
 }
 
-/// What an [`Edit`] comes to at one version.
+/// What an [`Edit`] comes to.
 #[derive(Default)]
-struct Edited {
+struct Edited<'a> {
     operation: Operation,
-    /// Fragments that go.
-    gone: Vec<u32>,
-    /// Those that lose rows, without them.
-    is: Vec<Fragment>,
-    properties: Vec<(String, Option<String>)>,
-}
-
-impl Edited {
-    fn change(operation: Operation, was: &[Fragment], is: Vec<Fragment>) -> Self {
-        let stays: HashSet<u32> = is.iter().map(Fragment::id).collect();
-        let gone = was.iter().map(Fragment::id).filter(|id| !stays.contains(id)).collect();
-        Self { operation, gone, is, properties: Vec::new() }
-    }
+    gone: &'a [u32],
+    deletions: &'a [(u32, Arc<Deleted>)],
+    properties: &'a [(String, Option<String>)],
 }
 
 /// What came of a commit.
@@ -226,14 +218,19 @@ impl Stored {
             if is_known(&state, &requests) {
                 return Ok(Outcome::Known);
             }
-            let Edited { operation, gone, is, properties } = self.edit(&edit).await?;
+            let replaced = match &edit {
+                Edit::Replace(keys) => Some(self.replaced(&state, keys).await?),
+                _ => None,
+            };
+            let Edited { operation, gone, deletions, properties } =
+                self.edited(replaced.as_ref().unwrap_or(&edit), &state)?;
             let change = basalt_storage::Change {
                 operation,
                 add: new.iter().map(|new| new.file.clone()).collect(),
-                remove: gone,
-                deletions: is.iter().filter_map(|f| Some((f.id(), f.deleted()?.places()))).collect(),
+                remove: gone.to_vec(),
+                deletions: deletions.iter().map(|(id, deleted)| (*id, deleted.places())).collect(),
+                properties: properties.to_vec(),
                 requests: requests.clone(),
-                properties,
             };
             match self.log.commit(&state, &change).await {
                 Ok(committed) => {
@@ -241,7 +238,11 @@ impl Stored {
                     self.shared.metrics.commit(started.elapsed());
                     let added = (committed.first_id..).zip(&new);
                     let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
-                    let fresh = added.chain(is).map(|fragment| (fragment.id(), fragment)).collect();
+                    let current = self.table.snapshot();
+                    let lesser = deletions.iter().filter_map(|(id, deleted)| {
+                        Some(current.fragment(*id)?.clone().with_deleted(Some(Arc::clone(deleted))))
+                    });
+                    let fresh = added.chain(lesser).map(|fragment| (fragment.id(), fragment)).collect();
                     // Nothing is loaded for it, so that this does not fail.
                     self.advance(committed.state, fresh, &|_| {}).await?;
                     return Ok(Outcome::Version(version));
@@ -264,57 +265,40 @@ impl Stored {
         Err(Fault::new(ErrorReason::WriteConflict, message))
     }
 
-    /// What an edit does to the newest version.
-    async fn edit(&self, edit: &Edit) -> Result<Edited, Fault> {
+    /// What an edit comes to in the newest version.
+    fn edited<'a>(&self, edit: &'a Edit, now: &TableState) -> Result<Edited<'a>, Fault> {
         match edit {
-            Edit::Append => Ok(Edited::default()),
-            Edit::Change { operation, was, is } => {
-                self.check_unchanged(was).await?;
-                Ok(Edited::change(*operation, was, is.clone()))
-            }
-            Edit::Expire { gone, was } => {
-                self.check_unchanged(was).await?;
-                let (state, mut edited) = (self.state(), Edited::change(Operation::Delete, was, Vec::new()));
-                edited.gone.extend(gone.iter().filter(|id| state.fragment(**id).is_some()));
-                Ok(edited)
+            Edit::Append | Edit::Replace(_) => Ok(Edited::default()),
+            Edit::Change { operation, base, gone, deletions } => {
+                let touched = gone.iter().chain(deletions.iter().map(|(id, _)| id));
+                self.check_unchanged(base, now, touched)?;
+                Ok(Edited { operation: *operation, gone, deletions, ..Edited::default() })
             }
             Edit::Properties(properties) => {
-                let operation = Operation::SetProperties;
-                Ok(Edited { operation, properties: properties.clone(), ..Edited::default() })
-            }
-            Edit::Replace(keys) => {
-                let whole = self.whole().await?;
-                let (keys, table, control) =
-                    (Arc::clone(keys), Arc::clone(&self.table), self.shared.memory.control());
-                let replaced = move || rows_replaced(&keys, &table, &whole, &control);
-                let (was, is) = self.shared.cpu.run(replaced).await??;
-                Ok(Edited::change(Operation::Replace, &was, is))
+                Ok(Edited { operation: Operation::SetProperties, properties, ..Edited::default() })
             }
         }
     }
 
-    /// That fragments are there as they were.
-    async fn check_unchanged(&self, was: &[Fragment]) -> Result<(), Fault> {
-        let state = self.state();
-        let ids: Vec<u32> = was.iter().map(Fragment::id).collect();
-        if ids.iter().all(|id| state.fragment(*id).is_some()) {
-            let now = self.fragments_at(state.version(), &ids).await?;
-            if was.iter().all(|was| now.fragment(was.id()).is_some_and(|is| same_rows(is, was))) {
-                return Ok(());
-            }
+    /// The deletion of the rows that new rows take the place of.
+    async fn replaced(&self, state: &Arc<TableState>, keys: &Arc<SameKeys>) -> Result<Edit, Fault> {
+        let rows = self.find(state, &Sought::SameKeys(Arc::clone(keys))).await?;
+        self.deletion(Operation::Replace, Arc::clone(state), rows).await
+    }
+
+    /// That fragments of a version have the same rows in another.
+    fn check_unchanged<'a>(
+        &self,
+        base: &TableState,
+        now: &TableState,
+        mut ids: impl Iterator<Item = &'a u32>,
+    ) -> Result<(), Fault> {
+        let vector = |state: &TableState, id| state.fragment(id).map(|entry| entry.file.deletion_vector());
+        if ids.all(|id| now.fragment(*id).is_some() && vector(base, *id) == vector(now, *id)) {
+            return Ok(());
         }
         let message = format!("another write has changed the same rows of table {:?}", self.table.name());
         Err(Fault::new(ErrorReason::WriteConflict, message))
-    }
-
-    /// The newest version with all of its fragments; those that this node does not hold are loaded.
-    pub(super) async fn whole(&self) -> Result<Arc<Snapshot>, Fault> {
-        let (state, snapshot) = (self.state(), self.table.snapshot());
-        if snapshot.fragments().len() == state.fragments().len() {
-            return Ok(snapshot);
-        }
-        let ids: Vec<u32> = state.fragments().iter().map(|entry| entry.id).collect();
-        self.fragments_at(state.version(), &ids).await.map(Arc::new)
     }
 
     /// The answer to a write that was done on another node.
@@ -341,22 +325,6 @@ fn is_known(state: &TableState, requests: &[Request]) -> bool {
     requests.iter().any(|request| state.request(&request.id).is_some())
 }
 
-/// Whether two forms of a fragment have the same rows deleted.
-fn same_rows(a: &Fragment, b: &Fragment) -> bool {
-    a.is_same(b) || (a.id() == b.id() && a.deleted() == b.deleted())
-}
-
-/// The fragments that lose rows to others with the same keys, before and after.
-fn rows_replaced(
-    keys: &SameKeys,
-    table: &Table,
-    snapshot: &Snapshot,
-    control: &Control,
-) -> Result<(Vec<Fragment>, Vec<Fragment>), Fault> {
-    let rows = keys.rows(table, snapshot, control)?;
-    Ok(super::delete::without(snapshot, &rows))
-}
-
 /// Commits rows to a table that is in memory alone.
 pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Commit, Fault> {
     let NewRows { appender, replace_by, .. } = rows;
@@ -369,7 +337,7 @@ pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Commit, Fault>
     let keys = SameKeys::new(&table, &add, &replace_by, &control)?;
     for _ in 0..limits::COMMIT_ATTEMPTS {
         let snapshot = table.snapshot();
-        let (was, is) = rows_replaced(&keys, &table, &snapshot, &control)?;
+        let (was, is) = without(&snapshot, &keys.rows(&table, &snapshot, &control)?);
         let (at, add) = (Some(snapshot.version()), add.clone());
         let change = Change { at, was, is, add, ..Change::default() };
         match table.commit(change) {
@@ -381,9 +349,10 @@ pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Commit, Fault>
     Err(Fault::new(ErrorReason::WriteConflict, message))
 }
 
-/// Gathers writes and commits them, for as long as there is the table.
+/// Gathers writes and commits them, for as long as there is the table: a write that
+/// comes `delay` after the last commit or later goes at once, those that come earlier go together.
 pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, delay: Duration) {
-    let mut next = None;
+    let (mut next, mut until) = (None, Instant::now());
     loop {
         let first = match next.take() {
             Some(write) => Some(write),
@@ -392,7 +361,6 @@ pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, 
         let Some(first) = first else { return };
         let mut group = vec![first];
         if group[0].replace_by.is_empty() {
-            let until = Instant::now() + delay;
             let (mut rows, mut bytes) = (group[0].pending.rows(), group[0].pending.bytes());
             while group.len() < limits::WRITES
                 && let Ok(Some(write)) = timeout_at(until.into(), queue.recv()).await
@@ -407,6 +375,7 @@ pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, 
             }
         }
         let Some(stored) = stored.upgrade() else { return };
+        until = Instant::now() + delay;
         stored.commit_group(group).await;
     }
 }

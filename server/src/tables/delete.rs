@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use basalt_core::{
-    exec,
     fragment::Fragment,
     query::Filter,
     table::{Change, Snapshot, Table},
@@ -12,11 +11,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use basalt_storage::Operation;
 
-use super::{
-    Tables,
-    commit::{Edit, Outcome},
-    stored::Stored,
-};
+use super::{Tables, commit::Outcome, found::Sought, stored::Stored};
 use crate::{limits, status::Fault};
 
 /// What a deletion did.
@@ -39,59 +34,59 @@ pub(super) fn without(snapshot: &Snapshot, rows: &Sip) -> (Vec<Fragment>, Vec<Fr
 impl Tables {
     /// Deletes the rows that a filter (without semi-joins) selects.
     pub(crate) async fn delete(&self, table: &Arc<Table>, filter: Option<Filter>) -> Result<Deletion, Fault> {
-        let filter = Arc::new(filter);
+        let sought = Sought::Selected(Arc::new(filter));
         let stored = self.stored(table)?;
         if let Some(stored) = &stored {
             stored.check_writable()?;
         }
         for _ in 0..limits::COMMIT_ATTEMPTS {
-            let snapshot = match &stored {
-                Some(stored) => stored.whole().await?,
-                None => table.snapshot(),
+            let deleted = match &stored {
+                Some(stored) => stored.delete(&sought).await,
+                None => self.delete_in_memory(table, &sought).await,
             };
-            let control = self.shared.memory.control();
-            let snapshot = snapshot.seen_at(control.time());
-            let (rows, was, is) = {
-                let (table, snapshot, filter) =
-                    (Arc::clone(table), Arc::clone(&snapshot), Arc::clone(&filter));
-                let select = move || -> Result<_, Fault> {
-                    let (rows, _) = exec::select(&table, &snapshot, filter.as_ref().as_ref(), &control)?;
-                    let (was, is) = without(&snapshot, &rows);
-                    Ok((rows.cardinality(), was, is))
-                };
-                self.shared.cpu.run(select).await??
-            };
-            if was.is_empty() {
-                return Ok(Deletion { version: snapshot.version(), rows });
-            }
-            let committed = match &stored {
-                Some(stored) => stored.commit_deletion(was, is).await,
-                None => table.commit(Change { was, is, ..Change::default() }).map_err(Fault::from),
-            };
-            match committed {
+            match deleted {
                 // Another write has changed these fragments: they are looked at again.
                 Err(fault) if fault.is_conflict() => {}
-                committed => {
+                deleted => {
                     self.shared.memory.count_tables(&self.shared.catalog);
-                    return Ok(Deletion { version: committed?, rows });
+                    return deleted;
                 }
             }
         }
         let message = format!("other writes change table {:?} all the time; try again", table.name());
         Err(Fault::new(ErrorReason::WriteConflict, message))
     }
+
+    async fn delete_in_memory(&self, table: &Arc<Table>, sought: &Sought) -> Result<Deletion, Fault> {
+        let snapshot = table.snapshot();
+        let found = sought.within(&self.shared, table, Arc::clone(&snapshot)).await?;
+        let rows = found.cardinality();
+        let (of, at) = (Arc::clone(table), snapshot.version());
+        let commit = move || {
+            let (was, is) = without(&snapshot, &found);
+            if was.is_empty() { Ok(at) } else { of.commit(Change { was, is, ..Change::default() }) }
+        };
+        let version = self.shared.cpu.run(commit).await??;
+        Ok(Deletion { version, rows })
+    }
 }
 
 impl Stored {
-    async fn commit_deletion(&self, was: Vec<Fragment>, is: Vec<Fragment>) -> Result<u64, Fault> {
+    async fn delete(&self, sought: &Sought) -> Result<Deletion, Fault> {
+        let base = self.state();
+        let found = self.find(&base, sought).await?;
+        let rows = found.cardinality();
+        if rows == 0 {
+            return Ok(Deletion { version: base.version(), rows });
+        }
+        let edit = self.deletion(Operation::Delete, base, found).await?;
         let _advancing = self.advancing.lock().await;
-        let edit = Edit::Change { operation: Operation::Delete, was, is };
         match self.commit(Vec::new(), Vec::new(), edit).await? {
             Outcome::Version(version) => {
                 self.shared.peers().committed(&self.table, version).await;
-                Ok(version)
+                Ok(Deletion { version, rows })
             }
-            Outcome::Known => Ok(self.table.snapshot().version()),
+            Outcome::Known => Ok(Deletion { version: self.table.snapshot().version(), rows }),
         }
     }
 }

@@ -7,6 +7,7 @@ mod background;
 mod commit;
 mod delete;
 mod follow;
+mod found;
 mod load;
 mod retention;
 mod stored;
@@ -23,12 +24,14 @@ use basalt_core::{
     table::{Catalog, Change, Commit, Retention, Snapshot, Table},
 };
 use basalt_proto::v1::ErrorReason;
+use basalt_sip::Sip;
 use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState, retention_properties};
 
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
+pub(crate) use found::Sought;
 pub(crate) use load::loading;
 use stored::Stored;
 
@@ -44,6 +47,9 @@ pub(crate) trait Peers: fmt::Debug + Send + Sync {
 
     /// Whether the work in the background on a table is this node's.
     fn owns(&self, table: u64) -> bool;
+
+    /// The addresses of rows in a version, where some are held by other nodes; `None`: this one finds them itself.
+    async fn find(&self, table: &Arc<Table>, version: u64, rows: &Sought) -> Result<Option<Sip>, Fault>;
 
     /// A version was committed, and is not acknowledged yet.
     async fn committed(&self, table: &Table, version: u64);
@@ -64,6 +70,10 @@ impl Peers for Alone {
 
     fn owns(&self, _: u64) -> bool {
         true
+    }
+
+    async fn find(&self, _: &Arc<Table>, _: u64, _: &Sought) -> Result<Option<Sip>, Fault> {
+        Ok(None)
     }
 
     async fn committed(&self, _: &Table, _: u64) {}

@@ -15,7 +15,7 @@ use basalt_core::{
     table::{Change, Cutoff, Retention, Snapshot, Table},
     value::Value,
 };
-use basalt_storage::{FragmentEntry, TableState, retention_properties};
+use basalt_storage::{FragmentEntry, Operation, TableState, retention_properties};
 
 use super::{
     Shared, Tables,
@@ -109,7 +109,8 @@ impl Stored {
         }
         let new = self.write_files(freed.add.into_iter().map(Arc::new).collect()).await?;
         let _advancing = self.advancing.lock().await;
-        let edit = Edit::Expire { gone, was: freed.was };
+        gone.extend(freed.was.iter().map(Fragment::id));
+        let edit = Edit::Change { operation: Operation::Delete, base: state, gone, deletions: Vec::new() };
         if let Outcome::Version(version) = self.commit(new, Vec::new(), edit).await? {
             self.shared.peers().committed(&self.table, version).await;
         }

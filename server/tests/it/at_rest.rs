@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
+use arrow_schema::{DataType, Field, Schema};
 use basalt_client::{Client, WriteOptions, col, count};
 use basalt_proto::v1::{self as pb, ErrorReason, TypeKind};
 use basalt_server::{Config, Memory};
@@ -140,11 +141,17 @@ async fn two_servers_write_to_one_store() {
     }
 }
 
-/// Replaces and deletes by a model: a map from key to value.
-async fn against_a_model(server: &Server) {
-    let key = |name: &str| pb::Field { nullable: false, ..field(name, TypeKind::Int64) };
-    let text = pb::Field { nullable: false, ..field("b", TypeKind::Utf8) };
-    server.create("m", vec![key("a"), text, field("v", TypeKind::Int64)]).await.unwrap();
+/// Replaces and deletes by a model, a map from key to value; each time another of the clients.
+pub(crate) async fn against_a_model(clients: &[&Client]) {
+    let field = |name: &str, data_type, nullable| Field::new(name, data_type, nullable);
+    let schema = Schema::new(vec![
+        field("a", DataType::Int64, false),
+        field("b", DataType::Utf8, false),
+        field("v", DataType::Int64, true),
+    ]);
+    clients[0].create_table("m", &schema).await.unwrap();
+    let mut turns = clients.iter().cycle();
+    let mut client = || *turns.next().unwrap();
     let mut model: BTreeMap<(i64, String), i64> = BTreeMap::new();
     let options = || WriteOptions { replace_by: vec!["a".into(), "b".into()], ..WriteOptions::default() };
     for round in 0..12_i64 {
@@ -155,18 +162,18 @@ async fn against_a_model(server: &Server) {
         let b: ArrayRef = Arc::new(keys.keys().map(|(_, b)| Some(b.clone())).collect::<StringArray>());
         let v: ArrayRef = Arc::new(keys.values().map(|v| Some(*v)).collect::<Int64Array>());
         let rows = RecordBatch::try_from_iter([("a", a), ("b", b), ("v", v)]).unwrap();
-        let mut writer = server.client.write("m", options()).await.unwrap();
+        let mut writer = client().write("m", options()).await.unwrap();
         writer.send(&rows).await.unwrap();
         writer.commit().await.unwrap();
         model.extend(keys);
         if round % 3 == 2 {
             let gone = round % 7;
-            let deleted = server.client.delete("m", col("a").eq(gone)).await.unwrap();
+            let deleted = client().delete("m", col("a").eq(gone)).await.unwrap();
             let before = model.len();
             model.retain(|(a, _), _| *a != gone);
             assert_eq!(deleted.rows, (before - model.len()) as u64);
         }
-        let answer = server.client.query("m").order_by([col("a").asc(), col("b").asc()]).collect().await;
+        let answer = client().query("m").order_by([col("a").asc(), col("b").asc()]).collect().await;
         let mut found = Vec::new();
         for batch in answer.unwrap().batches {
             let (a, v) =
@@ -179,17 +186,17 @@ async fn against_a_model(server: &Server) {
     let twice: ArrayRef = Arc::new(Int64Array::from(vec![1, 1]));
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["x", "x"]));
     let rows = RecordBatch::try_from_iter([("a", Arc::clone(&twice)), ("b", texts), ("v", twice)]).unwrap();
-    let mut writer = server.client.write("m", options()).await.unwrap();
+    let mut writer = client().write("m", options()).await.unwrap();
     writer.send(&rows).await.unwrap();
     assert_eq!(writer.commit().await.unwrap_err().reason(), ErrorReason::InvalidBatch);
 }
 
 #[tokio::test]
 async fn replaces_and_deletions_are_those_of_a_model() {
-    against_a_model(&Server::start().await).await;
+    against_a_model(&[&Server::start().await.client]).await;
     let store = TempDir::new().unwrap();
     let server = at(&store).await;
-    against_a_model(&server).await;
+    against_a_model(&[&server.client]).await;
     let rows = server.rows("m").await;
     let server = restart(server, &store).await;
     assert_eq!(server.rows("m").await, rows);

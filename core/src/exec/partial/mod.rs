@@ -41,6 +41,7 @@ mod write;
 
 use arrow_array::RecordBatch;
 
+pub(super) use self::rows::value_at;
 use self::{layout::Layout, rows::Sorted};
 use super::{
     Control, Held, Statistics, Work,

@@ -77,7 +77,7 @@ impl<'p> Sorted<'p> {
             super::asked(fragment, fragments)?;
             let keys = self.plan.order.iter().map(|key| {
                 let data_type = self.schema.fields()[key.output].data_type;
-                value(&columns[key.output], row, data_type)
+                value_at(&columns[key.output], row, data_type)
             });
             let keys = keys.collect();
             let failure = failures.is_valid(row).then(|| failures.value(row));
@@ -110,7 +110,7 @@ impl<'p> Sorted<'p> {
         }
         let fields = plan.schema().fields();
         let eval = |row: &&Row, at: usize| {
-            Ok(value(self.batches[row.batch].column(at), row.row, fields[at].data_type))
+            Ok(value_at(self.batches[row.batch].column(at), row.row, fields[at].data_type))
         };
         output::batches(plan, self.rows.iter(), eval, self.control, sink)
     }
@@ -124,7 +124,7 @@ fn compare(plan: &Plan, a: &Row, b: &Row) -> Ordering {
 }
 
 /// The value of a row of an array that has the logical type's own Arrow type.
-fn value(array: &dyn Array, row: usize, data_type: DataType) -> Value {
+pub(in crate::exec) fn value_at(array: &dyn Array, row: usize, data_type: DataType) -> Value {
     if array.is_null(row) {
         return Value::Null;
     }

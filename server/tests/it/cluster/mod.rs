@@ -9,7 +9,9 @@ use std::{
 };
 
 use arrow_array::{RecordBatch, cast::AsArray as _, types::Int64Type};
-use basalt_client::{Client, Query, col, count, count_distinct, keys_of, lit, max, min, not, sum};
+use basalt_client::{
+    Client, Query, WriteOptions, col, count, count_distinct, keys_of, lit, max, min, not, sum,
+};
 use basalt_proto::{
     cluster::v1::{
         AnnounceRequest, ExecuteRequest, JoinSet, Task, execute_request,
@@ -23,7 +25,7 @@ use self::{
     nodes::{Alone, Nodes, fill, rows},
     proxy::Way,
 };
-use crate::support::check as told_as;
+use crate::{at_rest::against_a_model, support::check as told_as};
 
 /// Queries over the tables `t` (7 fragments) and `u` (3), of every kind that is put together in its own way.
 fn queries(client: &Client) -> Vec<(&'static str, pb::QueryRequest)> {
@@ -155,6 +157,35 @@ async fn what_is_written_at_one_node_is_read_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_write_takes_away_is_found_where_it_is() {
+    let nodes = Nodes::start(3).await;
+    against_a_model(&nodes.clients().collect::<Vec<_>>()).await;
+    // By one column, at a node that holds a third of the fragments.
+    fill(nodes.client(0), "t", 6, 1000).await;
+    let options = WriteOptions { replace_by: vec!["id".into()], ..WriteOptions::default() };
+    let mut writer = nodes.client(1).write("t", options).await.unwrap();
+    writer.send(&rows(2500, 7000)).await.unwrap();
+    writer.commit().await.unwrap();
+    // Once each node has its own, nobody reads what another holds: the files need not be there.
+    let all = nodes.client(0).query("t").select([count()]).request().clone();
+    answer(nodes.client(0), &all).await.unwrap();
+    nodes.remove_data();
+    assert_eq!(nodes.client(2).delete("t", col("part").lt(50)).await.unwrap().rows, rest(0..7000, 50));
+    let sum_of_ids: i64 = (0..7000).filter(|id| id % 97 >= 50).sum();
+    for client in nodes.clients() {
+        let request = client.query("t").select([count(), sum(col("id"))]).request().clone();
+        let read = answer(client, &request).await.unwrap();
+        let found = [0, 1].map(|i| read.column(i).as_primitive::<Int64Type>().value(0));
+        assert_eq!(found, [7000 - rest(0..7000, 50) as i64, sum_of_ids]);
+    }
+}
+
+/// How many of the ids are less than `part` modulo 97.
+fn rest(ids: std::ops::Range<i64>, part: i64) -> u64 {
+    ids.filter(|id| id % 97 < part).count() as u64
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_handle_is_good_at_every_node() {
     let (nodes, _) = started(3).await;
     let minute = Duration::from_secs(60);
@@ -238,14 +269,7 @@ async fn a_rolling_restart_loses_no_write_and_answers_nothing_wrong() {
 async fn what_is_missing_is_told() {
     let (mut nodes, expected) = started(3).await;
     // Held by one node alone, and no longer in the store.
-    let mut files = vec![nodes.store.path().to_path_buf()];
-    while let Some(path) = files.pop() {
-        if path.is_dir() {
-            files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-        } else if path.extension().is_some_and(|extension| extension == "parquet") {
-            std::fs::remove_file(path).unwrap();
-        }
-    }
+    nodes.remove_data();
     check(&nodes, &expected[..1]).await;
     nodes.kill(1).await;
     let mut request = Request::new(expected[0].1.clone());

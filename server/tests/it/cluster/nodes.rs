@@ -105,6 +105,18 @@ impl Nodes {
         self.nodes[i].proxy.set(way);
     }
 
+    /// Removes the data files of the store.
+    pub(crate) fn remove_data(&self) {
+        let mut files = vec![self.store.path().to_path_buf()];
+        while let Some(path) = files.pop() {
+            if path.is_dir() {
+                files.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            } else if path.extension().is_some_and(|extension| extension == "parquet") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    }
+
     /// By which the others know it.
     pub(crate) fn name(&self, i: usize) -> &str {
         &self.names[i]

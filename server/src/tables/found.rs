@@ -1,0 +1,94 @@
+//! The rows that a write takes away, wherever they are: each node finds those that it holds, and the writer marks them
+//! in the log, for which nobody needs their values.
+
+use std::sync::Arc;
+
+use basalt_core::{
+    exec::{self, SameKeys},
+    fragment::Deleted,
+    query::Filter,
+    table::{Snapshot, Table},
+};
+use basalt_sip::Sip;
+use basalt_storage::{Operation, TableState};
+
+use super::{Shared, commit::Edit, stored::Stored};
+use crate::status::Fault;
+
+/// Which rows.
+#[derive(Clone, Debug)]
+pub(crate) enum Sought {
+    /// Those that a filter without semi-joins selects; `None`: all.
+    Selected(Arc<Option<Filter>>),
+    /// Those with the keys of new rows.
+    SameKeys(Arc<SameKeys>),
+}
+
+impl Sought {
+    /// Their addresses in a snapshot that has all fragments.
+    pub(super) async fn within(
+        &self,
+        shared: &Shared,
+        table: &Arc<Table>,
+        snapshot: Arc<Snapshot>,
+    ) -> Result<Sip, Fault> {
+        let (table, sought, control) = (Arc::clone(table), self.clone(), shared.memory.control());
+        let find = move || match &sought {
+            Self::Selected(filter) => {
+                let seen = snapshot.seen_at(control.time());
+                exec::select(&table, &seen, filter.as_ref().as_ref(), &control).map(|(rows, _)| rows)
+            }
+            Self::SameKeys(keys) => keys.rows(&table, &snapshot, &control),
+        };
+        Ok(shared.cpu.run(find).await??)
+    }
+}
+
+impl Stored {
+    /// The addresses of rows in a version.
+    pub(super) async fn find(&self, state: &TableState, sought: &Sought) -> Result<Sip, Fault> {
+        if let Some(found) = self.shared.peers().find(&self.table, state.version(), sought).await? {
+            return Ok(found);
+        }
+        let ids: Vec<u32> = state.fragments().iter().map(|entry| entry.id).collect();
+        let snapshot = Arc::new(self.fragments_at(state.version(), &ids).await?);
+        sought.within(&self.shared, &self.table, snapshot).await
+    }
+
+    /// The deletion of rows of a version, by their addresses; fragments of which no row is left go.
+    pub(super) async fn deletion(
+        &self,
+        operation: Operation,
+        base: Arc<TableState>,
+        rows: Sip,
+    ) -> Result<Edit, Fault> {
+        let held = self.table.snapshot_at(Some(base.version())).ok();
+        let mut touched = Vec::new();
+        for entry in base.fragments().iter() {
+            let (first, n) = (u64::from(entry.id) << 32, entry.rows as usize);
+            if rows.view().next_at_or_after(first).is_none_or(|next| next >= first + n as u64) {
+                continue;
+            }
+            let before = match held.as_ref().and_then(|held| held.fragment(entry.id)) {
+                Some(fragment) => fragment.deleted().cloned(),
+                None => {
+                    let places = self.log.deleted_rows(entry).await?;
+                    places.and_then(|places| Deleted::new(&places, n)).map(Arc::new)
+                }
+            };
+            touched.push((entry.id, n, before));
+        }
+        let delete = move || {
+            let (mut gone, mut deletions) = (Vec::new(), Vec::new());
+            for (id, n, before) in touched {
+                match Deleted::more(before.as_deref(), id, n, &rows) {
+                    Some(deleted) if deleted.rows() == n => gone.push(id),
+                    Some(deleted) => deletions.push((id, Arc::new(deleted))),
+                    None => {}
+                }
+            }
+            Edit::Change { operation, base, gone, deletions }
+        };
+        self.shared.cpu.run(delete).await
+    }
+}
