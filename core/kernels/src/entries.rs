@@ -61,6 +61,8 @@ macro_rules! kernels {
             packed: PackedKernels {
                 unpack: packed_unpack,
                 between: packed_between,
+                in_set: packed_in_set,
+                gather: packed_gather,
                 sum: packed_sum,
                 min_max: packed_min_max,
             },
@@ -329,6 +331,16 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn packed_between(rows: Rows<'_>, lo: u64, hi: u64, out: &mut [u64]) {
             packed::between($new, rows, lo, hi, out)
+        }
+
+        $(#[$attribute])*
+        fn packed_in_set(rows: Rows<'_>, set: &[u64], out: &mut [u64]) {
+            packed::in_set($new, rows, set, out)
+        }
+
+        $(#[$attribute])*
+        fn packed_gather(rows: Rows<'_>, places: &[u16], base: i64, out: &mut [i64]) {
+            packed::gather($new, rows, places, base, out)
         }
 
         $(#[$attribute])*

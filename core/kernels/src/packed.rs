@@ -195,6 +195,28 @@ pub fn between(width: u32, words: &[u64], start: usize, rows: usize, lo: u64, hi
     current().packed_between(width, words, start, rows, lo, hi, out);
 }
 
+/// The widest codes that sets are of.
+pub const MAX_SET_WIDTH: u32 = 32;
+
+/// Writes the mask of rows `start..start + rows` whose codes are in a set, which has a bit for every code of the
+/// width.
+///
+/// # Panics
+/// Where `width` is not 1 to [`MAX_SET_WIDTH`], `set` has fewer than 2^`width` bits, and as [`between`].
+#[track_caller]
+pub fn in_set(width: u32, words: &[u64], start: usize, rows: usize, set: &[u64], out: &mut [u64]) {
+    current().packed_in_set(width, words, start, rows, set, out);
+}
+
+/// Writes `base + code` (wrapping) of the rows at ascending places behind row `start`.
+///
+/// # Panics
+/// As [`unpack`], and where there are not as many places as keys.
+#[track_caller]
+pub fn gather(width: u32, words: &[u64], start: usize, places: &[u16], base: i64, out: &mut [i64]) {
+    current().packed_gather(width, words, start, places, base, out);
+}
+
 /// The exact sum of the codes of rows `start..start + rows`.
 ///
 /// # Panics

@@ -8,7 +8,7 @@ use crate::{
     gaps::{Gaps, MAX_K},
     groups::GroupCode,
     mask::BLOCK_WORDS,
-    packed::Rows,
+    packed::{MAX_SET_WIDTH, Rows},
     rans,
     test::Test,
 };
@@ -121,6 +121,9 @@ pub(crate) struct MaskKernels {
 pub(crate) struct PackedKernels {
     pub(crate) unpack: unsafe fn(Rows<'_>, i64, &mut [i64]),
     pub(crate) between: unsafe fn(Rows<'_>, u64, u64, &mut [u64]),
+    /// The set has a bit for every code of the width.
+    pub(crate) in_set: unsafe fn(Rows<'_>, &[u64], &mut [u64]),
+    pub(crate) gather: unsafe fn(Rows<'_>, &[u16], i64, &mut [i64]),
     pub(crate) sum: unsafe fn(Rows<'_>, Mask<'_>) -> u128,
     pub(crate) min_max: unsafe fn(Rows<'_>, Mask<'_>) -> Extremes<u64>,
 }
@@ -348,6 +351,39 @@ impl Kernels {
         check_mask(rows, out.len());
         let rows = Rows::new(width, words, start, rows);
         call!(self.packed.between, rows, lo, hi, out)
+    }
+
+    #[track_caller]
+    pub fn packed_in_set(
+        &self,
+        width: u32,
+        words: &[u64],
+        start: usize,
+        rows: usize,
+        set: &[u64],
+        out: &mut [u64],
+    ) {
+        check_mask(rows, out.len());
+        let rows = Rows::new(width, words, start, rows);
+        assert!(width <= MAX_SET_WIDTH, "a set of codes of {width} bits");
+        let codes = 64 * set.len() as u64;
+        assert!(codes >= 1 << width, "{codes} bits for codes of {width} bits");
+        call!(self.packed.in_set, rows, set, out)
+    }
+
+    #[track_caller]
+    pub fn packed_gather(
+        &self,
+        width: u32,
+        words: &[u64],
+        start: usize,
+        places: &[u16],
+        base: i64,
+        out: &mut [i64],
+    ) {
+        assert!(places.len() == out.len(), "{} places for {} keys", places.len(), out.len());
+        let count = places.last().map_or(0, |last| usize::from(*last) + 1);
+        call!(self.packed.gather, Rows::new(width, words, start, count), places, base, out)
     }
 
     #[track_caller]

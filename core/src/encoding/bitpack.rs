@@ -51,6 +51,24 @@ impl Codes<'_> {
         }
     }
 
+    /// The mask of the codes that have a bit in a set, which has one for every code of the width.
+    pub(super) fn in_set(self, start: usize, rows: usize, set: &[u64], out: &mut [u64]) {
+        if self.width == 0 {
+            mask::set_all(out, rows, set.first().is_some_and(|word| word & 1 == 1));
+        } else {
+            packed::in_set(self.width, self.words, start, rows, set, out);
+        }
+    }
+
+    /// Writes `base + code` for the rows at ascending places behind row `start`.
+    pub(super) fn gather(self, start: usize, places: &[u16], base: i64, out: &mut [i64]) {
+        if self.width == 0 {
+            out.fill(base);
+        } else {
+            packed::gather(self.width, self.words, start, places, base, out);
+        }
+    }
+
     pub(super) fn sum(self, start: usize, rows: usize, mask: Option<&[u64]>) -> u128 {
         match mask {
             _ if self.width == 0 => 0,

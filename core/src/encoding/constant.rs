@@ -77,6 +77,10 @@ impl KeyColumn for Column {
         self.key
     }
 
+    fn gather(&self, _start: usize, _places: &[u16], out: &mut [i64]) {
+        out.fill(self.key);
+    }
+
     fn filter(&self, _start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
         mask::set_all(out, rows, test.passes(self.key));
     }

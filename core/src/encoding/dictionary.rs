@@ -152,6 +152,11 @@ impl KeyColumn for Column {
         self.entry(self.codes.get(row))
     }
 
+    fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
+        self.codes.gather(start, places, out);
+        out.iter_mut().for_each(|key| *key = self.entry(*key));
+    }
+
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
         self.codes.filter(start, rows, &test.over(&self.entries), out);
     }

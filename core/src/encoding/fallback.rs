@@ -3,7 +3,7 @@
 use basalt_kernels as kernels;
 
 use super::{
-    KeyColumn, KeyTest, Members, mask,
+    KeyColumn, KeyTest, Members, UNIT_ROWS, mask,
     members::{FEW_KEYS, Form, write_mask},
 };
 use crate::{
@@ -99,6 +99,31 @@ pub(super) fn decode_floats<C: KeyColumn + ?Sized>(column: &C, start: usize, out
         for (out, &key) in out.iter_mut().zip(&*keys) {
             *out = if double { keys::to_f64(key) } else { keys::to_f32(key).into() };
         }
+    }
+}
+
+/// Nanoseconds that it takes to decode a unit of rows, about.
+const UNIT_COST: usize = 250;
+
+/// `KeyColumn::gather`: row by row, or by whole units where several rows lie in one and a row is dear.
+pub(super) fn gather<C: KeyColumn + ?Sized>(column: &C, start: usize, places: &[u16], out: &mut [i64]) {
+    let cost = column.costs().get as usize;
+    let mut unit = [0; UNIT_ROWS];
+    let mut rest = out;
+    let unit_of = |place: &u16| usize::from(*place) / UNIT_ROWS;
+    for places in places.chunk_by(|a, b| unit_of(a) == unit_of(b)) {
+        let out;
+        (out, rest) = rest.split_at_mut(places.len());
+        if places.len() * cost <= UNIT_COST {
+            out.iter_mut()
+                .zip(places)
+                .for_each(|(out, place)| *out = column.get(start + usize::from(*place)));
+            continue;
+        }
+        let first = unit_of(&places[0]) * UNIT_ROWS;
+        let rows = UNIT_ROWS.min(column.rows() - start - first);
+        column.decode(start + first, &mut unit[..rows]);
+        out.iter_mut().zip(places).for_each(|(out, place)| *out = unit[usize::from(*place) - first]);
     }
 }
 

@@ -62,3 +62,40 @@ pub(super) fn ends(words: &[u64]) -> Option<(usize, usize)> {
     let (head, tail) = (words[first].trailing_zeros(), words[last].ilog2());
     Some((64 * first + head as usize, 64 * last + tail as usize))
 }
+
+/// Writes a mask from its first row on, run by run of rows that are alike.
+pub(super) struct RunWriter<'a> {
+    out: &'a mut [u64],
+    row: usize,
+    /// The word of the next row, as far as it is known.
+    word: u64,
+}
+
+impl<'a> RunWriter<'a> {
+    pub(super) fn new(out: &'a mut [u64]) -> Self {
+        Self { out, row: 0, word: 0 }
+    }
+
+    /// Selects the rows up to `to`, or not.
+    #[inline]
+    pub(super) fn put(&mut self, selected: bool, to: usize) {
+        let bits = if selected { u64::MAX } else { 0 };
+        let (at, end) = (self.row / 64, to / 64);
+        let (from, behind) = (u64::MAX << (self.row % 64), u64::MAX << (to % 64));
+        if at == end {
+            self.word |= bits & from & !behind;
+        } else {
+            self.out[at] = self.word | bits & from;
+            self.out[at + 1..end].fill(bits);
+            self.word = bits & !behind;
+        }
+        self.row = to;
+    }
+
+    /// Writes the last word.
+    pub(super) fn finish(self) {
+        if !self.row.is_multiple_of(64) {
+            self.out[self.row / 64] = self.word;
+        }
+    }
+}

@@ -337,6 +337,26 @@ impl Form {
         Self::Sorted { keys, table }
     }
 
+    /// Writes a bit for each key from `from` on, where the keys are bits.
+    pub(super) fn bits_from(&self, from: i64, out: &mut [u64]) {
+        out.fill(0);
+        let Self::Bits { first, words } = self else { return };
+        let distance = i128::from(from) - i128::from(*first);
+        let (begin, shift) = (distance.div_euclid(64), distance.rem_euclid(64));
+        // Words that begin in front of the first, and words that are behind `from`.
+        let before = usize::try_from((-begin).max(0)).unwrap_or(usize::MAX);
+        let words =
+            usize::try_from(begin.max(0)).ok().and_then(|begin| words.get(begin..)).unwrap_or_default();
+        if let (Some(out), Some(word), 1..) = (out.get_mut(before.wrapping_sub(1)), words.first(), shift) {
+            *out = word << (64 - shift);
+        }
+        let next = words.iter().skip(1).chain([&0]);
+        for ((out, word), next) in out.iter_mut().skip(before).zip(words).zip(next) {
+            // In two steps, because a shift by all bits of a word is none.
+            *out = word >> shift | (next << 1) << (63 - shift);
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Bits { words, .. } => 8 * words.len(),
@@ -463,6 +483,19 @@ mod tests {
                         Form::Sorted { table: None, .. } => "sorted",
                         Form::Sorted { .. } => "hashed",
                     });
+                    for from in [min, max, keys.first().copied().unwrap_or(0)] {
+                        for from in
+                            [from, from.wrapping_sub(1), from.wrapping_sub(130), from.wrapping_add(77)]
+                        {
+                            let mut bits = [7; 5];
+                            form.bits_from(from, &mut bits);
+                            let Form::Bits { first, words } = form else { continue };
+                            for (i, key) in (0..320).filter_map(|i| Some((i, from.checked_add(i)?))) {
+                                let bit = bits[usize::try_from(i).unwrap() / 64] >> (i % 64) & 1 == 1;
+                                assert_eq!(bit, in_bits(*first, words, key), "{from} {i} {form:?}");
+                            }
+                        }
+                    }
                     let inside: Vec<i64> = keys.range(min..=max).copied().collect();
                     let all = inside.len() as u128 == u128::from(max.abs_diff(min)) + 1;
                     assert_eq!(before, (inside.is_empty(), all), "{min}..={max} {ids:?} {sip:?}");

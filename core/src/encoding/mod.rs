@@ -132,6 +132,11 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
     /// The key of one row.
     fn get(&self, row: usize) -> i64;
 
+    /// Writes the keys of the rows at ascending places behind row `start`, the first of a block.
+    fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
+        fallback::gather(self, start, places, out);
+    }
+
     /// Writes the mask of rows `start..start + rows` that pass, over all of `out` (`rows.div_ceil(64)` words).
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]);
 

@@ -259,6 +259,13 @@ impl KeyColumn for Column {
         with_values!(&self.values, values => values[row].key())
     }
 
+    fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
+        with_values!(&self.values, values => {
+            let values = &values[start..];
+            out.iter_mut().zip(places).for_each(|(key, place)| *key = values[usize::from(*place)].key());
+        });
+    }
+
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
         match test {
             KeyTest::Range { lo, hi } => self.filter_range(start, rows, (*lo, *hi), out),

@@ -5,7 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use super::{KeyTest, Members, TextColumn, TextTest, UNIT_ROWS, members::Form};
+use super::{
+    KeyTest, Members, TextColumn, TextTest, UNIT_ROWS,
+    members::{Form, write_mask},
+};
 use crate::mask::selects;
 
 impl KeyTest {
@@ -28,6 +31,17 @@ impl KeyTest {
         match self {
             Self::Range { lo, hi } => (*lo..=*hi).contains(&key),
             Self::In(members) => members.contains(key),
+        }
+    }
+
+    /// Writes the mask of the keys that pass.
+    pub fn test(&self, keys: &[i64], out: &mut [u64]) {
+        match self {
+            Self::Range { lo, hi } => basalt_kernels::between(keys, *lo, *hi, out),
+            Self::In(members) => match members.form() {
+                Some(form) => form.test(keys, out),
+                None => write_mask(keys, out, |key| members.contains(key)),
+            },
         }
     }
 

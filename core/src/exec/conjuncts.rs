@@ -22,7 +22,7 @@ use crate::{
 const TEXT_COST: u32 = 4_000;
 const LIKE_COST: u32 = 15_000;
 /// Picoseconds a row more, for a look-up in a set of keys.
-const LOOK_UP_COST: u32 = 500;
+pub(super) const LOOK_UP_COST: u32 = 500;
 /// Picoseconds a row of a mask that is there: of nulls, of row addresses.
 const MASK_COST: u32 = 30;
 /// Picoseconds a row of one node of an expression.

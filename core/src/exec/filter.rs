@@ -6,14 +6,14 @@ use basalt_sip::BlockMask;
 
 use super::{
     Block, Control,
-    conjuncts::Conjunct,
+    conjuncts::{Conjunct, LOOK_UP_COST},
     profile::{Step, Watch},
 };
 use crate::{
     encoding::{KeyColumn, KeyTest, UNIT_ROWS},
     error::Result,
     fragment::{Column, Fragment, Values},
-    limits::BLOCK_WORDS,
+    limits::{BATCH_ROWS, BLOCK_WORDS},
     mask::Mask,
     plan::{expr::Slots, pred::Pred},
     table::Snapshot,
@@ -352,14 +352,15 @@ fn keys_that_pass(keys: &dyn KeyColumn, test: &KeyTest, block: Block<'_>, under:
         return Mask::from_fn(rows, |out| keys.filter(start, rows, test, out));
     };
     let costs = keys.costs();
-    let left = crate::mask::count(under.as_slice()) as u64;
+    let left = crate::mask::count(under.as_slice());
+    let look_up = u64::from(if let KeyTest::In(_) = test { LOOK_UP_COST } else { 0 });
     // Picoseconds and nanoseconds.
-    if left * u64::from(costs.get) * 1000 < rows as u64 * u64::from(costs.filter) {
-        return Mask::from_fn(rows, |out| {
-            basalt_kernels::mask::for_each(&under[..rows.div_ceil(64)], |row| {
-                out[row / 64] |= u64::from(test.passes(keys.get(start + row))) << (row % 64);
-            });
-        });
+    if left as u64 * (u64::from(costs.get) * 1000 + look_up)
+        < rows as u64 * (u64::from(costs.filter) + look_up)
+    {
+        let mut places = vec![0; left + 64];
+        basalt_kernels::mask::positions(&under[..rows.div_ceil(64)], &mut places);
+        return Mask::from_fn(rows, |out| few_that_pass(keys, test, start, &places[..left], out));
     }
     Mask::from_fn(rows, |out| {
         let is_empty = |unit: &[u64]| unit.iter().all(|word| *word == 0);
@@ -373,6 +374,20 @@ fn keys_that_pass(keys: &dyn KeyColumn, test: &KeyTest, block: Block<'_>, under:
             }
         }
     })
+}
+
+/// Adds those of the rows at some places behind row `start` whose keys pass.
+fn few_that_pass(keys: &dyn KeyColumn, test: &KeyTest, start: usize, places: &[u16], out: &mut [u64]) {
+    let mut found = vec![0; places.len().min(BATCH_ROWS)];
+    let mut passes = vec![0; found.len().div_ceil(64)];
+    for places in places.chunks(BATCH_ROWS) {
+        let (found, passes) = (&mut found[..places.len()], &mut passes[..places.len().div_ceil(64)]);
+        keys.gather(start, places, found);
+        test.test(found, passes);
+        basalt_kernels::mask::for_each(passes, |row| {
+            out[usize::from(places[row]) / 64] |= 1 << (places[row] % 64);
+        });
+    }
 }
 
 /// The test that is the least work for a block's keys, which all lie between its extremes.

@@ -15,7 +15,6 @@ mod control;
 mod distinct;
 mod explain;
 mod filter;
-mod gather;
 mod group_keys;
 mod groups;
 mod keys;

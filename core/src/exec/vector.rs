@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, cell::RefCell};
 
-use super::{Block, gather::gather};
+use super::Block;
 use crate::{
     encoding::{KeyColumn, TextColumn, Texts},
     error::Result,
@@ -202,7 +202,7 @@ impl<'a, 's> Batch<'a, 's> {
     pub(super) fn read(&self, keys: &dyn KeyColumn, out: &mut [i64]) {
         match self.places {
             Rows::From(first) => keys.decode(self.block.start() + first, out),
-            Rows::At(places) => gather(keys, self.block.start(), places, out),
+            Rows::At(places) => keys.gather(self.block.start(), places, out),
         }
     }
 
@@ -212,7 +212,7 @@ impl<'a, 's> Batch<'a, 's> {
             Rows::From(first) => keys.decode_floats(self.block.start() + first, out),
             Rows::At(places) => {
                 let mut found = self.ints();
-                gather(keys, self.block.start(), places, &mut found);
+                keys.gather(self.block.start(), places, &mut found);
                 let double = keys.key_type() == Native::F64;
                 let float = |key: i64| if double { keys::to_f64(key) } else { keys::to_f32(key).into() };
                 out.iter_mut().zip(&found).for_each(|(out, key)| *out = float(*key));

@@ -22,7 +22,7 @@ use crate::{
 /// Blocks whose results wait to be merged, at most.
 const WINDOW: usize = 64;
 /// A block is read row by row where at most this part of it is selected.
-const FEW: usize = 32;
+const FEW: usize = 8;
 /// Bytes of results that wait to be merged, about.
 const WINDOW_BYTES: usize = 256 << 20;
 
@@ -54,7 +54,7 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// The same, but few rows come in one batch that has no others.
+    /// The same, but few rows come in batches that have no others.
     pub(super) fn for_each_few(
         self,
         mask: &Mask,
@@ -65,12 +65,19 @@ impl<'a> Block<'a> {
         if rows == 0 || rows > self.rows() / FEW {
             return self.for_each_batch(mask, each);
         }
-        self.control.check()?;
         let mut places = vec![0; rows + 64];
         basalt_kernels::mask::positions(words.as_slice(), &mut places);
-        let mut all = vec![0; rows.div_ceil(64)];
-        basalt_kernels::mask::fill(rows, &mut all);
-        each(&Batch::new(self, Rows::At(&places[..rows]), rows, &all, true, &Pool::default()))
+        let (mut all, pool) = (vec![0; rows.min(BATCH_ROWS).div_ceil(64)], Pool::default());
+        let mut rest = &places[..rows];
+        while !rest.is_empty() {
+            self.control.check()?;
+            let places;
+            (places, rest) = rest.split_at(whole_chunks(rest));
+            let all = &mut all[..places.len().div_ceil(64)];
+            basalt_kernels::mask::fill(places.len(), all);
+            each(&Batch::new(self, Rows::At(places), places.len(), all, true, &pool))?;
+        }
+        Ok(())
     }
 
     pub(super) fn start(&self) -> usize {
@@ -84,6 +91,14 @@ impl<'a> Block<'a> {
     /// The rows that are not deleted.
     pub(super) fn live(&self) -> &'a Mask {
         self.fragment.live(self.block)
+    }
+}
+
+/// How many of some places make a batch: those of a chunk stay together, as sums of floats go chunk by chunk.
+fn whole_chunks(places: &[u16]) -> usize {
+    match places.get(BATCH_ROWS) {
+        Some(next) => places[..BATCH_ROWS].partition_point(|place| place / 64 < next / 64),
+        None => places.len(),
     }
 }
 
@@ -197,6 +212,3 @@ impl<'a, 'p> Work<'a, 'p> {
         Ok(())
     }
 }
-
-// The rows of a batch of few.
-const _: () = assert!(BLOCK_ROWS / FEW <= BATCH_ROWS);

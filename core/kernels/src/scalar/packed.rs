@@ -64,6 +64,18 @@ impl<'a, L: Lane> Codes<'a, L> {
         mask.is_some_and(|mask| mask[first..][..UNIT_CHUNKS].iter().fold(0, |union, word| union | word) == 0)
     }
 
+    /// The code of a row.
+    #[inline(always)]
+    fn get(self, row: usize) -> u64 {
+        let (unit, row) = (row / UNIT_ROWS, row % UNIT_ROWS);
+        let (lane, bit) = (row % L::COUNT, row / L::COUNT * self.width);
+        let (vector, shift) = (unit * self.width + bit / L::BITS as usize, bit as u32 % L::BITS);
+        let vectors = &self.lanes[vector * L::COUNT + lane..][..=L::COUNT];
+        let (lo, hi) = (vectors[0].widen(), vectors[L::COUNT].widen());
+        // In two steps, because a shift by all bits of a word is none.
+        (lo >> shift | (hi << 1) << (L::BITS - 1 - shift)) & u64::MAX >> (u64::BITS - self.width as u32)
+    }
+
     /// The codes from the unit on that the `i`-th chunk lies in.
     #[inline(always)]
     fn unit(self, i: usize) -> &'a [L] {
@@ -226,6 +238,71 @@ fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L
         for_codes!(arch: A, chunk, |i, codes| { word |= arch.in_range(codes, range) << (i * A::COUNT) });
         out[i] = word;
     });
+}
+
+/// What says which of a register's codes are in a set.
+pub(crate) trait Probe<L, V>: Copy {
+    /// Codes of `width` bits, the first in the lowest bit.
+    fn probe(self, codes: V, width: u32) -> u64;
+}
+
+/// Which codes a probe finds.
+#[inline(always)]
+pub(crate) fn probe<A, P>(arch: A, rows: Rows<'_>, probe: P, out: &mut [u64])
+where
+    A: Arch,
+    P: Probe<u8, <A as Lanes<u8>>::Vector>
+        + Probe<u16, <A as Lanes<u16>>::Vector>
+        + Probe<u32, <A as Lanes<u32>>::Vector>
+        + Probe<u64, <A as Lanes<u64>>::Vector>,
+{
+    with_codes!(arch, rows, |codes| probe_lanes(arch, codes, probe, out));
+    mask::cut(out, rows.count);
+}
+
+#[inline(always)]
+fn probe_lanes<L: Lane, A: PackedLanes<L>, P: Probe<L, A::Vector>>(
+    arch: A,
+    codes: Codes<'_, L>,
+    probe: P,
+    out: &mut [u64],
+) {
+    let width = codes.width as u32;
+    for_chunks!(codes, |i, chunk| {
+        let mut word = 0;
+        for_codes!(arch: A, chunk, |i, codes| { word |= probe.probe(codes, width) << (i * A::COUNT) });
+        out[i] = word;
+    });
+}
+
+/// Which codes are in a set, looked up one by one: it has a bit for every code of the width.
+#[inline(always)]
+pub(crate) fn in_set(arch: impl Arch, rows: Rows<'_>, set: &[u64], out: &mut [u64]) {
+    with_codes!(wide arch, rows, |codes| in_set_lanes(arch, codes, set, out));
+    mask::cut(out, rows.count);
+}
+
+#[inline(always)]
+fn in_set_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, set: &[u64], out: &mut [u64]) {
+    for_chunks!(codes, |i, chunk| {
+        let mut codes = [L::default(); CHUNK];
+        for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut codes, i) });
+        let bit = |code: L| set[(code.widen() / 64) as usize] >> (code.widen() % 64) & 1;
+        out[i] = codes.iter().enumerate().fold(0, |word, (row, code)| word | bit(*code) << row);
+    });
+}
+
+/// The keys of the rows at some places.
+#[inline(always)]
+pub(crate) fn gather(arch: impl Arch, rows: Rows<'_>, places: &[u16], base: i64, out: &mut [i64]) {
+    with_codes!(wide arch, rows, |codes| gather_lanes(codes, places, base, out));
+}
+
+#[inline(always)]
+fn gather_lanes<L: Lane>(codes: Codes<'_, L>, places: &[u16], base: i64, out: &mut [i64]) {
+    for (out, place) in out.iter_mut().zip(places) {
+        *out = base.wrapping_add(codes.get(usize::from(*place)) as i64);
+    }
 }
 
 /// The sum of the codes that the mask selects; of all where there is none.

@@ -53,6 +53,28 @@ fn check(table: &Kernels, width: u32, words_: &[u64], start: usize, codes: &[u64
         assert_eq!(out, words(&expected), "{isa} {width} {rows}");
     }
 
+    if width <= 20 {
+        for share in [2, 50] {
+            let set: Vec<u64> = (0..(1_usize << width).div_ceil(64))
+                .map(|_| (0..64).fold(0, |word, bit| word | u64::from(random.below(share) == 0) << bit))
+                .collect();
+            table.packed_in_set(width, words_, start, rows, &set, &mut out);
+            let is_in = |code: &u64| set[*code as usize / 64] >> (code % 64) & 1 == 1;
+            assert_eq!(out, words(&codes.iter().map(is_in).collect::<Vec<_>>()), "{isa} {width} {rows}");
+        }
+    }
+
+    let places: Vec<u16> = (0..rows as u16).filter(|_| random.below(3) == 0).collect();
+    let mut out = vec![0; places.len()];
+    table.packed_gather(width, words_, start, &places, base, &mut out);
+    for (key, place) in out.iter().zip(&places) {
+        assert_eq!(
+            *key,
+            base.wrapping_add(codes[usize::from(*place)] as i64),
+            "{isa} {width} {rows} {place}"
+        );
+    }
+
     let sum = |codes: &mut dyn Iterator<Item = u64>| codes.map(u128::from).sum::<u128>();
     assert_eq!(
         table.packed_sum(width, words_, start, rows),

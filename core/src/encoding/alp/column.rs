@@ -98,6 +98,14 @@ impl KeyColumn for Column {
         self.exceptions.get(row).unwrap_or_else(|| self.decimals.key(self.integers.get(row)))
     }
 
+    fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
+        self.integers.gather(start, places, out);
+        self.decimals.write_keys(out);
+        for (out, place) in out.iter_mut().zip(places) {
+            *out = self.exceptions.get(start + usize::from(*place)).unwrap_or(*out);
+        }
+    }
+
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
         match test {
             KeyTest::Range { lo, hi } => self.filter_range(start, rows, (*lo, *hi), out),

@@ -15,6 +15,14 @@ fn behaves(column: &dyn KeyColumn) {
     column.decode(0, &mut keys);
     assert_eq!([column.get(0), column.get(n - 1)], [keys[0], keys[n - 1]]);
     column.get(rows - 1);
+    let places: Vec<u16> = (0..=u16::MAX).take(n).step_by(7).collect();
+    let mut few = vec![0; places.len()];
+    column.gather(0, &places, &mut few);
+    assert!(
+        places.iter().zip(&few).all(|(place, key)| keys[usize::from(*place)] == *key),
+        "{}",
+        column.name()
+    );
     let mut out = vec![0; n.div_ceil(64)];
     for test in [KeyTest::Range { lo: keys[0], hi: i64::MAX }, set_of([keys[n / 2]])] {
         column.filter(0, n, &test, &mut out);

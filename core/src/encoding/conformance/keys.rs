@@ -35,6 +35,17 @@ fn columns_give_back_their_keys() {
             column.decode(start, &mut out);
             assert_eq!(out, keys[start..start + rows], "{} from {start}", column.name());
         }
+        for start in (0..keys.len()).step_by(crate::limits::BLOCK_ROWS) {
+            let rows = (keys.len() - start).min(crate::limits::BLOCK_ROWS);
+            for step in [1, 3, 170, 5000] {
+                let all = (0..=u16::MAX).take(rows);
+                let places: Vec<u16> = all.filter(|place| (usize::from(*place) + 1) % step == 0).collect();
+                let mut out = vec![-77; places.len()];
+                column.gather(start, &places, &mut out);
+                let expected = places.iter().map(|place| keys[start + usize::from(*place)]);
+                assert!(out.iter().copied().eq(expected), "{} from {start} by {step}", column.name());
+            }
+        }
         let mut unit = vec![0; UNIT_ROWS];
         for start in (0..keys.len()).step_by(UNIT_ROWS * (1 + keys.len() / 66_000)) {
             let unit = &mut unit[..(keys.len() - start).min(UNIT_ROWS)];

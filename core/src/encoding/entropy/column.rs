@@ -403,6 +403,16 @@ impl KeyColumn for Column {
         self.with(part, |codes| self.key(codes.get()))
     }
 
+    fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
+        let part =
+            Part { block: start / BLOCK_ROWS, from: 0, rows: BLOCK_ROWS.min(self.rows - start), at: 0 };
+        self.scan(part, |codes| {
+            for (key, place) in out.iter_mut().zip(places) {
+                *key = self.key(Codes { from: usize::from(*place), ..codes }.get());
+            }
+        });
+    }
+
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
         let passes: Vec<bool> = match test.over(&self.keys) {
             KeyTest::Range { lo, hi } => {

@@ -3,15 +3,21 @@
 use arrow_buffer::Buffer;
 use basalt_kernels::bits as streams;
 
-use super::super::bytes::{Reader, bits, bits_at, ensure};
+use super::super::bytes::{Reader, bits, bits_at, count, ensure, index};
 use crate::error::Result;
 
 /// Runs of a group.
 pub(super) const GROUP: usize = 128;
+/// Runs of a unit, whose groups are read side by side.
+pub(super) const UNIT: usize = super::super::UNIT_ROWS;
+/// Words of a bit for each run of a unit.
+pub(super) const UNIT_WORDS: usize = UNIT / 64;
+/// Groups of a unit.
+const SIDE_BY_SIDE: usize = UNIT / GROUP;
 /// The greatest k: a run is of fewer than 2^21 rows.
 pub(super) const MAX_K: u32 = 20;
 /// Bits that [`bits_at`] is sure to give.
-const WINDOW: usize = 57;
+const WINDOW: u32 = 57;
 
 /// Bits of a row and of a bit's place in an entry of the index.
 fn widths(rows: usize, code_bits: usize) -> [u32; 2] {
@@ -92,6 +98,17 @@ pub(super) struct Place {
     bit: usize,
 }
 
+impl Place {
+    /// The place behind the run here, whose quotient is told by so many zeros; the low bits begin a word.
+    #[inline]
+    fn behind(self, quotient: usize, k: u32, word: u64) -> Self {
+        let low = index(word & ((1 << k) - 1));
+        // The quotient is below 2^32, the number of bits.
+        let row = self.row + (quotient << k | low) + 1;
+        Self { run: self.run + 1, row, bit: self.bit + quotient + 1 + k as usize }
+    }
+}
+
 impl Codes {
     /// Reads the sections; what they hold is for [`Self::next`] to see.
     pub(super) fn read(
@@ -121,7 +138,7 @@ impl Codes {
         }
         let [row, bit] = widths(self.rows, self.bits);
         let entry = bits_at(&self.index, (group - 1) * (row + bit) as usize);
-        let part = |shift: u32, width: u32| super::super::bytes::index(entry >> shift & ((1 << width) - 1));
+        let part = |shift: u32, width: u32| index(entry >> shift & ((1 << width) - 1));
         Place { run: group * GROUP, row: part(0, row), bit: part(row, bit) }
     }
 
@@ -135,25 +152,74 @@ impl Codes {
         self.group(from)
     }
 
+    /// Whether the runs of the first key have the parameter of all.
+    pub(super) fn are_alike(&self) -> bool {
+        self.parameters[0] == self.parameters[1]
+    }
+
+    /// Whether the first run of a group begins at a row or before it.
+    pub(super) fn begins(&self, run: usize, row: usize) -> bool {
+        run < self.runs && self.group(run / GROUP).row <= row
+    }
+
     /// Where the run behind the one at `place`, of the first key or another, begins; `None` where there is no such code.
     #[inline]
     pub(super) fn next(&self, place: Place, first: bool) -> Option<Place> {
-        let k = self.parameters[usize::from(!first)];
+        self.behind(place, self.parameters[usize::from(!first)])
+    }
+
+    /// The same of a run whose parameter is `k`.
+    #[inline]
+    fn behind(&self, place: Place, k: u32) -> Option<Place> {
+        let word = bits_at(&self.codes, place.bit);
+        let zeros = word.trailing_zeros();
+        if zeros + k >= WINDOW {
+            return self.far_behind(place, k);
+        }
+        Some(place.behind(zeros as usize, k, word >> zeros >> 1))
+    }
+
+    /// The same of a code that a window may not hold.
+    #[cold]
+    fn far_behind(&self, place: Place, k: u32) -> Option<Place> {
         let mut bit = place.bit;
         let mut word = bits_at(&self.codes, bit);
-        while word << (64 - WINDOW) == 0 {
-            bit += WINDOW;
+        while word << (u64::BITS - WINDOW) == 0 {
+            bit += WINDOW as usize;
             if bit >= self.bits {
                 return None;
             }
             word = bits_at(&self.codes, bit);
         }
         bit += word.trailing_zeros() as usize;
-        let quotient = bit - place.bit;
-        let low = super::super::bytes::index(bits_at(&self.codes, bit + 1) & ((1 << k) - 1));
-        // The quotient is below 2^32, the number of bits.
-        let row = place.row + (quotient << k | low) + 1;
-        Some(Place { run: place.run + 1, row, bit: bit + 1 + k as usize })
+        Some(place.behind(bit - place.bit, k, bits_at(&self.codes, bit + 1)))
+    }
+
+    /// The rows behind each run of a unit, for the runs that it has; `others` has a bit for each that is not of the
+    /// first key. A run waits for the one before it, so the groups take turns.
+    pub(super) fn ends(&self, unit: usize, others: &[u64; UNIT_WORDS], ends: &mut [u32; UNIT]) {
+        let first = unit * SIDE_BY_SIDE;
+        let groups = SIDE_BY_SIDE.min(self.groups() - first);
+        let mut places = [Place::default(); SIDE_BY_SIDE];
+        for (place, group) in places.iter_mut().zip(first..first + groups) {
+            *place = self.group(group);
+        }
+        let step = |place: &mut Place, run: usize| {
+            let k = self.parameters[usize::from(others[run / 64] >> (run % 64) & 1 == 1)];
+            *place = self.behind(*place, k).unwrap_or(*place);
+            count(place.row)
+        };
+        if self.runs - unit * UNIT >= UNIT {
+            for run in 0..GROUP {
+                for (group, place) in places.iter_mut().enumerate() {
+                    ends[group * GROUP + run] = step(place, group * GROUP + run);
+                }
+            }
+            return;
+        }
+        for (run, end) in ends.iter_mut().enumerate().take(self.runs - unit * UNIT) {
+            *end = step(&mut places[run / GROUP], run);
+        }
     }
 
     /// Whether a place is behind the last run.

@@ -12,7 +12,7 @@ use crate::{
 /// The kernels of this instruction set.
 pub(crate) static KERNELS: Kernels = Kernels {
     mask: MaskKernels { count_ones, count_runs, positions: mask_positions, positions64, ..TABLE.mask },
-    packed: PackedKernels { between: packed_between, sum: packed_sum, ..TABLE.packed },
+    packed: PackedKernels { between: packed_between, in_set: packed_in_set, sum: packed_sum, ..TABLE.packed },
     bits: BitsKernels { unary: bits_unary, ..TABLE.bits },
     gaps: GapsKernels { positions: gaps_positions, rank },
     rans_nibbles,
@@ -47,6 +47,7 @@ functions! {
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
     rans_nibbles(table: &Table, streams: &mut [Stream<'_>]) -> () = rans::nibbles;
     packed_between(rows: Rows<'_>, lo: u64, hi: u64, out: &mut [u64]) -> () = packed::between;
+    packed_in_set(rows: Rows<'_>, set: &[u64], out: &mut [u64]) -> () = packed::in_set;
     packed_sum(rows: Rows<'_>, mask: Option<&[u64]>) -> u128 = packed::sum;
     bits_unary(bytes: &[u8], out: &mut [u64]) -> Option<usize> = unary::read;
     gaps_positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> = gaps::positions;
