@@ -308,6 +308,21 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         Ok((messages, statistics))
     }
 
+    /// What the nodes answer to a request without sets, over all fragments.
+    pub(super) fn ask_all(&mut self, pinned: &Pinned, request: Request) -> Result<Vec<Bytes>> {
+        if pinned.fragments.is_empty() {
+            return Ok(Vec::new());
+        }
+        let task = self.task(pinned, request, &[], Vec::new());
+        let parts = self.ask(pinned, task, &pinned.fragments, "")?;
+        Ok(parts.into_iter().flat_map(|part| part.messages).collect())
+    }
+
+    /// What the request obeys.
+    pub(super) fn control(&self) -> &'a Control {
+        self.control
+    }
+
     fn task(
         &self,
         pinned: &Pinned,

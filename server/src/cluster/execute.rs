@@ -11,7 +11,7 @@ use basalt_proto::{
     cluster::v1::{self as peer, End, task::Request},
     v1 as pb,
 };
-use prost::bytes::Bytes;
+use prost::{Message as _, bytes::Bytes};
 
 use crate::{
     convert,
@@ -55,6 +55,11 @@ pub(crate) fn execute(
                 sink(bytes.slice(at..bytes.len().min(at + limits::PEER_PIECE_BYTES)))?;
             }
             Ok(end(&statistics))
+        }
+        Some(Request::Describe(request)) => {
+            let columns = convert::columns(table.schema(), snapshot, request.bids, control)?;
+            sink(pb::GetTableResponse { columns, table: None }.encode_to_vec().into())?;
+            Ok(End::default())
         }
         None => Err(Fault::protocol("a task without a request, or of a kind that is not known here")),
     }

@@ -5,6 +5,7 @@
 //! one node ([`scatter`]), and merges. Nothing here runs in a server that is alone.
 
 mod coordinate;
+pub(crate) mod describe;
 mod execute;
 mod explain;
 pub(crate) mod fetch;

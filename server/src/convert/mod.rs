@@ -4,6 +4,7 @@
 //! error names the place in the message.
 
 mod answer;
+mod columns;
 mod filter;
 mod ipc;
 mod lookups;
@@ -16,6 +17,7 @@ mod sets;
 mod to_request;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
+pub(crate) use columns::{add_column, columns};
 pub(crate) use lookups::{place_lookups, to_lookups};
 pub(crate) use parts::{
     PartReader, addresses, from_statistics, join_set, to_join_set, to_messages, to_values, values,
@@ -23,6 +25,6 @@ pub(crate) use parts::{
 pub(crate) use query::{explanation, filter, query, statistics, to_statistics};
 pub(crate) use retention::{cutoff, from_retention, to_cutoff, to_retention};
 pub(crate) use rows::BatchReader;
-pub(crate) use schema::{from_schema, table, table_columns, to_schema};
+pub(crate) use schema::{from_schema, table, to_schema};
 pub(crate) use sets::{check_sip_bytes, scope, sip, tag, to_scope, to_sip};
 pub(crate) use to_request::{to_filter, to_query};

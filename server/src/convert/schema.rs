@@ -1,14 +1,11 @@
-//! Types, schemas and what is told of a table.
+//! Types, schemas and what a list tells of a table.
 
 use basalt_core::{
-    describe::{self, ColumnSummary},
     error::{Error, ErrorKind, Result},
-    exec::Control,
     schema::{DataType, Field, Reference, Schema},
     table::Table,
-    value::Value,
 };
-use basalt_proto::v1::{self as pb, TypeKind, value};
+use basalt_proto::v1::{self as pb, TypeKind};
 
 /// The schema of a new table.
 pub(crate) fn from_schema(schema: pb::Schema) -> Result<Schema> {
@@ -56,7 +53,7 @@ pub(crate) fn to_schema(schema: &Schema) -> pb::Schema {
     pb::Schema { fields: schema.fields().iter().map(to_field).collect() }
 }
 
-fn to_field(field: &Field) -> pb::Field {
+pub(super) fn to_field(field: &Field) -> pb::Field {
     pb::Field {
         name: field.name.clone(),
         r#type: Some(to_type(field.data_type)),
@@ -105,65 +102,4 @@ pub(crate) fn table(table: &Table) -> pb::Table {
         bytes: snapshot.bytes() as u64,
         retention: snapshot.retention().map(|retention| super::to_retention(retention)),
     }
-}
-
-/// Texts longer than this are left out of a column's range: the answer must fit a message.
-const RANGE_TEXT_BYTES: usize = 256;
-
-/// What is told of a table's columns; with `full` all of them are read.
-pub(crate) fn table_columns(table: &Table, full: bool, control: &Control) -> Result<Vec<pb::ColumnInfo>> {
-    let snapshot = table.snapshot();
-    let mut columns = Vec::with_capacity(table.schema().fields().len());
-    for (index, field) in table.schema().fields().iter().enumerate() {
-        control.check()?;
-        let summary = ColumnSummary::new(&snapshot, table.schema(), index);
-        let entropy_bits = if full { Some(describe::entropy(&snapshot, index, control)?) } else { None };
-        let bids = if full { describe::bids(&snapshot, index, control)? } else { Vec::new() };
-        let bids = bids.into_iter().map(|bid| pb::EncodingBid {
-            encoding: bid.encoding.to_owned(),
-            fragments: bid.fragments,
-            bytes: bid.bytes,
-            exact: bid.exact,
-        });
-        let encodings = summary.encodings.into_iter().map(|used| pb::EncodingUse {
-            encoding: used.encoding,
-            fragments: used.fragments,
-            rows: used.rows,
-            bytes: used.bytes,
-        });
-        let (min, max) = summary.range.unzip();
-        columns.push(pb::ColumnInfo {
-            field: Some(to_field(field)),
-            rows: summary.rows,
-            nulls: summary.nulls,
-            bytes: summary.bytes,
-            plain_bytes: summary.plain_bytes,
-            encodings: encodings.collect(),
-            entropy_bits,
-            min: min.and_then(to_value),
-            max: max.and_then(to_value),
-            bids: bids.collect(),
-        });
-    }
-    Ok(columns)
-}
-
-fn to_value(value: Value) -> Option<pb::Value> {
-    let kind = match value {
-        Value::Null => value::Kind::Null(true),
-        Value::Bool(value) => value::Kind::Bool(value),
-        Value::Int(value) => match i64::try_from(value) {
-            Ok(value) => value::Kind::Int(value),
-            Err(_) => value::Kind::Uint(u64::try_from(value).ok()?),
-        },
-        Value::Decimal { unscaled, scale } => {
-            value::Kind::Decimal(pb::Decimal { unscaled: i64::try_from(unscaled).ok()?, scale: scale.into() })
-        }
-        Value::Float(value) => value::Kind::Double(value),
-        Value::Date(value) => value::Kind::Date(value),
-        Value::Timestamp(value) => value::Kind::Timestamp(value),
-        Value::Text(value) if value.len() > RANGE_TEXT_BYTES => return None,
-        Value::Text(value) => value::Kind::Text(value.as_ref().to_owned()),
-    };
-    Some(pb::Value { kind: Some(kind) })
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use basalt_core::{
+    describe,
+    exec::Control,
     limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
     table::Table,
 };
@@ -11,6 +13,7 @@ use basalt_storage::FragmentEntry;
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
+use super::nodes;
 use crate::{call::Call, cluster::fresh, convert, limits, state::State, status::Fault, units::millis};
 
 /// See the module.
@@ -194,12 +197,21 @@ impl Catalog {
         let table = self.0.catalog.get(&request.name).map_err(|e| e.at("name"))?;
         call.table = Some(Arc::clone(&table));
         let full = request.view() == pb::TableView::Full;
-        let told = self.told(&table);
-        let describe = move |control: &_| {
-            let columns = convert::table_columns(&table, full, control)?;
-            Ok(pb::GetTableResponse { table: Some(told), columns })
+        let (told, deadline) = (self.told(&table), self.0.deadline(call)?);
+        let columns = if nodes::has_peers(&self.0) {
+            nodes::columns(&self.0, &request.name, full, deadline).await?
+        } else {
+            let describe = move |control: &Control| {
+                let snapshot = table.snapshot();
+                let mut columns = convert::columns(table.schema(), &snapshot, full, control)?;
+                for (index, column) in columns.iter_mut().enumerate().filter(|_| full) {
+                    column.entropy_bits = Some(describe::entropy(&snapshot, index, control)?);
+                }
+                Ok(columns)
+            };
+            self.0.cpu.query(deadline, self.0.control(), describe).await?
         };
-        self.0.cpu.query(self.0.deadline(call)?, self.0.control(), describe).await
+        Ok(pb::GetTableResponse { table: Some(told), columns })
     }
 
     /// A table as the whole cluster has it; the bytes are those of one copy of all fragments.

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     call::Call,
-    cluster::{Coordinator, Reach, explained, fetch, fresh},
+    cluster::{Coordinator, Reach, describe, explained, fetch, fresh},
     convert,
     cpu::{StopOnDrop, clock},
     limits,
@@ -49,6 +49,22 @@ pub(super) async fn resolve(
         coordinator.resolve_filter(&pinned, filter)
     };
     coordinate(state, deadline, state.control(), resolve).await
+}
+
+/// How the nodes hold the columns of a table.
+pub(super) async fn columns(
+    state: &Arc<State>,
+    table: &str,
+    full: bool,
+    deadline: Instant,
+) -> Result<Vec<pb::ColumnInfo>> {
+    let table = table.to_owned();
+    let describe = move |_: &State, reach: &Reach, control: &Control| {
+        let mut coordinator = Coordinator::new(reach, control, false);
+        let pinned = coordinator.pin(&table, None)?;
+        describe::columns(&mut coordinator, &pinned, full)
+    };
+    coordinate(state, deadline, state.control(), describe).await
 }
 
 impl Query {

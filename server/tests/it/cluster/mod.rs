@@ -10,7 +10,7 @@ use std::{
 
 use arrow_array::{RecordBatch, cast::AsArray as _, types::Int64Type};
 use basalt_client::{
-    Client, Query, WriteOptions, col, count, count_distinct, keys_of, lit, max, min, not, sum,
+    Client, Query, TableDetails, WriteOptions, col, count, count_distinct, keys_of, lit, max, min, not, sum,
 };
 use basalt_proto::{
     cluster::v1::{
@@ -152,6 +152,28 @@ async fn what_is_written_at_one_node_is_read_at_all() {
         nodes.client((i + 1) % 3).drop_table(&name).await.unwrap();
         for reader in nodes.clients() {
             assert!(reader.list_tables().await.unwrap().is_empty());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_are_described_whole() {
+    let (nodes, _) = started(3).await;
+    let alone = Alone::over(nodes.store.path()).await;
+    let parts = |mut details: TableDetails| {
+        let entropies: Vec<Option<f64>> =
+            details.columns.iter_mut().map(|column| column.entropy_bits.take()).collect();
+        (details, entropies)
+    };
+    let (basic, _) = parts(alone.client.table("t").await.unwrap());
+    let (full, entropies) = parts(alone.client.table_full("t").await.unwrap());
+    assert_eq!((full.table.rows, full.columns[0].rows), (14_000, 14_000));
+    for client in nodes.clients() {
+        assert_eq!(parts(client.table("t").await.unwrap()), (basic.clone(), vec![None; 4]));
+        let (found, bits) = parts(client.table_full("t").await.unwrap());
+        assert_eq!(found, full);
+        for (found, expected) in bits.into_iter().zip(&entropies) {
+            assert!((found.unwrap() - expected.unwrap()).abs() < 1e-9);
         }
     }
 }
