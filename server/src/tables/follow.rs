@@ -87,19 +87,24 @@ impl Tables {
             |state: &CatalogState| state.tables().values().map(TableEntry::number).collect::<BTreeSet<_>>();
         let (old, new) = (ids(before), ids(now));
         for id in old.difference(&new) {
-            let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(id);
-            if let Some(stored) = stored
-                && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == *id)
-            {
-                let _ = self.shared.catalog.remove(stored.table.name());
-                self.forget(&stored.table);
-            }
+            self.let_go(at_rest, *id);
         }
         let entries = now.tables().values().filter(|entry| !old.contains(&entry.number()));
         for entry in entries.filter(|entry| Some(*entry) != own) {
             if let Err(fault) = self.open_table(at_rest, entry).await {
                 tracing::warn!(table = entry.name, error = fault.message(), "cannot load a new table");
             }
+        }
+    }
+
+    /// Lets go a table that is gone from the catalog.
+    pub(super) fn let_go(&self, at_rest: &AtRest, id: u64) {
+        let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        if let Some(stored) = stored
+            && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == id)
+        {
+            let _ = self.shared.catalog.remove(stored.table.name());
+            self.forget(&stored.table);
         }
     }
 

@@ -27,7 +27,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState, retention_properties};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{MutexGuard, Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
@@ -176,11 +176,11 @@ impl Tables {
             }
             return Ok(table);
         };
-        let mut state = at_rest.state.lock().await;
+        let state = at_rest.state.lock().await;
         let properties = retention_properties(retention.as_ref()).into_iter();
         let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
         let created = at_rest.log.create(&state, name, &schema, properties).await?;
-        self.created(at_rest, &mut state, created).await
+        self.created(at_rest, state, created).await
     }
 
     /// Attaches the table of another writer, which is read only, by its address.
@@ -190,21 +190,30 @@ impl Tables {
                 "a server that keeps its tables in memory alone attaches none; start it with a store";
             return Err(Fault::new(ErrorReason::InvalidStore, message));
         };
-        let mut state = at_rest.state.lock().await;
+        let state = at_rest.state.lock().await;
         let created = at_rest.log.attach(&state, name, url).await.map_err(|e| Fault::from(e).at("url"))?;
-        self.created(at_rest, &mut state, created).await
+        self.created(at_rest, state, created).await
     }
 
     async fn created(
         &self,
         at_rest: &AtRest,
-        state: &mut Arc<CatalogState>,
+        mut state: MutexGuard<'_, Arc<CatalogState>>,
         created: Created,
     ) -> Result<Arc<Table>, Fault> {
-        let before = std::mem::replace(state, Arc::clone(&created.catalog));
+        let Created { catalog, entry, log, table } = created;
+        let before = std::mem::replace(&mut *state, Arc::clone(&catalog));
         // Other nodes may have made others meanwhile.
-        self.follow_catalog(at_rest, &before, &created.catalog, Some(&created.entry)).await;
-        let table = self.add(at_rest, &created.entry, created.log, created.table).await?;
+        self.follow_catalog(at_rest, &before, &catalog, Some(&entry)).await;
+        // Loading may take its time, in which others make and drop tables.
+        drop(state);
+        let table = self.add(at_rest, &entry, log, table).await?;
+        let state = at_rest.state.lock().await;
+        if !state.tables().values().any(|known| known.id == entry.id) {
+            self.let_go(at_rest, entry.number());
+            let message = format!("table {:?} was dropped while it was loaded", entry.name);
+            return Err(Fault::new(ErrorReason::TableNotFound, message));
+        }
         self.shared.peers().catalog_changed(state.version()).await;
         Ok(table)
     }
