@@ -4,14 +4,23 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
+use basalt_proto::v1::GetServerInfoRequest;
+
 use super::{CliError, ConnectArgs, print, style::Style};
+use crate::error::Error;
 
 pub(crate) async fn run(connect: &ConnectArgs) -> Result<(), CliError> {
     let client = connect.connect().await?;
     let request = client.request(HealthCheckRequest { service: String::new() });
     let answer = client.call(HealthClient::new(client.channel()).check(request)).await?;
     if answer.status() != ServingStatus::Serving {
-        return Err(CliError::NotReady(answer.status().as_str_name().to_owned()));
+        // Anything that is asked for says why.
+        let request = client.request(GetServerInfoRequest {});
+        let why = match client.call(client.catalog().get_server_info(request)).await {
+            Err(Error::Server(error)) => error.message,
+            _ => answer.status().as_str_name().to_owned(),
+        };
+        return Err(CliError::NotReady(why));
     }
     let info = client.server_info().await?;
     let serving = Style::of(&std::io::stdout()).green("serving");

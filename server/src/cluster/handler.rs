@@ -26,7 +26,6 @@ use crate::{
     limits,
     state::State,
     status::{Fault, Result as Answer},
-    tables::loading,
     units::millis,
 };
 
@@ -98,7 +97,7 @@ impl PeerHandler {
             return Err(Fault::new(ErrorReason::ShuttingDown, "the server is shutting down"));
         }
         if self.0.is_loading() {
-            return Err(loading());
+            return Err(self.0.tables.loading());
         }
         serve::start(&self.0, call, stream).await
     }

@@ -65,7 +65,22 @@ pub(super) async fn fragment(
     Ok(Fragment::new(entry.id, data).with_deleted(deleted))
 }
 
+/// How far loading is, in bytes of memory.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    loaded: AtomicU64,
+    expected: AtomicU64,
+}
+
 impl Tables {
+    /// The error of everything that needs the tables before they are there.
+    pub(crate) fn loading(&self) -> Fault {
+        let megabytes = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed) / 1_000_000;
+        let (loaded, expected) = (megabytes(&self.progress.loaded), megabytes(&self.progress.expected));
+        let message = format!("the server is loading its tables: {loaded} of {expected} MB so far");
+        Fault::new(ErrorReason::Starting, message)
+    }
+
     /// Loads all tables of the store. Until then there are none.
     ///
     /// # Errors
@@ -107,7 +122,8 @@ impl Tables {
             found.push((entry.clone(), log, state));
         }
         let (tables, total) = (found.len(), all);
-        let loaded = AtomicU64::new(0);
+        let Progress { loaded, expected } = &self.progress;
+        expected.store(total, Ordering::Relaxed);
         let progress = |data: &FragmentData| {
             loaded.fetch_add(data.bytes() as u64, Ordering::Relaxed);
         };
@@ -182,11 +198,6 @@ impl Tables {
         self.shared.memory.count_tables(&self.shared.catalog);
         Ok(table)
     }
-}
-
-/// The error of everything that needs the tables before they are there.
-pub(crate) fn loading() -> Fault {
-    Fault::new(ErrorReason::Starting, "the server is loading its tables")
 }
 
 fn per_second(n: u64, elapsed: Duration) -> u64 {

@@ -32,7 +32,6 @@ use tokio::sync::{MutexGuard, Notify, Semaphore};
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
 pub(crate) use found::Sought;
-pub(crate) use load::loading;
 use stored::Stored;
 
 use crate::{
@@ -119,6 +118,7 @@ struct AtRest {
 pub(crate) struct Tables {
     shared: Arc<Shared>,
     at_rest: Option<AtRest>,
+    progress: load::Progress,
 }
 
 impl Tables {
@@ -147,7 +147,7 @@ impl Tables {
         let expire_now = Notify::new();
         let shared =
             Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep, expire_now };
-        Ok(Self { shared: Arc::new(shared), at_rest })
+        Ok(Self { shared: Arc::new(shared), at_rest, progress: load::Progress::default() })
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].

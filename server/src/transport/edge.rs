@@ -34,7 +34,6 @@ use crate::{
     services::{Catalog, Cluster, Ingest, Query, Sips},
     state::State,
     status::Fault,
-    tables::loading,
 };
 
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
@@ -162,7 +161,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 return Reply { future: answer(fault.into()), ours: None };
             }
             if self.state.is_loading() {
-                return Reply { future: answer(loading().into()), ours: None };
+                return Reply { future: answer(self.state.tables.loading().into()), ours: None };
             }
             let arrival = Arrival {
                 peer: self.peer,
