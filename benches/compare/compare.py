@@ -127,34 +127,34 @@ def measure_engine(engine, tables, questions, options, result):
         columns = engine.column_bytes(table)
         held = Held(rows, engine.table_bytes(table), columns, seconds, engine.column_encodings(table))
         result.tables[table.name] = held
-    process = engine.process_id()
+    processes = engine.process_ids()
     with progress.stage(f"{result.name}: {len(questions)} queries", len(questions)) as done:
         for at, (title, sql) in enumerate(questions.items()):
             done(at)
             try:
-                result.queries[title] = timed(engine, sql, options.runs, process)
+                result.queries[title] = timed(engine, sql, options.runs, processes)
             except Exception as error:
                 result.refused[title] = first_line(error)
-    result.resident_bytes = psutil.Process(process).memory_info().rss
+    result.resident_bytes = sum(psutil.Process(process).memory_info().rss for process in processes)
 
 
-def timed(engine, sql, runs, process):
+def timed(engine, sql, runs, processes):
     """The best times of one query, after a run to warm up, which gives the answer."""
     prepared = engine.prepare(sql)
     rows = answers.rows_of(engine.query(prepared))
     times = []
     for _ in range(runs):
-        busy, started = processor_seconds(process), time.perf_counter()
+        busy, started = processor_seconds(processes), time.perf_counter()
         engine.query(prepared)
         seconds = time.perf_counter() - started
-        times.append((seconds, engine.server_seconds(), processor_seconds(process) - busy))
+        times.append((seconds, engine.server_seconds(), processor_seconds(processes) - busy))
     seconds, server, processor = (None if None in column else min(column) for column in zip(*times))
     return Timing(seconds, server, processor, rows)
 
 
-def processor_seconds(process):
-    """What all threads of a process have kept processors busy: Linux's clock of the process."""
-    return time.clock_gettime(~process << 3 | 2)
+def processor_seconds(processes):
+    """What all threads of processes have kept processors busy: Linux's clocks of the processes."""
+    return sum(time.clock_gettime(~process << 3 | 2) for process in processes)
 
 
 def first_line(error):
@@ -197,7 +197,7 @@ def arguments():
     parser.add_argument("--data", default=",".join(DATA), help="data sets [default: %(default)s]")
     parser.add_argument("--rows", type=int, default=100_000_000, help="rows of events [default: 100000000]")
     parser.add_argument("--scale", type=float, help="of tpch and ssb [default: ROWS / 10000000, at most 1]")
-    parser.add_argument("--engines", default=",".join(engines.ENGINES), help="engines [default: %(default)s]")
+    parser.add_argument("--engines", default=",".join(name for name in engines.ENGINES if name != "basalt-3"), help="engines [default: %(default)s]")
     parser.add_argument("--basalt", metavar="BINARY", help="the server [default: built with the profile dist]")
     parser.add_argument("--memory", default="8GiB", help="what Basalt may take [default: %(default)s]")
     parser.add_argument("--runs", type=int, default=5, help="the best of so many, after one [default: 5]")

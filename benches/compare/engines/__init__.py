@@ -8,6 +8,7 @@ import queries
 # The name on the command line: the module and the class in it.
 ENGINES = {
     "basalt": ("engines.basalt", "Basalt"),
+    "basalt-3": ("engines.basalt", "ThreeNodes"),
     "duckdb": ("engines.duckdb", "OnDisk"),
     "duckdb-memory": ("engines.duckdb", "InMemory"),
     "chdb": ("engines.chdb", "Default"),
@@ -58,9 +59,9 @@ class Engine:
         """What the last query took by the engine's own account; None where that is no other."""
         return None
 
-    def process_id(self):
-        """The process that holds the data."""
-        return os.getpid()
+    def process_ids(self):
+        """The processes that hold the data."""
+        return [os.getpid()]
 
     def close(self):
         """Ends it."""

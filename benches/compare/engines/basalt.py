@@ -25,20 +25,32 @@ class Basalt(Engine):
 
     def __init__(self, options):
         self.binary = options.basalt
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        serve = ["serve", "--store", "memory:", "--listen", self.address, "--threads", "1", "--memory", options.memory, "--log", "warn"]
-        self.server = subprocess.Popen([self.binary, *serve])
-        channel = grpc.insecure_channel(self.address)
+        self.servers = []
         try:
-            grpc.channel_ready_future(channel).result(START_S)
-        except grpc.FutureTimeoutError:
+            self.address = self.serve(options, "--store", "memory:")
+        except Exception:
             self.close()
-            raise RuntimeError(f"{self.binary}: no server within {START_S} s") from None
+            raise
+        channel = grpc.insecure_channel(self.address)
         self.catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
         self.queries = query_pb2_grpc.QueryServiceStub(channel)
         self.statistics = None
+
+    def serve(self, options, *arguments):
+        """Starts a server, and waits until it answers; where it listens."""
+        address = free_address()
+        common = ["--listen", address, "--threads", "1", "--memory", options.memory, "--log", "warn"]
+        self.servers.append(subprocess.Popen([self.binary, "serve", *common, *arguments]))
+        catalog = catalog_pb2_grpc.CatalogServiceStub(grpc.insecure_channel(address))
+        started = time.monotonic()
+        while True:
+            try:
+                catalog.ListTables(catalog_pb2.ListTablesRequest(), timeout=START_S)
+                return address
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > started + START_S:
+                    raise
+                time.sleep(0.01)
 
     def version(self):
         info = self.catalog.GetServerInfo(catalog_pb2.GetServerInfoRequest())
@@ -76,13 +88,37 @@ class Basalt(Engine):
     def server_seconds(self):
         return self.statistics.elapsed_us / 1e6
 
-    def process_id(self):
-        return self.server.pid
+    def process_ids(self):
+        return [server.pid for server in self.servers]
 
     def close(self):
-        self.server.terminate()
-        try:
-            self.server.wait(START_S)
-        except subprocess.TimeoutExpired:
-            self.server.kill()
-            self.server.wait()
+        for server in self.servers:
+            server.terminate()
+        for server in self.servers:
+            try:
+                server.wait(START_S)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+class ThreeNodes(Basalt):
+    """Each fragment is held by one node, and the first is asked."""
+
+    title = "Basalt, three servers over one directory"
+
+    def serve(self, options, *_):
+        store = str(options.folder / "store")
+        peers = [free_address() for _ in range(3)]
+        addresses = []
+        for peer in peers:
+            cluster = ["--peer-listen", peer, "--peers", ",".join(peers), "--replication", "1"]
+            addresses.append(super().serve(options, "--store", store, *cluster))
+        return addresses[0]
+
+
+def free_address():
+    """An address that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"

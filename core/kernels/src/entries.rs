@@ -12,10 +12,10 @@ macro_rules! kernels {
             groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, sorted16, sum, survey},
+            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, sum, survey},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
-                NativeKernels, PackedKernels, Sums,
+                NativeKernels, PackedKernels, RunsKernels, Sums,
             },
             test::Test,
         };
@@ -69,6 +69,7 @@ macro_rules! kernels {
             bits: BitsKernels { unpack: bits_unpack, pack: bits_pack, unary: bits_unary },
             gaps: GapsKernels { positions: gaps_positions, rank: gaps_rank },
             groups: Groups { u8: group(), u16: group(), u32: group() },
+            runs: RunsKernels { ends: runs_ends, spread: runs_spread, numbers: runs_numbers },
             decimals_convert,
             rans_nibbles,
             changes: survey_changes,
@@ -376,6 +377,21 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn gaps_rank(gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
             gaps::rank(gaps, position)
+        }
+
+        $(#[$attribute])*
+        fn runs_ends(codes: &[u8], bits: std::ops::Range<usize>, k: u32, row: usize, out: &mut [u64]) {
+            runs::ends(codes, bits, k, row, out)
+        }
+
+        $(#[$attribute])*
+        fn runs_spread(ends: &[u64], runs: &[u64], first: usize, out: &mut [u64]) {
+            runs::spread($new, ends, runs, first, out)
+        }
+
+        $(#[$attribute])*
+        fn runs_numbers(ends: &[u64], rows: &[u16], out: &mut [u16]) {
+            runs::numbers(ends, rows, out)
         }
 
         $(#[$attribute])*

@@ -40,6 +40,7 @@ pub mod prefix;
 pub mod rans;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod registers;
+pub mod runs;
 mod scalar;
 pub mod sorted16;
 pub mod survey;

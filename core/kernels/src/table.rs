@@ -9,7 +9,7 @@ use crate::{
     groups::GroupCode,
     mask::BLOCK_WORDS,
     packed::{MAX_SET_WIDTH, Rows},
-    rans,
+    rans, runs,
     test::Test,
 };
 
@@ -34,6 +34,7 @@ pub struct Kernels {
     pub(crate) bits: BitsKernels,
     pub(crate) gaps: GapsKernels,
     pub(crate) groups: Groups,
+    pub(crate) runs: RunsKernels,
     pub(crate) decimals_convert: unsafe fn(Scale, Form, &mut [i64]),
     /// Images are whole vectors, with the steps of their tails among them.
     pub(crate) rans_nibbles: unsafe fn(&rans::Table, &mut [rans::Stream<'_>]),
@@ -140,6 +141,13 @@ pub(crate) struct GapsKernels {
     /// There is room for all positions.
     pub(crate) positions: unsafe fn(&Gaps<'_>, &mut [u16]) -> Option<usize>,
     pub(crate) rank: unsafe fn(&Gaps<'_>, u16) -> Option<(usize, bool)>,
+}
+
+/// Kernels of runs.
+pub(crate) struct RunsKernels {
+    pub(crate) ends: unsafe fn(&[u8], std::ops::Range<usize>, u32, usize, &mut [u64]),
+    pub(crate) spread: unsafe fn(&[u64], &[u64], usize, &mut [u64]),
+    pub(crate) numbers: unsafe fn(&[u64], &[u16], &mut [u16]),
 }
 
 /// An array of 16-bit numbers, as little-endian bytes.
@@ -451,6 +459,26 @@ impl Kernels {
     pub fn gaps_rank(&self, gaps: &Gaps<'_>, position: u16) -> Option<(usize, bool)> {
         assert!(gaps.k <= MAX_K, "low parts of {} bits", gaps.k);
         call!(self.gaps.rank, gaps, position)
+    }
+
+    #[track_caller]
+    pub fn runs_ends(&self, codes: &[u8], bits: std::ops::Range<usize>, k: u32, row: usize, out: &mut [u64]) {
+        assert!(k <= runs::MAX_K, "low parts of {k} bits");
+        assert!(bits.end <= 8 * codes.len(), "{} bytes have no bit {}", codes.len(), bits.end);
+        call!(self.runs.ends, codes, bits, k, row, out)
+    }
+
+    #[track_caller]
+    pub fn runs_spread(&self, ends: &[u64], runs: &[u64], first: usize, out: &mut [u64]) {
+        assert_eq!(ends.len(), out.len(), "masks of different lengths");
+        call!(self.runs.spread, ends, runs, first, out)
+    }
+
+    #[track_caller]
+    pub fn runs_numbers(&self, ends: &[u64], rows: &[u16], out: &mut [u16]) {
+        assert!(ends.len() <= BLOCK_WORDS, "{} words have rows above 65,535", ends.len());
+        assert!(rows.len() == out.len(), "{} numbers for {} rows", out.len(), rows.len());
+        call!(self.runs.numbers, ends, rows, out)
     }
 
     pub fn decimals_convert(&self, scale: Scale, form: Form, integers: &mut [i64]) {

@@ -94,6 +94,6 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: 0, get: 0 }
+        Costs { filter: 0, look_up: 0, get: 0 }
     }
 }

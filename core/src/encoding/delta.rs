@@ -260,7 +260,7 @@ impl KeyColumn for Column {
         let differences = self.differences.costs();
         // A filter searches or decodes everything; a row is the sum of half a unit.
         let filter = if self.sorted { 5 } else { 500 + differences.filter };
-        Costs { filter, get: 40 + differences.get }
+        Costs { filter, look_up: super::LOOK_UP_COST, get: 40 + differences.get }
     }
 }
 

@@ -175,6 +175,6 @@ impl KeyColumn for Column {
 
     fn costs(&self) -> Costs {
         let codes = self.codes.costs();
-        Costs { filter: codes.filter, get: codes.get + 2 }
+        Costs { get: codes.get + 2, ..codes }
     }
 }

@@ -12,6 +12,7 @@ mod alp;
 pub mod bitcompress;
 mod bitpack;
 mod bytes;
+mod cache;
 mod chooser;
 mod code_map;
 #[cfg(test)]
@@ -158,17 +159,29 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
 
     /// What it costs to read.
     fn costs(&self) -> Costs {
-        Costs { filter: 500, get: 1000 }
+        Costs { filter: 500, look_up: LOOK_UP_COST, get: 1000 }
     }
 }
+
+/// Picoseconds that it takes to look up a key in a set.
+pub const LOOK_UP_COST: u32 = 500;
 
 /// What it costs to read a column, roughly: for the order of filters, and to choose between one row and many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Picoseconds a row of [`KeyColumn::filter`] by a range.
     pub filter: u32,
+    /// Picoseconds a row more where it is by a set.
+    pub look_up: u32,
     /// Nanoseconds of [`KeyColumn::get`].
     pub get: u32,
+}
+
+impl Costs {
+    /// Picoseconds a row of [`KeyColumn::filter`] by a test.
+    pub fn filter_by(self, test: &KeyTest) -> u32 {
+        self.filter + if let KeyTest::In(_) = test { self.look_up } else { 0 }
+    }
 }
 
 /// An encoded column of texts; the same rules as for [`KeyColumn`].

@@ -11,7 +11,7 @@ use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use basalt_kernels as kernels;
 
 use super::{
-    Bid, Costs, KeyColumn, KeyEncoding, KeyTest,
+    Bid, Costs, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST,
     bytes::{ALIGNMENT, Head, Reader, Writer, count},
     fallback, mask,
     stats::KeyStats,
@@ -308,6 +308,6 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: count(12 * self.native.width()), get: 2 }
+        Costs { filter: count(12 * self.native.width()), look_up: LOOK_UP_COST, get: 2 }
     }
 }

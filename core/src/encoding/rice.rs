@@ -11,7 +11,7 @@ pub(super) struct Rice {
 }
 
 impl Rice {
-    fn new(numbers: &[u32], k: u32) -> Self {
+    pub(super) fn new(numbers: &[u32], k: u32) -> Self {
         let quotients = numbers.iter().map(|number| u64::from(number >> k)).sum();
         Self { k, numbers: numbers.len(), quotients }
     }

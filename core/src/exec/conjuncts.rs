@@ -21,8 +21,6 @@ use crate::{
 /// Picoseconds a row that it takes to test raw texts, and to match them with a pattern.
 const TEXT_COST: u32 = 4_000;
 const LIKE_COST: u32 = 15_000;
-/// Picoseconds a row more, for a look-up in a set of keys.
-pub(super) const LOOK_UP_COST: u32 = 500;
 /// Picoseconds a row of a mask that is there: of nulls, of row addresses.
 const MASK_COST: u32 = 30;
 /// Picoseconds a row of one node of an expression.
@@ -109,8 +107,7 @@ fn cost(pred: &Pred, fragment: &Fragment) -> u32 {
         Pred::Constant(_) => 0,
         Pred::IsNull { .. } | Pred::Rows { .. } => MASK_COST,
         Pred::Keys { slot, test, .. } => {
-            let column = fragment.columns()[*slot].keys().map_or(0, |keys| keys.costs().filter);
-            column + if let KeyTest::In(_) = test { LOOK_UP_COST } else { 0 }
+            fragment.columns()[*slot].keys().map_or(0, |keys| keys.costs().filter_by(test))
         }
         Pred::Text { test: TextTest::Like(_), .. } => LIKE_COST,
         Pred::Text { .. } => TEXT_COST,

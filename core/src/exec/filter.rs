@@ -6,11 +6,11 @@ use basalt_sip::BlockMask;
 
 use super::{
     Block, Control,
-    conjuncts::{Conjunct, LOOK_UP_COST},
+    conjuncts::Conjunct,
     profile::{Step, Watch},
 };
 use crate::{
-    encoding::{KeyColumn, KeyTest, UNIT_ROWS},
+    encoding::{KeyColumn, KeyTest, LOOK_UP_COST, UNIT_ROWS},
     error::Result,
     fragment::{Column, Fragment, Values},
     limits::{BATCH_ROWS, BLOCK_WORDS},
@@ -353,11 +353,10 @@ fn keys_that_pass(keys: &dyn KeyColumn, test: &KeyTest, block: Block<'_>, under:
     };
     let costs = keys.costs();
     let left = crate::mask::count(under.as_slice());
-    let look_up = u64::from(if let KeyTest::In(_) = test { LOOK_UP_COST } else { 0 });
     // Picoseconds and nanoseconds.
-    if left as u64 * (u64::from(costs.get) * 1000 + look_up)
-        < rows as u64 * (u64::from(costs.filter) + look_up)
-    {
+    let row =
+        u64::from(costs.get) * 1000 + u64::from(if let KeyTest::In(_) = test { LOOK_UP_COST } else { 0 });
+    if left as u64 * row < rows as u64 * u64::from(costs.filter_by(test)) {
         let mut places = vec![0; left + 64];
         basalt_kernels::mask::positions(&under[..rows.div_ceil(64)], &mut places);
         return Mask::from_fn(rows, |out| few_that_pass(keys, test, start, &places[..left], out));

@@ -3,6 +3,7 @@
 mod lanes;
 mod prefix;
 mod rans;
+mod runs;
 pub(crate) mod table;
 mod unpack;
 pub(crate) mod vbmi2;

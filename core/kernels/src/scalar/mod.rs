@@ -13,6 +13,7 @@ pub(crate) mod packed;
 pub(crate) mod positions;
 pub(crate) mod prefix;
 pub(crate) mod rans;
+pub(crate) mod runs;
 pub(crate) mod sorted16;
 pub(crate) mod sum;
 pub(crate) mod survey;

@@ -14,5 +14,6 @@ mod packed;
 mod plain;
 mod rans;
 mod rows;
+mod runs;
 mod sorted16;
 mod streams;

@@ -6,7 +6,7 @@ use arrow_buffer::Buffer;
 use basalt_kernels::decimals::as_bits;
 
 use super::{Alp, decimals::Decimals, exceptions::Exceptions};
-use crate::encoding::{Costs, KeyColumn, KeyEncoding, KeyTest, fallback, mask};
+use crate::encoding::{Costs, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST, fallback, mask};
 
 /// Rows decoded at a time: integers and floats stay in the L1 cache.
 const BATCH: usize = 2 * crate::encoding::UNIT_ROWS;
@@ -126,6 +126,6 @@ impl KeyColumn for Column {
 
     fn costs(&self) -> Costs {
         let integers = self.integers.costs();
-        Costs { filter: integers.filter + 20, get: integers.get + 10 }
+        Costs { filter: integers.filter + 20, look_up: LOOK_UP_COST, get: integers.get + 10 }
     }
 }

@@ -265,7 +265,7 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: 1000, get: 700 }
+        Costs { filter: 1000, look_up: super::LOOK_UP_COST, get: 700 }
     }
 }
 

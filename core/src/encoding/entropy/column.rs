@@ -5,7 +5,6 @@ use basalt_kernels::{self as kernels, packed, rans};
 
 use super::{
     Entropy, MAX_KEYS,
-    cache::{Blocks, Id, with_block},
     image::{Image, is_of_codes},
     wide,
 };
@@ -13,6 +12,7 @@ use crate::{
     encoding::{
         Costs, KeyColumn, KeyEncoding, KeyTest,
         bytes::{Reader, ensure, index},
+        cache::{Blocks, Id, with_block},
         fallback, mask,
     },
     error::Result,
@@ -407,8 +407,13 @@ impl KeyColumn for Column {
         let part =
             Part { block: start / BLOCK_ROWS, from: 0, rows: BLOCK_ROWS.min(self.rows - start), at: 0 };
         self.scan(part, |codes| {
-            for (key, place) in out.iter_mut().zip(places) {
-                *key = self.key(Codes { from: usize::from(*place), ..codes }.get());
+            if codes.width == 1 {
+                for (key, place) in out.iter_mut().zip(places) {
+                    *key = self.key(Codes { from: usize::from(*place), ..codes }.get());
+                }
+            } else {
+                packed::gather(codes.width, codes.words, 0, places, 0, out);
+                out.iter_mut().for_each(|key| *key = self.key(key.cast_unsigned()));
             }
         });
     }
@@ -454,6 +459,8 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: 200, get: 1000 }
+        // A set is asked about each key, once.
+        let filter = if let Table::Nibbles(_) = self.table { 200 } else { 1800 };
+        Costs { filter, look_up: 0, get: 1000 }
     }
 }

@@ -15,7 +15,6 @@
 //! | align 2 | for each block the number of its words, u16 |
 //! | ... | the words of all blocks, u16 |
 
-mod cache;
 mod column;
 mod frequencies;
 mod image;
@@ -99,7 +98,8 @@ impl KeyEncoding for Entropy {
         let block = if Image::is_wide(keys) { WIDE_BLOCK_BYTES } else { BLOCK_BYTES };
         let blocks = stats.blocks.len();
         let bytes = fixed(keys, stats.native, blocks) + block * blocks + index(bits / 8);
-        Some(Bid::estimate(self.name(), bytes, error))
+        let bid = Bid::estimate(self.name(), bytes, error);
+        Some(if Image::is_wide(keys) { bid.slow() } else { bid })
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

@@ -7,7 +7,7 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use super::Packed;
 use crate::{
     encoding::{
-        Costs, KeyColumn, KeyEncoding, KeyTest, Members, bitpack,
+        Costs, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST, Members, bitpack,
         bytes::{ALIGNMENT, Reader, count, ensure},
         fallback, mask,
         members::Form,
@@ -316,6 +316,9 @@ impl KeyColumn for Column {
 
     fn costs(&self) -> Costs {
         // Five picoseconds for a bit of each row.
-        Costs { filter: count(5 * 64 * self.words.len() / self.rows), get: 2 }
+        let filter = count(5 * 64 * self.words.len() / self.rows);
+        // Small sets are looked up a register at a time.
+        let widest = self.blocks.iter().map(|block| block.width).max().unwrap_or(0);
+        Costs { filter, look_up: if widest <= 12 { LOOK_UP_COST / 5 } else { LOOK_UP_COST }, get: 2 }
     }
 }

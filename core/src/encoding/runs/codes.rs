@@ -1,19 +1,18 @@
 //! The codes of runs, in groups.
 
-use arrow_buffer::Buffer;
-use basalt_kernels::bits as streams;
+use std::ops::Range;
 
-use super::super::bytes::{Reader, bits, bits_at, count, ensure, index};
+use arrow_buffer::Buffer;
+use basalt_kernels::{bits as streams, mask, runs};
+
+use super::super::{
+    UNIT_ROWS,
+    bytes::{Reader, bits, bits_at, ensure, index},
+};
 use crate::error::Result;
 
 /// Runs of a group.
 pub(super) const GROUP: usize = 128;
-/// Runs of a unit, whose groups are read side by side.
-pub(super) const UNIT: usize = super::super::UNIT_ROWS;
-/// Words of a bit for each run of a unit.
-pub(super) const UNIT_WORDS: usize = UNIT / 64;
-/// Groups of a unit.
-const SIDE_BY_SIDE: usize = UNIT / GROUP;
 /// The greatest k: a run is of fewer than 2^21 rows.
 pub(super) const MAX_K: u32 = 20;
 /// Bits that [`bits_at`] is sure to give.
@@ -157,11 +156,6 @@ impl Codes {
         self.parameters[0] == self.parameters[1]
     }
 
-    /// Whether the first run of a group begins at a row or before it.
-    pub(super) fn begins(&self, run: usize, row: usize) -> bool {
-        run < self.runs && self.group(run / GROUP).row <= row
-    }
-
     /// Where the run behind the one at `place`, of the first key or another, begins; `None` where there is no such code.
     #[inline]
     pub(super) fn next(&self, place: Place, first: bool) -> Option<Place> {
@@ -195,31 +189,53 @@ impl Codes {
         Some(place.behind(bit - place.bit, k, bits_at(&self.codes, bit + 1)))
     }
 
-    /// The rows behind each run of a unit, for the runs that it has; `others` has a bit for each that is not of the
-    /// first key. A run waits for the one before it, so the groups take turns.
-    pub(super) fn ends(&self, unit: usize, others: &[u64; UNIT_WORDS], ends: &mut [u32; UNIT]) {
-        let first = unit * SIDE_BY_SIDE;
-        let groups = SIDE_BY_SIDE.min(self.groups() - first);
-        let mut places = [Place::default(); SIDE_BY_SIDE];
-        for (place, group) in places.iter_mut().zip(first..first + groups) {
-            *place = self.group(group);
+    /// Marks the last row of each run among the rows from `start` on, a multiple of 64, that have a bit in `out`. The answer is the
+    /// number of the run that the first of them is in. `others` has a bit for each run of [`Self::runs_of`] that is not of
+    /// the first key; nobody looks at it where runs are alike.
+    pub(super) fn ends(&self, start: usize, others: &[u64], out: &mut [u64]) -> usize {
+        let first = self.find(start);
+        if let Some(k) = self.parameters.first().filter(|k| **k <= runs::MAX_K && self.are_alike()) {
+            return self.ends_of_groups(first, start, *k, out);
         }
-        let step = |place: &mut Place, run: usize| {
-            let k = self.parameters[usize::from(others[run / 64] >> (run % 64) & 1 == 1)];
-            *place = self.behind(*place, k).unwrap_or(*place);
-            count(place.row)
-        };
-        if self.runs - unit * UNIT >= UNIT {
-            for run in 0..GROUP {
-                for (group, place) in places.iter_mut().enumerate() {
-                    ends[group * GROUP + run] = step(place, group * GROUP + run);
-                }
+        out.fill(0);
+        let (mut place, mut run) = (first, first.run);
+        let (from, stop) = (self.runs_of(start, 1).start, (start + 64 * out.len()).min(self.rows));
+        let is_first = |run: usize| others.get(run / 64).is_none_or(|word| word >> (run % 64) & 1 == 0);
+        while place.row < stop
+            && let Some(next) = self.next(place, is_first(place.run - from))
+        {
+            place = next;
+            match (place.row - 1).checked_sub(start) {
+                None => run = place.run,
+                Some(row) if place.row <= stop => out[row / 64] |= 1 << (row % 64),
+                Some(_) => {}
             }
-            return;
         }
-        for (run, end) in ends.iter_mut().enumerate().take(self.runs - unit * UNIT) {
-            *end = step(&mut places[run / GROUP], run);
-        }
+        run
+    }
+
+    /// The runs of the groups that hold some rows, from a multiple of [`UNIT_ROWS`] on.
+    pub(super) fn runs_of(&self, start: usize, rows: usize) -> Range<usize> {
+        let from = self.find(start).run / UNIT_ROWS * UNIT_ROWS;
+        from..(self.find(start + rows - 1).run + GROUP).min(self.runs)
+    }
+
+    /// The same of runs that have all one parameter: whole groups are read by a kernel.
+    fn ends_of_groups(&self, first: Place, start: usize, k: u32, out: &mut [u64]) -> usize {
+        let stop = (start + 64 * out.len()).min(self.rows);
+        let behind = self.find(stop - 1).run / GROUP + 1;
+        let (row, bit) = match self.groups() > behind {
+            true => (self.group(behind).row, self.group(behind).bit),
+            false => (self.rows, self.bits),
+        };
+        let base = first.row / 64 * 64;
+        let mut ends = vec![0; (row - base).div_ceil(64)];
+        runs::ends(&self.codes, first.bit..bit, k, first.row - base, &mut ends);
+        let (before, ends) = ends.split_at((start - base) / 64);
+        let n = ends.len().min(out.len());
+        out[..n].copy_from_slice(&ends[..n]);
+        out[n..].fill(0);
+        first.run + index(mask::count_ones(before))
     }
 
     /// Whether a place is behind the last run.

@@ -7,14 +7,15 @@ use basalt_kernels::mask as words;
 
 use super::{
     super::{
-        Costs, KeyColumn, KeyEncoding, KeyTest,
-        bytes::{corrupt, count, ensure},
+        Costs, KeyColumn, KeyEncoding, KeyTest, UNIT_ROWS,
+        bytes::{corrupt, count, ensure, index},
+        cache::{Blocks, Id, with_block},
         fallback, mask,
     },
     Runs,
-    codes::{Codes, GROUP, Place, UNIT, UNIT_WORDS},
+    codes::{Codes, GROUP, Place},
 };
-use crate::error::Result;
+use crate::{error::Result, limits::BLOCK_ROWS};
 
 /// The keys of runs.
 #[derive(Debug)]
@@ -29,25 +30,30 @@ pub(super) enum RunKeys {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) buffer: Buffer,
+    pub(super) id: Id,
     pub(super) keys: RunKeys,
     pub(super) codes: Codes,
 }
 
-/// Runs of one unit.
-struct Unit<'a> {
-    /// The first of them.
+/// Some rows of one block, by the runs that they are in.
+struct Part<'a> {
+    /// The first row behind those that come before, and how many there are.
+    at: usize,
+    rows: usize,
+    /// The run that the first row is in, and how many runs there are.
     run: usize,
-    /// The row behind each.
-    ends: &'a [u32],
+    runs: usize,
+    /// Selects the last row of each run.
+    ends: &'a [u64],
 }
 
 impl Column {
     /// Checks that the codes are those of the runs, and the index that of the codes.
     pub(super) fn check(&self) -> Result<()> {
         let mut place = Place::default();
-        let mut keys = [0; UNIT];
-        for first in (0..self.codes.runs).step_by(UNIT) {
-            let runs = UNIT.min(self.codes.runs - first);
+        let mut keys = [0; UNIT_ROWS];
+        for first in (0..self.codes.runs).step_by(UNIT_ROWS) {
+            let runs = UNIT_ROWS.min(self.codes.runs - first);
             self.keys_of(first, &mut keys[..runs]);
             for (run, key) in (first..).zip(&keys[..runs]) {
                 if run.is_multiple_of(GROUP) {
@@ -68,7 +74,7 @@ impl Column {
         }
     }
 
-    /// Writes the keys of runs from the beginning of a unit on.
+    /// Writes the keys of runs from a multiple of [`UNIT_ROWS`] on.
     fn keys_of(&self, first: usize, out: &mut [i64]) {
         match &self.keys {
             RunKeys::Turns(keys) => out.iter_mut().enumerate().for_each(|(run, key)| *key = keys[run % 2]),
@@ -76,7 +82,7 @@ impl Column {
         }
     }
 
-    /// Writes which runs from the beginning of a unit on pass.
+    /// Writes which runs from a multiple of [`UNIT_ROWS`] on pass.
     fn runs_that_pass(&self, first: usize, runs: usize, test: &KeyTest, out: &mut [u64]) {
         match &self.keys {
             RunKeys::Turns(keys) => {
@@ -87,65 +93,86 @@ impl Column {
         }
     }
 
-    /// Calls `work` with the units of runs that hold the rows, one after the other.
-    fn each_unit(&self, start: usize, rows: usize, mut work: impl FnMut(&Unit<'_>)) {
-        let mut ends = [0; UNIT];
-        let first = self.codes.find(start).run / UNIT;
-        for unit in first..self.codes.runs.div_ceil(UNIT) {
-            let unit = self.unit(unit, &mut ends);
-            work(&unit);
-            if unit.end() >= start + rows {
-                return;
-            }
+    /// The key of a run.
+    fn key_of(&self, run: usize) -> i64 {
+        match &self.keys {
+            RunKeys::Turns(keys) => keys[run % 2],
+            RunKeys::Own { keys, .. } => keys.get(run),
         }
     }
 
-    fn unit<'e>(&self, unit: usize, ends: &'e mut [u32; UNIT]) -> Unit<'e> {
-        let run = unit * UNIT;
-        let runs = UNIT.min(self.codes.runs - run);
-        let mut others = [0; UNIT_WORDS];
-        if !self.codes.are_alike() {
-            let first = KeyTest::Range { lo: self.first(), hi: self.first() };
-            let others = &mut others[..runs.div_ceil(64)];
-            self.runs_that_pass(run, runs, &first, others);
-            words::not(others, runs);
+    /// Calls `work` with the parts of rows that blocks hold.
+    fn each_part(&self, start: usize, rows: usize, mut work: impl FnMut(&Part<'_>)) {
+        let stop = start + rows;
+        for block in start / BLOCK_ROWS..stop.div_ceil(BLOCK_ROWS) {
+            let first = block * BLOCK_ROWS;
+            let (from, to) = (start.max(first), stop.min(first + BLOCK_ROWS));
+            self.with_ends(block, |run, ends| {
+                let (before, ends) = ends.split_at((from - first) / 64);
+                let rows = to - from;
+                let run = run + mask::count_ones(before);
+                let runs = 1 + mask::count_range(Some(ends), 0, rows - 1);
+                let ends = &ends[..rows.div_ceil(64)];
+                work(&Part { at: from - start, rows, run, runs, ends });
+            });
         }
-        self.codes.ends(unit, &others, ends);
-        Unit { run, ends: &ends[..runs] }
+    }
+
+    /// Calls `work` with the run that a block's first row is in, and the mask of the last rows of its runs.
+    fn with_ends<R>(&self, block: usize, work: impl FnOnce(usize, &[u64]) -> R) -> R {
+        with_block(
+            (self.id, block),
+            self,
+            |_| 1,
+            |words| match words {
+                [run, ends @ ..] => work(index(*run), ends),
+                [] => work(0, &[]),
+            },
+        )
     }
 
     /// Calls `work(key, from, to)` for the part of each run that lies in the rows; places count from `start`.
     fn each_run(&self, start: usize, rows: usize, mut work: impl FnMut(i64, usize, usize)) {
-        let (mut keys, mut at) = ([0; UNIT], 0);
-        self.each_unit(start, rows, |unit| {
-            let keys = &mut keys[..unit.ends.len()];
-            self.keys_of(unit.run, keys);
-            unit.each(start, rows, &mut at, |i, from, to| work(keys[i], from, to));
+        let mut keys = Vec::new();
+        self.each_part(start, rows, |part| {
+            let skipped = part.run % UNIT_ROWS;
+            keys.resize(skipped + part.runs, 0);
+            self.keys_of(part.run - skipped, &mut keys);
+            let mut from = 0;
+            let mut keys = keys[skipped..].iter();
+            words::for_each(part.ends, |last| {
+                let to = (last + 1).min(part.rows);
+                if let Some(key) = keys.next() {
+                    work(*key, part.at + from, part.at + to);
+                }
+                from = to;
+            });
+            if let Some(key) = keys.next() {
+                work(*key, part.at + from, part.at + part.rows);
+            }
         });
     }
 }
 
-impl Unit<'_> {
-    /// The row behind the last run.
-    fn end(&self) -> usize {
-        self.ends.last().map_or(usize::MAX, |end| *end as usize)
+impl Blocks for Column {
+    /// The run that its first row is in, and a mask.
+    fn words(&self, block: usize) -> usize {
+        1 + BLOCK_ROWS.min(self.codes.rows - block * BLOCK_ROWS).div_ceil(64)
     }
 
-    /// The run that holds a row of the unit.
-    #[inline]
-    fn holding(&self, row: usize) -> usize {
-        self.ends.partition_point(|end| *end as usize <= row)
-    }
-
-    /// Calls `work(run, from, to)` for the part of each run that lies in the rows from `start + at` on.
-    #[inline]
-    fn each(&self, start: usize, rows: usize, at: &mut usize, mut work: impl FnMut(usize, usize, usize)) {
-        for (run, end) in self.ends.iter().enumerate().skip(self.holding(start + *at)) {
-            let end = (*end as usize - start).min(rows);
-            work(run, *at, end);
-            *at = end;
-            if end == rows {
-                return;
+    fn decode(&self, first: usize, out: &mut [&mut [u64]]) {
+        for (block, out) in (first..).zip(out) {
+            let start = block * BLOCK_ROWS;
+            let mut others = Vec::new();
+            if !self.codes.are_alike() {
+                let runs = self.codes.runs_of(start, BLOCK_ROWS.min(self.codes.rows - start));
+                others.resize(runs.len().div_ceil(64), 0);
+                let first = KeyTest::Range { lo: self.first(), hi: self.first() };
+                self.runs_that_pass(runs.start, runs.len(), &first, &mut others);
+                words::not(&mut others, runs.len());
+            }
+            if let [run, ends @ ..] = &mut **out {
+                *run = self.codes.ends(start, &others, ends) as u64;
             }
         }
     }
@@ -153,6 +180,9 @@ impl Unit<'_> {
 
 /// Every other run, from the first of a unit on.
 const EVEN: u64 = 0x5555_5555_5555_5555;
+
+/// Runs that are read in the time that it takes to find a single row, about.
+const ROW_RUNS: usize = 256;
 
 /// Keys that are written at once, whatever the length of their run.
 const EIGHT: usize = 8;
@@ -189,56 +219,61 @@ impl KeyColumn for Column {
     }
 
     fn get(&self, row: usize) -> i64 {
-        let key_of = |run: usize| match &self.keys {
-            RunKeys::Turns(keys) => keys[run % 2],
-            RunKeys::Own { keys, .. } => keys.get(run),
-        };
         let alike = self.codes.are_alike();
         let mut place = self.codes.find(row);
-        while let Some(next) = self.codes.next(place, alike || key_of(place.run) == self.first())
+        while let Some(next) = self.codes.next(place, alike || self.key_of(place.run) == self.first())
             && next.row <= row
         {
             place = next;
         }
-        key_of(place.run)
+        self.key_of(place.run)
     }
 
     fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
-        let (mut ends, mut keys) = ([0; UNIT], [0; UNIT]);
-        let (mut places, mut out) = (places, out);
-        let mut next = 0;
-        while let Some(first) = places.first() {
-            let row = start + usize::from(*first);
-            // The next unit, most often.
-            if !self.codes.begins(next * UNIT, row) || self.codes.begins((next + 1) * UNIT, row) {
-                next = self.codes.find(row).run / UNIT;
+        let runs = self.codes.runs * BLOCK_ROWS / self.codes.rows;
+        if places.len() * ROW_RUNS < runs {
+            return out
+                .iter_mut()
+                .zip(places)
+                .for_each(|(out, place)| *out = self.get(start + usize::from(*place)));
+        }
+        let mut numbers = vec![0; places.len()];
+        let first = self.with_ends(start / BLOCK_ROWS, |run, ends| {
+            basalt_kernels::runs::numbers(ends, places, &mut numbers);
+            run
+        });
+        match &self.keys {
+            RunKeys::Turns(keys) => {
+                out.iter_mut()
+                    .zip(&numbers)
+                    .for_each(|(out, run)| *out = keys[(first + usize::from(*run)) % 2]);
             }
-            let unit = self.unit(next, &mut ends);
-            let keys = &mut keys[..unit.ends.len()];
-            self.keys_of(unit.run, keys);
-            let inside = places.partition_point(|place| start + usize::from(*place) < unit.end());
-            let (here, rest) = places.split_at(inside);
-            let (found, behind) = std::mem::take(&mut out).split_at_mut(inside);
-            for (out, place) in found.iter_mut().zip(here) {
-                *out = keys[unit.holding(start + usize::from(*place))];
+            RunKeys::Own { keys, .. } => {
+                // Places among the keys of one block of them, and then among those of the next.
+                let (block, behind) = (first / BLOCK_ROWS * BLOCK_ROWS, first % BLOCK_ROWS);
+                let here = numbers.partition_point(|run| behind + usize::from(*run) < BLOCK_ROWS);
+                numbers.iter_mut().for_each(|run| *run = run.wrapping_add(places16(behind)));
+                let (out, next) = out.split_at_mut(here);
+                keys.gather(block, &numbers[..here], out);
+                if !next.is_empty() {
+                    keys.gather(block + BLOCK_ROWS, &numbers[here..], next);
+                }
             }
-            (places, out, next) = (rest, behind, next + 1);
         }
     }
 
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
-        let first = self.codes.find(start).run / UNIT * UNIT;
-        let runs = (self.codes.find(start + rows - 1).run + GROUP).min(self.codes.runs) - first;
-        let mut passing = vec![0; runs.div_ceil(64)];
-        self.runs_that_pass(first, runs, test, &mut passing);
-        let (mut writer, mut at) = (mask::RunWriter::new(out), 0);
-        self.each_unit(start, rows, |unit| {
-            let passing = &passing[(unit.run - first) / 64..];
-            unit.each(start, rows, &mut at, |run, _, to| {
-                writer.put(passing[run / 64] >> (run % 64) & 1 == 1, to);
-            });
+        let mut passing = Vec::new();
+        self.each_part(start, rows, |part| {
+            let skipped = part.run % UNIT_ROWS;
+            passing.resize((skipped + part.runs).div_ceil(64), 0);
+            self.runs_that_pass(part.run - skipped, skipped + part.runs, test, &mut passing);
+            let out = &mut out[part.at / 64..][..part.ends.len()];
+            basalt_kernels::runs::spread(part.ends, &passing, skipped, out);
+            if let Some(last) = out.last_mut().filter(|_| !part.rows.is_multiple_of(64)) {
+                *last &= (1 << (part.rows % 64)) - 1;
+            }
         });
-        writer.finish();
     }
 
     fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
@@ -260,6 +295,16 @@ impl KeyColumn for Column {
     }
 
     fn costs(&self) -> Costs {
-        Costs { filter: count(3000 * self.codes.runs / self.codes.rows), get: 400 }
+        let part = |picoseconds: usize| count(picoseconds * self.codes.runs / self.codes.rows);
+        let look_up = match &self.keys {
+            RunKeys::Turns(_) => 0,
+            RunKeys::Own { keys, .. } => part(keys.costs().look_up as usize),
+        };
+        Costs { filter: part(1500), look_up, get: 400 }
     }
+}
+
+/// A place in a block.
+fn places16(place: usize) -> u16 {
+    u16::try_from(place).unwrap_or(u16::MAX)
 }

@@ -9,6 +9,9 @@ use super::{
     codes::MAX_K,
 };
 
+/// What one parameter for all lengths may cost, in parts of the codes.
+const PRICE: u64 = 256;
+
 /// The Rice codes of the lengths.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Lengths {
@@ -35,7 +38,13 @@ impl Lengths {
         for run in keys.chunk_by(|a, b| a == b) {
             numbers[usize::from(run[0] != key)].push(count(run.len() - 1));
         }
-        Some(Self { key, turns, codes: numbers.map(|numbers| Rice::best(&numbers, MAX_K)) })
+        let apart = numbers.each_ref().map(|numbers| Rice::best(numbers, MAX_K));
+        // One parameter for all is read faster.
+        let k = apart[1].k;
+        let alike = [Rice::new(&numbers[0], k), apart[1]];
+        let bits = |codes: [Rice; 2]| codes.iter().map(Rice::bits).sum::<u64>();
+        let codes = if bits(alike) <= bits(apart) + bits(apart) / PRICE { alike } else { apart };
+        Some(Self { key, turns, codes })
     }
 
     /// k of the runs of the first key, and of others.

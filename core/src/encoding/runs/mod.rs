@@ -30,6 +30,7 @@ use self::{
 use super::{
     Bid, KeyColumn, KeyEncoding,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure},
+    cache::Id,
     chooser,
     stats::KeyStats,
 };
@@ -125,7 +126,7 @@ impl KeyEncoding for Runs {
                 RunKeys::Own { first, keys }
             }
         };
-        let column = Column { buffer, keys, codes };
+        let column = Column { buffer, id: Id::new(), keys, codes };
         column.check()?;
         Ok(Arc::new(column))
     }

@@ -187,10 +187,14 @@ impl KeyColumn for Column {
         let part = |picoseconds: usize| count(picoseconds * self.coded.len() / self.rows);
         let get = self.coded.rank_cost();
         match &self.others {
-            OtherKeys::One(_) => Costs { filter: 5 + part(1200), get },
+            OtherKeys::One(_) => Costs { filter: 5 + part(1200), look_up: 0, get },
             OtherKeys::Column(keys) => {
                 let keys = keys.costs();
-                Costs { filter: 5 + part(1800 + keys.filter as usize), get: get + part(keys.get as usize) }
+                Costs {
+                    filter: 5 + part(1800 + keys.filter as usize),
+                    look_up: part(keys.look_up as usize),
+                    get: get + part(keys.get as usize),
+                }
             }
         }
     }

@@ -45,47 +45,57 @@ pub(super) trait Blocks {
     fn decode(&self, first: usize, out: &mut [&mut [u64]]);
 }
 
-/// Calls `work`, which may read no other block, with the words of a block. If they are not at hand, `ahead` is asked
-/// how many blocks from that one on to decode; it is told whether the one before is at hand.
+/// Calls `work` with the words of a block. If they are not at hand, `ahead` is asked how many blocks from that one on to
+/// decode; it is told whether the one before is at hand.
 pub(super) fn with_block<R>(
     (id, block): (Id, usize),
     blocks: &impl Blocks,
     ahead: impl FnOnce(bool) -> usize,
     work: impl FnOnce(&[u64]) -> R,
 ) -> R {
-    CACHE.with_borrow_mut(|cache| {
-        let find = |cache: &[Kept], block| cache.iter().position(|kept| kept.id == id && kept.block == block);
-        let at = find(cache, block).unwrap_or_else(|| {
+    let find = |cache: &[Kept], block| cache.iter().position(|kept| kept.id == id && kept.block == block);
+    let at_hand = CACHE.with_borrow_mut(|cache| match find(cache, block) {
+        Some(at) => Ok(cache.remove(at)),
+        None => {
             let follows = block.checked_sub(1).is_some_and(|before| find(cache, before).is_some());
             let ahead = block + ahead(follows);
-            let end = (block..ahead).find(|&block| find(cache, block).is_some()).unwrap_or(ahead);
-            decode(cache, id, block..end, blocks);
-            cache.len() + block - end
-        });
-        let kept = cache.remove(at);
-        let result = work(kept.words.typed_data());
-        cache.push(kept);
-        result
-    })
+            let end = (block + 1..ahead).find(|&block| find(cache, block).is_some()).unwrap_or(ahead);
+            Err((block..end, make_room(cache, block..end, blocks)))
+        }
+    });
+    // What is decoded, and `work`, may read other blocks.
+    let kept = at_hand.unwrap_or_else(|(range, unused)| {
+        let mut fresh = decode(id, range, unused, blocks);
+        let kept = fresh.remove(0);
+        CACHE.with_borrow_mut(|cache| cache.append(&mut fresh));
+        kept
+    });
+    let result = work(kept.words.typed_data());
+    CACHE.with_borrow_mut(|cache| cache.push(kept));
+    result
 }
 
-/// Adds blocks, in the place of those that have not been used for long.
-fn decode(cache: &mut Vec<Kept>, id: Id, range: Range<usize>, blocks: &impl Blocks) {
-    let bytes = |block| 8 * blocks.words(block);
-    let mut room = KEPT.saturating_sub(range.clone().map(bytes).sum());
+/// Takes out blocks that have not been used for long, in whose place there is room for others.
+fn make_room(cache: &mut Vec<Kept>, range: Range<usize>, blocks: &impl Blocks) -> Vec<Kept> {
+    let mut room = KEPT.saturating_sub(range.map(|block| 8 * blocks.words(block)).sum());
     let kept = cache.iter().rev().take_while(|kept| {
         let fits = kept.words.len() <= room;
         room = room.saturating_sub(kept.words.len());
         fits
     });
-    let mut unused: Vec<Kept> = cache.drain(..cache.len() - kept.count()).collect();
+    cache.drain(..cache.len() - kept.count()).collect()
+}
+
+/// Decodes blocks, to the buffers of unused ones where they have the size.
+fn decode(id: Id, range: Range<usize>, mut unused: Vec<Kept>, blocks: &impl Blocks) -> Vec<Kept> {
     let fresh = range.clone().map(|block| {
-        let same = unused.pop_if(|kept| kept.words.len() == bytes(block));
-        let words = same.map_or_else(|| MutableBuffer::from_len_zeroed(bytes(block)), |kept| kept.words);
+        let bytes = 8 * blocks.words(block);
+        let same = unused.pop_if(|kept| kept.words.len() == bytes);
+        let words = same.map_or_else(|| MutableBuffer::from_len_zeroed(bytes), |kept| kept.words);
         Kept { id, block, words }
     });
     let mut fresh: Vec<Kept> = fresh.collect();
     let mut out: Vec<&mut [u64]> = fresh.iter_mut().map(|kept| kept.words.typed_data_mut()).collect();
     blocks.decode(range.start, &mut out);
-    cache.append(&mut fresh);
+    fresh
 }
