@@ -93,7 +93,7 @@ fn refer(rng: &mut StdRng, outer: &mut Contents, inner: &mut Contents) {
             *key = Value::Null;
         }
     }
-    let refers = |_| match keys.choose(rng).filter(|key| key.fits(data_type)) {
+    let refers = |rng: &mut StdRng| match keys.choose(rng).filter(|key| key.fits(data_type)) {
         Some(key) if !rng.random_ratio(strangers, 20) => key.clone(),
         _ if one_in(rng, 3) => Value::Null,
         _ => {
@@ -101,7 +101,13 @@ fn refer(rng: &mut StdRng, outer: &mut Contents, inner: &mut Contents) {
             value(rng, data_type, is_tame)
         }
     };
-    let referring: Vec<Value> = (0..outer.rows.len()).map(refers).collect();
+    // One row each, or runs of a few.
+    let longest = if one_in(rng, 3) { 7 } else { 1 };
+    let mut referring = Vec::new();
+    while referring.len() < outer.rows.len() {
+        let length = rng.random_range(1..=longest).min(outer.rows.len() - referring.len());
+        referring.extend(std::iter::repeat_n(refers(rng), length));
+    }
     inner.fields.push(Field::new("key", key_type, true));
     inner.rows.iter_mut().zip(keys).for_each(|(row, key)| row.push(key));
     let references = Some(Reference { table: INNER.to_owned(), column: "key".to_owned() });
