@@ -116,7 +116,7 @@ impl Client {
         self.create(name, schema, false, Some(retention)).await
     }
 
-    /// Creates a table, or finds it there with the same schema and rows that are kept for good.
+    /// Creates a table, or finds it there with the same schema.
     ///
     /// # Errors
     /// `TABLE_EXISTS` when it has another schema; those of [`Client::create_table`].
@@ -210,6 +210,14 @@ impl Client {
             }
             page_token = page.next_page_token;
         }
+    }
+
+    /// A table, of which no node that holds some of it need be asked.
+    ///
+    /// # Errors
+    /// `TABLE_NOT_FOUND`, and those of any call.
+    pub async fn table_summary(&self, name: &str) -> Result<Table> {
+        Ok(self.table_view(name, TableView::Summary).await?.table)
     }
 
     /// A table with its columns' encodings and sizes.

@@ -205,19 +205,27 @@ impl Filter {
         }
     }
 
+    /// Calls `each` with the parts that are neither lists nor negations, as deep as a filter may be.
+    pub fn leaves(&self, each: &mut dyn FnMut(&Self)) {
+        self.leaves_from(0, each);
+    }
+
+    fn leaves_from(&self, depth: usize, each: &mut dyn FnMut(&Self)) {
+        match self {
+            Self::And(_) | Self::Or(_) | Self::Not(_) if depth >= MAX_FILTER_DEPTH => {}
+            Self::And(filters) | Self::Or(filters) => {
+                filters.iter().for_each(|filter| filter.leaves_from(depth + 1, each));
+            }
+            Self::Not(inner) => inner.leaves_from(depth + 1, each),
+            leaf => each(leaf),
+        }
+    }
+
     /// Whether a semi-join is among its parts, as deep as a filter may be.
     pub fn has_semi_joins(&self) -> bool {
-        fn among(filter: &Filter, depth: usize) -> bool {
-            match filter {
-                Filter::And(filters) | Filter::Or(filters) => {
-                    depth < MAX_FILTER_DEPTH && filters.iter().any(|f| among(f, depth + 1))
-                }
-                Filter::Not(inner) => depth < MAX_FILTER_DEPTH && among(inner, depth + 1),
-                Filter::SemiJoin(_) => true,
-                _ => false,
-            }
-        }
-        among(self, 0)
+        let mut found = false;
+        self.leaves(&mut |leaf| found |= matches!(leaf, Self::SemiJoin(_)));
+        found
     }
 }
 

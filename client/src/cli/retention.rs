@@ -66,7 +66,7 @@ pub(crate) fn shown(retention: Option<&Retention>) -> String {
 pub(crate) async fn run(args: &RetentionArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let client = connect.connect().await?;
     let table = match &args.retention {
-        None => client.table(&args.table).await?.table,
+        None => client.table_summary(&args.table).await?,
         Some(Keep::For(retention)) => client.set_retention(&args.table, Some(retention)).await?,
         Some(Keep::Forever) => client.set_retention(&args.table, None).await?,
     };

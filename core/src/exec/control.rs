@@ -49,6 +49,12 @@ impl Control {
         self.time
     }
 
+    /// A part of the work that may hold as much by itself; it stops with the others.
+    #[must_use]
+    pub fn with_own_memory(&self) -> Self {
+        Self { used: Arc::default(), ..self.clone() }
+    }
+
     /// The same work, whose parts are timed by a clock of nanoseconds that never goes back.
     #[must_use]
     pub fn with_clock(self, clock: fn() -> u64) -> Self {

@@ -106,6 +106,8 @@ pub struct Change {
     pub at: Option<u64>,
     /// Another retention.
     pub retention: Option<Option<Arc<Retention>>>,
+    /// The retention for which `was` goes: it is still the table's.
+    pub expires: Option<Arc<Retention>>,
     /// Fragments that it takes away or replaces, as they were.
     pub was: Vec<Fragment>,
     /// What they are from now on, under the same ids; those of `was` that are missing here are gone.
@@ -118,6 +120,7 @@ impl Change {
     /// Whether all that it replaces is in a snapshot as it was.
     fn fits(&self, snapshot: &Snapshot) -> bool {
         self.at.is_none_or(|at| at == snapshot.version)
+            && (self.expires.is_none() || self.expires == snapshot.retention)
             && self.was.iter().all(|was| snapshot.fragment(was.id()).is_some_and(|is| is.is_same(was)))
     }
 }

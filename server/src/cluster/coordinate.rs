@@ -318,6 +318,11 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         Ok(parts.into_iter().flat_map(|part| part.messages).collect())
     }
 
+    /// Those that are asked.
+    pub(super) fn nodes(&self) -> &'a N {
+        self.nodes
+    }
+
     /// What the request obeys.
     pub(super) fn control(&self) -> &'a Control {
         self.control

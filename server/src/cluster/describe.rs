@@ -3,6 +3,7 @@
 use arrow_array::{cast::AsArray as _, types::Int64Type};
 use basalt_core::{
     describe::entropy_of,
+    exec::Control,
     plan::Plan,
     query::{Aggregate, AggregateFunction, Expr, Query, SelectItem},
     table::Snapshot,
@@ -37,16 +38,21 @@ pub(crate) fn columns<N: Nodes>(
         }
         columns.iter_mut().zip(part.columns).for_each(|(sum, other)| convert::add_column(sum, other));
     }
+    // What is hidden takes memory, too.
+    let whole = Pinned { cutoff: None, ..pinned.clone() };
     if full {
         for (column, field) in columns.iter_mut().zip(schema.fields()) {
-            column.entropy_bits = Some(entropy(coordinator, pinned, &field.name)?);
+            column.entropy_bits =
+                Some(entropy(coordinator.nodes(), coordinator.control(), &whole, &field.name)?);
         }
     }
     Ok(columns)
 }
 
-/// By the counts of a column's values.
-fn entropy<N: Nodes>(coordinator: &mut Coordinator<'_, N>, pinned: &Pinned, column: &str) -> Result<f64> {
+/// By the counts of a column's values, which take as much memory as a request may.
+fn entropy<N: Nodes>(nodes: &N, control: &Control, pinned: &Pinned, column: &str) -> Result<f64> {
+    let control = control.with_own_memory();
+    let mut coordinator = Coordinator::new(nodes, &control, false);
     let count = Aggregate { function: AggregateFunction::Count, argument: None, distinct: false };
     let select = vec![SelectItem { expr: Expr::Aggregate(Box::new(count)), name: None }];
     let query = Query { select, group_by: vec![Expr::Column(column.to_owned())], ..Query::default() };
@@ -54,6 +60,7 @@ fn entropy<N: Nodes>(coordinator: &mut Coordinator<'_, N>, pinned: &Pinned, colu
     let mut counts: Vec<u64> = Vec::new();
     coordinator.run(pinned, &query, &plan, &mut |batch| {
         let found = batch.column(0).as_primitive::<Int64Type>().values();
+        control.reserve(size_of_val(&**found))?;
         counts.extend(found.iter().map(|n| n.cast_unsigned()));
         Ok(())
     })?;

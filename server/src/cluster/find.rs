@@ -2,11 +2,14 @@
 
 use std::{sync::Arc, time::Instant};
 
-use basalt_core::{exec::Question, plan::Plan, table::Table};
+use basalt_core::{exec::Question, plan::Plan, query::Filter, table::Table};
 use basalt_sip::Sip;
 use tokio::task::spawn_blocking;
 
-use super::{Coordinator, Reach};
+use super::{
+    Coordinator, Reach,
+    coordinate::{Nodes, Pinned},
+};
 use crate::{
     cpu::StopOnDrop,
     limits,
@@ -15,35 +18,71 @@ use crate::{
     tables::Sought,
 };
 
-/// The addresses of rows in a version that this node knows.
+/// The addresses of rows in a version that this node knows; `None` where what tells them is too large to travel.
 ///
 /// It takes no permit of a query: who asks holds the table for its commit, and queries that have one may wait for that.
-pub(super) async fn find(state: Arc<State>, table: &Table, version: u64, sought: &Sought) -> Result<Sip> {
+pub(super) async fn find(
+    state: Arc<State>,
+    table: &Arc<Table>,
+    version: u64,
+    sought: &Sought,
+) -> Result<Option<Sip>> {
     let (control, deadline) = (state.control(), Instant::now() + limits::MAX_DEADLINE);
     let stop = StopOnDrop(control.clone());
     let reach = Reach::new(state, deadline, control.clone())?;
-    let (name, sought) = (table.name().to_owned(), sought.clone());
+    let (table, sought) = (Arc::clone(table), sought.clone());
     let running = spawn_blocking(move || {
+        let seen = reach.known(&table, version)?;
+        let whole = || Pinned { cutoff: None, ..seen.clone() };
         let mut coordinator = Coordinator::new(&reach, &control, false);
-        let pinned = coordinator.pin(&name, Some(version))?;
         let keys = match sought {
-            Sought::Selected(filter) => return Ok(coordinator.select(&pinned, Option::clone(&filter))?.0),
+            Sought::Selected(filter) => return selected(&mut coordinator, &seen, Option::clone(&filter)),
+            Sought::Hidden(cutoff) => {
+                let filter = cutoff.hides(table.schema()).unwrap_or(Filter::Constant(false));
+                return selected(&mut coordinator, &whole(), Some(filter));
+            }
             Sought::SameKeys(keys) => keys,
         };
         match keys.question() {
-            Question::Filter(filter) => Ok(coordinator.select(&pinned, Some(filter))?.0),
+            Question::Filter(filter) => selected(&mut coordinator, &whole(), Some(filter)),
+            Question::Rows(query) if !travels(query.filter.as_ref()) => Ok(None),
             Question::Rows(query) => {
-                let mut found = Vec::new();
-                let plan = Plan::new(&pinned.table, &pinned.snapshot(), &query)?;
+                let (pinned, mut found) = (whole(), Vec::new());
+                let plan = Plan::new(&table, &pinned.snapshot(), &query)?;
                 coordinator.run(&pinned, &query, &plan, &mut |rows| {
                     let more = keys.among(&rows)?;
                     control.reserve(size_of_val(more.as_slice()))?;
                     found.extend(more);
                     Ok(())
                 })?;
-                Ok(Sip::from_ids(found))
+                Ok(Some(Sip::from_ids(found)))
             }
         }
     });
     stop.until(deadline, running).await?.map_err(|_| Fault::internal())?
+}
+
+fn selected<N: Nodes>(
+    coordinator: &mut Coordinator<'_, N>,
+    pinned: &Pinned,
+    filter: Option<Filter>,
+) -> Result<Option<Sip>> {
+    match travels(filter.as_ref()) {
+        true => Ok(Some(coordinator.select(pinned, filter)?.0)),
+        false => Ok(None),
+    }
+}
+
+/// Whether the sets of a filter fit into a task: those of keys follow it, those of rows are a part of it.
+fn travels(filter: Option<&Filter>) -> bool {
+    let (mut keys, mut rows) = (0, 0);
+    if let Some(filter) = filter {
+        filter.leaves(&mut |leaf| match leaf {
+            Filter::Keys(of) => keys += of.set.sip.as_bytes().len() as u64,
+            Filter::Texts(of) => keys += of.texts.bytes() as u64,
+            Filter::Rows(of) => rows += of.sip.as_bytes().len(),
+            _ => {}
+        });
+    }
+    keys < limits::TASK_DATA_BYTES / 2 && rows < limits::PEER_MESSAGE_BYTES / 2
 }

@@ -38,18 +38,12 @@ pub(crate) async fn table(state: &State, name: &str) -> Result<()> {
 }
 
 /// A table at a version (`None`: the newest that was announced), with all of its fragments, held here or not. A version
-/// that is known is there at once, whatever else was announced; one that is not is looked for in the store.
+/// that this node has not heard of is looked for in the store.
 pub(crate) async fn pin(
     state: &State,
     name: &str,
     version: Option<u64>,
 ) -> Result<(Arc<Table>, Arc<TableState>)> {
-    if version.is_some() {
-        catalog(state).await?;
-        if let Ok(known) = state.tables.pin(name, version) {
-            return Ok(known);
-        }
-    }
     table(state, name).await?;
     if let Some(version) = version {
         let table = state.catalog.get(name)?;

@@ -29,16 +29,7 @@ pub(super) async fn fragments(
     deadline: Instant,
 ) -> Result<(Arc<Table>, Arc<Snapshot>, u32)> {
     let find = async {
-        let mut table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
-        if table.id() != task.table_id {
-            // It was dropped and made again, there or here.
-            state.tables.refresh_catalog().await?;
-            table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
-        }
-        if table.id() != task.table_id {
-            let message = format!("table {:?} is another one here", task.table);
-            return Err(Fault::new(ErrorReason::VersionGone, message));
-        }
+        let table = pinned(state, task).await?;
         let held = table.snapshot();
         let missing = task.fragments.iter().filter(|id| held.fragment(**id).is_none()).count();
         let cutoff = task.cutoff.map(|cutoff| convert::cutoff(cutoff, table.schema())).transpose()?;
@@ -47,6 +38,29 @@ pub(super) async fn fragments(
         Ok((table, snapshot, u32::try_from(missing).unwrap_or(u32::MAX)))
     };
     timeout_at(deadline.into(), find).await.map_err(|_| Fault::deadline())?
+}
+
+/// The table of a task. Nothing that was announced is waited for where its version is known: whoever asks may hold the
+/// table for a commit.
+async fn pinned(state: &State, task: &peer::Task) -> Result<Arc<Table>> {
+    let same = |table: &Arc<Table>| table.id() == task.table_id;
+    if let Ok((table, _)) = state.tables.pin(&task.table, Some(task.version))
+        && same(&table)
+    {
+        return Ok(table);
+    }
+    let mut table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
+    if !same(&table) {
+        // It was dropped and made again, there or here.
+        state.tables.refresh_catalog().await?;
+        table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
+    }
+    if same(&table) { Ok(table) } else { Err(other_table(&task.table)) }
+}
+
+/// The error of a name that means another table by now.
+pub(super) fn other_table(name: &str) -> Fault {
+    Fault::new(ErrorReason::VersionGone, format!("table {name:?} is another one here"))
 }
 
 /// What a task has taken.

@@ -55,7 +55,7 @@ pub(crate) use nodes::Reach;
 pub(crate) use status::overview;
 
 /// The version of what nodes say to each other. Nodes of another one are not asked.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// See the module.
 #[derive(Debug)]
@@ -167,7 +167,7 @@ impl tables::Peers for Cluster {
             return Ok(None);
         }
         let state = self.server.get().and_then(Weak::upgrade).ok_or_else(Fault::internal)?;
-        find::find(state, table, version, rows).await.map(Some)
+        find::find(state, table, version, rows).await
     }
 
     async fn committed(&self, table: &Table, version: u64) {

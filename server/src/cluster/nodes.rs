@@ -2,8 +2,9 @@
 
 use std::{future::Future, sync::Arc, time::Instant};
 
-use basalt_core::exec::Control;
+use basalt_core::{exec::Control, table::Table};
 use basalt_proto::cluster::v1::task::Request;
+use basalt_storage::TableState;
 use tokio::{
     runtime::Handle,
     time::{sleep, timeout_at},
@@ -13,7 +14,7 @@ use super::{
     coordinate::{Nodes, Pinned},
     fresh,
     known::FromLog,
-    local,
+    local::{self, other_table},
     members::View,
     remote::{self, Part, Task},
     scatter::{Ask, Failure, scatter},
@@ -43,6 +44,21 @@ impl Reach {
         Ok(Self { state, view, deadline, control, runtime: Handle::current() })
     }
 
+    /// A version that this node has, whatever was announced.
+    pub(super) fn known(&self, table: &Table, version: u64) -> Result<Pinned> {
+        let (found, state) = self.state.tables.pin(table.name(), Some(version))?;
+        if found.id() != table.id() {
+            return Err(other_table(table.name()));
+        }
+        Ok(self.pinned(found, state))
+    }
+
+    fn pinned(&self, table: Arc<Table>, state: Arc<TableState>) -> Pinned {
+        let fragments = state.fragments().iter().map(|fragment| fragment.id).collect();
+        let cutoff = state.retention().map(|retention| retention.cutoff(self.control.time()));
+        Pinned { table, version: state.version(), fragments, cutoff, known: Arc::new(FromLog(state)) }
+    }
+
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         let stopped = async {
             loop {
@@ -64,9 +80,7 @@ impl Reach {
 impl Nodes for Reach {
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
         let (table, state) = self.wait(fresh::pin(&self.state, name, version))?;
-        let fragments = state.fragments().iter().map(|fragment| fragment.id).collect();
-        let cutoff = state.retention().map(|retention| retention.cutoff(self.control.time()));
-        Ok(Pinned { table, version: state.version(), fragments, cutoff, known: Arc::new(FromLog(state)) })
+        Ok(self.pinned(table, state))
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {

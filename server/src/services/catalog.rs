@@ -94,7 +94,9 @@ impl Catalog {
         let schema = convert::from_schema(request.schema.unwrap_or_default()).map_err(|e| e.at("schema"))?;
         let retention = request.retention.as_ref().map(|r| convert::from_retention(r, &schema));
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
-        let created = self.0.tables.create(&request.name, schema.clone(), retention.clone()).await;
+        let (tables, name, of) = (Arc::clone(&self.0.tables), request.name.clone(), schema.clone());
+        let kept = retention.clone();
+        let created = whole(async move { tables.create(&name, of, kept).await }).await;
         let table = match created {
             Ok(table) => table,
             Err(fault) if request.if_not_exists && fault.reason() == "TABLE_EXISTS" => {
@@ -104,7 +106,8 @@ impl Catalog {
                     let message = format!("table {:?} exists with another schema", request.name);
                     return Err(Fault::new(ErrorReason::TableExists, message).at("schema"));
                 }
-                if table.snapshot().retention().map(|known| &**known) != retention.as_ref() {
+                let known = table.snapshot().retention().cloned();
+                if retention.is_some() && known.as_deref() != retention.as_ref() {
                     let message = format!("table {:?} exists with another retention", request.name);
                     return Err(Fault::new(ErrorReason::TableExists, message).at("retention"));
                 }
@@ -122,10 +125,9 @@ impl Catalog {
         call: &mut Call,
         request: &pb::DropTableRequest,
     ) -> Result<pb::DropTableResponse, Fault> {
-        let removed = match fresh::table(&self.0, &request.name).await {
-            Ok(()) => self.0.tables.remove(&request.name).await,
-            Err(fault) => Err(fault),
-        };
+        fresh::catalog(&self.0).await?;
+        let (tables, name) = (Arc::clone(&self.0.tables), request.name.clone());
+        let removed = whole(async move { tables.remove(&name).await }).await;
         match removed {
             Ok(table) => {
                 call.table = table;
@@ -143,7 +145,8 @@ impl Catalog {
         call: &mut Call,
         request: &pb::AttachTableRequest,
     ) -> Result<pb::AttachTableResponse, Fault> {
-        let table = self.0.tables.attach(&request.name, &request.url).await?;
+        let (tables, name, url) = (Arc::clone(&self.0.tables), request.name.clone(), request.url.clone());
+        let table = whole(async move { tables.attach(&name, &url).await }).await?;
         let answer = pb::AttachTableResponse { table: Some(self.told(&table)) };
         call.table = Some(table);
         Ok(answer)
@@ -159,7 +162,8 @@ impl Catalog {
         call.table = Some(Arc::clone(&table));
         let retention = request.retention.as_ref().map(|r| convert::from_retention(r, table.schema()));
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
-        self.0.tables.set_retention(&table, retention).await?;
+        let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
+        whole(async move { tables.set_retention(&target, retention).await }).await?;
         Ok(pb::SetRetentionResponse { table: Some(self.told(&table)) })
     }
 
@@ -198,7 +202,9 @@ impl Catalog {
         call.table = Some(Arc::clone(&table));
         let full = request.view() == pb::TableView::Full;
         let (told, deadline) = (self.told(&table), self.0.deadline(call)?);
-        let columns = if nodes::has_peers(&self.0) {
+        let columns = if request.view() == pb::TableView::Summary {
+            Vec::new()
+        } else if nodes::has_peers(&self.0) {
             nodes::columns(&self.0, &request.name, full, deadline).await?
         } else {
             let describe = move |control: &Control| {
@@ -252,4 +258,11 @@ impl Catalog {
             }),
         }
     }
+}
+
+/// Runs a change of the catalog to its end, also when the client is gone meanwhile: what is in the store must be here.
+async fn whole<T: Send + 'static>(
+    change: impl Future<Output = Result<T, Fault>> + Send + 'static,
+) -> Result<T, Fault> {
+    tokio::spawn(change).await.map_err(|_| Fault::internal())?
 }

@@ -88,7 +88,9 @@ impl Ingest {
         let filter = if nodes::has_peers(&self.0) {
             nodes::resolve(&self.0, request, deadline).await?
         } else {
-            let (state, snapshot, of) = (Arc::clone(&self.0), table.snapshot(), Arc::clone(&table));
+            let control = self.0.control();
+            let snapshot = table.snapshot().seen_at(control.time());
+            let (state, of) = (Arc::clone(&self.0), Arc::clone(&table));
             let resolve = move |control: &Control| {
                 let mut filter = convert::filter(request.filter, &request.table, &state.sets)?;
                 if let Some(filter) = &mut filter {
@@ -96,7 +98,7 @@ impl Ingest {
                 }
                 Ok(filter)
             };
-            self.0.cpu.query(deadline, self.0.control(), resolve).await?
+            self.0.cpu.query(deadline, control, resolve).await?
         };
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));

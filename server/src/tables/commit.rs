@@ -286,7 +286,7 @@ impl Stored {
         self.deletion(Operation::Replace, Arc::clone(state), rows).await
     }
 
-    /// That fragments of a version have the same rows in another.
+    /// That fragments of a version have the same rows in another, and are kept as long.
     fn check_unchanged<'a>(
         &self,
         base: &TableState,
@@ -294,7 +294,8 @@ impl Stored {
         mut ids: impl Iterator<Item = &'a u32>,
     ) -> Result<(), Fault> {
         let vector = |state: &TableState, id| state.fragment(id).map(|entry| entry.file.deletion_vector());
-        if ids.all(|id| now.fragment(*id).is_some() && vector(base, *id) == vector(now, *id)) {
+        let same = ids.all(|id| now.fragment(*id).is_some() && vector(base, *id) == vector(now, *id));
+        if same && base.retention() == now.retention() {
             return Ok(());
         }
         let message = format!("another write has changed the same rows of table {:?}", self.table.name());

@@ -7,7 +7,7 @@ use basalt_core::{
     exec::{self, SameKeys},
     fragment::Deleted,
     query::Filter,
-    table::{Snapshot, Table},
+    table::{Cutoff, Snapshot, Table},
 };
 use basalt_sip::Sip;
 use basalt_storage::{Operation, TableState};
@@ -18,10 +18,12 @@ use crate::status::Fault;
 /// Which rows.
 #[derive(Clone, Debug)]
 pub(crate) enum Sought {
-    /// Those that a filter without semi-joins selects; `None`: all.
+    /// Those that a filter without semi-joins selects; `None`: all. Rows that retention hides are not among them.
     Selected(Arc<Option<Filter>>),
-    /// Those with the keys of new rows.
+    /// Those with the keys of new rows, hidden or not.
     SameKeys(Arc<SameKeys>),
+    /// Those that a cut-off hides.
+    Hidden(Cutoff),
 }
 
 impl Sought {
@@ -39,6 +41,10 @@ impl Sought {
                 exec::select(&table, &seen, filter.as_ref().as_ref(), &control).map(|(rows, _)| rows)
             }
             Self::SameKeys(keys) => keys.rows(&table, &snapshot, &control),
+            Self::Hidden(cutoff) => {
+                let filter = cutoff.hides(table.schema()).unwrap_or(Filter::Constant(false));
+                exec::select(&table, &snapshot, Some(&filter), &control).map(|(rows, _)| rows)
+            }
         };
         Ok(shared.cpu.run(find).await??)
     }

@@ -27,7 +27,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState, retention_properties};
 
-use tokio::sync::{MutexGuard, Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
@@ -47,7 +47,7 @@ pub(crate) trait Peers: fmt::Debug + Send + Sync {
     /// Whether the work in the background on a table is this node's.
     fn owns(&self, table: u64) -> bool;
 
-    /// The addresses of rows in a version, where some are held by other nodes; `None`: this one finds them itself.
+    /// The addresses of rows in a version, found by the nodes that hold them; `None`: this one finds them itself.
     async fn find(&self, table: &Arc<Table>, version: u64, rows: &Sought) -> Result<Option<Sip>, Fault>;
 
     /// A version was committed, and is not acknowledged yet.
@@ -176,11 +176,14 @@ impl Tables {
             }
             return Ok(table);
         };
-        let state = at_rest.state.lock().await;
+        let mut state = at_rest.state.lock().await;
         let properties = retention_properties(retention.as_ref()).into_iter();
         let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
         let created = at_rest.log.create(&state, name, &schema, properties).await?;
-        self.created(at_rest, state, created).await
+        self.created(at_rest, &mut state, &created).await;
+        let table = self.add(at_rest, &created.entry, created.log, created.table).await?;
+        self.shared.peers().catalog_changed(state.version()).await;
+        Ok(table)
     }
 
     /// Attaches the table of another writer, which is read only, by its address.
@@ -190,32 +193,33 @@ impl Tables {
                 "a server that keeps its tables in memory alone attaches none; start it with a store";
             return Err(Fault::new(ErrorReason::InvalidStore, message));
         };
-        let state = at_rest.state.lock().await;
+        let mut state = at_rest.state.lock().await;
         let created = at_rest.log.attach(&state, name, url).await.map_err(|e| Fault::from(e).at("url"))?;
-        self.created(at_rest, state, created).await
-    }
-
-    async fn created(
-        &self,
-        at_rest: &AtRest,
-        mut state: MutexGuard<'_, Arc<CatalogState>>,
-        created: Created,
-    ) -> Result<Arc<Table>, Fault> {
-        let Created { catalog, entry, log, table } = created;
-        let before = std::mem::replace(&mut *state, Arc::clone(&catalog));
-        // Other nodes may have made others meanwhile.
-        self.follow_catalog(at_rest, &before, &catalog, Some(&entry)).await;
+        self.created(at_rest, &mut state, &created).await;
         // Loading may take its time, in which others make and drop tables.
         drop(state);
-        let table = self.add(at_rest, &entry, log, table).await?;
-        let state = at_rest.state.lock().await;
-        if !state.tables().values().any(|known| known.id == entry.id) {
-            self.let_go(at_rest, entry.number());
-            let message = format!("table {:?} was dropped while it was loaded", entry.name);
-            return Err(Fault::new(ErrorReason::TableNotFound, message));
+        let Created { entry, log, table, .. } = created;
+        let added = self.add(at_rest, &entry, log, table).await;
+        let mut state = at_rest.state.lock().await;
+        let is_there = state.tables().values().any(|known| known.id == entry.id);
+        match &added {
+            Ok(_) if is_there => self.shared.peers().catalog_changed(state.version()).await,
+            Ok(table) => {
+                self.let_go(at_rest, table.id());
+                let message = format!("table {name:?} was dropped while it was loaded");
+                return Err(Fault::new(ErrorReason::TableNotFound, message));
+            }
+            // What cannot be loaded is not attached.
+            Err(_) if is_there => *state = at_rest.log.remove(&state, name).await?,
+            Err(_) => {}
         }
-        self.shared.peers().catalog_changed(state.version()).await;
-        Ok(table)
+        added
+    }
+
+    /// Takes in the catalog with a new table, and the tables that other nodes have made meanwhile.
+    async fn created(&self, at_rest: &AtRest, state: &mut Arc<CatalogState>, created: &Created) {
+        let before = std::mem::replace(state, Arc::clone(&created.catalog));
+        self.follow_catalog(at_rest, &before, &created.catalog, Some(&created.entry)).await;
     }
 
     /// Removes a table; queries that run go on with their snapshot. One that this node could not load has none.
@@ -223,7 +227,11 @@ impl Tables {
         let table = self.shared.catalog.get(name);
         if let Some(at_rest) = &self.at_rest {
             let mut state = at_rest.state.lock().await;
-            let next = at_rest.log.remove(&state, name).await?;
+            let known = match state.tables().contains_key(name) {
+                true => Arc::clone(&state),
+                false => at_rest.log.refresh(&state).await?,
+            };
+            let next = at_rest.log.remove(&known, name).await?;
             let before = std::mem::replace(&mut *state, next);
             self.follow_catalog(at_rest, &before, &state, None).await;
             self.shared.peers().catalog_changed(state.version()).await;

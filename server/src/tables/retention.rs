@@ -7,29 +7,21 @@
 use std::sync::Arc;
 
 use basalt_core::{
-    exec::{self, Control},
     fragment::{Fragment, FragmentData, RowBuffer},
     keys::Native,
-    query::Filter,
-    schema::Schema,
-    table::{Change, Cutoff, Retention, Snapshot, Table},
+    table::{Change, Cutoff, Retention, Table},
     value::Value,
 };
+use basalt_sip::Sip;
 use basalt_storage::{FragmentEntry, Operation, TableState, retention_properties};
 
 use super::{
     Shared, Tables,
-    commit::{Edit, Outcome},
+    commit::{Edit, NewFragment, Outcome},
+    found::Sought,
     stored::Stored,
 };
-use crate::{limits, status::Fault, units::now_micros};
-
-/// Fragments that lose hidden rows, and what takes their place.
-struct Freed {
-    was: Vec<Fragment>,
-    add: Vec<FragmentData>,
-    rows: u64,
-}
+use crate::{limits, memory::Reservation, status::Fault, units::now_micros};
 
 impl Tables {
     /// Says for how long rows are part of a table; `None`: for good.
@@ -90,113 +82,147 @@ impl Stored {
         let state = self.state();
         let Some(retention) = state.retention() else { return Ok(0) };
         let cutoff = retention.cutoff(now_micros());
-        let (mut gone, mut partly, mut rows) = (Vec::new(), Vec::new(), 0);
+        let live = |entry: &FragmentEntry| entry.file.rows().saturating_sub(entry.file.deleted_rows());
+        let (mut gone, mut partly) = (Vec::new(), Vec::new());
         // A part of another writer's file cannot go without the others.
-        for entry in state.fragments().iter().filter(|f| u64::from(f.rows) == f.file.rows()) {
+        for entry in state.fragments().iter().filter(|entry| u64::from(entry.rows) == entry.file.rows()) {
             match hidden(&state, entry, cutoff) {
-                Hidden::Whole => {
-                    gone.push(entry.id);
-                    rows += entry.file.rows().saturating_sub(entry.file.deleted_rows());
-                }
-                Hidden::Mostly => partly.push(entry.id),
-                Hidden::Little => {}
+                Hidden::Whole => gone.push(entry),
+                Hidden::Some => partly.push(entry),
+                Hidden::Nothing => {}
             }
         }
-        let snapshot = self.fragments_at(state.version(), &partly).await?;
-        let freed = free(&self.shared, &self.table, snapshot, cutoff).await?;
-        if gone.is_empty() && freed.was.is_empty() {
-            return Ok(0);
+        self.replace(&state, gone.iter().map(|entry| entry.id).collect(), Vec::new()).await?;
+        let mut freed = gone.into_iter().map(live).sum();
+        if partly.is_empty() {
+            return Ok(freed);
         }
-        let new = self.write_files(freed.add.into_iter().map(Arc::new).collect()).await?;
+        let rows = self.find(&state, &Sought::Hidden(cutoff)).await?;
+        for entry in partly {
+            match worth(count(&rows, entry.id), live(entry)) {
+                Worth::Removing => self.replace(&state, vec![entry.id], Vec::new()).await?,
+                Worth::Rewriting => self.rewrite(&state, entry.id, &rows).await?,
+                Worth::Nothing => continue,
+            }
+            freed += count(&rows, entry.id);
+        }
+        Ok(freed)
+    }
+
+    /// Writes a fragment anew without some rows.
+    async fn rewrite(&self, base: &Arc<TableState>, id: u32, rows: &Sip) -> Result<(), Fault> {
+        let snapshot = self.fragments_at(base.version(), &[id]).await?;
+        for fragment in snapshot.fragments() {
+            let (data, held) = encoded_without(&self.shared, &self.table, fragment, rows).await?;
+            let new = self.write_files(vec![data]).await?;
+            self.replace(base, vec![id], new).await?;
+            drop(held);
+        }
+        Ok(())
+    }
+
+    /// Takes fragments away, as long as they and the retention are as they were in `base`.
+    async fn replace(
+        &self,
+        base: &Arc<TableState>,
+        gone: Vec<u32>,
+        new: Vec<NewFragment>,
+    ) -> Result<(), Fault> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let (operation, base) = (Operation::Delete, Arc::clone(base));
         let _advancing = self.advancing.lock().await;
-        gone.extend(freed.was.iter().map(Fragment::id));
-        let edit = Edit::Change { operation: Operation::Delete, base: state, gone, deletions: Vec::new() };
+        let edit = Edit::Change { operation, base, gone, deletions: Vec::new() };
         if let Outcome::Version(version) = self.commit(new, Vec::new(), edit).await? {
             self.shared.peers().committed(&self.table, version).await;
         }
-        Ok(rows + freed.rows)
+        Ok(())
     }
 }
 
+/// How much of a fragment a cut-off hides, as far as the log tells.
 enum Hidden {
     Whole,
-    /// If times are spread evenly: rewriting is worth a look.
-    Mostly,
-    Little,
+    Some,
+    Nothing,
 }
 
-/// How much a cut-off hides of a fragment, by what the log says of it.
 fn hidden(state: &TableState, entry: &FragmentEntry, cutoff: Cutoff) -> Hidden {
-    let Some(native) =
-        state.schema().fields().get(cutoff.column).and_then(|field| Native::of(field.data_type))
-    else {
-        return Hidden::Little;
-    };
+    let native = state.schema().fields().get(cutoff.column).and_then(|field| Native::of(field.data_type));
+    let Some(native) = native else { return Hidden::Nothing };
     let stats = state.column_stats(&entry.file, cutoff.column);
     let key = |value: Option<Value>| value.and_then(|value| value.to_key(native));
-    let (Some(first), Some(last)) = (key(stats.min), key(stats.max)) else { return Hidden::Little };
-    if last < cutoff.least && stats.nulls == Some(0) {
-        return Hidden::Whole;
+    match (key(stats.min), key(stats.max)) {
+        (_, Some(last)) if last < cutoff.least && stats.nulls == Some(0) => Hidden::Whole,
+        (Some(first), _) if first < cutoff.least => Hidden::Some,
+        _ => Hidden::Nothing,
     }
-    let (span, past) = (last.abs_diff(first), cutoff.least.saturating_sub(first).max(0).unsigned_abs());
-    match past > span / 2 && u64::from(entry.rows) >= limits::HOLLOW_ROWS {
-        true => Hidden::Mostly,
-        false => Hidden::Little,
+}
+
+/// What a fragment is worth of which `hidden` of `live` rows are hidden.
+enum Worth {
+    Removing,
+    Rewriting,
+    Nothing,
+}
+
+fn worth(hidden: u64, live: u64) -> Worth {
+    if hidden > 0 && hidden >= live {
+        Worth::Removing
+    } else if hidden >= limits::HOLLOW_ROWS && hidden * limits::HOLLOW_PART > live {
+        Worth::Rewriting
+    } else {
+        Worth::Nothing
     }
+}
+
+/// How many of the addresses are of a fragment's rows.
+fn count(rows: &Sip, fragment: u32) -> u64 {
+    let up_to = |id: u32| rows.rank(u64::from(id) << 32 | u64::from(u32::MAX));
+    up_to(fragment) - fragment.checked_sub(1).map_or(0, up_to)
+}
+
+/// The rows of a fragment that are not among some, anew, and the memory that they take until they are in the table.
+async fn encoded_without(
+    shared: &Arc<Shared>,
+    table: &Arc<Table>,
+    fragment: &Fragment,
+    rows: &Sip,
+) -> Result<(Arc<FragmentData>, Reservation), Fault> {
+    let mut held = shared.memory.reserve();
+    held.set(fragment.bytes() as u64)?;
+    let schema = Arc::clone(table.schema());
+    let rest = fragment.delete(rows).map_or_else(|| fragment.clone(), |(rest, _)| rest);
+    let encode = move || {
+        let mut rows = RowBuffer::new(&schema);
+        rows.push_fragment(&rest);
+        rows.encode(&schema)
+    };
+    Ok((Arc::new(shared.cpu.run(encode).await??), held))
 }
 
 /// Frees what is hidden now of a table that is in memory alone.
 async fn expire_in_memory(shared: &Arc<Shared>, table: &Arc<Table>) -> Result<u64, Fault> {
     let snapshot = table.snapshot();
     let Some(retention) = snapshot.retention() else { return Ok(0) };
-    let cutoff = retention.cutoff(now_micros());
-    let Freed { was, add, rows } = free(shared, table, Snapshot::clone(&snapshot), cutoff).await?;
-    if !was.is_empty() {
-        let add = add.into_iter().map(Arc::new).collect();
-        table.commit(Change { was, add, ..Change::default() })?;
-    }
-    Ok(rows)
-}
-
-/// The fragments that a cut-off hides for the most part, and their other rows.
-async fn free(
-    shared: &Arc<Shared>,
-    table: &Arc<Table>,
-    snapshot: Snapshot,
-    cutoff: Cutoff,
-) -> Result<Freed, Fault> {
-    let (table, control) = (Arc::clone(table), shared.memory.control());
-    let mut held = shared.memory.reserve();
-    held.set(snapshot.fragments().iter().map(|fragment| fragment.bytes() as u64).max().unwrap_or(0))?;
-    let work = move || {
-        let _held = held;
-        free_rows(&table, &snapshot, cutoff, &control)
-    };
-    shared.cpu.run(work).await?
-}
-
-fn free_rows(table: &Table, snapshot: &Snapshot, cutoff: Cutoff, control: &Control) -> Result<Freed, Fault> {
-    let mut freed = Freed { was: Vec::new(), add: Vec::new(), rows: 0 };
-    let filter = cutoff.hides(table.schema()).unwrap_or(Filter::Constant(false));
-    let (rows, _) = exec::select(table, snapshot, Some(&filter), control)?;
+    let sought = Sought::Hidden(retention.cutoff(now_micros()));
+    let rows = sought.within(shared, table, Arc::clone(&snapshot)).await?;
+    let mut freed = 0;
     for fragment in snapshot.fragments() {
-        let Some((rest, n)) = fragment.delete(&rows) else { continue };
-        if rest.live_rows() > 0 {
-            let most = n as u64 * limits::HOLLOW_PART > fragment.rows() as u64;
-            if !most || (n as u64) < limits::HOLLOW_ROWS {
-                continue;
+        let n = count(&rows, fragment.id());
+        let (add, _held) = match worth(n, fragment.live_rows() as u64) {
+            Worth::Nothing => continue,
+            Worth::Removing => (Vec::new(), None),
+            Worth::Rewriting => {
+                let (data, held) = encoded_without(shared, table, fragment, &rows).await?;
+                (vec![data], Some(held))
             }
-            freed.add.push(encoded(&rest, table.schema())?);
-        }
-        freed.was.push(fragment.clone());
-        freed.rows += n as u64;
+        };
+        let (was, expires) = (vec![fragment.clone()], Some(Arc::clone(retention)));
+        table.commit(Change { was, add, expires, ..Change::default() })?;
+        shared.memory.count_tables(&shared.catalog);
+        freed += n;
     }
     Ok(freed)
-}
-
-/// The rows of a fragment that are not deleted, anew.
-fn encoded(fragment: &Fragment, schema: &Schema) -> Result<FragmentData, Fault> {
-    let mut rows = RowBuffer::new(schema);
-    rows.push_fragment(fragment);
-    Ok(rows.encode(schema)?)
 }

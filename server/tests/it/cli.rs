@@ -135,3 +135,31 @@ async fn deletes_replaces_and_attaches() {
     assert!(basalt(&server, &["delete", "t", "--all"]).await.unwrap().starts_with("deleted 2 rows"));
     assert_eq!(all().await.unwrap(), "k,v\n");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keeps_rows_for_a_time() {
+    let (server, files) = (Server::start().await, tempfile::tempdir().unwrap());
+    let path = files.path().join("t.csv");
+    std::fs::write(&path, "at,day\n2000-01-01T00:00:00Z,2000-01-01\n2999-01-01T00:00:00Z,2000-01-02\n")
+        .unwrap();
+    let path = path.display().to_string();
+    let load = async |more: &[&str]| basalt(&server, &[&["load", "t", path.as_str()], more].concat()).await;
+    let rows =
+        async || basalt(&server, &["query", "SELECT count(*) FROM t", "--format", "csv"]).await.unwrap();
+    load(&["--retention", "at=30d"]).await.unwrap();
+    assert_eq!(rows().await, "count(*)\n1\n");
+    let shown = basalt(&server, &["retention", "t"]).await.unwrap();
+    assert_eq!(shown, "t: rows are kept for 30days by at\n");
+    assert!(basalt(&server, &["describe", "t"]).await.unwrap().contains("kept for 30days by at"));
+    let other = load(&["--retention", "at=31d"]).await.unwrap_err();
+    assert!(other.contains("exists with another retention"), "{other}");
+    // A table that takes the place of another keeps its rows as long; a mistake costs nothing.
+    let wrong = load(&["--replace", "--retention", "then=30d"]).await.unwrap_err();
+    assert!(wrong.contains("no column \"then\""), "{wrong}");
+    load(&["--replace"]).await.unwrap();
+    assert_eq!(rows().await, "count(*)\n1\n");
+    let told = basalt(&server, &["retention", "t", "day=1h"]).await.unwrap();
+    assert_eq!((told.as_str(), rows().await.as_str()), ("t: rows are kept for 1h by day\n", "count(*)\n0\n"));
+    assert_eq!(basalt(&server, &["retention", "t", "none"]).await.unwrap(), "t: rows are kept for good\n");
+    assert!(basalt(&server, &["retention", "t", "soon"]).await.unwrap_err().contains("at=30d"));
+}

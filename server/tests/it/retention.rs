@@ -75,6 +75,8 @@ async fn works(server: Server, restarted: impl AsyncFnOnce(Server) -> Server) {
     let inner = keys_of("t", "id").filter(col("id").lt(1000));
     assert_eq!(number(&client, client.query("t").filter(col("id").in_keys(inner))).await, 100);
     assert_eq!(client.delete("t", col("id").lt(100)).await.unwrap().rows, 10, "of those that can be read");
+    let of_old = keys_of("t", "id").filter(col("id").ge(100_000));
+    assert_eq!(client.delete("t", col("id").in_keys(of_old)).await.unwrap().rows, 0);
     let explained = client.query("t").explain(false).await.unwrap();
     assert!(explained.filters.iter().any(|filter| filter.text.starts_with("at >= ")), "{explained:?}");
     holds(&client, 9_990).await;
@@ -150,6 +152,7 @@ async fn what_makes_no_sense_is_refused() {
     assert_eq!(create(by("at", 60)).await.unwrap().retention, by("at", 60));
     assert_eq!(create(by("at", 60)).await.unwrap().retention, by("at", 60));
     check(create(by("at", 61)).await, Code::AlreadyExists, "TABLE_EXISTS", "retention");
+    assert_eq!(create(None).await.unwrap().retention, by("at", 60), "whatever it is");
     let set = async |table: &str, retention| {
         let request = pb::SetRetentionRequest { table: table.into(), retention };
         server.catalog().set_retention(request).await.map(|answer| answer.into_inner().table.unwrap())

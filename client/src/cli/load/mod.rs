@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 use basalt_proto::v1::ErrorReason;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -149,28 +149,22 @@ impl Load<'_> {
         let started = Instant::now();
         let table = &self.args.table;
         let bytes = files.iter().map(|f| f.bytes).sum();
-        let existing = match self.client.table(table).await {
-            Ok(details) => {
-                let kept = &self.args.retention;
-                if !self.args.replace && kept.is_some() && *kept != details.table.retention {
-                    return Err(CliError::input(format!(
-                        "table {table} exists with another retention (`basalt retention {table}` changes it)"
-                    )));
-                }
-                Some(details.table.schema)
-            }
+        let existing = match self.client.table_summary(table).await {
+            Ok(existing) => Some(existing),
             Err(error) if error.reason() == ErrorReason::TableNotFound => None,
             Err(error) => return Err(error.into()),
         };
+        let (known, existing) = existing.map(|table| (table.retention, table.schema)).unzip();
         let job = self.plan(files, declared, existing.as_ref()).await?;
+        let kept = self.retention(known, &job.schema)?;
         if existing.is_some() && self.args.replace {
             // What cannot be read must not cost the old table.
             read_all(job.clone(), bar("checking", bytes), async |_| Ok(())).await?;
             self.client.drop_table(table).await?;
         }
         if existing.is_none() || self.args.replace {
-            match &self.args.retention {
-                Some(kept) => self.client.create_table_with_retention(table, &job.schema, kept).await?,
+            match kept {
+                Some(kept) => self.client.create_table_with_retention(table, &job.schema, &kept).await?,
                 None => self.client.create_table(table, &job.schema).await?,
             };
             self.created = true;
@@ -178,8 +172,39 @@ impl Load<'_> {
         let (committed, bad) = self.write(&job, bytes).await?;
         self.created = false;
         report_bad_rows(&bad);
-        let details = self.client.table(table).await?;
+        // It is committed, whoever can tell how it is held.
+        let details = match self.client.table(table).await {
+            Ok(details) => details,
+            Err(_) => TableDetails { table: self.client.table_summary(table).await?, columns: Vec::new() },
+        };
         print(&summary(&details, committed.rows, bytes, started.elapsed()))
+    }
+
+    /// For how long the rows of a new table are kept: as long as is said, or as those of the table that it replaces.
+    fn retention(
+        &self,
+        existing: Option<Option<Retention>>,
+        schema: &Schema,
+    ) -> Result<Option<Retention>, CliError> {
+        let table = &self.args.table;
+        let has_times = |kept: &Retention| {
+            let field = schema.field_with_name(&kept.column);
+            field.is_ok_and(|field| matches!(field.data_type(), DataType::Timestamp(..) | DataType::Date32))
+        };
+        match (&self.args.retention, existing) {
+            (Some(wanted), Some(known)) if !self.args.replace && Some(wanted) != known.as_ref() => {
+                let message = "another retention (`basalt retention` changes it)";
+                Err(CliError::input(format!("table {table} exists with {message}")))
+            }
+            (Some(wanted), _) if !has_times(wanted) => {
+                let column = &wanted.column;
+                Err(CliError::input(format!(
+                    "--retention: there is no column {column:?} of timestamps or dates"
+                )))
+            }
+            (Some(wanted), _) => Ok(Some(wanted.clone())),
+            (None, known) => Ok(known.flatten().filter(has_times)),
+        }
     }
 
     /// The columns to load: the existing table's, the declared ones, or the files' own.

@@ -325,7 +325,7 @@ async fn nodes_of_another_protocol_are_refused() {
         ),
         (Task::default(), vec![1]),
     ] {
-        let task = execute_request::Kind::Task(Task { protocol: 1, ..task });
+        let task = execute_request::Kind::Task(Task { protocol: 2, ..task });
         let kinds = [task, execute_request::Kind::Data(data.into())];
         let messages = kinds.map(|kind| ExecuteRequest { kind: Some(kind) });
         let answer = peer.execute(tokio_stream::iter(messages)).await.map(|_| ());
