@@ -80,6 +80,11 @@ impl Resolver<'_> {
                 format!("a column of type {column_type} refers to {reference}, which is {key_type}");
             return Err(Error::new(ErrorKind::TypeMismatch, message));
         }
+        self.attributes.checked.push((table.name().to_owned(), attribute.column.clone()));
+        let key = other.schema().index_of(&reference.column);
+        if key.is_some_and(|key| other.is_key(key, snapshot.version())) {
+            return Ok(());
+        }
         let count = |distinct| {
             let argument = Some(Expr::Column(reference.column.clone()));
             let count = Aggregate { function: AggregateFunction::Count, argument, distinct };
@@ -95,7 +100,10 @@ impl Resolver<'_> {
         if !counts.iter().all(is_key) {
             return Err(lookup::twice(reference, None));
         }
-        self.attributes.checked.push((table.name().to_owned(), attribute.column.clone()));
+        // What is hidden now may be another part of the version later.
+        if let (Some(key), None) = (key, snapshot.cutoff()) {
+            other.found_key(key, snapshot.version());
+        }
         Ok(())
     }
 

@@ -135,6 +135,8 @@ pub struct Table {
     /// Held while a commit makes the next snapshot; the id of the next fragment.
     commit: Mutex<u32>,
     dropped: AtomicBool,
+    /// Columns whose values are known to be keys of rows at a version.
+    keys: Mutex<(u64, Vec<usize>)>,
 }
 
 #[derive(Debug)]
@@ -156,6 +158,24 @@ impl Table {
             versions: RwLock::new(Versions { newest, older: VecDeque::new() }),
             commit: Mutex::new(0),
             dropped: AtomicBool::new(false),
+            keys: Mutex::default(),
+        }
+    }
+
+    /// Whether it is known that no value of a column stands twice in a version.
+    pub(crate) fn is_key(&self, column: usize, version: u64) -> bool {
+        let keys = lock(&self.keys);
+        keys.0 == version && keys.1.contains(&column)
+    }
+
+    /// Remembers that no value of a column stands twice in a version, until there is a newer one.
+    pub(crate) fn found_key(&self, column: usize, version: u64) {
+        let mut keys = lock(&self.keys);
+        if keys.0 < version {
+            *keys = (version, Vec::new());
+        }
+        if keys.0 == version && !keys.1.contains(&column) {
+            keys.1.push(column);
         }
     }
 

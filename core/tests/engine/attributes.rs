@@ -99,6 +99,30 @@ fn rows_without_a_customer_have_no_city() {
 }
 
 #[test]
+fn a_key_is_one_until_the_table_changes() {
+    let catalog = catalog();
+    let query = || Query { group_by: vec![attribute("customer", "id")], ..Query::default() };
+    let ask =
+        || answer(&catalog, "orders", query(), &Control::default()).map(|batches| batches[0].num_rows());
+    let customers = catalog.get("customers").unwrap();
+    let append = |id: i32| {
+        let mut appender = Appender::new(Arc::clone(&customers), &[]).unwrap();
+        let text: ArrayRef = Arc::new(StringArray::from_iter_values([""]));
+        let columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![id])), Arc::clone(&text), text];
+        appender.push(&RecordBatch::try_new(customers.schema().to_arrow(), columns).unwrap()).unwrap();
+        appender.commit().unwrap();
+    };
+    for id in [1000, 1001] {
+        assert_eq!(ask().unwrap(), usize::try_from(id).unwrap() + 1, "null is a group");
+        assert_eq!(ask().unwrap(), usize::try_from(id).unwrap() + 1);
+        append(id);
+    }
+    append(3);
+    assert_eq!(ask().unwrap_err().kind(), ErrorKind::InvalidQuery);
+    assert_eq!(ask().unwrap_err().kind(), ErrorKind::InvalidQuery);
+}
+
+#[test]
 fn what_is_wrong_with_a_reference() {
     let catalog = catalog();
     let twice = [(0..1000).collect::<Vec<_>>(), vec![17]].concat();
