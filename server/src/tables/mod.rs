@@ -210,7 +210,12 @@ impl Tables {
                 return Err(Fault::new(ErrorReason::TableNotFound, message));
             }
             // What cannot be loaded is not attached.
-            Err(_) if is_there => *state = at_rest.log.remove(&state, name).await?,
+            Err(_) if is_there => {
+                if let Ok(next) = at_rest.log.remove(&state, name).await {
+                    let before = std::mem::replace(&mut *state, next);
+                    self.follow_catalog(at_rest, &before, &state, None).await;
+                }
+            }
             Err(_) => {}
         }
         added

@@ -242,6 +242,20 @@ async fn tables_larger_than_the_memory_limit_are_refused() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = basalt_server::run(listener, config, std::future::pending()).await.unwrap_err().to_string();
     assert!(error.contains("\"t\"") && error.contains("the limit is 1000"), "{error}");
+
+    // So are those of others, and then they are not there.
+    let ours = TempDir::new().unwrap();
+    let small = Server::with(|config| {
+        on(ours.path())(config);
+        config.memory = Memory::Bytes(8_000);
+    })
+    .await;
+    let folder = std::fs::read_dir(store.path().join("tables")).unwrap().next().unwrap().unwrap().path();
+    let refused = small.client.attach_table("t", folder.to_str().unwrap()).await.unwrap_err();
+    assert_eq!(refused.reason(), ErrorReason::MemoryLimit);
+    assert!(small.client.list_tables().await.unwrap().is_empty());
+    small.numbers("t", [1]).await;
+    assert_eq!(values(&small).await, [1]);
 }
 
 #[tokio::test]
