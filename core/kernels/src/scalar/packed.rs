@@ -241,12 +241,14 @@ fn between_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, lo: L
 }
 
 /// What says which of a register's codes are in a set.
+#[cfg(target_arch = "x86_64")]
 pub(crate) trait Probe<L, V>: Copy {
     /// Codes of `width` bits, the first in the lowest bit.
     fn probe(self, codes: V, width: u32) -> u64;
 }
 
 /// Which codes a probe finds.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn probe<A, P>(arch: A, rows: Rows<'_>, probe: P, out: &mut [u64])
 where
@@ -260,6 +262,7 @@ where
     mask::cut(out, rows.count);
 }
 
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn probe_lanes<L: Lane, A: PackedLanes<L>, P: Probe<L, A::Vector>>(
     arch: A,

@@ -189,9 +189,9 @@ impl Codes {
         Some(place.behind(bit - place.bit, k, bits_at(&self.codes, bit + 1)))
     }
 
-    /// Marks the last row of each run among the rows from `start` on, a multiple of 64, that have a bit in `out`. The answer is the
-    /// number of the run that the first of them is in. `others` has a bit for each run of [`Self::runs_of`] that is not of
-    /// the first key; nobody looks at it where runs are alike.
+    /// Marks the last row of each run among the rows from `start` on, a multiple of 64, that have a bit in `out`. The
+    /// answer is the number of the run that the first of them is in. `others` has a bit for each run of
+    /// [`Self::runs_of`] that is not of the first key; nobody looks at it where runs are alike.
     pub(super) fn ends(&self, start: usize, others: &[u64], out: &mut [u64]) -> usize {
         let first = self.find(start);
         if let Some(k) = self.parameters.first().filter(|k| **k <= runs::MAX_K && self.are_alike()) {
