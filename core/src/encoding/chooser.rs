@@ -2,8 +2,7 @@
 //!
 //! Bids are of whole buffers, everything counted. The price of speed is [`PRICE`]: an encoding that filters faster
 //! (it comes first in the list) is taken when it needs at most that share more bytes than the smallest. Encodings
-//! nest, and each level pays the price; both together stay below three percent. Only beside codes of a byte, which are
-//! entropy coded in many times the time of others, speed is worth [`SLOW_PRICE`]. Where a bid is an estimate and
+//! nest, and each level pays the price; both together stay below three percent. Where a bid is an estimate and
 //! could win, the column is encoded to find out.
 
 use std::sync::Arc;
@@ -22,23 +21,16 @@ pub struct Bid {
     pub exact: bool,
     /// The least that it may come to.
     least: usize,
-    /// What speed may cost beside it, in parts of `least`.
-    price: usize,
 }
 
 impl Bid {
     pub(super) fn exact(name: &'static str, bytes: usize) -> Self {
-        Self { name, bytes, exact: true, least: bytes, price: PRICE }
+        Self { name, bytes, exact: true, least: bytes }
     }
 
     /// An estimate that may be too high by one part in `error`.
     pub(super) fn estimate(name: &'static str, bytes: usize, error: usize) -> Self {
-        Self { name, bytes, exact: false, least: bytes - bytes / error, price: PRICE }
-    }
-
-    /// The same bid of an encoding that is slower than others by far.
-    pub(super) fn slow(self) -> Self {
-        Self { price: SLOW_PRICE, ..self }
+        Self { name, bytes, exact: false, least: bytes - bytes / error }
     }
 
     /// A bid that another encoding is sure to undercut: the column is encoded so only when it is forced.
@@ -49,9 +41,7 @@ impl Bid {
     /// The bid of two columns together.
     pub(super) fn and(self, other: Self) -> Self {
         let least = self.least.saturating_add(other.least);
-        let (bytes, exact, price) =
-            (self.bytes + other.bytes, self.exact && other.exact, self.price.min(other.price));
-        Self { name: self.name, bytes, exact, least, price }
+        Self { name: self.name, bytes: self.bytes + other.bytes, exact: self.exact && other.exact, least }
     }
 
     /// The bid of an encoding that adds `bytes` to what another makes.
@@ -70,13 +60,11 @@ pub(super) type Bidder<E> = (E, Bid);
 
 /// What speed may cost, in parts of the smallest bid.
 const PRICE: usize = 70;
-/// The same beside an encoding that takes more than ten times as long.
-const SLOW_PRICE: usize = 12;
 
 /// The place of the first bidder, the fastest, that is within the price of the smallest.
 fn first_affordable<E>(bidders: &[Bidder<E>]) -> Option<usize> {
-    let Bid { least, price, .. } = bidders.iter().map(|(_, bid)| *bid).min_by_key(|bid| bid.least)?;
-    bidders.iter().position(|(_, bid)| bid.least <= least.saturating_add(least / price))
+    let least = bidders.iter().map(|(_, bid)| bid.least).min()?;
+    bidders.iter().position(|(_, bid)| bid.least <= least.saturating_add(least / PRICE))
 }
 
 /// The bid that is to win as long as no estimate is found to be wrong.
@@ -101,7 +89,7 @@ pub(super) fn smallest<E: Copy, C>(
         }
         let (encoding, bid) = &mut bidders[i];
         let (column, bytes) = encode(*encoding)?;
-        *bid = Bid { price: bid.price, ..Bid::exact(bid.name, bytes) };
+        *bid = Bid::exact(bid.name, bytes);
         columns[i] = Some(column);
     }
 }

@@ -98,8 +98,7 @@ impl KeyEncoding for Entropy {
         let block = if Image::is_wide(keys) { WIDE_BLOCK_BYTES } else { BLOCK_BYTES };
         let blocks = stats.blocks.len();
         let bytes = fixed(keys, stats.native, blocks) + block * blocks + index(bits / 8);
-        let bid = Bid::estimate(self.name(), bytes, error);
-        Some(if Image::is_wide(keys) { bid.slow() } else { bid })
+        Some(Bid::estimate(self.name(), bytes, error))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

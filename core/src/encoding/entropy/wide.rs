@@ -5,6 +5,8 @@
 //! the high one first, which is not 0 (a state below 2^16 stands for 2^16), then the words in the order in which they
 //! are needed.
 
+use std::hint::select_unpredictable;
+
 use basalt_kernels::rans::SLOTS;
 
 /// States.
@@ -76,17 +78,24 @@ impl Decoder {
             std::array::from_fn(|i| (word(2 * i) << 16 | word(2 * i + 1)).max(LEAST));
         let mut at = 2 * STATES;
         for out in out {
-            let mut codes = [0; STATES];
+            let (mut codes, mut taken) = ([0; STATES], 0);
+            let mut last = [0; STATES];
+            // No more than one for each state.
+            let next = words.get(at..).unwrap_or_default();
+            let next = next.first_chunk().unwrap_or_else(|| {
+                last[..next.len()].copy_from_slice(next);
+                &last
+            });
             for (state, code) in states.iter_mut().zip(&mut codes) {
                 let entry = table[(*state & u32::from(SLOTS - 1)) as usize];
-                *state = (*state >> PRECISION) * (entry >> 20) + (entry & 0xFFF);
+                let left = (*state >> PRECISION) * (entry >> 20) + (entry & 0xFFF);
                 *code = (entry >> 12).to_le_bytes()[0];
-                // Without a branch: nobody can tell which states take a word.
-                let taking = *state < LEAST;
-                let shift = 16 * u32::from(taking);
-                *state = *state << shift | word(at) & ((1 << shift) - 1);
-                at += usize::from(taking);
+                // Nobody can tell which states take a word.
+                let refilled = left << 16 | u32::from(next[taken % STATES]);
+                *state = select_unpredictable(left < LEAST, refilled, left);
+                taken += usize::from(left < LEAST);
             }
+            at += taken;
             *out = u64::from_le_bytes(codes);
         }
     }
