@@ -129,7 +129,7 @@ pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Opti
         return Err(StorageError::corrupt(place(), format!("row {last} of {}", fragment.file.rows())));
     }
     let first = fragment.first_row;
-    let whole = u64::from(fragment.rows) == fragment.file.rows();
+    let whole = fragment.is_whole_file();
     let part = if whole {
         set
     } else {

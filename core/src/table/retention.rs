@@ -3,7 +3,7 @@
 //! What is older is not read from then on, whether it is still there or not; who holds the table frees it later, a
 //! fragment at a time.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -68,12 +68,6 @@ impl Retention {
     }
 }
 
-impl fmt::Display for Retention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}s", self.name, self.keep.as_secs())
-    }
-}
-
 /// Hides the rows whose value in a column is less than `least`; not those without a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutoff {
@@ -84,11 +78,15 @@ pub struct Cutoff {
 }
 
 impl Cutoff {
-    /// Selects the rows that it hides; `None`: it hides none.
-    pub fn hides(self, schema: &Schema) -> Option<Filter> {
-        let field = schema.fields().get(self.column)?;
-        let literal = Expr::Literal(self.literal(field.data_type)?);
-        Some(Filter::Compare(CompareOp::Lt, Expr::Column(field.name.clone()), literal))
+    /// Selects the rows that it hides.
+    pub fn hides(self, schema: &Schema) -> Filter {
+        let field = schema.fields().get(self.column);
+        match field.and_then(|field| Some((field, self.literal(field.data_type)?))) {
+            Some((field, literal)) => {
+                Filter::Compare(CompareOp::Lt, Expr::Column(field.name.clone()), Expr::Literal(literal))
+            }
+            None => Filter::Constant(false),
+        }
     }
 
     /// What the column is compared with; `None` where a column of this type hides nothing by it.

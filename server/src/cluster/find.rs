@@ -38,8 +38,7 @@ pub(super) async fn find(
         let keys = match sought {
             Sought::Selected(filter) => return selected(&mut coordinator, &seen, Option::clone(&filter)),
             Sought::Hidden(cutoff) => {
-                let filter = cutoff.hides(table.schema()).unwrap_or(Filter::Constant(false));
-                return selected(&mut coordinator, &whole(), Some(filter));
+                return selected(&mut coordinator, &whole(), Some(cutoff.hides(table.schema())));
             }
             Sought::SameKeys(keys) => keys,
         };

@@ -24,8 +24,6 @@ impl Known for FromLog {
 
     fn size(&self, fragment: u32) -> (u64, u64) {
         let Some(entry) = self.0.fragment(fragment) else { return (0, 0) };
-        // A file of several fragments does not say of which its deleted rows are.
-        let deleted = if entry.file.rows() == u64::from(entry.rows) { entry.file.deleted_rows() } else { 0 };
-        (u64::from(entry.rows).saturating_sub(deleted), u64::from(entry.rows).div_ceil(BLOCK_ROWS as u64))
+        (entry.live_rows(), u64::from(entry.rows).div_ceil(BLOCK_ROWS as u64))
     }
 }

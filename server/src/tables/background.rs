@@ -14,11 +14,7 @@ use basalt_storage::{FragmentEntry, Operation};
 use futures_util::FutureExt as _;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{
-    Tables,
-    commit::{Edit, Outcome},
-    stored::Stored,
-};
+use super::{Tables, commit::Edit, stored::Stored};
 use crate::{limits, status::Fault};
 
 /// Looks after the tables for as long as there are any.
@@ -122,18 +118,15 @@ impl Stored {
             Some(data) => self.write_files(vec![Arc::new(data?)]).await?,
             None => Vec::new(),
         };
-        let _advancing = self.advancing.lock().await;
         let gone = was.iter().map(Fragment::id).collect();
         let edit = Edit::Change { operation: Operation::Compact, base: state, gone, deletions: Vec::new() };
-        match self.commit(new, Vec::new(), edit).await {
-            Ok(Outcome::Version(version)) => {
+        match self.change(new, edit).await {
+            Ok(version) => {
                 let (table, fragments, elapsed) = (self.table.name(), n, started.elapsed());
                 self.shared.metrics.compaction();
                 tracing::info!(table, version, fragments, rows, ?elapsed, "merged small fragments");
-                self.shared.peers().committed(&self.table, version).await;
                 Ok(())
             }
-            Ok(Outcome::Known) => Ok(()),
             // Rows were deleted meanwhile: the next time.
             Err(fault) if fault.is_conflict() => Ok(()),
             Err(fault) => Err(fault),
@@ -144,15 +137,13 @@ impl Stored {
 /// The fragments to merge: once enough of about the same size have come together, these and all smaller ones, so that a
 /// row is rewritten a logarithmic number of times. Large ones come again when many of their rows are deleted.
 fn choose(fragments: &[FragmentEntry]) -> Vec<u32> {
-    let live = |f: &FragmentEntry| u64::from(f.rows).saturating_sub(f.file.deleted_rows());
-    // A part of another writer's file cannot go without the others.
-    let whole = || fragments.iter().filter(|f| u64::from(f.rows) == f.file.rows());
+    let whole = || fragments.iter().filter(|f| f.is_whole_file());
     let is_hollow = |f: &FragmentEntry| {
         let deleted = f.file.deleted_rows();
         deleted >= limits::HOLLOW_ROWS && deleted * limits::HOLLOW_PART > u64::from(f.rows)
     };
-    let is_small = |f: &FragmentEntry| live(f) <= FRAGMENT_ROWS as u64 / 2;
-    let tier = |f: &FragmentEntry| live(f).max(1).ilog2() / limits::TIER_BITS;
+    let is_small = |f: &FragmentEntry| f.live_rows() <= FRAGMENT_ROWS as u64 / 2;
+    let tier = |f: &FragmentEntry| f.live_rows().max(1).ilog2() / limits::TIER_BITS;
     let small = || whole().filter(|f| is_small(f));
     let mut tiers = [0; u64::BITS as usize];
     small().for_each(|f| tiers[tier(f) as usize] += 1);

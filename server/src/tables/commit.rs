@@ -205,6 +205,18 @@ impl Stored {
         Ok(Arc::new(keys))
     }
 
+    /// Commits a change that is no client's write, and tells the others of it; the answer is its version.
+    pub(super) async fn change(&self, new: Vec<NewFragment>, edit: Edit) -> Result<u64, Fault> {
+        let _advancing = self.advancing.lock().await;
+        match self.commit(new, Vec::new(), edit).await? {
+            Outcome::Version(version) => {
+                self.shared.peers().committed(&self.table, version).await;
+                Ok(version)
+            }
+            Outcome::Known => Ok(self.table.snapshot().version()),
+        }
+    }
+
     /// Makes the next version, and goes there. The caller holds the lock.
     pub(super) async fn commit(
         &self,

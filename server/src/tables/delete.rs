@@ -11,7 +11,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use basalt_storage::Operation;
 
-use super::{Tables, commit::Outcome, found::Sought, stored::Stored};
+use super::{Tables, found::Sought, stored::Stored};
 use crate::{limits, status::Fault};
 
 /// What a deletion did.
@@ -80,13 +80,6 @@ impl Stored {
             return Ok(Deletion { version: base.version(), rows });
         }
         let edit = self.deletion(Operation::Delete, base, found).await?;
-        let _advancing = self.advancing.lock().await;
-        match self.commit(Vec::new(), Vec::new(), edit).await? {
-            Outcome::Version(version) => {
-                self.shared.peers().committed(&self.table, version).await;
-                Ok(Deletion { version, rows })
-            }
-            Outcome::Known => Ok(Deletion { version: self.table.snapshot().version(), rows }),
-        }
+        Ok(Deletion { version: self.change(Vec::new(), edit).await?, rows })
     }
 }

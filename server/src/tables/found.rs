@@ -42,8 +42,8 @@ impl Sought {
             }
             Self::SameKeys(keys) => keys.rows(&table, &snapshot, &control),
             Self::Hidden(cutoff) => {
-                let filter = cutoff.hides(table.schema()).unwrap_or(Filter::Constant(false));
-                exec::select(&table, &snapshot, Some(&filter), &control).map(|(rows, _)| rows)
+                exec::select(&table, &snapshot, Some(&cutoff.hides(table.schema())), &control)
+                    .map(|(rows, _)| rows)
             }
         };
         Ok(shared.cpu.run(find).await??)

@@ -17,7 +17,7 @@ use basalt_storage::{FragmentEntry, Operation, TableState, retention_properties}
 
 use super::{
     Shared, Tables,
-    commit::{Edit, NewFragment, Outcome},
+    commit::{Edit, NewFragment},
     found::Sought,
     stored::Stored,
 };
@@ -69,12 +69,8 @@ impl Tables {
 impl Stored {
     async fn set_retention(&self, retention: Option<&Retention>) -> Result<(), Fault> {
         self.check_writable()?;
-        let _advancing = self.advancing.lock().await;
         let edit = Edit::Properties(retention_properties(retention).to_vec());
-        if let Outcome::Version(version) = self.commit(Vec::new(), Vec::new(), edit).await? {
-            self.shared.peers().committed(&self.table, version).await;
-        }
-        Ok(())
+        self.change(Vec::new(), edit).await.map(|_| ())
     }
 
     /// Frees what is hidden now; the answer is how many rows it was.
@@ -82,10 +78,8 @@ impl Stored {
         let state = self.state();
         let Some(retention) = state.retention() else { return Ok(0) };
         let cutoff = retention.cutoff(now_micros());
-        let live = |entry: &FragmentEntry| entry.file.rows().saturating_sub(entry.file.deleted_rows());
         let (mut gone, mut partly) = (Vec::new(), Vec::new());
-        // A part of another writer's file cannot go without the others.
-        for entry in state.fragments().iter().filter(|entry| u64::from(entry.rows) == entry.file.rows()) {
+        for entry in state.fragments().iter().filter(|entry| entry.is_whole_file()) {
             match hidden(&state, entry, cutoff) {
                 Hidden::Whole => gone.push(entry),
                 Hidden::Some => partly.push(entry),
@@ -93,13 +87,13 @@ impl Stored {
             }
         }
         self.replace(&state, gone.iter().map(|entry| entry.id).collect(), Vec::new()).await?;
-        let mut freed = gone.into_iter().map(live).sum();
+        let mut freed = gone.into_iter().map(FragmentEntry::live_rows).sum();
         if partly.is_empty() {
             return Ok(freed);
         }
         let rows = self.find(&state, &Sought::Hidden(cutoff)).await?;
         for entry in partly {
-            match worth(count(&rows, entry.id), live(entry)) {
+            match worth(count(&rows, entry.id), entry.live_rows()) {
                 Worth::Removing => self.replace(&state, vec![entry.id], Vec::new()).await?,
                 Worth::Rewriting => self.rewrite(&state, entry.id, &rows).await?,
                 Worth::Nothing => continue,
@@ -132,12 +126,8 @@ impl Stored {
             return Ok(());
         }
         let (operation, base) = (Operation::Delete, Arc::clone(base));
-        let _advancing = self.advancing.lock().await;
         let edit = Edit::Change { operation, base, gone, deletions: Vec::new() };
-        if let Outcome::Version(version) = self.commit(new, Vec::new(), edit).await? {
-            self.shared.peers().committed(&self.table, version).await;
-        }
-        Ok(())
+        self.change(new, edit).await.map(|_| ())
     }
 }
 

@@ -154,7 +154,7 @@ fn whole_file<'a>(base: &'a TableState, id: u32, changed: &mut BTreeSet<u32>) ->
     let fragment = fragment.ok_or_else(|| {
         StorageError::corrupt(base.id(), format!("there is no fragment {id}, or it is changed twice"))
     })?;
-    if u64::from(fragment.rows) != fragment.file.rows {
+    if !fragment.is_whole_file() {
         return Err(StorageError::Unsupported {
             feature: format!("a change of a part of {:?}", fragment.file.path()),
         });

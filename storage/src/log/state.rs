@@ -121,6 +121,18 @@ pub struct FragmentEntry {
 }
 
 impl FragmentEntry {
+    /// Whether it is all of its file. A part cannot be changed, or go, without the others.
+    pub fn is_whole_file(&self) -> bool {
+        u64::from(self.rows) == self.file.rows
+    }
+
+    /// Its rows without the deleted ones, as far as that is known: a file of several fragments does not say of which
+    /// its deleted rows are.
+    pub fn live_rows(&self) -> u64 {
+        let deleted = if self.is_whole_file() { self.file.deleted_rows() } else { 0 };
+        u64::from(self.rows).saturating_sub(deleted)
+    }
+
     /// Bytes that it takes in memory, where Basalt has written it.
     pub fn encoded_bytes(&self) -> Option<u64> {
         self.file.tag(TAG_ENCODED)?.parse().ok()
