@@ -52,7 +52,8 @@ async fn every_golden_store_is_read_and_written_further() {
         let answers = fs::read_to_string(golden.join("answers.txt")).unwrap();
         let mut server = at(&store).await;
         let mut asked = 0;
-        for (query, expected) in answers.trim_end().split("\n\n").map(|block| block.split_once('\n').unwrap()) {
+        for (query, expected) in answers.trim_end().split("\n\n").map(|block| block.split_once('\n').unwrap())
+        {
             assert_eq!(answer(&server, query).await, expected, "{}: {query}", golden.display());
             asked += 1;
         }
