@@ -69,6 +69,10 @@ pub struct Config {
     pub peers: Vec<String>,
     /// How many nodes hold each fragment.
     pub replication: usize,
+    /// How long a node that no configuration names may be silent before it is no member any longer, and what was placed
+    /// on it moves. What an answer covers does not depend on it.
+    #[serde(deserialize_with = "units::duration")]
+    pub forget_node: Duration,
 }
 
 impl Default for Config {
@@ -93,6 +97,7 @@ impl Default for Config {
             advertise: None,
             peers: Vec::new(),
             replication: limits::REPLICATION,
+            forget_node: limits::FORGET_NODE,
         }
     }
 }
@@ -199,6 +204,11 @@ pub struct Flags {
     #[arg(long, env = "BASALT_REPLICATION", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replication: Option<usize>,
+
+    /// How long a node that is not among --peers may be silent before its fragments move [default: 10m]
+    #[arg(long, env = "BASALT_FORGET_NODE", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
+    pub forget_node: Option<Duration>,
 }
 
 impl Config {

@@ -46,24 +46,46 @@ impl FragmentData {
     }
 }
 
+/// What a fragment was read from: two fragments of one table with equal sources hold the same rows, and the same of them
+/// are deleted. An id alone does not tell that, since another version of the table may give it to other rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Source {
+    /// A hash of the data file's name and of the first row in it.
+    pub rows: u64,
+    /// A hash of the deletion vector's name; 0 where no row is deleted.
+    pub deletions: u64,
+}
+
 /// An immutable run of rows of one table, some of which may be deleted; a copy shares the rows.
 #[derive(Clone, Debug)]
 pub struct Fragment {
     id: u32,
     data: Arc<FragmentData>,
     deleted: Option<Arc<Deleted>>,
+    source: Option<Source>,
 }
 
 impl Fragment {
     /// Gives rows their id, which is never used again in the table.
     pub fn new(id: u32, data: impl Into<Arc<FragmentData>>) -> Self {
-        Self { id, data: data.into(), deleted: None }
+        Self { id, data: data.into(), deleted: None, source: None }
     }
 
-    /// The same rows, of which these are deleted and no others.
+    /// The same rows, of which these are deleted and no others. Whoever knows the source of that says so afterwards.
     #[must_use]
     pub fn with_deleted(self, deleted: Option<Arc<Deleted>>) -> Self {
-        Self { deleted, ..self }
+        Self { deleted, source: None, ..self }
+    }
+
+    /// The same, read from `source`.
+    #[must_use]
+    pub fn with_source(self, source: Source) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
+    /// What it was read from; `None` for a fragment that is in memory alone.
+    pub fn source(&self) -> Option<Source> {
+        self.source
     }
 
     /// Whether another is the same rows with the same ones deleted.

@@ -14,6 +14,7 @@ use arrow_array::RecordBatch;
 use basalt_core::{
     error::{Error, ErrorKind, Result as CoreResult},
     exec::{self, Build, BuildSide, BuiltSet, Control, Merge, Resolver, Statistics},
+    fragment::Source,
     plan::{Plan, pred::Pred},
     query::{Filter, KeySet, Query},
     schema::DataType,
@@ -21,13 +22,13 @@ use basalt_core::{
 };
 use basalt_proto::{
     cluster::v1::{self as peer, task::Request},
-    v1 as pb,
+    v1::{self as pb, ErrorReason},
 };
 use basalt_sip::Sip;
 use prost::bytes::{Bytes, BytesMut};
 
 use super::{
-    PROTOCOL,
+    PROTOCOL, coverage,
     remote::{Part, Task},
 };
 use crate::{
@@ -66,6 +67,9 @@ pub(crate) trait Known: Send + Sync {
 
     /// Rows, and blocks.
     fn size(&self, fragment: u32) -> (u64, u64);
+
+    /// What it is read from in the pinned version; `None`: that has no such fragment.
+    fn source(&self, fragment: u32) -> Option<Source>;
 }
 
 impl Pinned {
@@ -204,21 +208,30 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             convert::PartReader::Groups | convert::PartReader::Sorted(_) => fragments.len(),
         };
         let mut rest = &fragments[..];
+        let pruned = pinned.fragments.len() - fragments.len();
+        let mut covered = pruned;
         while !rest.is_empty() {
             let now;
             (now, rest) = rest.split_at(wave.saturating_mul(self.nodes.count()).clamp(1, rest.len()));
             wave = wave.saturating_mul(4).min(WIDEST_WAVE.max(wave));
             for part in self.ask(pinned, task.clone(), now, "")? {
                 add(&mut statistics, &part.end);
+                covered += part.end.answered.len();
                 for message in part.messages {
                     for piece in reader.read(message)? {
                         merge.add(piece, &part.fragments)?;
                     }
                 }
             }
+            // The rest could add nothing: there are as many rows as the query wants.
             if !merge.flush(sink)? {
+                covered = pinned.fragments.len();
                 break;
             }
+        }
+        if covered != pinned.fragments.len() {
+            let message = format!("{covered} of {} fragments were answered", pinned.fragments.len());
+            return Err(Fault::new(ErrorReason::Incomplete, message));
         }
         merge.finish(sink)?;
         Ok(statistics)
@@ -357,6 +370,8 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         self.control.check()?;
         let sets = task.data.iter().map(|data| data.len() as u64).sum();
         let parts = self.nodes.ask(pinned, task, fragments)?;
+        let answered = parts.iter().flat_map(|part| &part.end.answered);
+        coverage::check(pinned.table.name(), &*pinned.known, fragments, answered)?;
         self.hops.extend(parts.iter().map(|part| Hop {
             what: what.to_owned(),
             node: Arc::clone(&part.node),

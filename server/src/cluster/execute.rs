@@ -13,6 +13,7 @@ use basalt_proto::{
 };
 use prost::{Message as _, bytes::Bytes};
 
+use super::coverage;
 use crate::{
     convert,
     cpu::clock,
@@ -35,15 +36,16 @@ pub(crate) fn execute(
     if task.sets.len() + task.lookups.len() != data.len() {
         return Err(Fault::protocol("the sets of a task are not those that it names"));
     }
+    let answered = coverage::answered(snapshot);
     let given = task.sets.iter().zip(data).map(|(head, bytes)| convert::join_set(head, bytes));
     let given = given.collect::<Result<Vec<_>>>()?;
-    match task.request {
+    let end = match task.request {
         Some(Request::Query(request)) => {
             let (mut query, _) = convert::query(request, sets)?;
             exec::place_sets(&mut query, given)?;
             convert::place_lookups(&mut query, table, &task.lookups, &data[task.sets.len()..])?;
             let plan = Plan::new(table, snapshot, &query)?;
-            run(&plan, snapshot, task.analyze, control, sink)
+            run(&plan, snapshot, task.analyze, control, sink)?
         }
         Some(Request::Select(request)) => {
             let filter = convert::filter(request.filter, &request.table, sets)?;
@@ -54,15 +56,18 @@ pub(crate) fn execute(
             for at in (0..bytes.len()).step_by(limits::PEER_PIECE_BYTES) {
                 sink(bytes.slice(at..bytes.len().min(at + limits::PEER_PIECE_BYTES)))?;
             }
-            Ok(end(&statistics))
+            end(&statistics)
         }
         Some(Request::Describe(request)) => {
             let columns = convert::columns(table.schema(), snapshot, request.bids, control)?;
             sink(pb::GetTableResponse { columns, table: None }.encode_to_vec().into())?;
-            Ok(End::default())
+            End::default()
         }
-        None => Err(Fault::protocol("a task without a request, or of a kind that is not known here")),
-    }
+        None => {
+            return Err(Fault::protocol("a task without a request, or of a kind that is not known here"));
+        }
+    };
+    Ok(End { answered, ..end })
 }
 
 fn run(

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use basalt_core::{keys::Native, limits::BLOCK_ROWS};
-use basalt_storage::TableState;
+use basalt_core::{fragment::Source, keys::Native, limits::BLOCK_ROWS};
+use basalt_storage::{FragmentEntry, TableState};
 
 use super::coordinate::Known;
 
@@ -25,5 +25,9 @@ impl Known for FromLog {
     fn size(&self, fragment: u32) -> (u64, u64) {
         let Some(entry) = self.0.fragment(fragment) else { return (0, 0) };
         (entry.live_rows(), u64::from(entry.rows).div_ceil(BLOCK_ROWS as u64))
+    }
+
+    fn source(&self, fragment: u32) -> Option<Source> {
+        self.0.fragment(fragment).map(FragmentEntry::source)
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Members {
     /// Another one after each start.
     instance: u64,
     replicas: usize,
+    /// How long who was only told of may be silent.
+    forget: Duration,
     configured: BTreeSet<String>,
     names: Vec<String>,
     links: Mutex<BTreeMap<Arc<str>, Known>>,
@@ -135,7 +137,7 @@ impl View {
 
 impl Members {
     /// `peers` are those of the configuration; nobody is asked before [`Members::watch`].
-    pub(crate) fn new(own: &str, instance: u64, peers: &[String], replicas: usize) -> Self {
+    pub(crate) fn new(own: &str, instance: u64, peers: &[String], replicas: usize, forget: Duration) -> Self {
         let (names, listed): (Vec<_>, Vec<_>) = peers.iter().partition(|peer| peer.starts_with(config::DNS));
         let names =
             names.iter().filter_map(|name| name.strip_prefix(config::DNS)).map(str::to_owned).collect();
@@ -145,6 +147,7 @@ impl Members {
             own: own.into(),
             instance,
             replicas,
+            forget,
             configured,
             names,
             links: Mutex::default(),
@@ -287,7 +290,7 @@ impl Members {
         let mut links = self.links();
         let before = links.len();
         links.retain(|_, Known { link, source }| {
-            let patience = if link.status().is_some() { limits::FORGET_NODE } else { UNHEARD };
+            let patience = if link.status().is_some() { self.forget } else { UNHEARD };
             *source != Source::Told || link.silence() < patience
         });
         links.len() != before
@@ -369,7 +372,7 @@ mod tests {
     #[tokio::test]
     async fn members_are_those_of_the_configuration_and_the_name_is_their_own() {
         let peers = ["a:1", "b:1", "c:1", "dns:d:1"].map(str::to_owned);
-        let members = Members::new("b:1", 7, &peers, 2);
+        let members = Members::new("b:1", 7, &peers, 2, limits::FORGET_NODE);
         let names = |members: &Members| {
             members.view().nodes().iter().map(|node| node.name.to_string()).collect::<Vec<_>>()
         };

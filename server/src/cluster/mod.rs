@@ -5,6 +5,7 @@
 //! one node ([`scatter`]), and merges. Nothing here runs in a server that is alone.
 
 mod coordinate;
+mod coverage;
 pub(crate) mod describe;
 mod execute;
 mod explain;
@@ -55,7 +56,7 @@ pub(crate) use nodes::Reach;
 pub(crate) use status::overview;
 
 /// The version of what nodes say to each other. Nodes of another one are not asked.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 /// See the module.
 #[derive(Debug)]
@@ -72,7 +73,13 @@ impl Cluster {
     pub(crate) fn new(name: &str, config: &Config) -> Self {
         let instance = RandomState::new().hash_one(name);
         Self {
-            members: Arc::new(Members::new(name, instance, &config.peers, config.replication)),
+            members: Arc::new(Members::new(
+                name,
+                instance,
+                &config.peers,
+                config.replication,
+                config.forget_node,
+            )),
             heard: Heard::default(),
             following: AtomicBool::new(false),
             server: OnceLock::new(),
@@ -93,11 +100,6 @@ impl Cluster {
     /// What others have announced.
     pub(crate) fn heard(&self) -> &Heard {
         &self.heard
-    }
-
-    /// Whether requests are for several nodes.
-    pub(crate) fn has_peers(&self) -> bool {
-        self.members.view().nodes().len() > 1
     }
 
     /// Finds the members behind names, so that this node knows which fragments are its own before it loads them.
@@ -163,9 +165,6 @@ impl tables::Peers for Cluster {
     }
 
     async fn find(&self, table: &Arc<Table>, version: u64, rows: &Sought) -> Result<Option<Sip>, Fault> {
-        if !self.has_peers() {
-            return Ok(None);
-        }
         let state = self.server.get().and_then(Weak::upgrade).ok_or_else(Fault::internal)?;
         find::find(state, table, version, rows).await
     }

@@ -12,7 +12,7 @@ use tokio::{
 
 use super::{
     coordinate::{Nodes, Pinned},
-    fresh,
+    coverage, fresh,
     known::FromLog,
     local::{self, other_table},
     members::View,
@@ -84,7 +84,7 @@ impl Nodes for Reach {
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
-        let work = Work { reach: self, task };
+        let work = Work { reach: self, task, pinned };
         let table = (pinned.table.name(), pinned.table.id());
         self.wait(scatter(&self.view, table, fragments, self.deadline.into(), &work))
     }
@@ -98,6 +98,7 @@ impl Nodes for Reach {
 struct Work<'a> {
     reach: &'a Reach,
     task: Task,
+    pinned: &'a Pinned,
 }
 
 impl Ask for Work<'_> {
@@ -119,6 +120,9 @@ impl Ask for Work<'_> {
                 part
             }
         };
+        // Another node may have what the pinned version has.
+        coverage::check(self.pinned.table.name(), &*self.pinned.known, fragments, &part.end.answered)
+            .map_err(|fault| Failure::Node(fault.message().to_owned()))?;
         if let (1.., Some(statistics)) = (sets, &part.end.statistics) {
             metrics.sip_applied(statistics.rows, statistics.rows_selected);
         }

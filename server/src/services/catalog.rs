@@ -204,7 +204,7 @@ impl Catalog {
         let (told, deadline) = (self.told(&table), self.0.deadline(call)?);
         let columns = if request.view() == pb::TableView::Summary {
             Vec::new()
-        } else if nodes::has_peers(&self.0) {
+        } else if nodes::in_cluster(&self.0) {
             nodes::columns(&self.0, &request.name, full, deadline).await?
         } else {
             let describe = move |control: &Control| {

@@ -85,7 +85,7 @@ impl Ingest {
             let message = "a deletion without a filter; the constant true selects all rows";
             return Err(Fault::new(ErrorReason::InvalidQuery, message).at("filter"));
         }
-        let filter = if nodes::has_peers(&self.0) {
+        let filter = if nodes::in_cluster(&self.0) {
             nodes::resolve(&self.0, request, deadline).await?
         } else {
             let control = self.0.control();

@@ -30,9 +30,10 @@ use crate::{
     status::{Fault, Result},
 };
 
-/// Whether requests go to several nodes.
-pub(super) fn has_peers(state: &State) -> bool {
-    state.cluster.as_ref().is_some_and(|cluster| cluster.has_peers())
+/// Whether requests are coordinated. A node of a cluster coordinates even while it knows of no other: memory then holds
+/// what was placed on it, which need not be all of a table.
+pub(super) fn in_cluster(state: &State) -> bool {
+    state.cluster.is_some()
 }
 
 /// The filter of a deletion, whose semi-joins are sets.

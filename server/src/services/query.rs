@@ -37,7 +37,7 @@ impl QueryService for Query {
     async fn query(&self, mut request: Request<pb::QueryRequest>) -> Result<Response<Answer>, Status> {
         let mut call = Call::begin("Query", &mut request);
         let request = request.into_inner();
-        let started = match nodes::has_peers(&self.0) {
+        let started = match nodes::in_cluster(&self.0) {
             true => self.start_at_nodes(&mut call, request).await,
             false => self.start(&mut call, request).await,
         };
@@ -62,7 +62,7 @@ impl QueryService for Query {
     ) -> Result<Response<pb::ExplainResponse>, Status> {
         let mut call = Call::begin("Explain", &mut request);
         let request = request.into_inner();
-        let answer = match nodes::has_peers(&self.0) {
+        let answer = match nodes::in_cluster(&self.0) {
             true => self.plan_at_nodes(&mut call, request).await,
             false => self.plan(&mut call, request).await,
         };

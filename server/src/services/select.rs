@@ -35,7 +35,7 @@ impl Query {
             return Err(Fault::new(ErrorReason::InvalidQuery, message).at("omit_sip"));
         }
         let (state, arrived) = (Arc::clone(&self.0), call.at());
-        let answer = if nodes::has_peers(&self.0) {
+        let answer = if nodes::in_cluster(&self.0) {
             let (found, taken) = self.find_at_nodes(call, &request, deadline).await?;
             let finish = move |_: &Control| finish(&state, request, found, arrived, Instant::now() - taken);
             self.0.cpu.query(deadline, self.0.control(), finish).await?

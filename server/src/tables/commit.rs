@@ -18,7 +18,7 @@ use basalt_core::{
     table::{Appender, Change, Commit, Table},
 };
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::{CommitError, NewFile, Operation, Request, TableState};
+use basalt_storage::{CommitError, FragmentEntry, NewFile, Operation, Request, TableState};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout_at,
@@ -305,8 +305,8 @@ impl Stored {
         now: &TableState,
         mut ids: impl Iterator<Item = &'a u32>,
     ) -> Result<(), Fault> {
-        let vector = |state: &TableState, id| state.fragment(id).map(|entry| entry.file.deletion_vector());
-        let same = ids.all(|id| now.fragment(*id).is_some() && vector(base, *id) == vector(now, *id));
+        let source = |state: &TableState, id| state.fragment(id).map(FragmentEntry::source);
+        let same = ids.all(|id| now.fragment(*id).is_some() && source(base, *id) == source(now, *id));
         if same && base.retention() == now.retention() {
             return Ok(());
         }

@@ -62,7 +62,7 @@ pub(super) async fn fragment(
     };
     let deleted = log.deleted_rows(entry).await?;
     let deleted = deleted.and_then(|places| Deleted::new(&places, data.rows())).map(Arc::new);
-    Ok(Fragment::new(entry.id, data).with_deleted(deleted))
+    Ok(Fragment::new(entry.id, data).with_deleted(deleted).with_source(entry.source()))
 }
 
 /// How far loading is, in bytes of memory.

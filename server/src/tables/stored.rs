@@ -48,9 +48,17 @@ struct States {
 /// A fragment that was loaded for a request.
 #[derive(Debug)]
 struct Guest {
-    id: u32,
+    /// Of its source.
+    rows: u64,
     data: Arc<FragmentData>,
     _held: Reservation,
+}
+
+/// The rows of an entry of the log, where a snapshot holds them, whichever of them are deleted there.
+fn same_rows(held: &Snapshot, entry: &FragmentEntry) -> Option<Arc<FragmentData>> {
+    let fragment = held.fragment(entry.id)?;
+    let same = fragment.source().is_some_and(|source| source.rows == entry.source().rows);
+    same.then(|| Arc::clone(fragment.data()))
 }
 
 /// What happens to a table on its way to a version.
@@ -111,14 +119,12 @@ impl Stored {
         fresh: HashMap<u32, Fragment>,
         progress: Progress<'_>,
     ) -> Result<(), Fault> {
-        let (before, current) = (self.state(), self.table.snapshot());
+        let current = self.table.snapshot();
         let taken = |entry: &FragmentEntry| -> Option<Fragment> {
             if let Some(fragment) = fresh.get(&entry.id) {
-                return Some(fragment.clone());
+                return Some(fragment.clone().with_source(entry.source()));
             }
-            let old = before.fragment(entry.id)?;
-            let same = old.file.deletion_vector() == entry.file.deletion_vector();
-            current.fragment(entry.id).filter(|_| same).cloned()
+            current.fragment(entry.id).filter(|held| held.source() == Some(entry.source())).cloned()
         };
         let mine = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
         let (mut fragments, mut missing) = (Vec::new(), Vec::new());
@@ -128,15 +134,15 @@ impl Stored {
                 None => missing.push(entry),
             }
         }
-        let data_of = |id: u32| current.fragment(id).map(|fragment| Arc::clone(fragment.data()));
-        let to_read = missing.iter().filter(|entry| current.fragment(entry.id).is_none());
+        let data_of = |entry: &FragmentEntry| same_rows(&current, entry);
+        let to_read = missing.iter().filter(|entry| data_of(entry).is_none());
         let mut reservation = self.shared.memory.reserve();
         reservation.set(to_read.map(|entry| load::expected_bytes(entry)).sum())?;
         let permits = Arc::new(Semaphore::new(limits::LOADS));
         let mut loads = JoinSet::new();
         for entry in missing {
             let (log, state, entry, data) =
-                (self.log.clone(), Arc::clone(&state), entry.clone(), data_of(entry.id));
+                (self.log.clone(), Arc::clone(&state), entry.clone(), data_of(entry));
             let (cpu, permits) = (Arc::clone(&self.shared.cpu), Arc::clone(&permits));
             loads.spawn(async move {
                 let _permit = permits.acquire_owned().await;
@@ -200,8 +206,7 @@ impl Stored {
                         format!("version {version} of table {:?} has no fragment {id}", self.table.name());
                     return Err(Fault::protocol(message));
                 };
-                let held = newest.fragment(id).map(|fragment| Arc::clone(fragment.data()));
-                let data = match held.or_else(|| self.guest(id)) {
+                let data = match same_rows(&newest, entry).or_else(|| self.guest(entry)) {
                     Some(data) => data,
                     None => self.load_guest(&state, entry).await?,
                 };
@@ -211,9 +216,9 @@ impl Stored {
         Ok(Snapshot::new(version, fragments).with_retention(retention))
     }
 
-    fn guest(&self, id: u32) -> Option<Arc<FragmentData>> {
+    fn guest(&self, entry: &FragmentEntry) -> Option<Arc<FragmentData>> {
         let mut guests = self.guests();
-        let at = guests.iter().position(|guest| guest.id == id)?;
+        let at = guests.iter().position(|guest| guest.rows == entry.source().rows)?;
         let guest = guests.remove(at)?;
         let data = Arc::clone(&guest.data);
         guests.push_back(guest);
@@ -230,7 +235,7 @@ impl Stored {
         let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
         self.make_room(&mut held, data.bytes() as u64)?;
         self.shared.metrics.fragment_loaded(data.bytes() as u64);
-        self.guests().push_back(Guest { id: entry.id, data: Arc::clone(&data), _held: held });
+        self.guests().push_back(Guest { rows: entry.source().rows, data: Arc::clone(&data), _held: held });
         Ok(data)
     }
 

@@ -6,10 +6,13 @@ use std::{
 };
 
 use basalt_core::{
+    fragment::Source,
     limits::FRAGMENT_ROWS,
     schema::{Field, Schema},
     table::Retention,
 };
+
+use twox_hash::XxHash64;
 
 use super::{
     actions::{Action, Add, Descriptor, Metadata, Protocol, Remove, Txn},
@@ -121,6 +124,17 @@ pub struct FragmentEntry {
 }
 
 impl FragmentEntry {
+    /// Names its rows and those of them that are deleted, for everyone who looks at the table.
+    pub fn source(&self) -> Source {
+        let vector = self.file.add.deletion_vector.as_ref();
+        let vector = vector.map(|vector| XxHash64::oneshot(0, vector.unique_id().as_bytes()));
+        Source {
+            rows: XxHash64::oneshot(self.first_row, self.file.path().as_bytes()),
+            // 0 is no deletion vector.
+            deletions: vector.map_or(0, |hash| hash.max(1)),
+        }
+    }
+
     /// Whether it is all of its file. A part cannot be changed, or go, without the others.
     pub fn is_whole_file(&self) -> bool {
         u64::from(self.rows) == self.file.rows

@@ -1,6 +1,10 @@
 //! Nodes within one process: requests, sets and parts travel as bytes, and the answers are those of one node.
 
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::{
+    cell::{Cell, RefCell},
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
+    rc::Rc,
+};
 
 use arrow_array::{ArrayRef, Date32Array, Float64Array, Int64Array, StringArray, UInt16Array};
 use basalt_core::{
@@ -24,7 +28,12 @@ struct Local {
     nodes: usize,
     memory: Arc<Memory>,
     sets: Sets,
+    /// What happens to parts on their way.
+    tamper: RefCell<Option<Tamper>>,
 }
+
+/// Changes parts; gets what they were asked.
+type Tamper = Box<dyn FnMut(&mut Vec<Part>)>;
 
 impl Local {
     fn new(nodes: usize) -> Self {
@@ -33,7 +42,7 @@ impl Local {
         load(&catalog, "customers", 7, 100, customers);
         load(&catalog, "orders", 12, 1000, orders);
         let sets = Sets::new(0, Arc::clone(&memory));
-        Self { catalog, nodes, memory, sets }
+        Self { catalog, nodes, memory, sets, tamper: RefCell::default() }
     }
 }
 
@@ -50,6 +59,10 @@ impl Known for Held {
     fn size(&self, fragment: u32) -> (u64, u64) {
         let fragment = self.0.fragment(fragment).unwrap();
         (fragment.live_rows() as u64, fragment.blocks() as u64)
+    }
+
+    fn source(&self, fragment: u32) -> Option<Source> {
+        self.0.fragment(fragment)?.source()
     }
 }
 
@@ -100,6 +113,9 @@ impl Nodes for Local {
         }
         // They come in any order.
         parts.reverse();
+        if let Some(tamper) = &mut *self.tamper.borrow_mut() {
+            tamper(&mut parts);
+        }
         Ok(parts)
     }
 
@@ -125,7 +141,9 @@ fn load(
         let batch = RecordBatch::try_new(table.schema().to_arrow(), arrays).unwrap();
         let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
         appender.push(&batch).unwrap();
-        all.extend(appender.finish().unwrap().into_iter().map(|data| Fragment::new(id, data)));
+        let source = Source { rows: u64::from(id) + 1, deletions: 0 };
+        let data = appender.finish().unwrap().into_iter();
+        all.extend(data.map(|data| Fragment::new(id, data).with_source(source)));
     }
     table.install(Snapshot::new(table.snapshot().version() + 1, all));
 }
@@ -419,4 +437,74 @@ fn errors_say_what_and_where() {
     let wrong = Filter::IsNull(column("x"));
     let place = "filter.semi_join.filter.is_null.column";
     check(semi_join("id", "customers", "id", Some(wrong)), "COLUMN_NOT_FOUND", place);
+}
+
+/// What may go wrong with parts between those that answer and the one that asked.
+fn wrong(parts: &mut Vec<Part>, how: usize, at: usize) -> bool {
+    let place = at % parts.len();
+    let part = &mut parts[place];
+    let fragment = at / 7 % part.end.answered.len().max(1);
+    let Some(told) = part.end.answered.get_mut(fragment) else { return false };
+    match how {
+        // A part is lost, or comes twice.
+        0 => drop(parts.remove(place)),
+        1 => {
+            let (node, end) = (Arc::clone(&part.node), part.end.clone());
+            let (fragments, messages) = (part.fragments.clone(), part.messages.clone());
+            let held = Arc::new(Memory::new(1)).reserve();
+            parts.push(Part { node, fragments, messages, end, shipped: (0, 0), elapsed_ns: 0, held });
+        }
+        // A fragment is lost, or another one, or is of another version.
+        2 => drop(part.end.answered.remove(fragment)),
+        3 => told.id += 100,
+        4 => told.rows += 1,
+        5 => told.deletions += 1,
+        // What one node had to answer, another has answered as well.
+        _ => {
+            let (told, other) = (*told, (at + 1) % parts.len());
+            parts[other].end.answered.push(told);
+        }
+    }
+    true
+}
+
+/// Parts that are removed, doubled and misdirected at random are errors, never another answer.
+#[test]
+fn what_does_not_cover_the_version_is_an_error() {
+    let cluster = Local::new(3);
+    let right: Vec<Answer> = queries().into_iter().map(|query| together(&cluster, query)).collect();
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed >> 33).unwrap()
+    };
+    let (mut tried, mut named) = (0, 0);
+    for _ in 0..20 {
+        for (i, query) in queries().into_iter().enumerate() {
+            let (how, at, which) = (random() % 7, random(), random() % 3);
+            let (asked, changed) = (Cell::new(0), Rc::new(Cell::new(false)));
+            let done = Rc::clone(&changed);
+            *cluster.tamper.borrow_mut() = Some(Box::new(move |parts| {
+                if asked.replace(asked.get() + 1) == which && !parts.is_empty() {
+                    done.set(wrong(parts, how, at));
+                }
+            }));
+            let answer = together(&cluster, query);
+            *cluster.tamper.borrow_mut() = None;
+            match (answer, &right[i]) {
+                (Err(fault), _) if changed.get() => {
+                    named +=
+                        usize::from(fault.reason() == "INCOMPLETE" && fault.message().contains("fragment "));
+                    tried += 1;
+                }
+                (_, Ok(_)) if changed.get() => panic!("query {i}: tampered with by {how}, and answered"),
+                (Ok(answer), Ok(right)) => assert_eq!(&answer.0, &right.0, "query {i}"),
+                (Err(fault), Err(right)) => assert_eq!(fault.reason(), right.reason()),
+                (answer, right) => panic!("query {i}: {answer:?}, {right:?}"),
+            }
+        }
+    }
+    assert!(tried > 100 && named == tried, "{named} of {tried}");
 }

@@ -10,7 +10,8 @@ use std::{
 
 use arrow_array::{RecordBatch, cast::AsArray as _, types::Int64Type};
 use basalt_client::{
-    Client, Query, TableDetails, WriteOptions, col, count, count_distinct, keys_of, lit, max, min, not, sum,
+    Client, ClientOptions, Query, RetryPolicy, TableDetails, WriteOptions, col, count, count_distinct,
+    keys_of, lit, max, min, not, sum,
 };
 use basalt_proto::{
     cluster::v1::{
@@ -304,6 +305,46 @@ async fn what_is_missing_is_told() {
     told_as::<()>(Err(missing), Code::Unavailable, "INCOMPLETE", "");
 }
 
+/// Membership says who is asked, never what an answer covers: not even a member that nobody remembers takes rows along.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_is_forgotten_leaves_nothing_out() {
+    let mut nodes = Nodes::start(0).await;
+    for _ in 0..2 {
+        nodes.place().await;
+    }
+    let first = nodes.name(0).to_owned();
+    nodes
+        .restart_with(0, |config| {
+            config.peers.clear();
+            config.forget_node = Duration::from_secs(1);
+        })
+        .await;
+    nodes.restart_with(1, |config| config.peers = vec![first]).await;
+    nodes.sees(0, 1).await;
+    fill(nodes.client(0), "t", 8, 100).await;
+    let all = nodes.client(0).query("t").select([count()]).request().clone();
+    let rows = |read: RecordBatch| read.column(0).as_primitive::<Int64Type>().value(0);
+    assert_eq!(rows(answer(nodes.client(0), &all).await.unwrap()), 800);
+
+    // What the other one holds cannot be loaded, and the other one is gone.
+    nodes.remove_data();
+    nodes.kill(1).await;
+    let once = Client::connect_with(
+        nodes.client(0).address(),
+        ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() },
+    );
+    let once = once.await.unwrap();
+    let mut forgotten = 0;
+    while forgotten < 20 {
+        match answer(&once, &all).await {
+            Ok(read) => assert_eq!(rows(read), 800),
+            Err(error) => assert_eq!(error.reason(), pb::ErrorReason::Incomplete, "{error}"),
+        }
+        forgotten += u32::from(once.cluster().await.unwrap().nodes.len() == 1);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_of_another_protocol_are_refused() {
     let nodes = Nodes::start(1).await;
@@ -325,7 +366,7 @@ async fn nodes_of_another_protocol_are_refused() {
         ),
         (Task::default(), vec![1]),
     ] {
-        let task = execute_request::Kind::Task(Task { protocol: 2, ..task });
+        let task = execute_request::Kind::Task(Task { protocol: 3, ..task });
         let kinds = [task, execute_request::Kind::Data(data.into())];
         let messages = kinds.map(|kind| ExecuteRequest { kind: Some(kind) });
         let answer = peer.execute(tokio_stream::iter(messages)).await.map(|_| ());

@@ -43,7 +43,7 @@ impl Nodes {
     }
 
     /// A place for one more, which the others do not know of.
-    async fn place(&mut self) {
+    pub(crate) async fn place(&mut self) {
         // Nothing listens there yet.
         let proxy = Proxy::to(([127, 0, 0, 1], 9).into()).await;
         self.names.push(proxy.address.to_string());
@@ -59,17 +59,23 @@ impl Nodes {
 
     /// Starts a node that does not run, and waits until it takes requests.
     pub(crate) async fn restart(&mut self, i: usize) {
+        self.restart_with(i, |_| {}).await;
+    }
+
+    /// The same, with another configuration than the others have.
+    pub(crate) async fn restart_with(&mut self, i: usize, change: impl FnOnce(&mut Config)) {
         let listener = || async { TcpListener::bind("127.0.0.1:0").await.unwrap() };
         let (clients, peers) = (listener().await, listener().await);
         let address = clients.local_addr().unwrap().to_string();
         let proxy = &self.nodes[i].proxy;
         proxy.point_to(peers.local_addr().unwrap());
         proxy.set(Way::Open);
-        let config = Config {
+        let mut config = Config {
             advertise: Some(self.names[i].clone()),
             peers: self.names.clone(),
             ..config(self.store.path())
         };
+        change(&mut config);
         let (stop, stopped) = oneshot::channel();
         let listeners = Listeners { peers: Some(peers), ..clients.into() };
         let task = tokio::spawn(basalt_server::run(listeners, config, async {
