@@ -9,6 +9,8 @@ mod catalog;
 mod cli;
 mod cluster;
 mod errors;
+mod files;
+mod freshness;
 mod ingest;
 mod killed;
 mod lifecycle;
