@@ -216,6 +216,7 @@ const NO_LIMITS: &[(&str, &str)] = &[
     ("MOST_PLACES", "from where on a group-by takes another way"),
     ("PLACE_BYTES", "the size of a type"),
     ("TEXT_BYTES", "as many as STATS_CHARS can have"),
+    ("UUID_CHARS", "a format's"),
 ];
 
 /// What a bound is called.
@@ -276,11 +277,10 @@ fn locks_are_held_across_calls_to_the_store_alone() {
             if let (true, Some((name, _))) = (is_field, line.split_once(": ")) {
                 locks.push(name.trim_start_matches("pub(super) ").to_owned());
             }
-            let imports = line.starts_with("use tokio::sync") || line.starts_with("sync::{");
-            assert!(
-                !(imports && line.contains("Mutex")) || line.contains("std"),
-                "{path}: name tokio::sync::Mutex in full"
-            );
+        }
+        for imports in code.split("use tokio::").skip(1).filter_map(|rest| rest.split(';').next()) {
+            let hides = imports.contains("Mutex") || imports.contains("RwLock");
+            assert!(!hides, "{path}: a lock of tokio is named in full where it is a field");
         }
         // From where the lock is taken to the end of the function.
         for held in code.split(".advancing.lock()").skip(1) {

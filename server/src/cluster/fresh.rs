@@ -32,13 +32,46 @@ pub(crate) async fn catalog(state: &State) -> Result<()> {
 /// The lease is looked at before it is asked what was announced: what is acknowledged while this node has it, it has
 /// heard of.
 async fn catalog_since(state: &State, needed: Moment) -> Result<()> {
+    announced_catalog(state).await?;
+    state.tables.refresh_catalog(needed).await
+}
+
+async fn announced_catalog(state: &State) -> Result<()> {
     if let Some(cluster) = &state.cluster
         && let Some(version) = cluster.heard().catalog()
     {
         state.tables.refresh_catalog(Moment::now()).await?;
         cluster.heard().catalog_reached(version);
     }
-    state.tables.refresh_catalog(needed).await
+    Ok(())
+}
+
+async fn announced_table(state: &State, table: &Table) -> Result<()> {
+    if let Some(cluster) = &state.cluster
+        && let Some(version) = cluster.heard().version(table.id())
+    {
+        state.tables.refresh_to(table, version).await?;
+        cluster.heard().reached(table.id(), version);
+    }
+    Ok(())
+}
+
+/// Reads all that was announced.
+pub(crate) async fn announced(state: &State) -> Result<()> {
+    let Some(cluster) = &state.cluster else { return Ok(()) };
+    while !cluster.heard().is_quiet() {
+        announced_catalog(state).await?;
+        let mut behind = state.catalog.list();
+        behind.retain(|table| cluster.heard().version(table.id()).is_some());
+        if behind.is_empty() {
+            // What is left is of tables that are gone, or on their way into memory.
+            return Ok(());
+        }
+        for table in behind {
+            announced_table(state, &table).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a table as new as what was acknowledged, and looks for one that is not known.
@@ -58,12 +91,7 @@ async fn table_since(state: &State, name: &str, needed: Moment) -> Result<()> {
             state.catalog.get(name)?
         }
     };
-    if let Some(cluster) = &state.cluster
-        && let Some(version) = cluster.heard().version(table.id())
-    {
-        state.tables.refresh_to(&table, version).await?;
-        cluster.heard().reached(table.id(), version);
-    }
+    announced_table(state, &table).await?;
     state.tables.refresh_since(&table, needed).await?;
     state.tables.follow_at_once(&table).await;
     Ok(())

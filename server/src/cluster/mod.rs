@@ -123,7 +123,7 @@ impl Cluster {
         }
         let (cluster, state) = (Arc::clone(self), Arc::clone(state));
         tokio::spawn(async move {
-            if let Err(fault) = fresh::all(&state).await {
+            if let Err(fault) = fresh::announced(&state).await {
                 tracing::debug!(error = fault.message(), "cannot read what was announced");
             }
             cluster.following.store(false, Ordering::Release);
