@@ -40,6 +40,18 @@ pub const MAX_IN_LIST: usize = 65_536;
 pub const MAX_WILD_PIECE: usize = 64;
 /// Bytes of a part of an answer's groups, on its way between nodes.
 pub const MAX_PART_BYTES: usize = 8 << 20;
+/// Bytes after which a part of groups ends.
+pub const PART_BYTES: usize = 1 << 20;
+/// Keys of a set in one entry of a part, at most.
+pub const SET_KEYS: usize = 1 << 17;
+/// Rows of one batch of an answer, at most.
+pub const ANSWER_ROWS: usize = 8192;
+/// Bytes of its texts after which a batch ends: one stored text may stand in every row.
+pub const ANSWER_TEXT_BYTES: usize = 16 << 20;
+/// Blocks whose results wait to be merged, at most.
+pub const WINDOW: usize = 64;
+/// Bytes of results that wait to be merged, about.
+pub const WINDOW_BYTES: usize = 256 << 20;
 /// Columns of an answer, and of a group-by.
 pub const MAX_OUTPUTS: usize = 1024;
 

@@ -37,7 +37,8 @@ pub struct Config {
     /// How long after the last commit of a table small writes share the next; one that comes later goes at once.
     #[serde(deserialize_with = "units::duration")]
     pub commit_delay: Duration,
-    /// How long versions of a table, and the files that they need, stay after the next version.
+    /// How long versions of a table, and the files that they need, stay after the next version; of more than 4,096, the
+    /// newest of them.
     #[serde(deserialize_with = "units::duration")]
     pub keep_versions: Duration,
     /// Threads for queries and encoding; 0: as many as the machine has cores.

@@ -12,6 +12,7 @@ pub mod limits;
 mod logging;
 mod memory;
 mod metrics;
+mod moment;
 mod services;
 mod sets;
 mod state;

@@ -16,6 +16,8 @@ pub const ANSWER_MESSAGE_BYTES: usize = 1 << 20;
 pub const ROW_BYTES: usize = MESSAGE_BYTES - 1024;
 /// See [`ROW_BYTES`].
 pub const SIP_BYTES: usize = MESSAGE_BYTES - 1024;
+/// Texts longer than this are left out of a column's range in a description: it must fit a message.
+pub const RANGE_TEXT_BYTES: usize = 256;
 /// Tables of a list when the request names no number, and at most.
 pub const PAGE_TABLES: (usize, usize) = (100, 1000);
 
@@ -142,8 +144,24 @@ pub const LOOKUP_INTERVAL: Duration = Duration::from_secs(5);
 /// A node that no configuration names is forgotten when it has not answered for this long; until then the
 /// fragments that it holds stay placed on it, so that a restart moves none.
 pub const FORGET_NODE: Duration = Duration::from_secs(10 * 60);
-/// How long a writer waits for the others to have heard of its commit before it acknowledges it.
-pub const ANNOUNCE_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long one attempt to tell a node of a commit may take.
+pub const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long after an attempt that failed the next one comes.
+pub const ANNOUNCE_PAUSE: Duration = Duration::from_millis(50);
+/// How long a node answers from what it knows after it has asked another one for its status: until then the other one
+/// acknowledges no commit that it could not tell it of. More than [`STATUS_INTERVAL`], so that a lease follows the one
+/// before without a gap.
+pub const LEASE: Duration = Duration::from_millis(2500);
+/// By how much clocks may differ over that time: whoever gives a lease counts it longer by this.
+pub const LEASE_DRIFT: Duration = Duration::from_millis(250);
+/// A node that has not followed the store for this long, by clocks that count when it stands still, looks into it
+/// before it answers, lease or not.
+pub const FOLLOWED_FOR: Duration = Duration::from_secs(3);
+/// How long who was told of has time for its first answer.
+pub const UNHEARD: Duration = Duration::from_secs(30);
+/// Fragments for each node of the first wave of rows that come in the order of their addresses (the first may be
+/// enough), and those of later ones, at most: what they answer waits in memory.
+pub const WAVE_FRAGMENTS: (usize, usize) = (1, 16);
 /// A part of a query that takes four times as long as the slowest part that is ready, and no less than the first
 /// of these, is also given to the next node; while no part is ready, one that takes the second. Half of the time
 /// that is left is the most.
@@ -173,8 +191,30 @@ pub const LOADS: usize = 8;
 pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
 /// How often the store is asked for what other nodes have committed.
 pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
-/// How often files that no version needs are removed.
+/// How often files that no version needs are removed, and how long after a start for the first time.
 pub const VACUUM_INTERVAL: Duration = Duration::from_secs(10 * 60);
+/// See [`VACUUM_INTERVAL`].
+pub const FIRST_VACUUM: Duration = Duration::from_secs(60);
+/// Commits after which they are removed without waiting for that.
+pub const VACUUM_COMMITS: u64 = 512;
+/// Files in the folder of a table, beside those of large fragments. From half of them on, writes share versions for
+/// longer; beyond, they wait.
+pub const TABLE_FILES: u64 = 1 << 15;
+/// Files that a commit of small writes leaves, at most: of rows, of deleted rows, and of the log.
+pub const COMMIT_FILES: u64 = 3;
+/// How long writes are gathered for a commit to keep the number of files.
+pub const LONGEST_PACE: Duration = Duration::from_millis(250);
+/// How long a write waits for files to be removed, and how often it looks.
+pub const FILES_PATIENCE: Duration = Duration::from_secs(5);
+/// See [`FILES_PATIENCE`].
+pub const FILES_PAUSE: Duration = Duration::from_millis(50);
+/// How long the files of superseded versions stay at least, when there are more of these than are kept.
+pub const LEAST_KEEP: Duration = Duration::from_secs(60);
+/// What a commit takes, at most, between the time that the log names and the moment at which its version is there.
+pub const COMMIT_TIME: Duration = Duration::from_secs(10);
+/// How long one turn of the work in the background on a table may take: merging, a checkpoint, removing files. What is
+/// not done by then is begun again.
+pub const TIDY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How often what is too old to be read is freed.
 pub const EXPIRE_INTERVAL: Duration = Duration::from_secs(60);
 /// Fragments whose rows have as many bits, in steps of [`TIER_BITS`], are of one size; this many are merged.
@@ -204,7 +244,11 @@ pub const ERROR_TEXT_BYTES: usize = 1024;
 // A batch of an answer is cut in halves until it fits; what is one row must then still fit a message.
 const _: () = assert!(ANSWER_MESSAGE_BYTES * 2 < MESSAGE_BYTES);
 const _: () = assert!(basalt_core::limits::MAX_TEXT_BYTES < MESSAGE_BYTES);
+const _: () = assert!(VACUUM_COMMITS * COMMIT_FILES < TABLE_FILES / 8);
 const _: () = assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES);
+const _: () = assert!(
+    LEASE.as_millis() > 2 * STATUS_INTERVAL.as_millis() && LEASE.as_millis() < FOLLOWED_FOR.as_millis()
+);
 const _: () = assert!(PEER_PIECE_BYTES + MESSAGE_BYTES < PEER_MESSAGE_BYTES);
 // The trailers of an error hold its message twice (grpc-message and details), percent- or base64-encoded.
 const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);

@@ -22,16 +22,14 @@ use uuid::Uuid;
 
 use crate::{
     error::{Result, StorageError},
-    limits::{CONCURRENT_REQUESTS, SMALL_BYTES},
+    limits::{CONCURRENT_REQUESTS, FOLDER_NAME_CHARS, ORPHAN_AGE, SMALL_BYTES},
     log::{TableLog, TableState, now_millis},
     store::Store,
-    vacuum::{ORPHAN_AGE, Vacuumed},
+    vacuum::Vacuumed,
 };
 
 const JOURNAL: &str = "catalog";
 const TABLES: &str = "tables";
-/// Characters of a table's name in its folder's.
-const FOLDER_NAME_CHARS: usize = 64;
 
 /// A table of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

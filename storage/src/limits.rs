@@ -1,5 +1,7 @@
 //! Every limit of what is believed of a store's files.
 
+use std::time::Duration;
+
 /// Bytes of one commit of a log.
 pub(crate) const COMMIT_BYTES: u64 = 256 << 20;
 /// Bytes of one Parquet file of a checkpoint.
@@ -30,9 +32,30 @@ pub(crate) const INLINE_DELETION_VECTOR_BYTES: usize = 1024;
 pub(crate) const STATS_COLUMNS: usize = 32;
 /// Characters of a text in statistics.
 pub(crate) const STATS_CHARS: usize = 32;
+/// Characters of a table's name in its folder's.
+pub(crate) const FOLDER_NAME_CHARS: usize = 64;
+/// Milliseconds for which a table remembers the ids of clients' writes.
+pub(crate) const REQUEST_AGE: i64 = 24 * 3600 * 1000;
+/// How old a file that no version names must be before it is removed: it may belong to a commit that is still to come.
+pub(crate) const ORPHAN_AGE: Duration = Duration::from_secs(24 * 3600);
+/// How old a version of the log must be, at least, before a checkpoint takes its place. Who follows and is further
+/// behind starts from the checkpoint.
+pub(crate) const LOG_AGE: Duration = Duration::from_secs(3600);
+/// How long nothing but the next version's file need be looked for behind a version that was the newest. A vacuum leaves
+/// a version's file for longer; later a checkpoint may have taken its place, and that the file is not there says
+/// nothing: its name is free for a commit that no reader would ever see.
+pub(crate) const NEWEST_FOR: Duration = Duration::from_secs(60);
+/// Versions of the log that stay for longer than [`LOG_LEAST_AGE`].
+pub(crate) const LOG_ENTRIES: u64 = 4096;
+/// How old a version of the log must be to be removed, however many there are: whoever follows the log has read it by
+/// then, or looks for a checkpoint.
+pub(crate) const LOG_LEAST_AGE: Duration = Duration::from_secs(5 * 60);
 /// Commits from one checkpoint to the next.
 pub(crate) const CHECKPOINT_EVERY: u64 = 32;
 /// Commits from one time at which a table forgets what is old to the next.
 pub(crate) const FORGET_EVERY: u64 = 1024;
 /// Ids of clients' writes that a table remembers, at least, if they are not old.
 pub(crate) const REQUESTS: usize = 1 << 16;
+
+const _: () =
+    assert!(NEWEST_FOR.as_secs() < LOG_LEAST_AGE.as_secs() && LOG_LEAST_AGE.as_secs() < LOG_AGE.as_secs());

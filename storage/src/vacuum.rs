@@ -9,15 +9,10 @@ use crate::{
     data::path_of,
     deletions,
     error::Result,
+    limits::{LOG_AGE, LOG_ENTRIES, LOG_LEAST_AGE, ORPHAN_AGE},
     log::{Descriptor, FOLDER, LogFile, TableLog, TableState, now_millis},
     store::Listed,
 };
-
-/// How old a file that no version names must be: it may belong to a commit that is still to come.
-pub(crate) const ORPHAN_AGE: Duration = Duration::from_secs(24 * 3600);
-/// How old a version of the log must be, at least, before a checkpoint takes its place. Who follows and is further
-/// behind starts from the checkpoint.
-const LOG_AGE: Duration = Duration::from_secs(3600);
 
 /// What a vacuum has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +21,8 @@ pub struct Vacuumed {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Files that are left.
+    pub left: u64,
 }
 
 impl Vacuumed {
@@ -56,6 +53,7 @@ impl TableLog {
         }
 
         let listed = self.store().list("", None).await?;
+        let found = listed.len() as u64;
         let (log, data): (Vec<_>, Vec<_>) =
             listed.into_iter().partition(|file| file.path.starts_with(FOLDER));
         let useless = |file: &Listed| {
@@ -63,9 +61,11 @@ impl TableLog {
                 && (gone.contains(&file.path) || file.age() > ORPHAN_AGE + self.keep())
         };
         let mut files: Vec<_> = data.into_iter().filter(useless).collect();
-        files.extend(old_versions(log, self.keep().max(LOG_AGE)));
+        let before = state.version().saturating_sub(LOG_ENTRIES);
+        files.extend(old_versions(log, self.keep().max(LOG_AGE), before));
         let mut done = Vacuumed::default();
         done.add(&files);
+        done.left = found - done.files;
         self.store().delete(files.into_iter().map(|file| file.path)).await?;
         self.store().delete_leftovers(ORPHAN_AGE).await?;
         Ok(done)
@@ -79,8 +79,21 @@ fn files_of(path: &str, vector: Option<&Descriptor>) -> Vec<String> {
     data.into_iter().chain(vector).collect()
 }
 
-/// Files of the log before the newest checkpoint of which every part is older than `age`.
-fn old_versions(log: Vec<Listed>, age: Duration) -> Vec<Listed> {
+/// Files of the log that are older than `age` and stand before the newest checkpoint of which every part is; of the
+/// versions before `few` the same by a shorter time.
+fn old_versions(log: Vec<Listed>, age: Duration, few: u64) -> Vec<Listed> {
+    let (cut, early) = (last_checkpoint(&log, age), last_checkpoint(&log, LOG_LEAST_AGE).min(few));
+    let is_old = |file: &Listed| {
+        let version = LogFile::of(&file.path).map(|file| file.version());
+        version.is_some_and(|version| {
+            version < cut && file.age() > age || version < early && file.age() > LOG_LEAST_AGE
+        })
+    };
+    log.into_iter().filter(is_old).collect()
+}
+
+/// The version of the newest checkpoint of which every part is older than `age`; 0 without one.
+fn last_checkpoint(log: &[Listed], age: Duration) -> u64 {
     let mut checkpoints: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for file in log.iter().filter(|file| file.age() > age) {
         if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path) {
@@ -88,8 +101,39 @@ fn old_versions(log: Vec<Listed>, age: Duration) -> Vec<Listed> {
         }
     }
     let whole = checkpoints.into_iter().rev().find(|((_, parts), found)| parts == found);
-    let Some(((cut, _), _)) = whole else { return Vec::new() };
-    let before =
-        |file: &Listed| LogFile::of(&file.path).is_some_and(|f| f.version() < cut) && file.age() > age;
-    log.into_iter().filter(before).collect()
+    whole.map_or(0, |((version, _), _)| version)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn of_many_versions_the_log_keeps_few() {
+        let file = |path: String, minutes: u64| Listed {
+            path,
+            size: 1,
+            modified: SystemTime::now() - Duration::from_secs(60 * minutes),
+        };
+        let commit = |version: u64, minutes| file(format!("_delta_log/{version:020}.json"), minutes);
+        let checkpoint =
+            |version: u64, minutes| file(format!("_delta_log/{version:020}.checkpoint.parquet"), minutes);
+        let removed = |log: Vec<Listed>, few: u64| -> Vec<u64> {
+            let removed = old_versions(log, LOG_AGE, few);
+            removed.iter().filter_map(|file| LogFile::of(&file.path)).map(|file| file.version()).collect()
+        };
+        let log = |minutes: u64| -> Vec<Listed> {
+            let commits = (0..100).map(|version| commit(version, minutes));
+            commits.chain([checkpoint(32, minutes), checkpoint(64, minutes), checkpoint(96, 0)]).collect()
+        };
+        // For an hour all of them stay, if they are few.
+        assert!(removed(log(59), 0).is_empty());
+        assert_eq!(removed(log(61), 0).len(), 64 + 1);
+        // Of more, those before the newest few go sooner, as far as a checkpoint is behind them that is older, too.
+        assert_eq!(removed(log(6), 50), [(0..50).collect::<Vec<_>>(), vec![32]].concat());
+        assert_eq!(removed(log(6), 90), [(0..64).collect::<Vec<_>>(), vec![32]].concat());
+        assert!(removed(log(4), 90).is_empty());
+    }
 }

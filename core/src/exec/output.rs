@@ -18,16 +18,12 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
     mask::selects,
     plan::{Plan, SortKey, expr::BoundExpr, pred::Pred},
     schema::{DataType, Schema},
     value::{self, Value},
 };
-
-/// Rows of one batch of an answer, at most.
-pub(super) const ANSWER_ROWS: usize = 8192;
-/// Bytes of its texts after which a batch ends: one stored text may stand in every row.
-pub(super) const ANSWER_TEXT_BYTES: usize = 16 << 20;
 
 /// Builds one column of an answer.
 pub(super) enum ColumnBuilder {

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 
 use super::{
     Block, Control, Work, failure_code,
-    output::{self, ANSWER_ROWS, ANSWER_TEXT_BYTES, ColumnBuilder, compare_values, keep_top, sort_page},
+    output::{self, ColumnBuilder, compare_values, keep_top, sort_page},
     profile::{Step, Watch},
     source::one_zero,
     vector::{Data, Vector},
@@ -15,6 +15,7 @@ use crate::{
     encoding::owned_bytes,
     error::Result,
     keys,
+    limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
     mask::{Mask, selects},
     plan::{Plan, SortKey, expr::BoundExpr},
     table::Snapshot,

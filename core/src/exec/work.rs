@@ -13,18 +13,14 @@ use super::{
 use crate::{
     error::Result,
     fragment::Fragment,
-    limits::{BATCH_ROWS, BLOCK_ROWS},
+    limits::{BATCH_ROWS, BLOCK_ROWS, WINDOW, WINDOW_BYTES},
     mask::Mask,
     plan::{expr::Slots, pred::Pred},
     table::Snapshot,
 };
 
-/// Blocks whose results wait to be merged, at most.
-const WINDOW: usize = 64;
 /// A block is read row by row where at most this part of it is selected.
 const FEW: usize = 8;
-/// Bytes of results that wait to be merged, about.
-const WINDOW_BYTES: usize = 256 << 20;
 
 /// One block of one fragment, with the place of the fragment in the snapshot.
 #[derive(Clone, Copy, Debug)]

@@ -209,6 +209,102 @@ fn no_dead_files() {
     }
 }
 
+/// Constants that bound something by their name or type and are no limits of what comes from outside: what they are
+/// instead. Those of encodings are a part of their form, and not looked at.
+const NO_LIMITS: &[(&str, &str)] = &[
+    ("BITMAP_BYTES", "from where on a group-by takes another way"),
+    ("MOST_PLACES", "from where on a group-by takes another way"),
+    ("PLACE_BYTES", "the size of a type"),
+    ("TEXT_BYTES", "as many as STATS_CHARS can have"),
+    ("UUID_CHARS", "a format's"),
+];
+
+/// What a bound is called.
+const BOUNDS: &[&str] = &[
+    "AGE", "BYTES", "CHARS", "INTERVAL", "LEAST", "LIMIT", "LONGEST", "MAX", "MOST", "TIMEOUT", "WAITING",
+    "WIDEST", "WINDOW",
+];
+
+/// A file's code without its tests.
+fn code_of(file: &Path) -> String {
+    let text = read(root().join(file));
+    text.split("#[cfg(test)]\nmod tests").next().unwrap_or("").to_owned()
+}
+
+#[test]
+fn every_limit_stands_in_a_file_of_limits() {
+    let (mut bounds, mut excused) = (0, BTreeSet::new());
+    for file in rust_files() {
+        let path = file.to_string_lossy();
+        let server =
+            ["core/src/", "storage/src/", "server/src/"].iter().any(|folder| path.starts_with(folder));
+        let apart = ["core/src/encoding/", "server/src/demo/"].iter().any(|folder| path.starts_with(folder));
+        if !server || apart || path.ends_with("/tests.rs") {
+            continue;
+        }
+        for (i, line) in code_of(&file).lines().enumerate() {
+            let Some((_, rest)) = line.split_once("const ") else { continue };
+            let Some((name, rest)) = rest.split_once(": ") else { continue };
+            let Some((kind, _)) = rest.split_once(" =") else { continue };
+            let number = ["u8", "u16", "u32", "u64", "usize", "i32", "i64", "f64"].contains(&kind);
+            let bound =
+                number && name.split('_').any(|word| BOUNDS.contains(&word)) || kind.contains("Duration");
+            if !bound || name.contains(|c: char| !c.is_ascii_uppercase() && c != '_') {
+                continue;
+            }
+            bounds += 1;
+            if NO_LIMITS.iter().any(|(known, _)| *known == name) {
+                excused.insert(name.to_owned());
+                continue;
+            }
+            assert!(path.ends_with("src/limits.rs"), "{path}:{}: {name} belongs into limits.rs", i + 1);
+        }
+    }
+    assert!(bounds > 100, "{bounds} bounds: are they still found?");
+    let idle: Vec<_> = NO_LIMITS.iter().filter(|(name, _)| !excused.contains(*name)).collect();
+    assert!(idle.is_empty(), "these are excused and not there: {idle:?}");
+}
+
+/// The one lock that may be held while something is waited for, and what that is not: another node.
+#[test]
+fn locks_are_held_across_calls_to_the_store_alone() {
+    let architecture = read(root().join("ARCHITECTURE.md"));
+    let (mut locks, mut holders) = (Vec::new(), 0);
+    for file in rust_files().iter().filter(|file| file.to_string_lossy().contains("/src/")) {
+        let (path, code) = (file.to_string_lossy(), code_of(file));
+        for line in code.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+            let is_field = line.contains("tokio::sync::Mutex<") || line.contains("tokio::sync::RwLock<");
+            if let (true, Some((name, _))) = (is_field, line.split_once(": ")) {
+                locks.push(name.trim_start_matches("pub(super) ").to_owned());
+            }
+        }
+        for imports in code.split("use tokio::").skip(1).filter_map(|rest| rest.split(';').next()) {
+            let hides = imports.contains("Mutex") || imports.contains("RwLock");
+            assert!(!hides, "{path}: a lock of tokio is named in full where it is a field");
+        }
+        // From where the lock is taken to the end of the function.
+        for held in code.split(".advancing.lock()").skip(1) {
+            holders += 1;
+            let body = held.split("\n    }\n").next().unwrap_or(held);
+            for peer in ["peers()", ".find(", ".replaced(", ".committed(", ".catalog_changed("] {
+                assert!(!body.contains(peer), "{path}: `{peer}` while `advancing` is held");
+            }
+        }
+        let excused = code.matches("clippy::await_holding_invalid_type").count();
+        assert_eq!(
+            excused,
+            code.matches(".advancing.lock()").count(),
+            "{path}: another lock held across an await"
+        );
+    }
+    assert_eq!(
+        locks,
+        ["advancing"],
+        "every lock of this kind is named, and what is waited for while it is held"
+    );
+    assert!(architecture.contains("`advancing`") && holders >= 3, "{holders}");
+}
+
 #[test]
 fn files_are_about_one_thing() {
     for file in rust_files() {

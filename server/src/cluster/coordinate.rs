@@ -32,7 +32,7 @@ use super::{
     remote::{Part, Task},
 };
 use crate::{
-    convert,
+    convert, limits,
     status::{Fault, Result},
 };
 
@@ -153,12 +153,6 @@ pub(crate) struct Coordinator<'a, N> {
     fault: Option<Fault>,
 }
 
-/// Fragments for each node of the first wave of rows that come in the order of their addresses: the first may be
-/// enough.
-const FIRST_WAVE: usize = 1;
-/// Those of later ones, at most: what they answer waits in memory.
-const WIDEST_WAVE: usize = 16;
-
 impl<'a, N: Nodes> Coordinator<'a, N> {
     /// Nothing is asked yet.
     pub(crate) fn new(nodes: &'a N, control: &'a Control, analyze: bool) -> Self {
@@ -202,9 +196,10 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         let (request, sets) = convert::to_query(query, pinned.table.name(), pinned.version, &cut);
         let lookups = convert::to_lookups(query.clone(), &pinned.table)?;
         let task = self.task(pinned, Request::Query(request), &sets, lookups);
+        let (first, widest) = limits::WAVE_FRAGMENTS;
         let mut wave = match &reader {
-            convert::PartReader::Rows(_) if plan.top().is_some() => FIRST_WAVE,
-            convert::PartReader::Rows(_) => WIDEST_WAVE,
+            convert::PartReader::Rows(_) if plan.top().is_some() => first,
+            convert::PartReader::Rows(_) => widest,
             convert::PartReader::Groups | convert::PartReader::Sorted(_) => fragments.len(),
         };
         let mut rest = &fragments[..];
@@ -213,7 +208,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         while !rest.is_empty() {
             let now;
             (now, rest) = rest.split_at(wave.saturating_mul(self.nodes.count()).clamp(1, rest.len()));
-            wave = wave.saturating_mul(4).min(WIDEST_WAVE.max(wave));
+            wave = wave.saturating_mul(4).min(widest.max(wave));
             for part in self.ask(pinned, task.clone(), now, "")? {
                 add(&mut statistics, &part.end);
                 covered += part.end.answered.len();

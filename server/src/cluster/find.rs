@@ -20,7 +20,8 @@ use crate::{
 
 /// The addresses of rows in a version that this node knows; `None` where what tells them is too large to travel.
 ///
-/// It takes no permit of a query: who asks holds the table for its commit, and queries that have one may wait for that.
+/// It takes no permit of a query: other writes to the table wait for this one, and queries that have one may wait for
+/// those.
 pub(super) async fn find(
     state: Arc<State>,
     table: &Arc<Table>,

@@ -72,9 +72,15 @@ impl PeerService for PeerHandler {
         &self,
         request: Request<GetStatusRequest>,
     ) -> Result<Response<GetStatusResponse>, Status> {
-        let cluster = self.cluster()?;
-        cluster.members().called_by(&request.into_inner().node);
-        Ok(Response::new(status(&self.0, Some(cluster))))
+        let (cluster, request) = (self.cluster()?, request.into_inner());
+        let members = cluster.members();
+        if request.leaving {
+            members.left(&request.node);
+            return Ok(Response::new(status(&self.0, Some(cluster))));
+        }
+        members.called_by(&request.node);
+        let lease_ms = if request.protocol == PROTOCOL { members.give_lease(&request.node) } else { 0 };
+        Ok(Response::new(GetStatusResponse { lease_ms, ..status(&self.0, Some(cluster)) }))
     }
 
     async fn fetch_sip(
@@ -170,5 +176,6 @@ pub(super) fn status(state: &State, cluster: Option<&Arc<Cluster>>) -> GetStatus
         memory_bytes: state.memory.held(),
         memory_limit_bytes: state.memory.limit(),
         instance: cluster.map_or(0, |cluster| cluster.members().instance()),
+        lease_ms: 0,
     }
 }

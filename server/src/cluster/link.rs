@@ -11,13 +11,12 @@ use basalt_proto::cluster::v1::{
 };
 use tokio::time::timeout;
 use tonic::{
-    Request, Status,
+    Request,
     transport::{Channel, Endpoint},
 };
 
-use crate::limits;
-
 use super::PROTOCOL;
+use crate::{limits, moment::Moment, units::millis};
 
 /// What a node is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +51,28 @@ struct Health {
     failures: u32,
     next: Instant,
     asking: bool,
+    /// What it has given this node.
+    lease: Option<Lease>,
+    /// When this node has last given it one.
+    given: Option<Moment>,
+    /// Commits that it should have confirmed by now.
+    overdue: usize,
+}
+
+/// The other node acknowledges nothing that this one has not heard of.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    /// Since then, without a gap.
+    since: Moment,
+    /// It counts from here.
+    asked: Moment,
+    length: Duration,
+}
+
+impl Lease {
+    fn is_good(&self) -> bool {
+        self.asked.is_within(self.length)
+    }
 }
 
 impl Link {
@@ -70,7 +91,17 @@ impl Link {
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
         let now = Instant::now();
-        let health = Health { status: None, heard: None, made: now, failures: 0, next: now, asking: false };
+        let health = Health {
+            status: None,
+            heard: None,
+            made: now,
+            failures: 0,
+            next: now,
+            asking: false,
+            lease: None,
+            given: None,
+            overdue: 0,
+        };
         Ok(Self { address: address.into(), client, health: Mutex::new(health) })
     }
 
@@ -130,7 +161,8 @@ impl Link {
 
     /// Asks for its status. Whether its name or its process is another than before.
     pub(crate) async fn ask(&self, own: &str) -> bool {
-        let request = GetStatusRequest { protocol: PROTOCOL, node: own.to_owned() };
+        let request = GetStatusRequest { protocol: PROTOCOL, node: own.to_owned(), leaving: false };
+        let at = Moment::now();
         let asked = timeout(limits::STATUS_TIMEOUT, self.client().get_status(request)).await;
         let answer = match asked {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
@@ -145,6 +177,7 @@ impl Link {
             Ok(status) => {
                 let known = health.status.as_ref().map(|s| (s.node.as_str(), s.instance));
                 let changed = known != Some((&status.node, status.instance));
+                health.lease = health.renewed(at, Duration::from_millis(status.lease_ms.into()));
                 health.status = Some(Arc::new(status));
                 (health.heard, health.failures) = (Some(now), 0);
                 health.next = now + limits::STATUS_INTERVAL;
@@ -166,15 +199,113 @@ impl Link {
         changed
     }
 
-    /// Tells of new versions.
-    pub(crate) async fn announce(&self, request: peer::AnnounceRequest) -> Result<(), Status> {
+    /// Since when it acknowledges nothing that this node has not heard of; `None`: it may.
+    pub(crate) fn leased(&self) -> Option<Moment> {
+        self.health().lease.filter(Lease::is_good).map(|lease| lease.since)
+    }
+
+    /// Gives it a lease, if it is one that can be told of commits: for so many milliseconds from when it has asked.
+    pub(crate) fn give(&self) -> u32 {
+        let mut health = self.health();
+        if health.failures > 0 || health.overdue > 0 || health.status.is_none() {
+            return 0;
+        }
+        health.given = Some(Moment::now());
+        u32::try_from(millis(limits::LEASE)).unwrap_or(0)
+    }
+
+    /// It answers nothing more.
+    pub(crate) fn left(&self) {
+        self.health().given = None;
+    }
+
+    /// For how long it may answer without having heard of a commit that is made now; `None`: it looks into the store.
+    /// Of leases that an earlier process of this node gave before `started`, nothing is known.
+    pub(crate) fn owed(&self, started: Option<Moment>) -> Option<Duration> {
+        let given = self.health().given;
+        let last = match (given, started) {
+            (Some(given), Some(started)) => given.later(started),
+            (given, started) => given.or(started)?,
+        };
+        (limits::LEASE + limits::LEASE_DRIFT).checked_sub(last.passed()).filter(|left| !left.is_zero())
+    }
+
+    /// Tells of new versions; whether it has heard of them.
+    pub(crate) async fn announce(&self, request: peer::AnnounceRequest, time: Duration) -> bool {
         let mut request = Request::new(request);
-        request.set_timeout(limits::ANNOUNCE_TIMEOUT);
-        self.client().announce(request).await.map(|_| ())
+        request.set_timeout(time);
+        match timeout(time, self.client().announce(request)).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(status)) => {
+                tracing::debug!(node = %self.address, error = status.message(), "announcement");
+                false
+            }
+            Err(_) => {
+                tracing::debug!(node = %self.address, "announcement: no answer in time");
+                false
+            }
+        }
+    }
+
+    /// Tells of new versions, until it has heard of them or looks into the store by itself.
+    pub(crate) async fn confirm(&self, request: peer::AnnounceRequest, started: Option<Moment>) {
+        let mut overdue = None;
+        while let Some(left) = self.owed(started) {
+            if self.announce(request.clone(), left.min(limits::ANNOUNCE_TIMEOUT)).await {
+                return;
+            }
+            // It is given no other lease until it has heard.
+            overdue.get_or_insert_with(|| Overdue::new(self));
+            self.failed();
+            tokio::time::sleep(left.min(limits::ANNOUNCE_PAUSE)).await;
+        }
+        tracing::info!(node = %self.address, "a commit is acknowledged that this node has not confirmed: its lease is over");
+    }
+
+    /// Tells it that this node answers nothing more.
+    pub(crate) async fn leave(&self, own: &str) {
+        let request = GetStatusRequest { protocol: PROTOCOL, node: own.to_owned(), leaving: true };
+        // Who does not hear it waits until the lease is over.
+        let _ = timeout(limits::ANNOUNCE_TIMEOUT, self.client().get_status(request)).await;
     }
 
     fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Health {
+    /// The lease that follows from an answer to a question that was asked `at`.
+    fn renewed(&self, at: Moment, length: Duration) -> Option<Lease> {
+        let length = length.min(limits::LEASE);
+        if length.is_zero() {
+            // The one before ends when it ends.
+            return self.lease;
+        }
+        Some(match self.lease.filter(Lease::is_good) {
+            // An older answer that comes late.
+            Some(lease) if lease.asked.is_since(at) => lease,
+            Some(lease) => Lease { asked: at, length, ..lease },
+            // What was acknowledged before is in the store by now.
+            None => Lease { since: Moment::now(), asked: at, length },
+        })
+    }
+}
+
+/// A node that was not told of a commit.
+struct Overdue<'a>(&'a Link);
+
+impl<'a> Overdue<'a> {
+    fn new(link: &'a Link) -> Self {
+        link.health().overdue += 1;
+        Self(link)
+    }
+}
+
+impl Drop for Overdue<'_> {
+    fn drop(&mut self) {
+        let mut health = self.0.health();
+        health.overdue = health.overdue.saturating_sub(1);
     }
 }
 

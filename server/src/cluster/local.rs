@@ -18,6 +18,7 @@ use super::{
 use crate::{
     convert,
     cpu::StopOnDrop,
+    moment::Moment,
     state::State,
     status::{Fault, Result},
 };
@@ -40,8 +41,7 @@ pub(super) async fn fragments(
     timeout_at(deadline.into(), find).await.map_err(|_| Fault::deadline())?
 }
 
-/// The table of a task. Nothing that was announced is waited for where its version is known: whoever asks may hold the
-/// table for a commit.
+/// The table of a task. Where its version is known the store need not be looked into.
 async fn pinned(state: &State, task: &peer::Task) -> Result<Arc<Table>> {
     let same = |table: &Arc<Table>| table.id() == task.table_id;
     if let Ok((table, _)) = state.tables.pin(&task.table, Some(task.version))
@@ -52,7 +52,7 @@ async fn pinned(state: &State, task: &peer::Task) -> Result<Arc<Table>> {
     let mut table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
     if !same(&table) {
         // It was dropped and made again, there or here.
-        state.tables.refresh_catalog().await?;
+        state.tables.refresh_catalog(Moment::now()).await?;
         table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
     }
     if same(&table) { Ok(table) } else { Err(other_table(&task.table)) }

@@ -6,7 +6,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -22,7 +25,7 @@ use super::{
     link::{Link, State},
     placement::{self, Seed},
 };
-use crate::{config, limits};
+use crate::{config, limits, moment::Moment};
 
 /// See the module.
 #[derive(Debug)]
@@ -38,12 +41,22 @@ pub(crate) struct Members {
     links: Mutex<BTreeMap<Arc<str>, Known>>,
     view: RwLock<Arc<View>>,
     changed: watch::Sender<()>,
+    started: Moment,
+    /// This node answers nothing more.
+    left: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Known {
     link: Arc<Link>,
     source: Source,
+}
+
+impl Known {
+    /// Whether it is a node by what that calls itself.
+    fn is_node(&self, name: &str) -> bool {
+        self.link.status().is_some_and(|status| status.node == name)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,6 +166,8 @@ impl Members {
             links: Mutex::default(),
             view: RwLock::new(Arc::new(view)),
             changed: watch::Sender::new(()),
+            started: Moment::now(),
+            left: AtomicBool::new(false),
         };
         members.configured.iter().for_each(|address| members.add(address, Source::Configured));
         members.refresh();
@@ -186,6 +201,60 @@ impl Members {
             Some(known) => known.link.iter().for_each(|link| link.called()),
             None => self.add(node, Source::Told),
         }
+    }
+
+    /// A lease for a node that has asked for this one's status, in milliseconds. Whoever is not known to this node by
+    /// its configuration gets none: after a restart nobody would know of it.
+    pub(crate) fn give_lease(&self, node: &str) -> u32 {
+        let links = self.links();
+        let mut configured = links.values().filter(|known| known.source != Source::Told);
+        configured.find(|known| known.is_node(node)).map_or(0, |known| known.link.give())
+    }
+
+    /// A node answers nothing more.
+    pub(crate) fn left(&self, node: &str) {
+        self.links().values().filter(|known| known.is_node(node)).for_each(|known| known.link.left());
+    }
+
+    /// Since when this node has heard of all that other nodes have acknowledged; `None`: one of them may acknowledge
+    /// what this node has not heard of.
+    pub(crate) fn leased(&self) -> Option<Moment> {
+        if self.left.load(Ordering::Acquire) {
+            return None;
+        }
+        let links = self.links();
+        let mut others = links.values().filter(|known| !self.is_own(known));
+        others.try_fold(Moment::default(), |since, known| Some(since.later(known.link.leased()?)))
+    }
+
+    /// The nodes to tell of a commit. Those known by the configuration may have leases that an earlier process of this
+    /// node gave before the moment that stands beside them.
+    pub(crate) fn to_tell(&self) -> Vec<(Arc<Link>, Option<Moment>)> {
+        let links = self.links();
+        let others = links.values().filter(|known| !self.is_own(known));
+        let started = |known: &Known| (known.source != Source::Told).then_some(self.started);
+        others.map(|known| (Arc::clone(&known.link), started(known))).collect()
+    }
+
+    /// How long nodes that this one does not know of may have leases of an earlier process: those behind a name, which
+    /// need not be there when it is looked up.
+    pub(crate) fn owed_to_unknown(&self) -> Option<Duration> {
+        if self.names.is_empty() {
+            return None;
+        }
+        (limits::LEASE + limits::LEASE_DRIFT).checked_sub(self.started.passed())
+    }
+
+    /// Gives up the leases of this node, which answers nothing more: so that nobody waits until they are over.
+    pub(crate) async fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+        let links: Vec<_> = self.links().values().map(|known| Arc::clone(&known.link)).collect();
+        let told = links.iter().filter(|link| link.state() != State::Dead).map(|link| link.leave(&self.own));
+        join_all(told).await;
+    }
+
+    fn is_own(&self, known: &Known) -> bool {
+        known.link.status().is_some_and(|status| status.instance == self.instance)
     }
 
     /// Finds the members behind names: asks each of them once.
@@ -239,6 +308,9 @@ impl Members {
     }
 
     fn due(&self, now: Instant) -> Vec<Arc<Link>> {
+        if self.left.load(Ordering::Acquire) {
+            return Vec::new();
+        }
         self.links().values().map(|known| Arc::clone(&known.link)).filter(|link| link.is_due(now)).collect()
     }
 
@@ -290,7 +362,7 @@ impl Members {
         let mut links = self.links();
         let before = links.len();
         links.retain(|_, Known { link, source }| {
-            let patience = if link.status().is_some() { self.forget } else { UNHEARD };
+            let patience = if link.status().is_some() { self.forget } else { limits::UNHEARD };
             *source != Source::Told || link.silence() < patience
         });
         links.len() != before
@@ -333,9 +405,6 @@ impl Members {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-/// How long who was told of has time for its first answer.
-const UNHEARD: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

@@ -37,7 +37,7 @@ use basalt_core::table::Table;
 use basalt_proto::cluster::v1::{AnnounceRequest, TableVersion};
 use basalt_sip::Sip;
 use futures_util::future::join_all;
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use crate::{
     Config, limits,
@@ -125,32 +125,32 @@ impl Cluster {
         }
         let (cluster, state) = (Arc::clone(self), Arc::clone(state));
         tokio::spawn(async move {
-            if let Err(fault) = fresh::all(&state).await {
+            if let Err(fault) = fresh::announced(&state).await {
                 tracing::debug!(error = fault.message(), "cannot read what was announced");
             }
             cluster.following.store(false, Ordering::Release);
         });
     }
 
-    /// Tells the others of this node's commits, and waits a moment until they have heard. A node that has not finds
-    /// out a little later by itself.
+    /// Tells the others of this node's commits, and waits until they have heard: whoever has a lease answers from what
+    /// it knows, so that nothing is acknowledged before it knows, or its lease is over and it looks into the store. The
+    /// others need not be waited for.
     async fn announce(&self, catalog_version: u64, tables: Vec<TableVersion>) {
-        let view = self.members.view();
         let node = self.members.own().to_string();
         let request = AnnounceRequest { protocol: PROTOCOL, node, catalog_version, tables };
-        // Those that do not take requests yet must know of it when they do.
-        let hears =
-            |node: &&members::Node| !matches!(node.state(), PeerState::Dead | PeerState::Incompatible);
-        let calls = view.nodes().iter().filter(hears).filter_map(|node| {
-            let (link, request) = (node.link.as_ref()?, request.clone());
-            Some(async move {
-                if let Err(status) = link.announce(request).await {
-                    tracing::debug!(node = %node.name, error = status.message(), "announcement");
-                }
-            })
-        });
-        // Whoever has not answered by then is left behind.
-        let _ = timeout(limits::ANNOUNCE_TIMEOUT, join_all(calls)).await;
+        let mut confirmed = Vec::new();
+        for (link, started) in self.members.to_tell() {
+            let request = request.clone();
+            if link.owed(started).is_some() {
+                confirmed.push(async move { link.confirm(request, started).await });
+            } else if !matches!(link.state(), PeerState::Dead | PeerState::Incompatible) {
+                tokio::spawn(async move { link.announce(request, limits::ANNOUNCE_TIMEOUT).await });
+            }
+        }
+        join_all(confirmed).await;
+        if let Some(left) = self.members.owed_to_unknown() {
+            sleep(left).await;
+        }
     }
 }
 

@@ -13,9 +13,7 @@ use basalt_core::{
 use basalt_proto::v1::{self as pb, value::Kind};
 
 use super::schema::to_field;
-
-/// Texts longer than this are left out of a column's range: the answer must fit a message.
-const RANGE_TEXT_BYTES: usize = 256;
+use crate::limits;
 
 /// How the columns of a snapshot are held, apart from their entropy; `bids` has all of them read.
 pub(crate) fn columns(
@@ -121,7 +119,7 @@ fn to_value(value: Value) -> Option<pb::Value> {
         Value::Float(value) => Kind::Double(value),
         Value::Date(value) => Kind::Date(value),
         Value::Timestamp(value) => Kind::Timestamp(value),
-        Value::Text(value) if value.len() > RANGE_TEXT_BYTES => return None,
+        Value::Text(value) if value.len() > limits::RANGE_TEXT_BYTES => return None,
         Value::Text(value) => Kind::Text(value.as_ref().to_owned()),
     };
     Some(pb::Value { kind: Some(kind) })

@@ -78,7 +78,8 @@ impl Ingest {
         request: pb::DeleteRequest,
     ) -> Result<pb::DeleteResponse, Fault> {
         let deadline = self.0.deadline(call)?;
-        fresh::table(&self.0, &request.table).await?;
+        // How many rows it was is said of the newest version that the store has, whoever has written it.
+        fresh::newest(&self.0, &request.table, request.filter.as_ref()).await?;
         let table = self.0.catalog.get(&request.table)?;
         call.table = Some(Arc::clone(&table));
         if request.filter.is_none() {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     call::Call,
+    cluster::fresh,
     convert,
     cpu::{StopOnDrop, clock},
     limits,
@@ -89,6 +90,7 @@ impl Query {
     async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Pieces, Fault> {
         let deadline = self.0.deadline(call)?;
         let control = self.0.control();
+        fresh::table_until(&self.0, &request.table, deadline).await?;
         let (table, snapshot) = self.target(call, &request.table, request.version, &control)?;
         let permit = self.0.cpu.admit(deadline).await?;
         let stop = StopOnDrop(control.clone());
@@ -128,6 +130,7 @@ impl Query {
         let deadline = self.0.deadline(call)?;
         let query = request.query.unwrap_or_default();
         let control = self.0.control();
+        fresh::table_until(&self.0, &query.table, deadline).await?;
         let (table, snapshot) = self.target(call, &query.table, query.version, &control)?;
         let (state, arrived) = (Arc::clone(&self.0), call.at());
         let explain = move |control: &Control| {

@@ -15,6 +15,7 @@ use basalt_sip::{Sip, Tag};
 use super::{Query, nodes};
 use crate::{
     call::Call,
+    cluster::fresh,
     convert,
     sets::{KeptSet, KeyDomain, Scope},
     state::State,
@@ -41,6 +42,7 @@ impl Query {
             self.0.cpu.query(deadline, self.0.control(), finish).await?
         } else {
             let control = self.0.control();
+            fresh::table_until(&self.0, &request.table, deadline).await?;
             let (table, snapshot) = self.target(call, &request.table, request.version, &control)?;
             let select = move |control: &Control| {
                 let started = Instant::now();

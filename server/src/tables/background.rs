@@ -2,7 +2,8 @@
 //! nodes, merging small files, checkpoints of the log, removing what is no longer needed.
 
 use std::{
-    sync::{Arc, Weak},
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Instant,
 };
 
@@ -12,75 +13,132 @@ use basalt_core::{
 };
 use basalt_storage::{FragmentEntry, Operation};
 use futures_util::FutureExt as _;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    task::{AbortHandle, JoinSet},
+    time::{MissedTickBehavior, interval, timeout},
+};
 
 use super::{Tables, commit::Edit, stored::Stored};
-use crate::{limits, status::Fault};
+use crate::{limits, moment::Moment, status::Fault};
 
-/// Looks after the tables for as long as there are any.
+/// Looks after the tables for as long as there are any. What is done for a table is a task of its own, of which there
+/// is one of each kind at a time: nothing waits for a table, or a call to the store, that is slow.
 pub(crate) async fn run(tables: Weak<Tables>) {
     let mut ticks = interval(limits::FOLLOW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut vacuumed, mut expired) = (Instant::now(), None::<Instant>);
+    let mut tasks = Tasks::default();
     loop {
         ticks.tick().await;
         let Some(tables) = tables.upgrade() else { return };
         let asked = tables.shared.expire_now.notified().now_or_never().is_some();
-        if asked || expired.is_none_or(|at| at.elapsed() > limits::EXPIRE_INTERVAL) {
-            tables.expire().await;
+        let expires = asked || expired.is_none_or(|at| at.elapsed() > limits::EXPIRE_INTERVAL);
+        if expires {
             expired = Some(Instant::now());
         }
-        if let Err(fault) = tables.refresh(None).await {
-            tracing::warn!(error = fault.message(), "cannot follow the store");
+        tasks.forget_ended();
+        if tables.is_at_rest() {
+            tasks.start(0, Work::Follow, Tables::clone(&tables).follow_catalog());
+        } else if expires {
+            tasks.start(0, Work::Tidy, Tables::clone(&tables).expire_all_in_memory());
         }
-        let vacuum = vacuumed.elapsed() > limits::VACUUM_INTERVAL;
         for stored in tables.list_stored() {
             stored.forget_old();
-            if !stored.attached
-                && tables.shared.peers().owns(stored.table.id())
-                && let Err(fault) = stored.tidy(vacuum).await
-            {
-                tracing::warn!(
-                    table = stored.table.name(),
-                    error = fault.message(),
-                    "work in the background"
-                );
+            let id = stored.table.id();
+            if expires {
+                stored.expires.store(true, Ordering::Relaxed);
+            }
+            tasks.start(id, Work::Follow, Arc::clone(&stored).follow_store());
+            if !stored.attached {
+                tasks.start(id, Work::Tidy, stored.look_after());
             }
         }
-        if vacuum {
+        if vacuumed.elapsed() > limits::VACUUM_INTERVAL {
             vacuumed = Instant::now();
-            tables.vacuum_catalog().await;
+            tasks.start(0, Work::Tidy, Tables::clone(&tables).vacuum_catalog());
         }
         tables.shared.memory.count_tables(&tables.shared.catalog);
     }
 }
 
+/// A kind of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Work {
+    /// What other nodes commit is taken in.
+    Follow,
+    /// Files are merged, old ones removed, and what else there is to do.
+    Tidy,
+}
+
+/// Work under way, by its table; 0 is the catalog. It ends with this.
+#[derive(Default)]
+struct Tasks {
+    running: HashMap<(u64, Work), AbortHandle>,
+    tasks: JoinSet<()>,
+}
+
+impl Tasks {
+    fn start(&mut self, table: u64, work: Work, task: impl Future<Output = ()> + Send + 'static) {
+        if let Entry::Vacant(free) = self.running.entry((table, work)) {
+            free.insert(self.tasks.spawn(task));
+        }
+    }
+
+    fn forget_ended(&mut self) {
+        while let Some(ended) = self.tasks.try_join_next() {
+            if let Err(error) = ended {
+                tracing::error!(%error, "work in the background");
+            }
+        }
+        self.running.retain(|_, task| !task.is_finished());
+    }
+}
+
 impl Tables {
-    async fn vacuum_catalog(&self) {
+    async fn follow_catalog(self) {
+        if let Err(fault) = self.refresh_catalog(Moment::now()).await {
+            tracing::warn!(error = fault.message(), "cannot follow the store");
+        }
+    }
+
+    async fn vacuum_catalog(self) {
         let Some(at_rest) = &self.at_rest else { return };
-        let state = Arc::clone(&*at_rest.state.lock().await);
-        if let Err(error) = at_rest.log.vacuum(&state).await {
+        if let Err(error) = at_rest.log.vacuum(&at_rest.state()).await {
             tracing::warn!(%error, "cannot remove what is left of dropped tables");
         }
     }
 }
 
 impl Stored {
-    async fn tidy(&self, vacuum: bool) -> Result<(), Fault> {
-        self.compact().await?;
-        let state = self.state();
-        if state.needs_checkpoint() {
-            let state = self.log.checkpoint(&state).await?;
-            self.replace_state(state);
+    async fn follow_store(self: Arc<Self>) {
+        if let Err(fault) = self.refresh_since(Moment::now()).await {
+            tracing::warn!(table = self.table.name(), error = fault.message(), "cannot follow");
         }
-        if vacuum {
-            let removed = self.log.vacuum(&self.state()).await?;
-            if removed.files > 0 {
-                let (files, bytes) = (removed.files, removed.bytes);
-                tracing::info!(table = self.table.name(), files, bytes, "removed old files");
+    }
+
+    async fn look_after(self: Arc<Self>) {
+        let table = self.table.name();
+        match timeout(limits::TIDY_TIMEOUT, self.tidy()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => tracing::warn!(table, error = fault.message(), "work in the background"),
+            Err(_) => tracing::warn!(table, "work in the background takes too long, and is begun again"),
+        }
+    }
+
+    async fn tidy(&self) -> Result<(), Fault> {
+        let owns = self.shared.peers().owns(self.table.id());
+        if owns {
+            if self.expires.swap(false, Ordering::Relaxed) {
+                self.expire().await;
+            }
+            self.compact().await?;
+            let state = self.state();
+            if state.needs_checkpoint() {
+                let state = self.log.checkpoint(&state).await?;
+                self.replace_state(state);
             }
         }
-        Ok(())
+        self.vacuum(owns).await
     }
 
     /// Merges small fragments, if there are enough of them; readers keep those that they read.

@@ -179,6 +179,7 @@ impl Stored {
     }
 
     async fn commit_writes(&self, group: &mut [Write]) -> Result<Outcome, Fault> {
+        self.make_way().await?;
         let mut together = RowBuffer::new(self.table.schema());
         let mut new = Vec::new();
         for write in group.iter_mut() {
@@ -192,7 +193,6 @@ impl Stored {
             [] => Edit::Append,
             _ => Edit::Replace(self.keys_of(&new, slots).await?),
         };
-        let _advancing = self.advancing.lock().await;
         self.commit(new, requests, edit).await
     }
 
@@ -207,7 +207,6 @@ impl Stored {
 
     /// Commits a change that is no client's write, and tells the others of it; the answer is its version.
     pub(super) async fn change(&self, new: Vec<NewFragment>, edit: Edit) -> Result<u64, Fault> {
-        let _advancing = self.advancing.lock().await;
         match self.commit(new, Vec::new(), edit).await? {
             Outcome::Version(version) => {
                 self.shared.peers().committed(&self.table, version).await;
@@ -217,7 +216,12 @@ impl Stored {
         }
     }
 
-    /// Makes the next version, and goes there. The caller holds the lock.
+    /// Makes the next version, and goes there. The rows that new ones replace are found, perhaps by other nodes, before
+    /// the table is held, and looked for again where another version came in between.
+    #[expect(
+        clippy::await_holding_invalid_type,
+        reason = "versions of a table come one after the other; nothing but the store is waited for"
+    )]
     pub(super) async fn commit(
         &self,
         new: Vec<NewFragment>,
@@ -226,14 +230,19 @@ impl Stored {
     ) -> Result<Outcome, Fault> {
         let started = Instant::now();
         for _ in 0..limits::COMMIT_ATTEMPTS {
+            let searched = self.state();
+            let replaced = match &edit {
+                Edit::Replace(keys) => Some(self.replaced(&searched, keys).await?),
+                _ => None,
+            };
+            let _advancing = self.advancing.lock().await;
             let state = self.state();
             if is_known(&state, &requests) {
                 return Ok(Outcome::Known);
             }
-            let replaced = match &edit {
-                Edit::Replace(keys) => Some(self.replaced(&state, keys).await?),
-                _ => None,
-            };
+            if replaced.is_some() && state.version() != searched.version() {
+                continue;
+            }
             let Edited { operation, gone, deletions, properties } =
                 self.edited(replaced.as_ref().unwrap_or(&edit), &state)?;
             let change = basalt_storage::Change {
@@ -388,7 +397,7 @@ pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, 
             }
         }
         let Some(stored) = stored.upgrade() else { return };
-        until = Instant::now() + delay;
+        until = Instant::now() + stored.pace(delay);
         stored.commit_group(group).await;
     }
 }

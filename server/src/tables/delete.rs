@@ -32,12 +32,14 @@ pub(super) fn without(snapshot: &Snapshot, rows: &Sip) -> (Vec<Fragment>, Vec<Fr
 }
 
 impl Tables {
-    /// Deletes the rows that a filter (without semi-joins) selects.
+    /// Deletes the rows that a filter (without semi-joins) selects, of the newest version that this node knows: the
+    /// caller has looked into the store.
     pub(crate) async fn delete(&self, table: &Arc<Table>, filter: Option<Filter>) -> Result<Deletion, Fault> {
         let sought = Sought::Selected(Arc::new(filter));
         let stored = self.stored(table)?;
         if let Some(stored) = &stored {
             stored.check_writable()?;
+            stored.make_way().await?;
         }
         for _ in 0..limits::COMMIT_ATTEMPTS {
             let deleted = match &stored {

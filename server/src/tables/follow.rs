@@ -1,67 +1,48 @@
 //! Following what other nodes commit to the store.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::{Arc, PoisonError},
-};
+use std::{collections::HashMap, sync::PoisonError};
 
 use basalt_core::table::Table;
-use basalt_storage::{CatalogState, TableEntry};
+use tokio::time::timeout;
 
-use super::{AtRest, Tables, stored::Stored};
-use crate::status::Fault;
+use super::{Tables, stored::Stored};
+use crate::{limits, moment::Moment, status::Fault};
 
 impl Tables {
-    /// Looks for newer versions: of one table, or (`None`) of all and of the catalog.
-    pub(crate) async fn refresh(&self, name: Option<&str>) -> Result<(), Fault> {
-        let known = name.and_then(|name| self.shared.catalog.get(name).ok());
-        if known.is_none() {
-            self.refresh_catalog().await?;
-        }
-        match (name, known) {
-            (Some(_), Some(table)) => match self.stored(&table)? {
-                Some(stored) => stored.refresh().await,
-                None => Ok(()),
-            },
-            // A table that was not known has been loaded with the catalog.
-            (Some(_), None) => Ok(()),
-            (None, _) => {
-                for stored in self.list_stored() {
-                    if let Err(fault) = stored.refresh().await {
-                        tracing::warn!(table = stored.table.name(), error = fault.message(), "cannot follow");
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Looks for tables that are new or gone.
-    pub(crate) async fn refresh_catalog(&self) -> Result<(), Fault> {
-        let Some(at_rest) = &self.at_rest else { return Ok(()) };
-        let mut state = at_rest.state.lock().await;
-        let next = at_rest.log.refresh(&state).await?;
-        let before = std::mem::replace(&mut *state, next);
-        self.follow_catalog(at_rest, &before, &state, None).await;
-        Ok(())
-    }
-
     /// Looks for newer versions of a table, unless it is at `version` or beyond.
     pub(crate) async fn refresh_to(&self, table: &Table, version: u64) -> Result<(), Fault> {
-        let Some(stored) = self.stored(table)? else { return Ok(()) };
-        if stored.state().version() >= version {
-            return Ok(());
+        match self.stored(table)? {
+            Some(stored) => stored.refresh_unless(|stored| stored.state().version() >= version).await,
+            None => Ok(()),
         }
-        let _advancing = stored.advancing.lock().await;
-        // Whoever was there first has looked.
-        if stored.state().version() >= version { Ok(()) } else { stored.refresh_locked().await }
+    }
+
+    /// Looks for newer versions of a table, unless that was done since a moment.
+    pub(crate) async fn refresh_since(&self, table: &Table, since: Moment) -> Result<(), Fault> {
+        match self.stored(table)? {
+            Some(stored) => stored.refresh_since(since).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Looks for newer versions of a table that was not followed for longer than it should be: the process stood still,
+    /// or the store does. Nobody waits for long, or gets an error, for that: a store that fails keeps nobody from reading.
+    pub(crate) async fn follow_at_once(&self, table: &Table) {
+        let Ok(Some(stored)) = self.stored(table) else { return };
+        if stored.was_followed() {
+            return;
+        }
+        match timeout(limits::FOLLOW_INTERVAL, stored.refresh_since(Moment::now())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => tracing::debug!(table = table.name(), error = fault.message(), "cannot follow"),
+            Err(_) => stored.followed.lock().unwrap_or_else(PoisonError::into_inner).tried = Moment::now(),
+        }
     }
 
     /// Loads what this node holds by now, and lets go what it holds no longer: the nodes are others than before.
     pub(crate) async fn place_anew(&self) {
         for stored in self.list_stored() {
-            let _advancing = stored.advancing.lock().await;
-            if let Err(fault) = stored.advance(stored.state(), HashMap::new(), &|_| {}).await {
+            if let Err(fault) = stored.place_anew().await {
                 tracing::warn!(
                     table = stored.table.name(),
                     error = fault.message(),
@@ -70,60 +51,58 @@ impl Tables {
             }
         }
     }
+}
 
-    /// Takes in the tables that are new in the catalog, apart from one that the caller takes in, and lets go those
-    /// that are gone.
-    pub(super) async fn follow_catalog(
-        &self,
-        at_rest: &AtRest,
-        before: &CatalogState,
-        now: &CatalogState,
-        own: Option<&TableEntry>,
-    ) {
-        if before.version() == now.version() {
-            return;
-        }
-        let ids =
-            |state: &CatalogState| state.tables().values().map(TableEntry::number).collect::<BTreeSet<_>>();
-        let (old, new) = (ids(before), ids(now));
-        for id in old.difference(&new) {
-            self.let_go(at_rest, *id);
-        }
-        let entries = now.tables().values().filter(|entry| !old.contains(&entry.number()));
-        for entry in entries.filter(|entry| Some(*entry) != own) {
-            if let Err(fault) = self.open_table(at_rest, entry).await {
-                tracing::warn!(table = entry.name, error = fault.message(), "cannot load a new table");
-            }
-        }
-    }
-
-    /// Lets go a table that is gone from the catalog.
-    pub(super) fn let_go(&self, at_rest: &AtRest, id: u64) {
-        let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
-        if let Some(stored) = stored
-            && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == id)
-        {
-            let _ = self.shared.catalog.remove(stored.table.name());
-            self.forget(&stored.table);
-        }
-    }
-
-    async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
-        let log = at_rest.log.table(entry)?;
-        let state = log.load().await?;
-        self.add(at_rest, entry, log, state).await.map(|_| ())
-    }
+/// When a table was followed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Followed {
+    /// The store had nothing newer then than what this node has.
+    looked: Moment,
+    /// It was looked into, or could not be.
+    tried: Moment,
 }
 
 impl Stored {
-    /// Looks for newer versions.
-    pub(super) async fn refresh(self: &Arc<Self>) -> Result<(), Fault> {
-        let _advancing = self.advancing.lock().await;
-        self.refresh_locked().await
+    /// Looks for newer versions, unless that was done since a moment.
+    pub(super) async fn refresh_since(&self, since: Moment) -> Result<(), Fault> {
+        self.refresh_unless(|stored| stored.followed().looked.is_since(since)).await
     }
 
-    /// The same for a caller that holds the lock.
+    /// Looks for newer versions, if there is need. Whoever waits while others look finds that there is none.
+    #[expect(
+        clippy::await_holding_invalid_type,
+        reason = "versions of a table come one after the other; nothing but the store is waited for"
+    )]
+    async fn refresh_unless(&self, fresh: impl Fn(&Self) -> bool) -> Result<(), Fault> {
+        if fresh(self) {
+            return Ok(());
+        }
+        let _advancing = self.advancing.lock().await;
+        if fresh(self) { Ok(()) } else { self.refresh_locked().await }
+    }
+
+    #[expect(
+        clippy::await_holding_invalid_type,
+        reason = "versions of a table come one after the other; nothing but the store is waited for"
+    )]
+    async fn place_anew(&self) -> Result<(), Fault> {
+        let _advancing = self.advancing.lock().await;
+        self.advance(self.state(), HashMap::new(), &|_| {}).await
+    }
+
+    /// Looks for newer versions, for a caller that holds the lock.
     pub(super) async fn refresh_locked(&self) -> Result<(), Fault> {
+        let at = Moment::now();
+        let followed = self.follow().await;
+        let mut known = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        known.tried = at;
+        if followed.is_ok() {
+            known.looked = at;
+        }
+        followed
+    }
+
+    async fn follow(&self) -> Result<(), Fault> {
         let state = self.state();
         let newer = self.log.refresh(&state).await?;
         if newer.version() > state.version() {
@@ -131,5 +110,14 @@ impl Stored {
             self.advance(newer, HashMap::new(), &|_| {}).await?;
         }
         Ok(())
+    }
+
+    fn followed(&self) -> Followed {
+        *self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it was followed lately, or could not be.
+    fn was_followed(&self) -> bool {
+        self.followed().tried.is_within(limits::FOLLOWED_FOR)
     }
 }

@@ -17,7 +17,7 @@ use basalt_storage::{FragmentEntry, TableEntry, TableLog, TableState};
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{AtRest, Tables, commit, stored::Stored};
-use crate::{Error, cpu::Cpu, limits, status::Fault};
+use crate::{Error, cpu::Cpu, limits, moment::Moment, status::Fault};
 
 /// Bytes that a fragment will take in memory: as it was written; of another writer's file, its size.
 pub(super) fn expected_bytes(entry: &FragmentEntry) -> u64 {
@@ -89,8 +89,9 @@ impl Tables {
         let Some(at_rest) = &self.at_rest else { return Ok(()) };
         let started = Instant::now();
         let failed = |what: &str, e: &dyn std::fmt::Display| Error::Start(format!("{what}: {e}"));
-        let mut catalog = at_rest.state.lock().await;
-        *catalog = at_rest.log.load().await.map_err(|e| failed("the catalog", &e))?;
+        let at = Moment::now();
+        let catalog = at_rest.log.load().await.map_err(|e| failed("the catalog", &e))?;
+        self.start_with(at_rest, &catalog, at);
         let mut found = Vec::new();
         let mut all = 0;
         let limit = self.shared.memory.limit();
@@ -122,7 +123,7 @@ impl Tables {
             found.push((entry.clone(), log, state));
         }
         let (tables, total) = (found.len(), all);
-        let Progress { loaded, expected } = &self.progress;
+        let Progress { loaded, expected } = &*self.progress;
         expected.store(total, Ordering::Relaxed);
         let progress = |data: &FragmentData| {
             loaded.fetch_add(data.bytes() as u64, Ordering::Relaxed);

@@ -4,8 +4,10 @@
 //! other nodes commit is followed ([`follow`]); what memory holds is a copy that a start loads anew ([`load`]).
 
 mod background;
+mod catalog;
 mod commit;
 mod delete;
+mod files;
 mod follow;
 mod found;
 mod load;
@@ -15,7 +17,7 @@ mod stored;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -25,7 +27,7 @@ use basalt_core::{
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
-use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState, retention_properties};
+use basalt_storage::{CatalogLog, Request, Store, TableState, retention_properties};
 
 use tokio::sync::{Notify, Semaphore};
 
@@ -107,18 +109,17 @@ impl Shared {
 #[derive(Debug)]
 struct AtRest {
     log: CatalogLog,
-    /// Held while the catalog changes.
-    state: tokio::sync::Mutex<Arc<CatalogState>>,
+    known: Mutex<catalog::Known>,
     /// By the id of the table.
     tables: RwLock<HashMap<u64, Arc<Stored>>>,
 }
 
-/// See the module.
-#[derive(Debug)]
+/// See the module. A clone is the same tables.
+#[derive(Clone, Debug)]
 pub(crate) struct Tables {
     shared: Arc<Shared>,
-    at_rest: Option<AtRest>,
-    progress: load::Progress,
+    at_rest: Option<Arc<AtRest>>,
+    progress: Arc<load::Progress>,
 }
 
 impl Tables {
@@ -135,11 +136,11 @@ impl Tables {
             "memory:" => None,
             url => {
                 let store = Store::open(url).map_err(|e| Error::Start(format!("store: {e}")))?;
-                Some(AtRest {
+                Some(Arc::new(AtRest {
                     log: CatalogLog::new(store, config.keep_versions),
-                    state: tokio::sync::Mutex::default(),
+                    known: Mutex::default(),
                     tables: RwLock::default(),
-                })
+                }))
             }
         };
         let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
@@ -147,7 +148,7 @@ impl Tables {
         let expire_now = Notify::new();
         let shared =
             Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep, expire_now };
-        Ok(Self { shared: Arc::new(shared), at_rest, progress: load::Progress::default() })
+        Ok(Self { shared: Arc::new(shared), at_rest, progress: Arc::default() })
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].
@@ -176,13 +177,12 @@ impl Tables {
             }
             return Ok(table);
         };
-        let mut state = at_rest.state.lock().await;
         let properties = retention_properties(retention.as_ref()).into_iter();
         let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
-        let created = at_rest.log.create(&state, name, &schema, properties).await?;
-        self.created(at_rest, &mut state, &created).await;
-        let table = self.add(at_rest, &created.entry, created.log, created.table).await?;
-        self.shared.peers().catalog_changed(state.version()).await;
+        let created = at_rest.log.create(&at_rest.state(), name, &schema, properties).await?;
+        let version = created.catalog.version();
+        let table = self.take_in_own(at_rest, created).await?;
+        self.shared.peers().catalog_changed(version).await;
         Ok(table)
     }
 
@@ -193,27 +193,16 @@ impl Tables {
                 "a server that keeps its tables in memory alone attaches none; start it with a store";
             return Err(Fault::new(ErrorReason::InvalidStore, message));
         };
-        let mut state = at_rest.state.lock().await;
-        let created = at_rest.log.attach(&state, name, url).await.map_err(|e| Fault::from(e).at("url"))?;
-        self.created(at_rest, &mut state, &created).await;
-        // Loading may take its time, in which others make and drop tables.
-        drop(state);
-        let Created { entry, log, table, .. } = created;
-        let added = self.add(at_rest, &entry, log, table).await;
-        let mut state = at_rest.state.lock().await;
-        let is_there = state.tables().values().any(|known| known.id == entry.id);
+        let attached = at_rest.log.attach(&at_rest.state(), name, url).await;
+        let created = attached.map_err(|e| Fault::from(e).at("url"))?;
+        let (version, entry) = (created.catalog.version(), created.entry.clone());
+        let added = self.take_in_own(at_rest, created).await;
         match &added {
-            Ok(_) if is_there => self.shared.peers().catalog_changed(state.version()).await,
-            Ok(table) => {
-                self.let_go(at_rest, table.id());
-                let message = format!("table {name:?} was dropped while it was loaded");
-                return Err(Fault::new(ErrorReason::TableNotFound, message));
-            }
+            Ok(_) => self.shared.peers().catalog_changed(version).await,
             // What cannot be loaded is not attached.
-            Err(_) if is_there => {
-                if let Ok(next) = at_rest.log.remove(&state, name).await {
-                    let before = std::mem::replace(&mut *state, next);
-                    self.follow_catalog(at_rest, &before, &state, None).await;
+            Err(_) if at_rest.has(entry.number()) => {
+                if let Ok(next) = at_rest.log.remove(&at_rest.state(), name).await {
+                    self.take_in(at_rest, next, None);
                 }
             }
             Err(_) => {}
@@ -221,25 +210,19 @@ impl Tables {
         added
     }
 
-    /// Takes in the catalog with a new table, and the tables that other nodes have made meanwhile.
-    async fn created(&self, at_rest: &AtRest, state: &mut Arc<CatalogState>, created: &Created) {
-        let before = std::mem::replace(state, Arc::clone(&created.catalog));
-        self.follow_catalog(at_rest, &before, &created.catalog, Some(&created.entry)).await;
-    }
-
     /// Removes a table; queries that run go on with their snapshot. One that this node could not load has none.
     pub(crate) async fn remove(&self, name: &str) -> Result<Option<Arc<Table>>, Fault> {
         let table = self.shared.catalog.get(name);
         if let Some(at_rest) = &self.at_rest {
-            let mut state = at_rest.state.lock().await;
+            let state = at_rest.state();
             let known = match state.tables().contains_key(name) {
-                true => Arc::clone(&state),
+                true => state,
                 false => at_rest.log.refresh(&state).await?,
             };
             let next = at_rest.log.remove(&known, name).await?;
-            let before = std::mem::replace(&mut *state, next);
-            self.follow_catalog(at_rest, &before, &state, None).await;
-            self.shared.peers().catalog_changed(state.version()).await;
+            let version = next.version();
+            self.take_in(at_rest, next, None);
+            self.shared.peers().catalog_changed(version).await;
             return Ok(table.ok());
         }
         let table = self.shared.catalog.remove(name)?;

@@ -41,27 +41,26 @@ impl Tables {
         }
     }
 
-    /// Frees what retention hides: of the tables that are at rest, those that this node looks after.
-    pub(super) async fn expire(&self) {
+    /// Frees what retention hides of the tables that are in memory alone.
+    pub(super) async fn expire_all_in_memory(self) {
         let tables = self.shared.catalog.list();
         for table in tables.into_iter().filter(|table| table.snapshot().retention().is_some()) {
-            let freed = match self.stored(&table) {
-                Ok(Some(stored)) if stored.attached || !self.shared.peers().owns(table.id()) => continue,
-                Ok(Some(stored)) => stored.expire().await,
-                Ok(None) => expire_in_memory(&self.shared, &table).await,
-                Err(fault) => Err(fault),
-            };
-            match freed {
-                Ok(0) => {}
-                Ok(rows) => {
-                    self.shared.metrics.expired(rows);
-                    tracing::info!(table = table.name(), rows, "freed rows that were too old");
-                }
-                Err(fault) if fault.is_conflict() => {}
-                Err(fault) => {
-                    tracing::warn!(table = table.name(), error = fault.message(), "cannot free old rows");
-                }
-            }
+            freed(&self.shared, &table, expire_in_memory(&self.shared, &table).await);
+        }
+    }
+}
+
+/// Tells what was freed of a table.
+fn freed(shared: &Shared, table: &Table, freed: Result<u64, Fault>) {
+    match freed {
+        Ok(0) => {}
+        Ok(rows) => {
+            shared.metrics.expired(rows);
+            tracing::info!(table = table.name(), rows, "freed rows that were too old");
+        }
+        Err(fault) if fault.is_conflict() => {}
+        Err(fault) => {
+            tracing::warn!(table = table.name(), error = fault.message(), "cannot free old rows");
         }
     }
 }
@@ -73,8 +72,13 @@ impl Stored {
         self.change(Vec::new(), edit).await.map(|_| ())
     }
 
+    /// Frees what retention hides.
+    pub(super) async fn expire(&self) {
+        freed(&self.shared, &self.table, self.free_hidden().await);
+    }
+
     /// Frees what is hidden now; the answer is how many rows it was.
-    async fn expire(&self) -> Result<u64, Fault> {
+    async fn free_hidden(&self) -> Result<u64, Fault> {
         let state = self.state();
         let Some(retention) = state.retention() else { return Ok(0) };
         let cutoff = retention.cutoff(now_micros());

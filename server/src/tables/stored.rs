@@ -2,8 +2,8 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
-    time::Instant,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool},
+    time::{Duration, Instant},
 };
 
 use basalt_core::{
@@ -17,7 +17,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Shared, commit::Write, load};
+use super::{Shared, commit::Write, files::Files, follow::Followed, load};
 use crate::{limits, memory::Reservation, status::Fault};
 
 /// See the module.
@@ -30,8 +30,12 @@ pub(super) struct Stored {
     pub(super) shared: Arc<Shared>,
     /// Writes that wait for a commit.
     pub(super) queue: mpsc::Sender<Write>,
-    /// Held while the table goes to another version.
+    /// Held while the table goes to another version: across calls to the store, and never across one to a peer.
     pub(super) advancing: tokio::sync::Mutex<()>,
+    pub(super) followed: Mutex<Followed>,
+    pub(super) files: Files,
+    /// What retention hides is to be freed.
+    pub(super) expires: AtomicBool,
     states: RwLock<States>,
     /// Fragments of other nodes, and of versions that the table does not keep, the last used last.
     guests: Mutex<VecDeque<Guest>>,
@@ -80,6 +84,9 @@ impl Stored {
             shared,
             queue,
             advancing: tokio::sync::Mutex::default(),
+            followed: Mutex::default(),
+            files: Files::new(state.version()),
+            expires: AtomicBool::new(true),
             states: RwLock::new(States { newest: state, older: VecDeque::new() }),
             guests: Mutex::default(),
         }
@@ -255,6 +262,17 @@ impl Stored {
 
     fn guests(&self) -> MutexGuard<'_, VecDeque<Guest>> {
         self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long what has left the table can be read: of more versions than are kept, as long as the oldest of these.
+    pub(super) fn keeps(&self) -> Duration {
+        let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
+        match states.older.front() {
+            Some((_, at)) if states.older.len() >= limits::KEPT_STATES => {
+                self.shared.keep.min((at.elapsed() + limits::COMMIT_TIME).max(limits::LEAST_KEEP))
+            }
+            _ => self.shared.keep,
+        }
     }
 
     /// Forgets the versions that were superseded longer ago than they are kept; memory, what only they hold of

@@ -106,6 +106,9 @@ pub(crate) async fn serve(
     if timeout(config.shutdown_grace, state.running.wait()).await.is_err() {
         tracing::warn!(running = state.running.len(), "the time is over; what still runs is cut off");
     }
+    if let Some(cluster) = &state.cluster {
+        cluster.members().leave().await;
+    }
     services.health.end().await;
     closing.cancel();
     let closed = async { while connections.join_next().await.is_some() {} };

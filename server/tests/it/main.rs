@@ -10,6 +10,8 @@ mod cli;
 mod cluster;
 mod errors;
 mod golden;
+mod files;
+mod freshness;
 mod ingest;
 mod killed;
 mod lifecycle;

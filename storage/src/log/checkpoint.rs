@@ -18,11 +18,11 @@ use super::{
     LastCheckpoint, TableLog,
     actions::{Add, Descriptor, Metadata, Protocol, Remove, StringMap, Txn},
     names, now_millis,
-    state::{REQUEST_AGE, TableState, tombstone_age},
+    state::{TableState, tombstone_age},
 };
 use crate::{
     error::{Result, StorageError},
-    limits::CHECKPOINT_EVERY,
+    limits::{CHECKPOINT_EVERY, REQUEST_AGE},
 };
 
 impl TableState {

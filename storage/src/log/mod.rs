@@ -35,15 +35,10 @@ pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Re
 use crate::{
     data,
     error::{CommitError, Result, StorageError},
-    limits::{CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, SMALL_BYTES},
+    limits::{CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, NEWEST_FOR, SMALL_BYTES},
     schema,
     store::Store,
 };
-
-/// How long nothing but the next version's file need be looked for behind a version that was the newest. Vacuum
-/// leaves a version's file for an hour at least; later a checkpoint may have taken its place, and that the file is
-/// not there says nothing: its name is free for a commit that no reader would ever see.
-const NEWEST_FOR: Duration = Duration::from_secs(15 * 60);
 
 /// The log of one table. A clone is the same log.
 #[derive(Clone, Debug)]

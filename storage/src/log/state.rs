@@ -22,7 +22,7 @@ use super::{
 use crate::{
     data::{ColumnStats, columns_stats, num_records},
     error::{Result, StorageError},
-    limits::{FORGET_EVERY, FRAGMENTS, REQUESTS},
+    limits::{FORGET_EVERY, FRAGMENTS, REQUEST_AGE, REQUESTS},
     retention,
     schema::TableSchema,
 };
@@ -33,8 +33,6 @@ pub(crate) const TAG_FRAGMENT: &str = "basalt.fragment";
 pub(crate) const TAG_ENCODED: &str = "basalt.encodedBytes";
 /// The transaction id whose version is the next fragment's id.
 pub(crate) const NEXT_FRAGMENT: &str = "basalt.nextFragment";
-/// Milliseconds for which a table remembers the ids of clients' writes.
-pub(crate) const REQUEST_AGE: i64 = 24 * 3600 * 1000;
 
 /// Milliseconds for which a table remembers what has left it: for an hour longer than that can be read, in which a
 /// vacuum comes by.

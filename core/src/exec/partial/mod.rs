@@ -28,7 +28,7 @@
 //! | integer sum | with a sign |
 //! | float sums | number of fragments; for each its id less the one before, and the float64's eight bytes, the lowest first |
 //! | least, greatest | the key, with a sign; of texts the place in the table |
-//! | distinct | bytes of a SIP of at most [`SET_KEYS`] ids, none for no keys: keys with their top bit flipped, or places in the table |
+//! | distinct | bytes of a SIP of at most [`SET_KEYS`](crate::limits::SET_KEYS) ids, none for no keys: keys with their top bit flipped, or places in the table |
 //!
 //! A part has about a mebibyte. A group may stand in several: its rows add up, its sets are united. A group whose
 //! sets are large does, with no rows in all entries but the first.
@@ -62,10 +62,6 @@ use crate::{
 
 /// The first byte of a part of groups.
 const FORMAT: u8 = 1;
-/// Bytes after which a part of groups ends.
-const PART_BYTES: usize = 1 << 20;
-/// Keys of a set in one entry, at most.
-const SET_KEYS: usize = 1 << 17;
 
 /// Some of what a plan comes to on some fragments.
 #[derive(Clone, Debug)]

@@ -14,12 +14,17 @@ use super::{
         source::Texts,
         totals::Totals,
     },
-    FORMAT, SET_KEYS,
+    FORMAT,
     bytes::Reader,
     corrupt, key_of,
     layout::{Column, Layout, Of, Owner},
 };
-use crate::{error::Result, keys::Native, limits::MAX_PART_BYTES, schema::DataType};
+use crate::{
+    error::Result,
+    keys::Native,
+    limits::{MAX_PART_BYTES, SET_KEYS},
+    schema::DataType,
+};
 
 /// Groups of a part.
 pub(super) struct Part<'b> {

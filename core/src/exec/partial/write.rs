@@ -4,14 +4,14 @@ use basalt_sip::Sip;
 
 use super::{
     super::{Control, Held, aggregate::FragmentSum, group_keys::Interner, groups::Groups},
-    FORMAT, PART_BYTES, SET_KEYS,
+    FORMAT,
     bytes::{put, put_bytes, put_signed},
     id_of,
     layout::{Column, Layout, Owner},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    limits::MAX_PART_BYTES,
+    limits::{MAX_PART_BYTES, PART_BYTES, SET_KEYS},
 };
 
 /// Hands groups out in parts of about [`PART_BYTES`].

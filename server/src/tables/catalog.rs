@@ -1,0 +1,202 @@
+//! What is known of the catalog, and the tables that come and go with it.
+//!
+//! The journal in the store orders what happens: what is known here only ever goes on along it. So nothing is held
+//! while the store is asked or a table loaded: whoever has read further says so, and each table that is new then is
+//! loaded once, by a task of its own.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, MutexGuard, PoisonError},
+};
+
+use basalt_core::table::Table;
+use basalt_proto::v1::ErrorReason;
+use basalt_storage::{CatalogState, Created, TableEntry};
+use tokio::sync::watch;
+
+use super::{AtRest, Tables};
+use crate::{moment::Moment, status::Fault};
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    state: Arc<CatalogState>,
+    /// When the store was last looked into.
+    looked: Moment,
+    /// The tables that are on their way into memory. A channel closes when its table is there or cannot be.
+    opening: HashMap<u64, watch::Receiver<()>>,
+}
+
+/// A table on its way into memory, until it is dropped.
+pub(super) struct Opening {
+    at_rest: Arc<AtRest>,
+    id: u64,
+    _sender: watch::Sender<()>,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.at_rest.known().opening.remove(&self.id);
+    }
+}
+
+impl AtRest {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest state that this node has read.
+    pub(super) fn state(&self) -> Arc<CatalogState> {
+        Arc::clone(&self.known().state)
+    }
+
+    /// Whether a table is in it.
+    pub(super) fn has(&self, id: u64) -> bool {
+        self.known().state.tables().values().any(|entry| entry.number() == id)
+    }
+
+    /// Waits for tables that are on their way: for that of a name, or for all.
+    async fn opened(&self, name: Option<&str>) {
+        let waiting: Vec<_> = {
+            let known = self.known();
+            let id = name.map(|name| known.state.tables().get(name).map(TableEntry::number));
+            let asked = known.opening.iter().filter(|(opening, _)| id.is_none_or(|id| id == Some(**opening)));
+            asked.map(|(_, opening)| opening.clone()).collect()
+        };
+        for mut opening in waiting {
+            while opening.changed().await.is_ok() {}
+        }
+    }
+}
+
+impl Tables {
+    /// Looks for tables that are new or gone, unless that was done since a moment. Those that are new are loaded by
+    /// tasks of their own.
+    pub(crate) async fn refresh_catalog(&self, since: Moment) -> Result<(), Fault> {
+        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+        let state = {
+            let known = at_rest.known();
+            if known.looked.is_since(since) {
+                return Ok(());
+            }
+            Arc::clone(&known.state)
+        };
+        let at = Moment::now();
+        let next = at_rest.log.refresh(&state).await?;
+        self.take_in(at_rest, next, None);
+        let mut known = at_rest.known();
+        known.looked = known.looked.later(at);
+        Ok(())
+    }
+
+    /// Looks for a table that is not there, and waits while it is loaded.
+    pub(crate) async fn look_for(&self, name: &str) -> Result<(), Fault> {
+        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+        at_rest.opened(Some(name)).await;
+        if self.shared.catalog.get(name).is_err() {
+            self.refresh_catalog(Moment::now()).await?;
+            at_rest.opened(Some(name)).await;
+        }
+        Ok(())
+    }
+
+    /// Waits for all tables that are being loaded.
+    pub(crate) async fn opened(&self) {
+        if let Some(at_rest) = &self.at_rest {
+            at_rest.opened(None).await;
+        }
+    }
+
+    /// Goes on to a state, if that is newer: lets go the tables that are gone, and loads those that are new, apart from
+    /// one that the caller loads.
+    pub(super) fn take_in(
+        &self,
+        at_rest: &Arc<AtRest>,
+        next: Arc<CatalogState>,
+        own: Option<&TableEntry>,
+    ) -> Option<Opening> {
+        let ids =
+            |state: &CatalogState| state.tables().values().map(TableEntry::number).collect::<BTreeSet<_>>();
+        let mut known = at_rest.known();
+        if next.version() <= known.state.version() {
+            return None;
+        }
+        let (old, new) = (ids(&known.state), ids(&next));
+        for id in old.difference(&new) {
+            self.let_go(at_rest, *id);
+        }
+        let mut mine = None;
+        for entry in next.tables().values().filter(|entry| !old.contains(&entry.number())) {
+            let (sender, receiver) = watch::channel(());
+            let id = entry.number();
+            known.opening.insert(id, receiver);
+            let opening = Opening { at_rest: Arc::clone(at_rest), id, _sender: sender };
+            if own == Some(entry) {
+                mine = Some(opening);
+            } else {
+                tokio::spawn(self.clone().load_new(Arc::clone(at_rest), entry.clone(), opening));
+            }
+        }
+        known.state = next;
+        mine
+    }
+
+    /// Takes in a table that this node has just made. Another task may have read of it in the journal, and loads it.
+    pub(super) async fn take_in_own(
+        &self,
+        at_rest: &Arc<AtRest>,
+        created: Created,
+    ) -> Result<Arc<Table>, Fault> {
+        let Created { catalog, entry, log, table } = created;
+        if let Some(opening) = self.take_in(at_rest, catalog, Some(&entry)) {
+            let added = self.add(at_rest, &entry, log, table).await;
+            drop(opening);
+            added?;
+        } else {
+            at_rest.opened(Some(&entry.name)).await;
+        }
+        self.drop_if_gone(at_rest, entry.number());
+        let tables = at_rest.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let stored = tables.get(&entry.number()).map(|stored| Arc::clone(&stored.table));
+        stored.ok_or_else(|| {
+            let message = format!("table {:?} was dropped while it was loaded", entry.name);
+            Fault::new(ErrorReason::TableNotFound, message)
+        })
+    }
+
+    async fn load_new(self, at_rest: Arc<AtRest>, entry: TableEntry, opening: Opening) {
+        let opened = async {
+            let log = at_rest.log.table(&entry)?;
+            let state = log.load().await?;
+            self.add(&at_rest, &entry, log, state).await
+        };
+        if let Err(fault) = opened.await {
+            tracing::warn!(table = entry.name, error = fault.message(), "cannot load a new table");
+        }
+        self.drop_if_gone(&at_rest, entry.number());
+        drop(opening);
+    }
+
+    /// Lets go a table that was dropped while it was loaded.
+    fn drop_if_gone(&self, at_rest: &AtRest, id: u64) {
+        if !at_rest.has(id) {
+            self.let_go(at_rest, id);
+        }
+    }
+
+    /// Lets go a table that is gone from the catalog.
+    fn let_go(&self, at_rest: &AtRest, id: u64) {
+        let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        if let Some(stored) = stored
+            && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == id)
+        {
+            let _ = self.shared.catalog.remove(stored.table.name());
+            self.forget(&stored.table);
+        }
+    }
+
+    /// Begins with a state that was read at a moment.
+    pub(super) fn start_with(&self, at_rest: &AtRest, state: &Arc<CatalogState>, looked: Moment) {
+        *at_rest.known() = Known { state: Arc::clone(state), looked, opening: HashMap::new() };
+    }
+}
