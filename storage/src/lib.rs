@@ -35,6 +35,7 @@ mod retention;
 mod schema;
 mod store;
 mod vacuum;
+mod verify;
 mod z85;
 
 pub use catalog::{CatalogLog, CatalogState, Created, TableEntry};
@@ -47,3 +48,4 @@ pub use log::{
 pub use retention::retention_properties;
 pub use store::Store;
 pub use vacuum::Vacuumed;
+pub use verify::{Damage, Verified};

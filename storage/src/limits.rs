@@ -1,5 +1,7 @@
 //! Every limit of what is believed of a store's files.
 
+use basalt_core::limits::{FRAGMENT_ROWS, MAX_COLUMNS};
+
 /// Bytes of one commit of a log.
 pub(crate) const COMMIT_BYTES: u64 = 256 << 20;
 /// Bytes of one Parquet file of a checkpoint.
@@ -36,3 +38,8 @@ pub(crate) const CHECKPOINT_EVERY: u64 = 32;
 pub(crate) const FORGET_EVERY: u64 = 1024;
 /// Ids of clients' writes that a table remembers, at least, if they are not old.
 pub(crate) const REQUESTS: usize = 1 << 16;
+/// Digests of one data file in the log: of its footer, of what is around the columns, and of each column of each row
+/// group. Each takes ten characters.
+pub(crate) const FILE_DIGESTS: usize = 2 + MAX_COLUMNS * FRAGMENT_ROWS / ROW_GROUP_ROWS;
+/// Digests of files without any in the log that are remembered for one table from their first read on.
+pub(crate) const SEEN_DIGESTS: usize = 1 << 18;

@@ -252,7 +252,9 @@ impl Stored {
                     let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
                     let current = self.table.snapshot();
                     let lesser = deletions.iter().filter_map(|(id, deleted)| {
-                        Some(current.fragment(*id)?.clone().with_deleted(Some(Arc::clone(deleted))))
+                        let now = committed.state.same_rows(state.fragment(*id)?)?;
+                        let data = Arc::clone(current.fragment(*id)?.data());
+                        Some(Fragment::new(now.id, data).with_deleted(Some(Arc::clone(deleted))))
                     });
                     let fresh = added.chain(lesser).map(|fragment| (fragment.id(), fragment)).collect();
                     // Nothing is loaded for it, so that this does not fail.
@@ -305,8 +307,10 @@ impl Stored {
         now: &TableState,
         mut ids: impl Iterator<Item = &'a u32>,
     ) -> Result<(), Fault> {
-        let vector = |state: &TableState, id| state.fragment(id).map(|entry| entry.file.deletion_vector());
-        let same = ids.all(|id| now.fragment(*id).is_some() && vector(base, *id) == vector(now, *id));
+        let same = ids.all(|id| {
+            let entries = base.fragment(*id).zip(now.fragment(*id));
+            entries.is_some_and(|(was, is)| was.is_same(is))
+        });
         if same && base.retention() == now.retention() {
             return Ok(());
         }

@@ -48,7 +48,7 @@ struct States {
 /// A fragment that was loaded for a request.
 #[derive(Debug)]
 struct Guest {
-    id: u32,
+    entry: FragmentEntry,
     data: Arc<FragmentData>,
     _held: Reservation,
 }
@@ -116,9 +116,13 @@ impl Stored {
             if let Some(fragment) = fresh.get(&entry.id) {
                 return Some(fragment.clone());
             }
-            let old = before.fragment(entry.id)?;
-            let same = old.file.deletion_vector() == entry.file.deletion_vector();
-            current.fragment(entry.id).filter(|_| same).cloned()
+            let old = before.same_rows(entry).filter(|old| old.is_same(entry))?;
+            let fragment = current.fragment(old.id)?;
+            if old.id == entry.id {
+                return Some(fragment.clone());
+            }
+            let deleted = fragment.deleted().cloned();
+            Some(Fragment::new(entry.id, Arc::clone(fragment.data())).with_deleted(deleted))
         };
         let mine = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
         let (mut fragments, mut missing) = (Vec::new(), Vec::new());
@@ -128,15 +132,15 @@ impl Stored {
                 None => missing.push(entry),
             }
         }
-        let data_of = |id: u32| current.fragment(id).map(|fragment| Arc::clone(fragment.data()));
-        let to_read = missing.iter().filter(|entry| current.fragment(entry.id).is_none());
+        let data_of = |entry: &FragmentEntry| data_in(&before, &current, entry);
+        let to_read = missing.iter().filter(|entry| data_of(entry).is_none());
         let mut reservation = self.shared.memory.reserve();
         reservation.set(to_read.map(|entry| load::expected_bytes(entry)).sum())?;
         let permits = Arc::new(Semaphore::new(limits::LOADS));
         let mut loads = JoinSet::new();
         for entry in missing {
             let (log, state, entry, data) =
-                (self.log.clone(), Arc::clone(&state), entry.clone(), data_of(entry.id));
+                (self.log.clone(), Arc::clone(&state), entry.clone(), data_of(entry));
             let (cpu, permits) = (Arc::clone(&self.shared.cpu), Arc::clone(&permits));
             loads.spawn(async move {
                 let _permit = permits.acquire_owned().await;
@@ -194,14 +198,15 @@ impl Stored {
             let state = self.state_at(Some(version)).map_err(|e| e.at("version"))?;
             retention = state.retention().cloned();
             let newest = self.table.snapshot();
+            let newest_state = self.state_at(Some(newest.version())).ok();
             for id in missing {
                 let Some(entry) = state.fragment(id) else {
                     let message =
                         format!("version {version} of table {:?} has no fragment {id}", self.table.name());
                     return Err(Fault::protocol(message));
                 };
-                let held = newest.fragment(id).map(|fragment| Arc::clone(fragment.data()));
-                let data = match held.or_else(|| self.guest(id)) {
+                let held = newest_state.as_ref().and_then(|known| data_in(known, &newest, entry));
+                let data = match held.or_else(|| self.guest(entry)) {
                     Some(data) => data,
                     None => self.load_guest(&state, entry).await?,
                 };
@@ -211,9 +216,9 @@ impl Stored {
         Ok(Snapshot::new(version, fragments).with_retention(retention))
     }
 
-    fn guest(&self, id: u32) -> Option<Arc<FragmentData>> {
+    fn guest(&self, entry: &FragmentEntry) -> Option<Arc<FragmentData>> {
         let mut guests = self.guests();
-        let at = guests.iter().position(|guest| guest.id == id)?;
+        let at = guests.iter().position(|guest| guest.entry.has_same_rows(entry))?;
         let guest = guests.remove(at)?;
         let data = Arc::clone(&guest.data);
         guests.push_back(guest);
@@ -230,7 +235,7 @@ impl Stored {
         let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
         self.make_room(&mut held, data.bytes() as u64)?;
         self.shared.metrics.fragment_loaded(data.bytes() as u64);
-        self.guests().push_back(Guest { id: entry.id, data: Arc::clone(&data), _held: held });
+        self.guests().push_back(Guest { entry: entry.clone(), data: Arc::clone(&data), _held: held });
         Ok(data)
     }
 
@@ -264,4 +269,10 @@ impl Stored {
         drop(states);
         self.table.forget_before(first);
     }
+}
+
+/// The rows of a fragment of any version, where a snapshot has them; `state` is that of the snapshot's version.
+fn data_in(state: &TableState, snapshot: &Snapshot, entry: &FragmentEntry) -> Option<Arc<FragmentData>> {
+    let fragment = snapshot.fragment(state.same_rows(entry)?.id)?;
+    Some(Arc::clone(fragment.data()))
 }

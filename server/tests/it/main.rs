@@ -9,6 +9,7 @@ mod catalog;
 mod cli;
 mod cluster;
 mod errors;
+mod foreign;
 mod ingest;
 mod killed;
 mod lifecycle;

@@ -21,6 +21,7 @@ use super::{
     state::{REQUEST_AGE, TableState, tombstone_age},
 };
 use crate::{
+    data::page_checksums,
     error::{Result, StorageError},
     limits::CHECKPOINT_EVERY,
 };
@@ -273,7 +274,9 @@ fn encode(rows: &Rows) -> std::result::Result<Vec<u8>, parquet::errors::ParquetE
         .set_created_by(concat!("basalt version ", env!("CARGO_PKG_VERSION")).to_owned())
         .build();
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options)?;
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new_with_options(&mut bytes, batch.schema(), options)?;
     writer.write(&batch)?;
-    writer.into_inner()
+    let metadata = writer.close()?;
+    Ok(page_checksums::add(&bytes, &metadata)?.0)
 }

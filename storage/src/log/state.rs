@@ -17,7 +17,7 @@ use super::{
     protocol,
 };
 use crate::{
-    data::{ColumnStats, columns_stats, num_records},
+    data::{ColumnStats, columns_stats, digest, num_records},
     error::{Result, StorageError},
     limits::{FORGET_EVERY, FRAGMENTS, REQUESTS},
     retention,
@@ -86,9 +86,19 @@ impl DataFile {
         self.add.deletion_vector.as_ref().map(Descriptor::unique_id)
     }
 
+    /// Bytes of its deletion vector.
+    pub(crate) fn deletion_vector_bytes(&self) -> u64 {
+        self.add.deletion_vector.as_ref().map_or(0, |vector| u64::from(vector.size_in_bytes))
+    }
+
     /// Milliseconds since 1970 at which it was made.
     pub fn modified_millis(&self) -> i64 {
         self.add.modification_time
+    }
+
+    /// The digests of its bytes, where the log has them.
+    pub(crate) fn digests(&self) -> Option<&str> {
+        self.tag(digest::TAG)
     }
 
     fn tag(&self, name: &str) -> Option<&str> {
@@ -110,7 +120,8 @@ impl Descriptor {
 #[derive(Clone, Debug)]
 pub struct FragmentEntry {
     /// Its id. Below [`FIRST_FOREIGN_FRAGMENT`] it is Basalt's own and never comes to mean other rows; above, it
-    /// is computed from the file's name, and is the same for everyone who looks at the same version.
+    /// is computed from the names of the version's files, is the same for everyone who looks at the same version, and
+    /// may be another file's in another one: see [`has_same_rows`](Self::has_same_rows).
     pub id: u32,
     /// The file that holds it.
     pub file: Arc<DataFile>,
@@ -131,6 +142,17 @@ impl FragmentEntry {
     pub fn live_rows(&self) -> u64 {
         let deleted = if self.is_whole_file() { self.file.deleted_rows() } else { 0 };
         u64::from(self.rows).saturating_sub(deleted)
+    }
+
+    /// Whether an entry of this or of another version is of the same rows of the same file. Ids do not tell: another
+    /// writer's file may have the id that another file has in another version.
+    pub fn has_same_rows(&self, other: &Self) -> bool {
+        self.file.path() == other.file.path() && (self.first_row, self.rows) == (other.first_row, other.rows)
+    }
+
+    /// The same, and whether the same of these rows are deleted.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.has_same_rows(other) && self.file.add.deletion_vector == other.file.add.deletion_vector
     }
 
     /// Bytes that it takes in memory, where Basalt has written it.
@@ -237,6 +259,17 @@ impl TableState {
     /// A fragment by its id.
     pub fn fragment(&self, id: u32) -> Option<&FragmentEntry> {
         self.fragments.get(self.fragments.binary_search_by_key(&id, |f| f.id).ok()?)
+    }
+
+    /// The fragment of this version that has the same rows as one of another version, whatever their ids are.
+    pub fn same_rows(&self, other: &FragmentEntry) -> Option<&FragmentEntry> {
+        let same = |entry: &&FragmentEntry| entry.has_same_rows(other);
+        match self.fragment(other.id).filter(same) {
+            Some(found) => Some(found),
+            // Another writer's file has another id where one with the same hash came or went.
+            None if self.files.contains_key(other.file.path()) => self.fragments.iter().find(same),
+            None => None,
+        }
     }
 
     /// Rows, without the deleted ones.
