@@ -27,6 +27,7 @@
 
 mod catalog;
 mod data;
+mod deletes;
 mod deletions;
 mod error;
 mod limits;
@@ -40,6 +41,7 @@ mod z85;
 
 pub use catalog::{CatalogLog, CatalogState, Created, TableEntry};
 pub use data::{ColumnStats, DataReader, NewFile};
+pub use deletes::Deletes;
 pub use error::{CommitError, Result, StorageError};
 pub use log::{
     Change, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Operation, Request,

@@ -231,14 +231,17 @@ impl Stored {
                 return Ok(Outcome::Known);
             }
             let replaced = match &edit {
-                Edit::Replace(keys) => Some(self.replaced(&state, keys).await?),
+                Edit::Replace(keys) => Some(self.rewritten(self.replaced(&state, keys).await?).await?),
                 _ => None,
             };
-            let Edited { operation, gone, deletions, properties } =
-                self.edited(replaced.as_ref().unwrap_or(&edit), &state)?;
+            let (edit, rewritten) = match &replaced {
+                Some(replaced) => (&replaced.edit, replaced.new.as_slice()),
+                None => (&edit, Default::default()),
+            };
+            let Edited { operation, gone, deletions, properties } = self.edited(edit, &state)?;
             let change = basalt_storage::Change {
                 operation,
-                add: new.iter().map(|new| new.file.clone()).collect(),
+                add: new.iter().chain(rewritten).map(|new| new.file.clone()).collect(),
                 remove: gone.to_vec(),
                 deletions: deletions.iter().map(|(id, deleted)| (*id, deleted.places())).collect(),
                 properties: properties.to_vec(),
@@ -248,7 +251,7 @@ impl Stored {
                 Ok(committed) => {
                     let version = committed.state.version();
                     self.shared.metrics.commit(started.elapsed());
-                    let added = (committed.first_id..).zip(&new);
+                    let added = (committed.first_id..).zip(new.iter().chain(rewritten));
                     let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
                     let current = self.table.snapshot();
                     let lesser = deletions.iter().filter_map(|(id, deleted)| {
@@ -300,7 +303,7 @@ impl Stored {
         self.deletion(Operation::Replace, Arc::clone(state), rows).await
     }
 
-    /// That fragments of a version have the same rows in another, and are kept as long.
+    /// That fragments of a version have the same rows in another, are kept as long, and lose rows in the same way.
     fn check_unchanged<'a>(
         &self,
         base: &TableState,
@@ -311,7 +314,7 @@ impl Stored {
             let entries = base.fragment(*id).zip(now.fragment(*id));
             entries.is_some_and(|(was, is)| was.is_same(is))
         });
-        if same && base.retention() == now.retention() {
+        if same && base.retention() == now.retention() && base.deletes() == now.deletes() {
             return Ok(());
         }
         let message = format!("another write has changed the same rows of table {:?}", self.table.name());

@@ -92,13 +92,14 @@ impl Tables {
         let entries = now.tables().values().filter(|entry| !old.contains(&entry.number()));
         for entry in entries.filter(|entry| Some(*entry) != own) {
             if let Err(fault) = self.open_table(at_rest, entry).await {
-                tracing::warn!(table = entry.name, error = fault.message(), "cannot load a new table");
+                self.note_damaged(at_rest, entry, &fault);
             }
         }
     }
 
     /// Lets go a table that is gone from the catalog.
     pub(super) fn let_go(&self, at_rest: &AtRest, id: u64) {
+        self.forget_damaged(at_rest, id);
         let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let Some(stored) = stored
             && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == id)
@@ -108,7 +109,8 @@ impl Tables {
         }
     }
 
-    async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
+    /// Loads a table of the catalog.
+    pub(super) async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
         let log = at_rest.log.table(entry)?;
         let state = log.load().await?;
         self.add(at_rest, entry, log, state).await.map(|_| ())

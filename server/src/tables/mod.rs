@@ -5,17 +5,20 @@
 
 mod background;
 mod commit;
+mod damaged;
 mod delete;
 mod follow;
 mod found;
 mod load;
 mod retention;
+mod rewrite;
 mod stored;
+mod verify;
 
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock, PoisonError, RwLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -25,13 +28,16 @@ use basalt_core::{
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
-use basalt_storage::{CatalogLog, CatalogState, Created, Request, Store, TableState, retention_properties};
+use basalt_storage::{
+    CatalogLog, CatalogState, Created, Deletes, Request, Store, TableState, retention_properties,
+};
 
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
 pub(crate) use found::Sought;
+pub(crate) use verify::{Page as Verified, run as run_verify};
 use stored::Stored;
 
 use crate::{
@@ -111,6 +117,8 @@ struct AtRest {
     state: tokio::sync::Mutex<Arc<CatalogState>>,
     /// By the id of the table.
     tables: RwLock<HashMap<u64, Arc<Stored>>>,
+    /// Those that cannot be read, by id.
+    damaged: Mutex<HashMap<u64, damaged::Damaged>>,
 }
 
 /// See the module.
@@ -119,6 +127,8 @@ pub(crate) struct Tables {
     shared: Arc<Shared>,
     at_rest: Option<AtRest>,
     progress: load::Progress,
+    /// Held while files are verified: one at a time, for what it takes of memory and of the store.
+    verifying: tokio::sync::Mutex<()>,
 }
 
 impl Tables {
@@ -139,6 +149,7 @@ impl Tables {
                     log: CatalogLog::new(store, config.keep_versions),
                     state: tokio::sync::Mutex::default(),
                     tables: RwLock::default(),
+                    damaged: Mutex::default(),
                 })
             }
         };
@@ -147,7 +158,7 @@ impl Tables {
         let expire_now = Notify::new();
         let shared =
             Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep, expire_now };
-        Ok(Self { shared: Arc::new(shared), at_rest, progress: load::Progress::default() })
+        Ok(Self { shared: Arc::new(shared), at_rest, progress: load::Progress::default(), verifying: Default::default() })
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].
@@ -168,8 +179,12 @@ impl Tables {
         name: &str,
         schema: Schema,
         retention: Option<Retention>,
+        deletes: Deletes,
     ) -> Result<Arc<Table>, Fault> {
         let Some(at_rest) = &self.at_rest else {
+            if deletes == Deletes::Rewrite {
+                return Err(rewrite::no_files());
+            }
             let table = self.shared.catalog.create(name, schema)?;
             if let Some(retention) = retention {
                 table.commit(Change { retention: Some(Some(Arc::new(retention))), ..Change::default() })?;
@@ -177,7 +192,7 @@ impl Tables {
             return Ok(table);
         };
         let mut state = at_rest.state.lock().await;
-        let properties = retention_properties(retention.as_ref()).into_iter();
+        let properties = retention_properties(retention.as_ref()).into_iter().chain([deletes.property()]);
         let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
         let created = at_rest.log.create(&state, name, &schema, properties).await?;
         self.created(at_rest, &mut state, &created).await;

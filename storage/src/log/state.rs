@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     data::{ColumnStats, columns_stats, digest, num_records},
+    deletes::{self, Deletes},
     error::{Result, StorageError},
     limits::{FORGET_EVERY, FRAGMENTS, REQUESTS},
     retention,
@@ -211,6 +212,7 @@ pub struct TableState {
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) schema: Arc<TableSchema>,
     retention: Option<Arc<Retention>>,
+    deletes: Deletes,
     pub(crate) files: BTreeMap<Arc<str>, Arc<DataFile>>,
     pub(super) tombstones: Tombstones,
     /// Those that are no clients' writes.
@@ -249,6 +251,11 @@ impl TableState {
     /// For how long its rows are part of it; `None`: for good.
     pub fn retention(&self) -> Option<&Arc<Retention>> {
         self.retention.as_ref()
+    }
+
+    /// What deletions leave in its files.
+    pub fn deletes(&self) -> Deletes {
+        self.deletes
     }
 
     /// Its fragments, by id.
@@ -496,6 +503,7 @@ impl Replay {
             }
         };
         let retention = retention::of_properties(&metadata, &schema.schema, &self.place)?;
+        let deletes = deletes::of_properties(&metadata, &self.place)?;
         let fragments = fragments(&self.files, &self.place)?.into();
         Ok(TableState {
             version: self.version,
@@ -503,6 +511,7 @@ impl Replay {
             metadata,
             schema,
             retention,
+            deletes,
             files: self.files,
             tombstones: self.tombstones,
             txns: self.txns,
