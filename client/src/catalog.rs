@@ -329,7 +329,8 @@ impl Client {
             }
             if page.next_page_token.is_empty() {
                 let damaged = page.damaged.into_iter();
-                let damaged = damaged.map(|v1::DamagedTable { name, message }| DamagedTable { name, message });
+                let damaged =
+                    damaged.map(|v1::DamagedTable { name, message }| DamagedTable { name, message });
                 return Ok((tables, damaged.collect()));
             }
             if page.next_page_token == page_token {

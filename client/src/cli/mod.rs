@@ -52,8 +52,8 @@ pub use query::{OutputFormat, QueryArgs};
 pub use retention::{Keep, RetentionArgs};
 pub use select::{SelectArgs, TagArg};
 pub use sets::SetArgs;
-pub use verify::VerifyArgs;
 pub use sip::{InspectArgs, SipCommand};
+pub use verify::VerifyArgs;
 
 use std::{io::Write as _, process::ExitCode, time::Duration};
 

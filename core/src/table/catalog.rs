@@ -84,15 +84,13 @@ impl Catalog {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         match (tables.by_name.get(name), tables.damaged.get(name)) {
             (Some(table), _) => Ok(Arc::clone(table)),
-            (None, Some(why)) => {
-                let message = format!("table {name:?} is damaged and cannot be read: {why}");
-                Err(Error::new(ErrorKind::TableDamaged, message).at("table"))
-            }
+            (None, Some(why)) => Err(Error::new(ErrorKind::TableDamaged, why.as_str()).at("table")),
             (None, None) => Err(no_table(name)),
         }
     }
 
-    /// Notes that a table is there, cannot be read, and why. It is not listed, and asking for it is an error.
+    /// Notes that a table is there and cannot be read: it is not listed, and whoever asks for it is told `why`, a
+    /// sentence.
     pub fn set_damaged(&self, name: &str, why: String) {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         tables.damaged.insert(name.to_owned(), why);

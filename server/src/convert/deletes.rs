@@ -11,7 +11,9 @@ pub(crate) fn from_deletes(deletes: i32) -> Result<Option<Deletes>, Fault> {
         Ok(pb::Deletes::Unspecified) => Ok(None),
         Ok(pb::Deletes::Vectors) => Ok(Some(Deletes::Vectors)),
         Ok(pb::Deletes::Rewrite) => Ok(Some(Deletes::Rewrite)),
-        Err(_) => Err(Fault::protocol(format!("{deletes} is no way to delete that is known here")).at("deletes")),
+        Err(_) => {
+            Err(Fault::protocol(format!("{deletes} is no way to delete that is known here")).at("deletes"))
+        }
     }
 }
 

@@ -14,7 +14,9 @@ use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use super::nodes;
-use crate::{call::Call, cluster::fresh, convert, limits, state::State, status::Fault, tables::Verified, units::millis};
+use crate::{
+    call::Call, cluster::fresh, convert, limits, state::State, status::Fault, tables::Verified, units::millis,
+};
 
 /// See the module.
 #[derive(Clone, Debug)]

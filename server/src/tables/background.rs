@@ -33,7 +33,6 @@ pub(crate) async fn run(tables: Weak<Tables>) {
         if let Err(fault) = tables.refresh(None).await {
             tracing::warn!(error = fault.message(), "cannot follow the store");
         }
-        tables.retry_damaged().await;
         let vacuum = vacuumed.elapsed() > limits::VACUUM_INTERVAL;
         for stored in tables.list_stored() {
             stored.forget_old();

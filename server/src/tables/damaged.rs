@@ -5,11 +5,12 @@
 //! a table whole, all fragments that it holds, or not at all: what it cannot read, others answer for, or nobody does.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
 use basalt_storage::TableEntry;
+use tokio::time::sleep;
 
 use super::{AtRest, Tables};
 use crate::{limits, status::Fault};
@@ -36,7 +37,11 @@ impl Tables {
         let pause = before.map_or(first, |before| (2 * before).min(most));
         let known = Damaged { entry: entry.clone(), next: Instant::now() + pause, pause };
         damaged.insert(entry.number(), known);
-        self.shared.catalog.set_damaged(&entry.name, why.to_owned());
+        let what = match fault.reason() {
+            "MEMORY_LIMIT" => "does not fit into memory here",
+            _ => "is damaged and cannot be read",
+        };
+        self.shared.catalog.set_damaged(&entry.name, format!("table {:?} {what}: {why}", entry.name));
     }
 
     /// Forgets that a table could not be read: it is read by now, or gone.
@@ -48,7 +53,7 @@ impl Tables {
     }
 
     /// Tries again to read those whose time has come.
-    pub(super) async fn retry_damaged(&self) {
+    async fn retry_damaged(&self) {
         let Some(at_rest) = &self.at_rest else { return };
         let due: Vec<TableEntry> = {
             let damaged = at_rest.damaged.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,5 +71,15 @@ impl Tables {
                 Err(fault) => self.note_damaged(at_rest, &entry, &fault),
             }
         }
+    }
+}
+
+/// Tries again for as long as there are tables. It is no part of the other work in the background, which must not wait
+/// until a large table is read.
+pub(crate) async fn run(tables: Weak<Tables>) {
+    loop {
+        sleep(limits::DAMAGED_PAUSE.0).await;
+        let Some(tables) = tables.upgrade() else { return };
+        tables.retry_damaged().await;
     }
 }

@@ -36,9 +36,10 @@ use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
+pub(crate) use damaged::run as run_damaged;
 pub(crate) use found::Sought;
-pub(crate) use verify::{Page as Verified, run as run_verify};
 use stored::Stored;
+pub(crate) use verify::{Page as Verified, run as run_verify};
 
 use crate::{
     Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::Memory, metrics::Metrics, status::Fault,
@@ -158,7 +159,12 @@ impl Tables {
         let expire_now = Notify::new();
         let shared =
             Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep, expire_now };
-        Ok(Self { shared: Arc::new(shared), at_rest, progress: load::Progress::default(), verifying: Default::default() })
+        Ok(Self {
+            shared: Arc::new(shared),
+            at_rest,
+            progress: load::Progress::default(),
+            verifying: Default::default(),
+        })
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].

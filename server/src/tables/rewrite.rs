@@ -43,7 +43,8 @@ impl Tables {
 
 /// The error of asking for files of a table that has none.
 pub(super) fn no_files() -> Fault {
-    let message = "a table in memory alone has no files that deletions could rewrite; start the server with a store";
+    let message =
+        "a table in memory alone has no files that deletions could rewrite; start the server with a store";
     Fault::new(ErrorReason::InvalidStore, message).at("deletes")
 }
 

@@ -148,7 +148,8 @@ impl Tables {
             if let Err(fault) = read {
                 tracing::warn!(table = name, error = fault.message(), "cannot verify a file");
             }
-            let share = u128::from(file.bytes()) * limits::VERIFY_PERIOD.as_millis() / u128::from(total.max(1));
+            let share =
+                u128::from(file.bytes()) * limits::VERIFY_PERIOD.as_millis() / u128::from(total.max(1));
             return Duration::from_millis(u64::try_from(share).unwrap_or(u64::MAX)).clamp(least, most);
         }
         *place = Place::default();

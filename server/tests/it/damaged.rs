@@ -23,7 +23,8 @@ async fn at(store: &TempDir) -> Server {
 /// A data file of a table.
 fn data_file(store: &Path, table: &str) -> PathBuf {
     let folders = fs::read_dir(store.join("tables")).unwrap().map(|entry| entry.unwrap().path());
-    let is_its = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{table}-"));
+    let is_its =
+        |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{table}-"));
     let folder = { folders }.find(is_its).unwrap();
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     { files }.find(|path| path.extension().is_some_and(|end| end == "parquet")).unwrap()
@@ -115,11 +116,8 @@ async fn a_damaged_table_keeps_no_other_from_being_served() {
 async fn a_node_that_cannot_read_a_table_answers_nothing_of_it() {
     let mut nodes = Nodes::start(3).await;
     let client = nodes.client(0);
-    let schema = arrow_schema::Schema::new(vec![arrow_schema::Field::new(
-        "a",
-        arrow_schema::DataType::Int64,
-        true,
-    )]);
+    let schema =
+        arrow_schema::Schema::new(vec![arrow_schema::Field::new("a", arrow_schema::DataType::Int64, true)]);
     client.create_table("t", &schema).await.unwrap();
     for i in 0..6 {
         let values: arrow_array::ArrayRef =

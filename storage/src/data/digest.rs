@@ -2,8 +2,8 @@
 //!
 //! A file that Basalt writes has them in the log, in the tag [`TAG`] of its `add`: XXH3 of 64 bits of the footer, of
 //! what stands around the columns, and of each column of each row group, so that a column that is read alone is checked
-//! too. XXH3 takes less time than reading from memory does, which no checksum in software but a CRC in hardware comes
-//! near to, misses a change with a chance of 2^-64, and is in the tree already: the crate `parquet` uses it.
+//! too. XXH3 takes little beside what decompressing takes, misses a change with a chance of 2^-64, and its crate is in the
+//! tree already: `parquet` uses it.
 //!
 //! A file without them, of another writer or of an older Basalt, is remembered as it was when it was first read: what
 //! is read later must be the same.
@@ -80,6 +80,44 @@ pub(crate) fn tag(file: &[u8], metadata: &ParquetMetaData) -> Option<String> {
     }
     let bytes: Vec<u8> = digests.into_iter().flat_map(u64::to_be_bytes).collect();
     (bytes.len() / 8 <= FILE_DIGESTS).then(|| z85::encode(&bytes))
+}
+
+/// The entry of a Parquet file's own metadata that holds the digest of the file with zeros in the place of that digest:
+/// for files that no entry of a log could speak of, which are checkpoints. Two nodes may write the same one at once, so
+/// that `_last_checkpoint` cannot speak of it, either.
+pub(crate) const SEAL: &str = "basalt.file.xxh3";
+/// What stands there before the digest is known.
+pub(crate) const UNSEALED: &str = "0000000000";
+
+/// The header of a field that is a text and follows its predecessor, and a text's length of [`CHARS`].
+const TEN_CHARS: [u8; 2] = [0x18, 10];
+
+/// Where the digest of a sealed file is. It is behind the last place of its name; a text in Thrift's compact protocol
+/// follows the header of its field and its length.
+fn place_of_seal(file: &[u8]) -> Option<Range<usize>> {
+    let start = file.windows(SEAL.len()).rposition(|name| name == SEAL.as_bytes())? + SEAL.len();
+    let is_text = file.get(start..)?.starts_with(&TEN_CHARS);
+    let start = start + 2;
+    (is_text && file.len() >= start + CHARS).then_some(start..start + CHARS)
+}
+
+/// Puts the digest of a file that is whole but for that into it.
+pub(crate) fn seal(file: &mut [u8]) -> Option<()> {
+    let place = place_of_seal(file)?;
+    let digest = z85::encode(&of(file).to_be_bytes());
+    file.get_mut(place)?.copy_from_slice(digest.as_bytes());
+    Some(())
+}
+
+/// That a file which is sealed is as it was then; of others nothing is known.
+pub(crate) fn check_seal(file: &[u8]) -> Result<(), String> {
+    let Some(place) = place_of_seal(file) else { return Ok(()) };
+    let (mut unsealed, told) = (file.to_vec(), file[place.clone()].to_vec());
+    unsealed[place].copy_from_slice(UNSEALED.as_bytes());
+    match z85::encode(&of(&unsealed).to_be_bytes()).into_bytes() == told {
+        true => Ok(()),
+        false => Err("the bytes are not those that were written".to_owned()),
+    }
 }
 
 /// The digest of a piece by the tag of a file.
