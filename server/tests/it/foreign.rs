@@ -21,8 +21,9 @@ fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
 /// Two names of files whose fragments have the same id, if each is alone.
 fn colliding() -> [String; 2] {
     let mut names: HashMap<u32, String> = HashMap::new();
-    for i in 0u32.. {
-        let name = format!("f{i}.parquet");
+    for i in 0u64.. {
+        // Numbers that differ in few digits never have the same CRC.
+        let name = format!("f{:016x}.parquet", i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let id = crc32(name.bytes().chain(0u64.to_le_bytes())) | 1 << 31;
         if let Some(first) = names.insert(id, name.clone()) {
             return [first, name];
