@@ -149,7 +149,8 @@ pub(crate) async fn verify(store: &Store, fragment: &FragmentEntry) -> Result<()
     read(store, fragment).await?;
     let descriptor = fragment.file.add.deletion_vector.as_ref();
     let Some(path) = descriptor.map(file_of).transpose()?.flatten() else { return Ok(()) };
-    let first = store.get_ranges(&path, &[0..1]).await?.concat();
+    let range = 0..1;
+    let first = store.get_ranges(&path, &[range]).await?.concat();
     if first != [FILE_VERSION] {
         let why = format!("its version is {first:?}, not {FILE_VERSION}");
         return Err(StorageError::corrupt(format!("{}/{path}", store.url()), why));
