@@ -34,6 +34,59 @@ pub struct Table {
     pub bytes: u64,
     /// For how long its rows are part of it; `None`: for good.
     pub retention: Option<Retention>,
+    /// What deletions leave in its files; `None`: it is in memory alone.
+    pub deletes: Option<Deletes>,
+}
+
+/// What deletions, and writes that replace rows, leave in the files of a table at rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Deletes {
+    /// Deletion vectors beside the files: the least to write, and unknown to some readers of Delta
+    #[default]
+    Vectors,
+    /// The files are written again without the rows, so that every reader of Delta reads the table
+    Rewrite,
+}
+
+/// What a new table is to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableOptions {
+    /// For how long its rows are part of it; `None`: for good.
+    pub retention: Option<Retention>,
+    /// What deletions leave in its files; `None`: as the server does it, vectors.
+    pub deletes: Option<Deletes>,
+}
+
+/// A table that there is and that the server cannot read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedTable {
+    /// Its name.
+    pub name: String,
+    /// Why, with the file.
+    pub message: String,
+}
+
+/// What reading all files of a table has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Data files.
+    pub files: u64,
+    /// Bytes of them and of their deletion vectors.
+    pub bytes: u64,
+    /// What is not as it was written.
+    pub damage: Vec<Damage>,
+}
+
+/// A part of a table's files that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file, with the store's address.
+    pub file: String,
+    /// The column; `None` when it is not one alone.
+    pub column: Option<String>,
+    /// What is wrong.
+    pub message: String,
 }
 
 /// For how long rows are part of a table: older ones are not read any more, and freed some time later. Rows without a
@@ -100,7 +153,20 @@ impl Client {
     /// # }
     /// ```
     pub async fn create_table(&self, name: &str, schema: &Schema) -> Result<Table> {
-        self.create(name, schema, false, None).await
+        self.create(name, schema, false, &TableOptions::default()).await
+    }
+
+    /// Creates a table that is not as others are.
+    ///
+    /// # Errors
+    /// Those of [`Client::create_table`], of [`Client::set_retention`] and of [`Client::set_deletes`].
+    pub async fn create_table_with(
+        &self,
+        name: &str,
+        schema: &Schema,
+        options: &TableOptions,
+    ) -> Result<Table> {
+        self.create(name, schema, false, options).await
     }
 
     /// Creates a table whose rows are part of it for a time.
@@ -113,7 +179,8 @@ impl Client {
         schema: &Schema,
         retention: &Retention,
     ) -> Result<Table> {
-        self.create(name, schema, false, Some(retention)).await
+        let options = TableOptions { retention: Some(retention.clone()), ..TableOptions::default() };
+        self.create(name, schema, false, &options).await
     }
 
     /// Creates a table, or finds it there with the same schema.
@@ -121,7 +188,8 @@ impl Client {
     /// # Errors
     /// `TABLE_EXISTS` when it has another schema; those of [`Client::create_table`].
     pub async fn create_table_if_missing(&self, name: &str, schema: &Schema) -> Result<Table> {
-        self.retrying(|| self.create(name, schema, true, None)).await
+        let options = TableOptions::default();
+        self.retrying(|| self.create(name, schema, true, &options)).await
     }
 
     async fn create(
@@ -129,10 +197,13 @@ impl Client {
         name: &str,
         schema: &Schema,
         if_not_exists: bool,
-        retention: Option<&Retention>,
+        options: &TableOptions,
     ) -> Result<Table> {
-        let (schema, retention) = (Some(schema_to_proto(schema)?), retention.map(retention_to_proto));
-        let request = v1::CreateTableRequest { name: name.to_owned(), schema, if_not_exists, retention };
+        let schema = Some(schema_to_proto(schema)?);
+        let retention = options.retention.as_ref().map(retention_to_proto);
+        let deletes = options.deletes.map_or(v1::Deletes::Unspecified, deletes_to_proto).into();
+        let name = name.to_owned();
+        let request = v1::CreateTableRequest { name, schema, if_not_exists, retention, deletes };
         let answer = self.call(self.catalog().create_table(self.request(request))).await?;
         table_from_proto(answer.table)
     }
@@ -151,6 +222,52 @@ impl Client {
             })
             .await?;
         table_from_proto(answer.table)
+    }
+
+    /// Says what deletions leave in a table's files from now on.
+    ///
+    /// # Errors
+    /// `TABLE_NOT_FOUND`; `INVALID_STORE` of a table in memory alone; `READ_ONLY`; and those of any call.
+    pub async fn set_deletes(&self, table: &str, deletes: Deletes) -> Result<Table> {
+        let answer = self
+            .retrying(|| async {
+                let deletes = deletes_to_proto(deletes).into();
+                let request = v1::SetDeletesRequest { table: table.to_owned(), deletes };
+                self.call(self.catalog().set_deletes(self.request(request))).await
+            })
+            .await?;
+        table_from_proto(answer.table)
+    }
+
+    /// Has the server read all files that a table has at rest, and says what is damaged.
+    ///
+    /// # Errors
+    /// `TABLE_NOT_FOUND`, `INVALID_STORE` of a table in memory alone, `STORE_UNAVAILABLE`, and those of any call.
+    pub async fn verify_table(&self, name: &str) -> Result<Verified> {
+        let (mut verified, mut page_token) = (Verified::default(), String::new());
+        loop {
+            let page = self
+                .retrying(|| async {
+                    let request =
+                        v1::VerifyTableRequest { name: name.to_owned(), page_token: page_token.clone() };
+                    self.call(self.catalog().verify_table(self.request(request))).await
+                })
+                .await?;
+            verified.files += page.files;
+            verified.bytes += page.bytes;
+            let damage = page.damage.into_iter().map(|v1::Damage { file, column, message }| {
+                let column = Some(column).filter(|column| !column.is_empty());
+                Damage { file, column, message }
+            });
+            verified.damage.extend(damage);
+            if page.next_page_token.is_empty() {
+                return Ok(verified);
+            }
+            if page.next_page_token <= page_token {
+                return Err(Error::Malformed("the same page of files twice".to_owned()));
+            }
+            page_token = page.next_page_token;
+        }
     }
 
     /// Drops a table.
@@ -190,6 +307,14 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn list_tables(&self) -> Result<Vec<Table>> {
+        Ok(self.list_all_tables().await?.0)
+    }
+
+    /// Every table, by name, and those that the server cannot read.
+    ///
+    /// # Errors
+    /// Those of any call.
+    pub async fn list_all_tables(&self) -> Result<(Vec<Table>, Vec<DamagedTable>)> {
         let mut tables = Vec::new();
         let mut page_token = String::new();
         loop {
@@ -203,7 +328,10 @@ impl Client {
                 tables.push(table_from_proto(Some(table))?);
             }
             if page.next_page_token.is_empty() {
-                return Ok(tables);
+                let damaged = page.damaged.into_iter();
+                let damaged =
+                    damaged.map(|v1::DamagedTable { name, message }| DamagedTable { name, message });
+                return Ok((tables, damaged.collect()));
             }
             if page.next_page_token == page_token {
                 return Err(Error::Malformed("the same page of tables twice".to_owned()));
@@ -252,12 +380,24 @@ fn table_from_proto(table: Option<v1::Table>) -> Result<Table> {
     let missing = |what: &str| Error::Malformed(format!("a table without its {what}"));
     let table = table.ok_or_else(|| missing("description"))?;
     let schema = schema_from_proto(table.schema.as_ref().ok_or_else(|| missing("schema"))?)?;
+    let deletes = match table.deletes() {
+        v1::Deletes::Unspecified => None,
+        v1::Deletes::Vectors => Some(Deletes::Vectors),
+        v1::Deletes::Rewrite => Some(Deletes::Rewrite),
+    };
     let v1::Table { name, version, rows, fragments, bytes, retention, .. } = table;
     let retention = retention.map(|v1::Retention { column, seconds }| {
         let keep = Duration::from_secs(seconds);
         Retention { column, keep }
     });
-    Ok(Table { name, schema, version, rows, fragments, bytes, retention })
+    Ok(Table { name, schema, version, rows, fragments, bytes, retention, deletes })
+}
+
+fn deletes_to_proto(deletes: Deletes) -> v1::Deletes {
+    match deletes {
+        Deletes::Vectors => v1::Deletes::Vectors,
+        Deletes::Rewrite => v1::Deletes::Rewrite,
+    }
 }
 
 fn retention_to_proto(retention: &Retention) -> v1::Retention {

@@ -182,6 +182,9 @@ impl Error {
             Self::Deadline => "allow more time with `--timeout`",
             Self::Server(e) => match e.reason {
                 ErrorReason::TableNotFound => "`basalt tables` lists the tables",
+                ErrorReason::TableDamaged => {
+                    "`basalt verify TABLE` names what is damaged; a copy of it from a backup is taken up again by itself"
+                }
                 ErrorReason::ColumnNotFound => "`basalt describe TABLE` lists the columns",
                 ErrorReason::SipNotFound => "kept sets end with their time: select it again",
                 ErrorReason::SipQuota => "kept sets take memory until their time is over: keep them for less",

@@ -41,7 +41,10 @@ mod text;
 mod types;
 mod write;
 
-pub use catalog::{ColumnInfo, EncodingBid, EncodingUse, Retention, Table, TableDetails};
+pub use catalog::{
+    ColumnInfo, Damage, DamagedTable, Deletes, EncodingBid, EncodingUse, Retention, Table, TableDetails,
+    TableOptions, Verified,
+};
 pub use client::{Client, ClientOptions, ServerInfo};
 pub use cluster::{Cluster, Node, NodeState};
 pub use error::{Error, Place, Result, ServerError};

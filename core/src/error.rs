@@ -13,6 +13,8 @@ pub enum ErrorKind {
     TableNotFound,
     ColumnNotFound,
     TableExists,
+    // Mend the store, or drop the table.
+    TableDamaged,
     // Fix the request.
     InvalidName,
     InvalidSchema,

@@ -215,6 +215,17 @@ pub const COMMIT_TIME: Duration = Duration::from_secs(10);
 /// How long one turn of the work in the background on a table may take: merging, a checkpoint, removing files. What is
 /// not done by then is begun again.
 pub const TIDY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// How soon a table that cannot be read is tried again, and how often at most, twice as late each time.
+pub const DAMAGED_PAUSE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5 * 60));
+/// The time in which the background reads all that tables have at rest once.
+pub const VERIFY_PERIOD: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The shortest and the longest pause between two files there: the period is longer for very many files, and shorter
+/// for few.
+pub const VERIFY_PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+/// Damages that one answer tells of; the others follow on the next page.
+pub const DAMAGE_PAGE: usize = 256;
+/// Damaged tables that a list of tables names.
+pub const DAMAGED_TABLES: usize = 100;
 /// How often what is too old to be read is freed.
 pub const EXPIRE_INTERVAL: Duration = Duration::from_secs(60);
 /// Fragments whose rows have as many bits, in steps of [`TIER_BITS`], are of one size; this many are merged.

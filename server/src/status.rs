@@ -184,6 +184,7 @@ fn reason(kind: ErrorKind) -> ErrorReason {
         ErrorKind::TableNotFound => ErrorReason::TableNotFound,
         ErrorKind::ColumnNotFound => ErrorReason::ColumnNotFound,
         ErrorKind::TableExists => ErrorReason::TableExists,
+        ErrorKind::TableDamaged => ErrorReason::TableDamaged,
         ErrorKind::InvalidName => ErrorReason::InvalidName,
         ErrorKind::InvalidSchema => ErrorReason::InvalidSchema,
         ErrorKind::InvalidBatch => ErrorReason::InvalidBatch,
@@ -211,6 +212,7 @@ fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
         ErrorReason::TableNotFound | ErrorReason::ColumnNotFound | ErrorReason::SipNotFound => {
             (Code::NotFound, None)
         }
+        ErrorReason::TableDamaged => (Code::DataLoss, None),
         ErrorReason::TableExists | ErrorReason::RequestIdReused => (Code::AlreadyExists, None),
         ErrorReason::InvalidName
         | ErrorReason::InvalidSchema
@@ -271,7 +273,10 @@ mod tests {
         let (mut code, mut seen) = (String::new(), 0);
         for line in proto.lines().map(str::trim) {
             if let Some(comment) = line.strip_prefix("// ") {
-                code = comment.to_owned();
+                // Sentences explain a reason.
+                if !comment.contains(' ') {
+                    code = comment.to_owned();
+                }
             } else if let Some((name_in_proto, number)) = line.split_once(" = ")
                 && let Some(name_in_proto) = name_in_proto.strip_prefix("ERROR_REASON_")
                 && name_in_proto != "UNSPECIFIED"
@@ -284,7 +289,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 34);
+        assert_eq!(seen, 35);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use basalt_core::{
     time::format_timestamp,
 };
 use basalt_sip::Sip;
-use basalt_storage::{Change, Operation, Request, Store, TableLog};
+use basalt_storage::{Change, Deletes, Operation, Request, Store, TableLog};
 
 #[tokio::main]
 async fn main() {
@@ -30,6 +30,7 @@ async fn main() {
             {
                 write(&format!("{folder}/{name}"), deletions, versions).await;
             }
+            rewrite(&format!("{folder}/rewritten")).await;
         }
         ["read", folder] => read(folder).await,
         _ => panic!("usage: delta write|read <folder>"),
@@ -129,6 +130,22 @@ async fn write(folder: &str, deletions: bool, versions: i64) {
         state.fragments().len(),
         state.version()
     );
+}
+
+/// A table that asks for rewritten files: its one fragment loses every third row, by another file without them.
+async fn rewrite(folder: &str) {
+    let properties = Deletes::Rewrite.property();
+    let properties = BTreeMap::from([(properties.0, properties.1.unwrap())]);
+    let store = Store::open(folder).unwrap();
+    let (log, state) = TableLog::create(store, "example", &schema(), properties).await.unwrap();
+    let file = log.write_data(&schema(), vec![batch(0..1000)]).await.unwrap();
+    let done = log.commit(&state, &Change { add: vec![file], ..Change::default() }).await.unwrap();
+    assert_eq!(done.state.deletes(), Deletes::Rewrite);
+    let rest = (0..1000).filter(|i| i % 3 != 0).map(|i| batch(i..i + 1)).collect();
+    let file = log.write_data(&schema(), rest).await.unwrap();
+    let (operation, remove) = (Operation::Delete, vec![done.first_id]);
+    let change = Change { operation, add: vec![file], remove, ..Change::default() };
+    log.commit(&done.state, &change).await.unwrap();
 }
 
 async fn read(folder: &str) {

@@ -99,7 +99,10 @@ pub(crate) fn file_of(descriptor: &Descriptor) -> Result<Option<String>> {
 /// The rows of a fragment that are deleted, as offsets in it; `None` when none is.
 pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Option<Sip>> {
     let Some(descriptor) = &fragment.file.add.deletion_vector else { return Ok(None) };
-    let place = || format!("the deletion vector of {}/{}", store.url(), fragment.file.path());
+    let place = || match file_of(descriptor) {
+        Ok(Some(path)) => format!("{}/{path}, the deletion vector of {}", store.url(), fragment.file.path()),
+        _ => format!("the deletion vector of {}/{}", store.url(), fragment.file.path()),
+    };
     let size = u64::from(descriptor.size_in_bytes);
     if size > DELETION_VECTOR_BYTES {
         return Err(StorageError::Limit {
@@ -138,6 +141,21 @@ pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Opti
         Sip::from_sorted_ids(&rows)
     };
     Ok((!part.is_empty()).then_some(part))
+}
+
+/// Reads all that the deletion vector of a fragment is stored as, the first byte of its file included, on which no
+/// answer depends.
+pub(crate) async fn verify(store: &Store, fragment: &FragmentEntry) -> Result<()> {
+    read(store, fragment).await?;
+    let descriptor = fragment.file.add.deletion_vector.as_ref();
+    let Some(path) = descriptor.map(file_of).transpose()?.flatten() else { return Ok(()) };
+    let range = 0..1;
+    let first = store.get_ranges(&path, &[range]).await?.concat();
+    if first != [FILE_VERSION] {
+        let why = format!("its version is {first:?}, not {FILE_VERSION}");
+        return Err(StorageError::corrupt(format!("{}/{path}", store.url()), why));
+    }
+    Ok(())
 }
 
 /// A vector of the log, with length and checksum around it as in a file.

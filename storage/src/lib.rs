@@ -27,6 +27,7 @@
 
 mod catalog;
 mod data;
+mod deletes;
 mod deletions;
 mod error;
 mod limits;
@@ -35,10 +36,12 @@ mod retention;
 mod schema;
 mod store;
 mod vacuum;
+mod verify;
 mod z85;
 
 pub use catalog::{CatalogLog, CatalogState, Created, TableEntry};
 pub use data::{ColumnStats, DataReader, NewFile};
+pub use deletes::Deletes;
 pub use error::{CommitError, Result, StorageError};
 pub use log::{
     Change, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Operation, Request,
@@ -47,3 +50,4 @@ pub use log::{
 pub use retention::retention_properties;
 pub use store::Store;
 pub use vacuum::Vacuumed;
+pub use verify::{Damage, Verified};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use basalt_core::limits::{FRAGMENT_ROWS, MAX_COLUMNS};
+
 /// Bytes of one commit of a log.
 pub(crate) const COMMIT_BYTES: u64 = 256 << 20;
 /// Bytes of one Parquet file of a checkpoint.
@@ -56,6 +58,11 @@ pub(crate) const CHECKPOINT_EVERY: u64 = 32;
 pub(crate) const FORGET_EVERY: u64 = 1024;
 /// Ids of clients' writes that a table remembers, at least, if they are not old.
 pub(crate) const REQUESTS: usize = 1 << 16;
+/// Digests of one data file in the log: of its footer, of what is around the columns, and of each column of each row
+/// group. Each takes ten characters.
+pub(crate) const FILE_DIGESTS: usize = 2 + MAX_COLUMNS * FRAGMENT_ROWS / ROW_GROUP_ROWS;
+/// Digests of files without any in the log that are remembered for one table from their first read on.
+pub(crate) const SEEN_DIGESTS: usize = 1 << 18;
 
 const _: () =
     assert!(NEWEST_FOR.as_secs() < LOG_LEAST_AGE.as_secs() && LOG_LEAST_AGE.as_secs() < LOG_AGE.as_secs());

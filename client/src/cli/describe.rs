@@ -8,7 +8,7 @@ use basalt_proto::v1::value::Kind;
 
 use super::{human, output::Grid, retention::shown, style::Style};
 use crate::{
-    catalog::{ColumnInfo, EncodingBid, Table, TableDetails},
+    catalog::{ColumnInfo, DamagedTable, Deletes, EncodingBid, Table, TableDetails},
     convert::REFERENCES_KEY,
     expr::Literal,
     text::displayable,
@@ -18,8 +18,13 @@ use crate::{
 /// Characters of a smallest or largest value that are shown.
 const VALUE_WIDTH: usize = 24;
 
-/// The list of tables.
-pub fn tables(tables: &[Table]) -> String {
+/// The list of tables, and below it those that cannot be read.
+pub fn tables(tables: &[Table], damaged: &[DamagedTable]) -> String {
+    let damaged = damaged.iter().map(|table| format!("damaged: {}: {}\n", table.name, table.message));
+    let damaged: String = damaged.collect();
+    if tables.is_empty() && !damaged.is_empty() {
+        return damaged;
+    }
     if tables.is_empty() {
         return "no tables yet: `basalt load TABLE FILE` makes one\n".to_owned();
     }
@@ -34,7 +39,7 @@ pub fn tables(tables: &[Table]) -> String {
             table.version.to_string(),
         ]);
     }
-    grid.render()
+    grid.render() + &damaged
 }
 
 /// A table's columns: types, nulls, encodings, sizes beside plain arrays and, where it was asked for, beside
@@ -71,13 +76,16 @@ pub fn describe(details: &TableDetails) -> String {
 
     let style = Style::of(&std::io::stdout());
     let kept = table.retention.as_ref().map(|retention| format!(", {}", shown(Some(retention))));
+    let deletes = table.deletes.filter(|deletes| *deletes != Deletes::default());
+    let deletes = deletes.map(|deletes| format!(", {}", super::deletes::shown(Some(deletes))));
     let summary = format!(
-        "{} in {}, version {}, {} held{}",
+        "{} in {}, version {}, {} held{}{}",
         human::plural(table.rows, "row"),
         human::plural(table.fragments, "fragment"),
         table.version,
         human::bytes(table.bytes),
         kept.unwrap_or_default(),
+        deletes.unwrap_or_default(),
     );
     format!("{}  {}\n\n{}{}", style.bold(&table.name), style.dim(&summary), grid.render(), bids(columns))
 }
@@ -207,6 +215,7 @@ mod tests {
             fragments: 2,
             bytes: 2200,
             retention: None,
+            deletes: None,
         }
     }
 
@@ -266,10 +275,14 @@ flights  1,000 rows in 2 fragments, version 3, 2.20 kB held
 
     #[test]
     fn lists_of_tables() {
-        assert_eq!(tables(&[]), "no tables yet: `basalt load TABLE FILE` makes one\n");
+        assert_eq!(tables(&[], &[]), "no tables yet: `basalt load TABLE FILE` makes one\n");
         let expected =
             "  table     rows  columns     held  version\n  flights  1,000        2  2.20 kB        3\n";
-        assert_eq!(tables(&[table()]), expected);
+        assert_eq!(tables(&[table()], &[]), expected);
+        let damaged = DamagedTable { name: "t".to_owned(), message: "a file is gone".to_owned() };
+        let line = "damaged: t: a file is gone\n";
+        assert_eq!(tables(&[table()], std::slice::from_ref(&damaged)), format!("{expected}{line}"));
+        assert_eq!(tables(&[], &[damaged]), line);
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub enum CliError {
     /// The user pressed Ctrl-C.
     #[error("interrupted: nothing was committed")]
     Interrupted,
+    /// So many tables are damaged.
+    #[error("{0} of these tables damaged")]
+    Damaged(u64),
     /// The server answers that it is not ready.
     #[error("not ready: {0}")]
     NotReady(String),

@@ -1,5 +1,5 @@
 //! The client commands of the `basalt` binary: load, query, select, delete, explain, sip, tables, describe,
-//! retention, attach, drop, cluster, health, bench.
+//! retention, deletes, verify, attach, drop, cluster, health, bench.
 //!
 //! A binary mounts them with [`ConnectArgs`] and [`Command`]:
 //!
@@ -24,6 +24,7 @@
 mod bench;
 mod cluster;
 mod delete;
+mod deletes;
 mod describe;
 mod error;
 mod explain;
@@ -37,10 +38,12 @@ mod select;
 mod sets;
 mod sip;
 pub mod style;
+mod verify;
 
 pub use bench::{BenchArgs, Mix};
 pub use cluster::{ClusterCommand, StatusArgs, StatusFormat, status};
 pub use delete::DeleteArgs;
+pub use deletes::DeletesArgs;
 pub use describe::{describe, tables};
 pub use error::CliError;
 pub use explain::{ExplainArgs, hops};
@@ -50,6 +53,7 @@ pub use retention::{Keep, RetentionArgs};
 pub use select::{SelectArgs, TagArg};
 pub use sets::SetArgs;
 pub use sip::{InspectArgs, SipCommand};
+pub use verify::VerifyArgs;
 
 use std::{io::Write as _, process::ExitCode, time::Duration};
 
@@ -115,6 +119,10 @@ pub enum Command {
     Describe(DescribeArgs),
     /// For how long rows are part of a table
     Retention(RetentionArgs),
+    /// What deletions leave in a table's files: vectors, or files without the rows
+    Deletes(DeletesArgs),
+    /// Read all files of tables at rest, and name what is damaged
+    Verify(VerifyArgs),
     /// Read the Delta Lake table of another writer, as it grows
     Attach(AttachArgs),
     /// Drop a table, or detach one
@@ -183,10 +191,15 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
         Command::Query(args) => query::run(&args, connect).await,
         Command::Select(args) => select::run(&args, connect).await,
         Command::Retention(args) => retention::run(&args, connect).await,
+        Command::Deletes(args) => deletes::run(&args, connect).await,
+        Command::Verify(args) => verify::run(&args, connect).await,
         Command::Delete(args) => delete::run(&args, connect).await,
         Command::Explain(args) => explain::run(&args, connect).await,
         Command::Sip(command) => sip::run(&command),
-        Command::Tables => print(&describe::tables(&connect.connect().await?.list_tables().await?)),
+        Command::Tables => {
+            let (tables, damaged) = connect.connect().await?.list_all_tables().await?;
+            print(&describe::tables(&tables, &damaged))
+        }
         Command::Describe(args) => {
             let client = connect.connect().await?;
             let details = if args.full {

@@ -130,6 +130,16 @@ async fn sets_are_what_was_asked_for() {
 }
 
 #[tokio::test]
+async fn pages_of_files_are_gathered() {
+    let client = Script::default().start().await;
+    let verified = client.verify_table("t").await.unwrap();
+    assert_eq!((verified.files, verified.bytes, verified.damage.len()), (6, 30, 1));
+    assert_eq!((verified.damage[0].file.as_str(), &verified.damage[0].column), ("f", &None));
+    let (tables, damaged) = client.list_all_tables().await.unwrap();
+    assert_eq!((tables.len(), damaged.len(), damaged[0].name.as_str()), (5, 1, "u"));
+}
+
+#[tokio::test]
 async fn lists_have_all_pages() {
     let tables = Script::default().start().await.list_tables().await.unwrap();
     let names: Vec<_> = tables.iter().map(|t| t.name.as_str()).collect();

@@ -111,7 +111,26 @@ impl CatalogService for Script {
         Err(status(tonic::Code::NotFound, "TABLE_NOT_FOUND"))
     }
 
-    /// Five pages of one table each.
+    async fn set_deletes(
+        &self,
+        _: Request<pb::SetDeletesRequest>,
+    ) -> Result<Response<pb::SetDeletesResponse>, Status> {
+        Err(status(tonic::Code::NotFound, "TABLE_NOT_FOUND"))
+    }
+
+    /// Three pages of two files each, of which the second has a damaged one.
+    async fn verify_table(
+        &self,
+        request: Request<pb::VerifyTableRequest>,
+    ) -> Result<Response<pb::VerifyTableResponse>, Status> {
+        let page: u32 = request.into_inner().page_token.parse().unwrap_or(0);
+        let damage = pb::Damage { file: "f".into(), column: String::new(), message: "gone".into() };
+        let damage = if page == 1 { vec![damage] } else { Vec::new() };
+        let next_page_token = if page < 2 { (page + 1).to_string() } else { String::new() };
+        Ok(Response::new(pb::VerifyTableResponse { files: 2, bytes: 10, damage, next_page_token }))
+    }
+
+    /// Five pages of one table each; the last also names one that cannot be read.
     async fn list_tables(
         &self,
         request: Request<pb::ListTablesRequest>,
@@ -120,7 +139,9 @@ impl CatalogService for Script {
         let schema = Some(pb::Schema::default());
         let table = pb::Table { name: format!("t{page}"), schema, ..Default::default() };
         let next_page_token = if page < 4 { (page + 1).to_string() } else { String::new() };
-        Ok(Response::new(pb::ListTablesResponse { tables: vec![table], next_page_token }))
+        let damaged = pb::DamagedTable { name: "u".into(), message: "gone".into() };
+        let damaged = if page < 4 { Vec::new() } else { vec![damaged] };
+        Ok(Response::new(pb::ListTablesResponse { tables: vec![table], next_page_token, damaged }))
     }
 
     async fn get_table(

@@ -23,6 +23,8 @@ pub struct Catalog {
 #[derive(Debug, Default)]
 struct Tables {
     by_name: BTreeMap<String, Arc<Table>>,
+    /// Tables that there are and that cannot be read, and why.
+    damaged: BTreeMap<String, String>,
     created: u64,
     /// Above those of all tables that were dropped.
     first_version: u64,
@@ -77,10 +79,32 @@ impl Catalog {
     /// A table by name.
     ///
     /// # Errors
-    /// [`ErrorKind::TableNotFound`].
+    /// [`ErrorKind::TableNotFound`]; [`ErrorKind::TableDamaged`].
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        tables.by_name.get(name).cloned().ok_or_else(|| no_table(name))
+        match (tables.by_name.get(name), tables.damaged.get(name)) {
+            (Some(table), _) => Ok(Arc::clone(table)),
+            (None, Some(why)) => Err(Error::new(ErrorKind::TableDamaged, why.as_str()).at("table")),
+            (None, None) => Err(no_table(name)),
+        }
+    }
+
+    /// Notes that a table is there and cannot be read: it is not listed, and whoever asks for it is told `why`, a
+    /// sentence.
+    pub fn set_damaged(&self, name: &str, why: String) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.damaged.insert(name.to_owned(), why);
+    }
+
+    /// Forgets such a table.
+    pub fn forget_damaged(&self, name: &str) {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner).damaged.remove(name);
+    }
+
+    /// Those tables by name, and why they cannot be read.
+    pub fn list_damaged(&self) -> Vec<(String, String)> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        tables.damaged.iter().map(|(name, why)| (name.clone(), why.clone())).collect()
     }
 
     /// All tables, by name.
@@ -102,6 +126,7 @@ impl Tables {
                 format!("there are {MAX_TABLES} tables, the most"),
             ));
         }
+        self.damaged.remove(&name);
         self.by_name.insert(name, table);
         Ok(())
     }

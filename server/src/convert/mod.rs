@@ -5,6 +5,7 @@
 
 mod answer;
 mod columns;
+mod deletes;
 mod filter;
 mod ipc;
 mod lookups;
@@ -18,6 +19,7 @@ mod to_request;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
 pub(crate) use columns::{add_column, columns};
+pub(crate) use deletes::{from_deletes, to_deletes};
 pub(crate) use lookups::{place_lookups, to_lookups};
 pub(crate) use parts::{
     PartReader, addresses, from_statistics, join_set, to_join_set, to_messages, to_values, values,

@@ -101,5 +101,6 @@ pub(crate) fn table(table: &Table) -> pb::Table {
         fragments: snapshot.fragments().len() as u64,
         bytes: snapshot.bytes() as u64,
         retention: snapshot.retention().map(|retention| super::to_retention(retention)),
+        deletes: pb::Deletes::Unspecified.into(),
     }
 }

@@ -46,6 +46,9 @@ pub(crate) struct Metrics {
     expired_rows: Counter,
     fragments_loaded: Counter,
     fragment_loaded_bytes: Counter,
+    verified_files: Counter,
+    verified_bytes: Counter,
+    damage_found: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -96,6 +99,9 @@ impl Default for Metrics {
             expired_rows: Counter::default(),
             fragments_loaded: Counter::default(),
             fragment_loaded_bytes: Counter::default(),
+            verified_files: Counter::default(),
+            verified_bytes: Counter::default(),
+            damage_found: Counter::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
         registry.register(
@@ -133,6 +139,13 @@ impl Default for Metrics {
         );
         counter("fragments_loaded", "Fragments read from the store", &metrics.fragments_loaded);
         counter("fragment_loaded_bytes", "Their bytes, encoded", &metrics.fragment_loaded_bytes);
+        counter("verified_files", "Data files read to see whether they are damaged", &metrics.verified_files);
+        counter("verified_bytes", "Their bytes", &metrics.verified_bytes);
+        counter(
+            "damage_found",
+            "Files, columns and logs found damaged, each time that they are read",
+            &metrics.damage_found,
+        );
         registry.register("commit_seconds", "What a commit takes", metrics.commit_seconds.clone());
         Self { registry, ..metrics }
     }
@@ -201,6 +214,17 @@ impl Metrics {
     pub(crate) fn fragment_loaded(&self, bytes: u64) {
         self.fragments_loaded.inc();
         self.fragment_loaded_bytes.inc_by(bytes);
+    }
+
+    /// A data file of so many bytes was read to see whether it is damaged.
+    pub(crate) fn verified(&self, bytes: u64) {
+        self.verified_files.inc();
+        self.verified_bytes.inc_by(bytes);
+    }
+
+    /// Something at rest is damaged.
+    pub(crate) fn damage_found(&self) {
+        self.damage_found.inc();
     }
 
     /// Everything, in the text format of OpenMetrics 1.0.

@@ -9,12 +9,14 @@ use basalt_core::{
     table::Table,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
-use basalt_storage::FragmentEntry;
+use basalt_storage::{Damage, FragmentEntry};
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use super::nodes;
-use crate::{call::Call, cluster::fresh, convert, limits, state::State, status::Fault, units::millis};
+use crate::{
+    call::Call, cluster::fresh, convert, limits, state::State, status::Fault, tables::Verified, units::millis,
+};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -58,6 +60,24 @@ impl CatalogService for Catalog {
         call.reply(answer)
     }
 
+    async fn set_deletes(
+        &self,
+        mut request: Request<pb::SetDeletesRequest>,
+    ) -> Result<Response<pb::SetDeletesResponse>, Status> {
+        let mut call = Call::begin("SetDeletes", &mut request);
+        let answer = self.set_how_to_delete(&mut call, &request.into_inner()).await;
+        call.reply(answer)
+    }
+
+    async fn verify_table(
+        &self,
+        mut request: Request<pb::VerifyTableRequest>,
+    ) -> Result<Response<pb::VerifyTableResponse>, Status> {
+        let mut call = Call::begin("VerifyTable", &mut request);
+        let answer = self.verify(&mut call, &request.into_inner()).await;
+        call.reply(answer)
+    }
+
     async fn list_tables(
         &self,
         mut request: Request<pb::ListTablesRequest>,
@@ -94,9 +114,11 @@ impl Catalog {
         let schema = convert::from_schema(request.schema.unwrap_or_default()).map_err(|e| e.at("schema"))?;
         let retention = request.retention.as_ref().map(|r| convert::from_retention(r, &schema));
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
+        let deletes = convert::from_deletes(request.deletes)?;
         let (tables, name, of) = (Arc::clone(&self.0.tables), request.name.clone(), schema.clone());
         let kept = retention.clone();
-        let created = whole(async move { tables.create(&name, of, kept).await }).await;
+        let how = deletes.unwrap_or_default();
+        let created = whole(async move { tables.create(&name, of, kept, how).await }).await;
         let table = match created {
             Ok(table) => table,
             Err(fault) if request.if_not_exists && fault.reason() == "TABLE_EXISTS" => {
@@ -110,6 +132,10 @@ impl Catalog {
                 if retention.is_some() && known.as_deref() != retention.as_ref() {
                     let message = format!("table {:?} exists with another retention", request.name);
                     return Err(Fault::new(ErrorReason::TableExists, message).at("retention"));
+                }
+                if deletes.is_some() && self.0.tables.deletes(&table) != deletes {
+                    let message = format!("table {:?} exists with other deletes", request.name);
+                    return Err(Fault::new(ErrorReason::TableExists, message).at("deletes"));
                 }
                 table
             }
@@ -167,6 +193,44 @@ impl Catalog {
         Ok(pb::SetRetentionResponse { table: Some(self.told(&table)) })
     }
 
+    async fn set_how_to_delete(
+        &self,
+        call: &mut Call,
+        request: &pb::SetDeletesRequest,
+    ) -> Result<pb::SetDeletesResponse, Fault> {
+        let deletes = convert::from_deletes(request.deletes)?;
+        let deletes = deletes.ok_or_else(|| Fault::protocol("it does not say which").at("deletes"))?;
+        fresh::table(&self.0, &request.table).await?;
+        let table = self.0.catalog.get(&request.table)?;
+        call.table = Some(Arc::clone(&table));
+        let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
+        whole(async move { tables.set_deletes(&target, deletes).await }).await?;
+        Ok(pb::SetDeletesResponse { table: Some(self.told(&table)) })
+    }
+
+    async fn verify(
+        &self,
+        call: &mut Call,
+        request: &pb::VerifyTableRequest,
+    ) -> Result<pb::VerifyTableResponse, Fault> {
+        let deadline = self.0.deadline(call)?;
+        fresh::catalog(&self.0).await?;
+        call.table = self.0.catalog.get(&request.name).ok();
+        let Verified { files, bytes, damage, next } =
+            self.0.tables.verify(&request.name, &request.page_token, deadline).await?;
+        let damage = damage.into_iter().map(|Damage { path, column, why }| pb::Damage {
+            file: path,
+            column: column.unwrap_or_default(),
+            message: why,
+        });
+        Ok(pb::VerifyTableResponse {
+            files,
+            bytes,
+            damage: damage.collect(),
+            next_page_token: next.unwrap_or_default(),
+        })
+    }
+
     /// A page ends early before its message is too large; the token is the last name.
     fn list(&self, request: &pb::ListTablesRequest) -> pb::ListTablesResponse {
         let (default, most) = limits::PAGE_TABLES;
@@ -188,6 +252,9 @@ impl Catalog {
         }
         if rest.peek().is_some() {
             page.next_page_token = page.tables.last().map(|t| t.name.clone()).unwrap_or_default();
+        } else {
+            let damaged = self.0.catalog.list_damaged().into_iter().take(limits::DAMAGED_TABLES);
+            page.damaged = damaged.map(|(name, message)| pb::DamagedTable { name, message }).collect();
         }
         page
     }
@@ -222,7 +289,8 @@ impl Catalog {
 
     /// A table as the whole cluster has it; the bytes are those of one copy of all fragments.
     fn told(&self, table: &Table) -> pb::Table {
-        let held = convert::table(table);
+        let deletes = convert::to_deletes(self.0.tables.deletes(table)).into();
+        let held = pb::Table { deletes, ..convert::table(table) };
         let whole = self.0.cluster.as_ref().and_then(|_| self.0.tables.pin(table.name(), None).ok());
         match whole {
             Some((_, whole)) => pb::Table {

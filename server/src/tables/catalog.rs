@@ -165,20 +165,22 @@ impl Tables {
     }
 
     async fn load_new(self, at_rest: Arc<AtRest>, entry: TableEntry, opening: Opening) {
-        let opened = async {
-            let log = at_rest.log.table(&entry)?;
-            let state = log.load().await?;
-            self.add(&at_rest, &entry, log, state).await
-        };
-        if let Err(fault) = opened.await {
-            tracing::warn!(table = entry.name, error = fault.message(), "cannot load a new table");
+        if let Err(fault) = self.open_table(&at_rest, &entry).await {
+            self.note_damaged(&at_rest, &entry, &fault);
         }
         self.drop_if_gone(&at_rest, entry.number());
         drop(opening);
     }
 
+    /// Loads a table of the catalog.
+    pub(super) async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
+        let log = at_rest.log.table(entry)?;
+        let state = log.load().await?;
+        self.add(at_rest, entry, log, state).await.map(|_| ())
+    }
+
     /// Lets go a table that was dropped while it was loaded.
-    fn drop_if_gone(&self, at_rest: &AtRest, id: u64) {
+    pub(super) fn drop_if_gone(&self, at_rest: &AtRest, id: u64) {
         if !at_rest.has(id) {
             self.let_go(at_rest, id);
         }
@@ -186,6 +188,7 @@ impl Tables {
 
     /// Lets go a table that is gone from the catalog.
     fn let_go(&self, at_rest: &AtRest, id: u64) {
+        self.forget_damaged(at_rest, id);
         let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let Some(stored) = stored
             && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == id)

@@ -232,7 +232,7 @@ impl Stored {
         for _ in 0..limits::COMMIT_ATTEMPTS {
             let searched = self.state();
             let replaced = match &edit {
-                Edit::Replace(keys) => Some(self.replaced(&searched, keys).await?),
+                Edit::Replace(keys) => Some(self.rewritten(self.replaced(&searched, keys).await?).await?),
                 _ => None,
             };
             let _advancing = self.advancing.lock().await;
@@ -243,11 +243,14 @@ impl Stored {
             if replaced.is_some() && state.version() != searched.version() {
                 continue;
             }
-            let Edited { operation, gone, deletions, properties } =
-                self.edited(replaced.as_ref().unwrap_or(&edit), &state)?;
+            let (edit, rewritten) = match &replaced {
+                Some(replaced) => (&replaced.edit, replaced.new.as_slice()),
+                None => (&edit, Default::default()),
+            };
+            let Edited { operation, gone, deletions, properties } = self.edited(edit, &state)?;
             let change = basalt_storage::Change {
                 operation,
-                add: new.iter().map(|new| new.file.clone()).collect(),
+                add: new.iter().chain(rewritten).map(|new| new.file.clone()).collect(),
                 remove: gone.to_vec(),
                 deletions: deletions.iter().map(|(id, deleted)| (*id, deleted.places())).collect(),
                 properties: properties.to_vec(),
@@ -257,11 +260,13 @@ impl Stored {
                 Ok(committed) => {
                     let version = committed.state.version();
                     self.shared.metrics.commit(started.elapsed());
-                    let added = (committed.first_id..).zip(&new);
+                    let added = (committed.first_id..).zip(new.iter().chain(rewritten));
                     let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
                     let current = self.table.snapshot();
                     let lesser = deletions.iter().filter_map(|(id, deleted)| {
-                        Some(current.fragment(*id)?.clone().with_deleted(Some(Arc::clone(deleted))))
+                        let now = committed.state.same_rows(state.fragment(*id)?)?;
+                        let data = Arc::clone(current.fragment(*id)?.data());
+                        Some(Fragment::new(now.id, data).with_deleted(Some(Arc::clone(deleted))))
                     });
                     let fresh = added.chain(lesser).map(|fragment| (fragment.id(), fragment)).collect();
                     // Nothing is loaded for it, so that this does not fail.
@@ -307,7 +312,7 @@ impl Stored {
         self.deletion(Operation::Replace, Arc::clone(state), rows).await
     }
 
-    /// That fragments of a version have the same rows in another, and are kept as long.
+    /// That fragments of a version have the same rows in another, are kept as long, and lose rows in the same way.
     fn check_unchanged<'a>(
         &self,
         base: &TableState,
@@ -316,7 +321,7 @@ impl Stored {
     ) -> Result<(), Fault> {
         let source = |state: &TableState, id| state.fragment(id).map(FragmentEntry::source);
         let same = ids.all(|id| now.fragment(*id).is_some() && source(base, *id) == source(now, *id));
-        if same && base.retention() == now.retention() {
+        if same && base.retention() == now.retention() && base.deletes() == now.deletes() {
             return Ok(());
         }
         let message = format!("another write has changed the same rows of table {:?}", self.table.name());

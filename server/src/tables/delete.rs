@@ -11,7 +11,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use basalt_storage::Operation;
 
-use super::{Tables, found::Sought, stored::Stored};
+use super::{Tables, found::Sought, rewrite::Rewritten, stored::Stored};
 use crate::{limits, status::Fault};
 
 /// What a deletion did.
@@ -82,6 +82,9 @@ impl Stored {
             return Ok(Deletion { version: base.version(), rows });
         }
         let edit = self.deletion(Operation::Delete, base, found).await?;
-        Ok(Deletion { version: self.change(Vec::new(), edit).await?, rows })
+        let Rewritten { edit, new, held } = self.rewritten(edit).await?;
+        let version = self.change(new, edit).await?;
+        drop(held);
+        Ok(Deletion { version, rows })
     }
 }

@@ -84,7 +84,8 @@ impl Tables {
     /// Loads all tables of the store. Until then there are none.
     ///
     /// # Errors
-    /// A store that cannot be read; tables that are larger than the memory limit.
+    /// A catalog that cannot be read; tables that are larger than the memory limit. A table that cannot be read is left
+    /// out.
     pub(crate) async fn load(&self) -> Result<(), Error> {
         let Some(at_rest) = &self.at_rest else { return Ok(()) };
         let started = Instant::now();
@@ -103,12 +104,11 @@ impl Tables {
             };
             let (log, state) = match opened.await {
                 Ok(opened) => opened,
-                // It is not ours, and the others can be served without it.
-                Err(error) if entry.attached => {
-                    tracing::warn!(table = entry.name, %error, "an attached table cannot be read");
+                // The others can be served without it.
+                Err(error) => {
+                    self.note_damaged(at_rest, entry, &error.into());
                     continue;
                 }
-                Err(error) => return Err(failed(&format!("table {:?}", entry.name), &error)),
             };
             let holds = |fragment: &&FragmentEntry| self.shared.peers().holds(entry.number(), fragment.id);
             let bytes: u64 = state.fragments().iter().filter(holds).map(expected_bytes).sum();
@@ -133,14 +133,11 @@ impl Tables {
             for (entry, log, state) in found {
                 match self.add_with(at_rest, &entry, log, state, &progress).await {
                     Ok(table) => rows += table.snapshot().rows(),
-                    Err(fault) if entry.attached => {
-                        tracing::warn!(
-                            table = entry.name,
-                            error = fault.message(),
-                            "an attached table is left out"
-                        );
+                    // More memory is needed, or fewer tables: what is left out now would not be missed less later.
+                    Err(fault) if !entry.attached && fault.reason() == "MEMORY_LIMIT" => {
+                        return Err(failed(&format!("table {:?}", entry.name), &fault.message()));
                     }
-                    Err(fault) => return Err(failed(&format!("table {:?}", entry.name), &fault.message())),
+                    Err(fault) => self.note_damaged(at_rest, &entry, &fault),
                 }
             }
             Ok(rows)
@@ -196,6 +193,7 @@ impl Tables {
         let mut tables = at_rest.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         tables.insert(table.id(), stored);
         drop(tables);
+        self.forget_damaged(at_rest, entry.number());
         self.shared.memory.count_tables(&self.shared.catalog);
         Ok(table)
     }

@@ -6,13 +6,16 @@
 mod background;
 mod catalog;
 mod commit;
+mod damaged;
 mod delete;
 mod files;
 mod follow;
 mod found;
 mod load;
 mod retention;
+mod rewrite;
 mod stored;
+mod verify;
 
 use std::{
     collections::HashMap,
@@ -27,14 +30,16 @@ use basalt_core::{
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
-use basalt_storage::{CatalogLog, Request, Store, TableState, retention_properties};
+use basalt_storage::{CatalogLog, Deletes, Request, Store, TableState, retention_properties};
 
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::NewRows;
+pub(crate) use damaged::run as run_damaged;
 pub(crate) use found::Sought;
 use stored::Stored;
+pub(crate) use verify::{Page as Verified, run as run_verify};
 
 use crate::{
     Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::Memory, metrics::Metrics, status::Fault,
@@ -112,6 +117,8 @@ struct AtRest {
     known: Mutex<catalog::Known>,
     /// By the id of the table.
     tables: RwLock<HashMap<u64, Arc<Stored>>>,
+    /// Those that cannot be read, by id.
+    damaged: Mutex<HashMap<u64, damaged::Damaged>>,
 }
 
 /// See the module. A clone is the same tables.
@@ -120,6 +127,8 @@ pub(crate) struct Tables {
     shared: Arc<Shared>,
     at_rest: Option<Arc<AtRest>>,
     progress: Arc<load::Progress>,
+    /// Held while files are verified: one at a time, for what it takes of memory and of the store.
+    verifying: Arc<Semaphore>,
 }
 
 impl Tables {
@@ -140,6 +149,7 @@ impl Tables {
                     log: CatalogLog::new(store, config.keep_versions),
                     known: Mutex::default(),
                     tables: RwLock::default(),
+                    damaged: Mutex::default(),
                 }))
             }
         };
@@ -148,7 +158,8 @@ impl Tables {
         let expire_now = Notify::new();
         let shared =
             Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep, expire_now };
-        Ok(Self { shared: Arc::new(shared), at_rest, progress: Arc::default() })
+        let (progress, verifying) = (Arc::default(), Arc::new(Semaphore::new(1)));
+        Ok(Self { shared: Arc::new(shared), at_rest, progress, verifying })
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].
@@ -169,15 +180,19 @@ impl Tables {
         name: &str,
         schema: Schema,
         retention: Option<Retention>,
+        deletes: Deletes,
     ) -> Result<Arc<Table>, Fault> {
         let Some(at_rest) = &self.at_rest else {
+            if deletes == Deletes::Rewrite {
+                return Err(rewrite::no_files());
+            }
             let table = self.shared.catalog.create(name, schema)?;
             if let Some(retention) = retention {
                 table.commit(Change { retention: Some(Some(Arc::new(retention))), ..Change::default() })?;
             }
             return Ok(table);
         };
-        let properties = retention_properties(retention.as_ref()).into_iter();
+        let properties = retention_properties(retention.as_ref()).into_iter().chain([deletes.property()]);
         let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
         let created = at_rest.log.create(&at_rest.state(), name, &schema, properties).await?;
         let version = created.catalog.version();

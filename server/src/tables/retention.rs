@@ -184,10 +184,19 @@ async fn encoded_without(
     fragment: &Fragment,
     rows: &Sip,
 ) -> Result<(Arc<FragmentData>, Reservation), Fault> {
-    let mut held = shared.memory.reserve();
-    held.set(fragment.bytes() as u64)?;
-    let schema = Arc::clone(table.schema());
     let rest = fragment.delete(rows).map_or_else(|| fragment.clone(), |(rest, _)| rest);
+    encoded(shared, table, rest).await
+}
+
+/// The rows of a fragment that are not deleted, anew, and the memory that they take until they are in the table.
+pub(super) async fn encoded(
+    shared: &Arc<Shared>,
+    table: &Arc<Table>,
+    rest: Fragment,
+) -> Result<(Arc<FragmentData>, Reservation), Fault> {
+    let mut held = shared.memory.reserve();
+    held.set(rest.bytes() as u64)?;
+    let schema = Arc::clone(table.schema());
     let encode = move || {
         let mut rows = RowBuffer::new(&schema);
         rows.push_fragment(&rest);

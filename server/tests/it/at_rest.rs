@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
 use arrow_schema::{DataType, Field, Schema};
-use basalt_client::{Client, WriteOptions, col, count};
+use basalt_client::{Client, TableOptions, WriteOptions, col, count};
 use basalt_proto::v1::{self as pb, ErrorReason, TypeKind};
 use basalt_server::{Config, Memory};
 use tempfile::TempDir;
@@ -143,13 +143,18 @@ async fn two_servers_write_to_one_store() {
 
 /// Replaces and deletes by a model, a map from key to value; each time another of the clients.
 pub(crate) async fn against_a_model(clients: &[&Client]) {
+    against_a_model_with(clients, &TableOptions::default()).await;
+}
+
+/// The same in a table that is made so.
+pub(crate) async fn against_a_model_with(clients: &[&Client], table: &TableOptions) {
     let field = |name: &str, data_type, nullable| Field::new(name, data_type, nullable);
     let schema = Schema::new(vec![
         field("a", DataType::Int64, false),
         field("b", DataType::Utf8, false),
         field("v", DataType::Int64, true),
     ]);
-    clients[0].create_table("m", &schema).await.unwrap();
+    clients[0].create_table_with("m", &schema, table).await.unwrap();
     let mut turns = clients.iter().cycle();
     let mut client = || *turns.next().unwrap();
     let mut model: BTreeMap<(i64, String), i64> = BTreeMap::new();

@@ -23,7 +23,7 @@ async fn create_describe_drop() {
         name: "t".into(),
         schema: created.schema.clone(),
         if_not_exists: true,
-        retention: None,
+        ..Default::default()
     };
     assert_eq!(catalog.create_table(request.clone()).await.unwrap().into_inner().table, Some(created));
     request.schema = Some(pb::Schema { fields: vec![field("a", TypeKind::Int32)] });

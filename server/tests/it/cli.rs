@@ -137,6 +137,41 @@ async fn deletes_replaces_and_attaches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn verifies_and_rewrites() {
+    let files = tempfile::tempdir().unwrap();
+    let store = files.path().join("store");
+    let server = Server::with(|config| config.store = store.display().to_string()).await;
+    let path = files.path().join("t.csv");
+    std::fs::write(&path, "a,b\n1,x\n2,y\n").unwrap();
+    let path = path.display().to_string();
+    let load = async |more: &[&str]| basalt(&server, &[&["load", "t", path.as_str()], more].concat()).await;
+    load(&["--deletes", "rewrite"]).await.unwrap();
+    assert_eq!(basalt(&server, &["deletes", "t"]).await.unwrap(), "t: deletes rewrite files\n");
+    assert!(basalt(&server, &["describe", "t"]).await.unwrap().contains(" held, deletes rewrite files"));
+    let other = load(&["--deletes", "vectors"]).await.unwrap_err();
+    assert!(other.contains("exists with other deletes"), "{other}");
+    load(&["--replace"]).await.unwrap();
+    assert_eq!(basalt(&server, &["deletes", "t"]).await.unwrap(), "t: deletes rewrite files\n");
+    let told = basalt(&server, &["deletes", "t", "vectors"]).await.unwrap();
+    assert_eq!(told, "t: deletes leave vectors\n");
+    assert!(!basalt(&server, &["describe", "t"]).await.unwrap().contains("deletes"));
+
+    let told = basalt(&server, &["verify"]).await.unwrap();
+    assert!(told.starts_with("t: 1 file, ") && told.ends_with(": as written\n"), "{told}");
+    let tables = std::fs::read_dir(store.join("tables")).unwrap().map(|entry| entry.unwrap().path());
+    let data =
+        tables.flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
+    for file in data.filter(|path| path.extension().is_some_and(|end| end == "parquet")) {
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[20] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+    }
+    let error = basalt(&server, &["verify", "t"]).await.unwrap_err();
+    assert!(error.contains("1 of these tables damaged"), "{error}");
+    assert!(basalt(&server, &["verify", "u"]).await.unwrap_err().contains("TABLE_NOT_FOUND"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn keeps_rows_for_a_time() {
     let (server, files) = (Server::start().await, tempfile::tempdir().unwrap());
     let path = files.path().join("t.csv");

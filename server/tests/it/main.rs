@@ -8,7 +8,10 @@ mod binary;
 mod catalog;
 mod cli;
 mod cluster;
+mod damaged;
+mod deletes;
 mod errors;
+mod foreign;
 mod golden;
 mod files;
 mod freshness;
@@ -25,10 +28,11 @@ mod support;
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.
 #[test]
 fn every_reason_is_produced() {
-    const SOURCES: [&str; 10] = [
+    const SOURCES: [&str; 11] = [
         include_str!("at_rest.rs"),
         include_str!("catalog.rs"),
         include_str!("cluster/mod.rs"),
+        include_str!("damaged.rs"),
         include_str!("errors.rs"),
         include_str!("ingest.rs"),
         include_str!("lifecycle.rs"),

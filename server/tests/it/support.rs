@@ -96,7 +96,7 @@ impl Server {
     pub(crate) async fn create(&self, name: &str, fields: Vec<pb::Field>) -> Result<pb::Table, Status> {
         let schema = Some(pb::Schema { fields });
         let request =
-            pb::CreateTableRequest { name: name.into(), schema, if_not_exists: false, retention: None };
+            pb::CreateTableRequest { name: name.into(), schema, if_not_exists: false, ..Default::default() };
         Ok(self.catalog().create_table(request).await?.into_inner().table.unwrap())
     }
 

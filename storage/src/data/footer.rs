@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
-use super::read::catching;
+use super::{
+    digest::{self, Piece, Seen},
+    read::catching,
+};
 use crate::{
     error::{Result, StorageError},
     limits::{CHUNK_BYTES, DATA_BYTES, FOOTER_BYTES},
@@ -15,10 +18,26 @@ use crate::{
 /// Bytes at a file's end that are read first; most footers are shorter.
 const FIRST_READ: u64 = 64 << 10;
 /// The footer's length, and `PAR1`.
-const END: usize = 8;
+pub(super) const END: usize = 8;
 
-/// The footer of a file of the given size, where that is known.
-pub(crate) async fn read(store: &Store, path: &str, size: Option<u64>) -> Result<Arc<ParquetMetaData>> {
+/// The footer of a data file, as the log says it is.
+pub(crate) async fn of_file(store: &Store, seen: &Seen, file: &DataFile) -> Result<Arc<ParquetMetaData>> {
+    let path = super::read::path_of(file)?;
+    let check =
+        |footer: &[u8]| seen.check(file, Piece::Footer, footer).map_err(|why| format!("its footer: {why}"));
+    let metadata = read(store, &path, Some(file.bytes()), check).await?;
+    let counted = digest::check_count(file, &metadata);
+    counted.map_err(|why| StorageError::corrupt(format!("{}/{path}", store.url()), why))?;
+    Ok(metadata)
+}
+
+/// The footer of a file of the given size, where that is known. `check` says whether its bytes are what they should be.
+pub(crate) async fn read(
+    store: &Store,
+    path: &str,
+    size: Option<u64>,
+    check: impl FnOnce(&[u8]) -> std::result::Result<(), String>,
+) -> Result<Arc<ParquetMetaData>> {
     let place = || format!("{}/{path}", store.url());
     let (mut end, found) = store.get_end(path, FIRST_READ).await?;
     if size.is_some_and(|size| size != found) {
@@ -49,14 +68,24 @@ pub(crate) async fn read(store: &Store, path: &str, size: Option<u64>) -> Result
         (end, _) = store.get_end(path, whole).await?;
     }
     let start = usize::try_from(end.len() as u64 - whole).unwrap_or(0);
+    check(&end[start..]).map_err(|why| StorageError::corrupt(place(), why))?;
     let thrift = end.slice(start..end.len() - END);
     let metadata = catching(place(), move || ParquetMetaDataReader::decode_metadata(&thrift)).await?;
-    check(&metadata, found).map_err(|why| StorageError::corrupt(place(), why))?;
+    check_fit(&metadata, found).map_err(|why| StorageError::corrupt(place(), why))?;
     Ok(Arc::new(metadata))
 }
 
+/// Where the footer of a file of a size begins.
+pub(crate) async fn start(store: &Store, path: &str, size: u64) -> Result<u64> {
+    let (end, _) = store.get_end(path, END as u64).await?;
+    let length = end.first_chunk().map(|length| u64::from(u32::from_le_bytes(*length)));
+    let start = length.and_then(|length| size.checked_sub(length + END as u64));
+    let place = || format!("{}/{path}", store.url());
+    start.ok_or_else(|| StorageError::corrupt(place(), "its footer is longer than the file"))
+}
+
 /// That what the footer says fits the file, so that nothing is allocated for a lie.
-fn check(metadata: &ParquetMetaData, size: u64) -> std::result::Result<(), String> {
+fn check_fit(metadata: &ParquetMetaData, size: u64) -> std::result::Result<(), String> {
     let mut rows = 0i64;
     for group in metadata.row_groups() {
         if group.num_rows() < 0 {
@@ -86,7 +115,7 @@ fn check(metadata: &ParquetMetaData, size: u64) -> std::result::Result<(), Strin
 }
 
 /// The rows of a file whose entry in the log does not say it.
-pub(crate) async fn count_rows(store: &Store, file: &DataFile) -> Result<u64> {
-    let metadata = read(store, &super::read::path_of(file)?, Some(file.bytes())).await?;
+pub(crate) async fn count_rows(store: &Store, seen: &Seen, file: &DataFile) -> Result<u64> {
+    let metadata = of_file(store, seen, file).await?;
     u64::try_from(metadata.file_metadata().num_rows()).map_err(|e| StorageError::corrupt(file.path(), e))
 }

@@ -1,7 +1,9 @@
 //! Data files: the rows of a table in Parquet.
 
 mod convert;
+pub(crate) mod digest;
 pub(crate) mod footer;
+pub(crate) mod page_checksums;
 mod partition;
 mod read;
 mod stats;

@@ -28,7 +28,11 @@ use parquet::{
 };
 use percent_encoding::percent_decode_str;
 
-use super::{convert, footer, partition};
+use super::{
+    convert,
+    digest::{Piece, Seen},
+    footer, partition,
+};
 use crate::{
     deletions,
     error::{Result, StorageError},
@@ -49,7 +53,7 @@ impl TableLog {
         fragment: &FragmentEntry,
         columns: &[usize],
     ) -> Result<DataReader> {
-        DataReader::open(self.store(), state, fragment, columns).await
+        DataReader::open(self, state, fragment, columns).await
     }
 
     /// The offsets of a fragment's deleted rows; `None` when it has none.
@@ -74,6 +78,8 @@ enum Source {
 /// Reads a fragment. It holds the compressed columns of one row group, and decodes a batch at a time.
 pub struct DataReader {
     store: Store,
+    seen: Seen,
+    file: Arc<DataFile>,
     path: String,
     metadata: ArrowReaderMetadata,
     projection: ProjectionMask,
@@ -99,7 +105,7 @@ impl std::fmt::Debug for DataReader {
 
 impl DataReader {
     async fn open(
-        store: &Store,
+        log: &TableLog,
         state: &TableState,
         fragment: &FragmentEntry,
         columns: &[usize],
@@ -108,9 +114,9 @@ impl DataReader {
             let message = format!("the table has no column {column}");
             return Err(Error::new(ErrorKind::ColumnNotFound, message).into());
         }
-        let path = path_of(&fragment.file)?;
+        let (store, path) = (log.store(), path_of(&fragment.file)?);
         let place = format!("{}/{path}", store.url());
-        let footer = footer::read(store, &path, Some(fragment.file.bytes())).await?;
+        let footer = footer::of_file(store, log.seen(), &fragment.file).await?;
         let rows = footer.file_metadata().num_rows();
         if u64::try_from(rows).ok() != Some(fragment.file.rows()) {
             let why = format!("it has {rows} rows, and in the log {}", fragment.file.rows());
@@ -134,6 +140,8 @@ impl DataReader {
         }
         Ok(Self {
             store: store.clone(),
+            seen: log.seen().clone(),
+            file: Arc::clone(&fragment.file),
             path,
             projection: ProjectionMask::leaves(metadata.parquet_schema(), leaves.iter().copied()),
             metadata,
@@ -193,6 +201,18 @@ impl DataReader {
             })
             .collect();
         let bytes = self.store.get_ranges(&self.path, &ranges).await?;
+        let (seen, file, schema) =
+            (self.seen.clone(), Arc::clone(&self.file), self.metadata.parquet_schema());
+        let of = schema.num_columns();
+        let named = self.leaves.iter().map(|leaf| (*leaf, schema.column(*leaf).path().string()));
+        let named: Vec<_> = named.zip(bytes.clone()).collect();
+        let check = move || {
+            named.iter().try_for_each(|((leaf, name), bytes)| {
+                let piece = Piece::Column { group, leaf: *leaf, of };
+                seen.check(&file, piece, bytes).map_err(|why| format!("column {name:?}: {why}"))
+            })
+        };
+        catching(self.place(), check).await?;
         let chunks = Chunks { chunks: ranges.into_iter().map(|range| range.start).zip(bytes).collect() };
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
             .with_projection(self.projection.clone())

@@ -17,7 +17,7 @@ use parquet::{
 };
 use uuid::Uuid;
 
-use super::stats;
+use super::{digest, page_checksums, stats};
 use crate::{
     error::{Result, StorageError},
     limits::ROW_GROUP_ROWS,
@@ -33,12 +33,19 @@ pub struct NewFile {
     pub(crate) rows: u32,
     pub(crate) stats: String,
     pub(crate) encoded_bytes: Option<u64>,
+    /// See [`digest::TAG`].
+    pub(crate) digests: String,
 }
 
 impl NewFile {
     /// Its size.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Its place below the table, as the log has it.
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// Its rows.
@@ -63,7 +70,8 @@ impl TableLog {
         let started = Instant::now();
         let schema = Arc::clone(schema);
         let encoded = tokio::task::spawn_blocking(move || encode(&schema, &batches)).await;
-        let (bytes, rows, stats) = encoded.map_err(|e| StorageError::corrupt("a new data file", e))??;
+        let Encoded { bytes, rows, stats, digests } =
+            encoded.map_err(|e| StorageError::corrupt("a new data file", e))??;
         let path = format!("part-{}.zstd.parquet", Uuid::new_v4());
         let size = bytes.len() as u64;
         let encode = started.elapsed();
@@ -71,7 +79,7 @@ impl TableLog {
         // The put syncs a local file, and says so of a remote one.
         let put = started.elapsed().saturating_sub(encode);
         tracing::debug!(path, rows, bytes = size, ?encode, ?put, "data file");
-        Ok(NewFile { path, bytes: size, rows, stats, encoded_bytes: None })
+        Ok(NewFile { path, bytes: size, rows, stats, encoded_bytes: None, digests })
     }
 }
 
@@ -79,8 +87,15 @@ fn invalid(message: String) -> StorageError {
     Error::new(ErrorKind::InvalidBatch, message).into()
 }
 
-/// The file's bytes, its rows, and its statistics.
-fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<(Vec<u8>, u32, String)> {
+/// What a file is, before it is written.
+struct Encoded {
+    bytes: Vec<u8>,
+    rows: u32,
+    stats: String,
+    digests: String,
+}
+
+fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<Encoded> {
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let counted = u32::try_from(rows).ok().filter(|_| (1..=FRAGMENT_ROWS).contains(&rows));
     let counted =
@@ -118,8 +133,11 @@ fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<(Vec<u8>, u32, Str
         writer.write(&batch).map_err(written)?;
     }
     let metadata = writer.close().map_err(written)?;
+    let (bytes, metadata) = page_checksums::add(&bytes, &metadata).map_err(written)?;
     let stats = stats::of_file(schema, &metadata, &with_nan);
-    Ok((bytes, counted, stats))
+    let no_digests = || StorageError::corrupt("a new data file", "its footer does not fit it");
+    let digests = digest::tag(&bytes, &metadata).ok_or_else(no_digests)?;
+    Ok(Encoded { bytes, rows: counted, stats, digests })
 }
 
 fn to_stored(column: &ArrayRef, data_type: DataType) -> std::result::Result<ArrayRef, arrow::ArrowError> {

@@ -13,7 +13,7 @@ use super::{
     },
 };
 use crate::{
-    data::{NewFile, wide_stats},
+    data::{NewFile, digest, wide_stats},
     deletions::Vectors,
     error::{Result, StorageError},
 };
@@ -175,7 +175,10 @@ fn remove(file: &DataFile, data_change: bool, now: i64) -> Remove {
 }
 
 fn add(file: &NewFile, id: u32, data_change: bool, now: i64) -> Add {
-    let mut tags = BTreeMap::from([(TAG_FRAGMENT.to_owned(), Some(id.to_string()))]);
+    let mut tags = BTreeMap::from([
+        (TAG_FRAGMENT.to_owned(), Some(id.to_string())),
+        (digest::TAG.to_owned(), Some(file.digests.clone())),
+    ]);
     if let Some(bytes) = file.encoded_bytes {
         tags.insert(TAG_ENCODED.to_owned(), Some(bytes.to_string()));
     }

@@ -11,7 +11,8 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
     basic::{Compression, ZstdLevel},
-    file::properties::WriterProperties,
+    errors::ParquetError,
+    file::{metadata::KeyValue, properties::WriterProperties},
 };
 
 use super::{
@@ -21,6 +22,7 @@ use super::{
     state::{TableState, tombstone_age},
 };
 use crate::{
+    data::{digest, page_checksums},
     error::{Result, StorageError},
     limits::{CHECKPOINT_EVERY, REQUEST_AGE},
 };
@@ -270,10 +272,19 @@ fn encode(rows: &Rows) -> std::result::Result<Vec<u8>, parquet::errors::ParquetE
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         // Parquet's names for the parts of lists and maps.
         .set_coerce_types(true)
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            digest::SEAL.to_owned(),
+            digest::UNSEALED.to_owned(),
+        )]))
         .set_created_by(concat!("basalt version ", env!("CARGO_PKG_VERSION")).to_owned())
         .build();
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-    let mut writer = ArrowWriter::try_new_with_options(Vec::new(), batch.schema(), options)?;
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new_with_options(&mut bytes, batch.schema(), options)?;
     writer.write(&batch)?;
-    writer.into_inner()
+    let metadata = writer.close()?;
+    let (mut file, _) = page_checksums::add(&bytes, &metadata)?;
+    let no_place = || ParquetError::General("a checkpoint has no place for its digest".to_owned());
+    digest::seal(&mut file).ok_or_else(no_place)?;
+    Ok(file)
 }

@@ -33,7 +33,7 @@ use state::Replay;
 pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Request, TableState};
 
 use crate::{
-    data,
+    data::{self, digest::Seen},
     error::{CommitError, Result, StorageError},
     limits::{CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, NEWEST_FOR, SMALL_BYTES},
     schema,
@@ -48,6 +48,8 @@ pub struct TableLog {
     newest: Arc<Mutex<Option<(u64, SystemTime)>>>,
     /// How long what is no longer part of the table can still be read.
     keep: Duration,
+    /// What was read of files that have no digests in the log.
+    seen: Seen,
 }
 
 /// What a commit did.
@@ -76,7 +78,7 @@ struct LastCheckpoint {
 impl TableLog {
     /// The log of the table in a folder; nothing is read yet.
     pub fn new(store: Store) -> Self {
-        Self { store, newest: Arc::default(), keep: Duration::from_secs(600) }
+        Self { store, newest: Arc::default(), keep: Duration::from_secs(600), seen: Seen::default() }
     }
 
     /// The same, with another time for which files that are no longer part of the table stay readable; ten
@@ -137,6 +139,10 @@ impl TableLog {
         self.keep
     }
 
+    pub(crate) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
     pub(crate) fn keep_millis(&self) -> i64 {
         i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX)
     }
@@ -191,7 +197,7 @@ impl TableLog {
     /// Counts the rows of files for which the log does not say it.
     async fn finish(&self, mut replay: Replay) -> Result<Arc<TableState>> {
         let count = async |file: Arc<DataFile>| {
-            let rows = data::count_rows(&self.store, &file).await?;
+            let rows = data::count_rows(&self.store, &self.seen, &file).await?;
             Ok::<_, StorageError>((file, rows))
         };
         let uncounted = replay.uncounted();
@@ -199,7 +205,9 @@ impl TableLog {
         for (file, rows) in counts.try_collect::<Vec<_>>().await? {
             replay.count(file.path(), rows);
         }
-        replay.finish().map(Arc::new)
+        let state = replay.finish()?;
+        self.seen.retain(|path| state.files.contains_key(path));
+        Ok(Arc::new(state))
     }
 
     /// Follows the log from a state on: the same state when there is no newer version.

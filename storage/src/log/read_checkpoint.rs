@@ -12,7 +12,7 @@ use parquet::arrow::{
 
 use super::actions::{Action, Add, Descriptor, Format, Metadata, Protocol, Remove, StringMap, Txn};
 use crate::{
-    data::{catching, footer},
+    data::{catching, digest, footer},
     error::Result,
     limits::{BATCH_ROWS, CHECKPOINT_BYTES},
     store::Store,
@@ -40,9 +40,10 @@ const COLUMNS: &[&str] = &[
 /// The actions in a file of a checkpoint.
 pub(super) async fn read(store: &Store, path: &str) -> Result<Vec<Action>> {
     let place = format!("{}/{path}", store.url());
-    let metadata = footer::read(store, path, None).await?;
+    let metadata = footer::read(store, path, None, |_| Ok(())).await?;
     let bytes = store.get_known(path, CHECKPOINT_BYTES).await?;
     catching(place, move || {
+        digest::check_seal(&bytes).map_err(Fault)?;
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(metadata, options)?;
         let schema = metadata.parquet_schema();

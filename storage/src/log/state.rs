@@ -12,7 +12,7 @@ use basalt_core::{
     table::Retention,
 };
 
-use twox_hash::XxHash64;
+use twox_hash::XxHash3_64;
 
 use super::{
     actions::{Action, Add, Descriptor, Metadata, Protocol, Remove, Txn},
@@ -20,7 +20,8 @@ use super::{
     protocol,
 };
 use crate::{
-    data::{ColumnStats, columns_stats, num_records},
+    data::{ColumnStats, columns_stats, digest, num_records},
+    deletes::{self, Deletes},
     error::{Result, StorageError},
     limits::{FORGET_EVERY, FRAGMENTS, REQUEST_AGE, REQUESTS},
     retention,
@@ -87,9 +88,19 @@ impl DataFile {
         self.add.deletion_vector.as_ref().map(Descriptor::unique_id)
     }
 
+    /// Bytes of its deletion vector.
+    pub(crate) fn deletion_vector_bytes(&self) -> u64 {
+        self.add.deletion_vector.as_ref().map_or(0, |vector| u64::from(vector.size_in_bytes))
+    }
+
     /// Milliseconds since 1970 at which it was made.
     pub fn modified_millis(&self) -> i64 {
         self.add.modification_time
+    }
+
+    /// The digests of its bytes, where the log has them.
+    pub(crate) fn digests(&self) -> Option<&str> {
+        self.tag(digest::TAG)
     }
 
     fn tag(&self, name: &str) -> Option<&str> {
@@ -111,7 +122,8 @@ impl Descriptor {
 #[derive(Clone, Debug)]
 pub struct FragmentEntry {
     /// Its id. Below [`FIRST_FOREIGN_FRAGMENT`] it is Basalt's own and never comes to mean other rows; above, it
-    /// is computed from the file's name, and is the same for everyone who looks at the same version.
+    /// is computed from the names of the version's files, is the same for everyone who looks at the same version, and
+    /// may be another file's in another one: see [`has_same_rows`](Self::has_same_rows).
     pub id: u32,
     /// The file that holds it.
     pub file: Arc<DataFile>,
@@ -125,9 +137,9 @@ impl FragmentEntry {
     /// Names its rows and those of them that are deleted, for everyone who looks at the table.
     pub fn source(&self) -> Source {
         let vector = self.file.add.deletion_vector.as_ref();
-        let vector = vector.map(|vector| XxHash64::oneshot(0, vector.unique_id().as_bytes()));
+        let vector = vector.map(|vector| XxHash3_64::oneshot(vector.unique_id().as_bytes()));
         Source {
-            rows: XxHash64::oneshot(self.first_row, self.file.path().as_bytes()),
+            rows: XxHash3_64::oneshot_with_seed(self.first_row, self.file.path().as_bytes()),
             // 0 is no deletion vector.
             deletions: vector.map_or(0, |hash| hash.max(1)),
         }
@@ -143,6 +155,17 @@ impl FragmentEntry {
     pub fn live_rows(&self) -> u64 {
         let deleted = if self.is_whole_file() { self.file.deleted_rows() } else { 0 };
         u64::from(self.rows).saturating_sub(deleted)
+    }
+
+    /// Whether an entry of this or of another version is of the same rows of the same file. Ids do not tell: another
+    /// writer's file may have the id that another file has in another version.
+    pub fn has_same_rows(&self, other: &Self) -> bool {
+        self.file.path() == other.file.path() && (self.first_row, self.rows) == (other.first_row, other.rows)
+    }
+
+    /// The same, and whether the same of these rows are deleted.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.has_same_rows(other) && self.file.add.deletion_vector == other.file.add.deletion_vector
     }
 
     /// Bytes that it takes in memory, where Basalt has written it.
@@ -201,6 +224,7 @@ pub struct TableState {
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) schema: Arc<TableSchema>,
     retention: Option<Arc<Retention>>,
+    deletes: Deletes,
     pub(crate) files: BTreeMap<Arc<str>, Arc<DataFile>>,
     pub(super) tombstones: Tombstones,
     /// Those that are no clients' writes.
@@ -241,6 +265,11 @@ impl TableState {
         self.retention.as_ref()
     }
 
+    /// What deletions leave in its files.
+    pub fn deletes(&self) -> Deletes {
+        self.deletes
+    }
+
     /// Its fragments, by id.
     pub fn fragments(&self) -> &Arc<[FragmentEntry]> {
         &self.fragments
@@ -249,6 +278,17 @@ impl TableState {
     /// A fragment by its id.
     pub fn fragment(&self, id: u32) -> Option<&FragmentEntry> {
         self.fragments.get(self.fragments.binary_search_by_key(&id, |f| f.id).ok()?)
+    }
+
+    /// The fragment of this version that has the same rows as one of another version, whatever their ids are.
+    pub fn same_rows(&self, other: &FragmentEntry) -> Option<&FragmentEntry> {
+        let same = |entry: &&FragmentEntry| entry.has_same_rows(other);
+        match self.fragment(other.id).filter(same) {
+            Some(found) => Some(found),
+            // Another writer's file has another id where one with the same hash came or went.
+            None if self.files.contains_key(other.file.path()) => self.fragments.iter().find(same),
+            None => None,
+        }
     }
 
     /// Rows, without the deleted ones.
@@ -475,6 +515,7 @@ impl Replay {
             }
         };
         let retention = retention::of_properties(&metadata, &schema.schema, &self.place)?;
+        let deletes = deletes::of_properties(&metadata, &self.place)?;
         let fragments = fragments(&self.files, &self.place)?.into();
         Ok(TableState {
             version: self.version,
@@ -482,6 +523,7 @@ impl Replay {
             metadata,
             schema,
             retention,
+            deletes,
             files: self.files,
             tombstones: self.tombstones,
             txns: self.txns,

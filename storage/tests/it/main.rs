@@ -9,6 +9,7 @@
 
 mod catalog;
 mod commits;
+mod damage;
 mod data;
 mod deletions;
 mod history;

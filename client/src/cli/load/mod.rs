@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 use self::source::{InputFile, Job, Read};
 use super::{CliError, ConnectArgs, human, print, retention, style::Style};
 use crate::{
-    catalog::{Retention, TableDetails},
+    catalog::{Deletes, Retention, Table, TableDetails, TableOptions},
     client::Client,
     error::Error,
     write::{Committed, WriteOptions},
@@ -76,6 +76,10 @@ pub struct LoadArgs {
     /// A table that is new keeps its rows for so long, by a timestamp or a date: at=30d
     #[arg(long, value_name = "COLUMN=TIME", value_parser = retention::parse)]
     pub retention: Option<Retention>,
+
+    /// What deletions leave in the files of a table that is new; see `basalt deletes` [default: vectors]
+    #[arg(long, value_enum)]
+    pub deletes: Option<Deletes>,
 
     /// Leave out up to N bad rows
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -154,6 +158,7 @@ impl Load<'_> {
             Err(error) if error.reason() == ErrorReason::TableNotFound => None,
             Err(error) => return Err(error.into()),
         };
+        let deletes = self.deletes(existing.as_ref())?;
         let (known, existing) = existing.map(|table| (table.retention, table.schema)).unzip();
         let job = self.plan(files, declared, existing.as_ref()).await?;
         let kept = self.retention(known, &job.schema)?;
@@ -163,10 +168,8 @@ impl Load<'_> {
             self.client.drop_table(table).await?;
         }
         if existing.is_none() || self.args.replace {
-            match kept {
-                Some(kept) => self.client.create_table_with_retention(table, &job.schema, &kept).await?,
-                None => self.client.create_table(table, &job.schema).await?,
-            };
+            let options = TableOptions { retention: kept, deletes };
+            self.client.create_table_with(table, &job.schema, &options).await?;
             self.created = true;
         }
         let (committed, bad) = self.write(&job, bytes).await?;
@@ -178,6 +181,19 @@ impl Load<'_> {
             Err(_) => TableDetails { table: self.client.table_summary(table).await?, columns: Vec::new() },
         };
         print(&summary(&details, committed.rows, bytes, started.elapsed()))
+    }
+
+    /// What deletions leave in the files of a new table: what is said, or as in the table that it replaces.
+    fn deletes(&self, existing: Option<&Table>) -> Result<Option<Deletes>, CliError> {
+        let known = existing.and_then(|table| table.deletes);
+        match self.args.deletes {
+            Some(wanted) if existing.is_some() && !self.args.replace && known != Some(wanted) => {
+                let table = &self.args.table;
+                let message = "other deletes (`basalt deletes` changes them)";
+                Err(CliError::input(format!("table {table} exists with {message}")))
+            }
+            wanted => Ok(wanted.or(known)),
+        }
     }
 
     /// For how long the rows of a new table are kept: as long as is said, or as those of the table that it replaces.

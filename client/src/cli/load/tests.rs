@@ -312,6 +312,7 @@ fn what_is_told_at_the_end() {
             fragments: 1,
             bytes: 500 * rows,
             retention: None,
+            deletes: None,
         },
         columns: Vec::new(),
     };
