@@ -5,6 +5,7 @@
 mod call;
 mod cluster;
 pub mod config;
+mod connection;
 mod convert;
 mod cpu;
 mod ledger;
@@ -12,6 +13,7 @@ pub mod limits;
 mod logging;
 mod memory;
 mod metrics;
+mod readers;
 mod services;
 mod sets;
 mod state;
@@ -19,6 +21,7 @@ mod status;
 mod tables;
 mod transport;
 mod units;
+mod writes;
 
 use std::{future::Future, io, sync::Arc};
 
