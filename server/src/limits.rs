@@ -237,5 +237,8 @@ pub const LIGHT_REQUEST_BYTES: usize = 4096;
 pub const LIGHT_ROWS: u64 = 1 << 20;
 /// Nanoseconds; see [`LIGHT_REQUEST_BYTES`].
 pub const LIGHT_EFFORT: u64 = 250_000;
-/// An answer that cannot be larger is kept whole until it is read, so that its query never waits for its reader.
+/// An answer that cannot be larger is kept whole until it is read, so that its query never waits for its reader. All of
+/// them together may take as much as those that wait, by [`ANSWERS_MEMORY_PART`].
 pub const LIGHT_ANSWER_BYTES: u64 = 256 << 10;
+/// Of such an answer nobody counts these bytes: a stream takes as much by itself.
+pub const UNCOUNTED_ANSWER_BYTES: u64 = 4 << 10;

@@ -8,7 +8,10 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     pin::pin,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicUsize},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -35,6 +38,9 @@ use crate::{
 pub(crate) struct Readers {
     slots: Arc<Semaphore>,
     waiting: AtomicUsize,
+    /// Bytes of small answers, which hold no slot, and how many they may be.
+    kept: AtomicU64,
+    most_kept: u64,
     queues: Mutex<Vec<Weak<Queue>>>,
     /// The connections of the answers that were given up, in that order.
     abandoned: Mutex<VecDeque<Weak<Connection>>>,
@@ -57,6 +63,8 @@ impl Readers {
         Arc::new(Self {
             slots: Arc::new(Semaphore::new(fit.clamp(least, most).max(concurrent))),
             waiting: AtomicUsize::new(0),
+            kept: AtomicU64::new(0),
+            most_kept: memory / limits::ANSWERS_MEMORY_PART,
             queues: Mutex::default(),
             abandoned: Mutex::default(),
         })
@@ -92,11 +100,10 @@ impl Readers {
         }
         let mut slot = pin!(Arc::clone(slots).acquire_owned());
         loop {
-            self.make_room(of);
             tokio::select! {
                 slot = &mut slot => return slot.map_err(|_| Fault::internal()),
                 () = sleep_until(until.into()) => return Err(late()),
-                () = sleep(limits::UNREAD_INTERVAL) => {}
+                () = sleep(limits::UNREAD_INTERVAL) => self.make_room(of),
             }
         }
     }
@@ -119,6 +126,14 @@ impl Readers {
         if let Some((_, queue)) = most.into_iter().min_by_key(|(since, _)| *since) {
             self.give_up(&queue);
         }
+    }
+
+    /// Counts a small answer until it is read; `None` where there are too many of them, so that it needs a slot.
+    pub(crate) fn keep(self: &Arc<Self>, bytes: u64) -> Option<Kept> {
+        let bytes = bytes.saturating_sub(limits::UNCOUNTED_ANSWER_BYTES);
+        let kept = Kept { readers: Arc::clone(self), bytes };
+        let all = self.kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        (bytes == 0 || all <= self.most_kept).then_some(kept)
     }
 
     /// A queue for the answer of a query that obeys `control`.
@@ -168,6 +183,19 @@ impl Readers {
 
     fn queues(&self) -> MutexGuard<'_, Vec<Weak<Queue>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The bytes of a small answer.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    readers: Arc<Readers>,
+    bytes: u64,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.readers.kept.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -235,14 +263,15 @@ impl Writer {
     /// # Errors
     /// Those of [`Writer::is_full`]; the answer is given up when this takes too long.
     pub(crate) fn wait(&self, _: &MayWait, deadline: Instant) -> Result<()> {
-        let until = deadline.min(Instant::now() + limits::SLOW_READER_TIMEOUT);
         let mut state = self.queue.lock();
         loop {
             state.is_full()?;
             if state.pieces.len() <= limits::WAITING_PIECES / 2 {
                 return Ok(());
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let (now, since) = (Instant::now(), state.unread_since);
+            let until = deadline.min(since.unwrap_or(now) + limits::SLOW_READER_TIMEOUT);
+            let left = until.saturating_duration_since(now);
             if left == Duration::ZERO {
                 drop(state);
                 self.readers.give_up(&self.queue);
@@ -490,6 +519,17 @@ mod tests {
             }
         }
         assert!(hoarder.closed().is_cancelled() && !reading.closed().is_cancelled());
+    }
+
+    #[test]
+    fn small_answers_are_counted_together() {
+        let readers = Readers::new(limits::ANSWERS_MEMORY_PART * 3 * limits::LIGHT_ANSWER_BYTES, 1);
+        let kept: Vec<_> = (0..3).map(|_| readers.keep(limits::LIGHT_ANSWER_BYTES).unwrap()).collect();
+        assert!(readers.keep(limits::LIGHT_ANSWER_BYTES).is_none());
+        assert!(readers.keep(limits::UNCOUNTED_ANSWER_BYTES).is_some());
+        drop(kept);
+        assert_eq!(readers.kept.load(Ordering::Relaxed), 0);
+        assert!(readers.keep(limits::LIGHT_ANSWER_BYTES).is_some());
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 
 mod attributes;
 mod deletions;
+mod estimates;
 mod explain;
 mod parts;
 mod retention;

@@ -29,7 +29,7 @@ use crate::{
     convert,
     cpu::{Cpu, MayWait, StopOnDrop},
     limits,
-    readers::{Counts, Next, Piece, Reader, Writer},
+    readers::{Counts, Kept, Next, Piece, Reader, Writer},
     status::Fault,
 };
 
@@ -183,7 +183,7 @@ impl<O: Outlet> Sink<O> {
 #[derive(Debug)]
 pub(crate) enum Begun {
     /// All of it.
-    Whole(Piece, Counts),
+    Whole { messages: Piece, counts: Counts, _kept: Kept },
     /// The rest comes from a query that runs; dropping this stops it.
     Queued { reader: Reader, stop: StopOnDrop, deadline: Instant },
 }
@@ -224,7 +224,9 @@ impl Stream for Answer {
             return Poll::Ready(None);
         }
         let next = match begun {
-            Begun::Whole(messages, counts) => messages.pop_front().map_or(Next::End(*counts), Next::Message),
+            Begun::Whole { messages, counts, .. } => {
+                messages.pop_front().map_or(Next::End(*counts), Next::Message)
+            }
             Begun::Queued { reader, stop, deadline } => match reader.poll_next(context) {
                 Poll::Ready(next) => next,
                 Poll::Pending => {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use basalt_core::{
-    exec::{self, Control, Statistics},
+    exec::{self, Control, Estimate, Statistics},
     plan::Plan,
     query,
     table::{Snapshot, Table},
@@ -93,8 +93,9 @@ impl Query {
         let stop = StopOnDrop(control.clone());
         let (format, arrived) = (request.format(), call.at());
         let job = Job { state: Arc::clone(&self.0), table, snapshot, control, format, arrived };
+        let one_row = has_one_row(&request);
         if request.encoded_len() > limits::LIGHT_REQUEST_BYTES || job.snapshot.rows() > limits::LIGHT_ROWS {
-            let (one_row, input) = (has_one_row(&request), Input::Request(Box::new(request)));
+            let input = Input::Request(Box::new(request));
             return match one_row {
                 true => self.keep(call, job, input, stop, deadline).await,
                 false => self.stream(call, job, input, stop, deadline).await,
@@ -105,13 +106,17 @@ impl Query {
         let (query, self_contained) = convert::query(request, &job.state.sets)?;
         if !self_contained {
             drop(permit);
-            return self.stream(call, job, Input::Query(query), stop, deadline).await;
+            return match one_row {
+                true => self.keep(call, job, Input::Query(query), stop, deadline).await,
+                false => self.stream(call, job, Input::Query(query), stop, deadline).await,
+            };
         }
         let plan = job.bind(query)?;
         let estimate = plan.estimate(&job.snapshot);
         if estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES && estimate.effort <= limits::LIGHT_EFFORT {
-            let (messages, counts) = job.keep(&plan)?;
-            return Ok(Begun::Whole(messages, counts));
+            let answer = job.keep(&plan, estimate)?;
+            drop(permit);
+            return self.kept(call, answer, stop, deadline).await;
         }
         drop(permit);
         match estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES {
@@ -133,15 +138,34 @@ impl Query {
         let run = self.0.cpu.run(move || {
             let _permit = permit;
             let plan = job.plan(input)?;
-            if plan.estimate(&job.snapshot).answer_bytes > limits::LIGHT_ANSWER_BYTES {
-                return Ok(Kept::TooLarge(job, plan));
+            let estimate = plan.estimate(&job.snapshot);
+            if estimate.answer_bytes > limits::LIGHT_ANSWER_BYTES {
+                return Ok(Ran::TooLarge(job, Box::new(plan)));
             }
-            job.keep(&plan).map(|(messages, counts)| Kept::Answer(messages, counts))
+            job.keep(&plan, estimate).map(Ran::Small)
         });
         match stop.until(deadline, run).await??? {
-            Kept::Answer(messages, counts) => Ok(Begun::Whole(messages, counts)),
-            Kept::TooLarge(job, plan) => self.stream(call, job, Input::Plan(plan), stop, deadline).await,
+            Ran::Small(answer) => self.kept(call, answer, stop, deadline).await,
+            Ran::TooLarge(job, plan) => self.stream(call, job, Input::Plan(*plan), stop, deadline).await,
         }
+    }
+
+    /// A small answer, which needs a slot only where many others are unread.
+    async fn kept(
+        &self,
+        call: &Call,
+        answer: Small,
+        stop: StopOnDrop,
+        deadline: Instant,
+    ) -> Result<Begun, Fault> {
+        let Small { messages, counts, bytes } = answer;
+        if let Some(kept) = self.0.readers.keep(bytes) {
+            return Ok(Begun::Whole { messages, counts, _kept: kept });
+        }
+        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
+        let (writer, reader) = self.0.readers.queue(slot, stop.0.clone());
+        writer.end(Ok((messages, counts)));
+        Begun::queued(reader, stop, deadline).await
     }
 
     /// Runs a query whose answer may be large: it goes through a queue, from a thread that may wait for its reader.
@@ -209,9 +233,17 @@ enum Input {
 }
 
 /// What a query that should have a small answer comes to.
-enum Kept {
-    Answer(Piece, Counts),
-    TooLarge(Job, Plan),
+enum Ran {
+    Small(Small),
+    TooLarge(Job, Box<Plan>),
+}
+
+/// A whole answer.
+struct Small {
+    messages: Piece,
+    counts: Counts,
+    /// What its values take at most.
+    bytes: u64,
 }
 
 impl Job {
@@ -230,10 +262,11 @@ impl Job {
     }
 
     /// A small answer.
-    fn keep(&self, plan: &Plan) -> Result<(Piece, Counts), Fault> {
+    fn keep(&self, plan: &Plan, estimate: Estimate) -> Result<Small, Fault> {
         let mut sink = Sink::new(Whole::default(), self.format, self.arrived);
         let outcome = answer(plan, &self.snapshot, &self.control, &mut sink);
-        sink.finish(outcome)
+        let (messages, counts) = sink.finish(outcome)?;
+        Ok(Small { messages, counts, bytes: estimate.answer_bytes })
     }
 }
 
