@@ -10,7 +10,7 @@ use basalt_core::table::Table;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 
-use crate::{metrics::Metrics, status::Fault};
+use crate::{connection::Connection, metrics::Metrics, status::Fault};
 
 /// What the connection knows of a request; travels to its method in the request's extensions.
 #[derive(Clone, Debug)]
@@ -18,6 +18,7 @@ pub(crate) struct Arrival {
     pub(crate) peer: SocketAddr,
     pub(crate) at: Instant,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) connection: Arc<Connection>,
     /// A shutdown waits for those that hold one.
     pub(crate) _running: TaskTrackerToken,
 }
@@ -71,6 +72,11 @@ impl Call {
     /// When the request arrived.
     pub(crate) fn at(&self) -> Instant {
         self.at
+    }
+
+    /// The connection that it came on; one of its own where none is known.
+    pub(crate) fn connection(&self) -> Arc<Connection> {
+        self.arrival.as_ref().map_or_else(Connection::new, |arrival| Arc::clone(&arrival.connection))
     }
 
     /// The client's deadline.

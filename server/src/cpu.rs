@@ -1,6 +1,7 @@
 //! The CPU pool: where queries run and columns are encoded, apart from the async threads.
 
 use std::{
+    marker::PhantomData,
     sync::{
         Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
@@ -15,11 +16,13 @@ use basalt_core::{
 use basalt_proto::v1::ErrorReason;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::{
+    runtime::Handle,
     sync::{
         OwnedSemaphorePermit, Semaphore,
         mpsc::{self, error::TrySendError},
         oneshot,
     },
+    task::{JoinHandle, spawn_blocking},
     time::timeout_at,
 };
 
@@ -28,7 +31,7 @@ use crate::{Error, limits, status::Fault};
 /// The pool, and who may use it for a query.
 #[derive(Debug)]
 pub(crate) struct Cpu {
-    pool: ThreadPool,
+    pool: Arc<ThreadPool>,
     permits: Arc<Semaphore>,
     /// For parts of the queries of a cluster. A query that waits for its parts holds a permit of the others, so
     /// that nodes whose queries wait for each other's parts always get on.
@@ -47,7 +50,7 @@ impl Cpu {
             .build()
             .map_err(|e| Error::Start(e.to_string()))?;
         Ok(Self {
-            pool,
+            pool: Arc::new(pool),
             permits: Arc::new(Semaphore::new(concurrent)),
             parts: Arc::new(Semaphore::new(concurrent)),
             concurrent,
@@ -70,9 +73,28 @@ impl Cpu {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Starts a job and does not wait for it.
-    pub(crate) fn spawn(&self, job: impl FnOnce() + Send + 'static) {
-        self.pool.spawn(job);
+    /// Does a job on the pool, for a thread that may wait for it.
+    pub(crate) fn install<T: Send>(&self, _: &MayWait, job: impl FnOnce() -> T + Send) -> T {
+        self.pool.install(job)
+    }
+
+    /// A control with which a query does its work on the pool, and hands its answer out on the thread that runs it.
+    pub(crate) fn spread(&self, _: &MayWait, control: Control) -> Control {
+        control.with_pool(Arc::clone(&self.pool))
+    }
+
+    /// Waits for the permit of a query that has given its own back.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeadlineExceeded`].
+    pub(crate) fn admit_again(
+        &self,
+        _: &MayWait,
+        deadline: Instant,
+    ) -> basalt_core::error::Result<OwnedSemaphorePermit> {
+        let permit = timeout_at(deadline.into(), Arc::clone(&self.permits).acquire_owned());
+        let permit = Handle::current().block_on(permit).ok().and_then(Result::ok);
+        permit.ok_or_else(|| EngineError::new(ErrorKind::DeadlineExceeded, "the deadline passed"))
     }
 
     /// Runs a job. It runs to its end even if nobody waits for it any longer.
@@ -133,33 +155,39 @@ impl Cpu {
     }
 }
 
-/// Hands something over from a thread of the pool; while there is no room, the thread does other work of it.
+/// Shows that a thread may wait for others: it belongs neither to the runtime nor to the pool, and this cannot leave it.
+/// Whatever waits for a client or for another node asks for one.
+#[derive(Debug)]
+pub(crate) struct MayWait(PhantomData<*const ()>);
+
+/// Runs a job on a thread that may wait.
+pub(crate) fn on_own_thread<T: Send + 'static>(
+    job: impl FnOnce(&MayWait) -> T + Send + 'static,
+) -> JoinHandle<T> {
+    spawn_blocking(move || job(&MayWait(PhantomData)))
+}
+
+/// Hands something over to a task that may be slow.
 ///
 /// # Errors
 /// [`ErrorKind::Cancelled`] when nobody listens any longer, [`ErrorKind::DeadlineExceeded`] when whoever does is too
 /// slow.
 pub(crate) fn hand_over<T>(
+    _: &MayWait,
     sender: &mpsc::Sender<T>,
-    mut item: T,
+    item: T,
     deadline: Instant,
 ) -> basalt_core::error::Result<()> {
-    // Other work may hold this thread for a while; a reader that stalls must not hold it for long.
+    let cancelled = || EngineError::new(ErrorKind::Cancelled, "the client gave up");
+    let item = match sender.try_send(item) {
+        Ok(()) => return Ok(()),
+        Err(TrySendError::Full(item)) => item,
+        Err(TrySendError::Closed(_)) => return Err(cancelled()),
+    };
     let until = deadline.min(Instant::now() + limits::SLOW_READER_TIMEOUT);
-    loop {
-        item = match sender.try_send(item) {
-            Ok(()) => return Ok(()),
-            Err(TrySendError::Full(item)) => item,
-            Err(TrySendError::Closed(_)) => {
-                return Err(EngineError::new(ErrorKind::Cancelled, "the client gave up"));
-            }
-        };
-        if Instant::now() >= until {
-            let message = "the client read the answer too slowly";
-            return Err(EngineError::new(ErrorKind::DeadlineExceeded, message));
-        }
-        if rayon::yield_now() != Some(rayon::Yield::Executed) {
-            std::thread::sleep(limits::SLOW_READER_PAUSE);
-        }
+    match Handle::current().block_on(timeout_at(until.into(), sender.send(item))) {
+        Ok(sent) => sent.map_err(|_| cancelled()),
+        Err(_) => Err(EngineError::new(ErrorKind::DeadlineExceeded, "the client read the answer too slowly")),
     }
 }
 
@@ -194,13 +222,13 @@ impl Drop for StopOnDrop {
 }
 
 /// Counts itself among those that wait.
-struct Waiting<'a> {
+pub(crate) struct Waiting<'a> {
     count: &'a AtomicUsize,
-    before: usize,
+    pub(crate) before: usize,
 }
 
 impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
+    pub(crate) fn new(count: &'a AtomicUsize) -> Self {
         Self { count, before: count.fetch_add(1, Ordering::Relaxed) }
     }
 }

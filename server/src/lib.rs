@@ -5,6 +5,7 @@
 mod call;
 mod cluster;
 pub mod config;
+mod connection;
 mod convert;
 mod cpu;
 mod ledger;
@@ -13,6 +14,7 @@ mod logging;
 mod memory;
 mod metrics;
 mod moment;
+mod readers;
 mod services;
 mod sets;
 mod state;
@@ -20,6 +22,7 @@ mod status;
 mod tables;
 mod transport;
 mod units;
+mod writes;
 
 use std::{future::Future, io, sync::Arc};
 

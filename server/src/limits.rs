@@ -45,12 +45,13 @@ pub const CONNECTIONS: usize = 4096;
 /// After the last request, connections get this long to take their last bytes.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Connections open at once to the listener for metrics and probes; further ones wait in its queue.
-pub const METRICS_CONNECTIONS: usize = 32;
-/// The longest that one of them stays open, and that it may be silent.
+/// Connections open at once to the listener for metrics and probes: for a further one the oldest is closed whose
+/// request is not being answered.
+pub const METRICS_CONNECTIONS: usize = 128;
+/// The longest that one of them stays open.
 pub const METRICS_CONNECTION_AGE: Duration = Duration::from_secs(3600);
-/// See [`METRICS_CONNECTION_AGE`].
-pub const METRICS_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The head of a request arrives there within this time, counted from the last answer: an idle connection is closed.
+pub const METRICS_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a request's head there.
 pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
 
@@ -83,14 +84,34 @@ pub const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 /// One query may hold this part of the same amount for its groups, distinct values and sorted rows, on top.
 pub const QUERY_MEMORY_PART: u64 = 8;
 /// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.
-pub const WAITING_PIECES: usize = 8;
-/// How long a query whose client reads slowly sleeps when the CPU pool has nothing else to do.
-pub const SLOW_READER_PAUSE: Duration = Duration::from_micros(500);
-/// How long a client may leave a full queue of pieces unread before its query is given up: meanwhile it holds a
-/// permit, and the queries that its thread took up in between cannot end.
+pub const WAITING_PIECES: usize = 4;
+/// How long a client may leave a full queue of pieces unread before its query is given up.
 pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
-/// `Write` streams open at once.
+/// Answers that may wait for their readers, at least and at most: see [`ANSWERS_MEMORY_PART`].
+pub const WAITING_ANSWERS: (usize, usize) = (16, 256);
+/// They may hold this part of the memory limit, on top; each may hold two pieces more than may wait.
+pub const ANSWERS_MEMORY_PART: u64 = 8;
+/// Answers of one connection that may wait for their readers.
+pub const CONNECTION_ANSWERS: usize = 32;
+/// An answer of which nothing was read for this long is given up when other queries wait for its slot.
+pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often a query that waits for a slot looks for such answers.
+pub const UNREAD_INTERVAL: Duration = Duration::from_millis(100);
+/// Answers of one connection that were given up and of which it has not taken the message that was on its way: with
+/// more the connection is closed.
+pub const CONNECTION_ABANDONED: usize = 8;
+/// Such answers of all connections: with more the connection of the first is closed.
+pub const ABANDONED: usize = 64;
+/// Threads for what waits: queries with long answers, coordinators, and work on files.
+pub const WAITING_THREADS: usize = 4096;
+/// `Write` streams that have sent rows and are not committed.
 pub const WRITES: usize = 256;
+/// `Write` streams open at once, with those that have sent no rows.
+pub const OPEN_WRITES: usize = 4096;
+/// How long a `Write` stream may take to say which table it is for.
+pub const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A `Write` stream whose client was silent for this long is given up when another one needs its place.
+pub const IDLE_WRITE: Duration = Duration::from_secs(1);
 /// Bytes that a `Write` stream may have sent and not seen acknowledged: two messages, so that one travels
 /// while the other is encoded.
 pub const INGEST_WINDOW_BYTES: u64 = 2 * MESSAGE_BYTES as u64;
@@ -271,3 +292,8 @@ pub const LIGHT_REQUEST_BYTES: usize = 4096;
 pub const LIGHT_ROWS: u64 = 1 << 20;
 /// Nanoseconds; see [`LIGHT_REQUEST_BYTES`].
 pub const LIGHT_EFFORT: u64 = 250_000;
+/// An answer that cannot be larger is kept whole until it is read, so that its query never waits for its reader. All of
+/// them together may take as much as those that wait, by [`ANSWERS_MEMORY_PART`].
+pub const LIGHT_ANSWER_BYTES: u64 = 256 << 10;
+/// Of such an answer nobody counts these bytes: a stream takes as much by itself.
+pub const UNCOUNTED_ANSWER_BYTES: u64 = 4 << 10;

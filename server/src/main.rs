@@ -9,7 +9,7 @@ use basalt_server::{Config, Error, Flags};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tokio::{
     net::TcpListener,
-    runtime::Runtime,
+    runtime::Builder,
     signal::unix::{SignalKind, signal},
 };
 
@@ -38,7 +38,11 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&command_line().get_matches()).unwrap_or_else(|error| error.exit());
     let Cli { connect, command } = cli;
-    let runtime = match Runtime::new() {
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(basalt_server::limits::WAITING_THREADS)
+        .build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error),
     };

@@ -10,7 +10,6 @@ use std::{
 };
 
 use basalt_core::{exec::Control, table::Catalog};
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::{
@@ -22,9 +21,11 @@ use crate::{
     limits,
     memory::Memory,
     metrics::Metrics,
+    readers::Readers,
     sets::Sets,
     status::Fault,
     tables::{self, Tables},
+    writes::Writes,
 };
 
 /// The tables, the CPU pool, and the limits that requests share.
@@ -37,7 +38,8 @@ pub(crate) struct State {
     pub(crate) sets: Sets,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ledger: Arc<Ledger>,
-    pub(crate) writes: Arc<Semaphore>,
+    pub(crate) writes: Arc<Writes>,
+    pub(crate) readers: Arc<Readers>,
     /// `None`: the server is alone.
     pub(crate) cluster: Option<Arc<Cluster>>,
     /// Requests under way hold a token of it.
@@ -84,7 +86,8 @@ impl State {
             memory,
             metrics,
             ledger,
-            writes: Arc::new(Semaphore::new(limits::WRITES)),
+            writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
+            readers: Readers::new(limit, config.query_permits()),
             cluster,
             running: TaskTracker::new(),
             stopping: AtomicBool::new(false),

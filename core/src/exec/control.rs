@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicU8, AtomicUsize, Ordering},
 };
 
+use rayon::ThreadPool;
+
 use super::profile::Profile;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -17,6 +19,7 @@ pub struct Control {
     time: i64,
     clock: Option<fn() -> u64>,
     profile: Option<Arc<Profile>>,
+    pool: Option<Arc<ThreadPool>>,
 }
 
 impl Default for Control {
@@ -35,6 +38,7 @@ impl Control {
             time: i64::MIN,
             clock: None,
             profile: None,
+            pool: None,
         }
     }
 
@@ -59,6 +63,21 @@ impl Control {
     #[must_use]
     pub fn with_clock(self, clock: fn() -> u64) -> Self {
         Self { clock: Some(clock), ..self }
+    }
+
+    /// The same work, whose blocks go to a pool when the thread that runs it is in none. What it hands to its sink it
+    /// hands out on its own thread, which may wait there without keeping one of the pool from other work.
+    #[must_use]
+    pub fn with_pool(self, pool: Arc<ThreadPool>) -> Self {
+        Self { pool: Some(pool), ..self }
+    }
+
+    /// Does a part of the work on the pool that was given; here, where there is none or this is a thread of one.
+    pub(super) fn install<T: Send>(&self, part: impl FnOnce() -> T + Send) -> T {
+        match &self.pool {
+            Some(pool) if rayon::current_thread_index().is_none() => pool.install(part),
+            _ => part(),
+        }
     }
 
     /// The same work, whose steps are timed where there is a clock: `conjuncts` of them are filters.

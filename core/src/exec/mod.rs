@@ -1,8 +1,8 @@
 //! Execution: fragment by fragment, block by block. A block is pruned by its zone maps or filtered into a
 //! mask; what is aggregated or returned under the mask is decoded in batches that fit the cache.
 //!
-//! Blocks run in parallel on the rayon pool whose thread calls (one by one on a thread of no pool), and their results are merged in the order of fragments
-//! and blocks, so that an answer has the same bits for any number of threads.
+//! Blocks run in parallel on the rayon pool whose thread calls, or on the one that the [`Control`] names (one by one
+//! where there is neither), and their results are merged in the order of fragments and blocks, so that an answer has the same bits for any number of threads.
 
 mod aggregate;
 mod arithmetic;
@@ -13,6 +13,7 @@ mod compare;
 mod conjuncts;
 mod control;
 mod distinct;
+mod estimate;
 mod explain;
 mod filter;
 mod group_keys;
@@ -41,6 +42,7 @@ use basalt_sip::Sip;
 pub use self::{
     build::{Build, BuildSide, BuiltSet, LocalBuild, select_values},
     control::Control,
+    estimate::Estimate,
     explain::{ColumnUse, Explanation, FilterUse, OperatorUse},
     filter::may_select,
     keys::{SelectedKeys, select_keys},
@@ -60,7 +62,7 @@ use crate::{
     error::Result,
     limits::{BLOCK_ROWS, BLOCK_WORDS},
     mask::{Mask, Words},
-    plan::{Plan, Shape, expr::BoundExpr},
+    plan::{Plan, Shape},
     query::Filter,
     table::{Snapshot, Table},
 };
@@ -115,39 +117,15 @@ impl Plan {
             }
             Shape::Rows => rows::sorted(self, snapshot, &mut work, control, sink)?,
             Shape::Groups { keys, aggregates, having } => {
-                let groups = groups::collect(self, keys, aggregates, snapshot, &mut work, false, control)?;
+                let groups = control.install(|| {
+                    groups::collect(self, keys, aggregates, snapshot, &mut work, false, control)
+                })?;
                 let watch = Watch::start(control);
                 let answered = output::groups(self, &groups, having.as_ref(), control, sink)?;
                 watch.stop(Step::Finish, groups.len() as u64, answered);
             }
         }
         Ok(work.statistics)
-    }
-
-    /// Roughly the nanoseconds that one thread needs for the plan: enough to tell what is done at once from
-    /// what is worth a thread of its own.
-    pub fn effort(&self, snapshot: &Snapshot) -> u64 {
-        let of = |expr: &BoundExpr| if matches!(expr, BoundExpr::Slot(_)) { 1 } else { 20 };
-        let filter = self.filter.as_ref().map_or(0, |pred| u64::from(pred.cost()).div_ceil(4));
-        let rest = match &self.shape {
-            Shape::Rows => 50 * self.outputs.len() as u64,
-            Shape::Groups { keys, aggregates, .. } => {
-                let arguments: u64 = aggregates.iter().filter_map(|a| a.argument.as_ref()).map(of).sum();
-                let distinct = aggregates.iter().filter(|a| a.distinct).count() as u64;
-                let grouped = if keys.is_empty() { 1 } else { 10 };
-                arguments * grouped + 20 * (keys.len() as u64 + distinct)
-            }
-        };
-        let mut sets = Vec::new();
-        self.filter.iter().for_each(|pred| pred.sets(&mut sets));
-        if !sets.is_empty() {
-            // Sets that are not prepared prune slowly: as if they did not. Few bytes can stand for many ids.
-            let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes) + set.cardinality);
-            return prepared.fold(snapshot.rows() * (filter + rest), u64::saturating_add);
-        }
-        let control = Control::default();
-        let Ok(work) = Work::new(snapshot, self.filter.as_ref(), &control) else { return 0 };
-        work.blocks.iter().map(|(block, _)| block.rows() as u64).sum::<u64>() * (filter + rest)
     }
 }
 

@@ -187,12 +187,12 @@ impl<'a, 'p> Work<'a, 'p> {
             let blocks;
             (blocks, rest) = rest.split_at(window.min(rest.len()));
             window = (window * 2).min(widest);
-            // Only a pool's own thread shares its work: elsewhere the caller wants it done here.
-            let results: Vec<_> = match blocks {
+            // Only a pool's own thread shares its work: where no pool was given the caller wants it done here.
+            let results: Vec<_> = self.control.install(|| match blocks {
                 [block] => vec![one(block)],
                 blocks if rayon::current_thread_index().is_none() => blocks.iter().map(one).collect(),
                 blocks => blocks.par_iter().map(one).collect(),
-            };
+            });
             for ((block, _), result) in blocks.iter().zip(results) {
                 let (selected, result) = result.inspect_err(|_| self.failed = Some(*block))?;
                 self.statistics.rows_selected += selected;

@@ -5,6 +5,7 @@
 mod attributes;
 mod damaged;
 mod deletions;
+mod estimates;
 mod explain;
 mod parts;
 mod retention;

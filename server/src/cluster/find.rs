@@ -4,14 +4,13 @@ use std::{sync::Arc, time::Instant};
 
 use basalt_core::{exec::Question, plan::Plan, query::Filter, table::Table};
 use basalt_sip::Sip;
-use tokio::task::spawn_blocking;
 
 use super::{
     Coordinator, Reach,
     coordinate::{Nodes, Pinned},
 };
 use crate::{
-    cpu::StopOnDrop,
+    cpu::{StopOnDrop, on_own_thread},
     limits,
     state::State,
     status::{Fault, Result},
@@ -32,7 +31,7 @@ pub(super) async fn find(
     let stop = StopOnDrop(control.clone());
     let reach = Reach::new(state, deadline, control.clone())?;
     let (table, sought) = (Arc::clone(table), sought.clone());
-    let running = spawn_blocking(move || {
+    let running = on_own_thread(move |_| {
         let seen = reach.known(&table, version)?;
         let whole = || Pinned { cutoff: None, ..seen.clone() };
         let mut coordinator = Coordinator::new(&reach, &control, false);

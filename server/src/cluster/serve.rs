@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     call::Call,
-    cpu::{StopOnDrop, hand_over},
+    cpu::{StopOnDrop, hand_over, on_own_thread},
     limits,
     state::State,
     status::{Fault, Result},
@@ -46,14 +46,15 @@ pub(super) async fn start(
     let (control, times) = (state.control(), Times::since(call.at()));
     let stop = StopOnDrop(control.clone());
     let server = Arc::clone(state);
-    state.cpu.spawn(move || {
+    on_own_thread(move |may_wait| {
         let _held = (permit, held);
-        let mut sink = |bytes: Bytes| Ok(hand_over(&sender, Ok(Kind::Partial(bytes)), deadline)?);
+        let control = server.cpu.spread(may_wait, control);
+        let mut sink = |bytes: Bytes| Ok(hand_over(may_wait, &sender, Ok(Kind::Partial(bytes)), deadline)?);
         let Task { head, data } = task;
         let end = execute(&table, &snapshot, head, &data, &server.sets, &control, &mut sink);
         let end = end.map(|end| Kind::End(times.on(end, loaded)));
         // Whoever does not listen any longer need not hear of it.
-        let _ = hand_over(&sender, end, deadline);
+        let _ = hand_over(may_wait, &sender, end, deadline);
     });
     Ok((pieces, stop))
 }

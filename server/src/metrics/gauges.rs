@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{cluster::PeerState as Link, limits, state::State};
+use crate::{cluster::PeerState as Link, state::State};
 
 type Bytes = Gauge<i64, AtomicI64>;
 
@@ -48,8 +48,7 @@ pub(super) fn of(state: &State) -> Registry {
     };
     one("ready", "1 when requests are served", u64::from(state.is_ready()));
     one("requests_running", "Requests under way", state.running.len() as u64);
-    let writes = limits::WRITES.saturating_sub(state.writes.available_permits());
-    one("writes_running", "Write streams among them", writes as u64);
+    one("writes_running", "Write streams among them that have sent rows", state.writes.places() as u64);
     one("query_permits", "Queries that may run at once", state.cpu.concurrent() as u64);
     one("queries_running", "Queries that hold a permit", state.cpu.running() as u64);
     one("queries_waiting", "Queries that wait for one", state.cpu.waiting() as u64);

@@ -1,15 +1,11 @@
-//! The answer of a query on its way from the CPU pool to the client.
+//! The answer of a query on its way from where it runs to the client.
 //!
-//! The pool makes messages and hands them over in pieces, so that a small answer is one piece: one wake-up,
-//! one write. A client that reads slowly makes the pool wait with the next piece, and a pool thread that
-//! waits does other work meanwhile.
+//! Whoever runs a query makes messages and puts them out in pieces, so that a small answer is one piece: one wake-up, one
+//! write. A small answer is kept whole until it is read. A large one goes through a queue, and its query waits while that
+//! is full, on a thread that may: there is no other way to wait here.
 
 use std::{
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     task::{Context, Poll},
     time::Instant,
 };
@@ -22,7 +18,7 @@ use basalt_core::{
 };
 use basalt_proto::v1::{self as pb, ErrorReason, query_response::Kind};
 use tokio::{
-    sync::mpsc,
+    sync::OwnedSemaphorePermit,
     time::{Sleep, sleep_until},
 };
 use tokio_stream::Stream;
@@ -31,59 +27,88 @@ use tonic::Status;
 use crate::{
     call::Call,
     convert,
-    cpu::{StopOnDrop, hand_over},
+    cpu::{Cpu, MayWait, StopOnDrop},
     limits,
+    readers::{Counts, Kept, Next, Piece, Reader, Writer},
     status::Fault,
 };
 
-/// Messages that belong to one answer, in order.
-#[derive(Debug)]
-pub(crate) struct Piece {
-    messages: Vec<pb::QueryResponse>,
-    /// In the last piece: the rows of the answer, and those that the filter selected.
-    end: Option<(u64, u64)>,
+/// Where the pieces of an answer go.
+pub(crate) trait Outlet {
+    /// What the end of the answer comes to.
+    type Done;
+
+    /// Takes a piece.
+    fn piece(&mut self, piece: Piece) -> Result<()>;
+
+    /// Takes the last piece, or what went wrong.
+    fn end(self, last: std::result::Result<(Piece, Counts), Fault>) -> Self::Done;
 }
 
-/// The end on the CPU pool.
+/// Keeps a small answer.
+#[derive(Debug, Default)]
+pub(crate) struct Whole(Piece);
+
+impl Outlet for Whole {
+    type Done = std::result::Result<(Piece, Counts), Fault>;
+
+    fn piece(&mut self, mut piece: Piece) -> Result<()> {
+        self.0.append(&mut piece);
+        Ok(())
+    }
+
+    fn end(mut self, last: std::result::Result<(Piece, Counts), Fault>) -> Self::Done {
+        last.map(|(mut piece, counts)| {
+            self.0.append(&mut piece);
+            (self.0, counts)
+        })
+    }
+}
+
+/// Puts a large answer into its queue. While there is no room it waits, without its permit.
 #[derive(Debug)]
-pub(crate) struct Sink {
-    sender: mpsc::Sender<std::result::Result<Piece, Fault>>,
+pub(crate) struct Queued<'a> {
+    pub(crate) writer: Writer,
+    pub(crate) may_wait: &'a MayWait,
+    pub(crate) cpu: &'a Cpu,
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    pub(crate) deadline: Instant,
+}
+
+impl Outlet for Queued<'_> {
+    type Done = ();
+
+    fn piece(&mut self, piece: Piece) -> Result<()> {
+        if self.writer.is_full()? {
+            self.permit = None;
+            self.writer.wait(self.may_wait, self.deadline)?;
+            self.permit = Some(self.cpu.admit_again(self.may_wait, self.deadline)?);
+        }
+        self.writer.push(piece)
+    }
+
+    fn end(self, last: std::result::Result<(Piece, Counts), Fault>) {
+        self.writer.end(last);
+    }
+}
+
+/// Makes messages of an answer's rows.
+#[derive(Debug)]
+pub(crate) struct Sink<O> {
+    outlet: O,
     format: pb::Format,
     arrived: Instant,
     started: Instant,
-    deadline: Instant,
-    messages: Vec<pb::QueryResponse>,
+    messages: Piece,
     bytes: usize,
     rows: u64,
     fault: Option<Fault>,
-    stalled: Arc<AtomicBool>,
 }
 
-impl Sink {
-    pub(crate) fn new(
-        sender: mpsc::Sender<std::result::Result<Piece, Fault>>,
-        format: pb::Format,
-        arrived: Instant,
-        deadline: Instant,
-    ) -> Self {
-        let (started, messages) = (Instant::now(), Vec::with_capacity(3));
-        Self {
-            sender,
-            format,
-            arrived,
-            started,
-            deadline,
-            messages,
-            bytes: 0,
-            rows: 0,
-            fault: None,
-            stalled: Arc::default(),
-        }
-    }
-
-    /// Set once the client has left the answer unread for too long.
-    pub(crate) fn stalled(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.stalled)
+impl<O: Outlet> Sink<O> {
+    pub(crate) fn new(outlet: O, format: pb::Format, arrived: Instant) -> Self {
+        let (started, messages) = (Instant::now(), Piece::with_capacity(3));
+        Self { outlet, format, arrived, started, messages, bytes: 0, rows: 0, fault: None }
     }
 
     pub(crate) fn header(&mut self, schema: &Schema, table_version: u64) {
@@ -120,7 +145,7 @@ impl Sink {
         }
         self.bytes = 0;
         let messages = std::mem::take(&mut self.messages);
-        self.send(Ok(Piece { messages, end: None }))
+        self.outlet.piece(messages)
     }
 
     /// What stopped the engine: its own error, or the one that this sink stopped it with.
@@ -134,30 +159,17 @@ impl Sink {
     }
 
     /// Ends the answer.
-    pub(crate) fn finish(mut self, outcome: std::result::Result<Statistics, Fault>) {
+    pub(crate) fn finish(mut self, outcome: std::result::Result<Statistics, Fault>) -> O::Done {
         let last = outcome.map(|statistics| {
             let told = convert::statistics(&statistics, self.arrived, self.started);
             self.push(Kind::Trailer(pb::Trailer { rows: self.rows, complete: true, statistics: Some(told) }));
-            let messages = std::mem::take(&mut self.messages);
-            Piece { messages, end: Some((self.rows, statistics.rows_selected)) }
+            (std::mem::take(&mut self.messages), (self.rows, statistics.rows_selected))
         });
-        // An error says that nobody listens any longer, or that this one has stalled.
-        if !self.stalled.load(Ordering::Acquire) {
-            let _ = self.send(last);
-        }
+        self.outlet.end(last)
     }
 
     fn push(&mut self, kind: Kind) {
-        self.messages.push(pb::QueryResponse { kind: Some(kind) });
-    }
-
-    /// Hands a piece over.
-    fn send(&mut self, piece: std::result::Result<Piece, Fault>) -> Result<()> {
-        let handed = hand_over(&self.sender, piece, self.deadline);
-        if matches!(&handed, Err(error) if error.kind() == ErrorKind::DeadlineExceeded) {
-            self.stalled.store(true, Ordering::Release);
-        }
-        handed
+        self.messages.push_back(pb::QueryResponse { kind: Some(kind) });
     }
 
     /// Keeps a fault that the engine has no kind for, and returns the error that stops the engine.
@@ -167,28 +179,24 @@ impl Sink {
     }
 }
 
-/// An answer whose first piece has arrived.
+/// An answer that has begun.
 #[derive(Debug)]
-pub(crate) struct Pieces {
-    pub(crate) first: Piece,
-    pub(crate) rest: mpsc::Receiver<std::result::Result<Piece, Fault>>,
-    pub(crate) stop: StopOnDrop,
-    pub(crate) deadline: Instant,
-    pub(crate) stalled: Arc<AtomicBool>,
+pub(crate) enum Begun {
+    /// All of it.
+    Whole { messages: Piece, counts: Counts, _kept: Kept },
+    /// The rest comes from a query that runs; dropping this stops it.
+    Queued { reader: Reader, stop: StopOnDrop, deadline: Instant },
 }
 
-impl Pieces {
+impl Begun {
     /// Waits for the first piece: what fails before is the answer to the call itself.
-    pub(crate) async fn begin(
-        mut rest: mpsc::Receiver<std::result::Result<Piece, Fault>>,
+    pub(crate) async fn queued(
+        reader: Reader,
         stop: StopOnDrop,
         deadline: Instant,
-        stalled: Arc<AtomicBool>,
     ) -> std::result::Result<Self, Fault> {
-        match stop.until(deadline, rest.recv()).await? {
-            Some(first) => Ok(Self { first: first?, rest, stop, deadline, stalled }),
-            None => Err(Fault::internal()),
-        }
+        stop.until(deadline, std::future::poll_fn(|context| reader.poll_first(context))).await??;
+        Ok(Self::Queued { reader, stop, deadline })
     }
 }
 
@@ -196,34 +204,14 @@ impl Pieces {
 #[derive(Debug)]
 pub(crate) struct Answer {
     call: Call,
-    ready: std::vec::IntoIter<pb::QueryResponse>,
+    begun: Begun,
     ended: bool,
-    rest: mpsc::Receiver<std::result::Result<Piece, Fault>>,
-    stop: StopOnDrop,
-    deadline: Instant,
-    stalled: Arc<AtomicBool>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Answer {
-    pub(crate) fn new(call: Call, pieces: Pieces) -> Self {
-        let Pieces { first, rest, stop, deadline, stalled } = pieces;
-        let ready = Vec::new().into_iter();
-        let mut answer = Self { call, ready, ended: false, rest, stop, deadline, stalled, timer: None };
-        answer.take(first);
-        answer
-    }
-
-    fn take(&mut self, piece: Piece) {
-        self.ready = piece.messages.into_iter();
-        if let Some((rows, selected)) = piece.end {
-            (self.call.rows, self.call.selected, self.ended) = (rows, selected, true);
-        }
-    }
-
-    fn fail(&mut self, fault: Fault) -> Poll<Option<std::result::Result<pb::QueryResponse, Status>>> {
-        self.ended = true;
-        Poll::Ready(Some(Err(self.call.fail(fault))))
+    pub(crate) fn new(call: Call, begun: Begun) -> Self {
+        Self { call, begun, ended: false, timer: None }
     }
 }
 
@@ -231,30 +219,37 @@ impl Stream for Answer {
     type Item = std::result::Result<pb::QueryResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            if let Some(message) = self.ready.next() {
-                return Poll::Ready(Some(Ok(message)));
-            }
-            if self.ended {
-                self.call.done();
-                return Poll::Ready(None);
-            }
-            match self.rest.poll_recv(context) {
-                Poll::Ready(Some(Ok(piece))) => self.take(piece),
-                Poll::Ready(Some(Err(fault))) => return self.fail(fault),
-                // Without a last piece: the query gave up on a slow reader, or panicked.
-                Poll::Ready(None) if self.stalled.load(Ordering::Acquire) => {
-                    return self.fail(Fault::deadline());
-                }
-                Poll::Ready(None) => return self.fail(Fault::internal()),
-                Poll::Pending => {
-                    let deadline = self.deadline;
-                    let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline.into())));
-                    std::task::ready!(timer.as_mut().poll(context));
-                    self.stop.0.expire();
-                    return self.fail(Fault::deadline());
-                }
-            }
+        let Self { call, begun, ended, timer } = &mut *self;
+        if *ended {
+            return Poll::Ready(None);
         }
+        let next = match begun {
+            Begun::Whole { messages, counts, .. } => {
+                messages.pop_front().map_or(Next::End(*counts), Next::Message)
+            }
+            Begun::Queued { reader, stop, deadline } => match reader.poll_next(context) {
+                Poll::Ready(next) => next,
+                Poll::Pending => {
+                    let until = *deadline;
+                    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until.into())));
+                    std::task::ready!(timer.as_mut().poll(context));
+                    stop.0.expire();
+                    Next::Fault(Fault::deadline())
+                }
+            },
+        };
+        Poll::Ready(match next {
+            Next::Message(message) => Some(Ok(message)),
+            Next::End(counts) => {
+                *ended = true;
+                (call.rows, call.selected) = counts;
+                call.done();
+                None
+            }
+            Next::Fault(fault) => {
+                *ended = true;
+                Some(Err(call.fail(fault)))
+            }
+        })
     }
 }

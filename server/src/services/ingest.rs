@@ -1,6 +1,9 @@
 //! IngestService: a write from Open to Commit.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use basalt_core::{
     exec::{self, Control},
@@ -10,10 +13,7 @@ use basalt_proto::v1::{
     self as pb, ErrorReason, ingest_service_server::IngestService, write_request, write_response,
 };
 use prost::Message as _;
-use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
-    time::timeout_at,
-};
+use tokio::{sync::mpsc, time::timeout_at};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -28,6 +28,7 @@ use crate::{
     state::State,
     status::Fault,
     tables::{self, NewRows},
+    writes::Stream,
 };
 
 /// See the module.
@@ -46,8 +47,12 @@ impl IngestService for Ingest {
     ) -> Result<Response<Self::WriteStream>, Status> {
         let mut call = Call::begin("Write", &mut request);
         let (answers, receiver) = mpsc::channel(limits::WAITING_ACKS);
-        let mut session =
-            Session { state: Arc::clone(&self.0), requests: request.into_inner(), answers, until: None };
+        let stream = match self.0.writes.open(call.connection().id()) {
+            Ok(stream) => stream,
+            Err(fault) => return Err(call.fail(fault)),
+        };
+        let (state, requests) = (Arc::clone(&self.0), request.into_inner());
+        let mut session = Session { state, stream, requests, answers, until: None };
         tokio::spawn(async move {
             match session.run(&mut call).await {
                 Ok(()) => call.done(),
@@ -116,6 +121,7 @@ impl Ingest {
 /// One stream.
 struct Session {
     state: Arc<State>,
+    stream: Arc<Stream>,
     requests: Streaming<pb::WriteRequest>,
     answers: mpsc::Sender<Answer>,
     until: Option<Instant>,
@@ -124,33 +130,29 @@ struct Session {
 impl Session {
     async fn run(&mut self, call: &mut Call) -> Result<(), Fault> {
         self.until = call.deadline()?;
-        let permit = Arc::clone(&self.state.writes).try_acquire_owned().map_err(|_| {
-            Fault::new(
-                ErrorReason::Overloaded,
-                format!("{} writes are under way; try again later", limits::WRITES),
-            )
-        })?;
-        let open = match self.next().await? {
+        let open = match self.next(limits::OPEN_TIMEOUT).await? {
             Some(write_request::Kind::Open(open)) => open,
             Some(_) => return Err(Fault::protocol("the first message is not Open")),
             None => return Err(Fault::protocol("the stream ended before Open")),
         };
         fresh::table(&self.state, &open.table).await.map_err(|e| e.at("open"))?;
-        let mut write = Write::open(&self.state, &open, permit)?;
+        let mut write = Write::open(&self.state, &open)?;
         call.table = Some(Arc::clone(write.appender.table()));
         let schema = Some(convert::to_schema(write.appender.table().schema()));
         let opened = pb::Opened { schema, window_bytes: limits::INGEST_WINDOW_BYTES };
         self.answer(write_response::Kind::Opened(opened)).await?;
         loop {
-            match self.next().await? {
+            match self.next(limits::INGEST_IDLE_TIMEOUT).await? {
                 Some(write_request::Kind::Batch(batch)) => {
+                    self.stream.take_place()?;
                     let taken = self.state.cpu.run(move || write.batch(batch).map(|()| write)).await?;
                     write = taken?;
                     let ack = pb::Ack { sequence: write.batches, rows: write.rows };
                     self.answer(write_response::Kind::Ack(ack)).await?;
                 }
                 Some(write_request::Kind::Commit(commit)) => {
-                    let committed = write.commit(commit).await?;
+                    self.stream.take_place()?;
+                    let committed = write.commit(commit, Arc::clone(&self.stream)).await?;
                     call.rows = committed.rows;
                     return self.answer(write_response::Kind::Committed(committed)).await;
                 }
@@ -161,16 +163,15 @@ impl Session {
     }
 
     /// How long to wait for the client.
-    fn patience(&self) -> Instant {
-        let idle = Instant::now() + limits::INGEST_IDLE_TIMEOUT;
+    fn patience(&self, idle: Duration) -> Instant {
+        let idle = Instant::now() + idle;
         self.until.map_or(idle, |until| until.min(idle))
     }
 
     /// The next message: in time for the deadline, and not too long after the last.
-    async fn next(&mut self) -> Result<Option<write_request::Kind>, Fault> {
-        let until = self.patience();
-        let message =
-            timeout_at(until.into(), self.requests.message()).await.map_err(|_| Fault::deadline())?;
+    async fn next(&mut self, idle: Duration) -> Result<Option<write_request::Kind>, Fault> {
+        let message = timeout_at(self.patience(idle).into(), self.requests.message());
+        let message = self.stream.wait(message).await?.map_err(|_| Fault::deadline())?;
         match message {
             Ok(None) => Ok(None),
             Ok(Some(message)) => match message.kind {
@@ -186,7 +187,8 @@ impl Session {
     async fn answer(&self, kind: write_response::Kind) -> Result<(), Fault> {
         let answer = Ok(pb::WriteResponse { kind: Some(kind) });
         // A client that does not read its acknowledgements keeps neither its permit nor its rows.
-        match timeout_at(self.patience().into(), self.answers.send(answer)).await {
+        let until = self.patience(limits::INGEST_IDLE_TIMEOUT);
+        match self.stream.wait(timeout_at(until.into(), self.answers.send(answer))).await? {
             Ok(sent) => sent.map_err(|_| Fault::new(ErrorReason::Cancelled, "the client gave up")),
             Err(_) => Err(Fault::deadline()),
         }
@@ -203,7 +205,6 @@ struct Write {
     held: Reservation,
     batches: u64,
     rows: u64,
-    _permit: OwnedSemaphorePermit,
 }
 
 /// A write with a request id.
@@ -214,7 +215,7 @@ struct Identity {
 }
 
 impl Write {
-    fn open(state: &Arc<State>, open: &pb::Open, permit: OwnedSemaphorePermit) -> Result<Self, Fault> {
+    fn open(state: &Arc<State>, open: &pb::Open) -> Result<Self, Fault> {
         let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
         let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
         let column = |(i, name): (usize, &String)| {
@@ -230,7 +231,7 @@ impl Write {
             }
         };
         let (state, held) = (Arc::clone(state), state.memory.reserve());
-        Ok(Self { state, appender, replace_by, reader, identity, held, batches: 0, rows: 0, _permit: permit })
+        Ok(Self { state, appender, replace_by, reader, identity, held, batches: 0, rows: 0 })
     }
 
     /// Checks a batch and takes its rows in. Of a write that was done before, the rows are only compared.
@@ -257,7 +258,7 @@ impl Write {
         self.held.set(self.appender.bytes() as u64)
     }
 
-    async fn commit(self, commit: pb::Commit) -> Result<pb::Committed, Fault> {
+    async fn commit(self, commit: pb::Commit, stream: Arc<Stream>) -> Result<pb::Committed, Fault> {
         if (commit.batches, commit.rows) != (self.batches, self.rows) {
             let message = format!(
                 "Commit says {} batches of {} rows, {} of {} arrived; nothing was written",
@@ -265,7 +266,7 @@ impl Write {
             );
             return Err(Fault::protocol(message).at("commit"));
         }
-        let Self { state, appender, replace_by, identity, held, rows, _permit: permit, .. } = self;
+        let Self { state, appender, replace_by, identity, held, rows, .. } = self;
         let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {
             Some(Identity { digest, known: Known::Done(first), .. }) => {
                 let commit = first.replay(digest.finish())?;
@@ -284,7 +285,8 @@ impl Write {
             if let Some((digest, ticket)) = ticket {
                 ticket.done(digest, commit);
             }
-            drop((held, permit));
+            drop(held);
+            stream.leave_place();
             Ok::<_, Fault>(commit)
         });
         let commit = write.await.map_err(|_| Fault::internal())??;

@@ -12,19 +12,18 @@ use basalt_core::{
     table::{Snapshot, Table},
 };
 use basalt_proto::v1 as pb;
-use tokio::{sync::mpsc, task::spawn_blocking, time::timeout_at};
+use tokio::time::timeout_at;
 
 use super::{
     Query,
-    answer::{Pieces, Sink},
+    answer::{Begun, Outlet, Queued, Sink},
     select::Found,
 };
 use crate::{
     call::Call,
     cluster::{Coordinator, Reach, describe, explained, fetch, fresh},
     convert,
-    cpu::{StopOnDrop, clock},
-    limits,
+    cpu::{StopOnDrop, clock, on_own_thread},
     sets::KeyDomain,
     state::State,
     status::{Fault, Result},
@@ -70,23 +69,24 @@ pub(super) async fn columns(
 
 impl Query {
     /// Starts a query; its pieces come from a thread of its own.
-    pub(super) async fn start_at_nodes(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Pieces> {
+    pub(super) async fn start_at_nodes(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Begun> {
         let deadline = self.0.deadline(call)?;
         self.prepare(call, &request.table, [&request.filter, &request.having], deadline).await?;
-        let permit = self.0.cpu.admit(deadline).await?;
+        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
+        let permit = Some(self.0.cpu.admit(deadline).await?);
         let control = self.0.control();
         let stop = StopOnDrop(control.clone());
-        let (sender, rest) = mpsc::channel(limits::WAITING_PIECES);
-        let mut sink = Sink::new(sender, request.format(), call.at(), deadline);
-        let stalled = sink.stalled();
+        let (writer, reader) = self.0.readers.queue(slot, control.clone());
         let (state, reach) =
             (Arc::clone(&self.0), Reach::new(Arc::clone(&self.0), deadline, control.clone())?);
-        spawn_blocking(move || {
-            let _permit = permit;
+        let (format, arrived) = (request.format(), call.at());
+        on_own_thread(move |may_wait| {
+            let outlet = Queued { writer, may_wait, cpu: &state.cpu, permit, deadline };
+            let mut sink = Sink::new(outlet, format, arrived);
             let outcome = answer(&state, &reach, request, &control, &mut sink);
             sink.finish(outcome);
         });
-        Pieces::begin(rest, stop, deadline, stalled).await
+        Begun::queued(reader, stop, deadline).await
     }
 
     /// The set of a selection.
@@ -182,7 +182,7 @@ async fn coordinate<T: Send + 'static>(
     let permit = state.cpu.admit(deadline).await?;
     let stop = StopOnDrop(control.clone());
     let (state, reach) = (Arc::clone(state), Reach::new(Arc::clone(state), deadline, control.clone())?);
-    let running = spawn_blocking(move || {
+    let running = on_own_thread(move |_| {
         let _permit = permit;
         job(&state, &reach, &control)
     });
@@ -190,12 +190,12 @@ async fn coordinate<T: Send + 'static>(
 }
 
 /// Answers a query.
-fn answer(
+fn answer<O: Outlet>(
     state: &State,
     reach: &Reach,
     request: pb::QueryRequest,
     control: &Control,
-    sink: &mut Sink,
+    sink: &mut Sink<O>,
 ) -> Result<basalt_core::exec::Statistics> {
     let (table, version) = (request.table.clone(), request.version);
     let (query, _) = convert::query(request, &state.sets)?;

@@ -3,26 +3,26 @@
 use std::{sync::Arc, time::Instant};
 
 use basalt_core::{
-    exec::{self, Control},
+    exec::{self, Control, Estimate, Statistics},
     plan::Plan,
     query,
     table::{Snapshot, Table},
 };
 use basalt_proto::v1::{self as pb, query_service_server::QueryService};
 use prost::Message as _;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::{Request, Response, Status};
 
 use super::{
-    answer::{Answer, Pieces, Sink},
+    answer::{Answer, Begun, Outlet, Queued, Sink, Whole},
     nodes,
 };
 use crate::{
     call::Call,
     cluster::fresh,
     convert,
-    cpu::{StopOnDrop, clock},
+    cpu::{StopOnDrop, clock, on_own_thread},
     limits,
+    readers::{Counts, Piece},
     state::State,
     status::Fault,
 };
@@ -43,7 +43,7 @@ impl QueryService for Query {
             false => self.start(&mut call, request).await,
         };
         match started {
-            Ok(pieces) => Ok(Response::new(Answer::new(call, pieces))),
+            Ok(begun) => Ok(Response::new(Answer::new(call, begun))),
             Err(fault) => Err(call.fail(fault)),
         }
     }
@@ -87,43 +87,112 @@ impl Query {
     }
 
     /// Starts a query and waits for its first piece: what fails before is the answer to the call itself.
-    async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Pieces, Fault> {
+    async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Begun, Fault> {
         let deadline = self.0.deadline(call)?;
         let control = self.0.control();
         fresh::table_until(&self.0, &request.table, deadline).await?;
         let (table, snapshot) = self.target(call, &request.table, request.version, &control)?;
-        let permit = self.0.cpu.admit(deadline).await?;
         let stop = StopOnDrop(control.clone());
-        let (sender, rest) = mpsc::channel(limits::WAITING_PIECES);
-        let sink = Sink::new(sender, request.format(), call.at(), deadline);
-        let stalled = sink.stalled();
-        let (state, cpu) = (Arc::clone(&self.0), &self.0.cpu);
-        // What takes less time than the way to the pool and back is done here.
-        let small =
-            request.encoded_len() <= limits::LIGHT_REQUEST_BYTES && snapshot.rows() <= limits::LIGHT_ROWS;
-        let job = Job { state, table, snapshot, control, sink, _permit: permit };
-        if small {
-            let (query, self_contained) = convert::query(request, &self.0.sets)?;
-            if self_contained {
-                let plan = job.bind(query)?;
-                if plan.effort(&job.snapshot) <= limits::LIGHT_EFFORT {
-                    job.run(Ok(plan));
-                } else {
-                    cpu.spawn(move || job.run(Ok(plan)));
-                }
-            } else {
-                cpu.spawn(move || {
-                    let plan = job.bind(query);
-                    job.run(plan);
-                });
-            }
-        } else {
-            cpu.spawn(move || {
-                let plan = convert::query(request, &job.state.sets).and_then(|(query, _)| job.bind(query));
-                job.run(plan);
-            });
+        let (format, arrived) = (request.format(), call.at());
+        let job = Job { state: Arc::clone(&self.0), table, snapshot, control, format, arrived };
+        let one_row = has_one_row(&request);
+        if request.encoded_len() > limits::LIGHT_REQUEST_BYTES || job.snapshot.rows() > limits::LIGHT_ROWS {
+            let input = Input::Request(Box::new(request));
+            return match one_row {
+                true => self.keep(call, job, input, stop, deadline).await,
+                false => self.stream(call, job, input, stop, deadline).await,
+            };
         }
-        Pieces::begin(rest, stop, deadline, stalled).await
+        // Binding takes less time than the way to the pool and back, unless other tables are asked first.
+        let permit = self.0.cpu.admit(deadline).await?;
+        let (query, self_contained) = convert::query(request, &job.state.sets)?;
+        if !self_contained {
+            drop(permit);
+            return match one_row {
+                true => self.keep(call, job, Input::Query(query), stop, deadline).await,
+                false => self.stream(call, job, Input::Query(query), stop, deadline).await,
+            };
+        }
+        let plan = job.bind(query)?;
+        let estimate = plan.estimate(&job.snapshot);
+        if estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES && estimate.effort <= limits::LIGHT_EFFORT {
+            let answer = job.keep(&plan, estimate)?;
+            drop(permit);
+            return self.kept(call, answer, stop, deadline).await;
+        }
+        drop(permit);
+        match estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES {
+            true => self.keep(call, job, Input::Plan(plan), stop, deadline).await,
+            false => self.stream(call, job, Input::Plan(plan), stop, deadline).await,
+        }
+    }
+
+    /// Runs a query whose answer should be small on the pool, and keeps the answer.
+    async fn keep(
+        &self,
+        call: &Call,
+        job: Job,
+        input: Input,
+        stop: StopOnDrop,
+        deadline: Instant,
+    ) -> Result<Begun, Fault> {
+        let permit = self.0.cpu.admit(deadline).await?;
+        let run = self.0.cpu.run(move || {
+            let _permit = permit;
+            let plan = job.plan(input)?;
+            let estimate = plan.estimate(&job.snapshot);
+            if estimate.answer_bytes > limits::LIGHT_ANSWER_BYTES {
+                return Ok(Ran::TooLarge(job, Box::new(plan)));
+            }
+            job.keep(&plan, estimate).map(Ran::Small)
+        });
+        match stop.until(deadline, run).await??? {
+            Ran::Small(answer) => self.kept(call, answer, stop, deadline).await,
+            Ran::TooLarge(job, plan) => self.stream(call, job, Input::Plan(*plan), stop, deadline).await,
+        }
+    }
+
+    /// A small answer, which needs a slot only where many others are unread.
+    async fn kept(
+        &self,
+        call: &Call,
+        answer: Small,
+        stop: StopOnDrop,
+        deadline: Instant,
+    ) -> Result<Begun, Fault> {
+        let Small { messages, counts, bytes } = answer;
+        if let Some(kept) = self.0.readers.keep(bytes) {
+            return Ok(Begun::Whole { messages, counts, _kept: kept });
+        }
+        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
+        let (writer, reader) = self.0.readers.queue(slot, stop.0.clone());
+        writer.end(Ok((messages, counts)));
+        Begun::queued(reader, stop, deadline).await
+    }
+
+    /// Runs a query whose answer may be large: it goes through a queue, from a thread that may wait for its reader.
+    async fn stream(
+        &self,
+        call: &Call,
+        job: Job,
+        input: Input,
+        stop: StopOnDrop,
+        deadline: Instant,
+    ) -> Result<Begun, Fault> {
+        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
+        let permit = Some(self.0.cpu.admit(deadline).await?);
+        let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
+        on_own_thread(move |may_wait| {
+            let cpu = Arc::clone(&job.state.cpu);
+            let outlet = Queued { writer, may_wait, cpu: &cpu, permit, deadline };
+            let mut sink = Sink::new(outlet, job.format, job.arrived);
+            let control = cpu.spread(may_wait, job.control.clone());
+            let outcome = cpu
+                .install(may_wait, || job.plan(input))
+                .and_then(|plan| answer(&plan, &job.snapshot, &control, &mut sink));
+            sink.finish(outcome);
+        });
+        Begun::queued(reader, stop, deadline).await
     }
 
     async fn plan(&self, call: &mut Call, request: pb::ExplainRequest) -> Result<pb::ExplainResponse, Fault> {
@@ -155,8 +224,29 @@ struct Job {
     table: Arc<Table>,
     snapshot: Arc<Snapshot>,
     control: Control,
-    sink: Sink,
-    _permit: OwnedSemaphorePermit,
+    format: pb::Format,
+    arrived: Instant,
+}
+
+/// How far a query has come.
+enum Input {
+    Request(Box<pb::QueryRequest>),
+    Query(query::Query),
+    Plan(Plan),
+}
+
+/// What a query that should have a small answer comes to.
+enum Ran {
+    Small(Small),
+    TooLarge(Job, Box<Plan>),
+}
+
+/// A whole answer.
+struct Small {
+    messages: Piece,
+    counts: Counts,
+    /// What its values take at most.
+    bytes: u64,
 }
 
 impl Job {
@@ -166,13 +256,37 @@ impl Job {
         Ok(Plan::new(&self.table, &self.snapshot, &query)?)
     }
 
-    /// Answers.
-    fn run(mut self, plan: Result<Plan, Fault>) {
-        let Self { snapshot, control, sink, .. } = &mut self;
-        let outcome = plan.and_then(|plan| {
-            sink.header(plan.schema(), snapshot.version());
-            plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.fault(error))
-        });
-        self.sink.finish(outcome);
+    fn plan(&self, input: Input) -> Result<Plan, Fault> {
+        match input {
+            Input::Request(request) => self.bind(convert::query(*request, &self.state.sets)?.0),
+            Input::Query(query) => self.bind(query),
+            Input::Plan(plan) => Ok(plan),
+        }
     }
+
+    /// A small answer.
+    fn keep(&self, plan: &Plan, estimate: Estimate) -> Result<Small, Fault> {
+        let mut sink = Sink::new(Whole::default(), self.format, self.arrived);
+        let outcome = answer(plan, &self.snapshot, &self.control, &mut sink);
+        let (messages, counts) = sink.finish(outcome)?;
+        Ok(Small { messages, counts, bytes: estimate.answer_bytes })
+    }
+}
+
+fn answer<O: Outlet>(
+    plan: &Plan,
+    snapshot: &Snapshot,
+    control: &Control,
+    sink: &mut Sink<O>,
+) -> Result<Statistics, Fault> {
+    sink.header(plan.schema(), snapshot.version());
+    plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.fault(error))
+}
+
+/// Whether the answer is one row of aggregates, as far as the request tells.
+fn has_one_row(request: &pb::QueryRequest) -> bool {
+    let is_aggregate = |item: &pb::SelectItem| {
+        matches!(item.expr.as_ref().and_then(|expr| expr.kind.as_ref()), Some(pb::expr::Kind::Aggregate(_)))
+    };
+    request.group_by.is_empty() && request.select.iter().any(is_aggregate)
 }

@@ -19,6 +19,7 @@ use basalt_proto::v1::{
     sip_service_server::{self, SipServiceServer},
 };
 use hyper::{Request, Response, body::Incoming};
+use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, codegen::BoxFuture};
 use tonic_health::{
     ServingStatus,
@@ -30,6 +31,7 @@ use tower::{Service, util::BoxCloneSyncService};
 use crate::{
     Error,
     call::Arrival,
+    connection::Connection,
     limits,
     services::{Catalog, Cluster, Ingest, Query, Sips},
     state::State,
@@ -140,11 +142,17 @@ pub(super) struct Edge {
     services: Services,
     state: Arc<State>,
     peer: SocketAddr,
+    connection: Arc<Connection>,
 }
 
 impl Edge {
     pub(super) fn new(services: Services, state: Arc<State>, peer: SocketAddr) -> Self {
-        Self { services, state, peer }
+        Self { services, state, peer, connection: Connection::new() }
+    }
+
+    /// Cancelled when the connection is to be closed.
+    pub(super) fn closed(&self) -> CancellationToken {
+        self.connection.closed()
     }
 }
 
@@ -167,6 +175,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 peer: self.peer,
                 at: Instant::now(),
                 metrics: Arc::clone(&self.state.metrics),
+                connection: Arc::clone(&self.connection),
                 _running: self.state.running.token(),
             };
             ours = Some(arrival.clone());

@@ -83,11 +83,13 @@ pub(crate) async fn serve(
             }
             accepted = accept(&clients, &permits) => accepted.map(|(stream, address, permit)| {
                 let edge = Edge::new(services.clone(), Arc::clone(&state), address);
-                connections.spawn(connection(stream, http2(), edge, closing.clone(), permit));
+                let closed = edge.closed();
+                connections.spawn(connection(stream, http2(), edge, closing.clone(), closed, permit));
             }),
             accepted = accept_peer(peers.as_ref(), &peer_permits) => accepted.map(|(stream, address, permit)| {
                 let edge = PeerEdge::new(Arc::clone(&state), address);
-                connections.spawn(connection(stream, peers::http2(), edge, closing.clone(), permit));
+                let never = CancellationToken::new();
+                connections.spawn(connection(stream, peers::http2(), edge, closing.clone(), never, permit));
             }),
         };
         while connections.try_join_next().is_some() {}
@@ -146,6 +148,7 @@ async fn connection<E>(
     http2: http2::Builder<TokioExecutor>,
     edge: E,
     closing: CancellationToken,
+    closed: CancellationToken,
     _permit: OwnedSemaphorePermit,
 ) where
     E: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
@@ -160,6 +163,10 @@ async fn connection<E>(
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
+        }
+        () = closed.cancelled() => {
+            tracing::info!("a connection is closed whose client leaves its answers unread");
+            return;
         }
     };
     if let Err(error) = served {

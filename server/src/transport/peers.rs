@@ -8,13 +8,14 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tonic::{body::Body, codegen::BoxFuture};
 use tower::Service as _;
 
-use crate::{call::Arrival, cluster::PeerHandler, limits, state::State};
+use crate::{call::Arrival, cluster::PeerHandler, connection::Connection, limits, state::State};
 
 /// The requests of one connection.
 pub(super) struct PeerEdge {
     service: PeerServiceServer<PeerHandler>,
     state: Arc<State>,
     peer: SocketAddr,
+    connection: Arc<Connection>,
 }
 
 impl PeerEdge {
@@ -22,7 +23,7 @@ impl PeerEdge {
         let service = PeerServiceServer::new(PeerHandler::new(Arc::clone(&state)))
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
-        Self { service, state, peer }
+        Self { service, state, peer, connection: Connection::new() }
     }
 }
 
@@ -36,6 +37,7 @@ impl Service<Request<Incoming>> for PeerEdge {
             peer: self.peer,
             at: Instant::now(),
             metrics: Arc::clone(&self.state.metrics),
+            connection: Arc::clone(&self.connection),
             _running: self.state.running.token(),
         });
         self.service.clone().call(request)

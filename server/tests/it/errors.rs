@@ -5,9 +5,9 @@ use std::time::Duration;
 use basalt_client::{col, lit, max, sum};
 use basalt_proto::v1::{self as pb, WriteRequest, filter, ingest_service_client::IngestServiceClient};
 use basalt_server::{Memory, limits};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
 use crate::support::{Server, batch, check, commit, open, open_as, told};
@@ -135,27 +135,86 @@ async fn open_write(
     server: &Server,
     open: pb::write_request::Kind,
 ) -> (mpsc::Sender<WriteRequest>, tonic::Streaming<pb::WriteResponse>) {
-    let (sender, receiver) = mpsc::channel(1);
-    sender.send(WriteRequest { kind: Some(open) }).await.unwrap();
-    let mut ingest = IngestServiceClient::new(server.channel().await);
+    open_write_on(server.channel().await, vec![open]).await
+}
+
+/// The same on a connection that is there, with more messages than that; each of them is acknowledged.
+async fn open_write_on(
+    channel: Channel,
+    messages: Vec<pb::write_request::Kind>,
+) -> (mpsc::Sender<WriteRequest>, tonic::Streaming<pb::WriteResponse>) {
+    let (sender, receiver) = mpsc::channel(messages.len());
+    let acknowledged = messages.len();
+    for kind in messages {
+        sender.send(WriteRequest { kind: Some(kind) }).await.unwrap();
+    }
+    let mut ingest = IngestServiceClient::new(channel);
     let mut answers = ingest.write(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-    assert!(answers.message().await.unwrap().is_some());
+    for _ in 0..acknowledged {
+        assert!(answers.message().await.unwrap().is_some());
+    }
     (sender, answers)
 }
 
+/// As many writes on each of several connections as it may have.
+async fn open_writes(
+    server: &Server,
+    connections: usize,
+    messages: &[pb::write_request::Kind],
+) -> Vec<(mpsc::Sender<WriteRequest>, tonic::Streaming<pb::WriteResponse>)> {
+    let mut open_writes = Vec::new();
+    for _ in 0..connections {
+        let channel = server.channel().await;
+        for _ in 0..limits::STREAMS {
+            open_writes.push(open_write_on(channel.clone(), messages.to_vec()).await);
+        }
+    }
+    open_writes
+}
+
 #[tokio::test]
-async fn writes_under_way_have_a_limit() {
+async fn writes_that_only_open_lock_nobody_out() {
     let server = Server::start().await;
     server.numbers("t", [1]).await;
-    let mut open_writes = Vec::new();
-    for _ in 0..limits::WRITES {
-        open_writes.push(open_write(&server, open("t")).await);
+    for connections in [1, 3] {
+        let idle = open_writes(&server, connections, &[open("t")]).await;
+        let write = server.write(vec![open("t"), batch(1, &[2]), commit(1, 1)]);
+        timeout(Duration::from_secs(2), write).await.expect("no answer in time").1.unwrap();
+        assert_eq!(server.rows("t").await, 1 + connections.div_ceil(2) as u64);
+        // They are as good as any other.
+        let (sender, mut answers) = idle.into_iter().next().unwrap();
+        for kind in [batch(1, &[]), commit(1, 0)] {
+            sender.send(WriteRequest { kind: Some(kind) }).await.unwrap();
+            assert!(answers.message().await.unwrap().is_some());
+        }
     }
-    let status = server.write(vec![open("t")]).await.1.unwrap_err();
-    assert_eq!(status.get_error_details().retry_info().unwrap().retry_delay, Some(limits::RETRY_DELAY));
-    check::<()>(Err(status), Code::ResourceExhausted, "OVERLOADED", "");
-    open_writes.clear();
-    // The places are free again once the server has seen the ends.
-    while server.write(vec![open("t"), batch(1, &[2]), commit(1, 1)]).await.1.is_err() {}
+}
+
+#[tokio::test]
+async fn writes_that_fall_silent_make_room() {
+    let server = Server::start().await;
+    server.numbers("t", [1]).await;
+    let connections = limits::WRITES / limits::STREAMS as usize;
+    let mut silent = open_writes(&server, connections, &[open("t"), batch(1, &[5])]).await;
+    assert_eq!(silent.len(), limits::WRITES);
+    tokio::time::sleep(limits::IDLE_WRITE).await;
+    server.write(vec![open("t"), batch(1, &[2]), commit(1, 1)]).await.1.unwrap();
     assert_eq!(server.rows("t").await, 2);
+    // One of them is told so, and has written nothing; the others go on.
+    let (mut told, mut committed) = (0, 0);
+    for (sender, answers) in &mut silent {
+        let _ = sender.send(WriteRequest { kind: Some(commit(1, 1)) }).await;
+        match answers.message().await {
+            Ok(answer) => committed += u64::from(answer.is_some()),
+            Err(status) => {
+                assert!(status.message().contains("silent"), "{status:?}");
+                let retry = status.get_error_details().retry_info().unwrap().retry_delay;
+                assert_eq!(retry, Some(limits::RETRY_DELAY));
+                check::<()>(Err(status), Code::ResourceExhausted, "OVERLOADED", "");
+                told += 1;
+            }
+        }
+    }
+    assert_eq!((told, committed), (1, limits::WRITES as u64 - 1));
+    assert_eq!(server.rows("t").await, 2 + committed);
 }

@@ -1,0 +1,121 @@
+//! What a plan takes before it is run: enough to tell what is done at once from what is worth a thread of its own.
+
+use super::{Control, Work};
+use crate::{
+    plan::{Plan, Shape, expr::BoundExpr},
+    schema::DataType,
+    table::Snapshot,
+    value::Value,
+};
+
+/// Bytes of a value of an answer, but for text: the widest one, and what says whether it is null.
+const VALUE_BYTES: u64 = 17;
+
+/// Bytes of texts that are read and compared, or copied, in a nanosecond.
+const TEXT_BYTES_PER_NANOSECOND: u64 = 4;
+
+/// What a plan takes on a snapshot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Estimate {
+    /// Roughly the nanoseconds that one thread needs.
+    pub effort: u64,
+    /// Bytes that the answer's values never exceed.
+    pub answer_bytes: u64,
+}
+
+/// What the blocks that statistics leave hold.
+struct Left<'a> {
+    snapshot: &'a Snapshot,
+    /// The places of their fragments.
+    fragments: Vec<usize>,
+    rows: u64,
+}
+
+impl Left<'_> {
+    /// Bytes of the texts of a slot in those fragments.
+    fn texts(&self, slot: usize) -> u64 {
+        let columns = self.fragments.iter().map(|at| self.snapshot.fragments()[*at].columns().get(slot));
+        columns.map(|column| column.map_or(0, |column| column.text_bytes() as u64)).sum()
+    }
+}
+
+impl Plan {
+    /// What the plan takes on the snapshot that it was bound to. Blocks are pruned for it, and no value is read.
+    pub fn estimate(&self, snapshot: &Snapshot) -> Estimate {
+        let mut sets = Vec::new();
+        self.filter.iter().for_each(|pred| pred.sets(&mut sets));
+        // Sets that are not prepared prune slowly: as if they did not.
+        let filter = if sets.is_empty() { self.filter.as_ref() } else { None };
+        let control = Control::default();
+        let Ok(work) = Work::new(snapshot, filter, &control) else { return Estimate::default() };
+        let mut fragments: Vec<usize> = work.blocks.iter().map(|(block, _)| block.at).collect();
+        fragments.dedup();
+        let rows = work.blocks.iter().map(|(block, _)| block.rows() as u64).sum();
+        let left = Left { snapshot, fragments, rows };
+        // Few bytes of a set can stand for many ids.
+        let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes) + set.cardinality);
+        let effort = prepared.fold(self.effort(&left), u64::saturating_add);
+        Estimate { effort, answer_bytes: self.answer_bytes(&left) }
+    }
+
+    fn effort(&self, left: &Left<'_>) -> u64 {
+        let of = |expr: &BoundExpr| if matches!(expr, BoundExpr::Slot(_)) { 1 } else { 20 };
+        let filter = self.filter.as_ref().map_or(0, |pred| u64::from(pred.cost()).div_ceil(4));
+        let rest = match &self.shape {
+            Shape::Rows => 50 * self.outputs.len() as u64,
+            Shape::Groups { keys, aggregates, .. } => {
+                let arguments: u64 = aggregates.iter().filter_map(|a| a.argument.as_ref()).map(of).sum();
+                let distinct = aggregates.iter().filter(|a| a.distinct).count() as u64;
+                let grouped = if keys.is_empty() { 1 } else { 10 };
+                arguments * grouped + 20 * (keys.len() as u64 + distinct)
+            }
+        };
+        // The bytes of texts come on top: few rows may hold many of them.
+        let mut slots = Vec::new();
+        self.filter.iter().for_each(|pred| pred.slots(&mut slots));
+        match &self.shape {
+            Shape::Rows => self.outputs.iter().for_each(|output| output.slots(&mut slots)),
+            Shape::Groups { keys, aggregates, .. } => {
+                let arguments = aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
+                keys.iter().chain(arguments).for_each(|expr| expr.slots(&mut slots));
+            }
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        let texts = slots.into_iter().map(|slot| left.texts(slot)).fold(0, u64::saturating_add);
+        left.rows.saturating_mul(filter + rest).saturating_add(texts / TEXT_BYTES_PER_NANOSECOND)
+    }
+
+    /// Every row of an answer stands for a row of the table of its own, or for the one group that there is without keys;
+    /// so a column of texts in it takes no more than the column that it comes from.
+    fn answer_bytes(&self, left: &Left<'_>) -> u64 {
+        let of_rows = |expr: &BoundExpr| match expr {
+            BoundExpr::Slot(slot) if self.rows.fields[*slot].1 == DataType::Utf8 => left.texts(*slot),
+            BoundExpr::Literal(Value::Text(text)) => left.rows.saturating_mul(text.len() as u64),
+            expr if expr.data_type(&self.rows) == Some(DataType::Utf8) => u64::MAX,
+            _ => 0,
+        };
+        let rows = match &self.shape {
+            Shape::Groups { keys, .. } if keys.is_empty() => 1,
+            _ => left.rows.min(self.limit.unwrap_or(u64::MAX)),
+        };
+        let texts = |output: &BoundExpr| match (&self.shape, output) {
+            (Shape::Groups { keys, aggregates, .. }, BoundExpr::Slot(slot)) => match keys.get(*slot) {
+                Some(key) => of_rows(key),
+                None => match &aggregates[*slot - keys.len()] {
+                    aggregate if aggregate.data_type == DataType::Utf8 => {
+                        aggregate.argument.as_ref().map_or(u64::MAX, of_rows)
+                    }
+                    _ => 0,
+                },
+            },
+            (Shape::Groups { .. }, BoundExpr::Literal(Value::Text(text))) => {
+                rows.saturating_mul(text.len() as u64)
+            }
+            (Shape::Groups { .. }, _) => 0,
+            (Shape::Rows, output) => of_rows(output),
+        };
+        let texts = self.outputs.iter().map(texts).fold(0, u64::saturating_add);
+        rows.saturating_mul(VALUE_BYTES * self.outputs.len() as u64).saturating_add(texts)
+    }
+}

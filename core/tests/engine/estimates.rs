@@ -1,0 +1,97 @@
+//! What a plan takes is known before it runs, and the answer is never larger than that.
+
+use basalt_core::exec::Estimate;
+
+use super::*;
+
+/// A table of a number and a text in each row.
+fn texts(values: &[String]) -> Arc<Table> {
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int32, false),
+        Field::new("text", DataType::Utf8, true),
+        Field::new("kind", DataType::Utf8, true),
+    ]);
+    let table = Catalog::new().create("texts", schema.unwrap()).unwrap();
+    let ids = 0..i32::try_from(values.len()).unwrap();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter_values(ids)),
+        Arc::new(StringArray::from_iter_values(values)),
+        Arc::new(StringArray::from_iter((0..values.len()).map(|i| (i % 3 > 0).then_some("kind")))),
+    ];
+    let batch = RecordBatch::try_new(table.schema().to_arrow(), columns).unwrap();
+    let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
+    appender.push(&batch).unwrap();
+    appender.commit().unwrap();
+    table
+}
+
+/// The estimate of a query, and the bytes of the values that it answers.
+fn estimate(table: &Table, query: &Query) -> (Estimate, u64) {
+    let snapshot = table.snapshot();
+    let plan = Plan::new(table, &snapshot, query).unwrap();
+    let mut bytes = 0;
+    let mut count = |batch: RecordBatch| {
+        for column in batch.columns() {
+            bytes += match column.data_type() {
+                arrow_schema::DataType::Utf8 => {
+                    column.as_string::<i32>().iter().flatten().map(str::len).sum()
+                }
+                other => other.primitive_width().unwrap_or(1) * column.len(),
+            };
+        }
+        Ok(())
+    };
+    plan.run(&snapshot, &Control::default(), &mut count).unwrap();
+    (plan.estimate(&snapshot), bytes as u64)
+}
+
+fn select(items: Vec<Expr>) -> Query {
+    let select = items.into_iter().map(|expr| SelectItem { expr, name: None }).collect();
+    Query { select, ..Query::default() }
+}
+
+fn greatest(name: &str) -> Expr {
+    aggregate(AggregateFunction::Max, Some(column(name))).expr
+}
+
+#[test]
+fn an_answer_is_never_larger_than_its_estimate() {
+    let long: Vec<String> = (0..40).map(|i| format!("{i:05}").repeat(20_000)).collect();
+    let same: Vec<String> = (0..40).map(|_| "same".repeat(50_000)).collect();
+    let short: Vec<String> = (0..3000).map(|i| format!("text {i}")).collect();
+    for values in [long, same, short] {
+        let table = texts(&values);
+        let literal = Expr::Literal(Literal::Text("a constant".into()));
+        let grouped = |query: Query| Query { group_by: vec![column("text"), column("kind")], ..query };
+        for query in [
+            Query::default(),
+            Query { limit: Some(7), ..Query::default() },
+            select(vec![column("text"), column("text"), literal.clone()]),
+            select(vec![greatest("text"), greatest("id"), greatest("kind")]),
+            grouped(select(vec![column("text"), greatest("text"), greatest("kind"), literal])),
+            grouped(Query::default()),
+        ] {
+            let (estimate, bytes) = estimate(&table, &query);
+            assert!(bytes <= estimate.answer_bytes, "{bytes} bytes, {estimate:?}: {query:?}");
+            assert!(bytes > 0);
+        }
+    }
+}
+
+/// Rows are few in all of these; bytes are not.
+#[test]
+fn wide_texts_are_work() {
+    let of = |rows: usize, bytes: usize, query: &Query| {
+        let values: Vec<String> = (0..rows).map(|i| format!("{i:08}").repeat(bytes / 8)).collect();
+        estimate(&texts(&values), query).0
+    };
+    let all = Query::default();
+    let (narrow, wide) = (of(100, 40, &all), of(100, 100_000, &all));
+    assert!(narrow.effort < 100_000 && narrow.answer_bytes < 20_000, "{narrow:?}");
+    assert!(wide.effort > 1_000_000 && wide.answer_bytes > 10_000_000, "{wide:?}");
+    // What is only read is work, and not in the answer.
+    let read = of(100, 100_000, &Query { limit: Some(1), ..select(vec![greatest("text")]) });
+    assert!(read.effort > 1_000_000, "{read:?}");
+    let unread = of(100, 100_000, &select(vec![column("id")]));
+    assert!(unread.effort < 100_000 && unread.answer_bytes < 20_000, "{unread:?}");
+}

@@ -1,0 +1,67 @@
+//! One client's connection: what it may hold at once, and how it is closed.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+
+/// See the module. Its requests share it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    id: u64,
+    /// For answers that may wait to be read.
+    pub(crate) answers: Arc<Semaphore>,
+    /// Answers that were given up unread and whose last message it still has to take.
+    abandoned: AtomicUsize,
+    close: CancellationToken,
+}
+
+impl Connection {
+    pub(crate) fn new() -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            answers: Arc::new(Semaphore::new(limits::CONNECTION_ANSWERS)),
+            abandoned: AtomicUsize::new(0),
+            close: CancellationToken::new(),
+        })
+    }
+
+    /// No other connection of this process has it.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Cancelled when the connection is to be closed.
+    pub(crate) fn closed(&self) -> CancellationToken {
+        self.close.clone()
+    }
+
+    /// Closes it, with all of its streams.
+    pub(crate) fn close(&self) {
+        self.close.cancel();
+    }
+
+    /// An answer was given up. What is on its way stays in memory until the client takes it, so a connection with many
+    /// of them is closed.
+    pub(crate) fn abandon(&self) {
+        if self.abandoned.fetch_add(1, Ordering::Relaxed) >= limits::CONNECTION_ABANDONED {
+            self.close();
+        }
+    }
+
+    /// The client has taken what was left of such an answer, or has reset it.
+    pub(crate) fn settle(&self) {
+        self.abandoned.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether it has answers that were given up.
+    pub(crate) fn has_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed) > 0
+    }
+}
