@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Tables, commit::Edit, stored::Stored};
-use crate::{limits, status::Fault};
+use crate::{limits, memory::Consumer, status::Fault};
 
 /// Looks after the tables for as long as there are any.
 pub(crate) async fn run(tables: Weak<Tables>) {
@@ -95,7 +95,7 @@ impl Stored {
         let was: Vec<Fragment> = was.fragments().to_vec();
         let schema = Arc::clone(self.table.schema());
         let small = was.clone();
-        let mut held = self.shared.memory.reserve();
+        let mut held = self.shared.memory.reserve(Consumer::Maintenance);
         held.set(small.iter().map(|fragment| fragment.bytes() as u64).sum())?;
         let merge = move || {
             let mut rows = RowBuffer::new(&schema);

@@ -35,7 +35,7 @@ pub(crate) use found::Sought;
 use stored::Stored;
 
 use crate::{
-    Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::Memory, metrics::Metrics, status::Fault,
+    Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::MemoryPool, metrics::Metrics, status::Fault,
 };
 
 /// What a cluster knows of tables: which node holds what, and who is told of a commit.
@@ -84,7 +84,7 @@ impl Peers for Alone {
 #[derive(Debug)]
 struct Shared {
     catalog: Arc<Catalog>,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryPool>,
     ledger: Arc<Ledger>,
     cpu: Arc<Cpu>,
     metrics: Arc<Metrics>,
@@ -126,7 +126,7 @@ impl Tables {
     pub(crate) fn open(
         config: &Config,
         catalog: Arc<Catalog>,
-        memory: Arc<Memory>,
+        memory: Arc<MemoryPool>,
         ledger: Arc<Ledger>,
         cpu: Arc<Cpu>,
         metrics: Arc<Metrics>,

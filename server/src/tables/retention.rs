@@ -21,7 +21,12 @@ use super::{
     found::Sought,
     stored::Stored,
 };
-use crate::{limits, memory::Reservation, status::Fault, units::now_micros};
+use crate::{
+    limits,
+    memory::{Consumer, Reservation},
+    status::Fault,
+    units::now_micros,
+};
 
 impl Tables {
     /// Says for how long rows are part of a table; `None`: for good.
@@ -180,7 +185,7 @@ async fn encoded_without(
     fragment: &Fragment,
     rows: &Sip,
 ) -> Result<(Arc<FragmentData>, Reservation), Fault> {
-    let mut held = shared.memory.reserve();
+    let mut held = shared.memory.reserve(Consumer::Maintenance);
     held.set(fragment.bytes() as u64)?;
     let schema = Arc::clone(table.schema());
     let rest = fragment.delete(rows).map_or_else(|| fragment.clone(), |(rest, _)| rest);

@@ -18,7 +18,11 @@ use tokio::{
 };
 
 use super::{Shared, commit::Write, load};
-use crate::{limits, memory::Reservation, status::Fault};
+use crate::{
+    limits,
+    memory::{Consumer, Reservation},
+    status::Fault,
+};
 
 /// See the module.
 #[derive(Debug)]
@@ -130,7 +134,7 @@ impl Stored {
         }
         let data_of = |id: u32| current.fragment(id).map(|fragment| Arc::clone(fragment.data()));
         let to_read = missing.iter().filter(|entry| current.fragment(entry.id).is_none());
-        let mut reservation = self.shared.memory.reserve();
+        let mut reservation = self.shared.memory.reserve(Consumer::Maintenance);
         reservation.set(to_read.map(|entry| load::expected_bytes(entry)).sum())?;
         let permits = Arc::new(Semaphore::new(limits::LOADS));
         let mut loads = JoinSet::new();
@@ -225,7 +229,7 @@ impl Stored {
         state: &TableState,
         entry: &FragmentEntry,
     ) -> Result<Arc<FragmentData>, Fault> {
-        let mut held = self.shared.memory.reserve();
+        let mut held = self.shared.memory.reserve(Consumer::Cache);
         self.make_room(&mut held, load::expected_bytes(entry))?;
         let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
         self.make_room(&mut held, data.bytes() as u64)?;

@@ -9,6 +9,7 @@ mod catalog;
 mod cli;
 mod cluster;
 mod errors;
+mod half_sent;
 mod ingest;
 mod killed;
 mod lifecycle;

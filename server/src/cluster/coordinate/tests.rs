@@ -16,19 +16,22 @@ use basalt_core::{
 use prost::Message as _;
 
 use super::*;
-use crate::{memory::Memory, sets::Sets};
+use crate::{
+    memory::{Consumer, MemoryPool},
+    sets::Sets,
+};
 
 /// A cluster whose nodes hold their fragments of the same tables.
 struct Local {
     catalog: Catalog,
     nodes: usize,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryPool>,
     sets: Sets,
 }
 
 impl Local {
     fn new(nodes: usize) -> Self {
-        let memory = Arc::new(Memory::new(1 << 30));
+        let memory = Arc::new(MemoryPool::new(1 << 30));
         let catalog = Catalog::new();
         load(&catalog, "customers", 7, 100, customers);
         load(&catalog, "orders", 12, 1000, orders);
@@ -95,7 +98,7 @@ impl Nodes for Local {
                 end,
                 shipped: (sent as u64, received),
                 elapsed_ns: 0,
-                held: self.memory.reserve(),
+                held: self.memory.reserve(Consumer::Parts),
             });
         }
         // They come in any order.
