@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
-/// it is checked: protobuf can decode to some fifty times its size.
+/// it is checked: protobuf can decode to some fifty times its size, and counts as [`MESSAGE_COPIES`] times.
 pub const MESSAGE_BYTES: usize = 4 << 20;
 /// Bytes of one message of the health and reflection services, which ask by a name.
 pub const SMALL_MESSAGE_BYTES: usize = 64 << 10;
@@ -49,10 +49,12 @@ pub const CONNECTIONS_PART: u64 = 16;
 pub const REQUESTS_PART: u64 = 8;
 /// See [`CONNECTIONS_PART`].
 pub const MESSAGES_PART: u64 = 8;
-/// The least that there is for connections, and for requests whose body has not ended. It is there, beside the limit,
-/// when tables have taken all memory; so is one message of the largest size.
+/// The least that there is for connections, and for requests whose body has not ended; for messages it is one of the
+/// largest size. It is there, beside the limit, when tables have taken all memory. Of much memory it is this part.
+pub const FLOOR_PART: u64 = 64;
+/// See [`FLOOR_PART`].
 pub const CONNECTIONS_FLOOR_BYTES: u64 = 8 << 20;
-/// See [`CONNECTIONS_FLOOR_BYTES`].
+/// See [`FLOOR_PART`].
 pub const REQUESTS_FLOOR_BYTES: u64 = 8 << 20;
 /// One connection's part of the memory for messages, and the most that it is; one message of the largest size always
 /// fits.

@@ -78,15 +78,16 @@ impl Consumer {
         }
     }
 
-    /// Bytes that it may take beside the limit.
-    pub(crate) fn floor(self) -> u64 {
-        match self {
+    /// Bytes that it may take beside a limit.
+    pub(crate) fn floor(self, limit: u64) -> u64 {
+        let least = match self {
             Self::Connections | Self::PeerConnections => limits::CONNECTIONS_FLOOR_BYTES,
             Self::Requests | Self::PeerRequests => limits::REQUESTS_FLOOR_BYTES,
             Self::Messages => limits::MESSAGE_COPIES * limits::MESSAGE_BYTES as u64,
             Self::PeerMessages => limits::MESSAGE_COPIES * limits::PEER_MESSAGE_BYTES as u64,
-            _ => 0,
-        }
+            _ => return 0,
+        };
+        least.max(limit / limits::FLOOR_PART)
     }
 }
 
@@ -94,6 +95,8 @@ impl Consumer {
 #[derive(Debug)]
 pub(crate) struct MemoryPool {
     limit: u64,
+    /// Bytes that each consumer may take beside the limit.
+    floors: [u64; Consumer::ALL.len()],
     counts: Mutex<Counts>,
     /// What queries hold within their own bounds, beside the limit.
     queries: Arc<AtomicUsize>,
@@ -108,23 +111,21 @@ struct Counts {
     held: u64,
 }
 
-impl Counts {
-    /// What would be held if a consumer used so much.
-    fn held_with(&self, consumer: Consumer, bytes: u64) -> u64 {
-        let floor = consumer.floor();
-        let others = self.held - self.used[consumer as usize].saturating_sub(floor);
-        others + bytes.saturating_sub(floor)
-    }
-
-    fn set(&mut self, consumer: Consumer, bytes: u64) {
-        self.held = self.held_with(consumer, bytes);
-        self.used[consumer as usize] = bytes;
-    }
-}
-
 impl MemoryPool {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, counts: Mutex::default(), queries: Arc::default(), freed: Notify::new() }
+        let floors = Consumer::ALL.map(|consumer| consumer.floor(limit));
+        Self { limit, floors, counts: Mutex::default(), queries: Arc::default(), freed: Notify::new() }
+    }
+
+    /// What would be held if a consumer used so much.
+    fn held_with(&self, counts: &Counts, consumer: Consumer, bytes: u64) -> u64 {
+        let (used, floor) = (counts.used[consumer as usize], self.floors[consumer as usize]);
+        counts.held - used.saturating_sub(floor) + bytes.saturating_sub(floor)
+    }
+
+    fn count(&self, counts: &mut Counts, consumer: Consumer, bytes: u64) {
+        counts.held = self.held_with(counts, consumer, bytes);
+        counts.used[consumer as usize] = bytes;
     }
 
     pub(crate) fn limit(&self) -> u64 {
@@ -156,7 +157,7 @@ impl MemoryPool {
     /// Counts the tables again, after a commit or a drop.
     pub(crate) fn count_tables(&self, catalog: &Catalog) {
         let bytes = catalog.list().iter().map(|table| table.bytes() as u64).sum();
-        self.counts().set(Consumer::Tables, bytes);
+        self.count(&mut self.counts(), Consumer::Tables, bytes);
         self.freed.notify_waiters();
     }
 
@@ -169,19 +170,19 @@ impl MemoryPool {
     fn grow(&self, consumer: Consumer, growth: u64) -> Result<(), Fault> {
         let mut counts = self.counts();
         let bytes = counts.used[consumer as usize].saturating_add(growth);
-        let held = counts.held_with(consumer, bytes);
+        let held = self.held_with(&counts, consumer, bytes);
         if held > counts.held && held > self.limit {
             let message = format!("what the server holds would be {held} bytes; the limit is {}", self.limit);
             return Err(Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit));
         }
-        counts.set(consumer, bytes);
+        self.count(&mut counts, consumer, bytes);
         Ok(())
     }
 
     fn shrink(&self, consumer: Consumer, bytes: u64) {
         let mut counts = self.counts();
         let left = counts.used[consumer as usize] - bytes;
-        counts.set(consumer, left);
+        self.count(&mut counts, consumer, left);
         drop(counts);
         self.freed.notify_waiters();
     }
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn what_is_beside_the_limit_is_there_when_all_else_is_taken() {
         let memory = Arc::new(MemoryPool::new(100));
-        let floor = Consumer::Messages.floor();
+        let floor = Consumer::Messages.floor(100);
         let (mut write, mut message) = (memory.reserve(Consumer::Writes), memory.reserve(Consumer::Messages));
         write.set(100).unwrap();
         message.set(floor).unwrap();

@@ -1,7 +1,7 @@
 //! Requests on their way in: what may come is counted as memory before it is taken.
 //!
 //! Two things hold bytes of a request. HTTP/2 holds what was sent and not read yet, up to the window of its stream; so a
-//! request counts as its window until its body has ended. tonic's decoder holds a message until it is whole, and
+//! request counts as its window from when it has to be waited for until its body has ended. tonic's decoder holds a message until it is whole, and
 //! allocates what was announced; so the body that it reads ([`Received`]) follows the lengths that gRPC puts before each
 //! message, and hands nothing on of one that there is no memory for. Meanwhile it is not read, and its window closes.
 //! The window of a connection is that of all its streams, so a message that waits holds up none that need not.
@@ -51,6 +51,15 @@ struct Kinds {
     messages: Consumer,
 }
 
+impl Kinds {
+    /// What the largest message counts as.
+    fn largest_message(self) -> u64 {
+        let peers = matches!(self.messages, Consumer::PeerMessages);
+        let bytes = if peers { limits::PEER_MESSAGE_BYTES } else { limits::MESSAGE_BYTES };
+        limits::MESSAGE_COPIES * bytes as u64
+    }
+}
+
 impl Port {
     /// That of the clients, of so many connections at most.
     pub(super) fn clients(memory: &Arc<MemoryPool>, connections: usize) -> Arc<Self> {
@@ -73,12 +82,12 @@ impl Port {
     }
 
     fn new(memory: &Arc<MemoryPool>, kinds: Kinds, connections: usize) -> Arc<Self> {
-        let part = |part: u64, of: Consumer| (memory.limit() / part).max(of.floor());
+        let part = |part: u64, of: Consumer| (memory.limit() / part).max(of.floor(memory.limit()));
         let all_connections = part(limits::CONNECTIONS_PART, kinds.connections) / limits::CONNECTION_BYTES;
         let requests = part(limits::REQUESTS_PART, kinds.requests);
         let messages = part(limits::MESSAGES_PART, kinds.messages);
         let (connection_part, most) = limits::CONNECTION_MESSAGES;
-        let of_connection = (messages / connection_part).min(most).max(kinds.messages.floor());
+        let of_connection = (messages / connection_part).min(most).max(kinds.largest_message());
         let (narrow, wide) = limits::STREAM_WINDOW_BYTES;
         let window = u32::try_from(requests / limits::STREAM_WINDOW_PART).unwrap_or(wide);
         Arc::new(Self {
@@ -121,19 +130,20 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Takes in the body of a request, or refuses the request: its bytes may be here already.
+    /// Takes in the body of a request, or refuses the request. A stream of messages counts from the start, since what
+    /// comes after a message may have to wait; a single message that is whole already never does.
     pub(super) fn receive<B: Body>(
         self: &Arc<Self>,
         inner: B,
         method: Method,
     ) -> Result<(Received<B>, Arc<Receipt>), Fault> {
-        let request = if inner.is_end_stream() { None } else { Some(self.request()?) };
+        let request = if method.streams { Some(self.request()?) } else { None };
         let receipt = Arc::new(Receipt::default());
         let received = Received {
             inner,
             connection: Arc::clone(self),
             method,
-            _request: request,
+            request,
             receipt: Arc::clone(&receipt),
             state: State::BETWEEN,
             unread: Bytes::new(),
@@ -232,18 +242,20 @@ pub(super) struct Received<B> {
     inner: B,
     connection: Arc<Connection>,
     method: Method,
-    /// Until the body has ended.
-    _request: Option<Held>,
+    /// The window, until the body has ended.
+    request: Option<Held>,
     receipt: Arc<Receipt>,
     state: State,
     /// Of the last frame, what is not handed on.
     unread: Bytes,
     /// For the memory of the message that begins.
-    waiting: Option<Pin<Box<dyn Future<Output = Result<Held, Fault>> + Send>>>,
+    waiting: Option<Waiting>,
     /// When more must have come.
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Held, Fault>> + Send>>;
 
 /// How far the body is handed on.
 #[derive(Debug)]
@@ -289,7 +301,7 @@ impl<B> Received<B> {
                     let bytes = limits::MESSAGE_COPIES * length as u64;
                     match self.connection.try_message(bytes) {
                         Some(held) => self.receipt.put(held),
-                        None => self.waiting = Some(Box::pin(Arc::clone(&self.connection).message(bytes))),
+                        None => self.waiting = Some(self.wait_for(bytes)),
                     }
                 }
                 None
@@ -306,6 +318,22 @@ impl<B> Received<B> {
             }
             State::Ended => Some(std::mem::take(&mut self.unread)),
         }
+    }
+
+    /// Waits for the memory of a message; meanwhile the window fills.
+    fn wait_for(&mut self, bytes: u64) -> Waiting {
+        let connection = Arc::clone(&self.connection);
+        match self.count_window() {
+            Ok(()) => Box::pin(connection.message(bytes)),
+            Err(fault) => Box::pin(std::future::ready(Err(fault))),
+        }
+    }
+
+    fn count_window(&mut self) -> Result<(), Fault> {
+        if self.request.is_none() {
+            self.request = Some(self.connection.request()?);
+        }
+        Ok(())
     }
 
     fn refuse<T>(&mut self, fault: Fault) -> Poll<Option<Result<T, Status>>> {
@@ -373,10 +401,13 @@ where
                     let message = format!("the request did not arrive within {seconds} seconds");
                     return me.refuse(Fault::new(ErrorReason::DeadlineExceeded, message));
                 }
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => match me.count_window() {
+                    Ok(()) => return Poll::Pending,
+                    Err(fault) => return me.refuse(fault),
+                },
                 Poll::Ready(Some(Ok(frame))) => {
                     if me.inner.is_end_stream() {
-                        me._request = None;
+                        me.request = None;
                     }
                     match frame.into_data() {
                         Ok(data) => me.unread = data,
@@ -384,11 +415,11 @@ where
                     }
                 }
                 Poll::Ready(Some(Err(error))) => {
-                    me._request = None;
+                    me.request = None;
                     return Poll::Ready(Some(Err(Status::from_error(error.into()))));
                 }
                 Poll::Ready(None) => {
-                    me._request = None;
+                    me.request = None;
                     return Poll::Ready(None);
                 }
             }

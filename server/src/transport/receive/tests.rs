@@ -10,6 +10,8 @@ use super::*;
 const UNARY: Method = Method { message_bytes: limits::MESSAGE_BYTES, streams: false };
 const STREAM: Method = Method { message_bytes: limits::MESSAGE_BYTES, streams: true };
 const MIB: u64 = 1 << 20;
+/// Bytes of a message that counts by itself.
+const LARGE: usize = 1 << 20;
 
 /// Frames that come from elsewhere. It has ended when nobody can send any more.
 struct Frames(mpsc::UnboundedReceiver<Vec<u8>>);
@@ -104,24 +106,24 @@ async fn what_is_announced_is_counted_until_it_is_dealt_with() {
 
     let mut stream = request(&connection, STREAM);
     assert_eq!(memory.used(Consumer::Requests), one);
-    stream.send(prefix(MIB as usize));
+    stream.send(prefix(LARGE));
     assert_eq!(stream.now().unwrap().len(), PREFIX);
     assert_eq!(memory.used(Consumer::Messages), 2 * MIB);
-    stream.send(vec![1; MIB as usize]);
-    assert_eq!(stream.now().unwrap().len(), MIB as usize);
+    stream.send(vec![1; LARGE]);
+    assert_eq!(stream.now().unwrap().len(), LARGE);
     // It is being dealt with until the next is asked for.
     assert_eq!(memory.used(Consumer::Messages), 2 * MIB);
     assert!(stream.now().is_none());
     assert_eq!(memory.used(Consumer::Messages), 0);
-    stream.send(prefix(MIB as usize));
+    stream.send(prefix(LARGE));
     assert!(stream.now().is_some());
     drop(stream);
     assert_eq!((memory.used(Consumer::Messages), memory.used(Consumer::Requests)), (0, 0));
 
     let mut unary = request(&connection, UNARY);
-    unary.send([prefix(MIB as usize), vec![1; MIB as usize]].concat());
+    unary.send([prefix(LARGE), vec![1; LARGE]].concat());
     unary.frames = None;
-    assert_eq!(unary.next().await.unwrap().unwrap().len(), MIB as usize + PREFIX);
+    assert_eq!(unary.next().await.unwrap().unwrap().len(), LARGE + PREFIX);
     assert!(unary.next().await.is_none());
     // What was sent is read; what it says is not dealt with yet.
     assert_eq!((memory.used(Consumer::Messages), memory.used(Consumer::Requests)), (2 * MIB, 0));
@@ -154,14 +156,14 @@ async fn a_message_waits_for_memory_and_is_refused_in_the_end() {
     let (mut first, mut second) = (request(&connection, STREAM), request(&connection, STREAM));
     first.send(prefix(limits::MESSAGE_BYTES));
     assert!(first.now().is_some());
-    second.send(prefix(MIB as usize));
+    second.send(prefix(LARGE));
     assert!(second.now().is_none());
     // What is small needs no more than its request has, and another connection has its own.
     let mut small = request(&connection, UNARY);
     small.send([prefix(100), vec![1; 100]].concat());
     assert!(small.now().is_some());
     let mut other = request(&port.connect().unwrap(), STREAM);
-    other.send(prefix(MIB as usize));
+    other.send(prefix(LARGE));
     assert!(other.now().is_some());
 
     let start = Instant::now();
@@ -176,7 +178,7 @@ async fn a_message_waits_for_memory_and_is_refused_in_the_end() {
 
     // One that waits goes on as soon as there is room.
     let mut third = request(&connection, STREAM);
-    third.send(prefix(MIB as usize));
+    third.send(prefix(LARGE));
     assert!(third.now().is_none());
     drop(first);
     assert!(third.now().is_some());
@@ -194,7 +196,7 @@ async fn all_connections_together_are_bounded_and_so_is_the_pool() {
     // 32 MiB are for all connections.
     let mut four: Vec<_> = (0..4).map(|_| one(limits::MESSAGE_BYTES)).collect();
     assert!(four.iter_mut().all(|request| request.now().is_some()));
-    let mut fifth = one(MIB as usize);
+    let mut fifth = one(LARGE);
     assert!(fifth.now().is_none());
     four.pop();
     assert!(fifth.now().is_some());
@@ -203,7 +205,7 @@ async fn all_connections_together_are_bounded_and_so_is_the_pool() {
     // All memory is taken: one of the largest is beside it, no more.
     let mut tables = memory.reserve(Consumer::Tables);
     tables.set(256 * MIB - memory.held()).unwrap();
-    let (mut first, mut second) = (one(limits::MESSAGE_BYTES), one(MIB as usize));
+    let (mut first, mut second) = (one(limits::MESSAGE_BYTES), one(LARGE));
     assert!(first.now().is_some());
     assert!(second.now().is_none());
     tables.set(250 * MIB).unwrap();
@@ -217,7 +219,7 @@ async fn requests_are_refused_when_there_are_too_many() {
     let mut requests = Vec::new();
     let refused = loop {
         let (frames, receiver) = mpsc::unbounded_channel();
-        match connection.receive(Frames(receiver), UNARY) {
+        match connection.receive(Frames(receiver), STREAM) {
             Ok(request) => requests.push((frames, request)),
             Err(fault) => break fault,
         }
@@ -225,8 +227,16 @@ async fn requests_are_refused_when_there_are_too_many() {
     assert_eq!(refused.reason(), "MEMORY_LIMIT");
     let held = memory.used(Consumer::Requests);
     assert!(held <= 8 * MIB && held > 7 * MIB, "{held}");
+    // A message that is whole needs nothing; one that is not whole waits no longer.
+    let mut whole = request(&connection, UNARY);
+    whole.send([prefix(100), vec![1; 100]].concat());
+    assert!(whole.now().is_some());
+    let mut half = request(&connection, UNARY);
+    half.send(prefix(100));
+    assert!(half.now().is_some());
+    assert_eq!(Fault::of_reading(&half.refused().await).unwrap().reason(), "MEMORY_LIMIT");
     requests.pop();
-    assert!(connection.receive(Frames(mpsc::unbounded_channel().1), UNARY).is_ok());
+    assert!(connection.receive(Frames(mpsc::unbounded_channel().1), STREAM).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
