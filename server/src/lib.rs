@@ -3,6 +3,7 @@
 //! [`run`] serves a listener until it is told to stop; the binary, the tests and the demo all call it.
 
 mod call;
+mod cgroup;
 mod cluster;
 pub mod config;
 mod connection;

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
-/// it is checked: protobuf can decode to some fifty times its size.
+/// it is checked: protobuf can decode to some fifty times its size, and counts as [`MESSAGE_COPIES`] times.
 pub const MESSAGE_BYTES: usize = 4 << 20;
 /// Bytes of one message of the health and reflection services, which ask by a name.
 pub const SMALL_MESSAGE_BYTES: usize = 64 << 10;
@@ -30,10 +30,42 @@ pub const LOCAL_ERROR_RESETS: usize = 256;
 pub const PENDING_ACCEPT_RESETS: usize = 20;
 /// Bytes of all headers of one request; a filter travels in the body.
 pub const HEADER_LIST_BYTES: u32 = 16 << 10;
-/// Bytes that a peer may send on one stream, or on one connection, and that wait here unread.
-pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// See [`STREAM_WINDOW_BYTES`].
-pub const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+/// Bytes that whoever calls may send on one stream and that wait here unread: between these two, as memory allows. A
+/// connection may send as much on all of its streams together, so that one which has to wait keeps no other waiting.
+pub const STREAM_WINDOW_BYTES: (u32, u32) = (64 << 10, 256 << 10);
+/// This part of the memory for requests is the window of one.
+pub const STREAM_WINDOW_PART: u64 = 512;
+/// Bytes of a frame of HTTP/2, the least that may be allowed. A message that is no larger is counted with its request.
+pub const FRAME_BYTES: u32 = 16 << 10;
+/// Bytes that a connection counts as: buffers to read and to write, and tables of headers.
+pub const CONNECTION_BYTES: u64 = 32 << 10;
+/// Bytes that a request whose body has not ended counts as, beside its window: its headers, the frame in hand, the
+/// buffer that a message begins in.
+pub const REQUEST_BYTES: u64 = HEADER_LIST_BYTES as u64 + FRAME_BYTES as u64 + (16 << 10);
+/// How often a message is in memory while it is decoded: as bytes, and as what they say.
+pub const MESSAGE_COPIES: u64 = 2;
+/// This part of the memory is for connections, for requests whose body has not ended, and for messages; of clients, and
+/// as much of peers. Connections beyond it wait in the listener's queue, requests are refused, and messages wait.
+pub const CONNECTIONS_PART: u64 = 16;
+/// See [`CONNECTIONS_PART`].
+pub const REQUESTS_PART: u64 = 8;
+/// See [`CONNECTIONS_PART`].
+pub const MESSAGES_PART: u64 = 8;
+/// The least that there is for connections, and for requests whose body has not ended; for messages it is one of the
+/// largest size. It is there, beside the limit, when tables have taken all memory. Of much memory it is this part.
+pub const FLOOR_PART: u64 = 64;
+/// See [`FLOOR_PART`].
+pub const CONNECTIONS_FLOOR_BYTES: u64 = 8 << 20;
+/// See [`FLOOR_PART`].
+pub const REQUESTS_FLOOR_BYTES: u64 = 8 << 20;
+/// One connection's part of the memory for messages, and the most that it is; one message of the largest size always
+/// fits.
+pub const CONNECTION_MESSAGES: (u64, u64) = (4, 64 << 20);
+/// How long a message waits for memory before it is refused.
+pub const MESSAGE_WAIT: Duration = Duration::from_secs(10);
+/// A message that has begun arrives in this time, as do the first of a request and, where there is but one, the end of
+/// the request after it. A stream may be silent between its messages.
+pub const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A silent connection is asked for a sign of life this often, and closed when none comes in time.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// See [`KEEPALIVE_INTERVAL`].
@@ -69,7 +101,7 @@ pub const MAX_DEADLINE: Duration = Duration::from_secs(600);
 /// On shutdown, what runs gets this long to finish.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(30);
 
-/// The share of the machine's memory for tables, writes under way and kept sets, in percent.
+/// The share of the machine's memory for tables, writes under way, kept sets and requests, in percent.
 pub const MEMORY_SHARE: u8 = 70;
 /// The share of that for kept sets, in percent: about a sixteenth.
 pub const KEPT_SETS_SHARE: u8 = 6;
@@ -136,7 +168,7 @@ pub const TASK_DATA_BYTES: u64 = 256 << 20;
 pub const FETCH_BYTES: usize = (64 << 20) + 1;
 /// See [`FETCH_BYTES`].
 pub const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes that a node may send on one stream, or on one connection, and that wait here unread.
+/// Bytes that a node may answer on one stream, or on one connection, and that wait here unread.
 pub const PEER_STREAM_WINDOW_BYTES: u32 = 4 << 20;
 /// See [`PEER_STREAM_WINDOW_BYTES`].
 pub const PEER_CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
@@ -277,10 +309,13 @@ pub const ERROR_TEXT_BYTES: usize = 1024;
 const _: () = assert!(ANSWER_MESSAGE_BYTES * 2 < MESSAGE_BYTES);
 const _: () = assert!(basalt_core::limits::MAX_TEXT_BYTES < MESSAGE_BYTES);
 const _: () = assert!(VACUUM_COMMITS * COMMIT_FILES < TABLE_FILES / 8);
-const _: () = assert!(STREAM_WINDOW_BYTES <= CONNECTION_WINDOW_BYTES);
 const _: () = assert!(
     LEASE.as_millis() > 2 * STATUS_INTERVAL.as_millis() && LEASE.as_millis() < FOLLOWED_FOR.as_millis()
 );
+const _: () = assert!(STREAM_WINDOW_BYTES.0 > FRAME_BYTES && STREAM_WINDOW_BYTES.0 <= STREAM_WINDOW_BYTES.1);
+// The window of a connection, that of all its streams, is no more than HTTP/2 knows.
+const _: () = assert!(STREAM_WINDOW_BYTES.1 as u64 * (STREAMS as u64 + PEER_STREAMS as u64) < 1 << 31);
+const _: () = assert!(SMALL_MESSAGE_BYTES < MESSAGE_BYTES);
 const _: () = assert!(PEER_PIECE_BYTES + MESSAGE_BYTES < PEER_MESSAGE_BYTES);
 // The trailers of an error hold its message twice (grpc-message and details), percent- or base64-encoded.
 const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);

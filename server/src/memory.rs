@@ -1,26 +1,131 @@
-//! The memory limit: tables, writes under way and kept sets together stay below it.
+//! The memory limit: one pool of reservations for the whole process.
+//!
+//! Whatever may grow by what clients, peers or the store send reserves its bytes here first, each as a consumer of its
+//! kind. All together stay below the limit. What is needed to hear requests at all has a little beside it, so that a
+//! server whose memory is full of tables can still be told to drop one.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
 };
 
 use basalt_core::{exec::Control, table::Catalog};
 use basalt_proto::v1::ErrorReason;
+use tokio::{sync::Notify, time::timeout_at};
 
 use crate::{limits, status::Fault, units};
 
-/// What is held, and how much may be.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    limit: u64,
-    tables: AtomicU64,
-    pending: AtomicU64,
+/// What memory is held for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Consumer {
+    /// The newest versions of the tables, and those that can still be read.
+    Tables,
+    /// Fragments that were loaded for a request, and are kept as long as there is room.
+    Cache,
+    /// Loading, merging and rewriting fragments.
+    Maintenance,
+    /// Rows of write streams that are not committed yet.
+    Writes,
+    /// Partial answers and tasks that travel between nodes.
+    Parts,
+    KeptSets,
+    /// Connections of clients.
+    Connections,
+    /// What clients may have sent of a request before it is read.
+    Requests,
+    /// Messages of clients, from their announcement until they are dealt with.
+    Messages,
+    /// The same of other nodes.
+    PeerConnections,
+    PeerRequests,
+    PeerMessages,
 }
 
-impl Memory {
+impl Consumer {
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Tables,
+        Self::Cache,
+        Self::Maintenance,
+        Self::Writes,
+        Self::Parts,
+        Self::KeptSets,
+        Self::Connections,
+        Self::Requests,
+        Self::Messages,
+        Self::PeerConnections,
+        Self::PeerRequests,
+        Self::PeerMessages,
+    ];
+
+    /// As it is called in the metrics.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tables => "tables",
+            Self::Cache => "cache",
+            Self::Maintenance => "maintenance",
+            Self::Writes => "writes",
+            Self::Parts => "parts",
+            Self::KeptSets => "kept_sets",
+            Self::Connections => "connections",
+            Self::Requests => "requests",
+            Self::Messages => "messages",
+            Self::PeerConnections => "peer_connections",
+            Self::PeerRequests => "peer_requests",
+            Self::PeerMessages => "peer_messages",
+        }
+    }
+
+    /// Bytes that it may take beside a limit.
+    pub(crate) fn floor(self, limit: u64) -> u64 {
+        let least = match self {
+            Self::Connections | Self::PeerConnections => limits::CONNECTIONS_FLOOR_BYTES,
+            Self::Requests | Self::PeerRequests => limits::REQUESTS_FLOOR_BYTES,
+            Self::Messages => limits::MESSAGE_COPIES * limits::MESSAGE_BYTES as u64,
+            Self::PeerMessages => limits::MESSAGE_COPIES * limits::PEER_MESSAGE_BYTES as u64,
+            _ => return 0,
+        };
+        least.max(limit / limits::FLOOR_PART)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct MemoryPool {
+    limit: u64,
+    /// Bytes that each consumer may take beside the limit.
+    floors: [u64; Consumer::ALL.len()],
+    counts: Mutex<Counts>,
+    /// What queries hold within their own bounds, beside the limit.
+    queries: Arc<AtomicUsize>,
+    /// Something was given back.
+    freed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    used: [u64; Consumer::ALL.len()],
+    /// Of all consumers, what is not beside the limit.
+    held: u64,
+}
+
+impl MemoryPool {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, tables: AtomicU64::new(0), pending: AtomicU64::new(0) }
+        let floors = Consumer::ALL.map(|consumer| consumer.floor(limit));
+        Self { limit, floors, counts: Mutex::default(), queries: Arc::default(), freed: Notify::new() }
+    }
+
+    /// What would be held if a consumer used so much.
+    fn held_with(&self, counts: &Counts, consumer: Consumer, bytes: u64) -> u64 {
+        let (used, floor) = (counts.used[consumer as usize], self.floors[consumer as usize]);
+        counts.held - used.saturating_sub(floor) + bytes.saturating_sub(floor)
+    }
+
+    fn count(&self, counts: &mut Counts, consumer: Consumer, bytes: u64) {
+        counts.held = self.held_with(counts, consumer, bytes);
+        counts.used[consumer as usize] = bytes;
     }
 
     pub(crate) fn limit(&self) -> u64 {
@@ -30,40 +135,68 @@ impl Memory {
     /// The control of one query, or of other work on many rows, with its share of the memory.
     pub(crate) fn control(&self) -> Control {
         let bytes = self.limit / limits::QUERY_MEMORY_PART;
-        Control::with_memory(usize::try_from(bytes).unwrap_or(usize::MAX)).with_time(units::now_micros())
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Control::with_memory(bytes).counted_in(&self.queries).with_time(units::now_micros())
     }
 
-    /// What tables, writes and kept sets hold.
+    /// What is held in all, but for what may be beside the limit.
     pub(crate) fn held(&self) -> u64 {
-        self.tables.load(Ordering::Relaxed) + self.pending.load(Ordering::Relaxed)
+        self.counts().held
+    }
+
+    /// What one consumer holds.
+    pub(crate) fn used(&self, consumer: Consumer) -> u64 {
+        self.counts().used[consumer as usize]
+    }
+
+    /// What queries hold.
+    pub(crate) fn queries(&self) -> u64 {
+        self.queries.load(Ordering::Relaxed) as u64
     }
 
     /// Counts the tables again, after a commit or a drop.
     pub(crate) fn count_tables(&self, catalog: &Catalog) {
         let bytes = catalog.list().iter().map(|table| table.bytes() as u64).sum();
-        self.tables.store(bytes, Ordering::Relaxed);
-    }
-
-    /// What the tables hold.
-    pub(crate) fn tables(&self) -> u64 {
-        self.tables.load(Ordering::Relaxed)
-    }
-
-    /// What all reservations hold.
-    pub(crate) fn pending(&self) -> u64 {
-        self.pending.load(Ordering::Relaxed)
+        self.count(&mut self.counts(), Consumer::Tables, bytes);
+        self.freed.notify_waiters();
     }
 
     /// A reservation of nothing yet.
-    pub(crate) fn reserve(self: &Arc<Self>) -> Reservation {
-        Reservation { memory: Arc::clone(self), bytes: 0 }
+    pub(crate) fn reserve(self: &Arc<Self>, consumer: Consumer) -> Reservation {
+        Reservation { pool: Arc::clone(self), consumer, bytes: 0 }
+    }
+
+    /// Counts more; nothing if that would be over the limit.
+    fn grow(&self, consumer: Consumer, growth: u64) -> Result<(), Fault> {
+        let mut counts = self.counts();
+        let bytes = counts.used[consumer as usize].saturating_add(growth);
+        let held = self.held_with(&counts, consumer, bytes);
+        if held > counts.held && held > self.limit {
+            let message = format!("what the server holds would be {held} bytes; the limit is {}", self.limit);
+            return Err(Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit));
+        }
+        self.count(&mut counts, consumer, bytes);
+        Ok(())
+    }
+
+    fn shrink(&self, consumer: Consumer, bytes: u64) {
+        let mut counts = self.counts();
+        let left = counts.used[consumer as usize] - bytes;
+        self.count(&mut counts, consumer, left);
+        drop(counts);
+        self.freed.notify_waiters();
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Memory of one write or one kept set, given back when dropped.
+/// Memory of one consumer, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    memory: Arc<Memory>,
+    pool: Arc<MemoryPool>,
+    consumer: Consumer,
     bytes: u64,
 }
 
@@ -75,46 +208,112 @@ impl Reservation {
 
     /// Says what is held now. Growth that would exceed the limit is refused and not counted.
     pub(crate) fn set(&mut self, bytes: u64) -> Result<(), Fault> {
-        let Memory { limit, tables, pending } = &*self.memory;
-        if bytes <= self.bytes {
-            pending.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-        } else {
-            let growth = bytes - self.bytes;
-            let held = pending.fetch_add(growth, Ordering::Relaxed) + growth + tables.load(Ordering::Relaxed);
-            if held > *limit {
-                pending.fetch_sub(growth, Ordering::Relaxed);
-                let message =
-                    format!("tables, writes and kept sets would hold {held} bytes; the limit is {limit}");
-                return Err(Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", *limit));
-            }
+        if bytes < self.bytes {
+            self.pool.shrink(self.consumer, self.bytes - bytes);
+        } else if bytes > self.bytes {
+            self.pool.grow(self.consumer, bytes - self.bytes)?;
         }
         self.bytes = bytes;
         Ok(())
+    }
+
+    /// The same; growth waits until others have given back enough, but not beyond `until`.
+    pub(crate) async fn set_by(&mut self, bytes: u64, until: Instant) -> Result<(), Fault> {
+        let pool = Arc::clone(&self.pool);
+        loop {
+            let mut freed = std::pin::pin!(pool.freed.notified());
+            // What is given back from here on is heard of.
+            freed.as_mut().enable();
+            let refused = match self.set(bytes) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refused,
+            };
+            if timeout_at(until.into(), freed).await.is_err() {
+                return Err(refused.retryable());
+            }
+        }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.memory.pending.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.bytes > 0 {
+            self.pool.shrink(self.consumer, self.bytes);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn growth_beyond_the_limit_is_refused() {
-        let memory = Arc::new(Memory::new(100));
-        let (mut a, mut b) = (memory.reserve(), memory.reserve());
+        let memory = Arc::new(MemoryPool::new(100));
+        let (mut a, mut b) = (memory.reserve(Consumer::Writes), memory.reserve(Consumer::KeptSets));
         a.set(60).unwrap();
         b.set(40).unwrap();
         assert_eq!(b.set(41).unwrap_err().reason(), "MEMORY_LIMIT");
+        assert_eq!((memory.used(Consumer::Writes), memory.used(Consumer::KeptSets)), (60, 40));
         a.set(10).unwrap();
         b.set(90).unwrap();
         drop(a);
         b.set(100).unwrap();
         drop(b);
-        assert_eq!(memory.pending(), 0);
+        assert_eq!((memory.held(), memory.used(Consumer::KeptSets)), (0, 0));
+    }
+
+    #[test]
+    fn what_is_beside_the_limit_is_there_when_all_else_is_taken() {
+        let memory = Arc::new(MemoryPool::new(100));
+        let floor = Consumer::Messages.floor(100);
+        let (mut write, mut message) = (memory.reserve(Consumer::Writes), memory.reserve(Consumer::Messages));
+        write.set(100).unwrap();
+        message.set(floor).unwrap();
+        assert_eq!(message.set(floor + 1).unwrap_err().reason(), "MEMORY_LIMIT");
+        assert_eq!((memory.held(), memory.used(Consumer::Messages)), (100, floor));
+        write.set(70).unwrap();
+        message.set(floor + 30).unwrap();
+        assert_eq!(memory.held(), 100);
+        assert!(write.set(71).is_err());
+        // The order in which they are given back does not matter.
+        let mut other = memory.reserve(Consumer::Messages);
+        message.set(floor).unwrap();
+        other.set(30).unwrap();
+        drop(message);
+        assert_eq!(memory.held(), 70);
+        write.set(100).unwrap();
+        drop((other, write));
+        assert_eq!(memory.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn growth_waits_for_what_others_give_back() {
+        let memory = Arc::new(MemoryPool::new(100));
+        let (mut a, mut b) = (memory.reserve(Consumer::Writes), memory.reserve(Consumer::Parts));
+        a.set(60).unwrap();
+        let soon = |seconds| tokio::time::Instant::now().into_std() + Duration::from_secs(seconds);
+        let refused = b.set_by(50, soon(5)).await.unwrap_err();
+        assert_eq!(refused.reason(), "MEMORY_LIMIT");
+        let until = soon(5);
+        let waiting = tokio::spawn(async move { b.set_by(50, until).await.map(|()| b) });
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(!waiting.is_finished());
+        a.set(50).unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap().bytes(), 50);
+    }
+
+    #[test]
+    fn queries_are_seen() {
+        let memory = MemoryPool::new(800);
+        let control = memory.control();
+        control.reserve(60).unwrap();
+        control.with_own_memory().reserve(70).unwrap();
+        assert_eq!(memory.queries(), 60);
+        assert!(control.clone().reserve(50).is_err());
+        drop(control);
+        assert_eq!(memory.queries(), 0);
     }
 }

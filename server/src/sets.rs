@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     limits,
-    memory::{Memory, Reservation},
+    memory::{Consumer, MemoryPool, Reservation},
     status::Fault,
 };
 
@@ -56,7 +56,7 @@ pub(crate) type Handle = [u8; 32];
 pub(crate) struct Sets {
     entries: Mutex<Entries>,
     quota: u64,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryPool>,
 }
 
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ struct Entry {
 
 impl Sets {
     /// Room for `quota` bytes, which count as `memory` while they are held.
-    pub(crate) fn new(quota: u64, memory: Arc<Memory>) -> Self {
+    pub(crate) fn new(quota: u64, memory: Arc<MemoryPool>) -> Self {
         Self { entries: Mutex::default(), quota, memory }
     }
 
@@ -105,7 +105,7 @@ impl Sets {
         }
         let wanted = set.bytes();
         self.check(*bytes + wanted)?;
-        let mut memory = self.memory.reserve();
+        let mut memory = self.memory.reserve(Consumer::KeptSets);
         memory.set(wanted)?;
         *bytes += wanted;
         by_expiry.insert((expires, handle));
@@ -214,8 +214,8 @@ mod tests {
     }
 
     /// Room for two small sets.
-    fn two() -> (Sets, Arc<Memory>) {
-        let memory = Arc::new(Memory::new(1 << 20));
+    fn two() -> (Sets, Arc<MemoryPool>) {
+        let memory = Arc::new(MemoryPool::new(1 << 20));
         let quota = set(&[1]).bytes() + set(&[2]).bytes();
         (Sets::new(quota, Arc::clone(&memory)), memory)
     }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!((kept.scope, left), (set(&[1]).scope, Duration::from_millis(1)));
         assert_eq!(kept.sip.as_bytes(), set(&[1]).sip.as_bytes());
         assert_eq!(sets.get(&handle, start + MINUTE).unwrap_err().reason(), "SIP_NOT_FOUND");
-        assert_eq!((sets.entries.lock().unwrap().bytes, memory.pending()), (0, 0));
+        assert_eq!((sets.entries.lock().unwrap().bytes, memory.held()), (0, 0));
         assert_eq!(sets.get(&handle[1..], start).unwrap_err().reason(), "SIP_NOT_FOUND");
 
         let (_, left) = sets.keep(set(&[1]), Duration::MAX, start).unwrap();
@@ -257,7 +257,7 @@ mod tests {
         let (second, _) = sets.keep(set(&[2]), 2 * MINUTE, start).unwrap();
         let full = sets.keep(set(&[3]), MINUTE, start).unwrap_err();
         assert_eq!(full.reason(), "SIP_QUOTA");
-        assert_eq!(memory.pending(), sets.quota());
+        assert_eq!(memory.held(), sets.quota());
         assert!(sets.keep(set(&[2]), MINUTE, start).is_ok(), "no room is needed for what is there");
 
         sets.keep(set(&[3]), MINUTE, start + MINUTE).unwrap();
@@ -265,20 +265,20 @@ mod tests {
         assert!(sets.delete(&second, start + MINUTE));
         assert!(!sets.delete(&second, start + MINUTE));
         sets.purge(start + 2 * MINUTE);
-        assert_eq!(memory.pending(), 0);
+        assert_eq!(memory.held(), 0);
         assert!(sets.keep(set(&(0..10).map(|i| i * 1000).collect::<Vec<_>>()), MINUTE, start).is_ok());
     }
 
     #[test]
     fn kept_sets_count_as_memory() {
-        let memory = Arc::new(Memory::new(set(&[1]).bytes()));
+        let memory = Arc::new(MemoryPool::new(set(&[1]).bytes()));
         let sets = Sets::new(u64::MAX, Arc::clone(&memory));
-        let (now, mut write) = (Instant::now(), memory.reserve());
+        let (now, mut write) = (Instant::now(), memory.reserve(Consumer::Writes));
         write.set(1).unwrap();
         assert_eq!(sets.keep(set(&[1]), MINUTE, now).unwrap_err().reason(), "MEMORY_LIMIT");
         drop(write);
         sets.keep(set(&[1]), MINUTE, now).unwrap();
-        assert_eq!(memory.reserve().set(1).unwrap_err().reason(), "MEMORY_LIMIT");
+        assert_eq!(memory.reserve(Consumer::Writes).set(1).unwrap_err().reason(), "MEMORY_LIMIT");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::{
     cpu::Cpu,
     ledger::Ledger,
     limits,
-    memory::Memory,
+    memory::MemoryPool,
     metrics::Metrics,
     readers::Readers,
     sets::Sets,
@@ -34,7 +34,7 @@ pub(crate) struct State {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) cpu: Arc<Cpu>,
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<MemoryPool>,
     pub(crate) sets: Sets,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) ledger: Arc<Ledger>,
@@ -56,7 +56,7 @@ impl State {
     /// `name` is that of this node in its cluster; without one the server is alone.
     pub(crate) fn new(config: &Config, name: Option<String>) -> Result<Self, Error> {
         let limit = config.memory.resolve().map_err(Error::Config)?;
-        let memory = Arc::new(Memory::new(limit));
+        let memory = Arc::new(MemoryPool::new(limit));
         let catalog = Arc::new(Catalog::with_seed(seed()));
         let cpu = Arc::new(Cpu::new(config.cpu_threads(), config.query_permits())?);
         let ledger = Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE));

@@ -24,12 +24,14 @@ pub(crate) struct Fault {
     message: String,
     place: Option<String>,
     metadata: Vec<(&'static str, u64)>,
+    /// The same request may succeed later, although its reason does not say so.
+    later: bool,
 }
 
 impl Fault {
     /// A fault; `message` is a sentence for a person, without a full stop.
     pub(crate) fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), place: None, metadata: Vec::new() }
+        Self { reason, message: message.into(), place: None, metadata: Vec::new(), later: false }
     }
 
     /// The client broke the rules of a method.
@@ -59,6 +61,11 @@ impl Fault {
         self
     }
 
+    /// The same fault, of a request that may succeed later.
+    pub(crate) fn retryable(self) -> Self {
+        Self { later: true, ..self }
+    }
+
     /// Another write was faster; the same may succeed on what it left.
     pub(crate) fn is_conflict(&self) -> bool {
         self.reason == ErrorReason::WriteConflict
@@ -83,7 +90,7 @@ impl Fault {
         name(self.reason)
     }
 
-    /// What another node says went wrong; `None` where it has not said it: the way to it broke.
+    /// What a status of ours, such as another node's, says went wrong; `None` where it is not ours: the way broke.
     pub(crate) fn of_peer(status: &Status) -> Option<Self> {
         let details = status.get_error_details();
         let info = details.error_info().filter(|info| info.domain == DOMAIN)?;
@@ -93,11 +100,16 @@ impl Fault {
             Some(violation) => (violation.description, Some(violation.field)),
             None => (status.message().to_owned(), None),
         };
-        Some(Self { reason, message, place, metadata: Vec::new() })
+        let later = details.retry_info().is_some();
+        Some(Self { reason, message, place, metadata: Vec::new(), later })
     }
 
-    /// What went wrong while tonic read a message; `None` for what it did not invent itself.
+    /// What went wrong while a message was read: what tonic invents itself, and why its bytes were not taken. `None` for
+    /// anything else.
     pub(crate) fn of_reading(status: &Status) -> Option<Self> {
+        if let Some(fault) = Self::of_peer(status) {
+            return Some(fault);
+        }
         let text = status.message();
         Some(match status.code() {
             Code::OutOfRange if text.contains("message length too large") => {
@@ -135,6 +147,7 @@ impl From<Error> for Fault {
             message: error.message().to_owned(),
             place: error.place().map(ToOwned::to_owned),
             metadata: Vec::new(),
+            later: false,
         }
     }
 }
@@ -161,6 +174,7 @@ impl From<StorageError> for Fault {
 impl From<Fault> for Status {
     fn from(fault: Fault) -> Self {
         let (code, retry) = class(fault.reason);
+        let retry = retry.or(fault.later.then_some(limits::RETRY_DELAY));
         let metadata: HashMap<_, _> =
             fault.metadata.iter().map(|(k, v)| ((*k).to_owned(), v.to_string())).collect();
         let mut details = ErrorDetails::with_error_info(fault.reason(), DOMAIN, metadata);

@@ -2,11 +2,14 @@
 
 use std::{
     fmt,
+    path::Path,
     str::FromStr,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use crate::cgroup;
 
 /// An amount of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +29,7 @@ impl Memory {
         }
     }
 
-    /// In bytes, where shares are of this machine's memory (or of its control group's limit).
+    /// In bytes, where shares are of this machine's memory (or of the least limit of its control groups).
     ///
     /// # Errors
     /// A share, where the machine does not say how much memory it has.
@@ -40,14 +43,13 @@ impl Memory {
     }
 }
 
-/// The memory of the machine, or what its control group (version 2) leaves of it.
+/// The memory of the machine, or what its control groups leave of it.
 fn machine_bytes() -> Option<u64> {
     let info = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kib = info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"))?;
     let machine = kib.trim().parse::<u64>().ok()?.checked_mul(1024)?;
-    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    let group = group.and_then(|text| text.trim().parse().ok()).unwrap_or(machine);
-    Some(machine.min(group))
+    let groups = cgroup::memory_limit(Path::new("/"));
+    Some(groups.map_or(machine, |groups| groups.min(machine)))
 }
 
 const UNITS: [(&str, u64); 5] =

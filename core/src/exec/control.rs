@@ -14,12 +14,42 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub struct Control {
     state: Arc<AtomicU8>,
-    used: Arc<AtomicUsize>,
+    used: Arc<Used>,
     memory: usize,
     time: i64,
     clock: Option<fn() -> u64>,
     profile: Option<Arc<Profile>>,
     pool: Option<Arc<ThreadPool>>,
+}
+
+/// Memory that a [`Control`] and its clones count.
+#[derive(Debug, Default)]
+struct Used {
+    bytes: AtomicUsize,
+    /// What all work together holds; see [`Control::counted_in`].
+    all: Option<Arc<AtomicUsize>>,
+}
+
+impl Used {
+    fn add(&self, bytes: usize) -> usize {
+        if let Some(all) = &self.all {
+            all.fetch_add(bytes, Ordering::Relaxed);
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
+    }
+
+    fn sub(&self, bytes: usize) {
+        if let Some(all) = &self.all {
+            all.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        self.sub(self.bytes.load(Ordering::Relaxed));
+    }
 }
 
 impl Default for Control {
@@ -42,6 +72,14 @@ impl Control {
         }
     }
 
+    /// The same work, before it holds anything; what it holds is counted in a sum of all work, too, until its last
+    /// clone is dropped.
+    #[must_use]
+    pub fn counted_in(self, all: &Arc<AtomicUsize>) -> Self {
+        let used = Used { bytes: AtomicUsize::new(0), all: Some(Arc::clone(all)) };
+        Self { used: Arc::new(used), ..self }
+    }
+
     /// The same work, asked for at a time, in microseconds since 1970; without one no row is too old to be read.
     #[must_use]
     pub fn with_time(self, time: i64) -> Self {
@@ -56,7 +94,8 @@ impl Control {
     /// A part of the work that may hold as much by itself; it stops with the others.
     #[must_use]
     pub fn with_own_memory(&self) -> Self {
-        Self { used: Arc::default(), ..self.clone() }
+        let used = Used { bytes: AtomicUsize::new(0), all: self.used.all.clone() };
+        Self { used: Arc::new(used), ..self.clone() }
     }
 
     /// The same work, whose parts are timed by a clock of nanoseconds that never goes back.
@@ -128,7 +167,7 @@ impl Control {
     /// # Errors
     /// [`ErrorKind::MemoryLimit`] when it is more than the work may hold.
     pub fn reserve(&self, bytes: usize) -> Result<()> {
-        let used = self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let used = self.used.add(bytes);
         if used > self.memory {
             let message = format!("the query needs more than its {} bytes of memory", self.memory);
             return Err(Error::new(ErrorKind::MemoryLimit, message));
@@ -138,7 +177,7 @@ impl Control {
 
     /// Gives back memory that [`Control::reserve`] counted.
     pub(crate) fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.used.sub(bytes);
     }
 }
 

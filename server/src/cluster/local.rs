@@ -18,6 +18,7 @@ use super::{
 use crate::{
     convert,
     cpu::StopOnDrop,
+    memory::Consumer,
     moment::Moment,
     state::State,
     status::{Fault, Result},
@@ -97,7 +98,7 @@ pub(super) async fn part(
     let permit = state.cpu.admit_part(deadline).await.map_err(Failure::Request)?;
     let (control, times) = (state.control(), Times::since(arrived));
     let stop = StopOnDrop(control.clone());
-    let mut held = state.memory.reserve();
+    let mut held = state.memory.reserve(Consumer::Parts);
     let (server, data) = (Arc::clone(state), task.data.clone());
     let running = state.cpu.run(move || {
         let _permit = permit;

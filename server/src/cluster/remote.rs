@@ -8,7 +8,12 @@ use tokio::time::timeout_at;
 use tonic::{Code, Request, Status};
 
 use super::{link::Link, scatter::Failure};
-use crate::{limits, memory::Reservation, state::State, status::Fault};
+use crate::{
+    limits,
+    memory::{Consumer, Reservation},
+    state::State,
+    status::Fault,
+};
 
 /// What some fragments of a table are asked.
 #[derive(Clone, Debug)]
@@ -68,7 +73,7 @@ pub(super) async fn execute(
     let run = async {
         let mut stream = link.client().execute(request).await.map_err(|status| failure(link, &status))?;
         let stream = stream.get_mut();
-        let (mut messages, mut received, mut held) = (Vec::new(), 0, state.memory.reserve());
+        let (mut messages, mut received, mut held) = (Vec::new(), 0, state.memory.reserve(Consumer::Parts));
         loop {
             let message = stream.message().await.map_err(|status| failure(link, &status))?;
             match message.and_then(|message| message.kind) {

@@ -11,7 +11,10 @@ use basalt_proto::cluster::v1::{
     self as peer, ExecuteRequest, ExecuteResponse, execute_request, execute_response::Kind,
 };
 use prost::bytes::{Bytes, BytesMut};
-use tokio::{sync::mpsc, time::timeout_at};
+use tokio::{
+    sync::mpsc,
+    time::{timeout, timeout_at},
+};
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
@@ -25,6 +28,7 @@ use crate::{
     call::Call,
     cpu::{StopOnDrop, hand_over, on_own_thread},
     limits,
+    memory::{Consumer, Reservation},
     state::State,
     status::{Fault, Result},
 };
@@ -36,9 +40,9 @@ pub(super) async fn start(
     stream: Streaming<ExecuteRequest>,
 ) -> Result<(Pieces, StopOnDrop)> {
     let deadline = state.deadline(call)?;
-    let task = timeout_at(deadline.into(), read(stream)).await.map_err(|_| Fault::deadline())??;
-    let mut held = state.memory.reserve();
-    held.set(task.data.iter().map(|data| data.len() as u64).sum())?;
+    let mut held = state.memory.reserve(Consumer::Parts);
+    let task =
+        timeout_at(deadline.into(), read(stream, &mut held)).await.map_err(|_| Fault::deadline())??;
     let (table, snapshot, loaded) = local::fragments(state, &task.head, deadline).await?;
     call.table = Some(Arc::clone(&table));
     let permit = state.cpu.admit_part(deadline).await?;
@@ -59,8 +63,8 @@ pub(super) async fn start(
     Ok((pieces, stop))
 }
 
-/// Reads a task, whose bytes are as many as it says.
-async fn read(mut stream: Streaming<ExecuteRequest>) -> Result<Task> {
+/// Reads a task, whose bytes are as many as it says. They are counted as they come.
+async fn read(mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> Result<Task> {
     let Some(execute_request::Kind::Task(head)) = next(&mut stream).await? else {
         return Err(Fault::protocol("the first message is no task"));
     };
@@ -72,10 +76,12 @@ async fn read(mut stream: Streaming<ExecuteRequest>) -> Result<Task> {
     let (mut data, mut piece) = (Vec::with_capacity(lengths.len()), Bytes::new());
     for length in lengths {
         if piece.len() >= length {
+            held.set(held.bytes() + length as u64)?;
             data.push(piece.split_to(length));
             continue;
         }
-        let mut bytes = BytesMut::with_capacity(length.min(limits::PEER_MESSAGE_BYTES));
+        let before = held.bytes();
+        let mut bytes = BytesMut::new();
         while bytes.len() < length {
             if piece.is_empty() {
                 let Some(execute_request::Kind::Data(next)) = next(&mut stream).await? else {
@@ -83,7 +89,10 @@ async fn read(mut stream: Streaming<ExecuteRequest>) -> Result<Task> {
                 };
                 piece = next;
             }
-            bytes.extend_from_slice(&piece.split_to(piece.len().min(length - bytes.len())));
+            let taken = piece.split_to(piece.len().min(length - bytes.len()));
+            // It doubles what it has allocated.
+            held.set(before + 2 * (bytes.len() + taken.len()) as u64)?;
+            bytes.extend_from_slice(&taken);
         }
         data.push(bytes.freeze());
     }
@@ -108,8 +117,10 @@ fn lengths(task: &peer::Task) -> Result<Vec<usize>> {
     Ok(all.into_iter().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)).collect())
 }
 
+/// The next message: other nodes have all of a task when they begin to send it.
 async fn next(stream: &mut Streaming<ExecuteRequest>) -> Result<Option<execute_request::Kind>> {
-    match stream.message().await {
+    let message = timeout(limits::MESSAGE_WAIT + limits::MESSAGE_TIMEOUT, stream.message()).await;
+    match message.map_err(|_| Fault::deadline())? {
         Ok(None) => Ok(None),
         Ok(Some(ExecuteRequest { kind: Some(kind) })) => Ok(Some(kind)),
         Ok(Some(ExecuteRequest { kind: None })) => Err(Fault::protocol("a message without a kind")),

@@ -252,7 +252,7 @@ mod tests {
     use basalt_proto::v1::row_set;
 
     use super::*;
-    use crate::memory::Memory;
+    use crate::memory::MemoryPool;
 
     fn of(kind: filter::Kind) -> pb::Filter {
         pb::Filter { kind: Some(kind) }
@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn read(filter: pb::Filter) -> Result<Filter> {
-        let sets = Sets::new(0, Arc::new(Memory::new(0)));
+        let sets = Sets::new(0, Arc::new(MemoryPool::new(0)));
         Trees::new("t", &sets).filter(filter, 1).map_err(|e| e.at("filter"))
     }
 

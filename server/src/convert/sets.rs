@@ -140,10 +140,10 @@ mod tests {
     use basalt_core::schema::DataType;
 
     use super::*;
-    use crate::memory::Memory;
+    use crate::memory::MemoryPool;
 
     fn sets() -> Sets {
-        Sets::new(1 << 20, Arc::new(Memory::new(1 << 20)))
+        Sets::new(1 << 20, Arc::new(MemoryPool::new(1 << 20)))
     }
 
     fn told<T: std::fmt::Debug>(result: Result<T>) -> (&'static str, String) {

@@ -189,7 +189,7 @@ fn to_compare(op: CompareOp) -> pb::CompareOp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{convert, memory::Memory, sets::Sets};
+    use crate::{convert, memory::MemoryPool, sets::Sets};
     use basalt_core::{exec::place_sets, query::KeyFilter, schema::DataType};
 
     fn column(name: &str) -> Expr {
@@ -252,7 +252,7 @@ mod tests {
         };
         let (request, sets) = to_query(&query, "t", 3, &|_, set| Arc::clone(&set.sip));
         assert_eq!((request.table.as_str(), request.version, sets.len()), ("t", Some(3), 2));
-        let kept = Sets::new(0, Arc::new(Memory::new(0)));
+        let kept = Sets::new(0, Arc::new(MemoryPool::new(0)));
         let (mut back, _) = convert::query(request, &kept).unwrap();
         assert_ne!(back, query);
         place_sets(&mut back, sets).unwrap();

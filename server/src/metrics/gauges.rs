@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{cluster::PeerState as Link, state::State};
+use crate::{cluster::PeerState as Link, limits, memory::Consumer, state::State};
 
 type Bytes = Gauge<i64, AtomicI64>;
 
@@ -67,15 +67,13 @@ pub(super) fn of(state: &State) -> Registry {
 
 fn memory(registry: &mut Registry, state: &State) {
     let family = Family::<Use, Bytes>::default();
-    let (_, kept_sets) = state.sets.held();
-    let uses = [
-        ("tables", state.memory.tables()),
-        ("kept_sets", kept_sets),
-        ("writes", state.memory.pending().saturating_sub(kept_sets)),
-    ];
-    for (r#use, bytes) in uses {
+    let set = |r#use, bytes| {
         family.get_or_create(&Use { r#use }).set(signed(bytes));
+    };
+    for consumer in Consumer::ALL {
+        set(consumer.name(), state.memory.used(consumer));
     }
+    set("queries", state.memory.queries());
     registry.register("memory_bytes", "Memory by its use", family);
 }
 

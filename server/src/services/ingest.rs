@@ -24,7 +24,7 @@ use crate::{
     convert::{self, BatchReader},
     ledger::{Digest, Known, Ticket},
     limits,
-    memory::Reservation,
+    memory::{Consumer, Reservation},
     state::State,
     status::Fault,
     tables::{self, NewRows},
@@ -230,7 +230,7 @@ impl Write {
                 Some(Identity { id: id.to_owned(), digest, known: state.ledger.open(&table, id)? })
             }
         };
-        let (state, held) = (Arc::clone(state), state.memory.reserve());
+        let (state, held) = (Arc::clone(state), state.memory.reserve(Consumer::Writes));
         Ok(Self { state, appender, replace_by, reader, identity, held, batches: 0, rows: 0 })
     }
 

@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{Tables, commit::Edit, stored::Stored};
-use crate::{limits, moment::Moment, status::Fault};
+use crate::{limits, memory::Consumer, moment::Moment, status::Fault};
 
 /// Looks after the tables for as long as there are any. What is done for a table is a task of its own, of which there
 /// is one of each kind at a time: nothing waits for a table, or a call to the store, that is slow.
@@ -153,7 +153,7 @@ impl Stored {
         let was: Vec<Fragment> = was.fragments().to_vec();
         let schema = Arc::clone(self.table.schema());
         let small = was.clone();
-        let mut held = self.shared.memory.reserve();
+        let mut held = self.shared.memory.reserve(Consumer::Maintenance);
         held.set(small.iter().map(|fragment| fragment.bytes() as u64).sum())?;
         let merge = move || {
             let mut rows = RowBuffer::new(&schema);

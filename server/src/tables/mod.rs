@@ -42,7 +42,7 @@ use stored::Stored;
 pub(crate) use verify::{Page as Verified, run as run_verify};
 
 use crate::{
-    Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::Memory, metrics::Metrics, status::Fault,
+    Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::MemoryPool, metrics::Metrics, status::Fault,
 };
 
 /// What a cluster knows of tables: which node holds what, and who is told of a commit.
@@ -91,7 +91,7 @@ impl Peers for Alone {
 #[derive(Debug)]
 struct Shared {
     catalog: Arc<Catalog>,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryPool>,
     ledger: Arc<Ledger>,
     cpu: Arc<Cpu>,
     metrics: Arc<Metrics>,
@@ -136,7 +136,7 @@ impl Tables {
     pub(crate) fn open(
         config: &Config,
         catalog: Arc<Catalog>,
-        memory: Arc<Memory>,
+        memory: Arc<MemoryPool>,
         ledger: Arc<Ledger>,
         cpu: Arc<Cpu>,
         metrics: Arc<Metrics>,

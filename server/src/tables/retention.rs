@@ -21,7 +21,12 @@ use super::{
     found::Sought,
     stored::Stored,
 };
-use crate::{limits, memory::Reservation, status::Fault, units::now_micros};
+use crate::{
+    limits,
+    memory::{Consumer, Reservation},
+    status::Fault,
+    units::now_micros,
+};
 
 impl Tables {
     /// Says for how long rows are part of a table; `None`: for good.
@@ -194,7 +199,7 @@ pub(super) async fn encoded(
     table: &Arc<Table>,
     rest: Fragment,
 ) -> Result<(Arc<FragmentData>, Reservation), Fault> {
-    let mut held = shared.memory.reserve();
+    let mut held = shared.memory.reserve(Consumer::Maintenance);
     held.set(rest.bytes() as u64)?;
     let schema = Arc::clone(table.schema());
     let encode = move || {

@@ -18,7 +18,11 @@ use tokio::{
 };
 
 use super::{Shared, commit::Write, files::Files, follow::Followed, load};
-use crate::{limits, memory::Reservation, status::Fault};
+use crate::{
+    limits,
+    memory::{Consumer, Reservation},
+    status::Fault,
+};
 
 /// See the module.
 #[derive(Debug)]
@@ -143,7 +147,7 @@ impl Stored {
         }
         let data_of = |entry: &FragmentEntry| same_rows(&current, entry);
         let to_read = missing.iter().filter(|entry| data_of(entry).is_none());
-        let mut reservation = self.shared.memory.reserve();
+        let mut reservation = self.shared.memory.reserve(Consumer::Maintenance);
         reservation.set(to_read.map(|entry| load::expected_bytes(entry)).sum())?;
         let permits = Arc::new(Semaphore::new(limits::LOADS));
         let mut loads = JoinSet::new();
@@ -237,7 +241,7 @@ impl Stored {
         state: &TableState,
         entry: &FragmentEntry,
     ) -> Result<Arc<FragmentData>, Fault> {
-        let mut held = self.shared.memory.reserve();
+        let mut held = self.shared.memory.reserve(Consumer::Cache);
         self.make_room(&mut held, load::expected_bytes(entry))?;
         let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
         self.make_room(&mut held, data.bytes() as u64)?;

@@ -1,14 +1,6 @@
 //! The edge: every request of one connection, before and after its method.
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    net::SocketAddr,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll, ready},
-    time::Instant,
-};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Instant};
 
 use basalt_proto::v1::{
     ErrorReason,
@@ -28,6 +20,10 @@ use tonic_health::{
 };
 use tower::{Service, util::BoxCloneSyncService};
 
+use super::{
+    receive::{self, Method, Received},
+    reply::{Reply, answer},
+};
 use crate::{
     Error,
     call::Arrival,
@@ -40,8 +36,13 @@ use crate::{
 
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
+/// The method of the ingest service whose request is a stream.
+const WRITE: &str = "Write";
 
-type Reflection = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
+/// A request as its service reads it.
+type Read = Request<Received<Incoming>>;
+
+type Reflection = BoxCloneSyncService<Read, Response<Body>, Infallible>;
 
 /// Every service, each with its message limits.
 #[derive(Clone)]
@@ -143,11 +144,18 @@ pub(super) struct Edge {
     state: Arc<State>,
     peer: SocketAddr,
     connection: Arc<Connection>,
+    /// What the connection holds of requests.
+    inbound: Arc<receive::Connection>,
 }
 
 impl Edge {
-    pub(super) fn new(services: Services, state: Arc<State>, peer: SocketAddr) -> Self {
-        Self { services, state, peer, connection: Connection::new() }
+    pub(super) fn new(
+        services: Services,
+        state: Arc<State>,
+        peer: SocketAddr,
+        inbound: Arc<receive::Connection>,
+    ) -> Self {
+        Self { services, state, peer, connection: Connection::new(), inbound }
     }
 
     /// Cancelled when the connection is to be closed.
@@ -166,10 +174,10 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
         if request.uri().path().starts_with("/basalt.") {
             if self.state.is_stopping() {
                 let fault = Fault::new(ErrorReason::ShuttingDown, "the server is shutting down");
-                return Reply { future: answer(fault.into()), ours: None };
+                return Reply::new(answer(fault.into()));
             }
             if self.state.is_loading() {
-                return Reply { future: answer(self.state.tables.loading().into()), ours: None };
+                return Reply::new(answer(self.state.tables.loading().into()));
             }
             let arrival = Arrival {
                 peer: self.peer,
@@ -181,6 +189,26 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             ours = Some(arrival.clone());
             request.extensions_mut().insert(arrival);
         }
+        let (service, method) = service_of(&request);
+        let (streams, message_bytes) = match service {
+            ingest_service_server::SERVICE_NAME => (method == WRITE, limits::MESSAGE_BYTES),
+            query_service_server::SERVICE_NAME
+            | sip_service_server::SERVICE_NAME
+            | catalog_service_server::SERVICE_NAME => (false, limits::MESSAGE_BYTES),
+            cluster_service_server::SERVICE_NAME | health_server::SERVICE_NAME => {
+                (false, limits::SMALL_MESSAGE_BYTES)
+            }
+            REFLECTION | REFLECTION_ALPHA => (true, limits::SMALL_MESSAGE_BYTES),
+            _ => return Reply::new(answer(Status::unimplemented("there is no such service"))),
+        };
+        let service = service.to_owned();
+        let serve = |request: Read| self.serve(&service, request);
+        Reply::to(&self.inbound, request, Method { message_bytes, streams }, ours, serve)
+    }
+}
+
+impl Edge {
+    fn serve(&self, service: &str, request: Read) -> BoxFuture<Response<Body>, Infallible> {
         let Services {
             catalog,
             ingest,
@@ -192,8 +220,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             reflection_alpha,
             ..
         } = &self.services;
-        let service = request.uri().path().strip_prefix('/').and_then(|path| path.split_once('/'));
-        let future = match service.map_or("", |(service, _)| service) {
+        match service {
             query_service_server::SERVICE_NAME => query.clone().call(request),
             ingest_service_server::SERVICE_NAME => ingest.clone().call(request),
             sip_service_server::SERVICE_NAME => sips.clone().call(request),
@@ -201,48 +228,13 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             cluster_service_server::SERVICE_NAME => cluster.clone().call(request),
             health_server::SERVICE_NAME => health_service.clone().call(request),
             REFLECTION => Box::pin(reflection.clone().call(request)),
-            REFLECTION_ALPHA => Box::pin(reflection_alpha.clone().call(request)),
-            _ => answer(Status::unimplemented("there is no such service")),
-        };
-        Reply { future, ours }
+            _ => Box::pin(reflection_alpha.clone().call(request)),
+        }
     }
 }
 
-fn answer(status: Status) -> BoxFuture<Response<Body>, Infallible> {
-    Box::pin(std::future::ready(Ok(status.into_http())))
-}
-
-/// The answer to one request.
-pub(super) struct Reply {
-    future: BoxFuture<Response<Body>, Infallible>,
-    /// Of requests to our own services.
-    ours: Option<Arrival>,
-}
-
-impl Future for Reply {
-    type Output = Result<Response<Body>, Infallible>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let response = ready!(self.future.as_mut().poll(context));
-        Poll::Ready(response.map(|response| match &self.ours {
-            Some(arrival) => with_details(response, arrival),
-            None => response,
-        }))
-    }
-}
-
-/// Gives the errors that tonic makes itself, while it reads the request, their reason and details.
-fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
-    let headers = response.headers();
-    if !headers.contains_key(Status::GRPC_STATUS) || headers.contains_key(Status::GRPC_STATUS_DETAILS) {
-        return response;
-    }
-    let Some(fault) = Status::from_header_map(headers).as_ref().and_then(Fault::of_reading) else {
-        return response;
-    };
-    let Arrival { peer, at, metrics, .. } = arrival;
-    metrics.request("unread", fault.code(), at.elapsed(), 0);
-    let code = tracing::field::debug(fault.code());
-    tracing::info!(code, reason = fault.reason(), error = fault.message(), %peer, "request");
-    Status::from(fault).into_http()
+/// The service and the method that a request names.
+pub(super) fn service_of<B>(request: &Request<B>) -> (&str, &str) {
+    let path = request.uri().path().strip_prefix('/').and_then(|path| path.split_once('/'));
+    path.unwrap_or(("", ""))
 }

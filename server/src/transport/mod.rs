@@ -6,6 +6,8 @@
 
 mod edge;
 mod peers;
+mod receive;
+mod reply;
 
 use std::{
     convert::Infallible,
@@ -31,6 +33,7 @@ use tonic::body::Body;
 use crate::{Config, Error, Listeners, limits, state::State};
 use edge::{Edge, Services};
 use peers::PeerEdge;
+use receive::Port;
 
 /// See [`crate::run`].
 pub(crate) async fn serve(
@@ -53,8 +56,10 @@ pub(crate) async fn serve(
         tracing::warn!(%address, "anyone who reaches this address may read and write every table");
     }
 
-    let permits = Arc::new(Semaphore::new(config.max_connections));
-    let peer_permits = Arc::new(Semaphore::new(limits::PEER_CONNECTIONS));
+    let port = Port::clients(&state.memory, config.max_connections);
+    let peer_port = Port::peers(&state.memory);
+    let permits = Arc::new(Semaphore::new(port.connections()));
+    let peer_permits = Arc::new(Semaphore::new(peer_port.connections()));
     let mut background = JoinSet::new();
     if let (Some(cluster), Some(listener)) = (&state.cluster, &peers) {
         let (address, name) = (listener.local_addr()?, cluster.members().own());
@@ -82,14 +87,19 @@ pub(crate) async fn serve(
                 continue;
             }
             accepted = accept(&clients, &permits) => accepted.map(|(stream, address, permit)| {
-                let edge = Edge::new(services.clone(), Arc::clone(&state), address);
-                let closed = edge.closed();
-                connections.spawn(connection(stream, http2(), edge, closing.clone(), closed, permit));
+                if let Some(counted) = counted(&port, address) {
+                    let edge = Edge::new(services.clone(), Arc::clone(&state), address, counted);
+                    let (http2, closed) = (http2(port.stream_window()), edge.closed());
+                    connections.spawn(connection(stream, http2, edge, closing.clone(), closed, permit));
+                }
             }),
             accepted = accept_peer(peers.as_ref(), &peer_permits) => accepted.map(|(stream, address, permit)| {
-                let edge = PeerEdge::new(Arc::clone(&state), address);
-                let never = CancellationToken::new();
-                connections.spawn(connection(stream, peers::http2(), edge, closing.clone(), never, permit));
+                if let Some(counted) = counted(&peer_port, address) {
+                    let edge = PeerEdge::new(Arc::clone(&state), address, counted);
+                    let http2 = peers::http2(peer_port.stream_window());
+                    let never = CancellationToken::new();
+                    connections.spawn(connection(stream, http2, edge, closing.clone(), never, permit));
+                }
             }),
         };
         while connections.try_join_next().is_some() {}
@@ -143,6 +153,12 @@ async fn accept_peer(
     }
 }
 
+/// Counts a connection; one that there is no memory for is closed.
+fn counted(port: &Arc<Port>, address: SocketAddr) -> Option<Arc<receive::Connection>> {
+    let counted = port.connect();
+    counted.inspect_err(|fault| tracing::warn!(%address, error = fault.message(), "no connection")).ok()
+}
+
 async fn connection<E>(
     stream: TcpStream,
     http2: http2::Builder<TokioExecutor>,
@@ -186,7 +202,7 @@ async fn preface(stream: &TcpStream) -> io::Result<()> {
     }
 }
 
-fn http2() -> http2::Builder<TokioExecutor> {
+fn http2(stream_window: u32) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -194,8 +210,9 @@ fn http2() -> http2::Builder<TokioExecutor> {
         .max_local_error_reset_streams(limits::LOCAL_ERROR_RESETS)
         .max_pending_accept_reset_streams(limits::PENDING_ACCEPT_RESETS)
         .max_header_list_size(limits::HEADER_LIST_BYTES)
-        .initial_stream_window_size(limits::STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
+        .max_frame_size(limits::FRAME_BYTES)
+        .initial_stream_window_size(stream_window)
+        .initial_connection_window_size(stream_window * limits::STREAMS)
         .keep_alive_interval(limits::KEEPALIVE_INTERVAL)
         .keep_alive_timeout(limits::KEEPALIVE_TIMEOUT);
     builder

@@ -5,10 +5,18 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Instant};
 use basalt_proto::cluster::v1::peer_service_server::PeerServiceServer;
 use hyper::{Request, Response, body::Incoming, server::conn::http2, service::Service};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tonic::{body::Body, codegen::BoxFuture};
+use tonic::body::Body;
 use tower::Service as _;
 
+use super::{
+    edge::service_of,
+    receive::{self, Method},
+    reply::Reply,
+};
 use crate::{call::Arrival, cluster::PeerHandler, connection::Connection, limits, state::State};
+
+/// The method whose request is a stream.
+const EXECUTE: &str = "Execute";
 
 /// The requests of one connection.
 pub(super) struct PeerEdge {
@@ -16,35 +24,42 @@ pub(super) struct PeerEdge {
     state: Arc<State>,
     peer: SocketAddr,
     connection: Arc<Connection>,
+    /// What the connection holds of requests.
+    inbound: Arc<receive::Connection>,
 }
 
 impl PeerEdge {
-    pub(super) fn new(state: Arc<State>, peer: SocketAddr) -> Self {
+    pub(super) fn new(state: Arc<State>, peer: SocketAddr, inbound: Arc<receive::Connection>) -> Self {
         let service = PeerServiceServer::new(PeerHandler::new(Arc::clone(&state)))
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
-        Self { service, state, peer, connection: Connection::new() }
+        Self { service, state, peer, connection: Connection::new(), inbound }
     }
 }
 
 impl Service<Request<Incoming>> for PeerEdge {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<Response<Body>, Infallible>;
+    type Future = Reply;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(Arrival {
+        let arrival = Arrival {
             peer: self.peer,
             at: Instant::now(),
             metrics: Arc::clone(&self.state.metrics),
             connection: Arc::clone(&self.connection),
             _running: self.state.running.token(),
-        });
-        self.service.clone().call(request)
+        };
+        request.extensions_mut().insert(arrival.clone());
+        let streams = service_of(&request).1 == EXECUTE;
+        let method = Method { message_bytes: limits::PEER_MESSAGE_BYTES, streams };
+        Reply::to(&self.inbound, request, method, Some(arrival), |request| {
+            self.service.clone().call(request)
+        })
     }
 }
 
-pub(super) fn http2() -> http2::Builder<TokioExecutor> {
+pub(super) fn http2(stream_window: u32) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())
@@ -53,8 +68,9 @@ pub(super) fn http2() -> http2::Builder<TokioExecutor> {
         // Whoever has its answer from elsewhere gives up on this one.
         .max_pending_accept_reset_streams(limits::PEER_STREAMS as usize)
         .max_header_list_size(limits::HEADER_LIST_BYTES)
-        .initial_stream_window_size(limits::PEER_STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(limits::PEER_CONNECTION_WINDOW_BYTES)
+        .max_frame_size(limits::FRAME_BYTES)
+        .initial_stream_window_size(stream_window)
+        .initial_connection_window_size(stream_window * limits::PEER_STREAMS)
         .keep_alive_interval(limits::PEER_KEEPALIVE_INTERVAL)
         .keep_alive_timeout(limits::PEER_KEEPALIVE_TIMEOUT);
     builder

@@ -15,6 +15,7 @@ mod foreign;
 mod golden;
 mod files;
 mod freshness;
+mod half_sent;
 mod ingest;
 mod killed;
 mod lifecycle;

@@ -20,13 +20,16 @@ use basalt_core::{
 use prost::Message as _;
 
 use super::*;
-use crate::{memory::Memory, sets::Sets};
+use crate::{
+    memory::{Consumer, MemoryPool},
+    sets::Sets,
+};
 
 /// A cluster whose nodes hold their fragments of the same tables.
 struct Local {
     catalog: Catalog,
     nodes: usize,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryPool>,
     sets: Sets,
     /// What happens to parts on their way.
     tamper: RefCell<Option<Tamper>>,
@@ -37,7 +40,7 @@ type Tamper = Box<dyn FnMut(&mut Vec<Part>)>;
 
 impl Local {
     fn new(nodes: usize) -> Self {
-        let memory = Arc::new(Memory::new(1 << 30));
+        let memory = Arc::new(MemoryPool::new(1 << 30));
         let catalog = Catalog::new();
         load(&catalog, "customers", 7, 100, customers);
         load(&catalog, "orders", 12, 1000, orders);
@@ -108,7 +111,7 @@ impl Nodes for Local {
                 end,
                 shipped: (sent as u64, received),
                 elapsed_ns: 0,
-                held: self.memory.reserve(),
+                held: self.memory.reserve(Consumer::Parts),
             });
         }
         // They come in any order.
@@ -451,7 +454,7 @@ fn wrong(parts: &mut Vec<Part>, how: usize, at: usize) -> bool {
         1 => {
             let (node, end) = (Arc::clone(&part.node), part.end.clone());
             let (fragments, messages) = (part.fragments.clone(), part.messages.clone());
-            let held = Arc::new(Memory::new(1)).reserve();
+            let held = Arc::new(MemoryPool::new(1)).reserve(Consumer::Parts);
             parts.push(Part { node, fragments, messages, end, shipped: (0, 0), elapsed_ns: 0, held });
         }
         // A fragment is lost, or another one, or is of another version.

@@ -1,0 +1,470 @@
+//! Requests on their way in: what may come is counted as memory before it is taken.
+//!
+//! Two things hold bytes of a request. HTTP/2 holds what was sent and not read yet, up to the window of its stream; so a
+//! request counts as its window from when it has to be waited for until its body has ended. tonic's decoder holds a message until it is whole, and
+//! allocates what was announced; so the body that it reads ([`Received`]) follows the lengths that gRPC puts before each
+//! message, and hands nothing on of one that there is no memory for. Meanwhile it is not read, and its window closes.
+//! The window of a connection is that of all its streams, so a message that waits holds up none that need not.
+//!
+//! A message is bounded in time, too, from its first byte to its last.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use basalt_proto::v1::ErrorReason;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Sleep, sleep_until, timeout_at},
+};
+use tonic::Status;
+
+use crate::{
+    limits,
+    memory::{Consumer, MemoryPool, Reservation},
+    status::Fault,
+};
+
+/// Where connections come in, and what they may hold together.
+#[derive(Debug)]
+pub(super) struct Port {
+    memory: Arc<MemoryPool>,
+    kinds: Kinds,
+    /// KiB for requests whose body has not ended.
+    requests: Arc<Semaphore>,
+    /// KiB for messages.
+    messages: Arc<Semaphore>,
+    /// KiB for messages of one connection.
+    connection_messages: u32,
+    stream_window: u32,
+    connections: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kinds {
+    connections: Consumer,
+    requests: Consumer,
+    messages: Consumer,
+}
+
+impl Kinds {
+    /// What the largest message counts as.
+    fn largest_message(self) -> u64 {
+        let peers = matches!(self.messages, Consumer::PeerMessages);
+        let bytes = if peers { limits::PEER_MESSAGE_BYTES } else { limits::MESSAGE_BYTES };
+        limits::MESSAGE_COPIES * bytes as u64
+    }
+}
+
+impl Port {
+    /// That of the clients, of so many connections at most.
+    pub(super) fn clients(memory: &Arc<MemoryPool>, connections: usize) -> Arc<Self> {
+        let kinds = Kinds {
+            connections: Consumer::Connections,
+            requests: Consumer::Requests,
+            messages: Consumer::Messages,
+        };
+        Self::new(memory, kinds, connections)
+    }
+
+    /// That of the other nodes.
+    pub(super) fn peers(memory: &Arc<MemoryPool>) -> Arc<Self> {
+        let kinds = Kinds {
+            connections: Consumer::PeerConnections,
+            requests: Consumer::PeerRequests,
+            messages: Consumer::PeerMessages,
+        };
+        Self::new(memory, kinds, limits::PEER_CONNECTIONS)
+    }
+
+    fn new(memory: &Arc<MemoryPool>, kinds: Kinds, connections: usize) -> Arc<Self> {
+        let part = |part: u64, of: Consumer| (memory.limit() / part).max(of.floor(memory.limit()));
+        let all_connections = part(limits::CONNECTIONS_PART, kinds.connections) / limits::CONNECTION_BYTES;
+        let requests = part(limits::REQUESTS_PART, kinds.requests);
+        let messages = part(limits::MESSAGES_PART, kinds.messages);
+        let (connection_part, most) = limits::CONNECTION_MESSAGES;
+        let of_connection = (messages / connection_part).min(most).max(kinds.largest_message());
+        let (narrow, wide) = limits::STREAM_WINDOW_BYTES;
+        let window = u32::try_from(requests / limits::STREAM_WINDOW_PART).unwrap_or(wide);
+        Arc::new(Self {
+            memory: Arc::clone(memory),
+            kinds,
+            requests: Arc::new(Semaphore::new(kib(requests) as usize)),
+            messages: Arc::new(Semaphore::new(kib(messages) as usize)),
+            connection_messages: kib(of_connection),
+            stream_window: window.clamp(narrow, wide),
+            connections: connections.min(usize::try_from(all_connections).unwrap_or(usize::MAX)),
+        })
+    }
+
+    /// How many connections there may be at once.
+    pub(super) fn connections(&self) -> usize {
+        self.connections
+    }
+
+    /// Bytes that may be sent on one stream and not be read.
+    pub(super) fn stream_window(&self) -> u32 {
+        self.stream_window
+    }
+
+    /// Takes in a connection.
+    pub(super) fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, Fault> {
+        let mut held = self.memory.reserve(self.kinds.connections);
+        held.set(limits::CONNECTION_BYTES)?;
+        let messages = Arc::new(Semaphore::new(self.connection_messages as usize));
+        Ok(Arc::new(Connection { port: Arc::clone(self), messages, _held: held }))
+    }
+}
+
+/// One connection. It is counted until it and its requests are gone.
+#[derive(Debug)]
+pub(super) struct Connection {
+    port: Arc<Port>,
+    /// KiB for its messages.
+    messages: Arc<Semaphore>,
+    _held: Reservation,
+}
+
+impl Connection {
+    /// Takes in the body of a request, or refuses the request. A stream of messages counts from the start, since what
+    /// comes after a message may have to wait; a single message that is whole already never does.
+    pub(super) fn receive<B: Body>(
+        self: &Arc<Self>,
+        inner: B,
+        method: Method,
+    ) -> Result<(Received<B>, Arc<Receipt>), Fault> {
+        let request = if method.streams { Some(self.request()?) } else { None };
+        let receipt = Arc::new(Receipt::default());
+        let received = Received {
+            inner,
+            connection: Arc::clone(self),
+            method,
+            request,
+            receipt: Arc::clone(&receipt),
+            state: State::BETWEEN,
+            unread: Bytes::new(),
+            waiting: None,
+            due: Some(Instant::now() + limits::MESSAGE_TIMEOUT),
+            timer: None,
+        };
+        Ok((received, receipt))
+    }
+
+    fn request(&self) -> Result<Held, Fault> {
+        let Port { memory, kinds, requests, stream_window, .. } = &*self.port;
+        let bytes = u64::from(*stream_window) + limits::REQUEST_BYTES;
+        let permit = Arc::clone(requests).try_acquire_many_owned(kib(bytes)).map_err(|_| no_memory())?;
+        let mut reservation = memory.reserve(kinds.requests);
+        reservation.set(bytes).map_err(Fault::retryable)?;
+        Ok(Held { _permits: (permit, None), _reservation: reservation })
+    }
+
+    /// The memory of a message, if there is enough and nobody waits for it.
+    fn try_message(&self, bytes: u64) -> Option<Held> {
+        let Port { memory, kinds, messages, .. } = &*self.port;
+        let own = Arc::clone(&self.messages).try_acquire_many_owned(kib(bytes)).ok()?;
+        let all = Arc::clone(messages).try_acquire_many_owned(kib(bytes)).ok()?;
+        let mut reservation = memory.reserve(kinds.messages);
+        reservation.set(bytes).ok()?;
+        Some(Held { _permits: (own, Some(all)), _reservation: reservation })
+    }
+
+    /// Waits for the memory of a message: behind the others of its connection, then behind those of other connections.
+    async fn message(self: Arc<Self>, bytes: u64) -> Result<Held, Fault> {
+        let Port { memory, kinds, messages, .. } = &*self.port;
+        let until = Instant::now() + limits::MESSAGE_WAIT;
+        let own = Arc::clone(&self.messages).acquire_many_owned(kib(bytes));
+        let own = timeout_at(until, own).await.map_err(|_| no_memory())?.map_err(|_| no_memory())?;
+        let all = Arc::clone(messages).acquire_many_owned(kib(bytes));
+        let all = timeout_at(until, all).await.map_err(|_| no_memory())?.map_err(|_| no_memory())?;
+        let mut reservation = memory.reserve(kinds.messages);
+        reservation.set_by(bytes, until.into_std()).await?;
+        Ok(Held { _permits: (own, Some(all)), _reservation: reservation })
+    }
+}
+
+fn no_memory() -> Fault {
+    let message = "other requests that are being received take the memory for them; try again later";
+    Fault::new(ErrorReason::MemoryLimit, message).retryable()
+}
+
+/// Rounded up.
+fn kib(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
+}
+
+/// Memory of a request or of a message.
+#[derive(Debug)]
+pub(super) struct Held {
+    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+    _reservation: Reservation,
+}
+
+/// What is to be known of a method before its messages are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Method {
+    /// Bytes of a message at most.
+    pub(super) message_bytes: usize,
+    /// The request is a stream of messages.
+    pub(super) streams: bool,
+}
+
+/// What has become of a request's body.
+#[derive(Debug, Default)]
+pub(super) struct Receipt {
+    /// The memory of the message that was read last.
+    message: Mutex<Option<Held>>,
+    refused: OnceLock<Fault>,
+}
+
+impl Receipt {
+    /// Why the body was not read to its end.
+    pub(super) fn refused(&self) -> Option<&Fault> {
+        self.refused.get()
+    }
+
+    /// The memory of the message: it is dealt with until this is dropped.
+    pub(super) fn take(&self) -> Option<Held> {
+        self.message.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put(&self, held: Held) {
+        *self.message.lock().unwrap_or_else(PoisonError::into_inner) = Some(held);
+    }
+}
+
+/// The body of a request, as tonic reads it.
+pub(super) struct Received<B> {
+    inner: B,
+    connection: Arc<Connection>,
+    method: Method,
+    /// The window, until the body has ended.
+    request: Option<Held>,
+    receipt: Arc<Receipt>,
+    state: State,
+    /// Of the last frame, what is not handed on.
+    unread: Bytes,
+    /// For the memory of the message that begins.
+    waiting: Option<Waiting>,
+    /// When more must have come.
+    due: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+type Waiting = Pin<Box<dyn Future<Output = Result<Held, Fault>> + Send>>;
+
+/// How far the body is handed on.
+#[derive(Debug)]
+enum State {
+    /// So many bytes of what comes before a message: a flag, and its length.
+    Prefix { bytes: [u8; PREFIX], n: usize },
+    /// Within a message, of which so many bytes are left.
+    Message { left: usize },
+    /// It ends here.
+    Ended,
+}
+
+const PREFIX: usize = 5;
+
+impl State {
+    /// Before the first byte of a message.
+    const BETWEEN: Self = Self::Prefix { bytes: [0; PREFIX], n: 0 };
+}
+
+impl<B> Received<B> {
+    /// What can be handed on of a frame, up to the end of a message; nothing while memory is waited for.
+    fn hand_on(&mut self) -> Option<Bytes> {
+        match &mut self.state {
+            State::Prefix { bytes, n } => {
+                let more = self.unread.len().min(PREFIX - *n);
+                bytes[*n..*n + more].copy_from_slice(&self.unread[..more]);
+                if *n == 0 {
+                    self.due = Some(Instant::now() + limits::MESSAGE_TIMEOUT);
+                }
+                if *n + more < PREFIX {
+                    *n += more;
+                    return Some(self.unread.split_to(more));
+                }
+                let [_, length @ ..] = *bytes;
+                let (length, before) = (u32::from_be_bytes(length) as usize, *n);
+                if length > self.method.message_bytes {
+                    // The decoder says so, and what comes after it is not looked at.
+                    self.state = State::Ended;
+                    return Some(std::mem::take(&mut self.unread));
+                }
+                self.state = State::Message { left: PREFIX - before + length };
+                if length > limits::FRAME_BYTES as usize {
+                    let bytes = limits::MESSAGE_COPIES * length as u64;
+                    match self.connection.try_message(bytes) {
+                        Some(held) => self.receipt.put(held),
+                        None => self.waiting = Some(self.wait_for(bytes)),
+                    }
+                }
+                None
+            }
+            State::Message { left } => {
+                let bytes = self.unread.split_to(self.unread.len().min(*left));
+                *left -= bytes.len();
+                if *left == 0 {
+                    self.state = State::BETWEEN;
+                    // Whoever sends one message ends the request after it.
+                    self.due = (!self.method.streams).then(|| Instant::now() + limits::MESSAGE_TIMEOUT);
+                }
+                Some(bytes)
+            }
+            State::Ended => Some(std::mem::take(&mut self.unread)),
+        }
+    }
+
+    /// Waits for the memory of a message; meanwhile the window fills.
+    fn wait_for(&mut self, bytes: u64) -> Waiting {
+        let connection = Arc::clone(&self.connection);
+        match self.count_window() {
+            Ok(()) => Box::pin(connection.message(bytes)),
+            Err(fault) => Box::pin(std::future::ready(Err(fault))),
+        }
+    }
+
+    fn count_window(&mut self) -> Result<(), Fault> {
+        if self.request.is_none() {
+            self.request = Some(self.connection.request()?);
+        }
+        Ok(())
+    }
+
+    fn refuse<T>(&mut self, fault: Fault) -> Poll<Option<Result<T, Status>>> {
+        self.state = State::Ended;
+        self.unread = Bytes::new();
+        drop(self.receipt.take());
+        let status = Status::from(fault.clone());
+        // It is the first: nothing is read after it.
+        let _ = self.receipt.refused.set(fault);
+        Poll::Ready(Some(Err(status)))
+    }
+
+    /// Whether the time is over in which more must have come.
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(due) = self.due else { return false };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        if timer.deadline() != due {
+            timer.as_mut().reset(due);
+        }
+        timer.as_mut().poll(context).is_ready()
+    }
+}
+
+impl<B> Body for Received<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let me = &mut *self;
+        if me.method.streams && matches!(me.state, State::Prefix { n: 0, .. }) {
+            // Who asks for the next message is done with the last.
+            drop(me.receipt.take());
+        }
+        loop {
+            if let Some(waiting) = &mut me.waiting {
+                let held = ready!(waiting.as_mut().poll(context));
+                me.waiting = None;
+                match held {
+                    Ok(held) => {
+                        me.receipt.put(held);
+                        me.due = Some(Instant::now() + limits::MESSAGE_TIMEOUT);
+                    }
+                    Err(fault) => return me.refuse(fault),
+                }
+            }
+            if !me.unread.is_empty() {
+                match me.hand_on() {
+                    Some(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                    None => continue,
+                }
+            }
+            if matches!(me.state, State::Ended) {
+                return Poll::Ready(None);
+            }
+            match Pin::new(&mut me.inner).poll_frame(context) {
+                Poll::Pending if me.is_late(context) => {
+                    let seconds = limits::MESSAGE_TIMEOUT.as_secs();
+                    let message = format!("the request did not arrive within {seconds} seconds");
+                    return me.refuse(Fault::new(ErrorReason::DeadlineExceeded, message));
+                }
+                Poll::Pending => match me.count_window() {
+                    Ok(()) => return Poll::Pending,
+                    Err(fault) => return me.refuse(fault),
+                },
+                Poll::Ready(Some(Ok(frame))) => {
+                    if me.inner.is_end_stream() {
+                        me.request = None;
+                    }
+                    match frame.into_data() {
+                        Ok(data) => me.unread = data,
+                        Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    me.request = None;
+                    return Poll::Ready(Some(Err(Status::from_error(error.into()))));
+                }
+                Poll::Ready(None) => {
+                    me.request = None;
+                    return Poll::Ready(None);
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.unread.is_empty() && (matches!(self.state, State::Ended) || self.inner.is_end_stream())
+    }
+}
+
+impl<B> Drop for Received<B> {
+    fn drop(&mut self) {
+        // Of a method with one message, the reply still holds it.
+        if self.method.streams {
+            drop(self.receipt.take());
+        }
+    }
+}
+
+/// The body of an answer, and the message that it answers.
+pub(super) struct Answering<B> {
+    pub(super) inner: B,
+    pub(super) _message: Held,
+}
+
+impl<B: Body + Unpin> Body for Answering<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.inner).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests;

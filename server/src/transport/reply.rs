@@ -1,0 +1,104 @@
+//! The answer to one request: what its reading came to, its error's details, and the memory of what it answers.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use hyper::{Request, Response, body::Incoming};
+use tonic::{Status, body::Body, codegen::BoxFuture};
+
+use super::receive::{Answering, Connection, Method, Receipt, Received};
+use crate::{call::Arrival, status::Fault};
+
+/// See the module.
+pub(super) struct Reply {
+    future: BoxFuture<Response<Body>, Infallible>,
+    receipt: Option<Arc<Receipt>>,
+    /// Its method tells itself what reading its messages came to.
+    streams: bool,
+    /// Of requests to our own services.
+    ours: Option<Arrival>,
+}
+
+impl Reply {
+    /// An answer to a request that is not read.
+    pub(super) fn new(future: BoxFuture<Response<Body>, Infallible>) -> Self {
+        Self { future, receipt: None, streams: false, ours: None }
+    }
+
+    /// The answer of a method to a request, if there is memory for it.
+    pub(super) fn to(
+        connection: &Arc<Connection>,
+        request: Request<Incoming>,
+        method: Method,
+        ours: Option<Arrival>,
+        serve: impl FnOnce(Request<Received<Incoming>>) -> BoxFuture<Response<Body>, Infallible>,
+    ) -> Self {
+        let (head, body) = request.into_parts();
+        match connection.receive(body, method) {
+            Ok((body, receipt)) => Self {
+                future: serve(Request::from_parts(head, body)),
+                receipt: Some(receipt),
+                streams: method.streams,
+                ours,
+            },
+            Err(fault) => {
+                if let Some(arrival) = &ours {
+                    unread(&fault, arrival);
+                }
+                Self::new(answer(fault.into()))
+            }
+        }
+    }
+}
+
+/// The answer that is an error.
+pub(super) fn answer(status: Status) -> BoxFuture<Response<Body>, Infallible> {
+    Box::pin(std::future::ready(Ok(status.into_http())))
+}
+
+impl Future for Reply {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Ok(mut response) = ready!(self.future.as_mut().poll(context));
+        let Some(receipt) = self.receipt.take() else { return Poll::Ready(Ok(response)) };
+        if let Some(arrival) = &self.ours {
+            match receipt.refused() {
+                Some(fault) if !self.streams => unread(fault, arrival),
+                _ => response = with_details(response, arrival),
+            }
+        }
+        // What the message asks for may be held until the answer has ended.
+        if !self.streams
+            && let Some(message) = receipt.take()
+        {
+            response = response.map(|inner| Body::new(Answering { inner, _message: message }));
+        }
+        Poll::Ready(Ok(response))
+    }
+}
+
+/// Gives the errors that tonic makes itself, while it reads the request, their reason and details.
+fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
+    let headers = response.headers();
+    if !headers.contains_key(Status::GRPC_STATUS) || headers.contains_key(Status::GRPC_STATUS_DETAILS) {
+        return response;
+    }
+    let Some(fault) = Status::from_header_map(headers).as_ref().and_then(Fault::of_reading) else {
+        return response;
+    };
+    unread(&fault, arrival);
+    Status::from(fault).into_http()
+}
+
+/// Tells of a request that was not read to its end.
+fn unread(fault: &Fault, Arrival { peer, at, metrics, .. }: &Arrival) {
+    metrics.request("unread", fault.code(), at.elapsed(), 0);
+    let code = tracing::field::debug(fault.code());
+    tracing::info!(code, reason = fault.reason(), error = fault.message(), %peer, "request");
+}
