@@ -2,7 +2,7 @@
 
 use basalt_kernels::mask as words;
 
-use crate::limits::BLOCK_WORDS;
+use crate::{invariant::index, limits::BLOCK_WORDS};
 
 /// Whether words (`None`: all rows) select a row.
 #[inline]
@@ -12,7 +12,7 @@ pub fn selects(words: Option<&[u64]>, row: usize) -> bool {
 
 /// Rows that words select.
 pub fn count(words: &[u64]) -> usize {
-    usize::try_from(words::count_ones(words)).unwrap_or(usize::MAX)
+    index(words::count_ones(words))
 }
 
 /// Selects the rows `from..to`.

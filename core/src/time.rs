@@ -3,6 +3,8 @@
 //! The calendar's arithmetic counts days from a March that starts a 400-year era, so that the leap day is
 //! the last of its year.
 
+use crate::invariant::Invariant;
+
 const DAYS_OF_ERA: i64 = 146_097;
 /// From 0000-03-01 to 1970-01-01.
 const EPOCH: i64 = 719_468;
@@ -102,7 +104,7 @@ pub fn format_date(days: i32) -> String {
 pub fn format_timestamp(micros: i64) -> String {
     let (days, rest) = (micros.div_euclid(MICROS_OF_DAY), micros.rem_euclid(MICROS_OF_DAY));
     let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
-    let date = i32::try_from(days).map(format_date).unwrap_or_default();
+    let date = format_date(i32::try_from(days).invariant("microseconds of 64 bits are days of 32"));
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}") };
     format!("{date}T{hour:02}:{minute:02}:{second:02}{fraction}Z")

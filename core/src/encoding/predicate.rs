@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     KeyTest, Members, TextColumn, TextTest, UNIT_ROWS,
+    bytes::count,
     members::{Form, write_mask},
 };
 use crate::mask::selects;
@@ -167,7 +168,7 @@ fn partition_point(entries: &dyn TextColumn, before: impl Fn(&str) -> bool) -> u
 }
 
 fn key(code: usize) -> i64 {
-    i64::try_from(code).unwrap_or(i64::MAX)
+    i64::from(count(code))
 }
 
 fn code_range(codes: Range<usize>) -> KeyTest {

@@ -128,6 +128,7 @@ impl Plan {
     /// what is worth a thread of its own.
     pub fn effort(&self, snapshot: &Snapshot) -> u64 {
         let of = |expr: &BoundExpr| if matches!(expr, BoundExpr::Slot(_)) { 1 } else { 20 };
+        // Default: no filter is no work.
         let filter = self.filter.as_ref().map_or(0, |pred| u64::from(pred.cost()).div_ceil(4));
         let rest = match &self.shape {
             Shape::Rows => 50 * self.outputs.len() as u64,

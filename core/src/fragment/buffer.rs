@@ -15,11 +15,15 @@ use rayon::prelude::*;
 use super::{Column, Fragment, FragmentData, Values};
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::broken,
     keys,
     limits::{BATCH_ROWS, BLOCK_ROWS, MAX_TEXT_BYTES},
     mask::{self, selects, set_range},
     schema::{DataType, Field, Schema},
 };
+
+/// What callers see to.
+const SAME_SCHEMA: &str = "rows are put together of one schema";
 
 /// Validity bits that are only kept once there is a null.
 #[derive(Debug, Default)]
@@ -69,6 +73,7 @@ impl ColumnBuffer {
         let is_valid = |row: usize| selects(valid.as_deref(), row);
         match live {
             None => {
+                // Default: without a mask no row is null.
                 let nulls = valid.as_deref().map_or(0, |valid| n - mask::count(valid));
                 self.validity.extend(n, is_valid, nulls);
             }
@@ -97,7 +102,7 @@ impl ColumnBuffer {
                 let rows = (0..n).filter(|row| selects(live, *row));
                 rows.for_each(|row| texts.append_value(text(row)));
             }
-            _ => {}
+            _ => broken(SAME_SCHEMA),
         }
     }
 }
@@ -147,6 +152,7 @@ impl RowBuffer {
                 (Data::Keys(keys), Some(array)) => push_keys(keys, array.as_ref()),
                 (Data::Keys(keys), None) => keys.resize(keys.len() + rows, 0),
                 (Data::Texts(texts), Some(array)) => {
+                    // Default: any text will do under a null.
                     array.as_string::<i32>().iter().for_each(|t| texts.append_value(t.unwrap_or("")));
                 }
                 (Data::Texts(texts), None) => (0..rows).for_each(|_| texts.append_value("")),
@@ -164,9 +170,11 @@ impl RowBuffer {
                 (Data::Keys(keys), Data::Keys(more)) if keys.is_empty() => *keys = more,
                 (Data::Keys(keys), Data::Keys(more)) => keys.extend(more),
                 (Data::Texts(texts), Data::Texts(mut more)) => {
-                    more.finish().iter().for_each(|text| texts.append_value(text.unwrap_or("")));
+                    let more = more.finish();
+                    debug_assert_eq!(more.null_count(), 0, "nulls are told beside the texts");
+                    (0..more.len()).for_each(|row| texts.append_value(more.value(row)));
                 }
-                _ => {}
+                _ => broken(SAME_SCHEMA),
             }
         }
         self.rows += other.rows;
@@ -214,8 +222,8 @@ fn with_nulls(texts: StringArray, validity: &Validity) -> StringArray {
     let Some(words) = validity.words() else { return texts };
     let bits =
         arrow_buffer::BooleanBuffer::new(arrow_buffer::Buffer::from_slice_ref(words), 0, validity.rows);
-    let (offsets, values, _) = texts.clone().into_parts();
-    StringArray::try_new(offsets, values, Some(NullBuffer::new(bits))).unwrap_or(texts)
+    let (offsets, values, _) = texts.into_parts();
+    StringArray::new(offsets, values, Some(NullBuffer::new(bits)))
 }
 
 /// Checks that an array fits a column: its type, its nulls, decimals within the precision, texts within the
@@ -293,6 +301,6 @@ pub(crate) fn push_keys(out: &mut Vec<i64>, array: &dyn Array) {
         T::Date32 => extend!(Date32Type, |v| i64::from(*v)),
         T::Decimal128(..) => extend!(Decimal128Type, |v| *v as i64),
         T::Timestamp(..) => extend!(TimestampMicrosecondType, |v| *v),
-        _ => out.resize(out.len() + array.len(), 0),
+        other => broken(&format!("{other} is the type of no column")),
     }
 }

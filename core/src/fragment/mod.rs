@@ -76,7 +76,7 @@ impl Fragment {
     /// are none.
     pub fn delete(&self, rows: &Sip) -> Option<(Self, usize)> {
         let deleted = Deleted::more(self.deleted.as_deref(), self.id, self.data.rows, rows)?;
-        let n = deleted.rows() - self.deleted.as_ref().map_or(0, |before| before.rows());
+        let n = deleted.rows() - self.deleted_rows();
         Some((self.clone().with_deleted(Some(Arc::new(deleted))), n))
     }
 
@@ -102,7 +102,12 @@ impl Fragment {
 
     /// Rows that are not deleted.
     pub fn live_rows(&self) -> usize {
-        self.data.rows - self.deleted.as_ref().map_or(0, |deleted| deleted.rows())
+        self.data.rows - self.deleted_rows()
+    }
+
+    fn deleted_rows(&self) -> usize {
+        // Default: without a mask none is deleted.
+        self.deleted.as_ref().map_or(0, |deleted| deleted.rows())
     }
 
     /// The rows of a block that are not deleted.
@@ -112,6 +117,7 @@ impl Fragment {
 
     /// Bytes held, everything counted.
     pub fn bytes(&self) -> usize {
+        // Default: without deleted rows there is no mask of them.
         self.data.bytes + self.deleted.as_ref().map_or(0, |deleted| deleted.bytes())
     }
 
