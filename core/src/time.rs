@@ -93,7 +93,7 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
     i64::from(days).checked_mul(MICROS_OF_DAY)?.checked_add(seconds * 1_000_000 + micros)
 }
 
-/// Days since 1970-01-01 as `2013-07-04`.
+/// Days since 1970-01-01 as `2013-07-04`; a year before 0 with its sign, one beyond 9999 with all its digits.
 pub fn format_date(days: i32) -> String {
     let (year, month, day) = civil_from_days(i64::from(days));
     let sign = if year < 0 { "-" } else { "" };
@@ -113,9 +113,14 @@ pub fn format_timestamp(micros: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{DATES, TIMESTAMPS};
 
     #[test]
     fn dates() {
+        assert_eq!([*DATES.start(), *DATES.end()].map(format_date), ["0001-01-01", "9999-12-31"]);
+        for days in [i32::MIN, i32::MAX] {
+            assert_eq!(format_date(days).strip_prefix('-').is_some(), days < 0);
+        }
         for (text, days) in [
             ("1970-01-01", 0),
             ("1969-12-31", -1),
@@ -145,6 +150,9 @@ mod tests {
 
     #[test]
     fn timestamps() {
+        assert_eq!(format_timestamp(*TIMESTAMPS.start()), "0001-01-01T00:00:00Z");
+        assert_eq!(format_timestamp(*TIMESTAMPS.end()), "9999-12-31T23:59:59.999999Z");
+        assert_eq!(format_timestamp(i64::MAX), "294247-01-10T04:00:54.775807Z");
         let second = 1_000_000;
         for (text, micros) in [
             ("1970-01-01T00:00:01Z", second),

@@ -502,9 +502,9 @@ mod tests {
                         for from in
                             [from, from.wrapping_sub(1), from.wrapping_sub(130), from.wrapping_add(77)]
                         {
+                            let Form::Bits { first, words } = form else { continue };
                             let mut bits = [7; 5];
                             form.bits_from(from, &mut bits);
-                            let Form::Bits { first, words } = form else { continue };
                             for (i, key) in (0..320).filter_map(|i| Some((i, from.checked_add(i)?))) {
                                 let bit = bits[usize::try_from(i).unwrap() / 64] >> (i % 64) & 1 == 1;
                                 assert_eq!(bit, in_bits(*first, words, key), "{from} {i} {form:?}");

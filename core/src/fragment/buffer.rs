@@ -1,5 +1,7 @@
 //! Rows on their way into a fragment: keys, texts and validity, column by column.
 
+use std::ops::RangeInclusive;
+
 use arrow_array::{
     Array, ArrayRef, StringArray,
     builder::StringBuilder,
@@ -17,7 +19,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     invariant::broken,
     keys,
-    limits::{BATCH_ROWS, BLOCK_ROWS, MAX_TEXT_BYTES},
+    limits::{BATCH_ROWS, BLOCK_ROWS, DATES, MAX_TEXT_BYTES, TIMESTAMPS},
     mask::{self, selects, set_range},
     schema::{DataType, Field, Schema},
 };
@@ -275,6 +277,51 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// Checks that dates and timestamps are within [`DATES`] and [`TIMESTAMPS`]: what comes in must be. What is held already,
+/// or is another writer's, is read as it is.
+///
+/// # Errors
+/// [`ErrorKind::InvalidBatch`] with the row.
+pub fn check_calendar(array: &dyn Array, field: &Field) -> Result<()> {
+    let beyond = |row: Option<usize>, value: &dyn Fn(usize) -> String| match row {
+        None => Ok(()),
+        Some(row) => {
+            let message = format!(
+                "column {:?}, row {row}: {} is not within the years 0001 to 9999",
+                field.name,
+                value(row)
+            );
+            Err(Error::new(ErrorKind::InvalidBatch, message))
+        }
+    };
+    match field.data_type {
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>();
+            let row = first_beyond(array, days.values(), &DATES);
+            beyond(row, &|row| format!("day {} from 1970-01-01", days.value(row)))
+        }
+        DataType::Timestamp => {
+            let micros = array.as_primitive::<TimestampMicrosecondType>();
+            let row = first_beyond(array, micros.values(), &TIMESTAMPS);
+            beyond(row, &|row| format!("microsecond {} from 1970-01-01T00:00:00Z", micros.value(row)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first row whose value is not null and not within a range.
+fn first_beyond<T: Copy + PartialOrd>(
+    array: &dyn Array,
+    values: &[T],
+    range: &RangeInclusive<T>,
+) -> Option<usize> {
+    // Most often nothing is: no row is looked at alone.
+    if values.iter().fold(true, |within, value| within & (range.start() <= value && value <= range.end())) {
+        return None;
+    }
+    (0..values.len()).find(|row| array.is_valid(*row) && !range.contains(&values[*row]))
 }
 
 /// Appends the keys of a fixed-width array; those under a null are arbitrary.

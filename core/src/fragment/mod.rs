@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) use arrays::array_of_keys;
 use basalt_sip::Sip;
 pub(crate) use buffer::push_keys;
-pub use buffer::{RowBuffer, check_array};
+pub use buffer::{RowBuffer, check_array, check_calendar};
 pub use column::{Column, Values, Zone};
 pub use deleted::Deleted;
 
