@@ -15,6 +15,12 @@ pub fn count(words: &[u64]) -> usize {
     index(words::count_ones(words))
 }
 
+/// Whether no row behind `rows` is selected.
+fn is_within(words: &[u64], rows: usize) -> bool {
+    let last = words.iter().rposition(|word| *word != 0);
+    last.is_none_or(|last| 64 * last + words[last].ilog2() as usize + 1 <= rows)
+}
+
 /// Selects the rows `from..to`.
 pub fn set_range(words: &mut [u64], from: usize, to: usize) {
     if from >= to {
@@ -50,6 +56,7 @@ impl Mask {
     pub fn from_fn(rows: usize, fill: impl FnOnce(&mut [u64])) -> Self {
         let mut mask = Box::new([0; BLOCK_WORDS]);
         fill(&mut mask[..rows.div_ceil(64)]);
+        debug_assert!(is_within(mask.as_slice(), rows), "bits behind the last row are 0");
         Self::Words(mask)
     }
 

@@ -87,6 +87,7 @@ impl Store {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let bucket = object_store::aws::AmazonS3Builder::from_env().with_url(url).build();
         let mut store = Self::new(Arc::new(bucket.map_err(|e| address(url, e))?), String::new());
+        // Default: the whole bucket.
         let prefix = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, p)| p);
         store.root = Path::parse(prefix).map_err(|e| address(url, e))?;
         url.trim_end_matches('/').clone_into(&mut store.url);

@@ -18,6 +18,7 @@ impl KeyTest {
 
     /// The test of sorted distinct keys; a range where there is no gap.
     pub fn of(keys: Vec<i64>) -> Self {
+        debug_assert!(keys.is_sorted_by(|a, b| a < b), "keys of a set are sorted and distinct");
         match keys.as_slice() {
             [] => Self::NONE,
             [lo, .., hi] | [lo @ hi] if lo.abs_diff(*hi) == keys.len() as u64 - 1 => {

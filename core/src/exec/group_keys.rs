@@ -74,6 +74,7 @@ impl KeyTable {
             Finder::Hash { table, hasher } => {
                 let of = |group: u32| &keys[group as usize * width..][..width];
                 let hash = |key: &[Option<i64>]| match key {
+                    // Default: null has the hash of a key, and is no key.
                     [key] => hasher.hash_one(key.unwrap_or(i64::MIN)),
                     key => hasher.hash_one(key),
                 };

@@ -38,6 +38,7 @@ struct Validity {
 impl Validity {
     /// Appends `n` rows; `is_valid` is asked only when there may be nulls.
     fn extend(&mut self, n: usize, is_valid: impl Fn(usize) -> bool, nulls: usize) {
+        debug_assert!(nulls <= n, "{nulls} nulls in {n} rows");
         self.nulls += nulls;
         let (start, end) = (self.rows, self.rows + n);
         self.rows = end;
@@ -146,7 +147,12 @@ impl RowBuffer {
     /// Appends rows; `arrays` has one array for every column of the schema (`None`: all null), all of `rows`
     /// rows and of the types that [`check_array`] has passed.
     pub fn push(&mut self, arrays: &[Option<ArrayRef>], rows: usize) {
+        assert_eq!(self.columns.len(), arrays.len(), "{SAME_SCHEMA}");
         for (column, array) in self.columns.iter_mut().zip(arrays) {
+            assert!(
+                array.as_ref().is_none_or(|array| array.len() == rows),
+                "the columns of a batch have its rows"
+            );
             let nulls = array.as_ref().map_or(rows, Array::null_count);
             let is_valid = |i: usize| array.as_ref().is_some_and(|a| a.is_valid(i));
             column.validity.extend(rows, is_valid, nulls);
@@ -165,6 +171,7 @@ impl RowBuffer {
 
     /// Appends the rows of another buffer of the same schema.
     pub fn append(&mut self, other: Self) {
+        assert_eq!(self.columns.len(), other.columns.len(), "{SAME_SCHEMA}");
         for (to, from) in self.columns.iter_mut().zip(other.columns) {
             let words = from.validity.words();
             to.validity.extend(other.rows, |row| selects(words, row), from.validity.nulls);
@@ -184,6 +191,7 @@ impl RowBuffer {
 
     /// Appends the live rows of a fragment of the same schema.
     pub fn push_fragment(&mut self, fragment: &Fragment) {
+        assert_eq!(self.columns.len(), fragment.columns().len(), "{SAME_SCHEMA}");
         let mut live = Vec::new();
         for start in (0..fragment.rows()).step_by(BATCH_ROWS) {
             let n = (fragment.rows() - start).min(BATCH_ROWS);
@@ -279,8 +287,8 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
     Ok(())
 }
 
-/// Checks that dates and timestamps are within [`DATES`] and [`TIMESTAMPS`]: what comes in must be. What is held already,
-/// or is another writer's, is read as it is.
+/// Checks that dates and timestamps are within [`DATES`] and [`TIMESTAMPS`], as those of a client must be. What a table
+/// holds already, or another writer's has, is read as it is.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidBatch`] with the row.

@@ -64,6 +64,11 @@ impl Deleted {
         Sip::from_masks(deleted.iter().map(|(start, words)| (*start, words.as_slice())))
     }
 
+    /// Rows of the fragment, deleted or not.
+    pub(super) fn of(&self) -> usize {
+        self.of
+    }
+
     /// How many rows are deleted.
     pub fn rows(&self) -> usize {
         self.rows

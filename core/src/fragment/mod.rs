@@ -26,6 +26,10 @@ pub struct FragmentData {
 
 impl FragmentData {
     fn new(rows: usize, columns: Vec<Column>) -> Self {
+        assert!(
+            columns.iter().all(|column| column.rows() == rows),
+            "the columns of a fragment have its rows"
+        );
         let bytes = columns.iter().map(Column::bytes).sum();
         Self { rows, columns, bytes }
     }
@@ -63,6 +67,8 @@ impl Fragment {
     /// The same rows, of which these are deleted and no others.
     #[must_use]
     pub fn with_deleted(self, deleted: Option<Arc<Deleted>>) -> Self {
+        let of = deleted.as_ref().map(|deleted| deleted.of());
+        assert!(of.is_none_or(|of| of == self.data.rows), "the deleted rows of a fragment are of its rows");
         Self { deleted, ..self }
     }
 

@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use super::{Change, Table, merge, no_column};
 use crate::{
     error::{Error, ErrorKind, Result},
-    fragment::{FragmentData, RowBuffer, check_array, check_calendar},
+    fragment::{FragmentData, RowBuffer, check_array},
     limits::{BATCH_ROWS, FRAGMENT_ROWS, MAX_BATCH_ROWS, PENDING_BYTES},
     schema::Field,
 };
@@ -108,9 +108,7 @@ impl Appender {
         }
         for (source, field) in self.sources.iter().zip(self.table.schema.fields()) {
             if let Some(source) = source {
-                let array = batch.column(*source);
-                let checked = check_array(array, field).and_then(|()| check_calendar(array, field));
-                checked.map_err(|e| e.at(format!("columns[{source}]")))?;
+                check_array(batch.column(*source), field).map_err(|e| e.at(format!("columns[{source}]")))?;
             }
         }
         // A column that is left out, or sent in bits, grows to eight bytes a row.

@@ -83,7 +83,8 @@ impl Decoder {
         for out in out {
             let (mut codes, mut taken) = ([0; STATES], 0);
             let mut last = [0; STATES];
-            // No more than one for each state. Default: the format's again.
+            // No more than one for each state.
+            // Default: the format's again.
             let next = words.get(at..).unwrap_or_default();
             let next = next.first_chunk().unwrap_or_else(|| {
                 last[..next.len()].copy_from_slice(next);
