@@ -65,7 +65,7 @@ impl Deleted {
     }
 
     /// Rows of the fragment, deleted or not.
-    pub(super) fn of(&self) -> usize {
+    pub(super) fn fragment_rows(&self) -> usize {
         self.of
     }
 

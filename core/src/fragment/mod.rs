@@ -67,7 +67,7 @@ impl Fragment {
     /// The same rows, of which these are deleted and no others.
     #[must_use]
     pub fn with_deleted(self, deleted: Option<Arc<Deleted>>) -> Self {
-        let of = deleted.as_ref().map(|deleted| deleted.of());
+        let of = deleted.as_ref().map(|deleted| deleted.fragment_rows());
         assert!(of.is_none_or(|of| of == self.data.rows), "the deleted rows of a fragment are of its rows");
         Self { deleted, ..self }
     }
