@@ -243,7 +243,7 @@ pub(super) fn fill_nulls<'a>(
     keys: &'a [i64],
     valid: Option<&[u64]>,
 ) -> (Cow<'a, [i64]>, Option<ValueCounts>) {
-    debug_assert!(valid.is_none_or(|mask| mask.len() == keys.len().div_ceil(64)), "a word for 64 rows");
+    debug_assert!(valid.is_none_or(|mask| mask.len() >= keys.len().div_ceil(64)), "a word for 64 rows");
     let mask = match valid {
         Some(mask) if mask::count_ones(mask) < keys.len() => mask,
         _ => return (Cow::Borrowed(keys), None),
