@@ -50,3 +50,22 @@ impl CodeMap {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_no_entry_has_no_code() {
+        for entries in [vec![3, 5, 9], vec![3, 5, 1 << 40], vec![3], vec![]] {
+            let map = CodeMap::new(&entries);
+            let codes = |keys: &[i64]| map.codes(keys, |code| code);
+            assert!(codes(&entries).into_iter().eq((0..).take(entries.len())));
+            for key in [i64::MIN, 2, 4, 6, 10, i64::MAX] {
+                assert!(catch_unwind(AssertUnwindSafe(|| codes(&[key]))).is_err(), "{key} among {entries:?}");
+            }
+        }
+    }
+}

@@ -206,3 +206,21 @@ impl Partial<'_> {
             + texts.flatten().map(Texts::bytes).sum::<usize>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn what_was_never_looked_up_is_no_group() {
+        let map = Translation { of: Turned::Block, ids: vec![-1, 3] };
+        assert_eq!(map.known(1), 3);
+        for key in [i64::MIN, -1, 0, 2] {
+            assert!(catch_unwind(|| map.known(key)).is_err(), "{key}");
+        }
+        assert!(catch_unwind(|| Interner::default().text(0).len()).is_err());
+        assert!(catch_unwind(|| Interner::default().shared(-1).len()).is_err());
+    }
+}

@@ -286,3 +286,18 @@ impl TextColumn for Column {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_utf8_is_no_empty_text() {
+        let made = |bytes: &[u8]| Made { bytes: bytes.to_vec(), end: bytes.len(), ..Made::default() };
+        assert_eq!(made("é".as_bytes()).text(), "é");
+        assert!(catch_unwind(|| made(&[0xff]).text().len()).is_err());
+        assert!(catch_unwind(|| made(&[0xff]).into_texts().len()).is_err());
+    }
+}
