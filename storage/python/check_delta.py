@@ -155,6 +155,9 @@ def check_times(folder):
         same(f"Polars, {condition}", pl.scan_delta(path).filter(keep).collect().cast(schema), wanted.filter(keep))
 
     path = f"{folder}/beyond"
+    # It makes dates of the log's bounds, and panics where its calendar has none.
+    if DeltaTable(path).to_pyarrow_dataset().count_rows() != 3:
+        sys.exit("deltalake, times beyond the calendar: not three rows")
     wanted = pl.DataFrame({"id": [0, 1]})
     found = ask(DeltaTable(path), "select id from t where day is not null and at is not null").cast(wanted.schema)
     same("deltalake, times beyond the calendar", found, wanted)
