@@ -18,7 +18,7 @@ pub fn count(words: &[u64]) -> usize {
 /// Whether no row behind `rows` is selected.
 fn is_within(words: &[u64], rows: usize) -> bool {
     let last = words.iter().rposition(|word| *word != 0);
-    last.is_none_or(|last| 64 * last + words[last].ilog2() as usize < rows)
+    last.is_none_or(|last| 64 * last + (words[last].ilog2() as usize) < rows)
 }
 
 /// Selects the rows `from..to`.
