@@ -11,6 +11,7 @@ pub mod encoding;
 pub mod error;
 pub mod exec;
 pub mod fragment;
+pub mod invariant;
 pub mod keys;
 pub mod like;
 pub mod limits;

@@ -19,6 +19,13 @@ pub const MAX_COLUMNS: usize = 1024;
 pub const MAX_NAME_BYTES: usize = 128;
 /// Bytes of one text value.
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
+/// The first and the last day that a table takes, in days since 1970-01-01: those of the years 0001 to 9999, which are
+/// SQL's, and which every reader of a table can name. What other systems hold beyond them is no day ("infinity") or an
+/// accident.
+pub const DATES: std::ops::RangeInclusive<i32> = -719_162..=2_932_896;
+/// The same of timestamps, in microseconds since 1970-01-01T00:00:00Z.
+pub const TIMESTAMPS: std::ops::RangeInclusive<i64> =
+    *DATES.start() as i64 * 86_400_000_000..=(*DATES.end() as i64 + 1) * 86_400_000_000 - 1;
 /// Rows of one batch on its way in.
 pub const MAX_BATCH_ROWS: usize = 1 << 20;
 

@@ -12,6 +12,7 @@ use crate::{
     encoding::CodeMap,
     error::{Error, ErrorKind, Result},
     fragment::{array_of_keys, check_array, push_keys},
+    invariant::{Invariant, count, index},
     keys,
     limits::BLOCK_ROWS,
     schema::{DataType, Field, Reference},
@@ -65,7 +66,7 @@ impl<C: Copy + Default + TryFrom<u32> + Into<u32>> Dense<C> {
 
     #[inline]
     fn place(&self, key: i64) -> usize {
-        usize::try_from(key.wrapping_sub(self.first).cast_unsigned()).unwrap_or(usize::MAX)
+        index(key.wrapping_sub(self.first).cast_unsigned())
     }
 
     #[inline]
@@ -84,7 +85,8 @@ impl<C: Copy + Default + TryFrom<u32> + Into<u32>> Dense<C> {
     /// Sets the code of a key; false when it has one.
     fn set(&mut self, key: i64, code: u32) -> bool {
         let place = self.place(key);
-        let before = std::mem::replace(&mut self.codes[place], C::try_from(code).unwrap_or_default());
+        let code = C::try_from(code).ok().invariant("codes are as wide as the greatest");
+        let before = std::mem::replace(&mut self.codes[place], code);
         before.into() == ABSENT
     }
 }
@@ -247,7 +249,7 @@ impl Lookup {
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
         match &self.values {
             Distinct::Keys(keys) => keys.first().copied().zip(keys.last().copied()),
-            Distinct::Texts(texts) => Some((0, i64::try_from(texts.len()).ok()?.checked_sub(1)?)),
+            Distinct::Texts(texts) => Some((0, count(texts.len().checked_sub(1)?).into())),
         }
     }
 
@@ -278,9 +280,11 @@ impl Lookup {
             words.push(word);
         }
         if let Distinct::Keys(values) = &self.values {
-            let first = values.first().copied().unwrap_or(0);
-            let value = |place: i64| usize::try_from(place).ok().and_then(|place| values.get(place).copied());
-            keys.iter_mut().for_each(|key| *key = value(*key).unwrap_or(first));
+            match values.as_slice() {
+                // No key has a value.
+                [] => keys.fill(0),
+                values => keys.iter_mut().for_each(|key| *key = values[index(key.cast_unsigned())]),
+            }
         }
         if !all {
             match valid {
@@ -347,12 +351,13 @@ fn distinct(data_type: DataType, arrays: &[ArrayRef]) -> (Distinct, Vec<u32>) {
         values.sort_unstable();
         values.dedup();
         // What stands under a null is any key.
-        let known = values.first().copied().unwrap_or(0);
+        let Some(&known) = values.first() else { return (Distinct::Keys(values), vec![NULL; keys.len()]) };
         keys.iter_mut().zip(valid()).filter(|(_, v)| !v).for_each(|(key, _)| *key = known);
         let codes = CodeMap::new(&values).codes(&keys, |code| code + FIRST);
         return (Distinct::Keys(values), with_nulls(codes).collect());
     }
     let texts =
+        // Default: any text will do under a null.
         || arrays.iter().flat_map(|array| array.as_string::<i32>().iter().map(Option::unwrap_or_default));
     let mut ids: HashMap<&str, u32> = HashMap::new();
     let mut firsts: Vec<&str> = Vec::new();
@@ -365,7 +370,7 @@ fn distinct(data_type: DataType, arrays: &[ArrayRef]) -> (Distinct, Vec<u32>) {
             _ if !v => 0,
             _ => *ids.entry(text).or_insert_with(|| {
                 firsts.push(text);
-                u32::try_from(firsts.len() - 1).unwrap_or(u32::MAX)
+                count(firsts.len() - 1)
             }),
         };
         if v {
@@ -373,7 +378,7 @@ fn distinct(data_type: DataType, arrays: &[ArrayRef]) -> (Distinct, Vec<u32>) {
         }
         of_rows.push(id);
     }
-    let mut sorted: Vec<u32> = (0..u32::try_from(firsts.len()).unwrap_or(u32::MAX)).collect();
+    let mut sorted: Vec<u32> = (0..count(firsts.len())).collect();
     sorted.sort_unstable_by_key(|id| firsts[*id as usize]);
     let mut codes = vec![FIRST; firsts.len().max(1)];
     for (code, id) in (FIRST..).zip(&sorted) {

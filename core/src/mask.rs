@@ -2,7 +2,7 @@
 
 use basalt_kernels::mask as words;
 
-use crate::limits::BLOCK_WORDS;
+use crate::{invariant::index, limits::BLOCK_WORDS};
 
 /// Whether words (`None`: all rows) select a row.
 #[inline]
@@ -12,7 +12,13 @@ pub fn selects(words: Option<&[u64]>, row: usize) -> bool {
 
 /// Rows that words select.
 pub fn count(words: &[u64]) -> usize {
-    usize::try_from(words::count_ones(words)).unwrap_or(usize::MAX)
+    index(words::count_ones(words))
+}
+
+/// Whether no row behind `rows` is selected.
+fn is_within(words: &[u64], rows: usize) -> bool {
+    let last = words.iter().rposition(|word| *word != 0);
+    last.is_none_or(|last| 64 * last + (words[last].ilog2() as usize) < rows)
 }
 
 /// Selects the rows `from..to`.
@@ -50,6 +56,7 @@ impl Mask {
     pub fn from_fn(rows: usize, fill: impl FnOnce(&mut [u64])) -> Self {
         let mut mask = Box::new([0; BLOCK_WORDS]);
         fill(&mut mask[..rows.div_ceil(64)]);
+        debug_assert!(is_within(mask.as_slice(), rows), "bits behind the last row are 0");
         Self::Words(mask)
     }
 

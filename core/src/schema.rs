@@ -6,6 +6,7 @@ use arrow_schema as arrow;
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::Invariant,
     limits,
 };
 
@@ -55,9 +56,10 @@ impl DataType {
             Self::UInt64 => arrow::DataType::UInt64,
             Self::Float32 => arrow::DataType::Float32,
             Self::Float64 => arrow::DataType::Float64,
-            Self::Decimal { precision, scale } => {
-                arrow::DataType::Decimal128(precision, i8::try_from(scale).unwrap_or(i8::MAX))
-            }
+            Self::Decimal { precision, scale } => arrow::DataType::Decimal128(
+                precision,
+                i8::try_from(scale).invariant("a decimal has at most 38 digits"),
+            ),
             Self::Date32 => arrow::DataType::Date32,
             Self::Timestamp => arrow::DataType::Timestamp(arrow::TimeUnit::Microsecond, Some("UTC".into())),
             Self::Utf8 => arrow::DataType::Utf8,

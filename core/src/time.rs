@@ -3,6 +3,8 @@
 //! The calendar's arithmetic counts days from a March that starts a 400-year era, so that the leap day is
 //! the last of its year.
 
+use crate::invariant::Invariant;
+
 const DAYS_OF_ERA: i64 = 146_097;
 /// From 0000-03-01 to 1970-01-01.
 const EPOCH: i64 = 719_468;
@@ -91,7 +93,7 @@ pub fn parse_timestamp(text: &str) -> Option<i64> {
     i64::from(days).checked_mul(MICROS_OF_DAY)?.checked_add(seconds * 1_000_000 + micros)
 }
 
-/// Days since 1970-01-01 as `2013-07-04`.
+/// Days since 1970-01-01 as `2013-07-04`; a year before 0 with its sign, one beyond 9999 with all its digits.
 pub fn format_date(days: i32) -> String {
     let (year, month, day) = civil_from_days(i64::from(days));
     let sign = if year < 0 { "-" } else { "" };
@@ -102,7 +104,7 @@ pub fn format_date(days: i32) -> String {
 pub fn format_timestamp(micros: i64) -> String {
     let (days, rest) = (micros.div_euclid(MICROS_OF_DAY), micros.rem_euclid(MICROS_OF_DAY));
     let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
-    let date = i32::try_from(days).map(format_date).unwrap_or_default();
+    let date = format_date(i32::try_from(days).invariant("microseconds of 64 bits are days of 32"));
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let fraction = if fraction == 0 { String::new() } else { format!(".{fraction:06}") };
     format!("{date}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
@@ -111,9 +113,14 @@ pub fn format_timestamp(micros: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{DATES, TIMESTAMPS};
 
     #[test]
     fn dates() {
+        assert_eq!([*DATES.start(), *DATES.end()].map(format_date), ["0001-01-01", "9999-12-31"]);
+        for days in [i32::MIN, i32::MAX] {
+            assert_eq!(format_date(days).strip_prefix('-').is_some(), days < 0);
+        }
         for (text, days) in [
             ("1970-01-01", 0),
             ("1969-12-31", -1),
@@ -143,6 +150,9 @@ mod tests {
 
     #[test]
     fn timestamps() {
+        assert_eq!(format_timestamp(*TIMESTAMPS.start()), "0001-01-01T00:00:00Z");
+        assert_eq!(format_timestamp(*TIMESTAMPS.end()), "9999-12-31T23:59:59.999999Z");
+        assert_eq!(format_timestamp(i64::MAX), "294247-01-10T04:00:54.775807Z");
         let second = 1_000_000;
         for (text, micros) in [
             ("1970-01-01T00:00:01Z", second),

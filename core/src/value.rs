@@ -4,6 +4,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::Invariant,
     keys::{self, Native},
     query::{ArithmeticOp, CompareOp},
     schema::DataType,
@@ -36,7 +37,7 @@ impl Value {
             DataType::Float32 => Self::Float(f64::from(keys::to_f32(key))),
             DataType::Float64 => Self::Float(keys::to_f64(key)),
             DataType::Decimal { scale, .. } => Self::Decimal { unscaled: i128::from(key), scale },
-            DataType::Date32 => Self::Date(i32::try_from(key).unwrap_or(0)),
+            DataType::Date32 => Self::Date(i32::try_from(key).invariant("the key of a date has 32 bits")),
             DataType::Timestamp => Self::Timestamp(key),
             _ => Self::Int(i128::from(key)),
         }
@@ -80,7 +81,7 @@ pub fn to_f64(unscaled: i128, scale: u8) -> f64 {
     if scale == 0 || (unscaled.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS && scale <= 22) {
         return unscaled as f64 / 10f64.powi(i32::from(scale));
     }
-    format!("{unscaled}e-{scale}").parse().unwrap_or(f64::NAN)
+    format!("{unscaled}e-{scale}").parse().invariant("digits and an exponent are a float")
 }
 
 /// `10^exponent`; `None` beyond 38.

@@ -14,6 +14,7 @@ use arrow_array::{
 };
 use arrow_cast::display::array_value_to_string;
 use basalt_core::{
+    limits::{DATES, TIMESTAMPS},
     schema::{DataType, Field, Schema},
     time::format_timestamp,
 };
@@ -31,6 +32,14 @@ async fn main() {
                 write(&format!("{folder}/{name}"), deletions, versions).await;
             }
             rewrite(&format!("{folder}/rewritten")).await;
+            let (days, times) = (DATES, TIMESTAMPS);
+            write_times(
+                &format!("{folder}/calendar"),
+                [*days.start(), *days.end()],
+                [*times.start(), *times.end()],
+            )
+            .await;
+            write_times(&format!("{folder}/beyond"), [i32::MIN, i32::MAX], [i64::MIN, i64::MAX]).await;
         }
         ["read", folder] => read(folder).await,
         _ => panic!("usage: delta write|read <folder>"),
@@ -146,6 +155,34 @@ async fn rewrite(folder: &str) {
     let (operation, remove) = (Operation::Delete, vec![done.first_id]);
     let change = Change { operation, add: vec![file], remove, ..Change::default() };
     log.commit(&done.state, &change).await.unwrap();
+}
+
+/// Three rows: the first and the last of some times, beside infinite floats, and null.
+async fn write_times(folder: &str, [first_day, last_day]: [i32; 2], [first, last]: [i64; 2]) {
+    let columns: [(&str, DataType, ArrayRef); 4] = [
+        ("id", DataType::Int64, Arc::new(Int64Array::from(vec![0, 1, 2]))),
+        ("day", DataType::Date32, Arc::new(Date32Array::from(vec![Some(first_day), Some(last_day), None]))),
+        (
+            "at",
+            DataType::Timestamp,
+            Arc::new(
+                TimestampMicrosecondArray::from(vec![Some(first), Some(last), None]).with_timezone("UTC"),
+            ),
+        ),
+        (
+            "f64",
+            DataType::Float64,
+            Arc::new(Float64Array::from(vec![Some(f64::NEG_INFINITY), Some(f64::INFINITY), None])),
+        ),
+    ];
+    let fields = columns.iter().map(|(name, data_type, _)| Field::new(*name, *data_type, true));
+    let schema = Arc::new(Schema::new(fields.collect()).unwrap());
+    let arrays = columns.into_iter().map(|(_, _, array)| array).collect();
+    let batch = RecordBatch::try_new(schema.to_arrow(), arrays).unwrap();
+    let (log, state) =
+        TableLog::create(Store::open(folder).unwrap(), "times", &schema, BTreeMap::new()).await.unwrap();
+    let file = log.write_data(&schema, vec![batch]).await.unwrap();
+    log.commit(&state, &Change { add: vec![file], ..Change::default() }).await.unwrap();
 }
 
 async fn read(folder: &str) {

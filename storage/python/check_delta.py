@@ -8,6 +8,7 @@ where that is installed. What deltalake writes is read with the example.
 
 import datetime as dt
 import decimal
+import math
 import os
 import subprocess
 import sys
@@ -162,6 +163,43 @@ def check_page_checksums(folder):
         sys.exit("pyarrow reads a page whose checksum is wrong")
 
 
+def check_times(folder):
+    """The first and the last day that a table takes come back; times beyond them, which an older table may hold, have
+    no bounds in the log, and keep nobody from the rest."""
+    last = dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.timezone.utc)
+    rows = [
+        (0, dt.date(1, 1, 1), dt.datetime(1, 1, 1, tzinfo=dt.timezone.utc), -math.inf),
+        (1, dt.date(9999, 12, 31), last, math.inf),
+        (2, None, None, None),
+    ]
+    schema = {"id": pl.Int64, "day": pl.Date, "at": pl.Datetime("us", "UTC"), "f64": pl.Float64}
+    wanted = pl.DataFrame(rows, schema=schema, orient="row")
+    path = f"{folder}/calendar"
+    same("deltalake, the ends of the calendar", ask(DeltaTable(path), "select * from t").cast(schema), wanted)
+    same("Polars, the ends of the calendar", pl.scan_delta(path).collect().cast(schema), wanted)
+    for condition, keep in [
+        ("day = date '9999-12-31'", pl.col("day") == dt.date(9999, 12, 31)),
+        ("day < date '1900-01-01'", pl.col("day") < dt.date(1900, 1, 1)),
+        ("at >= timestamp '9999-12-31T23:59:59Z'", pl.col("at") >= last.replace(microsecond=0)),
+        ("f64 > 0", pl.col("f64") > 0),
+    ]:
+        # DataFusion counts timestamps in literals in nanoseconds, which end in 2262.
+        if not condition.startswith("at"):
+            found = ask(DeltaTable(path), f"select * from t where {condition}").cast(schema)
+            same(f"deltalake, {condition}", found, wanted.filter(keep))
+        same(f"Polars, {condition}", pl.scan_delta(path).filter(keep).collect().cast(schema), wanted.filter(keep))
+
+    path = f"{folder}/beyond"
+    # It makes dates of the log's bounds, and panics where its calendar has none.
+    if DeltaTable(path).to_pyarrow_dataset().count_rows() != 3:
+        sys.exit("deltalake, times beyond the calendar: not three rows")
+    wanted = pl.DataFrame({"id": [0, 1]})
+    found = ask(DeltaTable(path), "select id from t where day is not null and at is not null").cast(wanted.schema)
+    same("deltalake, times beyond the calendar", found, wanted)
+    known = pl.col("day").is_not_null() & pl.col("at").is_not_null()
+    same("Polars, times beyond the calendar", pl.scan_delta(path).filter(known).select("id").collect(), wanted)
+
+
 def read_with_basalt(example, path):
     done = subprocess.run([example, "read", path], capture_output=True, text=True)
     if done.returncode:
@@ -241,4 +279,5 @@ if __name__ == "__main__":
     check_ours(sys.argv[1], sys.argv[2])
     check_rewritten(sys.argv[2])
     check_page_checksums(sys.argv[2])
+    check_times(sys.argv[2])
     check_theirs(sys.argv[1], sys.argv[2])

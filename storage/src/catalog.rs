@@ -288,6 +288,7 @@ impl CatalogLog {
     /// [`StorageError::Store`]; what was removed until then is gone.
     pub async fn vacuum(&self, state: &CatalogState) -> Result<Vacuumed> {
         let live: BTreeSet<&str> = state.tables.values().map(|table| table.location.as_str()).collect();
+        // Default: for good.
         let keep = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
         let mut done = Vacuumed::default();
         for folder in self.store.folders(TABLES).await? {

@@ -117,6 +117,7 @@ pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Opti
             inline(descriptor).ok_or_else(|| StorageError::corrupt(place(), "it is not Z85 of its length"))?
         }
         Some(path) => {
+            // Default: the file's beginning; what is there must have the length and the checksum.
             let start = u64::from(descriptor.offset.unwrap_or(0));
             let range = start..start + size + (LENGTH + CHECKSUM) as u64;
             store.get_ranges(&path, &[range]).await?.concat()

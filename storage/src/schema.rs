@@ -79,10 +79,17 @@ impl TableSchema {
             let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str).filter(|_| by_name);
             physical.push(mapped.unwrap_or(&field.name).to_owned());
             let encoding = field.metadata.get(ENCODING).and_then(Value::as_str).map(str::to_owned);
-            let references = field.metadata.get(REFERENCES).and_then(Value::as_str).and_then(|text| {
-                let (table, column) = text.split_once('.')?;
-                Some(Reference { table: table.to_owned(), column: column.to_owned() })
-            });
+            let reference = |text: &str| -> Result<Reference> {
+                let (table, column) = text.split_once('.').ok_or_else(|| {
+                    StorageError::corrupt(
+                        "the log",
+                        format!("{REFERENCES} is {text:?}, not a column of a table"),
+                    )
+                })?;
+                Ok(Reference { table: table.to_owned(), column: column.to_owned() })
+            };
+            let references = field.metadata.get(REFERENCES).and_then(Value::as_str);
+            let references = references.map(reference).transpose()?;
             let (name, nullable) = (field.name, field.nullable);
             fields.push(Field { name, data_type, nullable, encoding, references });
         }

@@ -87,6 +87,7 @@ impl Store {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let bucket = object_store::aws::AmazonS3Builder::from_env().with_url(url).build();
         let mut store = Self::new(Arc::new(bucket.map_err(|e| address(url, e))?), String::new());
+        // Default: the whole bucket.
         let prefix = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, p)| p);
         store.root = Path::parse(prefix).map_err(|e| address(url, e))?;
         url.trim_end_matches('/').clone_into(&mut store.url);
@@ -192,13 +193,12 @@ impl Store {
             None => self.objects.list(Some(&prefix)),
         };
         let skip = self.root.as_ref().len() + usize::from(!self.root.as_ref().is_empty());
-        let listed = |meta: ObjectMeta| Listed {
-            path: meta.location.as_ref().get(skip..).unwrap_or_default().to_owned(),
-            size: meta.size,
-            modified: meta.last_modified.into(),
+        let listed = |meta: ObjectMeta| {
+            let (size, modified) = (meta.size, meta.last_modified.into());
+            Ok(Listed { path: self.below(&meta.location, skip)?, size, modified })
         };
-        let mut files: Vec<_> = match listing.map_ok(listed).try_collect().await {
-            Ok(files) => files,
+        let mut files: Vec<_> = match listing.try_collect::<Vec<_>>().await {
+            Ok(files) => files.into_iter().map(listed).collect::<Result<_>>()?,
             Err(Error::NotFound { .. }) => Vec::new(),
             Err(e) => return Err(self.error(folder, e)),
         };
@@ -211,13 +211,18 @@ impl Store {
         let prefix = self.place(folder)?;
         let skip = self.root.as_ref().len() + usize::from(!self.root.as_ref().is_empty());
         match self.objects.list_with_delimiter(Some(&prefix)).await {
-            Ok(found) => {
-                let relative = |path: &Path| path.as_ref().get(skip..).unwrap_or_default().to_owned();
-                Ok(found.common_prefixes.iter().map(relative).collect())
-            }
+            Ok(found) => found.common_prefixes.iter().map(|path| self.below(path, skip)).collect(),
             Err(Error::NotFound { .. }) => Ok(Vec::new()),
             Err(e) => Err(self.error(folder, e)),
         }
+    }
+
+    /// A path that the store has listed, without the root's `skip` bytes.
+    fn below(&self, path: &Path, skip: usize) -> Result<String> {
+        let below = path.as_ref().get(skip..).filter(|_| path.prefix_matches(&self.root));
+        let below = below.filter(|below| !below.is_empty());
+        let why = || StorageError::corrupt(path.as_ref(), "the store lists it outside of the folder");
+        below.map(str::to_owned).ok_or_else(why)
     }
 
     /// Removes files; one that is not there is no error. Returns how many there were.
@@ -236,7 +241,7 @@ impl Store {
     pub(crate) async fn delete_leftovers(&self, age: Duration) -> Result<usize> {
         let Some(folder) = self.local.clone() else { return Ok(0) };
         let walk = tokio::task::spawn_blocking(move || delete_leftovers(&folder, age)).await;
-        Ok(walk.unwrap_or_default())
+        walk.map_err(|e| StorageError::corrupt(self.url.clone(), e))
     }
 }
 
@@ -257,6 +262,7 @@ pub(crate) struct Listed {
 impl Listed {
     /// How long ago it was written.
     pub(crate) fn age(&self) -> Duration {
+        // Default: what another clock has written later than now is new.
         self.modified.elapsed().unwrap_or_default()
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Codes<'a> {
 impl Codes<'_> {
     /// The greatest code of the width.
     pub(super) fn widest(self) -> u64 {
-        u64::MAX.checked_shr(u64::BITS - self.width).unwrap_or(0)
+        if self.width == 0 { 0 } else { u64::MAX >> (u64::BITS - self.width) }
     }
 
     pub(super) fn get(self, row: usize) -> u64 {

@@ -12,8 +12,10 @@
 
 use arrow_buffer::{ArrowNativeType, Buffer, MutableBuffer, ScalarBuffer, ToByteSlice};
 
+pub(super) use crate::invariant::{count, index};
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::Invariant,
     keys::Native,
     limits,
 };
@@ -33,20 +35,6 @@ pub(super) fn ensure(holds: bool, message: &str) -> Result<()> {
     if holds { Ok(()) } else { Err(corrupt(message)) }
 }
 
-/// A u64 as an index.
-#[inline]
-#[allow(clippy::cast_possible_truncation, reason = "targets are 64-bit")]
-pub(super) fn index(n: u64) -> usize {
-    n as usize
-}
-
-/// A count that the limits keep far below 2^32.
-#[inline]
-pub(super) fn count(n: usize) -> u32 {
-    debug_assert!(u32::try_from(n).is_ok());
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
 /// Bits needed to write `n`: 0 for 0.
 #[inline]
 pub(super) fn bits(n: u64) -> u32 {
@@ -56,6 +44,7 @@ pub(super) fn bits(n: u64) -> u32 {
 /// The bits of a stream from `bit` on, 57 at least, and zeros behind its end. The lowest bit of a byte is the first.
 #[inline]
 pub(super) fn bits_at(bytes: &[u8], bit: usize) -> u64 {
+    // Default: no bytes, behind the end.
     let bytes = bytes.get(bit / 8..).unwrap_or_default();
     let word = bytes.first_chunk().copied().unwrap_or_else(|| {
         let mut word = [0; 8];
@@ -98,6 +87,7 @@ impl Writer {
     pub(super) fn new(head: Head, capacity: usize) -> Self {
         let mut writer = Self(MutableBuffer::with_capacity(capacity));
         writer.put(head.code);
+        // Default: 0 stands for text.
         writer.put(head.native.map_or(0, |n| n as u8));
         writer.put(head.params[0]);
         writer.put(head.params[1]);
@@ -236,7 +226,8 @@ impl Reader {
 
 /// The key type of a column of keys that was opened.
 pub(super) fn key_type(buffer: &Buffer) -> Native {
-    buffer.get(1).and_then(|code| Native::from_code(*code)).unwrap_or(Native::I64)
+    let native = buffer.get(1).and_then(|code| Native::from_code(*code));
+    native.invariant("a column of keys that was opened has a key type")
 }
 
 /// The same bytes at an aligned address: not copied where they are so already.

@@ -113,9 +113,12 @@ pub(super) fn choose(
     stats: &KeyStats,
     forced: Option<&str>,
 ) -> Result<(Arc<dyn KeyColumn>, Vec<Bid>)> {
+    debug_assert!(keys.len() == stats.rows, "the statistics are of other keys");
+    debug_assert!(stats.distinct.as_ref().is_none_or(|counts| counts.is_sorted_by(|a, b| a.0 < b.0)));
     let mut bidders: Vec<_> = bidders(level, stats).collect();
     let column = smallest(&mut bidders, forced, |encoding| {
         let column = encoding.open(encoding.encode(keys, stats)?)?;
+        assert_eq!(column.rows(), keys.len(), "{} holds the rows that it was given", encoding.name());
         let bytes = column.buffer().len();
         Ok((column, bytes))
     })?;

@@ -3,9 +3,14 @@
 use hashbrown::HashMap;
 
 use super::bytes::{count, index};
+use crate::invariant::Invariant;
 
 /// Entries that span at most this many keys are found in an array.
 const DENSE_SPAN: u64 = 1 << 18;
+/// The code of a key between entries.
+const NO_ENTRY: u32 = u32::MAX;
+/// What callers see to.
+const IS_ENTRY: &str = "a key that is turned into a code is an entry";
 
 /// The code of each entry.
 pub(crate) enum CodeMap {
@@ -16,12 +21,15 @@ pub(crate) enum CodeMap {
 impl CodeMap {
     /// The codes of `entries`, which are sorted and distinct.
     pub(crate) fn new(entries: &[i64]) -> Self {
-        let (first, last) = (entries.first().copied().unwrap_or(0), entries.last().copied().unwrap_or(0));
+        debug_assert!(entries.is_sorted_by(|a, b| a < b), "entries are sorted and distinct");
+        let (Some(&first), Some(&last)) = (entries.first(), entries.last()) else {
+            return Self::Hash(HashMap::new());
+        };
         let place = |key: i64| key.wrapping_sub(first).cast_unsigned();
         if place(last) >= DENSE_SPAN {
             return Self::Hash(entries.iter().copied().zip(0..).collect());
         }
-        let mut codes = vec![0; index(place(last)) + 1];
+        let mut codes = vec![NO_ENTRY; index(place(last)) + 1];
         for (i, &key) in entries.iter().enumerate() {
             codes[index(place(key))] = count(i);
         }
@@ -33,9 +41,31 @@ impl CodeMap {
         match self {
             Self::Dense { first, codes } => {
                 let place = |key: i64| index(key.wrapping_sub(*first).cast_unsigned());
-                keys.iter().map(|&key| code(codes[place(key)])).collect()
+                let codes = keys.iter().map(|&key| codes[place(key)]);
+                codes.inspect(|&code| assert!(code != NO_ENTRY, "{IS_ENTRY}")).map(code).collect()
             }
-            Self::Hash(codes) => keys.iter().map(|key| code(codes.get(key).copied().unwrap_or(0))).collect(),
+            Self::Hash(codes) => {
+                keys.iter().map(|key| code(codes.get(key).copied().invariant(IS_ENTRY))).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_no_entry_has_no_code() {
+        for entries in [vec![3, 5, 9], vec![3, 5, 1 << 40], vec![3], vec![]] {
+            let map = CodeMap::new(&entries);
+            let codes = |keys: &[i64]| map.codes(keys, |code| code);
+            assert!(codes(&entries).into_iter().eq((0..).take(entries.len())));
+            for key in [i64::MIN, 2, 4, 6, 10, i64::MAX] {
+                assert!(catch_unwind(AssertUnwindSafe(|| codes(&[key]))).is_err(), "{key} among {entries:?}");
+            }
         }
     }
 }

@@ -101,6 +101,7 @@ impl KeyEncoding for Delta {
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
         let bases: Vec<i64> = keys.iter().step_by(UNIT_ROWS).copied().collect();
         let mut differences: Vec<i64> = differences(keys).collect();
+        // Default: any difference will do, for it leads nowhere.
         differences.push(differences.last().copied().unwrap_or(0));
         let sorted = keys.is_sorted() && differences.iter().all(|&difference| difference >= 0);
         let bases = chooser::choose_below(LEVEL_OF_BASES, &bases, stats.native)?;

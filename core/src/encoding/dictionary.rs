@@ -19,7 +19,7 @@ use super::{
     fallback,
     stats::KeyStats,
 };
-use crate::{error::Result, keys::Native};
+use crate::{error::Result, invariant::Invariant, keys::Native};
 
 /// The encoding.
 pub(super) struct Dictionary;
@@ -90,7 +90,8 @@ impl KeyEncoding for Dictionary {
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
-        let entries: Vec<i64> = stats.distinct.iter().flatten().map(|(key, _)| *key).collect();
+        let distinct = stats.distinct.as_ref().invariant("a dictionary is made where keys were counted");
+        let entries: Vec<i64> = distinct.iter().map(|(key, _)| *key).collect();
         let codes = CodeMap::new(&entries).codes(keys, i64::from);
         let codes = chooser::choose_below(self.level(), &codes, code_type(entries.len()))?;
         let bytes = entries_end(entries.len()) + codes.buffer().len();

@@ -75,6 +75,7 @@ pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<Encoded
         TEXT_ENCODINGS.iter().filter_map(|&encoding| Some((encoding, encoding.bid(&stats)?))).collect();
     let column = chooser::smallest(&mut bidders, forced, |encoding| {
         let column = encoding.open(encoding.encode(&stats)?)?;
+        assert_eq!(column.rows(), texts.len(), "{} holds the rows that it was given", encoding.name());
         let bytes = column.buffer().len();
         Ok((column, bytes))
     })?;

@@ -6,7 +6,11 @@ use std::{
 };
 
 use super::{KeyTest, bytes::index, key_table::KeyTable, mask};
-use crate::{error::Result, limits::BLOCK_ROWS};
+use crate::{
+    error::Result,
+    invariant::{Invariant, broken},
+    limits::BLOCK_ROWS,
+};
 use basalt_sip::{BLOCK_IDS, BLOCK_WORDS, BlockMask, Sip};
 
 /// The keys that the ids of a SIP are.
@@ -116,15 +120,23 @@ impl Members {
 
     /// Whether `key` is in the set.
     pub fn contains(&self, key: i64) -> bool {
-        match (self.form.get(), &self.ids) {
-            (Some(form), _) => form.contains(key),
-            (None, Some((sip, ids))) => ids.id(key).is_some_and(|id| sip.contains(id)),
-            (None, None) => false,
+        match self.form.get() {
+            Some(form) => form.contains(key),
+            None => {
+                let (sip, ids) = self.ids();
+                ids.id(key).is_some_and(|id| sip.contains(id))
+            }
         }
+    }
+
+    /// The ids of a set that has no form.
+    fn ids(&self) -> &(Arc<Sip>, IdKeys) {
+        self.ids.as_ref().invariant("a set without a form is ids of a SIP")
     }
 
     /// Bytes of the form, once there is one.
     pub fn bytes(&self) -> usize {
+        // Default: what is a SIP yet holds no bytes of its own.
         self.form.get().map_or(0, Form::bytes)
     }
 
@@ -154,10 +166,10 @@ impl Members {
     /// How many keys from `min` to `max` are members, about.
     pub fn count(&self, min: i64, max: i64) -> u64 {
         match self.form.get() {
-            None => self
-                .ids
-                .as_ref()
-                .map_or(0, |(sip, ids)| ids.halves(min, max).map(|ids| count(sip, &ids)).sum()),
+            None => {
+                let (sip, ids) = self.ids();
+                ids.halves(min, max).map(|ids| count(sip, &ids)).sum()
+            }
             Some(Form::Sorted { keys, .. }) => {
                 let from = keys.partition_point(|&key| key < min);
                 keys[from..].partition_point(|&key| key <= max) as u64
@@ -180,10 +192,11 @@ impl Members {
     /// Whether none, or all, of the keys from `min` to `max` are members, where that is known.
     pub fn among(&self, min: i64, max: i64) -> (bool, bool) {
         match self.form.get() {
-            None => self.ids.as_ref().map_or((true, false), |(sip, ids)| {
+            None => {
+                let (sip, ids) = self.ids();
                 let n: u64 = ids.halves(min, max).map(|ids| count(sip, &ids)).sum();
                 (n == 0, n != 0 && n - 1 == max.wrapping_sub(min).cast_unsigned())
-            }),
+            }
             Some(Form::Sorted { keys, .. }) => {
                 let from = keys.partition_point(|&key| key < min);
                 let n = keys[from..].partition_point(|&key| key <= max) as u64;
@@ -205,6 +218,7 @@ impl Members {
 
 /// How many of the ids are in the set.
 fn count(sip: &Sip, ids: &RangeInclusive<u64>) -> u64 {
+    // Default: nothing comes before the first id.
     let before = ids.start().checked_sub(1).map_or(0, |before| sip.rank(before));
     sip.rank(*ids.end()) - before
 }
@@ -239,8 +253,7 @@ impl Form {
         let halves = || ids.halves(min, max);
         let n: u64 = halves().map(|ids| count(sip, &ids)).sum();
         let first = halves().find_map(|ids| sip.next_at_or_after(*ids.start()).filter(|id| ids.contains(id)));
-        let last =
-            halves().last().map(|ids| sip.last().map_or(0, |last| last.clamp(*ids.start(), *ids.end())));
+        let last = halves().last().zip(sip.last()).map(|(ids, last)| last.clamp(*ids.start(), *ids.end()));
         let (first, last) = (first.and_then(|id| ids.key(id)), last.and_then(|id| ids.key(id)));
         if let (Some(first), Some(last)) = (first, last)
             && n > FEW_KEYS as u64
@@ -340,13 +353,14 @@ impl Form {
     /// Writes a bit for each key from `from` on, where the keys are bits.
     pub(super) fn bits_from(&self, from: i64, out: &mut [u64]) {
         out.fill(0);
-        let Self::Bits { first, words } = self else { return };
+        let Self::Bits { first, words } = self else { broken("bits are asked for of a form of bits") };
         let distance = i128::from(from) - i128::from(*first);
         let (begin, shift) = (distance.div_euclid(64), distance.rem_euclid(64));
         // Words that begin in front of the first, and words that are behind `from`.
-        let before = usize::try_from((-begin).max(0)).unwrap_or(usize::MAX);
-        let words =
-            usize::try_from(begin.max(0)).ok().and_then(|begin| words.get(begin..)).unwrap_or_default();
+        let number = |n: i128| usize::try_from(n.max(0)).invariant("keys are less than 2^58 words apart");
+        let before = number(-begin);
+        // Default: no words, where all are before `from`.
+        let words = words.get(number(begin)..).unwrap_or_default();
         if let (Some(out), Some(word), 1..) = (out.get_mut(before.wrapping_sub(1)), words.first(), shift) {
             *out = word << (64 - shift);
         }
@@ -361,6 +375,7 @@ impl Form {
         match self {
             Self::Bits { words, .. } => 8 * words.len(),
             Self::Sorted { keys, table } => {
+                // Default: a few keys have no table.
                 let table = table.as_ref().map_or(0, KeyTable::bytes);
                 8 * keys.len() + table
             }
@@ -487,9 +502,9 @@ mod tests {
                         for from in
                             [from, from.wrapping_sub(1), from.wrapping_sub(130), from.wrapping_add(77)]
                         {
+                            let Form::Bits { first, words } = form else { continue };
                             let mut bits = [7; 5];
                             form.bits_from(from, &mut bits);
-                            let Form::Bits { first, words } = form else { continue };
                             for (i, key) in (0..320).filter_map(|i| Some((i, from.checked_add(i)?))) {
                                 let bit = bits[usize::try_from(i).unwrap() / 64] >> (i % 64) & 1 == 1;
                                 assert_eq!(bit, in_bits(*first, words, key), "{from} {i} {form:?}");

@@ -7,6 +7,7 @@ use std::{
 
 use super::{
     KeyTest, Members, TextColumn, TextTest, UNIT_ROWS,
+    bytes::count,
     members::{Form, write_mask},
 };
 use crate::mask::selects;
@@ -17,6 +18,7 @@ impl KeyTest {
 
     /// The test of sorted distinct keys; a range where there is no gap.
     pub fn of(keys: Vec<i64>) -> Self {
+        debug_assert!(keys.is_sorted_by(|a, b| a < b), "keys of a set are sorted and distinct");
         match keys.as_slice() {
             [] => Self::NONE,
             [lo, .., hi] | [lo @ hi] if lo.abs_diff(*hi) == keys.len() as u64 - 1 => {
@@ -167,7 +169,7 @@ fn partition_point(entries: &dyn TextColumn, before: impl Fn(&str) -> bool) -> u
 }
 
 fn key(code: usize) -> i64 {
-    i64::try_from(code).unwrap_or(i64::MAX)
+    i64::from(count(code))
 }
 
 fn code_range(codes: Range<usize>) -> KeyTest {

@@ -11,7 +11,7 @@ use super::{
     runs::Lengths,
     sparse::Common,
 };
-use crate::{keys::Native, limits::BLOCK_ROWS};
+use crate::{invariant::Invariant, keys::Native, limits::BLOCK_ROWS};
 
 /// Distinct values up to which an encoded column comes with the number of rows of each.
 pub const MAX_VALUE_COUNTS: usize = 256;
@@ -123,7 +123,7 @@ impl KeyStats {
     /// The statistics of `rows` keys of which only the counts are known, one at least: each key is as frequent in every
     /// block as in all, and no two that follow one another are equal.
     pub(super) fn of_counts(counts: ValueCounts, rows: usize, native: Native) -> Self {
-        let (min, max) = counts.first().zip(counts.last()).map_or((0, 0), |(first, last)| (first.0, last.0));
+        let (min, max) = (counts[0].0, counts[counts.len() - 1].0);
         let mut lengths = [0; 65];
         for (key, n) in &counts {
             lengths[bits(key.wrapping_sub(min).cast_unsigned()) as usize] += n;
@@ -182,12 +182,13 @@ impl BlockStats {
 
     /// The longest difference, in bits.
     pub fn width(&self) -> u32 {
+        // Default: 0 where an estimate has rounded all counts away.
         (0..).zip(&self.lengths).filter(|(_, n)| **n > 0).last().map_or(0, |(length, _)| length)
     }
 }
 
 fn extremes(keys: &[i64]) -> (i64, i64) {
-    kernels::min_max(keys).unwrap_or((0, 0))
+    kernels::min_max(keys).invariant("statistics are of a key at least")
 }
 
 /// The distinct keys in order, with their counts; `None` when there are more than `most`.
@@ -242,6 +243,7 @@ pub(super) fn fill_nulls<'a>(
     keys: &'a [i64],
     valid: Option<&[u64]>,
 ) -> (Cow<'a, [i64]>, Option<ValueCounts>) {
+    debug_assert!(valid.is_none_or(|mask| mask.len() >= keys.len().div_ceil(64)), "a word for 64 rows");
     let mask = match valid {
         Some(mask) if mask::count_ones(mask) < keys.len() => mask,
         _ => return (Cow::Borrowed(keys), None),

@@ -33,6 +33,7 @@ impl FromIterator<Box<str>> for TextMembers {
             }
         }
         let lengths = || texts.iter().map(|text| text.len());
+        // Default: of no texts, a range without a length.
         let lengths = lengths().min().unwrap_or(1)..=lengths().max().unwrap_or(0);
         Self { texts: texts.into(), lengths, table, hasher }
     }

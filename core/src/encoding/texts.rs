@@ -50,7 +50,7 @@ impl<'a> Texts<'a> {
     pub fn get(&self, row: usize) -> &str {
         match self {
             Self::Lent(texts) => texts[row],
-            Self::Made { arena, places } => arena.get(places[row].clone()).unwrap_or_default(),
+            Self::Made { arena, places } => &arena[places[row].clone()],
         }
     }
 

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    invariant::broken,
     plan::BoundAggregate,
     query::AggregateFunction,
     schema::DataType,
@@ -164,14 +165,20 @@ impl State {
 
     /// Adds what the groups of a block come to: `to` has the group here of each group there, `keys` says what
     /// keys there are here. Returns the bytes by which sets grew.
-    pub(super) fn merge(&mut self, block: &Totals<'_>, to: &[u32], keys: &Keys<'_>) -> usize {
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::Overflow`]: no rows come to as much, but another node may say so.
+    pub(super) fn merge(&mut self, block: &Totals<'_>, to: &[u32], keys: &Keys<'_>) -> Result<usize> {
         let groups = to.iter().map(|to| *to as usize).zip(&block.counts).enumerate();
         let groups = groups.filter(|(_, (_, n))| **n > 0).map(|(from, (to, _))| (from, to));
         let mut grown = 0;
         match &mut self.values {
             Values::None => {}
             Values::Ints(sums) => {
-                groups.for_each(|(from, to)| sums[to] = sums[to].saturating_add(block.ints[from]));
+                for (from, to) in groups {
+                    let sum = sums[to].checked_add(block.ints[from]);
+                    sums[to] = sum.ok_or_else(|| value::overflow("a sum"))?;
+                }
             }
             Values::Floats { fragment, .. } => {
                 groups.for_each(|(from, to)| fragment[to] += block.floats[from])
@@ -203,9 +210,9 @@ impl State {
         }
         for (to, n) in to.iter().zip(&block.counts) {
             let count = &mut self.counts[*to as usize];
-            *count = count.saturating_add(*n);
+            *count = count.checked_add(*n).ok_or_else(|| value::overflow("a number of rows"))?;
         }
-        grown
+        Ok(grown)
     }
 
     /// The blocks of a fragment are in. Returns the bytes that keeping its sums apart takes.
@@ -232,9 +239,10 @@ impl State {
 
     /// Adds sums of fragments to their groups, in this order.
     pub(super) fn add_sums(&mut self, sums: &[FragmentSum]) {
-        if let Values::Floats { total: Total::Sum(total), .. } = &mut self.values {
-            sums.iter().for_each(|sum| total[sum.group as usize] += sum.sum);
-        }
+        let Values::Floats { total: Total::Sum(total), .. } = &mut self.values else {
+            broken("sums of fragments are added to sums of floats");
+        };
+        sums.iter().for_each(|sum| total[sum.group as usize] += sum.sum);
     }
 
     /// How it is computed.
@@ -321,7 +329,10 @@ impl State {
                 Value::from_key(super::source::one_zero(keys[group]), aggregate.data_type)
             }
             Values::Keys(keys) => Value::from_key(keys[group], aggregate.data_type),
-            Values::None | Values::Sets(_) | Values::Floats { .. } => Value::Null,
+            Values::None | Values::Sets(_) => broken("counts are answered above"),
+            Values::Floats { total: Total::Apart(_), .. } => {
+                broken("sums of fragments are added up at the end")
+            }
         })
     }
 }

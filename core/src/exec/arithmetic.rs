@@ -4,6 +4,7 @@
 use super::vector::{Batch, Data, Vector, intersect};
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::{Invariant, broken},
     plan::expr::scale_of,
     query::ArithmeticOp,
     schema::DataType,
@@ -54,6 +55,9 @@ impl<T: Copy> Side<T> {
         }
     }
 }
+
+/// What plans see to.
+const NUMBERS: &str = "what becomes floats are numbers";
 
 /// Integers, and a range that holds those that are not null.
 struct Ints {
@@ -170,6 +174,7 @@ impl<'a> Batch<'a, '_> {
                 if fits.is_err() && any(&|_| true) {
                     return Err(value::overflow("a literal in arithmetic"));
                 }
+                // Default: no row is there that would have it.
                 let v = fits.unwrap_or(0);
                 Ints { side: Side::One(v), range: Some((v, v)) }
             }
@@ -206,8 +211,8 @@ impl<'a> Batch<'a, '_> {
                 out.iter_mut().zip(&uints).for_each(|(out, v)| *out = *v as f64);
                 Side::Many(out)
             }
-            Data::One(value) => Side::One(value.to_f64().unwrap_or(0.0)),
-            Data::Texts(_) => Side::One(0.0),
+            Data::One(value) => Side::One(value.to_f64().invariant(NUMBERS)),
+            Data::Texts(_) => broken(NUMBERS),
         }
     }
 }

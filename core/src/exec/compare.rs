@@ -10,11 +10,15 @@ use super::{
     vector::{Batch, Data, Vector, intersect},
 };
 use crate::{
+    invariant::{Invariant, broken},
     plan::expr::scale_of,
     query::CompareOp,
     schema::DataType,
     value::{self, Value, compare_exact, compare_exact_float, compare_floats, pow10},
 };
+
+/// What [`range_of`] has seen to.
+const SCALED: &str = "what is scaled are integers that fit their common unit";
 
 /// Microseconds of a day.
 const DAY: i64 = 86_400_000_000;
@@ -86,11 +90,13 @@ impl<'a> Batch<'a, '_> {
 
     /// Integers in a common unit, which all of them fit.
     fn scaled(&self, vector: Vector<'_>, unit: Unit, scale: u8) -> Side<i64> {
-        let factor = unit.factor(scale).unwrap_or(1);
+        let factor = unit.factor(scale).invariant(SCALED);
         let side = match vector.data {
             Data::Ints(values) => Side::Many(values),
-            Data::One(value) => Side::One(integer(&value).and_then(|v| i64::try_from(v).ok()).unwrap_or(0)),
-            Data::UInts(_) | Data::Floats(_) | Data::Texts(_) => Side::One(0),
+            Data::One(value) => {
+                Side::One(integer(&value).and_then(|v| i64::try_from(v).ok()).invariant(SCALED))
+            }
+            Data::UInts(_) | Data::Floats(_) | Data::Texts(_) => broken(SCALED),
         };
         if factor == 1 { side } else { side.zip(Side::One(factor), i64::wrapping_mul).0 }
     }

@@ -12,6 +12,7 @@ use super::filter::lower;
 use crate::{
     encoding::{KeyTest, TextTest},
     fragment::{Column, Fragment, Values, Zone},
+    invariant::{Invariant, count},
     keys,
     plan::pred::Pred,
     schema::DataType,
@@ -107,19 +108,16 @@ fn cost(pred: &Pred, fragment: &Fragment) -> u32 {
         Pred::Constant(_) => 0,
         Pred::IsNull { .. } | Pred::Rows { .. } => MASK_COST,
         Pred::Keys { slot, test, .. } => {
-            fragment.columns()[*slot].keys().map_or(0, |keys| keys.costs().filter_by(test))
+            let keys = fragment.columns()[*slot].keys();
+            keys.invariant("keys are tested of columns that have them").costs().filter_by(test)
         }
         Pred::Text { test: TextTest::Like(_), .. } => LIKE_COST,
         Pred::Text { .. } => TEXT_COST,
         Pred::Set { test, .. } => cost(test, fragment),
         Pred::And(preds) | Pred::Or(preds) => preds.iter().map(|pred| cost(pred, fragment)).sum(),
-        Pred::Compare(_, left, right) => {
-            NODE_COST * u32::try_from(left.nodes() + right.nodes()).unwrap_or(u32::MAX / NODE_COST)
-        }
+        Pred::Compare(_, left, right) => NODE_COST * count(left.nodes() + right.nodes()),
         Pred::Like { .. } => LIKE_COST,
-        Pred::ExprIsNull { expr, .. } => {
-            NODE_COST * u32::try_from(expr.nodes()).unwrap_or(u32::MAX / NODE_COST)
-        }
+        Pred::ExprIsNull { expr, .. } => NODE_COST * count(expr.nodes()),
     }
 }
 
@@ -150,6 +148,7 @@ fn share(pred: &Pred, fragment: &Fragment) -> f64 {
         }
         Pred::Rows { sip, negated } => {
             let (first, last) = (fragment.address(0), fragment.address(fragment.rows() - 1));
+            // Default: nothing comes before the first address.
             let inside = sip.rank(last) - first.checked_sub(1).map_or(0, |before| sip.rank(before));
             let passes = as_float(inside) / rows;
             if *negated { 1.0 - passes } else { passes }

@@ -2,6 +2,8 @@
 
 use hashbrown::HashSet;
 
+use crate::invariant::index;
+
 /// Distinct keys.
 #[derive(Debug)]
 pub(super) enum Distinct {
@@ -67,8 +69,7 @@ impl Distinct {
     pub(super) fn unite(&mut self, other: &Self, translate: Option<&dyn Fn(i64) -> i64>) {
         match (&mut *self, other, translate) {
             (Self::Bits { first, words }, Self::Bits { first: from, words: others }, None) => {
-                let at =
-                    usize::try_from(from.wrapping_sub(*first).cast_unsigned() / 64).unwrap_or(usize::MAX);
+                let at = index(from.wrapping_sub(*first).cast_unsigned() / 64);
                 basalt_kernels::mask::or(&mut words[at..at + others.len()], others);
             }
             (_, other, Some(translate)) => other.for_each(|key| self.insert(translate(key))),
@@ -109,7 +110,7 @@ impl Distinct {
 #[inline]
 fn set(words: &mut [u64], first: i64, key: i64) {
     let place = key.wrapping_sub(first).cast_unsigned();
-    words[usize::try_from(place / 64).unwrap_or(usize::MAX)] |= 1 << (place % 64);
+    words[index(place / 64)] |= 1 << (place % 64);
 }
 
 #[cfg(test)]

@@ -149,6 +149,7 @@ impl Plan {
         let after =
             [(block, None, Step::Block), ("merge", None, Step::Merge), ("finish", None, Step::Finish)];
         let used = |(name, pred, step): (&'static str, Option<&Pred>, Step)| {
+            // Default: other steps have no predicate.
             let text = pred.map(|pred| pred.display(&self.rows).to_string()).unwrap_or_default();
             Some(OperatorUse { name, text, usage: profile.usage(step)? })
         };

@@ -13,6 +13,7 @@ use crate::{
     encoding::{KeyColumn, KeyTest, LOOK_UP_COST, UNIT_ROWS},
     error::Result,
     fragment::{Column, Fragment, Values},
+    invariant::{Invariant, broken},
     limits::{BATCH_ROWS, BLOCK_WORDS},
     mask::Mask,
     plan::{expr::Slots, pred::Pred},
@@ -294,7 +295,7 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
         Pred::Constant(constant) => return Ok(if *constant { under.clone() } else { Mask::Empty }),
         Pred::Keys { slot, test, codes, negated, .. } => {
             let column = &block.fragment.columns()[*slot];
-            let Some(keys) = column.keys() else { return Ok(Mask::Empty) };
+            let keys = column.keys().invariant("keys are tested of columns that have them");
             let passes = match (codes, keys.codes()) {
                 (Some(test), Some(codes)) => keys_that_pass(codes.codes, test, block, under),
                 _ => keys_that_pass(keys, &narrowed(test, column, block), block, under),
@@ -311,7 +312,7 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
                 Values::Text(texts) => {
                     Mask::from_fn(rows, |out| texts.filter(block.start(), rows, test, words, out))
                 }
-                Values::Keys(_) => Mask::Empty,
+                Values::Keys(_) => broken("texts are tested of columns of texts"),
             };
             only_valid(passes, column, block, *negated)
         }

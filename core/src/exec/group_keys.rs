@@ -6,6 +6,7 @@ use std::{hash::BuildHasher, sync::Arc};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::{radix::Radix, source::Texts, totals::Totals};
+use crate::invariant::{count, index};
 
 /// Distinct keys in the order of their first appearance: `width` of them make a group.
 #[derive(Debug)]
@@ -52,14 +53,15 @@ impl KeyTable {
 
     /// Adds a group whose key the table need not find again.
     pub(super) fn push(&mut self, key: &[Option<i64>]) -> u32 {
+        assert_eq!(key.len(), self.width, "a group has a key of each column");
         self.keys.extend_from_slice(key);
         self.groups += 1;
-        u32::try_from(self.groups - 1).unwrap_or(u32::MAX)
+        count(self.groups - 1)
     }
 
     /// The group of a key, a new one if need be.
     pub(super) fn group(&mut self, key: &[Option<i64>]) -> u32 {
-        let new = u32::try_from(self.groups).unwrap_or(u32::MAX);
+        let new = count(self.groups);
         let (keys, width) = (&self.keys, self.width);
         match &mut self.finder {
             Finder::Dense { radix, groups } => {
@@ -72,6 +74,7 @@ impl KeyTable {
             Finder::Hash { table, hasher } => {
                 let of = |group: u32| &keys[group as usize * width..][..width];
                 let hash = |key: &[Option<i64>]| match key {
+                    // Default: null has the hash of a key, and is no key.
                     [key] => hasher.hash_one(key.unwrap_or(i64::MIN)),
                     key => hasher.hash_one(key),
                 };
@@ -101,7 +104,7 @@ impl Interner {
         if let Some(id) = self.ids.get(text) {
             return *id;
         }
-        let id = i64::try_from(self.texts.len()).unwrap_or(i64::MAX);
+        let id = i64::from(count(self.texts.len()));
         let text: Arc<str> = text.into();
         self.bytes += text.len() + 64;
         self.ids.insert(Arc::clone(&text), id);
@@ -111,12 +114,12 @@ impl Interner {
 
     /// The text with a number.
     pub(super) fn text(&self, id: i64) -> &str {
-        usize::try_from(id).ok().and_then(|id| self.texts.get(id)).map_or("", |text| text)
+        &self.texts[index(id.cast_unsigned())]
     }
 
     /// The same, to keep.
     pub(super) fn shared(&self, id: i64) -> Arc<str> {
-        usize::try_from(id).ok().and_then(|id| self.texts.get(id)).cloned().unwrap_or_else(|| "".into())
+        Arc::clone(&self.texts[index(id.cast_unsigned())])
     }
 
     /// How many there are.
@@ -162,13 +165,14 @@ impl Translation {
         }
         self.of = of;
         self.ids.clear();
+        // Default: keys that are no codes are not looked up.
         self.ids.resize(texts.map_or(0, Texts::len), -1);
     }
 
     /// The interned text of a code; a key that is no code stays as it is.
     pub(super) fn id(&mut self, key: i64, texts: Option<&Texts<'_>>, interner: &mut Interner) -> i64 {
         let Some(texts) = texts else { return key };
-        let known = &mut self.ids[usize::try_from(key).unwrap_or(0)];
+        let known = &mut self.ids[index(key.cast_unsigned())];
         if *known < 0 {
             *known = interner.id(&texts.get(key));
         }
@@ -177,7 +181,9 @@ impl Translation {
 
     /// The interned text of a code that was looked up before.
     pub(super) fn known(&self, key: i64) -> i64 {
-        self.ids[usize::try_from(key).unwrap_or(0)]
+        let id = self.ids[index(key.cast_unsigned())];
+        assert!(id >= 0, "a code is looked up before its text is known");
+        id
     }
 }
 
@@ -198,5 +204,23 @@ impl Partial<'_> {
         let texts = self.key_texts.iter().chain(self.totals.iter().map(|totals| &totals.texts));
         self.totals.iter().map(Totals::set_bytes).sum::<usize>()
             + texts.flatten().map(Texts::bytes).sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn what_was_never_looked_up_is_no_group() {
+        let map = Translation { of: Turned::Block, ids: vec![-1, 3] };
+        assert_eq!(map.known(1), 3);
+        for key in [i64::MIN, -1, 0, 2] {
+            assert!(catch_unwind(|| map.known(key)).is_err(), "{key}");
+        }
+        assert!(catch_unwind(|| Interner::default().text(0).len()).is_err());
+        assert!(catch_unwind(|| Interner::default().shared(-1).len()).is_err());
     }
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::Result,
     fragment::Values,
+    invariant::Invariant,
     plan::{
         BoundAggregate, Plan,
         expr::{BoundExpr, Slots},
@@ -52,7 +53,10 @@ impl<'a> Groups<'a> {
         let arguments = Arguments::new(aggregates, slots);
         Self {
             keys: KeyTable::new(keys.len(), radix),
-            key_types: keys.iter().map(|key| key.data_type(slots).unwrap_or(DataType::Bool)).collect(),
+            key_types: keys
+                .iter()
+                .map(|key| key.data_type(slots).invariant("null is no group key"))
+                .collect(),
             states: aggregates.iter().map(|a| State::new(Kind::of(a), apart)).collect(),
             aggregates,
             key_texts: keys.iter().map(|_| Interner::default()).collect(),
@@ -111,7 +115,10 @@ impl<'a> Groups<'a> {
             });
         }
         let at = slot - key_types.len();
-        let text = |id| self.arguments.of[at].map_or_else(|| "".into(), |at| self.texts[at].shared(id));
+        let text = |id| {
+            let argument = self.arguments.of[at].invariant("an aggregate of texts has an argument");
+            self.texts[argument].shared(id)
+        };
         self.states[at].result(&self.aggregates[at], group, text)
     }
 
@@ -259,7 +266,7 @@ impl<'a> Merger<'a> {
                     (&partial.totals[*at], keys)
                 }
             };
-            grown += state.merge(totals, &self.to, &keys);
+            grown += state.merge(totals, &self.to, &keys)?;
         }
         grown += (groups.keys.len() - groups_before) * self.width + groups.text_bytes() - bytes_before;
         self.control.reserve(grown)

@@ -14,6 +14,7 @@ use crate::{
     encoding::{KeyColumn, TextMembers, owned_bytes},
     error::{Error, ErrorKind, Result},
     fragment::{Column, Values},
+    invariant::{Invariant, index},
     keys,
     limits::BATCH_ROWS,
     mask::Mask,
@@ -228,7 +229,7 @@ impl<'a> Distinct<'a> {
             let keys = counts.iter().map(|(key, _)| *key);
             match column.values() {
                 Values::Keys(_) => self.add(keys)?,
-                Values::Text(_) => self.codes[at] = marked(code_count(column).unwrap_or(0), keys),
+                Values::Text(_) => self.codes[at] = marked(code_count(column), keys),
             }
         }
         work.blocks.retain(|(block, _)| whole[block.at] == 0);
@@ -300,11 +301,12 @@ impl<'a> Distinct<'a> {
 }
 
 /// Entries of a column that has codes.
-fn code_count(column: &Column) -> Option<usize> {
-    match column.values() {
+fn code_count(column: &Column) -> usize {
+    let entries = match column.values() {
         Values::Keys(keys) => keys.codes().map(|codes| codes.entries.len()),
         Values::Text(texts) => texts.codes().map(|codes| codes.entries.rows()),
-    }
+    };
+    entries.invariant("codes are counted of columns that have them")
 }
 
 /// A bit for each of `n` codes, set for some.
@@ -315,7 +317,7 @@ fn marked(n: usize, codes: impl Iterator<Item = i64>) -> Vec<u64> {
 }
 
 fn mark(words: &mut [u64], code: i64) {
-    let code = usize::try_from(code).unwrap_or(usize::MAX);
+    let code = index(code.cast_unsigned());
     words[code / 64] |= 1 << (code % 64);
 }
 
@@ -345,7 +347,7 @@ fn block_part<'a>(
     };
     match (codes, column.keys(), marks) {
         (Some(codes), ..) => {
-            part.codes = marked(code_count(column).unwrap_or(0), [].into_iter());
+            part.codes = marked(code_count(column), [].into_iter());
             each_key(block, &mask, codes, |code| mark(&mut part.codes, code))?;
         }
         (None, Some(keys), Some(marks)) => {

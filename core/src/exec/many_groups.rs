@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    invariant::count,
     keys::NativeSlice,
     mask::Mask,
     plan::expr::{BoundExpr, Slots},
@@ -95,7 +96,7 @@ impl<'a> Query<'a, '_> {
                 sums.add(batch, self.slots, &bytes)
             }
         })?;
-        let key = |place: usize, key: &mut [Option<i64>]| key[0] = i64::try_from(place).ok();
+        let key = |place: usize, key: &mut [Option<i64>]| key[0] = Some(count(place).into());
         Ok(sums.occupied(sources, key))
     }
 
@@ -169,6 +170,7 @@ impl<'a, 's> Sums<'a, 's> {
         let mut sums = Self {
             rows: Vec::new(),
             sums: arguments.iter().map(sum).collect::<Result<_>>()?,
+            // Default: without sets none is asked for.
             bitmap: (BITMAP_BYTES / 8).checked_div(sets).unwrap_or(0) as u64,
         };
         sums.resize(places);

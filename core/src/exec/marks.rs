@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use basalt_sip::{BLOCK_IDS, BLOCK_WORDS};
 
 use super::{Control, Held};
-use crate::error::Result;
+use crate::{error::Result, invariant::index};
 
 /// A bit for each key from `first` on.
 pub(super) struct Bits<'a> {
@@ -18,7 +18,7 @@ impl Bits<'_> {
     #[inline]
     pub(super) fn insert(&mut self, key: i64) {
         let place = key.wrapping_sub(self.first).cast_unsigned();
-        self.words[usize::try_from(place / 64).unwrap_or(usize::MAX)] |= 1 << (place % 64);
+        self.words[index(place / 64)] |= 1 << (place % 64);
     }
 
     /// The blocks of ids: the first key of each, and its words.
@@ -43,7 +43,7 @@ impl<'a> Marks<'a> {
         // A block of keys is one of ids.
         let first = min & !0xffff;
         let blocks = max.wrapping_sub(first).cast_unsigned() / BLOCK_IDS + 1;
-        let words = usize::try_from(blocks).unwrap_or(usize::MAX).saturating_mul(BLOCK_WORDS);
+        let words = index(blocks).saturating_mul(BLOCK_WORDS);
         Self { first, words, control, free: Mutex::default() }
     }
 

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::{Invariant, index},
     limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
     mask::selects,
     plan::{Plan, SortKey, expr::BoundExpr, pred::Pred},
@@ -194,7 +195,7 @@ pub(super) fn compare_values(key: &SortKey, a: &Value, b: &Value) -> Ordering {
         (false, true) if key.nulls_first => Ordering::Greater,
         (false, true) => Ordering::Less,
         (false, false) => {
-            let order = value::compare(a, b).unwrap_or(Ordering::Equal);
+            let order = value::compare(a, b).invariant("the values of one output compare");
             if key.descending { order.reverse() } else { order }
         }
     }
@@ -205,7 +206,7 @@ pub(super) fn sort_page<T>(items: &mut Vec<T>, plan: &Plan, compare: impl Fn(&T,
     let top = plan.top_items();
     keep_top(items, top, &compare);
     items.sort_unstable_by(&compare);
-    let skip = usize::try_from(plan.offset).unwrap_or(usize::MAX);
+    let skip = index(plan.offset);
     items.drain(..skip.min(items.len()));
 }
 
@@ -232,7 +233,8 @@ pub(super) fn groups(
         slots.iter().map(|slot| Ok((*slot, groups.value(group, *slot)?))).collect()
     };
     let value_in = |values: &[(usize, Value)], slot: usize| {
-        values.iter().find(|(s, _)| *s == slot).map_or(Value::Null, |(_, value)| value.clone())
+        let value = values.iter().find(|(s, _)| *s == slot);
+        value.map(|(_, value)| value.clone()).invariant("slots are asked for before they are read")
     };
     let eval = |expr: &BoundExpr, group: usize| match expr {
         BoundExpr::Slot(slot) => groups.value(group, *slot),

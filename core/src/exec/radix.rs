@@ -2,6 +2,8 @@
 
 use basalt_kernels::groups::GroupCode;
 
+use crate::invariant::index;
+
 /// The keys of a group as one number: a digit for each, which is its distance to the least.
 #[derive(Debug)]
 pub(super) struct Radix {
@@ -48,9 +50,12 @@ impl Radix {
     pub(super) fn place(&self, key: &[Option<i64>]) -> usize {
         let digits = self.digits.iter().zip(key).fold(0, |place, (digit, key)| {
             let distance = |key: i64| key.wrapping_sub(digit.low).cast_unsigned() + u64::from(digit.nullable);
-            place * digit.span + key.map_or(0, distance)
+            // Default: null comes first.
+            let value = key.map_or(0, distance);
+            assert!(value < digit.span, "the keys of groups are within their ranges");
+            place * digit.span + value
         });
-        usize::try_from(digits).unwrap_or(usize::MAX)
+        index(digits)
     }
 
     /// The keys of a number.

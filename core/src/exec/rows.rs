@@ -14,6 +14,7 @@ use super::{
 use crate::{
     encoding::owned_bytes,
     error::Result,
+    invariant::index,
     keys,
     limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
     mask::{Mask, selects},
@@ -33,7 +34,7 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn new(plan: &Plan) -> Self {
         let top = plan.top_items();
-        Self { skip: usize::try_from(plan.offset).unwrap_or(usize::MAX), top, seen: 0 }
+        Self { skip: index(plan.offset), top, seen: 0 }
     }
 
     /// The rows of the next batch that it shows.

@@ -10,6 +10,7 @@ use super::{Control, keys::select_texts, partial::value_at, select, select_keys}
 use crate::{
     error::{Error, ErrorKind, Result},
     fragment::{Fragment, FragmentData},
+    invariant::{Invariant, count, index},
     query::{Expr, Filter, KeyFilter, KeySet, Query, ROW_ADDRESS, SelectItem, SipOrigin, TextFilter},
     schema::DataType,
     table::{Snapshot, Table, no_column},
@@ -70,9 +71,7 @@ impl SameKeys {
         let found = match distinct.as_slice() {
             [only] => *only,
             _ => {
-                control.reserve(
-                    usize::try_from(snapshot.rows()).unwrap_or(usize::MAX).saturating_mul(64 * slots.len()),
-                )?;
+                control.reserve(index(snapshot.rows()).saturating_mul(64 * slots.len()))?;
                 let mut together = HashSet::new();
                 for fragment in snapshot.fragments() {
                     control.check()?;
@@ -99,9 +98,9 @@ impl SameKeys {
         let (found, _) = select(table, snapshot, Some(&self.filter), control)?;
         let Some(together) = &self.together else { return Ok(found) };
         let has_key = |address: &u64| {
-            let fragment = u32::try_from(*address >> 32).ok().and_then(|id| snapshot.fragment(id));
-            let row = usize::try_from(*address & u64::from(u32::MAX)).unwrap_or(usize::MAX);
-            fragment.is_some_and(|fragment| together.contains(&self.key(fragment, row)))
+            let fragment = snapshot.fragment(count(index(*address >> 32)));
+            let fragment = fragment.invariant("a row that was found is of the snapshot");
+            together.contains(&self.key(fragment, index(*address & u64::from(u32::MAX))))
         };
         Ok(Sip::from_ids(found.iter().filter(has_key)))
     }

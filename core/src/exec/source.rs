@@ -13,6 +13,7 @@ use crate::{
     encoding::{TextColumn, owned_bytes},
     error::Result,
     fragment::{Column, Values},
+    invariant::{Invariant, broken, count, index},
     keys,
     mask::Mask,
     plan::expr::{BoundAttribute, BoundExpr, Slots},
@@ -43,7 +44,7 @@ impl<'a> Texts<'a> {
     }
 
     pub(super) fn get(&self, code: i64) -> Cow<'_, str> {
-        let code = usize::try_from(code).unwrap_or(0);
+        let code = index(code.cast_unsigned());
         match self {
             Self::Fragment(entries) => entries.get(code),
             Self::Lookup(texts) => Cow::Borrowed(&texts[code]),
@@ -137,7 +138,7 @@ impl<'a> Source<'a> {
         for (code, text) in (0..).zip(&texts) {
             distinct.insert(text.clone(), code);
         }
-        let last = i64::try_from(texts.len()).unwrap_or(i64::MAX).saturating_sub(1).max(0);
+        let last = i64::from(count(texts.len().saturating_sub(1)));
         Ok(Self {
             from: From::Lookup(expr, distinct),
             texts: Some(Texts::Block(texts)),
@@ -160,9 +161,7 @@ impl<'a> Source<'a> {
         match &self.from {
             From::Column(column) => {
                 let mut out = batch.ints();
-                if let Some(keys) = column.keys() {
-                    batch.read(keys, &mut out);
-                }
+                batch.read(column.keys().invariant("a source is a column with keys"), &mut out);
                 if column.data_type().is_float() {
                     out.iter_mut().for_each(|key| *key = one_zero(*key));
                 }
@@ -177,10 +176,12 @@ impl<'a> Source<'a> {
             }
             From::Lookup(expr, codes) => {
                 let vector = batch.eval(expr, slots)?;
-                let keys = match &vector.data {
-                    Data::Texts(texts) => texts.iter().map(|t| codes.get(t).copied().unwrap_or(0)).collect(),
-                    _ => vec![0; batch.rows()],
-                };
+                let Data::Texts(texts) = &vector.data else { broken("an expression of texts gives texts") };
+                let mut keys = vec![0; batch.rows()];
+                basalt_kernels::mask::for_each(batch.selected(), |row| {
+                    let code = codes.get(texts.get(row)).copied();
+                    keys[row] = code.invariant("the texts of selected rows were looked up");
+                });
                 Ok((keys, vector.valid))
             }
             From::Expr(expr) => {
@@ -189,13 +190,14 @@ impl<'a> Source<'a> {
                     Data::Ints(keys) => keys,
                     Data::UInts(values) => values.into_iter().map(keys::of_u64).collect(),
                     Data::Floats(values) => values.into_iter().map(|v| one_zero(keys::of_f64(v))).collect(),
-                    Data::Texts(_) => vec![0; batch.rows()],
+                    Data::Texts(_) => broken("texts have codes"),
                     Data::One(Value::Null) => {
                         return Ok((vec![0; batch.rows()], Some(vec![0; batch.rows().div_ceil(64)])));
                     }
                     Data::One(value) => {
                         let native = expr.data_type(slots).and_then(keys::Native::of);
-                        vec![native.and_then(|n| value.to_key(n)).unwrap_or(0); batch.rows()]
+                        let key = native.and_then(|n| value.to_key(n));
+                        vec![key.invariant("a value that is not null has a key of its type"); batch.rows()]
                     }
                 };
                 Ok((keys, vector.valid))
@@ -207,6 +209,7 @@ impl<'a> Source<'a> {
 /// The least and the greatest key of an attribute.
 pub(super) fn attribute_range(attribute: &BoundAttribute) -> Option<(i64, i64)> {
     let lookup = &attribute.lookup;
+    // Default: what stands for the keys of a lookup without values.
     let (low, high) = lookup.range().unwrap_or((0, 0));
     Some(if lookup.data_type().is_float() { (low, one_zero(high)) } else { (low, high) })
 }

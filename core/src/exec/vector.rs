@@ -7,6 +7,7 @@ use crate::{
     encoding::{KeyColumn, TextColumn, Texts},
     error::Result,
     fragment::{Column, Values},
+    invariant::{Invariant, broken, count, index},
     keys::{self, Native},
     mask::{Mask, selects},
     plan::{
@@ -172,11 +173,12 @@ impl<'a, 's> Batch<'a, 's> {
     /// The places of the selected rows in the batch.
     pub(super) fn selection(&self, out: &mut Vec<u32>) {
         out.clear();
-        basalt_kernels::mask::for_each(self.selected, |row| out.push(u32::try_from(row).unwrap_or(0)));
+        basalt_kernels::mask::for_each(self.selected, |row| out.push(count(row)));
     }
 
     /// A buffer for an integer of each row.
     pub(super) fn ints(&self) -> Vec<i64> {
+        // Default: a new one.
         let mut buffer = self.pool.ints.borrow_mut().pop().unwrap_or_default();
         buffer.resize(self.rows, 0);
         buffer
@@ -184,6 +186,7 @@ impl<'a, 's> Batch<'a, 's> {
 
     /// A buffer for a float of each row.
     pub(super) fn float_buffer(&self) -> Vec<f64> {
+        // Default: a new one.
         let mut buffer = self.pool.floats.borrow_mut().pop().unwrap_or_default();
         buffer.resize(self.rows, 0.0);
         buffer
@@ -268,7 +271,9 @@ impl<'a, 's> Batch<'a, 's> {
         match data {
             Data::Floats(floats) => Ok((floats, valid)),
             Data::One(Value::Null) => Ok((vec![0.0; self.rows], Some(vec![0; self.selected.len()]))),
-            Data::One(value) => Ok((vec![value.to_f64().unwrap_or(0.0); self.rows], valid)),
+            Data::One(value) => {
+                Ok((vec![value.to_f64().ok_or_else(super::arithmetic::not_numbers)?; self.rows], valid))
+            }
             Data::Ints(_) | Data::UInts(_) | Data::Texts(_) => Err(super::arithmetic::not_numbers()),
         }
     }
@@ -314,11 +319,9 @@ impl<'a, 's> Batch<'a, 's> {
     /// one (`None`: all).
     pub(super) fn attribute_keys(&self, attribute: &BoundAttribute) -> (Vec<i64>, Option<Vec<u64>>) {
         let mut out = self.ints();
-        let Some(column) = self.block.fragment.columns().get(attribute.slot) else { return (out, None) };
+        let column = &self.block.fragment.columns()[attribute.slot];
         let mut valid = self.valid_rows(column);
-        if let Some(keys) = column.keys() {
-            self.read(keys, &mut out);
-        }
+        self.read(column.keys().invariant("a column that refers to another has keys"), &mut out);
         attribute.lookup.translate(&mut out, &mut valid);
         (out, valid)
     }
@@ -328,8 +331,11 @@ impl<'a, 's> Batch<'a, 's> {
         let lookup = &attribute.lookup;
         let data = match (lookup.texts(), lookup.data_type()) {
             (Some(texts), _) => {
-                let text = |place: &i64| usize::try_from(*place).ok().and_then(|place| texts.get(place));
-                let text = |place| Cow::Owned(text(place).map_or_else(String::new, |text| text.to_string()));
+                // Without texts every row is null, and its place leads nowhere.
+                let text = |place: &i64| match texts {
+                    [] => Cow::Borrowed(""),
+                    texts => Cow::Owned(texts[index(place.cast_unsigned())].to_string()),
+                };
                 let found = Data::Texts(Texts::of(out.iter().map(text)));
                 self.give(Data::Ints(out));
                 found
@@ -357,14 +363,15 @@ impl<'a, 's> Batch<'a, 's> {
                 Ok(self.collect(vector.valid.as_deref(), |row| match &vector.data {
                     Data::Texts(texts) => pattern.matches(texts.get(row)) != *negated,
                     Data::One(Value::Text(text)) => pattern.matches(text) != *negated,
-                    _ => false,
+                    Data::One(Value::Null) => false,
+                    _ => broken("LIKE is of texts"),
                 }))
             }
             Pred::ExprIsNull { expr, negated } => {
                 let valid = self.validity(expr, slots)?;
                 Ok(self.collect(None, |row| selects(valid.as_deref(), row) == *negated))
             }
-            _ => Ok(vec![0; self.selected.len()]),
+            _ => broken("a predicate over columns is tested on the encoded form"),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Rows on their way into a fragment: keys, texts and validity, column by column.
 
+use std::ops::RangeInclusive;
+
 use arrow_array::{
     Array, ArrayRef, StringArray,
     builder::StringBuilder,
@@ -15,11 +17,15 @@ use rayon::prelude::*;
 use super::{Column, Fragment, FragmentData, Values};
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::broken,
     keys,
-    limits::{BATCH_ROWS, BLOCK_ROWS, MAX_TEXT_BYTES},
+    limits::{BATCH_ROWS, BLOCK_ROWS, DATES, MAX_TEXT_BYTES, TIMESTAMPS},
     mask::{self, selects, set_range},
     schema::{DataType, Field, Schema},
 };
+
+/// What callers see to.
+const SAME_SCHEMA: &str = "rows are put together of one schema";
 
 /// Validity bits that are only kept once there is a null.
 #[derive(Debug, Default)]
@@ -32,6 +38,7 @@ struct Validity {
 impl Validity {
     /// Appends `n` rows; `is_valid` is asked only when there may be nulls.
     fn extend(&mut self, n: usize, is_valid: impl Fn(usize) -> bool, nulls: usize) {
+        debug_assert!(nulls <= n, "{nulls} nulls in {n} rows");
         self.nulls += nulls;
         let (start, end) = (self.rows, self.rows + n);
         self.rows = end;
@@ -69,6 +76,7 @@ impl ColumnBuffer {
         let is_valid = |row: usize| selects(valid.as_deref(), row);
         match live {
             None => {
+                // Default: without a mask no row is null.
                 let nulls = valid.as_deref().map_or(0, |valid| n - mask::count(valid));
                 self.validity.extend(n, is_valid, nulls);
             }
@@ -97,7 +105,7 @@ impl ColumnBuffer {
                 let rows = (0..n).filter(|row| selects(live, *row));
                 rows.for_each(|row| texts.append_value(text(row)));
             }
-            _ => {}
+            _ => broken(SAME_SCHEMA),
         }
     }
 }
@@ -139,7 +147,12 @@ impl RowBuffer {
     /// Appends rows; `arrays` has one array for every column of the schema (`None`: all null), all of `rows`
     /// rows and of the types that [`check_array`] has passed.
     pub fn push(&mut self, arrays: &[Option<ArrayRef>], rows: usize) {
+        assert_eq!(self.columns.len(), arrays.len(), "{SAME_SCHEMA}");
         for (column, array) in self.columns.iter_mut().zip(arrays) {
+            assert!(
+                array.as_ref().is_none_or(|array| array.len() == rows),
+                "the columns of a batch have its rows"
+            );
             let nulls = array.as_ref().map_or(rows, Array::null_count);
             let is_valid = |i: usize| array.as_ref().is_some_and(|a| a.is_valid(i));
             column.validity.extend(rows, is_valid, nulls);
@@ -147,6 +160,7 @@ impl RowBuffer {
                 (Data::Keys(keys), Some(array)) => push_keys(keys, array.as_ref()),
                 (Data::Keys(keys), None) => keys.resize(keys.len() + rows, 0),
                 (Data::Texts(texts), Some(array)) => {
+                    // Default: any text will do under a null.
                     array.as_string::<i32>().iter().for_each(|t| texts.append_value(t.unwrap_or("")));
                 }
                 (Data::Texts(texts), None) => (0..rows).for_each(|_| texts.append_value("")),
@@ -157,6 +171,7 @@ impl RowBuffer {
 
     /// Appends the rows of another buffer of the same schema.
     pub fn append(&mut self, other: Self) {
+        assert_eq!(self.columns.len(), other.columns.len(), "{SAME_SCHEMA}");
         for (to, from) in self.columns.iter_mut().zip(other.columns) {
             let words = from.validity.words();
             to.validity.extend(other.rows, |row| selects(words, row), from.validity.nulls);
@@ -164,9 +179,11 @@ impl RowBuffer {
                 (Data::Keys(keys), Data::Keys(more)) if keys.is_empty() => *keys = more,
                 (Data::Keys(keys), Data::Keys(more)) => keys.extend(more),
                 (Data::Texts(texts), Data::Texts(mut more)) => {
-                    more.finish().iter().for_each(|text| texts.append_value(text.unwrap_or("")));
+                    let more = more.finish();
+                    debug_assert_eq!(more.null_count(), 0, "nulls are told beside the texts");
+                    (0..more.len()).for_each(|row| texts.append_value(more.value(row)));
                 }
-                _ => {}
+                _ => broken(SAME_SCHEMA),
             }
         }
         self.rows += other.rows;
@@ -174,6 +191,7 @@ impl RowBuffer {
 
     /// Appends the live rows of a fragment of the same schema.
     pub fn push_fragment(&mut self, fragment: &Fragment) {
+        assert_eq!(self.columns.len(), fragment.columns().len(), "{SAME_SCHEMA}");
         let mut live = Vec::new();
         for start in (0..fragment.rows()).step_by(BATCH_ROWS) {
             let n = (fragment.rows() - start).min(BATCH_ROWS);
@@ -214,8 +232,8 @@ fn with_nulls(texts: StringArray, validity: &Validity) -> StringArray {
     let Some(words) = validity.words() else { return texts };
     let bits =
         arrow_buffer::BooleanBuffer::new(arrow_buffer::Buffer::from_slice_ref(words), 0, validity.rows);
-    let (offsets, values, _) = texts.clone().into_parts();
-    StringArray::try_new(offsets, values, Some(NullBuffer::new(bits))).unwrap_or(texts)
+    let (offsets, values, _) = texts.into_parts();
+    StringArray::new(offsets, values, Some(NullBuffer::new(bits)))
 }
 
 /// Checks that an array fits a column: its type, its nulls, decimals within the precision, texts within the
@@ -269,6 +287,51 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
     Ok(())
 }
 
+/// Checks that dates and timestamps are within [`DATES`] and [`TIMESTAMPS`], as those of a client must be. What a table
+/// holds already, or another writer's has, is read as it is.
+///
+/// # Errors
+/// [`ErrorKind::InvalidBatch`] with the row.
+pub fn check_calendar(array: &dyn Array, field: &Field) -> Result<()> {
+    let beyond = |row: Option<usize>, value: &dyn Fn(usize) -> String| match row {
+        None => Ok(()),
+        Some(row) => {
+            let message = format!(
+                "column {:?}, row {row}: {} is not within the years 0001 to 9999",
+                field.name,
+                value(row)
+            );
+            Err(Error::new(ErrorKind::InvalidBatch, message))
+        }
+    };
+    match field.data_type {
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>();
+            let row = first_beyond(array, days.values(), &DATES);
+            beyond(row, &|row| format!("day {} from 1970-01-01", days.value(row)))
+        }
+        DataType::Timestamp => {
+            let micros = array.as_primitive::<TimestampMicrosecondType>();
+            let row = first_beyond(array, micros.values(), &TIMESTAMPS);
+            beyond(row, &|row| format!("microsecond {} from 1970-01-01T00:00:00Z", micros.value(row)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The first row whose value is not null and not within a range.
+fn first_beyond<T: Copy + PartialOrd>(
+    array: &dyn Array,
+    values: &[T],
+    range: &RangeInclusive<T>,
+) -> Option<usize> {
+    // Most often nothing is: no row is looked at alone.
+    if values.iter().fold(true, |within, value| within & (range.start() <= value && value <= range.end())) {
+        return None;
+    }
+    (0..values.len()).find(|row| array.is_valid(*row) && !range.contains(&values[*row]))
+}
+
 /// Appends the keys of a fixed-width array; those under a null are arbitrary.
 #[allow(clippy::cast_possible_truncation, reason = "decimals are checked to fit 18 digits")]
 pub(crate) fn push_keys(out: &mut Vec<i64>, array: &dyn Array) {
@@ -293,6 +356,6 @@ pub(crate) fn push_keys(out: &mut Vec<i64>, array: &dyn Array) {
         T::Date32 => extend!(Date32Type, |v| i64::from(*v)),
         T::Decimal128(..) => extend!(Decimal128Type, |v| *v as i64),
         T::Timestamp(..) => extend!(TimestampMicrosecondType, |v| *v),
-        _ => out.resize(out.len() + array.len(), 0),
+        other => broken(&format!("{other} is the type of no column")),
     }
 }

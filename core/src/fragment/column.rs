@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     encoding::{self, Bid, KeyColumn, KeyTest, TextColumn},
     error::Result,
+    invariant::{Invariant, broken, count, index},
     limits::{BATCH_ROWS, BLOCK_ROWS},
     mask::{self, Mask, selects},
     schema::{DataType, Field},
@@ -109,7 +110,7 @@ impl Column {
                 let mask = valid.map(|v| &v[start / 64..(start + n).div_ceil(64)]);
                 let set = mask.map_or(n, mask::count);
                 Zone {
-                    nulls: u32::try_from(n - set).unwrap_or(u32::MAX),
+                    nulls: count(n - set),
                     range: self.keys().and_then(|keys| keys.min_max(start, n, mask)),
                 }
             })
@@ -165,11 +166,12 @@ impl Column {
             Values::Keys(keys) => keys.buffer().len(),
             Values::Text(texts) => texts.buffer().len(),
         };
-        values
-            + self.validity.as_ref().map_or(0, |v| v.buffer().len())
-            + size_of_val(self.zones.as_slice())
-            + self.counts.as_ref().map_or(0, |c| size_of_val(c.as_slice()))
-            + self.text_range.as_ref().map_or(0, |(lo, hi)| lo.len() + hi.len())
+        let optional = [
+            self.validity.as_ref().map(|v| v.buffer().len()),
+            self.counts.as_ref().map(|c| size_of_val(c.as_slice())),
+            self.text_range.as_ref().map(|(lo, hi)| lo.len() + hi.len()),
+        ];
+        values + size_of_val(self.zones.as_slice()) + optional.into_iter().flatten().sum::<usize>()
     }
 
     /// The encodings in use: `packed`, `dictionary(bitcompress)`, `packed + runs` with the validity's second.
@@ -245,9 +247,10 @@ impl Column {
                 let (lo, hi) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
                 let value = |key: i64| match values {
                     Values::Keys(_) => Value::from_key(key, self.data_type),
-                    Values::Text(texts) => texts.codes().map_or(Value::Null, |codes| {
-                        Value::Text(codes.entries.get(usize::try_from(key).unwrap_or(0)).into())
-                    }),
+                    Values::Text(texts) => {
+                        let codes = texts.codes().invariant("zones of texts are of codes");
+                        Value::Text(codes.entries.get(index(key.cast_unsigned())).into())
+                    }
                 };
                 Some((value(lo), value(hi)))
             }
@@ -256,7 +259,7 @@ impl Column {
 
     /// Calls `each` with the texts that are not null.
     pub(crate) fn for_each_text(&self, mut each: impl FnMut(&str)) {
-        let Values::Text(texts) = &self.values else { return };
+        let Values::Text(texts) = &self.values else { broken("texts are asked for of a column of texts") };
         for start in (0..self.rows()).step_by(BATCH_ROWS) {
             let rows = (self.rows() - start).min(BATCH_ROWS);
             let valid = self.validity_words(start, rows);

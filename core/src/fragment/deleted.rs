@@ -36,6 +36,7 @@ impl Deleted {
             let live = before.map_or(&Mask::Full, |before| before.live(block));
             without(live, addresses, first + start as u64, (rows - start).min(BLOCK_ROWS))
         });
+        // Default: none were deleted before.
         Self::of(live.collect(), rows).filter(|all| all.rows > before.map_or(0, |before| before.rows))
     }
 
@@ -61,6 +62,11 @@ impl Deleted {
             })
             .collect();
         Sip::from_masks(deleted.iter().map(|(start, words)| (*start, words.as_slice())))
+    }
+
+    /// Rows of the fragment, deleted or not.
+    pub(super) fn fragment_rows(&self) -> usize {
+        self.of
     }
 
     /// How many rows are deleted.

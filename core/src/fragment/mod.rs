@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) use arrays::array_of_keys;
 use basalt_sip::Sip;
 pub(crate) use buffer::push_keys;
-pub use buffer::{RowBuffer, check_array};
+pub use buffer::{RowBuffer, check_array, check_calendar};
 pub use column::{Column, Values, Zone};
 pub use deleted::Deleted;
 
@@ -26,6 +26,10 @@ pub struct FragmentData {
 
 impl FragmentData {
     fn new(rows: usize, columns: Vec<Column>) -> Self {
+        assert!(
+            columns.iter().all(|column| column.rows() == rows),
+            "the columns of a fragment have its rows"
+        );
         let bytes = columns.iter().map(Column::bytes).sum();
         Self { rows, columns, bytes }
     }
@@ -74,6 +78,8 @@ impl Fragment {
     /// The same rows, of which these are deleted and no others. Whoever knows the source of that says so afterwards.
     #[must_use]
     pub fn with_deleted(self, deleted: Option<Arc<Deleted>>) -> Self {
+        let of = deleted.as_ref().map(|deleted| deleted.fragment_rows());
+        assert!(of.is_none_or(|of| of == self.data.rows), "the deleted rows of a fragment are of its rows");
         Self { deleted, source: None, ..self }
     }
 
@@ -98,7 +104,7 @@ impl Fragment {
     /// are none.
     pub fn delete(&self, rows: &Sip) -> Option<(Self, usize)> {
         let deleted = Deleted::more(self.deleted.as_deref(), self.id, self.data.rows, rows)?;
-        let n = deleted.rows() - self.deleted.as_ref().map_or(0, |before| before.rows());
+        let n = deleted.rows() - self.deleted_rows();
         Some((self.clone().with_deleted(Some(Arc::new(deleted))), n))
     }
 
@@ -124,7 +130,12 @@ impl Fragment {
 
     /// Rows that are not deleted.
     pub fn live_rows(&self) -> usize {
-        self.data.rows - self.deleted.as_ref().map_or(0, |deleted| deleted.rows())
+        self.data.rows - self.deleted_rows()
+    }
+
+    fn deleted_rows(&self) -> usize {
+        // Default: without a mask none is deleted.
+        self.deleted.as_ref().map_or(0, |deleted| deleted.rows())
     }
 
     /// The rows of a block that are not deleted.
@@ -134,6 +145,7 @@ impl Fragment {
 
     /// Bytes held, everything counted.
     pub fn bytes(&self) -> usize {
+        // Default: without deleted rows there is no mask of them.
         self.data.bytes + self.deleted.as_ref().map_or(0, |deleted| deleted.bytes())
     }
 

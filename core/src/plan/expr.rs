@@ -107,6 +107,7 @@ pub fn arithmetic_type(
     if a.is_none() && b.is_none() {
         return Ok(DataType::Int64);
     }
+    // Default: integers have no decimal places.
     let (a, b) = (a.unwrap_or(0), b.unwrap_or(0));
     let scale = if op == ArithmeticOp::Multiply { a.saturating_add(b) } else { a.max(b) };
     if scale > 18 {
@@ -137,6 +138,11 @@ impl BoundExpr {
                 Value::Timestamp(_) => DataType::Timestamp,
             }),
         }
+    }
+
+    /// The type of the column that shows it: nulls are bools.
+    pub fn shown_type(&self, slots: &Slots) -> DataType {
+        self.data_type(slots).unwrap_or(DataType::Bool)
     }
 
     /// Its value, given those of the slots.

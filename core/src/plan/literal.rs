@@ -6,6 +6,7 @@
 use crate::{
     encoding::KeyTest,
     error::{Error, ErrorKind, Result},
+    invariant::Invariant,
     keys,
     query::{CompareOp, Literal},
     schema::DataType,
@@ -182,7 +183,7 @@ impl Position {
         let (lo, hi) = (lo.max(first), hi.min(last));
         // An empty range in a form that fits i64 whatever the bounds were.
         let (lo, hi) = if lo > hi { (1, 0) } else { (lo, hi) };
-        let narrow = |key: i128| i64::try_from(key).unwrap_or(0);
+        let narrow = |key: i128| i64::try_from(key).invariant("the keys of a type have 64 bits");
         (KeyTest::Range { lo: narrow(lo), hi: narrow(hi) }, op == CompareOp::Ne)
     }
 

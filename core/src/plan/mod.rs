@@ -22,6 +22,7 @@ use self::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::{Invariant, index},
     limits::{MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_OUTPUTS},
     query::{Aggregate, AggregateFunction, Attribute, CompareOp, Expr, Filter, Query, ROW_ADDRESS},
     schema::{DataType, Field, Schema},
@@ -171,14 +172,12 @@ impl Plan {
             fields
                 .into_iter()
                 .zip(&outputs)
-                .map(|(name, expr)| {
-                    let data_type = expr.data_type(&slots).unwrap_or(DataType::Bool);
-                    Field::new(name, data_type, true)
-                })
+                .map(|(name, expr)| Field::new(name, expr.shown_type(&slots), true))
                 .collect(),
         );
         let shape = if grouped {
-            Shape::Groups { keys, aggregates: binder.aggregates.unwrap_or_default(), having }
+            let aggregates = binder.aggregates.invariant("a grouped query has entered its groups");
+            Shape::Groups { keys, aggregates, having }
         } else {
             Shape::Rows
         };
@@ -227,9 +226,11 @@ impl Plan {
         let mut part = Self { limit: self.top(), offset: 0, ..self.clone() };
         if matches!(self.shape, Shape::Rows) && !self.order.is_empty() {
             part.outputs.push(BoundExpr::Slot(self.rows.fields.len() - 1));
-            let fields = part.outputs.iter().enumerate().map(|(i, output)| {
-                Field::new(i.to_string(), output.data_type(&self.slots).unwrap_or(DataType::Bool), true)
-            });
+            let fields = part
+                .outputs
+                .iter()
+                .enumerate()
+                .map(|(i, output)| Field::new(i.to_string(), output.shown_type(&self.slots), true));
             let failure = Field::new("failure", DataType::UInt8, true);
             part.schema = Schema::of_answer(fields.chain([failure]).collect());
             part.visible = part.outputs.len();
@@ -244,7 +245,7 @@ impl Plan {
 
     /// The same as a number of items in memory, of which there are never `usize::MAX`.
     pub(crate) fn top_items(&self) -> usize {
-        self.top().map_or(usize::MAX, |top| usize::try_from(top).unwrap_or(usize::MAX))
+        self.top().map_or(usize::MAX, index)
     }
 }
 
@@ -302,9 +303,8 @@ impl<'a> Binder<'a> {
     fn kept(&self) -> Result<Option<Pred>> {
         let Some(cutoff) = self.cutoff else { return Ok(None) };
         let slot = cutoff.column;
-        let field = self.table.schema().fields().get(slot);
-        let literal = field.and_then(|field| cutoff.literal(field.data_type));
-        let (Some(literal), Some(field)) = (literal, field) else { return Ok(None) };
+        let field = &self.table.schema().fields()[slot];
+        let Some(literal) = cutoff.literal(field.data_type) else { return Ok(None) };
         let newer = self.test(slot, CompareOp::Ge, &literal)?;
         let is_null = Pred::IsNull { slot, negated: false };
         Ok(Some(if field.nullable { Pred::or(vec![newer, is_null]) } else { newer }))
@@ -315,7 +315,7 @@ impl<'a> Binder<'a> {
         let fields = keys
             .iter()
             .zip(bound)
-            .map(|(key, b)| (expr_text(key), b.data_type(&self.slots).unwrap_or(DataType::Bool)));
+            .map(|(key, b)| (expr_text(key), b.data_type(&self.slots).invariant("null is no group key")));
         let above = Slots { fields: fields.collect(), of_rows: false };
         self.below = std::mem::replace(&mut self.slots, above);
         self.keys = keys.to_vec();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::Invariant,
     query::{CompareOp, Expr, Filter, Literal},
     schema::{DataType, Schema},
 };
@@ -58,11 +59,13 @@ impl Retention {
 
     /// Which rows are kept at a time, in microseconds since 1970.
     pub fn cutoff(&self, now: i64) -> Cutoff {
-        let since = i128::from(now) - i128::try_from(self.keep.as_micros()).unwrap_or(i128::MAX);
+        let since = i128::from(now)
+            - i128::try_from(self.keep.as_micros()).invariant("a duration has at most 2^84 microseconds");
         let since = match self.data_type {
             DataType::Date32 => since.div_euclid(DAY_MICROS),
             _ => since,
         };
+        // Default: the least value there is, where rows are kept from before all of them.
         let least = i64::try_from(since).unwrap_or(i64::MIN);
         Cutoff { column: self.column, least }
     }
@@ -80,9 +83,9 @@ pub struct Cutoff {
 impl Cutoff {
     /// Selects the rows that it hides.
     pub fn hides(self, schema: &Schema) -> Filter {
-        let field = schema.fields().get(self.column);
-        match field.and_then(|field| Some((field, self.literal(field.data_type)?))) {
-            Some((field, literal)) => {
+        let field = &schema.fields()[self.column];
+        match self.literal(field.data_type) {
+            Some(literal) => {
                 Filter::Compare(CompareOp::Lt, Expr::Column(field.name.clone()), Expr::Literal(literal))
             }
             None => Filter::Constant(false),
@@ -94,6 +97,7 @@ impl Cutoff {
         match data_type {
             DataType::Timestamp => Some(Literal::Timestamp(self.least)),
             DataType::Date32 if self.least <= i64::from(i32::MIN) => None,
+            // Default: the last day there is.
             DataType::Date32 => Some(Literal::Date(i32::try_from(self.least).unwrap_or(i32::MAX))),
             _ => None,
         }

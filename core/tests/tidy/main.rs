@@ -40,7 +40,33 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
 
 /// What the engine must not know: it is synchronous, without protocol, files, sockets or clock.
 const FORBIDDEN_IN_CORE: &[&str] =
-    &["tokio", "tonic", "prost", "std::net", "std::fs", "std::time", "Instant::now"];
+    &["tokio", "tonic", "prost", "std::net", "std::fs", "SystemTime", "Instant"];
+
+/// What puts a value in the place of one that is not there. In the engine and in storage a comment that begins with
+/// [`REASON`] says why that is no broken rule: on its line, or right above the statement.
+const DEFAULTS: &[&str] = &[
+    "unwrap_or_default",
+    "unwrap_or(0",
+    "unwrap_or(1",
+    "unwrap_or(false",
+    "unwrap_or(true",
+    "unwrap_or(\"\"",
+    "unwrap_or(u16::",
+    "unwrap_or(u32::",
+    "unwrap_or(u64::",
+    "unwrap_or(usize::",
+    "unwrap_or(i32::",
+    "unwrap_or(i64::",
+    "unwrap_or(i128::",
+    "unwrap_or(f64::",
+    "map_or(0",
+    "map_or(false",
+    "map_or(true",
+    "map_or(\"\"",
+    "map_or(String::",
+    "unwrap_or_else(String::new",
+];
+const REASON: &str = "// Default: ";
 
 /// Lines of one file, tests apart.
 const MAX_LINES: usize = 600;
@@ -153,6 +179,31 @@ fn the_engine_knows_no_protocol() {
             }
         }
     }
+}
+
+/// A broken rule is an error or a panic, never a value that looks right.
+#[test]
+fn defaults_have_reasons() {
+    let mut without = Vec::new();
+    for file in rust_files() {
+        let path = file.to_string_lossy();
+        let ours = path.starts_with("core/src/") || path.starts_with("storage/src/");
+        if !ours || path.contains("/conformance/") || path.ends_with("/tests.rs") {
+            continue;
+        }
+        let text = read(root().join(&file));
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or("");
+        // A reason holds up to the end of the statement below it.
+        let mut has_reason = false;
+        for (i, line) in code.lines().map(str::trim).enumerate() {
+            has_reason |= line.contains(REASON);
+            if DEFAULTS.iter().any(|default| line.contains(default)) && !has_reason {
+                without.push(format!("{path}:{}: {line}", i + 1));
+            }
+            has_reason &= line.starts_with("//") || !line.ends_with([';', ',', '{', '}']);
+        }
+    }
+    assert!(without.is_empty(), "defaults without {REASON:?}:\n{}", without.join("\n"));
 }
 
 /// A file of a crate that no `mod` names is silently left out of the build.

@@ -14,6 +14,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use arrow_schema::SchemaRef;
 use basalt_core::{
     error::{Error, ErrorKind, Result},
+    fragment::check_calendar,
     limits::MAX_BATCH_ROWS,
     schema::{DataType, Field},
 };
@@ -40,13 +41,19 @@ impl BatchReader {
 
     /// The rows of one message as one or more batches.
     pub(crate) fn read(&self, rows: Option<Rows>) -> Result<Vec<RecordBatch>> {
-        match rows {
-            Some(Rows::Columns(batch)) => Ok(vec![self.columns(batch)?]),
+        let batches = match rows {
+            Some(Rows::Columns(batch)) => vec![self.columns(batch)?],
             Some(Rows::ArrowIpc(bytes)) => {
-                ipc::read(&bytes, &self.fields, &self.schema).map_err(|e| e.at("arrow_ipc"))
+                ipc::read(&bytes, &self.fields, &self.schema).map_err(|e| e.at("arrow_ipc"))?
             }
-            None => Err(invalid("a batch without rows, or of a kind that is not known here")),
+            None => return Err(invalid("a batch without rows, or of a kind that is not known here")),
+        };
+        for batch in &batches {
+            for (i, (array, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
+                check_calendar(array, field).map_err(|e| e.at(format!("columns[{i}]")))?;
+            }
         }
+        Ok(batches)
     }
 
     fn columns(&self, batch: pb::RecordBatch) -> Result<RecordBatch> {

@@ -53,9 +53,7 @@ impl Service<Request<Incoming>> for PeerEdge {
         request.extensions_mut().insert(arrival.clone());
         let streams = service_of(&request).1 == EXECUTE;
         let method = Method { message_bytes: limits::PEER_MESSAGE_BYTES, streams };
-        Reply::to(&self.inbound, request, method, Some(arrival), |request| {
-            self.service.clone().call(request)
-        })
+        Reply::to(&self.inbound, request, method, Some(arrival), |request| self.service.clone().call(request))
     }
 }
 

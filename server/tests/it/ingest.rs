@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow_ipc::writer::StreamWriter;
 use basalt_client::{WriteOptions, col};
+use basalt_core::limits::{DATES, TIMESTAMPS};
 use basalt_proto::v1::{self as pb, TypeKind, column::Values, query_response, write_request, write_response};
 use tonic::Code;
 
@@ -44,8 +45,8 @@ fn all_types() -> (Vec<pb::Field>, Vec<pb::Column>) {
         Values::Uint64s(pb::Uint64s { values: vec![0, 0, u64::MAX] }),
         Values::Floats(pb::Floats { values: vec![f32::MIN, 0.0, f32::INFINITY] }),
         Values::Doubles(pb::Doubles { values: vec![f64::MIN, 0.0, f64::INFINITY] }),
-        int32s([i32::MIN, 0, i32::MAX]),
-        int64s([i64::MIN, 0, i64::MAX]),
+        int32s([*DATES.start(), 0, *DATES.end()]),
+        int64s([*TIMESTAMPS.start(), 0, *TIMESTAMPS.end()]),
         Values::Texts(pb::Texts { data: "aünï".into(), lengths: vec![1, 0, 5] }),
         int64s([-999_999_999_999_999_999, 0, 999_999_999_999_999_999]),
     ];
@@ -87,6 +88,43 @@ async fn every_type_comes_back_as_it_went_in() {
     assert_eq!((header.schema.as_ref().unwrap().fields.len(), header.table_version), (15, 1));
     assert_eq!((rows.rows, trailer.rows, trailer.complete), (3, 3, true));
     assert_eq!(rows.columns, columns);
+}
+
+/// The first row of each write is null, and has what is refused in the third.
+#[tokio::test]
+async fn times_beyond_the_calendar_are_refused_with_their_row() {
+    let server = Server::start().await;
+    server.create("t", vec![field("d", TypeKind::Date32), field("at", TypeKind::Timestamp)]).await.unwrap();
+    let write = async |days: i32, micros: i64| {
+        let columns = [
+            Values::Int32s(pb::Int32s { values: vec![days, 0, days] }),
+            Values::Int64s(pb::Int64s { values: vec![micros, 0, micros] }),
+        ];
+        let columns = columns.map(|v| pb::Column { validity: vec![0b110], values: Some(v) });
+        server.write(vec![open("t"), batch_of(1, 3, columns.into()), commit(1, 3)]).await.1
+    };
+    for days in [i32::MIN, -i32::MAX, DATES.start() - 1, DATES.end() + 1, i32::MAX] {
+        let refused = write(days, 0).await;
+        let message = refused.as_ref().unwrap_err().message().to_owned();
+        assert!(message.contains("column \"d\", row 2: day"), "{message}");
+        check(refused, Code::InvalidArgument, "INVALID_BATCH", "batch[1].columns[0]");
+    }
+    for micros in [i64::MIN, -i64::MAX, TIMESTAMPS.start() - 1, TIMESTAMPS.end() + 1, i64::MAX] {
+        let refused = write(0, micros).await;
+        let message = refused.as_ref().unwrap_err().message().to_owned();
+        assert!(message.contains("column \"at\", row 2: microsecond"), "{message}");
+        check(refused, Code::InvalidArgument, "INVALID_BATCH", "batch[1].columns[1]");
+    }
+    // Arrow IPC comes through the same door.
+    let times = TimestampMicrosecondArray::from(vec![0, i64::MAX]).with_timezone("UTC");
+    let columns: [(&str, ArrayRef); 2] =
+        [("d", Arc::new(Date32Array::from(vec![0, 0]))), ("at", Arc::new(times))];
+    let rows = RecordBatch::try_from_iter_with_nullable(columns.map(|(n, a)| (n, a, true))).unwrap();
+    let error = server.client.write_all("t", &[rows]).await.unwrap_err();
+    assert!(error.to_string().contains("not within the years 0001 to 9999"), "{error}");
+
+    write(*DATES.start(), *TIMESTAMPS.end()).await.unwrap();
+    assert_eq!(server.client.query("t").collect().await.unwrap().rows, 3);
 }
 
 #[tokio::test]

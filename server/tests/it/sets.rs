@@ -7,6 +7,7 @@ use arrow_array::{
     StringArray, TimestampMicrosecondArray, UInt64Array,
 };
 use basalt_client::{Filter, Handle, col, not, sip};
+use basalt_core::limits::TIMESTAMPS;
 use basalt_proto::v1::{self as pb, TypeKind, filter, key_set, row_set};
 use basalt_server::Memory;
 use tonic::{Code, Status};
@@ -107,7 +108,7 @@ async fn every_type_but_text_and_floats_has_keys() {
         (field("date", TypeKind::Date32), Arc::new(Date32Array::from(vec![-1, 5, 20_000]))),
         (
             field("time", TypeKind::Timestamp),
-            Arc::new(TimestampMicrosecondArray::from(vec![i64::MIN, -1, 1]).with_timezone("UTC")),
+            Arc::new(TimestampMicrosecondArray::from(vec![*TIMESTAMPS.start(), -1, 1]).with_timezone("UTC")),
         ),
         (
             decimal("dec", 10, 2),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use basalt_core::invariant::index;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
 use super::{
@@ -40,8 +41,8 @@ pub(crate) async fn read(
 ) -> Result<Arc<ParquetMetaData>> {
     let place = || format!("{}/{path}", store.url());
     let (mut end, found) = store.get_end(path, FIRST_READ).await?;
-    if size.is_some_and(|size| size != found) {
-        let why = format!("it has {found} bytes, and in the log {}", size.unwrap_or(0));
+    if let Some(size) = size.filter(|size| *size != found) {
+        let why = format!("it has {found} bytes, and in the log {size}");
         return Err(StorageError::corrupt(place(), why));
     }
     if found > DATA_BYTES {
@@ -67,7 +68,9 @@ pub(crate) async fn read(
     if whole > end.len() as u64 {
         (end, _) = store.get_end(path, whole).await?;
     }
-    let start = usize::try_from(end.len() as u64 - whole).unwrap_or(0);
+    // The file may be another one by now.
+    let start = end.len().checked_sub(index(whole));
+    let start = start.ok_or_else(|| StorageError::corrupt(place(), "it has become shorter"))?;
     check(&end[start..]).map_err(|why| StorageError::corrupt(place(), why))?;
     let thrift = end.slice(start..end.len() - END);
     let metadata = catching(place(), move || ParquetMetaDataReader::decode_metadata(&thrift)).await?;
@@ -91,7 +94,7 @@ fn check_fit(metadata: &ParquetMetaData, size: u64) -> std::result::Result<(), S
         if group.num_rows() < 0 {
             return Err("a row group has less than no rows".into());
         }
-        rows = rows.saturating_add(group.num_rows());
+        rows = rows.checked_add(group.num_rows()).ok_or("its row groups have too many rows")?;
         for column in group.columns() {
             let path = column.column_path().string();
             let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());

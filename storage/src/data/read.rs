@@ -11,6 +11,7 @@ use arrow_schema as arrow;
 use basalt_core::{
     error::{Error, ErrorKind},
     fragment::check_array,
+    invariant::{Invariant, index},
     schema::{Field, Schema},
 };
 use basalt_sip::Sip;
@@ -126,12 +127,13 @@ impl DataReader {
         let metadata = catching(place.clone(), move || ArrowReaderMetadata::try_new(footer, options)).await?;
         let (sources, leaves) = sources(state, &fragment.file, columns, &metadata);
         let schema = Schema::of_answer(sources.iter().map(|(field, _)| field.clone()).collect()).to_arrow();
-        let first = usize::try_from(fragment.first_row).unwrap_or(usize::MAX);
+        let first = index(fragment.first_row);
         let wanted = first..first + fragment.rows as usize;
         let mut groups = Vec::new();
         let mut start = 0;
         for (i, group) in metadata.metadata().row_groups().iter().enumerate() {
-            let end = start + usize::try_from(group.num_rows()).unwrap_or(0);
+            let rows = usize::try_from(group.num_rows());
+            let end = start + rows.invariant("the rows of a footer that was read were checked");
             let part = start.max(wanted.start)..end.min(wanted.end);
             if !part.is_empty() {
                 groups.push((i, part.start - start..part.end - start));
@@ -274,7 +276,10 @@ fn sources(
         found.iter().filter_map(|(_, source)| source.as_ref().ok().copied()).collect();
     leaves.sort_unstable();
     leaves.dedup();
-    let place = |leaf: usize| leaves.binary_search(&leaf).map_or(Source::Missing, Source::File);
+    let place = |leaf: usize| {
+        let place = leaves.binary_search(&leaf);
+        Source::File(place.invariant("the leaves that were found are listed"))
+    };
     let sources =
         found.into_iter().map(|(field, source)| (field, source.map_or_else(|s| s, place))).collect();
     (sources, leaves)
@@ -323,6 +328,7 @@ impl Chunks {
 
 impl Length for Chunks {
     fn len(&self) -> u64 {
+        // Default: nothing was read.
         self.chunks.iter().map(|(start, bytes)| start + bytes.len() as u64).max().unwrap_or(0)
     }
 }

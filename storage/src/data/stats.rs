@@ -2,7 +2,8 @@
 //!
 //! They are bounds that every reader may prune by. A text is cut off at 32 characters, and a greatest one that
 //! was cut is followed by the greatest character; floats among which there is a NaN have no bounds, for readers
-//! order NaN differently.
+//! order NaN differently. Infinite floats, and dates and timestamps that the calendar of other readers does not have,
+//! are no bounds either.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,6 +12,7 @@ use std::{
 };
 
 use basalt_core::{
+    limits::{DATES, TIMESTAMPS},
     schema::{DataType, Schema},
     time,
     value::{Value, compare},
@@ -44,8 +46,10 @@ pub(super) fn of_file(schema: &Schema, metadata: &ParquetMetaData, with_nan: &BT
     for (i, field) in schema.fields().iter().enumerate().take(STATS_COLUMNS) {
         let chunks = metadata.row_groups().iter().map(|group| {
             let chunk = group.column(i);
+            // Default: nothing is known of a chunk without statistics.
             chunk.statistics().map(|s| of_chunk(s, chunk.num_values(), field.data_type)).unwrap_or_default()
         });
+        // Default: nothing is known of no rows.
         let mut column = chunks.reduce(merge).unwrap_or_default();
         if with_nan.contains(&i) {
             (column.min, column.max) = (None, None);
@@ -136,7 +140,9 @@ fn json(value: &Value, data_type: DataType, greatest: bool) -> Option<String> {
         #[allow(clippy::cast_possible_truncation, reason = "it was a float32")]
         Value::Float(v) if data_type == DataType::Float32 => serde_json::Value::from(*v as f32).to_string(),
         Value::Float(v) => serde_json::Value::from(*v).to_string(),
+        Value::Date(v) if !DATES.contains(v) => return None,
         Value::Date(v) => quoted(&time::format_date(*v)),
+        Value::Timestamp(v) if !TIMESTAMPS.contains(v) => return None,
         Value::Timestamp(v) => quoted(&time::format_timestamp(*v)),
         Value::Text(v) => {
             let mut rest = v.chars();
@@ -204,6 +210,7 @@ impl Stats<'_> {
         {
             *at = at.saturating_add(999);
         }
+        // Default: the protocol's.
         let tight = self.tight_bounds.unwrap_or(true);
         ColumnStats { min: bound(&self.min_values), max, nulls: nulls.filter(|n| tight || *n == 0) }
     }
@@ -256,7 +263,10 @@ mod tests {
         round_trip(Value::Int(-7), DataType::Int8);
         round_trip(Value::Int(i128::from(u64::MAX)), DataType::UInt64);
         round_trip(Value::Float(f64::from(0.1f32)), DataType::Float64);
-        round_trip(Value::Date(-800_000), DataType::Date32);
+        round_trip(Value::Date(*DATES.start()), DataType::Date32);
+        round_trip(Value::Date(*DATES.end()), DataType::Date32);
+        round_trip(Value::Timestamp(*TIMESTAMPS.start()), DataType::Timestamp);
+        round_trip(Value::Timestamp(*TIMESTAMPS.end()), DataType::Timestamp);
         round_trip(Value::Timestamp(-1), DataType::Timestamp);
         round_trip(Value::Text("a\"b\u{7}é".into()), DataType::Utf8);
         for unscaled in [0, 5, -5, 99, -100, 123_456_789_012_345_678] {
@@ -264,6 +274,19 @@ mod tests {
                 let data_type = DataType::Decimal { precision: 18, scale };
                 round_trip(Value::Decimal { unscaled, scale }, data_type);
             }
+        }
+    }
+
+    #[test]
+    fn what_other_readers_cannot_name_has_no_bounds() {
+        for days in [i32::MIN, DATES.start() - 1, DATES.end() + 1, i32::MAX] {
+            assert_eq!(json(&Value::Date(days), DataType::Date32, true), None, "{days}");
+        }
+        for micros in [i64::MIN, TIMESTAMPS.start() - 1, TIMESTAMPS.end() + 1, i64::MAX] {
+            assert_eq!(json(&Value::Timestamp(micros), DataType::Timestamp, true), None, "{micros}");
+        }
+        for float in [f64::INFINITY, f64::NEG_INFINITY] {
+            assert_eq!(json(&Value::Float(float), DataType::Float64, true), None, "{float}");
         }
     }
 

@@ -8,6 +8,7 @@ use arrow_array::{
 };
 use arrow_buffer::NullBuffer;
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use basalt_core::invariant::Invariant;
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
     basic::{Compression, ZstdLevel},
@@ -30,6 +31,7 @@ use crate::{
 impl TableState {
     /// Whether enough versions have come since the last checkpoint for another one.
     pub fn needs_checkpoint(&self) -> bool {
+        // Default: without a checkpoint all versions are behind it.
         self.version - self.checkpoint.unwrap_or(0) >= CHECKPOINT_EVERY
     }
 }
@@ -191,7 +193,7 @@ impl<'a, T> Placed<'a, T> {
         get: impl Fn(&'a T) -> Option<&'a Descriptor>,
     ) -> std::result::Result<ArrayRef, ArrowError> {
         let valid = self.iter().map(|value| value.and_then(&get).is_some()).collect();
-        let int = |n: u32| i32::try_from(n).ok();
+        let int = |n: u32| Some(i32::try_from(n).invariant(NARROW));
         let column = Column::new("deletionVector", valid)
             .with("storageType", self.texts(|value| Some(&get(value)?.storage_type)))
             .with("pathOrInlineDv", self.texts(|value| Some(&get(value)?.path_or_inline_dv)))
@@ -202,8 +204,11 @@ impl<'a, T> Placed<'a, T> {
     }
 }
 
+/// What replaying a log sees to.
+const NARROW: &str = "the numbers of a file are as wide as the protocol has them";
+
 fn long(n: u64) -> Option<i64> {
-    i64::try_from(n).ok()
+    Some(i64::try_from(n).invariant(NARROW))
 }
 
 fn batch(rows: &Rows) -> std::result::Result<RecordBatch, ArrowError> {

@@ -144,6 +144,7 @@ impl TableLog {
     }
 
     pub(crate) fn keep_millis(&self) -> i64 {
+        // Default: for good.
         i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX)
     }
 
@@ -344,6 +345,8 @@ impl TableLog {
 
 /// Milliseconds since 1970.
 pub(crate) fn now_millis() -> i64 {
+    // Default: a clock that stands before 1970 is at its beginning, one beyond all times at their end.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Default: as above.
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -178,9 +178,12 @@ fn actions_of(batch: &RecordBatch, actions: &mut Vec<Action>) -> Read<()> {
             };
             actions.push(Action::Add(Add {
                 path: missing(add.text("path")?, "path")?,
+                // Default: a table without partitions may leave them out, as the time and what is true of all.
                 partition_values: add.map("partitionValues")?.unwrap_or_default(),
                 size: unsigned(add.long("size")?, "size")?,
+                // Default: as above.
                 modification_time: add.long("modificationTime")?.unwrap_or(0),
+                // Default: what a checkpoint has is no change.
                 data_change: add.bool("dataChange")?.unwrap_or(false),
                 stats: add.text("stats")?.or(parsed),
                 tags: add.map("tags")?,
@@ -210,11 +213,14 @@ fn metadata_of(metadata: Row<'_>) -> Read<Metadata> {
         description: metadata.text("description")?,
         format: Format {
             provider: missing(format.text("provider")?, "provider")?,
+            // Default: none, as for the partitions and the configuration.
             options: format.map("options")?.unwrap_or_default(),
         },
         schema_string: missing(metadata.text("schemaString")?, "schemaString")?,
+        // Default: none.
         partition_columns: metadata.list("partitionColumns")?.unwrap_or_default(),
         created_time: metadata.long("createdTime")?,
+        // Default: none.
         configuration: metadata.map("configuration")?.unwrap_or_default(),
     })
 }

@@ -7,6 +7,7 @@ use std::{
 
 use basalt_core::{
     fragment::Source,
+    invariant::{Invariant, count, index},
     limits::FRAGMENT_ROWS,
     schema::{Field, Schema},
     table::Retention,
@@ -58,7 +59,7 @@ pub struct DataFile {
 impl DataFile {
     fn new(add: Add, rows: u64) -> Self {
         let mut file = Self { add, rows, fragment: None, stats: OnceLock::new() };
-        let id = file.tag(TAG_FRAGMENT).and_then(|id| id.parse().ok());
+        let id = file.add.tag(TAG_FRAGMENT).and_then(|id| id.parse().ok());
         file.fragment = id.filter(|id| *id < FIRST_FOREIGN_FRAGMENT && rows <= FRAGMENT_ROWS as u64);
         file
     }
@@ -80,6 +81,7 @@ impl DataFile {
 
     /// How many of them are deleted.
     pub fn deleted_rows(&self) -> u64 {
+        // Default: without a vector none is deleted.
         self.add.deletion_vector.as_ref().map_or(0, |vector| vector.cardinality)
     }
 
@@ -100,11 +102,13 @@ impl DataFile {
 
     /// The digests of its bytes, where the log has them.
     pub(crate) fn digests(&self) -> Option<&str> {
-        self.tag(digest::TAG)
+        self.add.tag(digest::TAG)
     }
+}
 
+impl Add {
     fn tag(&self, name: &str) -> Option<&str> {
-        self.add.tags.as_ref()?.get(name)?.as_deref()
+        self.tags.as_ref()?.get(name)?.as_deref()
     }
 }
 
@@ -170,7 +174,7 @@ impl FragmentEntry {
 
     /// Bytes that it takes in memory, where Basalt has written it.
     pub fn encoded_bytes(&self) -> Option<u64> {
-        self.file.tag(TAG_ENCODED)?.parse().ok()
+        self.file.add.tag(TAG_ENCODED)?.parse().ok()
     }
 }
 
@@ -193,11 +197,18 @@ impl Request {
         Txn { app_id, version: self.digest.cast_signed(), last_updated: Some(now) }
     }
 
-    fn of(txn: &Txn) -> Option<DoneRequest> {
-        let mut parts = txn.app_id.strip_prefix(Self::PREFIX)?.splitn(3, ':');
-        let (version, rows, id) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-        let request = Self { id: id.to_owned(), digest: txn.version.cast_unsigned(), rows };
-        Some(DoneRequest { request, version, at_millis: txn.last_updated.unwrap_or(0) })
+    /// What a transaction says; `Err` when it is one of these and cannot be read, `Ok(None)` when it is another's.
+    fn of(txn: &Txn) -> std::result::Result<Option<DoneRequest>, String> {
+        let Some(written) = txn.app_id.strip_prefix(Self::PREFIX) else { return Ok(None) };
+        let done = || {
+            let mut parts = written.splitn(3, ':');
+            let (version, rows, id) =
+                (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+            let request = Self { id: id.to_owned(), digest: txn.version.cast_unsigned(), rows };
+            // Default: a writer that leaves the time out makes it the oldest.
+            Some(DoneRequest { request, version, at_millis: txn.last_updated.unwrap_or(0) })
+        };
+        done().map(Some).ok_or_else(|| format!("{:?} is the id of no write", txn.app_id))
     }
 }
 
@@ -303,8 +314,10 @@ impl TableState {
 
     /// The id that the next fragment gets.
     pub fn next_fragment(&self) -> u32 {
-        let counted =
-            self.txns.get(NEXT_FRAGMENT).map_or(0, |txn| u32::try_from(txn.version).unwrap_or(u32::MAX));
+        let counted = self.txns.get(NEXT_FRAGMENT).map(|txn| u32::try_from(txn.version));
+        // Default: the first id, where Basalt has not yet counted, or has no fragments.
+        let counted = counted.map_or(0, |id| id.invariant("the next fragment's id was read with the log"));
+        // Default: as above.
         let used = self.fragments.iter().rfind(|f| f.id < FIRST_FOREIGN_FRAGMENT).map_or(0, |f| f.id + 1);
         counted.max(used)
     }
@@ -346,6 +359,7 @@ impl TableState {
         } else {
             read().get(column).cloned()
         };
+        // Default: of a file without statistics nothing is known.
         stats.unwrap_or_default()
     }
 
@@ -427,20 +441,29 @@ impl Replay {
                     let known = self.metadata.take().filter(|(known, _)| known.has_same_columns(&metadata));
                     self.metadata = Some((Arc::new(metadata), known.and_then(|(_, schema)| schema)));
                 }
-                Action::Txn(txn) => match Request::of(&txn) {
+                Action::Txn(txn) => match Request::of(&txn).map_err(|why| self.corrupt(why))? {
                     Some(done) => requests.push((done.request.id.clone(), Arc::new(done))),
                     None => drop(self.txns.insert(txn.app_id.clone(), txn)),
                 },
                 Action::Add(add) if !added.insert(add.path.clone()) => {
                     return Err(self.corrupt(format!("version {version} adds {:?} twice", add.path)));
                 }
-                Action::Add(add) => adds.push(add),
+                Action::Add(add) => {
+                    self.check_numbers(&add.path, Some(add.size), add.deletion_vector.as_ref())?;
+                    if let Some(Err(e)) = add.tag(TAG_FRAGMENT).map(str::parse::<u32>) {
+                        return Err(self.corrupt(format!("the tag {TAG_FRAGMENT} of {:?}: {e}", add.path)));
+                    }
+                    adds.push(add);
+                }
                 Action::Remove(remove)
                     if !removed.insert((remove.path.clone(), remove.deletion_vector.clone())) =>
                 {
                     return Err(self.corrupt(format!("version {version} removes {:?} twice", remove.path)));
                 }
-                Action::Remove(remove) => removes.push(self.remove(remove)),
+                Action::Remove(remove) => {
+                    self.check_numbers(&remove.path, remove.size, remove.deletion_vector.as_ref())?;
+                    removes.push(self.remove(remove));
+                }
             }
         }
         self.requests.extend(requests);
@@ -451,8 +474,20 @@ impl Replay {
         adds.into_iter().try_for_each(|add| self.add(add))
     }
 
+    /// That the numbers of a file are as wide as the protocol has them: a checkpoint can hold them.
+    fn check_numbers(&self, path: &str, size: Option<u64>, vector: Option<&Descriptor>) -> Result<()> {
+        let (long, int) = (|n: u64| i64::try_from(n).is_ok(), |n: u32| i32::try_from(n).is_ok());
+        let is_narrow =
+            |v: &Descriptor| long(v.cardinality) && int(v.size_in_bytes) && v.offset.is_none_or(int);
+        if size.is_none_or(long) && vector.is_none_or(is_narrow) {
+            return Ok(());
+        }
+        Err(self.corrupt(format!("a number of {path:?} is larger than the protocol has it")))
+    }
+
     /// Forgets the ids of writes, and the files, that are old by the log's own time, and the oldest ids of too many.
     fn forget(&mut self) {
+        // Default: where there are none, any time.
         let newest = self.requests.iter().map(|(_, done)| done.at_millis).max().unwrap_or(0);
         let mut oldest = newest.saturating_sub(REQUEST_AGE);
         if self.requests.len() > 2 * REQUESTS {
@@ -461,6 +496,7 @@ impl Replay {
             oldest = oldest.max(*median);
         }
         self.requests.retain(|done| done.at_millis >= oldest);
+        // Default: as above.
         let newest = self.tombstones.iter().map(|(_, at)| *at).max().unwrap_or(0);
         let oldest = newest.saturating_sub(tombstone_age(self.keep));
         self.tombstones.retain(|at| *at >= oldest);
@@ -472,6 +508,7 @@ impl Replay {
             self.files.remove(&path);
             self.uncounted.remove(&path);
         }
+        // Default: a writer that leaves the time out makes it the oldest.
         ((path, remove.deletion_vector), remove.deletion_timestamp.unwrap_or(0))
     }
 
@@ -485,6 +522,7 @@ impl Replay {
             Some(_) => self.uncounted.remove(&path),
             None => self.uncounted.insert(Arc::clone(&path)),
         };
+        // Default: none, until they are counted.
         self.files.insert(path, Arc::new(DataFile::new(add, rows.unwrap_or(0))));
         Ok(())
     }
@@ -496,9 +534,8 @@ impl Replay {
 
     /// Says how many rows such a file has.
     pub(crate) fn count(&mut self, path: &str, rows: u64) {
-        if let Some(file) = self.files.get_mut(path) {
-            *file = Arc::new(DataFile::new(file.add.clone(), rows));
-        }
+        let file = self.files.get_mut(path).invariant("a file that is counted is one of the table");
+        *file = Arc::new(DataFile::new(file.add.clone(), rows));
     }
 
     /// The state.
@@ -514,6 +551,9 @@ impl Replay {
                 Arc::new(TableSchema::parse(&metadata.schema_string, by_name)?)
             }
         };
+        if let Some(Err(e)) = self.txns.get(NEXT_FRAGMENT).map(|txn| u32::try_from(txn.version)) {
+            return Err(self.corrupt(format!("the version of {NEXT_FRAGMENT}: {e}")));
+        }
         let retention = retention::of_properties(&metadata, &schema.schema, &self.place)?;
         let deletes = deletes::of_properties(&metadata, &self.place)?;
         let fragments = fragments(&self.files, &self.place)?.into();
@@ -564,7 +604,7 @@ fn fragments(files: &BTreeMap<Arc<str>, Arc<DataFile>>, place: &str) -> Result<V
         let own = file.fragment;
         for part in 0..parts {
             let first_row = part * FRAGMENT_ROWS as u64;
-            let rows = u32::try_from((file.rows - first_row).min(FRAGMENT_ROWS as u64)).unwrap_or(u32::MAX);
+            let rows = count(index((file.rows - first_row).min(FRAGMENT_ROWS as u64)));
             let mut id = own.unwrap_or_else(|| foreign_id(path, part));
             while taken.contains_key(&id) {
                 if own.is_some() {

@@ -23,6 +23,13 @@ fn add(path: &str, rest: &str) -> String {
     )
 }
 
+/// A column's metadata with a reference to no column.
+const REFERENCE: &str = r#"\"metadata\":{\"basalt.references\":\"planes\"}"#;
+
+fn txn(id: &str, version: i64) -> String {
+    format!(r#"{{"txn":{{"appId":"{id}","version":{version}}}}}"#)
+}
+
 /// What loading a table of these commits says.
 async fn load(commits: &[String]) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
@@ -89,6 +96,11 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         (add("_delta_log/00000000000000000000.json", &rows("5")), "in the log 9"),
         ([add("a", &rows("5")), add("a", &rows("5"))].join("\n"), "twice"),
         ([add("a", &tag("3")), add("b", &tag("3"))].join("\n"), "fragment 3"),
+        (add("a", &tag("3x")), "tag basalt.fragment"),
+        (txn("basalt.nextFragment", -1), "version of basalt.nextFragment"),
+        (txn("basalt.nextFragment", 1 << 40), "version of basalt.nextFragment"),
+        (txn("basalt.request:1:x:id", 7), "the id of no write"),
+        (metadata("").replace("\\\"metadata\\\":{}", REFERENCE), "not a column of a table"),
         (add("a", &vector("i", example, 40, 6)), "6 deleted"),
         (add("a", &vector("i", example, 41, 5)), "Z85"),
         (add("a", &vector("i", "wi5b~", 4, 5)), "Z85"),
@@ -97,7 +109,10 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         (add("a", &vector("u", "short", 40, 5)), "UUID"),
         (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 5)), "file is missing"),
         (add("a", &vector("u", "../^-aqEH.-t@S}K{vb[*k^", 40, 5)), "not a store"),
-        (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", u32::MAX, 5)), "limit"),
+        (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", i32::MAX.unsigned_abs(), 5)), "limit"),
+        (add("a", &vector("u", "ab^-aqEH.-t@S}K{vb[*k^", u32::MAX, 5)), "larger than the protocol has it"),
+        (add("a", &vector("i", example, 40, u64::MAX)), "larger than the protocol has it"),
+        (add("a", &rows("5")).replace(":9,", ":9223372036854775808,"), "larger than the protocol has it"),
         (add("a", &vector("p", "/etc/passwd", 40, 5)), "outside of the table"),
         (add("a", &vector("x", "", 40, 5)), "\"x\""),
     ] {

@@ -91,7 +91,7 @@ impl Encoder {
             let rest = if tail == 0 { Vec::new() } else { self.tail(rest) };
             Some((self.body(body, &rest)?, tail))
         });
-        parts.unwrap_or_default()
+        parts.expect("a body without a tail is a stream")
     }
 
     /// The stream of a tail.

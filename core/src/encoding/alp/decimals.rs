@@ -135,6 +135,7 @@ impl Decimals {
 
     /// The integers of keys; `exception` gets the keys that have none, and their rows, where the integer before stays.
     pub(super) fn integers(self, keys: &[i64], mut exception: impl FnMut(usize, i64)) -> Vec<i64> {
+        // Default: any integer, where all keys are exceptions.
         let mut last = keys.iter().find_map(|&key| self.integer(key)).unwrap_or(0);
         let rows = keys.iter().enumerate();
         let integers = rows.map(|(row, &key)| {

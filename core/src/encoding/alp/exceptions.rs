@@ -35,10 +35,9 @@ impl Exceptions {
             let inside = positions.last().is_none_or(|&last| usize::from(last) < rows - block * BLOCK_ROWS);
             ensure(ascending && inside, "the exceptions are not in order")?;
         }
-        ensure(
-            keys.as_ref().map_or(0, |keys| keys.rows()) == positions.len(),
-            "the exceptions have other keys",
-        )?;
+        // Default: without exceptions there is no column of them.
+        let rows_of_keys = keys.as_ref().map_or(0, |keys| keys.rows());
+        ensure(rows_of_keys == positions.len(), "the exceptions have other keys")?;
         Ok(Self { before, positions, keys })
     }
 

@@ -11,6 +11,11 @@
 //! until the next symbol would take it beyond 64 bits. Decoding goes forward: `slot = state % 256` tells the
 //! symbol, and `state = (state' >> 8) * width + slot - low` the state before it.
 
+use crate::invariant::Invariant;
+
+/// What [`widths`] keeps to.
+const WITHIN: &str = "a symbol has no more than all slots";
+
 /// Slots shared out among the symbols.
 pub(super) const SLOTS: usize = 256;
 /// Rows of a chunk at most, so that 16 bits count them. Needed because a symbol at slot 0 leaves state 0 as it
@@ -22,11 +27,12 @@ pub(super) const MAX_CHUNK_ROWS: u16 = u16::MAX;
 pub(super) fn widths(counts: impl ExactSizeIterator<Item = u64> + Clone) -> Vec<u16> {
     let total: u64 = counts.clone().sum();
     let spare = (SLOTS - counts.len()) as u64;
-    let share = |n: u64| 1 + u16::try_from(n * spare / total.max(1)).unwrap_or(0);
+    let share = |n: u64| 1 + u16::try_from(n * spare / total.max(1)).invariant(WITHIN);
     let mut widths: Vec<u16> = counts.clone().map(share).collect();
-    let most = counts.enumerate().max_by_key(|&(i, n)| (n, std::cmp::Reverse(i))).map_or(0, |(i, _)| i);
+    let most = counts.enumerate().max_by_key(|&(i, n)| (n, std::cmp::Reverse(i)));
+    let (most, _) = most.invariant("there is a symbol");
     let used: usize = widths.iter().map(|&w| usize::from(w)).sum();
-    widths[most] += u16::try_from(SLOTS - used).unwrap_or(0);
+    widths[most] += u16::try_from(SLOTS - used).invariant(WITHIN);
     widths
 }
 
@@ -128,14 +134,18 @@ impl<T: Copy + Default> Decoder<T> {
     where
         T: 'a,
     {
+        // Default: no rows, once the chunks are at an end.
         let mut lanes: [(u64, &mut [T]); 4] = std::array::from_fn(|_| chunks.next().unwrap_or_default());
         loop {
-            let n = lanes.iter().map(|(_, rows)| rows.len()).min().unwrap_or(0);
+            let n = lanes.iter().map(|(_, rows)| rows.len()).min().invariant("there are four lanes");
             if n == 0 {
                 break;
             }
             let mut states = lanes.each_ref().map(|(state, _)| *state);
-            let [a, b, c, d] = lanes.each_mut().map(|(_, rows)| rows.split_off_mut(..n).unwrap_or_default());
+            let first = |(_, rows): &mut (u64, &'a mut [T])| {
+                rows.split_off_mut(..n).invariant("every lane has as many rows as the shortest")
+            };
+            let [a, b, c, d] = lanes.each_mut().map(first);
             for (((a, b), c), d) in a.iter_mut().zip(b).zip(c).zip(d) {
                 *a = self.next(&mut states[0]);
                 *b = self.next(&mut states[1]);
@@ -145,6 +155,7 @@ impl<T: Copy + Default> Decoder<T> {
             for (lane, state) in lanes.iter_mut().zip(states) {
                 lane.0 = state;
                 if lane.1.is_empty() {
+                    // Default: as above.
                     *lane = chunks.next().unwrap_or_default();
                 }
             }

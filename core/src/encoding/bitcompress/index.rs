@@ -6,7 +6,7 @@
 use arrow_buffer::ScalarBuffer;
 
 use crate::{
-    encoding::bytes::{Reader, Writer, count, ensure},
+    encoding::bytes::{Reader, Writer, corrupt, count, ensure},
     error::Result,
 };
 
@@ -58,7 +58,8 @@ impl JumpIndex {
         let mut end = 0u32;
         for (i, ends) in level2.chunks(1 << shift).enumerate() {
             let ascending = ends[0] > 0 && ends.is_sorted_by(|a, b| a < b);
-            end = end.saturating_add(ends.last().map_or(0, |&n| n.into()));
+            let next = end.checked_add(ends[ends.len() - 1].into());
+            end = next.ok_or_else(|| corrupt("the chunks hold too many rows"))?;
             let agrees = level1.get(i).is_none_or(|&level1| level1 == end);
             ensure(ascending && agrees, "the ends of the chunks are not in order")?;
         }
@@ -67,7 +68,7 @@ impl JumpIndex {
     }
 
     fn group_start(&self, group: usize) -> usize {
-        group.checked_sub(1).map_or(0, |before| self.level1[before] as usize)
+        if group == 0 { 0 } else { self.level1[group - 1] as usize }
     }
 
     /// The row behind the chunk's last.
@@ -77,7 +78,7 @@ impl JumpIndex {
 
     /// The chunk's first row.
     pub(super) fn start(&self, chunk: usize) -> usize {
-        chunk.checked_sub(1).map_or(0, |before| self.end(before))
+        if chunk == 0 { 0 } else { self.end(chunk - 1) }
     }
 
     /// The chunk that holds `row`.

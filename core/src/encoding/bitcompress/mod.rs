@@ -34,7 +34,7 @@ use super::{
     mask,
     stats::KeyStats,
 };
-use crate::{error::Result, limits::BLOCK_ROWS};
+use crate::{error::Result, invariant::Invariant, limits::BLOCK_ROWS};
 
 /// The encoding.
 pub(super) struct Bitcompress;
@@ -71,17 +71,18 @@ impl KeyEncoding for Bitcompress {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 8 bits a row")]
         let chunks =
             ((bits / BITS_OF_CHUNK) as usize).max(stats.rows / usize::from(codec::MAX_CHUNK_ROWS)) + 1;
+        // Default: a chunk has no more rows.
         let rows = u16::try_from(2 * stats.rows / chunks).unwrap_or(u16::MAX);
         Some(Bid::estimate(self.name(), Self::bytes(counts.len(), chunks, index::shift(rows)), 8))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
-        let counts = stats.distinct.as_deref().unwrap_or_default();
+        let counts = stats.distinct.as_deref().invariant("symbols are made where keys were counted");
         let symbols: Vec<i64> = counts.iter().map(|(key, _)| *key).collect();
         let widths = codec::widths(counts.iter().map(|(_, n)| *n));
         let codes = CodeMap::new(&symbols).codes(keys, |code| code.to_le_bytes()[0]);
         let (states, rows) = codec::encode(&widths, &codes);
-        let shift = index::shift(rows.iter().copied().max().unwrap_or(1));
+        let shift = index::shift(rows.iter().copied().max().invariant("a column has a chunk"));
         // `widths` and `symbols` are 1 to 256.
         let minus_one = |n: usize| (n - 1).to_le_bytes()[0];
         let head = Head::keys(self.code(), stats.native, [minus_one(symbols.len()), shift], keys.len());

@@ -16,6 +16,7 @@ use crate::{
         fallback, mask,
     },
     error::Result,
+    invariant::Invariant,
     keys::Native,
     limits::{BLOCK_ROWS, BLOCK_WORDS},
 };
@@ -99,6 +100,7 @@ impl Column {
         let blocks = (0..blocks).map(|block| {
             let image = Image::new(count, (head.rows - block * BLOCK_ROWS).min(BLOCK_ROWS));
             first += usize::from(lengths[block]);
+            // Default: the wide stream has no tails.
             let tail = tails.get(block).copied().map_or(0, usize::from);
             Block { image, words: first - usize::from(lengths[block]), tail }
         });
@@ -133,8 +135,8 @@ impl Column {
         let (mut least, mut greatest) = (MAX_KEYS, 0);
         for part in self.parts(0, self.rows) {
             let extremes = self.with(part, |codes| codes.min_max(None));
-            let (min, max) = extremes.map_or((MAX_KEYS, 0), |(min, max)| (index(min), index(max)));
-            (least, greatest) = (least.min(min), greatest.max(max));
+            let (min, max) = extremes.invariant("a block has a row");
+            (least, greatest) = (least.min(index(min)), greatest.max(index(max)));
             if least == 0 && greatest == self.keys.len() - 1 {
                 return Ok(());
             }

@@ -3,13 +3,15 @@
 use basalt_kernels::rans::{SLOTS, SYMBOLS};
 
 use super::image::{Image, is_of_codes};
-use crate::encoding::stats::KeyStats;
+use crate::{encoding::stats::KeyStats, invariant::Invariant};
 
 /// The frequencies that code symbols with these counts in the fewest bits: they add up to all slots, and who occurs
 /// has one.
 pub(super) fn quantise(counts: &[u64]) -> Vec<u16> {
     let total: u64 = counts.iter().sum();
-    let share = |n: u64| u16::try_from(n * u64::from(SLOTS) / total.max(1)).unwrap_or(0);
+    let share = |n: u64| {
+        u16::try_from(n * u64::from(SLOTS) / total.max(1)).invariant("a share is no more than all slots")
+    };
     let mut frequencies: Vec<u16> =
         counts.iter().map(|&n| if n == 0 { 0 } else { share(n).max(1) }).collect();
     let mut used: u16 = frequencies.iter().sum();
@@ -17,6 +19,7 @@ pub(super) fn quantise(counts: &[u64]) -> Vec<u16> {
     let present = || (0..counts.len()).filter(|&i| counts[i] > 0);
     while used < SLOTS {
         let gain = |i: usize, slots: u16| counts[i] as f64 * (1.0 / f64::from(slots)).ln_1p();
+        // An estimate may have rounded all counts away.
         let Some(i) = present().max_by(|&i, &j| gain(i, frequencies[i]).total_cmp(&gain(j, frequencies[j])))
         else {
             break;
@@ -27,10 +30,8 @@ pub(super) fn quantise(counts: &[u64]) -> Vec<u16> {
     while used > SLOTS {
         let loss = |i: usize, slots: u16| counts[i] as f64 * (1.0 / f64::from(slots - 1)).ln_1p();
         let spare = present().filter(|&i| frequencies[i] > 1);
-        let Some(i) = spare.min_by(|&i, &j| loss(i, frequencies[i]).total_cmp(&loss(j, frequencies[j])))
-        else {
-            break;
-        };
+        let least = spare.min_by(|&i, &j| loss(i, frequencies[i]).total_cmp(&loss(j, frequencies[j])));
+        let i = least.invariant("who has more than all slots between them has one to spare");
         frequencies[i] -= 1;
         used -= 1;
     }

@@ -32,7 +32,7 @@ use super::{
     code_map::CodeMap,
     stats::KeyStats,
 };
-use crate::{error::Result, keys::Native, limits::BLOCK_ROWS};
+use crate::{error::Result, invariant::Invariant, keys::Native, limits::BLOCK_ROWS};
 
 /// The encoding.
 pub(super) struct Entropy;
@@ -102,10 +102,11 @@ impl KeyEncoding for Entropy {
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
-        let distinct = stats.distinct.as_deref().unwrap_or_default();
+        let distinct = stats.distinct.as_deref().invariant("codes are made where keys were counted");
         let symbols: Vec<i64> = distinct.iter().map(|(key, _)| *key).collect();
         let byte = |n: usize| count(n).to_le_bytes()[0];
-        let most = (0..symbols.len()).max_by_key(|&code| distinct[code].1).map_or(0, byte);
+        let most = (0..symbols.len()).max_by_key(|&code| distinct[code].1);
+        let most = byte(most.invariant("a column has a key"));
         let codes = CodeMap::new(&symbols).codes(keys, |code| code.to_le_bytes()[0]);
         let (frequencies, streams) = encode(&codes, symbols.len(), most)
             .ok_or_else(|| super::bytes::corrupt("the codes have no stream"))?;
@@ -122,7 +123,7 @@ impl KeyEncoding for Entropy {
         }
         writer.align(2);
         for (words, _) in &streams {
-            writer.put(u16::try_from(words.len()).unwrap_or(u16::MAX));
+            writer.put(u16::try_from(words.len()).invariant("a block has fewer words than rows"));
         }
         streams.iter().for_each(|(words, _)| writer.slice(words));
         Ok(writer.finish())

@@ -9,6 +9,8 @@ use std::hint::select_unpredictable;
 
 use basalt_kernels::rans::SLOTS;
 
+use crate::invariant::Invariant;
+
 /// States.
 const STATES: usize = 8;
 /// The least that a state is.
@@ -72,7 +74,8 @@ impl Decoder {
 
     /// Decodes a code for each row. Words that are missing are 0.
     pub(super) fn decode(&self, words: &[u16], out: &mut [u64]) {
-        let Some(table) = self.0.first_chunk::<{ SLOTS as usize }>() else { return };
+        let table = self.0.first_chunk::<{ SLOTS as usize }>().invariant("the codes share all slots");
+        // Default: the format's, of words that are missing.
         let word = |at: usize| u32::from(words.get(at).copied().unwrap_or(0));
         let mut states: [u32; STATES] =
             std::array::from_fn(|i| (word(2 * i) << 16 | word(2 * i + 1)).max(LEAST));
@@ -81,6 +84,7 @@ impl Decoder {
             let (mut codes, mut taken) = ([0; STATES], 0);
             let mut last = [0; STATES];
             // No more than one for each state.
+            // Default: the format's again.
             let next = words.get(at..).unwrap_or_default();
             let next = next.first_chunk().unwrap_or_else(|| {
                 last[..next.len()].copy_from_slice(next);

@@ -13,6 +13,7 @@ use crate::{
         members::Form,
     },
     error::Result,
+    invariant::Invariant,
     limits::{BLOCK_ROWS, BLOCK_WORDS},
 };
 
@@ -91,13 +92,13 @@ impl Column {
         let ascending = positions.is_sorted_by(|a, b| a < b);
         let inside = positions.last().is_none_or(|&last| usize::from(last) < block.rows);
         ensure(ascending && inside, "the exceptions are not in order")?;
-        let room = u64::MAX.checked_shr(block.width).unwrap_or(0);
+        let room = if block.width == u64::BITS { 0 } else { u64::MAX >> block.width };
         let high = |i| self.high(block, i);
         let fit = block.exceptions.clone().all(|i| (1..=room).contains(&high(i)));
         ensure(fit, "the high bits of an exception are out of bounds")?;
         let packed = self.codes(block).min_max(0, block.rows, None);
         let patched = block.exceptions.clone().map(|i| self.code(block, i)).max();
-        let greatest = packed.map(|(_, max)| max).max(patched).unwrap_or(0);
+        let greatest = packed.map(|(_, max)| max).max(patched).invariant("a block has a row");
         ensure(block.base.checked_add_unsigned(greatest).is_some(), "a key overflows")?;
         Ok(greatest)
     }
@@ -270,7 +271,7 @@ impl KeyColumn for Column {
             return block.key(low);
         }
         let high = self.exceptions(block, row, 1).next().map(|(_, i)| self.high(block, i) << block.width);
-        block.key(low | high.unwrap_or(0))
+        block.key(high.map_or(low, |high| low | high))
     }
 
     fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
@@ -318,7 +319,7 @@ impl KeyColumn for Column {
         // Five picoseconds for a bit of each row.
         let filter = count(5 * 64 * self.words.len() / self.rows);
         // Small sets are looked up a register at a time.
-        let widest = self.blocks.iter().map(|block| block.width).max().unwrap_or(0);
+        let widest = self.blocks.iter().map(|block| block.width).max().invariant("a column has a block");
         Costs { filter, look_up: if widest <= 12 { LOOK_UP_COST / 5 } else { LOOK_UP_COST }, get: 2 }
     }
 }

@@ -15,7 +15,11 @@ use super::{
     Runs,
     codes::{Codes, GROUP, Place},
 };
-use crate::{error::Result, limits::BLOCK_ROWS};
+use crate::{
+    error::Result,
+    invariant::{Invariant, broken},
+    limits::BLOCK_ROWS,
+};
 
 /// The keys of runs.
 #[derive(Debug)]
@@ -34,6 +38,9 @@ pub(super) struct Column {
     pub(super) keys: RunKeys,
     pub(super) codes: Codes,
 }
+
+/// What [`Blocks::words`] sees to.
+const EMPTY: &str = "a block of runs is decoded to its first run and a mask";
 
 /// Some rows of one block, by the runs that they are in.
 struct Part<'a> {
@@ -126,7 +133,7 @@ impl Column {
             |_| 1,
             |words| match words {
                 [run, ends @ ..] => work(index(*run), ends),
-                [] => work(0, &[]),
+                [] => broken(EMPTY),
             },
         )
     }
@@ -171,9 +178,8 @@ impl Blocks for Column {
                 self.runs_that_pass(runs.start, runs.len(), &first, &mut others);
                 words::not(&mut others, runs.len());
             }
-            if let [run, ends @ ..] = &mut **out {
-                *run = self.codes.ends(start, &others, ends) as u64;
-            }
+            let [run, ends @ ..] = &mut **out else { broken(EMPTY) };
+            *run = self.codes.ends(start, &others, ends) as u64;
         }
     }
 }
@@ -221,12 +227,14 @@ impl KeyColumn for Column {
     fn get(&self, row: usize) -> i64 {
         let alike = self.codes.are_alike();
         let mut place = self.codes.find(row);
-        while let Some(next) = self.codes.next(place, alike || self.key_of(place.run) == self.first())
-            && next.row <= row
-        {
+        loop {
+            let next = self.codes.next(place, alike || self.key_of(place.run) == self.first());
+            let next = next.invariant("a row is in a run");
+            if next.row > row {
+                return self.key_of(place.run);
+            }
             place = next;
         }
-        self.key_of(place.run)
     }
 
     fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
@@ -306,5 +314,5 @@ impl KeyColumn for Column {
 
 /// A place in a block.
 fn places16(place: usize) -> u16 {
-    u16::try_from(place).unwrap_or(u16::MAX)
+    u16::try_from(place).invariant("a place in a block is a u16")
 }

@@ -8,7 +8,10 @@ use super::{
     layout::Layout,
     line::LinesReader,
 };
-use crate::error::Result;
+use crate::{error::Result, invariant::Invariant};
+
+/// What [`Coded::check`] has seen to.
+const ENDS: &str = "the rows of an interval end within it";
 
 /// Positions that kernels may write behind those asked for.
 const ROOM: usize = 32;
@@ -69,8 +72,9 @@ impl Coded {
                 gaps::positions(&gaps, &mut positions).ok_or_else(|| corrupt("an interval ends too soon"))?;
             let positions = &positions[..gaps.count];
             let ascend = positions.windows(2).fold(true, |ascend, pair| ascend & (pair[0] < pair[1]));
-            let last = positions.last().map_or(0, |&last| usize::from(last));
-            ensure(ascend && last < (rows - first).min(1 << shift), "the rows are not in order")?;
+            let most = (rows - first).min(1 << shift);
+            let inside = positions.last().is_none_or(|&last| usize::from(last) < most);
+            ensure(ascend && inside, "the rows are not in order")?;
             let unread = (behind[0] + behind[1]).checked_sub(end);
             let zeros = |unread| {
                 (0..unread).step_by(57).all(|i| {
@@ -126,8 +130,9 @@ impl Coded {
     pub(super) fn rank(&self, row: usize) -> (usize, bool) {
         let interval = row >> self.layout.shift;
         let (rank, gaps) = self.interval(interval);
-        let position = u16::try_from(row - (interval << self.layout.shift)).unwrap_or(0);
-        let (below, coded) = gaps::rank(&gaps, position).unwrap_or_default();
+        let position =
+            u16::try_from(row - (interval << self.layout.shift)).invariant("an interval is a block at most");
+        let (below, coded) = gaps::rank(&gaps, position).invariant(ENDS);
         (rank + below, coded)
     }
 
@@ -143,9 +148,7 @@ impl Coded {
         let mut positions = vec![0; self.most + ROOM];
         for interval in start >> shift..=(stop - 1) >> shift {
             let (rank, gaps) = self.interval(interval);
-            if gaps::positions(&gaps, &mut positions).is_none() {
-                return;
-            }
+            gaps::positions(&gaps, &mut positions).invariant(ENDS);
             let first = interval << shift;
             let below = |row: usize| positions[..gaps.count].partition_point(|&p| usize::from(p) < row);
             let begin = if start > first { below(start - first) } else { 0 };

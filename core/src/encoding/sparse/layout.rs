@@ -13,8 +13,7 @@ use super::{
     line::Lines,
     others::Others,
 };
-
-use crate::error::Result;
+use crate::{error::Result, invariant::Invariant};
 
 /// Rows that are coded by themselves, an interval, are 2 to the power of one of these: from a unit to a block.
 pub(super) const SHIFTS: std::ops::RangeInclusive<u32> = 9..=16;
@@ -184,5 +183,5 @@ fn elias_fano(rows: usize, others: usize) -> (u32, u32) {
     let shift = (shift(rows, others) - 1).max(*SHIFTS.start());
     let rows = rows.next_multiple_of(1 << shift);
     let bits = |k: &u32| others * *k as usize + (rows >> k);
-    (shift, (0..=MAX_K.min(shift)).min_by_key(bits).unwrap_or(0))
+    (shift, (0..=MAX_K.min(shift)).min_by_key(bits).invariant("low parts have 0 bits or more"))
 }

@@ -5,7 +5,7 @@
 use std::array;
 
 use super::super::bytes::{Reader, Writer, bits, bits_at, count, ensure};
-use crate::error::Result;
+use crate::{error::Result, invariant::Invariant};
 
 /// Bits of a deviation, at most.
 const MAX_WIDTH: u32 = 24;
@@ -22,13 +22,14 @@ struct Line {
 
 impl Line {
     fn new(numbers: &[u32]) -> Self {
-        let last = numbers.last().copied().unwrap_or(0);
+        let last = numbers[numbers.len() - 1];
         let slope = slope(last, numbers.len() - 1);
         let deviations = || (0..).zip(numbers).map(|(i, &number)| i64::from(number) - on(slope, i));
-        let (least, greatest) = (deviations().min().unwrap_or(0), deviations().max().unwrap_or(0));
+        let bounds = deviations().min().zip(deviations().max());
+        let (least, greatest) = bounds.invariant("a line has numbers");
         let width = bits((greatest - least).cast_unsigned());
-        // Numbers are below 2^22, and so are their deviations.
-        Self { last, least: i32::try_from(least).unwrap_or(0), width }
+        let least = i32::try_from(least).invariant("numbers are below 2^22, and so are their deviations");
+        Self { last, least, width }
     }
 }
 
@@ -161,6 +162,7 @@ impl LinesReader {
             let deviation = (entry >> line.shift & line.mask).cast_signed();
             // Wraps where bytes are spoilt; then the numbers do not ascend.
             let number = on(line.slope, step as u64).wrapping_add(line.least).wrapping_add(deviation);
+            // Default: more than any, so that the numbers do not ascend.
             usize::try_from(number).unwrap_or(usize::MAX >> 8)
         })
     }

@@ -101,13 +101,15 @@ pub(super) fn encode(
     native: Native,
 ) -> Result<Buffer> {
     let other_keys = others.keys(keys);
+    debug_assert!(!other_keys.is_empty() && other_keys.len() == layout.rows(), "the layout is of other rows");
     let one = other_keys.iter().all(|key| *key == other_keys[0]);
     let column = match one {
         true => None,
         false => Some(chooser::choose_below(encoding.level(), &other_keys, native)?),
     };
-    let bytes =
-        align(head_bytes(native, !one) + layout.bytes()) + column.as_ref().map_or(0, |c| c.buffer().len());
+    // Default: one key for all others takes no column.
+    let column_bytes = column.as_ref().map_or(0, |c| c.buffer().len());
+    let bytes = align(head_bytes(native, !one) + layout.bytes()) + column_bytes;
     // At most 14 and 16.
     let params = [layout.k, layout.shift].map(|param| param.to_le_bytes()[0]);
     let mut writer = Writer::new(Head::keys(encoding.code(), native, params, keys.len()), bytes);
@@ -115,7 +117,7 @@ pub(super) fn encode(
     writer.put(u8::from(!one));
     writer.key(common, native);
     if one {
-        writer.key(other_keys.first().copied().unwrap_or(common), native);
+        writer.key(other_keys[0], native);
     }
     for section in layout.encode(others) {
         writer.slice(&section);

@@ -3,7 +3,10 @@
 use basalt_kernels::{self as kernels, CmpOp};
 
 use super::super::mask;
-use crate::limits::{BLOCK_ROWS, BLOCK_WORDS};
+use crate::{
+    invariant::Invariant,
+    limits::{BLOCK_ROWS, BLOCK_WORDS},
+};
 
 /// The rows, as positions in their blocks.
 pub(in super::super) struct Others {
@@ -65,8 +68,7 @@ impl Others {
             let from = first % BLOCK_ROWS;
             let here = rest.partition_point(|&position| usize::from(position) < from + (1 << shift));
             begin += here;
-            // Below the positions, which are u16.
-            let from = u16::try_from(from).unwrap_or(0);
+            let from = u16::try_from(from).invariant("a position in a block is a u16");
             rest[..here].iter().map(move |position| position - from)
         })
     }

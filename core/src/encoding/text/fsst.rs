@@ -25,6 +25,7 @@ use crate::{
         bytes::{HEAD, Head, Reader, Writer, corrupt, count, ensure, index},
     },
     error::Result,
+    invariant::Invariant,
     limits::BLOCK_ROWS,
 };
 
@@ -37,6 +38,8 @@ const MAX_BYTES: usize = 1 << 30;
 const RUN_ROWS: usize = 64;
 /// ... unless they have more codes than this.
 const RUN_CODES: usize = 1 << 12;
+/// What [`Column::validate`] has seen to.
+const UTF8: &str = "the texts of a column that was opened are UTF-8";
 
 impl TextEncoding for Fsst {
     fn code(&self) -> u8 {
@@ -139,12 +142,12 @@ impl Made {
 
     fn into_texts(mut self) -> Texts<'static> {
         self.bytes.truncate(self.end);
-        Texts::Made { arena: String::from_utf8(self.bytes).unwrap_or_default(), places: self.places }
+        Texts::Made { arena: String::from_utf8(self.bytes).invariant(UTF8), places: self.places }
     }
 
-    /// The texts, which are UTF-8 in a column that was opened.
+    /// The texts.
     fn text(&self) -> &str {
-        str::from_utf8(&self.bytes[..self.end]).unwrap_or_default()
+        str::from_utf8(&self.bytes[..self.end]).invariant(UTF8)
     }
 }
 
@@ -219,7 +222,7 @@ impl TextColumn for Column {
         let mut made = Made::default();
         made.push(&self.symbols, &self.codes[self.places.range(row)], |_, _| {});
         made.bytes.truncate(made.end);
-        Cow::Owned(String::from_utf8(made.bytes).unwrap_or_default())
+        Cow::Owned(String::from_utf8(made.bytes).invariant(UTF8))
     }
 
     fn decode(&self, start: usize, rows: usize, selected: Option<&[u64]>) -> Texts<'_> {
@@ -246,7 +249,7 @@ impl TextColumn for Column {
 
     fn filter(&self, start: usize, rows: usize, test: &TextTest, under: Option<&[u64]>, out: &mut [u64]) {
         let may_begin: [bool; 256] = std::array::from_fn(|code| {
-            let symbol = u8::try_from(code).ok().and_then(|code| self.symbols.get(code));
+            let symbol = self.symbols.get(code.to_le_bytes()[0]);
             symbol.is_none_or(|symbol| test.may_begin(symbol))
         });
         let empty_passes = test.passes("");
@@ -281,5 +284,20 @@ impl TextColumn for Column {
                 out[row / 64] &= !(u64::from(!passes) << (row % 64));
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_utf8_is_no_empty_text() {
+        let made = |bytes: &[u8]| Made { bytes: bytes.to_vec(), end: bytes.len(), ..Made::default() };
+        assert_eq!(made("é".as_bytes()).text(), "é");
+        assert!(catch_unwind(|| made(&[0xff]).text().len()).is_err());
+        assert!(catch_unwind(|| made(&[0xff]).into_texts().len()).is_err());
     }
 }

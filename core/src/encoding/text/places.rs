@@ -20,6 +20,7 @@ use crate::{
         bytes::{ALIGNMENT, Reader, Writer, bits, ensure, index},
     },
     error::Result,
+    invariant::Invariant,
 };
 
 /// Bits of a slope below the point: half a byte is lost over a unit at most.
@@ -37,10 +38,11 @@ impl Line {
     fn below(starts: &[u32]) -> Self {
         let (first, last) = (starts[0], starts[starts.len() - 1]);
         let steps = (starts.len() as u64 - 1).max(1);
+        // Default: a steeper line than the steepest is as good; what lies above it is more.
         let slope = u32::try_from((u64::from(last - first) << SLOPE_BITS) / steps).unwrap_or(u32::MAX);
         let line = Self { start: 0, slope };
         let lowest = (0..).zip(starts).map(|(i, &start)| i64::from(start) - i64::from(line.at(i))).min();
-        Self { start: low_u32(lowest.unwrap_or(0).cast_unsigned()), slope }
+        Self { start: low_u32(lowest.invariant("a unit has a row").cast_unsigned()), slope }
     }
 
     fn at(self, row: u32) -> u32 {
@@ -57,7 +59,7 @@ fn low_u32(n: u64) -> u32 {
 fn heights(line: Line, starts: &[u32], out: &mut Vec<u64>) -> u64 {
     let from = out.len();
     out.extend((0..).zip(starts).map(|(i, start)| u64::from(start.wrapping_sub(line.at(i)))));
-    out[from..].iter().copied().max().unwrap_or(0)
+    out[from..].iter().copied().max().invariant("a unit has a row")
 }
 
 /// Starts that are to be written.

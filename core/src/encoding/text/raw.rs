@@ -38,14 +38,12 @@ impl TextEncoding for Raw {
     }
 
     fn bid(&self, stats: &TextStats<'_>) -> Option<Bid> {
-        let places = end_of_places(HEAD + 4, stats.places.highest, stats.rows());
-        Some(Bid::exact(self.name(), places + stats.bytes))
+        Some(Bid::exact(self.name(), bytes(stats)))
     }
 
     fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {
-        let bytes = self.bid(stats).map_or(0, |bid| bid.bytes);
         let head = Head::text(self.code(), [stats.places.width(), 0], stats.rows());
-        let mut writer = Writer::new(head, bytes);
+        let mut writer = Writer::new(head, bytes(stats));
         writer.put(count(stats.bytes));
         stats.places.write(&mut writer);
         for text in stats.texts(0..stats.rows()) {
@@ -64,6 +62,11 @@ impl TextEncoding for Raw {
         column.validate()?;
         Ok(Arc::new(column))
     }
+}
+
+/// Bytes of the column.
+fn bytes(stats: &TextStats<'_>) -> usize {
+    end_of_places(HEAD + 4, stats.places.highest, stats.rows()) + stats.bytes
 }
 
 /// An array of one text, so that UTF-8 is validated once for all.
@@ -92,7 +95,7 @@ impl Column {
     }
 
     fn text(&self, place: Range<usize>) -> &str {
-        self.texts.value(0).get(place).unwrap_or_default()
+        &self.texts.value(0)[place]
     }
 
     /// Calls `work` with each text of the rows.

@@ -74,7 +74,7 @@ impl Symbols {
         true
     }
 
-    /// Writes what codes stand for at `out[at..]` and returns where it ends. There is room for [`MAX_LENGTH`] bytes
+    /// Writes what codes, which [`Self::are_codes`], stand for at `out[at..]` and returns where it ends. There is room for [`MAX_LENGTH`] bytes
     /// for each code and as many behind them; `each` is called with the place of every code and where its bytes
     /// begin.
     #[inline(always)]
@@ -90,7 +90,7 @@ impl Symbols {
             each(place, at);
             place += 1;
             if code == ESCAPE {
-                out[at] = codes.get(place).copied().unwrap_or(0);
+                out[at] = codes[place];
                 place += 1;
                 at += 1;
             } else {

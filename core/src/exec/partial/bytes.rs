@@ -1,7 +1,7 @@
 //! Numbers as bytes: LEB128, the sign in the lowest bit where there is one.
 
 use super::corrupt;
-use crate::error::Result;
+use crate::{error::Result, invariant::index};
 
 /// Appends a number.
 pub(super) fn put(out: &mut Vec<u8>, value: u64) {
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
 
     /// Bytes behind their number.
     pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
-        let n = usize::try_from(self.number()?).unwrap_or(usize::MAX);
+        let n = index(self.number()?);
         let (bytes, rest) = self.rest.split_at_checked(n).ok_or_else(short)?;
         self.rest = rest;
         Ok(bytes)

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    invariant::{count, index},
     keys::Native,
     limits::{MAX_PART_BYTES, SET_KEYS},
     schema::DataType,
@@ -49,7 +50,7 @@ pub(super) fn read<'b>(
         return Err(corrupt("it is of another format"));
     }
     // Every group has a byte in every column.
-    let n = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
+    let n = index(reader.number()?);
     if n > bytes.len() {
         return Err(corrupt("it has an impossible number of groups"));
     }
@@ -127,7 +128,7 @@ pub(super) fn read<'b>(
 
 /// A table of texts.
 fn texts<'b>(reader: &mut Reader<'b>) -> Result<Vec<Cow<'b, str>>> {
-    let n = usize::try_from(reader.number()?).unwrap_or(usize::MAX);
+    let n = index(reader.number()?);
     let mut reader = Reader::new(reader.bytes()?);
     if n > reader.left() {
         return Err(corrupt("a table of texts is too short"));
@@ -190,9 +191,10 @@ fn extremes(
 /// Sums of floats in some of `fragments`.
 fn fragment_sums(reader: &mut Reader<'_>, n: usize, fragments: &[u32]) -> Result<Vec<FragmentSum>> {
     let mut sums = Vec::new();
-    for group in 0..u32::try_from(n).unwrap_or(u32::MAX) {
+    for group in 0..count(n) {
         let mut last = None;
         for _ in 0..reader.number()? {
+            // Default: the first is told as it is. A sum that is too large is no fragment.
             let fragment = reader.number()?.saturating_add(last.unwrap_or(0));
             let id = u32::try_from(fragment).ok().filter(|id| fragments.binary_search(id).is_ok());
             if last.replace(fragment).is_some_and(|last| last >= fragment) {

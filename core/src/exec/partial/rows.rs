@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     error::Result,
+    invariant::{count, index},
     plan::Plan,
     schema::{DataType, Schema},
     value::Value,
@@ -73,7 +74,7 @@ impl<'p> Sorted<'p> {
         let addresses = addresses.as_primitive::<UInt64Type>();
         let failures = failures.as_primitive::<UInt8Type>();
         for row in 0..batch.num_rows() {
-            let fragment = u32::try_from(addresses.value(row) >> 32).unwrap_or(0);
+            let fragment = count(index(addresses.value(row) >> 32));
             super::asked(fragment, fragments)?;
             let keys = self.plan.order.iter().map(|key| {
                 let data_type = self.schema.fields()[key.output].data_type;

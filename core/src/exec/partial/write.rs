@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::{count, index},
     limits::{MAX_PART_BYTES, PART_BYTES, SET_KEYS},
 };
 
@@ -180,7 +181,7 @@ impl<'g> Table<'g> {
     fn code(&mut self, id: i64) -> u64 {
         let code = &mut self.codes[place(id)];
         if *code == NONE {
-            *code = u32::try_from(self.used.len()).unwrap_or(NONE);
+            *code = count(self.used.len());
             self.used.push(id);
             put_bytes(&mut self.bytes, self.interner.text(id).as_bytes());
         }
@@ -195,7 +196,7 @@ impl<'g> Table<'g> {
 }
 
 fn place(id: i64) -> usize {
-    usize::try_from(id).unwrap_or(usize::MAX)
+    index(id.cast_unsigned())
 }
 
 /// The keys of one group's sets that are still to be written.
@@ -219,7 +220,7 @@ impl<'g> Sets<'g> {
             let Column::Set(of) = column else { continue };
             let set = &self.from.states[of.state].sets()[group];
             (*keys, *written) = (Vec::new(), 0);
-            let n = usize::try_from(set.len()).unwrap_or(usize::MAX);
+            let n = index(set.len());
             self.held.set(n.saturating_mul(size_of::<i64>()))?;
             keys.reserve_exact(n);
             set.for_each(|key| keys.push(key));
