@@ -5,7 +5,6 @@ use std::{
     time::Instant,
 };
 
-use basalt_proto::v1::QueryRequest;
 use clap::{Args, ValueEnum};
 
 use super::{
@@ -18,7 +17,7 @@ use super::{
 use crate::{
     error::Error,
     query::{Query, QueryStream, Statistics},
-    sql,
+    sql::{self, Select},
 };
 
 const EXAMPLES: &str = "\
@@ -55,10 +54,11 @@ pub enum OutputFormat {
 }
 
 pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let request = parse(&args.sql)?;
+    let select = parse(&args.sql)?;
     let filters = args.sets.filters()?;
     let client = connect.connect().await?;
     let started = Instant::now();
+    let request = select.resolve(&client).await?;
     let query = filters.into_iter().fold(client.query_of(request), Query::filter);
     let (rows, statistics) = match args.format {
         OutputFormat::Table => {
@@ -103,6 +103,6 @@ fn statistics(stream: &QueryStream) -> Statistics {
 }
 
 /// Read before connecting, so that a mistake is told even where no server runs.
-pub(super) fn parse(sql: &str) -> Result<QueryRequest, CliError> {
+pub(super) fn parse(sql: &str) -> Result<Select, CliError> {
     sql::parse_select(sql).map_err(|error| CliError::Sql { error, sql: sql.to_owned() })
 }
