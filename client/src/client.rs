@@ -65,7 +65,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the default options. An address without a scheme is taken as `http://`.
+    /// Connects with the default options. An address without a scheme is taken as `http://`; there is no other scheme,
+    /// for there is no TLS yet.
     ///
     /// # Errors
     /// [`Error::Address`], or [`Error::Connection`] when nothing answers there.
@@ -82,6 +83,18 @@ impl Client {
         let bad_address = |message: String| Error::Address { address: address.to_owned(), message };
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|e| bad_address(e.to_string()))?;
         let uri = endpoint.uri();
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                let message = "there is no TLS yet, and in its place the connection would be open to read; http:// \
+                               says that it may be";
+                return Err(bad_address(message.to_owned()));
+            }
+            scheme => {
+                let message = format!("{:?} is not a scheme that is spoken here", scheme.unwrap_or_default());
+                return Err(bad_address(message));
+            }
+        }
         let host = uri.host().unwrap_or_default();
         if host.is_empty() {
             return Err(bad_address("it names no host".to_owned()));

@@ -104,25 +104,23 @@ impl Reader<'_> {
     fn name(self, name: &str) -> Result<Expr, SqlError> {
         let Scope { aliases, keys, columns, needs_columns, .. } = self.scope;
         // A column under its own name is the same either way.
-        let is_itself = |alias: &Option<Expr>| alias.as_ref().and_then(Expr::column) == Some(name);
-        let alias = aliases.get(name).filter(|alias| !is_itself(alias));
-        let column_wins = || match self.names {
-            Names::Columns => true,
-            Names::ColumnFirst => columns.as_ref().map_or_else(
-                || {
-                    needs_columns.set(true);
-                    false
-                },
-                |columns| columns.iter().any(|column| column == name),
-            ),
-            Names::KeyFirst => keys.iter().any(|key| key == name),
-            Names::AliasFirst => false,
+        let is_itself = |alias: &&Option<Expr>| alias.as_ref().and_then(Expr::column) == Some(name);
+        let Some(alias) = aliases.get(name).filter(|alias| !is_itself(alias)) else { return Ok(col(name)) };
+        let column_wins = match (self.names, columns) {
+            (Names::Columns, _) => true,
+            (Names::ColumnFirst, Some(columns)) => columns.iter().any(|column| column == name),
+            (Names::ColumnFirst, None) => {
+                needs_columns.set(true);
+                // It is read again once they are known.
+                return Ok(alias.clone().unwrap_or_else(|| col(name)));
+            }
+            (Names::KeyFirst, _) => keys.iter().any(|key| key == name),
+            (Names::AliasFirst, _) => false,
         };
         match alias {
-            Some(alias) if !column_wins() => {
-                alias.clone().ok_or_else(|| SqlError::new(format!("{name} names two columns of the select list")))
-            }
-            _ => Ok(col(name)),
+            _ if column_wins => Ok(col(name)),
+            Some(alias) => Ok(alias.clone()),
+            None => Err(SqlError::new(format!("{name} names two columns of the select list"))),
         }
     }
 

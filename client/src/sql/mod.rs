@@ -94,7 +94,10 @@ impl Select {
     ///
     /// # Errors
     /// Those of [`parse_select`].
-    pub fn over<C: Into<String>>(self, columns: impl IntoIterator<Item = C>) -> Result<QueryRequest, SqlError> {
+    pub fn over<C: Into<String>>(
+        self,
+        columns: impl IntoIterator<Item = C>,
+    ) -> Result<QueryRequest, SqlError> {
         if !self.needs_columns {
             return Ok(self.request);
         }

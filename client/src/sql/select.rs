@@ -18,7 +18,10 @@ use super::{
 use crate::expr::{Expr, OrderBy};
 
 /// The request for a parsed query over a table of these columns, and whether they must be known for it.
-pub(super) fn convert(query: &ast::Query, columns: Option<&[String]>) -> Result<(QueryRequest, bool), SqlError> {
+pub(super) fn convert(
+    query: &ast::Query,
+    columns: Option<&[String]>,
+) -> Result<(QueryRequest, bool), SqlError> {
     let select = plain_select(query)?;
     let (table, scope) = from(select, &[])?;
     if select.projection.is_empty() {

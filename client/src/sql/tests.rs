@@ -134,7 +134,10 @@ fn names_that_two_things_have() {
     check_groups("SELECT a + 1 AS a FROM t GROUP BY a + 1", [col("a") + 1]);
     check_groups("SELECT a + 1 AS x FROM t GROUP BY x + b", [col("a") + 1 + col("b")]);
     // The select list's name before the column in ORDER BY, unless inside an expression.
-    check_order("SELECT -a AS b FROM t ORDER BY b, (b) DESC", [(lit(0) - col("a")).asc(), (lit(0) - col("a")).desc()]);
+    check_order(
+        "SELECT -a AS b FROM t ORDER BY b, (b) DESC",
+        [(lit(0) - col("a")).asc(), (lit(0) - col("a")).desc()],
+    );
     check_order("SELECT -a AS b FROM t ORDER BY b * 2", [(col("b") * 2).asc()]);
     check_order("SELECT -a AS x FROM t ORDER BY x * 2", [((lit(0) - col("a")) * 2).asc()]);
     check_order("SELECT -a AS b FROM t ORDER BY t.b", [col("b").asc()]);
@@ -167,9 +170,12 @@ fn names_that_two_things_have() {
         assert!(needs(sql), "{sql}");
     }
     check_order("SELECT a AS x, a AS x FROM t ORDER BY x", [col("a").asc()]);
+    check_groups("SELECT a AS d, b AS d FROM t GROUP BY d", [col("d")]);
+    let two = parse_select("SELECT a AS x, b AS x FROM t GROUP BY x").unwrap().over(["a", "b"]);
+    assert_eq!(two.unwrap_err().to_string(), "x names two columns of the select list (line 1, column 39)");
     check_error(
         "SELECT a AS x, b AS x FROM t ORDER BY x",
-        "x names two columns of the select list (line 1, column 40)",
+        "x names two columns of the select list (line 1, column 39)",
     );
 }
 
