@@ -21,6 +21,9 @@ use crate::{
 };
 
 const EXAMPLES: &str = "\
+Dates and times are printed by ISO 8601, with a sign and more digits where a year is not one of 0000 to 9999 \
+(+12345-01-01). Floats that are no numbers are NaN, inf and -inf, which are strings in JSON.
+
 Examples:
   basalt query 'SELECT carrier, count(*) AS n FROM flights WHERE dep_delay > 60 GROUP BY carrier ORDER BY n DESC'
   basalt query \"SELECT * FROM flights WHERE dest IN ('SFO', 'LAX') AND time_hour >= '2013-07-04' LIMIT 5\" -f csv";
