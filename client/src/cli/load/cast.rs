@@ -70,9 +70,10 @@ pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErr
         }
     }
     if let DataType::Timestamp(unit, Some(_)) = to {
-        // A time without a zone is UTC.
-        let at_offset = DataType::Timestamp(*unit, Some(UTC_OFFSET.into()));
-        let array = cast_with_options(array, &at_offset, &options)?;
+        // A time without a zone is UTC, so its number stays; Arrow would look it up in its calendar, which ends.
+        let has_zone = matches!(from, DataType::Timestamp(_, Some(_)));
+        let zone = has_zone.then(|| UTC_OFFSET.into());
+        let array = cast_with_options(array, &DataType::Timestamp(*unit, zone), &options)?;
         return Ok(Arc::new(
             array.as_primitive::<TimestampMicrosecondType>().clone().with_data_type(to.clone()),
         ));
