@@ -276,9 +276,10 @@ fn order_by(clause: &ast::OrderBy, items: &[Expr], scope: &Scope) -> Result<Vec<
         let is_name = matches!(bare(&order.expr), ast::Expr::Identifier(_));
         let names = if is_name { Names::AliasFirst } else { Names::ColumnFirst };
         let expr = position_or_value(&order.expr, items, "ORDER BY", Reader { names, ..of_rows(scope) })?;
+        // The names of the select list have been read already.
         let key = match &order.options.sort {
-            None | Some(ast::OrderBySort::Asc) => expr.clone().asc(),
-            Some(ast::OrderBySort::Desc) => expr.clone().desc(),
+            None | Some(ast::OrderBySort::Asc) => expr.clone().asc().of_table(),
+            Some(ast::OrderBySort::Desc) => expr.clone().desc().of_table(),
             Some(ast::OrderBySort::Using(_)) => {
                 return Err(SqlError::unsupported("ORDER BY ... USING").at(order.span()));
             }

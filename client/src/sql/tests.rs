@@ -33,7 +33,7 @@ fn check_groups(sql: &str, expected: impl IntoIterator<Item = Expr>) {
 
 #[track_caller]
 fn check_order(sql: &str, expected: impl IntoIterator<Item = crate::OrderBy>) {
-    let expected: Vec<v1::OrderBy> = expected.into_iter().map(Into::into).collect();
+    let expected: Vec<v1::OrderBy> = expected.into_iter().map(|key| key.of_table().into()).collect();
     assert_eq!(parse(sql).order_by, expected, "{sql}");
 }
 
@@ -154,7 +154,7 @@ fn names_that_two_things_have() {
     // The table's columns alone in WHERE and inside aggregates.
     let request = parse("SELECT a AS b, sum(b) FROM t WHERE b = 1 GROUP BY a ORDER BY max(b)");
     assert_eq!(request.filter, Some(col("b").eq(1).into()));
-    assert_eq!(request.order_by, [max(col("b")).asc().into()]);
+    assert_eq!(request.order_by, [max(col("b")).asc().of_table().into()]);
 
     // Only where it matters is the table asked.
     let needs = |sql: &str| parse_select(sql).unwrap().needs_columns();

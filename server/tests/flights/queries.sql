@@ -528,3 +528,13 @@ SELECT DISTINCT 0 - month AS month FROM flights ORDER BY month;
 
 -- position_in_parentheses
 SELECT day AS month, count(*) AS n FROM flights GROUP BY (1) ORDER BY (1) DESC;
+
+-- order_by_names_that_changed_places
+SELECT day AS month, month AS day, count(*) AS n FROM flights WHERE day < 5 GROUP BY month, day ORDER BY month, day;
+
+-- order_by_a_column_behind_a_name
+SELECT day AS month, count(*) AS n FROM flights WHERE day < 5 GROUP BY flights.month, day
+ORDER BY flights.month DESC, month;
+
+-- order_by_positions_of_names_that_are_columns
+SELECT month AS day, day AS month, count(*) AS n FROM flights WHERE day < 5 GROUP BY 1, 2 ORDER BY 2, 1;

@@ -76,6 +76,12 @@ async fn names_and_groups() {
     assert!(basalt(&server, &["explain", groups]).await.unwrap().contains("group by b\n"));
     let order = "SELECT a, 0 - b AS b FROM t ORDER BY b * 2, a";
     assert_eq!(ask(order).await.unwrap(), "a,b\n1,-10\n2,-10\n1,-20\n");
+    let swapped = "SELECT b AS a, a AS b FROM t ORDER BY a, b";
+    assert_eq!(ask(swapped).await.unwrap(), "a,b\n10,1\n10,2\n20,1\n");
+    let hidden = "SELECT a AS b FROM t ORDER BY t.b DESC, b";
+    assert_eq!(ask(hidden).await.unwrap(), "b\n1\n1\n2\n");
+    let position = "SELECT a AS b, b FROM t ORDER BY 2 DESC, 1";
+    assert_eq!(ask(position).await.unwrap(), "b,b\n1,20\n1,10\n2,10\n");
     for (sql, place) in [
         ("SELECT DISTINCT a, count(*) FROM t", "(line 1, column 17)"),
         ("SELECT FROM t", "(line 1, column 1)"),
