@@ -65,7 +65,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects with the default options. An address without a scheme is taken as `http://`.
+    /// Connects with the default options. An address without a scheme is taken as `http://`; there is no other scheme,
+    /// for there is no TLS yet.
     ///
     /// # Errors
     /// [`Error::Address`], or [`Error::Connection`] when nothing answers there.
@@ -78,8 +79,17 @@ impl Client {
     /// # Errors
     /// [`Error::Address`], or [`Error::Connection`] when nothing answers there.
     pub async fn connect_with(address: &str, options: ClientOptions) -> Result<Self> {
-        let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
         let bad_address = |message: String| Error::Address { address: address.to_owned(), message };
+        let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
+        if scheme.eq_ignore_ascii_case("https") {
+            let message = "there is no TLS yet, and without it anyone on the way could read along; http:// says \
+                           that they may";
+            return Err(bad_address(message.to_owned()));
+        }
+        if !scheme.eq_ignore_ascii_case("http") {
+            return Err(bad_address(format!("{scheme:?} is not a scheme that is spoken here")));
+        }
+        let url = format!("http://{rest}");
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|e| bad_address(e.to_string()))?;
         let uri = endpoint.uri();
         let host = uri.host().unwrap_or_default();

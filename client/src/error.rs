@@ -62,6 +62,10 @@ pub enum Error {
     /// Arrow could not read or build something.
     #[error(transparent)]
     Arrow(#[from] ArrowError),
+    /// The text of a query is not one.
+    #[cfg(feature = "cli")]
+    #[error(transparent)]
+    Sql(#[from] crate::sql::SqlError),
 }
 
 /// An error that the server answered, with its `google.rpc` details decoded.

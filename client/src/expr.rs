@@ -240,12 +240,12 @@ impl Expr {
 
     /// In the order from the smallest, nulls last.
     pub fn asc(self) -> OrderBy {
-        OrderBy(v1::OrderBy { expr: Some(self.kind), descending: false, nulls_first: false })
+        OrderBy(v1::OrderBy { expr: Some(self.kind), descending: false, nulls_first: false, of_table: false })
     }
 
     /// In the order from the largest, nulls last.
     pub fn desc(self) -> OrderBy {
-        OrderBy(v1::OrderBy { expr: Some(self.kind), descending: true, nulls_first: false })
+        OrderBy(v1::OrderBy { expr: Some(self.kind), descending: true, nulls_first: false, of_table: false })
     }
 }
 
@@ -297,6 +297,13 @@ impl OrderBy {
     #[must_use]
     pub fn nulls_first(mut self) -> Self {
         self.0.nulls_first = true;
+        self
+    }
+
+    /// A column is one of the table, also where an answer's column has its name, which would come first.
+    #[must_use]
+    pub fn of_table(mut self) -> Self {
+        self.0.of_table = true;
         self
     }
 }

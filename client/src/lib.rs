@@ -23,6 +23,8 @@
 //!
 //! The feature `cli` adds the commands of the `basalt` binary and the SQL that they read.
 
+#[cfg(feature = "cli")]
+mod calendar;
 mod catalog;
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -1,10 +1,9 @@
-//! Values from their texts, exactly or not at all, and back.
+//! Values from their texts, exactly or not at all.
 
-use std::sync::Arc;
-
-use arrow_array::{Array as _, ArrayRef, cast::AsArray as _, timezone::Tz, types::TimestampMicrosecondType};
+use arrow_array::{timezone::Tz, types::Date32Type};
 use arrow_cast::parse::{Parser as _, string_to_datetime};
-use arrow_schema::DataType;
+
+use crate::calendar;
 
 /// UTC as Arrow understands it without a database of time zones.
 pub(crate) const UTC_OFFSET: &str = "+00:00";
@@ -53,9 +52,10 @@ impl Decimal {
     }
 }
 
-/// `2013-07-04` as days since 1970-01-01.
+/// `2013-07-04`, from 0001-01-01 on, as days since 1970-01-01.
 pub(crate) fn parse_date(text: &str) -> Option<i32> {
-    is_date(text.as_bytes()).then(|| arrow_array::types::Date32Type::parse(text)).flatten()
+    let days = is_date(text.as_bytes()).then(|| Date32Type::parse(text)).flatten();
+    days.filter(|&days| calendar::has_day(days))
 }
 
 /// `2013-07-04T10:00:00Z` (RFC 3339) as microseconds since 1970-01-01T00:00:00Z. A space may stand for the
@@ -67,18 +67,8 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
     }
     let utc: Tz = UTC_OFFSET.parse().ok()?;
     let moment = string_to_datetime(&utc, text).ok()?;
-    moment.timestamp_subsec_nanos().is_multiple_of(1000).then(|| moment.timestamp_micros())
-}
-
-/// The array as Arrow's formatters take it: they know the zone "UTC" only by its offset.
-pub(crate) fn displayable(array: &ArrayRef) -> ArrayRef {
-    match array.data_type() {
-        DataType::Timestamp(..) => match array.as_primitive_opt::<TimestampMicrosecondType>() {
-            Some(timestamps) => Arc::new(timestamps.clone().with_timezone(UTC_OFFSET)),
-            None => Arc::clone(array),
-        },
-        _ => Arc::clone(array),
-    }
+    let micros = moment.timestamp_micros();
+    (moment.timestamp_subsec_nanos().is_multiple_of(1000) && calendar::has_time(micros)).then_some(micros)
 }
 
 fn is_date(text: &[u8]) -> bool {
@@ -133,7 +123,19 @@ mod tests {
         check("2013-07-04", Some(15_890));
         check("1969-12-31", Some(-1));
         check("2016-02-29", Some(16_860));
-        for bad in ["2015-02-29", "2013-7-4", "2013-13-01", "04/07/2013", "2013-07-04T00:00:00", ""] {
+        check("0001-01-01", Some(calendar::FIRST_DAY));
+        check("9999-12-31", Some(calendar::LAST_DAY));
+        for bad in [
+            "0000-12-31",
+            "-infinity",
+            "infinity",
+            "2015-02-29",
+            "2013-7-4",
+            "2013-13-01",
+            "04/07/2013",
+            "2013-07-04T00:00:00",
+            "",
+        ] {
             check(bad, None);
         }
     }
@@ -146,6 +148,9 @@ mod tests {
         check("1970-01-01T01:00:00+01:00", Some(0));
         check("1969-12-31T23:59:59.999999Z", Some(-1));
         check("1970-01-01T00:00:00.000001000Z", Some(1));
+        for bad in ["0000-12-31T00:00:00Z", "9999-12-31T23:00:00-01:00", "infinity"] {
+            check(bad, None);
+        }
         for bad in
             ["1970-01-01", "1970-01-01T25:00:00Z", "1970-01-01T00:00:00.0000001Z", "noon", "1970-01-01x"]
         {

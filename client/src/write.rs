@@ -63,6 +63,8 @@ pub struct Committed {
     pub rows: u64,
     /// The rows were there already, from an earlier write with the same request id.
     pub replayed: bool,
+    /// How many older rows they took the place of; `None` where that is not known, as of a write that is replayed.
+    pub replaced: Option<u64>,
 }
 
 /// What a deletion did.
@@ -281,14 +283,14 @@ impl Writer {
         loop {
             match self.connection.response().await? {
                 write_response::Kind::Ack(ack) => self.acknowledged(ack)?,
-                write_response::Kind::Committed(v1::Committed { version, rows, replayed }) => {
+                write_response::Kind::Committed(v1::Committed { version, rows, replayed, replaced }) => {
                     if rows != self.progress.rows_sent {
                         return Err(malformed(format!(
                             "{rows} rows committed, {} sent",
                             self.progress.rows_sent
                         )));
                     }
-                    return Ok(Committed { version, rows, replayed });
+                    return Ok(Committed { version, rows, replayed, replaced });
                 }
                 write_response::Kind::Opened(_) => return Err(malformed("a write opened twice")),
             }

@@ -345,6 +345,8 @@ pub struct OrderBy {
     pub descending: bool,
     /// Nulls first; they come last otherwise, whichever the direction.
     pub nulls_first: bool,
+    /// A column is one of the table, whatever the answer's names are.
+    pub of_table: bool,
 }
 
 /// A query over one table.

@@ -1,17 +1,15 @@
 //! Tables and their columns, for people.
 
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, Date32Array, Decimal128Array, TimestampMicrosecondArray};
-use arrow_cast::display::array_value_to_string;
+use arrow_array::types::{Decimal128Type, DecimalType as _};
+use arrow_schema::DECIMAL128_MAX_PRECISION;
 use basalt_proto::v1::value::Kind;
 
 use super::{human, output::Grid, retention::shown, style::Style};
 use crate::{
+    calendar::{Date, Timestamp},
     catalog::{ColumnInfo, DamagedTable, Deletes, EncodingBid, Table, TableDetails},
     convert::REFERENCES_KEY,
     expr::Literal,
-    text::displayable,
     types::type_name,
 };
 
@@ -175,8 +173,6 @@ fn shortened(literal: &Literal) -> String {
 
 /// A value as people write it.
 pub(super) fn literal_text(literal: &Literal) -> String {
-    let through_arrow =
-        |array: ArrayRef| array_value_to_string(&displayable(&array), 0).unwrap_or_else(|e| e.to_string());
     match literal.kind() {
         None => "null".to_owned(),
         Some(Kind::Null(_)) => "null".to_owned(),
@@ -185,20 +181,21 @@ pub(super) fn literal_text(literal: &Literal) -> String {
         Some(Kind::Uint(value)) => value.to_string(),
         Some(Kind::Double(value)) => value.to_string(),
         Some(Kind::Text(value)) => value.clone(),
-        Some(Kind::Date(days)) => through_arrow(Arc::new(Date32Array::from(vec![*days]))),
-        Some(Kind::Timestamp(us)) => through_arrow(Arc::new(TimestampMicrosecondArray::from(vec![*us]))),
-        Some(Kind::Decimal(decimal)) => {
-            let array = Decimal128Array::from(vec![i128::from(decimal.unscaled)]);
-            match i8::try_from(decimal.scale).map(|scale| array.with_precision_and_scale(38, scale)) {
-                Ok(Ok(array)) => through_arrow(Arc::new(array)),
-                _ => format!("{}e-{}", decimal.unscaled, decimal.scale),
+        Some(Kind::Date(days)) => Date(*days).to_string(),
+        Some(Kind::Timestamp(micros)) => Timestamp(*micros).to_string(),
+        Some(Kind::Decimal(decimal)) => match i8::try_from(decimal.scale) {
+            Ok(scale) => {
+                Decimal128Type::format_decimal(decimal.unscaled.into(), DECIMAL128_MAX_PRECISION, scale)
             }
-        }
+            Err(_) => format!("{}e-{}", decimal.unscaled, decimal.scale),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrow_schema::{DataType, Field, Schema};
 
     use super::*;

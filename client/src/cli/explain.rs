@@ -33,10 +33,11 @@ pub struct ExplainArgs {
 }
 
 pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let request = query::parse(&args.sql)?;
+    let select = query::parse(&args.sql)?;
     let filters = args.sets.filters()?;
     let client = connect.connect().await?;
     let started = Instant::now();
+    let request = select.resolve(&client).await?;
     let query = filters.into_iter().fold(client.query_of(request), Query::filter);
     let plan = query.explain(args.analyze).await?;
     print(&format!("{}\n", plan.text.trim_end()))?;

@@ -5,15 +5,19 @@ use std::{
     time::Duration,
 };
 
-use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray as _, types::Float32Type, types::Float64Type};
+use arrow_array::{
+    Array, Date32Array, RecordBatch, TimestampMicrosecondArray,
+    cast::AsArray as _,
+    types::{Date32Type, Float32Type, Float64Type, TimestampMicrosecondType},
+};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{human, style::Style};
 use crate::{
+    calendar::{Date, Timestamp},
     query::{QueryResult, Statistics},
-    text,
 };
 
 /// How nulls look in tables; in CSV they are empty, in JSON `null`.
@@ -83,16 +87,17 @@ fn escape(cell: &str) -> String {
 /// ```
 ///
 /// # Errors
-/// A value that cannot be formatted, such as a date beyond the calendar.
+/// A type that no column has, whose values cannot be formatted.
 pub fn table(answer: &QueryResult) -> Result<String, ArrowError> {
     let fields = answer.schema.fields();
     let mut grid = Grid::new(fields.iter().map(|f| (f.name().as_str(), is_number(f.data_type()))));
-    let options = FormatOptions::new().with_null(NULL).with_display_error(true);
     for batch in &answer.batches {
-        let arrays = displayable(batch);
-        let columns = formatters(&arrays, &options)?;
+        let columns = cells(batch)?;
         for row in 0..batch.num_rows() {
-            grid.row(columns.iter().map(|column| column.value(row).to_string()));
+            let cells = columns.iter().zip(batch.columns()).map(|(column, array)| {
+                if array.is_null(row) { Ok(NULL.to_owned()) } else { column.text(row) }
+            });
+            grid.row(cells.collect::<Result<Vec<_>, _>>()?);
         }
     }
     Ok(grid.render())
@@ -102,15 +107,38 @@ fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }
 
-fn displayable(batch: &RecordBatch) -> Vec<ArrayRef> {
-    batch.columns().iter().map(text::displayable).collect()
+/// The values of a column as texts.
+enum Cells<'a> {
+    Dates(&'a Date32Array),
+    Timestamps(&'a TimestampMicrosecondArray),
+    Others(ArrayFormatter<'a>),
 }
 
-fn formatters<'a>(
-    columns: &'a [ArrayRef],
-    options: &FormatOptions<'a>,
-) -> Result<Vec<ArrayFormatter<'a>>, ArrowError> {
-    columns.iter().map(|column| ArrayFormatter::try_new(column.as_ref(), options)).collect()
+fn cells(batch: &RecordBatch) -> Result<Vec<Cells<'_>>, ArrowError> {
+    let cells = |array| match array_as_time(array) {
+        Some(cells) => Ok(cells),
+        // An error is one, and not the value's text.
+        None => {
+            ArrayFormatter::try_new(array, &FormatOptions::new().with_display_error(false)).map(Cells::Others)
+        }
+    };
+    batch.columns().iter().map(|array| cells(array.as_ref())).collect()
+}
+
+fn array_as_time(array: &dyn Array) -> Option<Cells<'_>> {
+    let timestamps = || array.as_primitive_opt::<TimestampMicrosecondType>().map(Cells::Timestamps);
+    array.as_primitive_opt::<Date32Type>().map(Cells::Dates).or_else(timestamps)
+}
+
+impl Cells<'_> {
+    /// The text of a value that is not null.
+    fn text(&self, row: usize) -> Result<String, ArrowError> {
+        match self {
+            Self::Dates(array) => Ok(Date(array.value(row)).to_string()),
+            Self::Timestamps(array) => Ok(Timestamp(array.value(row)).to_string()),
+            Self::Others(column) => column.value(row).try_to_string(),
+        }
+    }
 }
 
 /// Writes batches as CSV (RFC 4180): a header, then rows; nulls are empty, an empty text is `""`.
@@ -135,9 +163,7 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     /// Those of `out`.
     pub fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let options = FormatOptions::new().with_display_error(true);
-        let arrays = displayable(batch);
-        let columns = formatters(&arrays, &options).map_err(io::Error::other)?;
+        let columns = cells(batch).map_err(io::Error::other)?;
         for row in 0..batch.num_rows() {
             for (i, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
                 let comma = if i == 0 { "" } else { "," };
@@ -146,7 +172,7 @@ impl<W: Write> CsvWriter<W> {
                 } else if *array.data_type() == DataType::Utf8 {
                     write!(self.out, "{comma}{}", quoted(array.as_string::<i32>().value(row)))?;
                 } else {
-                    write!(self.out, "{comma}{}", column.value(row))?;
+                    write!(self.out, "{comma}{}", column.text(row).map_err(io::Error::other)?)?;
                 }
             }
             writeln!(self.out)?;
@@ -172,7 +198,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// Writes batches as one JSON array with an object a row, each on a line of its own. Integers and decimals
-/// are exact numbers; NaN and infinities, which JSON does not have, are texts.
+/// are exact numbers; NaN and infinities, which JSON does not have, are the texts `NaN`, `inf` and `-inf`.
 #[derive(Debug)]
 pub struct JsonWriter<W> {
     out: W,
@@ -196,15 +222,14 @@ impl<W: Write> JsonWriter<W> {
     /// # Errors
     /// Those of `out`.
     pub fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
-        let options = FormatOptions::new().with_display_error(true);
-        let arrays = displayable(batch);
-        let columns = formatters(&arrays, &options).map_err(io::Error::other)?;
+        let columns = cells(batch).map_err(io::Error::other)?;
         for row in 0..batch.num_rows() {
             write!(self.out, "{}\n  {{", if self.rows == 0 { "" } else { "," })?;
             for (i, ((key, column), array)) in self.keys.iter().zip(&columns).zip(batch.columns()).enumerate()
             {
                 let comma = if i == 0 { "" } else { ", " };
-                write!(self.out, "{comma}{key}: {}", json_value(array.as_ref(), column, row))?;
+                let value = json_value(array.as_ref(), column, row).map_err(io::Error::other)?;
+                write!(self.out, "{comma}{key}: {value}")?;
             }
             write!(self.out, "}}")?;
             self.rows += 1;
@@ -222,22 +247,22 @@ impl<W: Write> JsonWriter<W> {
     }
 }
 
-fn json_value(array: &dyn Array, column: &ArrayFormatter<'_>, row: usize) -> String {
+fn json_value(array: &dyn Array, column: &Cells<'_>, row: usize) -> Result<String, ArrowError> {
     if array.is_null(row) {
-        return NULL.to_owned();
+        return Ok(NULL.to_owned());
     }
     let finite = match array.data_type() {
         DataType::Float32 => array.as_primitive::<Float32Type>().value(row).is_finite(),
         DataType::Float64 => array.as_primitive::<Float64Type>().value(row).is_finite(),
         _ => true,
     };
-    match array.data_type() {
+    Ok(match array.data_type() {
         DataType::Utf8 => json_text(array.as_string::<i32>().value(row)),
         data_type if *data_type == DataType::Boolean || (is_number(data_type) && finite) => {
-            column.value(row).to_string()
+            column.text(row)?
         }
-        _ => json_text(&column.value(row).to_string()),
-    }
+        _ => json_text(&column.text(row)?),
+    })
 }
 
 fn json_text(text: &str) -> String {
@@ -346,6 +371,41 @@ line\",3,inf,0.00,,1969-12-31,1970-01-01T00:00:01Z
         let mut out = Vec::new();
         JsonWriter::new(&mut out, &answer.schema).unwrap().finish().unwrap();
         assert_eq!(out, b"[]\n");
+    }
+
+    #[test]
+    fn every_value_is_printed() {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("day", Arc::new(Date32Array::from(vec![i32::MAX, i32::MIN, 2_932_897]))),
+            (
+                "at",
+                Arc::new(TimestampMicrosecondArray::from(vec![i64::MAX, i64::MIN, 0]).with_timezone("UTC")),
+            ),
+            ("x", Arc::new(Float64Array::from(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut csv = Vec::new();
+        CsvWriter::new(&mut csv, batch.schema_ref()).unwrap().write(&batch).unwrap();
+        let expected = "\
+day,at,x
++5881580-07-11,+294247-01-10T04:00:54.775807Z,NaN
+-5877641-06-23,-290308-12-21T19:59:05.224192Z,inf
++10000-01-01,1970-01-01T00:00:00Z,-inf
+";
+        assert_eq!(String::from_utf8(csv).unwrap(), expected);
+        let mut json = Vec::new();
+        let mut writer = JsonWriter::new(&mut json, batch.schema_ref()).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        let first =
+            serde_json::json!({"day": "+5881580-07-11", "at": "+294247-01-10T04:00:54.775807Z", "x": "NaN"});
+        assert_eq!((&value[0], &value[2]["x"]), (&first, &"-inf".into()));
+        let (schema, rows) = (batch.schema(), 3);
+        let answer =
+            QueryResult { schema, rows, batches: vec![batch], version: 1, statistics: Statistics::default() };
+        let table = table(&answer).unwrap();
+        assert!(table.contains("  -5877641-06-23  -290308-12-21T19:59:05.224192Z   inf\n"), "{table}");
     }
 
     #[test]

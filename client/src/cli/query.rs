@@ -5,7 +5,6 @@ use std::{
     time::Instant,
 };
 
-use basalt_proto::v1::QueryRequest;
 use clap::{Args, ValueEnum};
 
 use super::{
@@ -18,10 +17,13 @@ use super::{
 use crate::{
     error::Error,
     query::{Query, QueryStream, Statistics},
-    sql,
+    sql::{self, Select},
 };
 
 const EXAMPLES: &str = "\
+Dates and times are printed by ISO 8601, with a sign and more digits where a year is not one of 0000 to 9999 \
+(+12345-01-01). Floats that are no numbers are NaN, inf and -inf, which are strings in JSON.
+
 Examples:
   basalt query 'SELECT carrier, count(*) AS n FROM flights WHERE dep_delay > 60 GROUP BY carrier ORDER BY n DESC'
   basalt query \"SELECT * FROM flights WHERE dest IN ('SFO', 'LAX') AND time_hour >= '2013-07-04' LIMIT 5\" -f csv";
@@ -55,10 +57,11 @@ pub enum OutputFormat {
 }
 
 pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let request = parse(&args.sql)?;
+    let select = parse(&args.sql)?;
     let filters = args.sets.filters()?;
     let client = connect.connect().await?;
     let started = Instant::now();
+    let request = select.resolve(&client).await?;
     let query = filters.into_iter().fold(client.query_of(request), Query::filter);
     let (rows, statistics) = match args.format {
         OutputFormat::Table => {
@@ -103,6 +106,6 @@ fn statistics(stream: &QueryStream) -> Statistics {
 }
 
 /// Read before connecting, so that a mistake is told even where no server runs.
-pub(super) fn parse(sql: &str) -> Result<QueryRequest, CliError> {
+pub(super) fn parse(sql: &str) -> Result<Select, CliError> {
     sql::parse_select(sql).map_err(|error| CliError::Sql { error, sql: sql.to_owned() })
 }

@@ -1,6 +1,6 @@
 //! Expressions and conditions.
 
-use std::collections::HashMap;
+use std::{cell::Cell, collections::HashMap};
 
 use sqlparser::ast::{
     self, BinaryOperator, DataType, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments,
@@ -17,20 +17,40 @@ use crate::{
 const MAX_DEPTH: usize = 200;
 
 /// What names stand for.
+#[derive(Default)]
 pub(super) struct Scope {
     /// What the table is called before a column's name.
     pub(super) name: String,
     /// What the tables of the queries around this one are called.
     pub(super) outer: Vec<String>,
-    /// The select list's names.
-    pub(super) aliases: HashMap<String, Expr>,
+    /// The select list's names; `None` for one that stands for two things.
+    pub(super) aliases: HashMap<String, Option<Expr>>,
+    /// The columns of GROUP BY.
+    pub(super) keys: Vec<String>,
+    /// The table's columns, once they are known.
+    pub(super) columns: Option<Vec<String>>,
+    /// A name was read whose meaning depends on the table's columns, which are not known.
+    pub(super) needs_columns: Cell<bool>,
 }
 
-/// Reads expressions: with the select list's names, or with the table's columns alone.
+/// Which names a clause sees, and which of two that are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// The table's columns alone: the select list, WHERE, and inside an aggregate.
+    Columns,
+    /// A column before a name of the select list: GROUP BY, and inside an expression of ORDER BY.
+    ColumnFirst,
+    /// A column of GROUP BY before a name of the select list, which comes before other columns: HAVING.
+    KeyFirst,
+    /// A name of the select list before a column: a name that stands alone in ORDER BY.
+    AliasFirst,
+}
+
+/// Reads expressions.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     pub(super) scope: &'a Scope,
-    pub(super) with_aliases: bool,
+    pub(super) names: Names,
     pub(super) depth: usize,
 }
 
@@ -47,7 +67,7 @@ impl Reader<'_> {
         let inner = self.deeper(expr)?;
         match expr {
             ast::Expr::Nested(nested) => inner.value(nested),
-            ast::Expr::Identifier(ident) => Ok(self.name(&ident.value)),
+            ast::Expr::Identifier(ident) => self.name(&ident.value).map_err(|e| e.at(expr.span())),
             ast::Expr::CompoundIdentifier(parts) => self.qualified(parts).map_err(|e| e.at(expr.span())),
             ast::Expr::UnaryOp { op: UnaryOperator::Plus, expr: operand } => inner.value(operand),
             ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr: operand } => match number_text(operand) {
@@ -81,9 +101,27 @@ impl Reader<'_> {
         }
     }
 
-    fn name(self, name: &str) -> Expr {
-        let alias = self.scope.aliases.get(name).filter(|_| self.with_aliases);
-        alias.cloned().unwrap_or_else(|| col(name))
+    fn name(self, name: &str) -> Result<Expr, SqlError> {
+        let Scope { aliases, keys, columns, needs_columns, .. } = self.scope;
+        // A column under its own name is the same either way.
+        let is_itself = |alias: &&Option<Expr>| alias.as_ref().and_then(Expr::column) == Some(name);
+        let Some(alias) = aliases.get(name).filter(|alias| !is_itself(alias)) else { return Ok(col(name)) };
+        let column_wins = match (self.names, columns) {
+            (Names::Columns, _) => true,
+            (Names::ColumnFirst, Some(columns)) => columns.iter().any(|column| column == name),
+            (Names::ColumnFirst, None) => {
+                needs_columns.set(true);
+                // It is read again once they are known.
+                return Ok(alias.clone().unwrap_or_else(|| col(name)));
+            }
+            (Names::KeyFirst, _) => keys.iter().any(|key| key == name),
+            (Names::AliasFirst, _) => false,
+        };
+        match alias {
+            _ if column_wins => Ok(col(name)),
+            Some(alias) => Ok(alias.clone()),
+            None => Err(SqlError::new(format!("{name} names two columns of the select list"))),
+        }
     }
 
     fn qualified(self, parts: &[ast::Ident]) -> Result<Expr, SqlError> {
@@ -130,7 +168,7 @@ impl Reader<'_> {
         }
         let distinct = matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct));
         // The argument is of the table's rows, where the select list's names mean nothing.
-        let of_rows = Self { with_aliases: false, ..self };
+        let of_rows = Self { names: Names::Columns, ..self };
         match list.args.as_slice() {
             [FunctionArg::Unnamed(FunctionArgExpr::Wildcard)] if name == "count" && !distinct => Ok(count()),
             [] if name == "count" => Ok(count()),
@@ -175,7 +213,7 @@ impl Reader<'_> {
                 Ok(negate(inner.value(operand)?.is_in(values), *negated))
             }
             ast::Expr::InSubquery { expr: operand, subquery, negated } => {
-                if self.with_aliases {
+                if self.names != Names::Columns {
                     return Err(SqlError::unsupported("IN (SELECT ...) outside WHERE").at(expr.span()));
                 }
                 let value = inner.value(operand)?;
@@ -236,7 +274,7 @@ fn comparison(op: &BinaryOperator) -> Option<fn(Expr, Expr) -> Filter> {
 }
 
 /// A literal, signed numbers included.
-fn literal(expr: &ast::Expr) -> Result<Literal, SqlError> {
+pub(super) fn literal(expr: &ast::Expr) -> Result<Literal, SqlError> {
     match expr {
         ast::Expr::Nested(nested) => literal(nested),
         ast::Expr::UnaryOp { op: op @ (UnaryOperator::Minus | UnaryOperator::Plus), expr: operand } => {
@@ -312,7 +350,7 @@ fn number(text: &str) -> Result<Literal, SqlError> {
 }
 
 /// An expression as text, shortened.
-fn shown(expr: &ast::Expr) -> String {
+pub(super) fn shown(expr: &ast::Expr) -> String {
     let text = expr.to_string();
     match text.char_indices().nth(60) {
         Some((end, _)) => format!("`{}...`", &text[..end]),

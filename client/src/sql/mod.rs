@@ -12,12 +12,21 @@
 //! - Conditions: `= <> < <= > >=`, `[NOT] BETWEEN`, `[NOT] IN (literals)`, `[NOT] LIKE`, `IS [NOT] NULL`, a
 //!   boolean column, `AND`, `OR`, `NOT`.
 //! - A semi-join, in WHERE: `column [NOT] IN (SELECT key FROM table [WHERE condition])`, to any depth.
-//! - Names are taken as they are written. In GROUP BY, HAVING and ORDER BY a name of the select list comes
-//!   before a column of the table, except inside an aggregate.
+//! - Names are taken as they are written. Where a column and an `AS name` of the select list share one: the select
+//!   list, WHERE and aggregates know columns alone; in GROUP BY and in an expression of ORDER BY the column is meant; in
+//!   ORDER BY a name that stands alone is the select list's; in HAVING it is a column if GROUP BY has it, else the
+//!   select list's.
 //!
 //! ```
-//! let request = basalt_client::sql::parse_select("SELECT carrier, count(*) AS n FROM flights GROUP BY 1")?;
-//! assert_eq!(request.table, "flights");
+//! use basalt_client::sql::parse_select;
+//!
+//! let select = parse_select("SELECT carrier, count(*) AS n FROM flights GROUP BY 1")?;
+//! assert!(select.table() == "flights" && !select.needs_columns());
+//! // Whether `hour` is a column, only the table can tell.
+//! let select = parse_select("SELECT dep_time / 100 AS hour, count(*) FROM flights GROUP BY hour")?;
+//! assert!(select.needs_columns());
+//! let request = select.over(["dep_time"])?;
+//! assert_eq!(request.group_by[0], request.select[0].expr.clone().unwrap());
 //! # Ok::<(), basalt_client::sql::SqlError>(())
 //! ```
 
@@ -40,6 +49,8 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan, Tokenizer},
 };
 
+use crate::{client::Client, error::Error};
+
 /// Operators of one query; the server's limit on a filter's nodes is lower.
 const MAX_OPERATORS: usize = 4096;
 /// Parentheses and NOTs inside one another.
@@ -50,12 +61,61 @@ const PARSER_DEPTH: usize = 256;
 /// The parser's trees are as deep as a chain of operators is long, and everything walks them by recursion.
 const STACK_BYTES: usize = 128 << 20;
 
-/// The request for a SELECT over one table.
+/// A SELECT over one table that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Select {
+    sql: String,
+    request: QueryRequest,
+    needs_columns: bool,
+}
+
+/// Reads a SELECT over one table.
 ///
 /// # Errors
 /// What is not SQL, or not part of the subset, with its place in the text.
-pub fn parse_select(sql: &str) -> Result<QueryRequest, SqlError> {
-    on_a_deep_stack(|| select::convert(&parse(sql)?))
+pub fn parse_select(sql: &str) -> Result<Select, SqlError> {
+    let (request, needs_columns) = on_a_deep_stack(|| select::convert(&parse(sql)?, None))?;
+    Ok(Select { sql: sql.to_owned(), request, needs_columns })
+}
+
+impl Select {
+    /// The table.
+    pub fn table(&self) -> &str {
+        &self.request.table
+    }
+
+    /// Whether the request depends on which columns the table has: a name of the select list is used where a column
+    /// of that name would be meant.
+    pub fn needs_columns(&self) -> bool {
+        self.needs_columns
+    }
+
+    /// The request for a table of these columns.
+    ///
+    /// # Errors
+    /// Those of [`parse_select`].
+    pub fn over<C: Into<String>>(
+        self,
+        columns: impl IntoIterator<Item = C>,
+    ) -> Result<QueryRequest, SqlError> {
+        if !self.needs_columns {
+            return Ok(self.request);
+        }
+        let columns: Vec<String> = columns.into_iter().map(Into::into).collect();
+        on_a_deep_stack(|| select::convert(&parse(&self.sql)?, Some(&columns))).map(|(request, _)| request)
+    }
+
+    /// The request for the table as the server has it; the server is only asked where the request depends on it.
+    ///
+    /// # Errors
+    /// Those of [`Client::table_summary`] and [`parse_select`].
+    pub async fn resolve(self, client: &Client) -> Result<QueryRequest, Error> {
+        if !self.needs_columns {
+            return Ok(self.request);
+        }
+        let schema = client.table_summary(self.table()).await?.schema;
+        Ok(self.over(schema.fields().iter().map(|field| field.name().clone()))?)
+    }
 }
 
 /// The set that `SELECT * | column FROM table [WHERE condition]` stands for.

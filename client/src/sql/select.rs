@@ -13,21 +13,32 @@ use sqlparser::{
 
 use super::{
     error::SqlError,
-    expr::{Reader, Scope},
+    expr::{Names, Reader, Scope, literal, shown},
 };
 use crate::expr::{Expr, OrderBy};
 
-/// The request for a parsed query.
-pub(super) fn convert(query: &ast::Query) -> Result<QueryRequest, SqlError> {
+/// The request for a parsed query over a table of these columns, and whether they must be known for it.
+pub(super) fn convert(
+    query: &ast::Query,
+    columns: Option<&[String]>,
+) -> Result<(QueryRequest, bool), SqlError> {
     let select = plain_select(query)?;
     let (table, scope) = from(select, &[])?;
+    if select.projection.is_empty() {
+        return Err(SqlError::new("the select list is empty: which columns?").at(select.span()));
+    }
     let (items, aliases) = select_list(&select.projection, of_rows(&scope))?;
-    let scope = Scope { aliases, ..scope };
-    let of_answer = Reader { with_aliases: true, ..of_rows(&scope) };
+    let mut scope = Scope { aliases, columns: columns.map(<[String]>::to_vec), ..scope };
 
     let filter = select.selection.as_ref().map(|e| of_rows(&scope).filter(e)).transpose()?;
-    let having = select.having.as_ref().map(|e| of_answer.filter(e)).transpose()?;
-    let mut group_by = group_by(&select.group_by, &items, of_answer)?;
+    let mut group_by = group_by(&select.group_by, &items, &scope)?;
+    scope.keys = group_by.iter().filter_map(|key| key.column().map(str::to_owned)).collect();
+    let of_groups = Reader { names: Names::KeyFirst, ..of_rows(&scope) };
+    let having = select.having.as_ref().map(|e| of_groups.filter(e)).transpose()?;
+    let order_by = match &query.order_by {
+        Some(order_by) => self::order_by(order_by, &items, &scope)?,
+        None => Vec::new(),
+    };
     match &select.distinct {
         None | Some(Distinct::All) => {}
         Some(Distinct::On(_)) => return Err(SqlError::unsupported("DISTINCT ON").at(select.span())),
@@ -37,25 +48,40 @@ pub(super) fn convert(query: &ast::Query) -> Result<QueryRequest, SqlError> {
         Some(Distinct::Distinct) if !group_by.is_empty() => {
             return Err(SqlError::unsupported("DISTINCT together with GROUP BY").at(select.span()));
         }
-        Some(Distinct::Distinct) => group_by = keys(&items),
+        Some(Distinct::Distinct) => {
+            let ordered = order_by.iter().map(|(key, _)| key);
+            let one_group = having.is_some() || items.iter().chain(ordered).any(is_computed_from_groups);
+            match items.iter().position(|item| has_column(&item.clone().into())) {
+                // All rows are one group here, as they are without DISTINCT.
+                Some(loose) if one_group => return Err(not_grouped(&select.projection[loose])),
+                _ if one_group => {}
+                _ => group_by = keys(&items),
+            }
+        }
     }
-    let order_by = match &query.order_by {
-        Some(order_by) => self::order_by(order_by, &items, of_answer)?,
-        None => Vec::new(),
-    };
     let (limit, offset) = limit(query.limit_clause.as_ref())?;
-    Ok(QueryRequest {
+    let request = QueryRequest {
         table,
         select: items.into_iter().map(Into::into).collect(),
         filter: filter.map(Into::into),
         group_by: group_by.into_iter().map(Into::into).collect(),
         having: having.map(Into::into),
-        order_by: order_by.into_iter().map(Into::into).collect(),
+        order_by: order_by.into_iter().map(|(_, key)| key.into()).collect(),
         limit,
         offset,
         version: None,
         format: Format::Columns.into(),
-    })
+    };
+    Ok((request, scope.needs_columns.get()))
+}
+
+fn not_grouped(item: &SelectItem) -> SqlError {
+    let expr = match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => shown(expr),
+        _ => format!("`{item}`"),
+    };
+    let message = format!("{expr} stands neither in GROUP BY nor inside an aggregate");
+    SqlError::new(message).at(item.span())
 }
 
 /// The SELECT of a query that has nothing else but, perhaps, an order and limits.
@@ -97,7 +123,7 @@ pub(super) fn plain_select(query: &ast::Query) -> Result<&ast::Select, SqlError>
 
 /// The select list and WHERE do not see the select list's names.
 fn of_rows(scope: &Scope) -> Reader<'_> {
-    Reader { scope, with_aliases: false, depth: 0 }
+    Reader { scope, names: Names::Columns, depth: 0 }
 }
 
 pub(super) fn refuse<const N: usize>(
@@ -166,14 +192,14 @@ pub(super) fn from(select: &ast::Select, outer: &[String]) -> Result<(String, Sc
     };
     let table = name.value.clone();
     let name = alias.as_ref().map_or_else(|| table.clone(), |a| a.name.value.clone());
-    Ok((table, Scope { name, outer: outer.to_vec(), aliases: HashMap::new() }))
+    Ok((table, Scope { name, outer: outer.to_vec(), ..Scope::default() }))
 }
 
 /// The answer's columns (none for `*`), and those that have a name of their own.
 fn select_list(
     projection: &[SelectItem],
     reader: Reader<'_>,
-) -> Result<(Vec<Expr>, HashMap<String, Expr>), SqlError> {
+) -> Result<(Vec<Expr>, HashMap<String, Option<Expr>>), SqlError> {
     let mut items = Vec::with_capacity(projection.len());
     let mut aliases = HashMap::new();
     for item in projection {
@@ -187,7 +213,10 @@ fn select_list(
             SelectItem::UnnamedExpr(expr) => items.push(reader.value(expr)?),
             SelectItem::ExprWithAlias { expr, alias } => {
                 let value = reader.value(expr)?;
-                aliases.insert(alias.value.clone(), value.clone());
+                let one = aliases.entry(alias.value.clone()).or_insert_with(|| Some(value.clone()));
+                if one.as_ref() != Some(&value) {
+                    *one = None;
+                }
                 items.push(value.alias(&alias.value));
             }
             SelectItem::QualifiedWildcard(..) | SelectItem::ExprWithAliases { .. } => {
@@ -198,7 +227,8 @@ fn select_list(
     Ok((items, aliases))
 }
 
-fn group_by(clause: &GroupByExpr, items: &[Expr], reader: Reader<'_>) -> Result<Vec<Expr>, SqlError> {
+fn group_by(clause: &GroupByExpr, items: &[Expr], scope: &Scope) -> Result<Vec<Expr>, SqlError> {
+    let reader = Reader { names: Names::ColumnFirst, ..of_rows(scope) };
     match clause {
         GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers) if !modifiers.is_empty() => {
             Err(SqlError::unsupported("a modifier of GROUP BY").at(clause.span()))
@@ -212,7 +242,11 @@ fn group_by(clause: &GroupByExpr, items: &[Expr], reader: Reader<'_>) -> Result<
 
 /// What is not computed from a whole group.
 fn keys(items: &[Expr]) -> Vec<Expr> {
-    items.iter().filter(|item| !has_aggregate(&v1::Expr::from((*item).clone()))).cloned().collect()
+    items.iter().filter(|item| !is_computed_from_groups(item)).cloned().collect()
+}
+
+fn is_computed_from_groups(expr: &Expr) -> bool {
+    has_aggregate(&expr.clone().into())
 }
 
 fn has_aggregate(expr: &v1::Expr) -> bool {
@@ -223,16 +257,29 @@ fn has_aggregate(expr: &v1::Expr) -> bool {
     }
 }
 
-fn order_by(clause: &ast::OrderBy, items: &[Expr], reader: Reader<'_>) -> Result<Vec<OrderBy>, SqlError> {
+/// Whether it has a column outside its aggregates.
+fn has_column(expr: &v1::Expr) -> bool {
+    match &expr.kind {
+        Some(Kind::Column(_) | Kind::Attribute(_)) => true,
+        Some(Kind::Arithmetic(a)) => [&a.left, &a.right].into_iter().flatten().any(|e| has_column(e)),
+        _ => false,
+    }
+}
+
+/// What each key is computed from, and the key.
+fn order_by(clause: &ast::OrderBy, items: &[Expr], scope: &Scope) -> Result<Vec<(Expr, OrderBy)>, SqlError> {
     let exprs = match &clause.kind {
         OrderByKind::Expressions(exprs) if clause.interpolate.is_none() => exprs,
         _ => return Err(SqlError::unsupported("ORDER BY ALL or INTERPOLATE").at(clause.span())),
     };
     let key = |order: &ast::OrderByExpr| {
-        let expr = position_or_value(&order.expr, items, "ORDER BY", reader)?;
+        let is_name = matches!(bare(&order.expr), ast::Expr::Identifier(_));
+        let names = if is_name { Names::AliasFirst } else { Names::ColumnFirst };
+        let expr = position_or_value(&order.expr, items, "ORDER BY", Reader { names, ..of_rows(scope) })?;
+        // The names of the select list have been read already.
         let key = match &order.options.sort {
-            None | Some(ast::OrderBySort::Asc) => expr.asc(),
-            Some(ast::OrderBySort::Desc) => expr.desc(),
+            None | Some(ast::OrderBySort::Asc) => expr.clone().asc().of_table(),
+            Some(ast::OrderBySort::Desc) => expr.clone().desc().of_table(),
             Some(ast::OrderBySort::Using(_)) => {
                 return Err(SqlError::unsupported("ORDER BY ... USING").at(order.span()));
             }
@@ -240,7 +287,7 @@ fn order_by(clause: &ast::OrderBy, items: &[Expr], reader: Reader<'_>) -> Result
         if order.with_fill.is_some() {
             return Err(SqlError::unsupported("WITH FILL").at(order.span()));
         }
-        Ok(if order.options.nulls_first == Some(true) { key.nulls_first() } else { key })
+        Ok((expr, if order.options.nulls_first == Some(true) { key.nulls_first() } else { key }))
     };
     exprs.iter().map(key).collect()
 }
@@ -252,7 +299,14 @@ fn position_or_value(
     clause: &str,
     reader: Reader<'_>,
 ) -> Result<Expr, SqlError> {
-    let Some(position) = unsigned(expr) else { return reader.value(expr) };
+    let expr = bare(expr);
+    let Some(position) = unsigned(expr) else {
+        if literal(expr).is_ok() {
+            let message = format!("{clause} {}: a literal is neither a position nor a name", shown(expr));
+            return Err(SqlError::new(message).at(expr.span()));
+        }
+        return reader.value(expr);
+    };
     let item = usize::try_from(position).ok().and_then(|p| p.checked_sub(1)).and_then(|p| items.get(p));
     item.cloned().ok_or_else(|| {
         let message = match items.len() {
@@ -261,6 +315,14 @@ fn position_or_value(
         };
         SqlError::new(message).at(expr.span())
     })
+}
+
+/// An expression without the parentheses around it.
+fn bare(mut expr: &ast::Expr) -> &ast::Expr {
+    while let ast::Expr::Nested(nested) = expr {
+        expr = nested;
+    }
+    expr
 }
 
 fn limit(clause: Option<&LimitClause>) -> Result<(Option<u64>, u64), SqlError> {

@@ -4,7 +4,7 @@ use sqlparser::ast::{self, Distinct, GroupByExpr, SelectItem, Spanned as _};
 
 use super::{
     error::SqlError,
-    expr::Reader,
+    expr::{Names, Reader},
     select::{from, plain_select, refuse},
 };
 use crate::{
@@ -55,7 +55,7 @@ pub(super) fn selection(query: &ast::Query, outer: &[String], depth: usize) -> R
         ],
     )?;
     let (table, scope) = from(select, outer)?;
-    let reader = Reader { scope: &scope, with_aliases: false, depth };
+    let reader = Reader { scope: &scope, names: Names::Columns, depth };
     let key = match select.projection.as_slice() {
         [SelectItem::Wildcard(options)] if options.to_string().is_empty() => None,
         [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] => {

@@ -6,8 +6,10 @@ use crate::expr::{
 };
 use crate::set::keys_of;
 
+/// The request over a table of the columns a, b, c, d.
 fn parse(sql: &str) -> QueryRequest {
-    parse_select(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    let request = parse_select(sql).and_then(|select| select.over(["a", "b", "c", "d"]));
+    request.unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
 #[track_caller]
@@ -31,7 +33,7 @@ fn check_groups(sql: &str, expected: impl IntoIterator<Item = Expr>) {
 
 #[track_caller]
 fn check_order(sql: &str, expected: impl IntoIterator<Item = crate::OrderBy>) {
-    let expected: Vec<v1::OrderBy> = expected.into_iter().map(Into::into).collect();
+    let expected: Vec<v1::OrderBy> = expected.into_iter().map(|key| key.of_table().into()).collect();
     assert_eq!(parse(sql).order_by, expected, "{sql}");
 }
 
@@ -119,12 +121,78 @@ fn groups() {
     check_groups("SELECT a, count(*) FROM t GROUP BY a, b", cols(["a", "b"]));
     check_groups("SELECT a + 1 AS x FROM t GROUP BY x", [col("a") + 1]);
     check_groups("SELECT count(*), a * 2 FROM t GROUP BY 2", [col("a") * 2]);
+    check_groups("SELECT count(*), a * 2 FROM t GROUP BY (2)", [col("a") * 2]);
     check_groups("SELECT a, sum(b) / 2, c - d AS e FROM t GROUP BY ALL", [col("a"), col("c") - col("d")]);
     check_groups("SELECT DISTINCT a, b FROM t", cols(["a", "b"]));
-    check_groups("SELECT DISTINCT count(*) FROM t", []);
-    let request = parse("SELECT sum(b) AS b FROM t GROUP BY a HAVING b > 5 AND sum(b) < 9");
-    let expected = sum(col("b")).gt(5).and(sum(col("b")).lt(9));
-    assert_eq!(request.having, Some(expected.into()));
+}
+
+#[test]
+fn names_that_two_things_have() {
+    // The table's column before the select list's name in GROUP BY, alone and inside an expression.
+    check_groups("SELECT a AS b FROM t GROUP BY b, a", cols(["b", "a"]));
+    check_groups("SELECT sum(a) AS b FROM t GROUP BY b", [col("b")]);
+    check_groups("SELECT a + 1 AS a FROM t GROUP BY a + 1", [col("a") + 1]);
+    check_groups("SELECT a + 1 AS x FROM t GROUP BY x + b", [col("a") + 1 + col("b")]);
+    // The select list's name before the column in ORDER BY, unless inside an expression.
+    check_order(
+        "SELECT -a AS b FROM t ORDER BY b, (b) DESC",
+        [(lit(0) - col("a")).asc(), (lit(0) - col("a")).desc()],
+    );
+    check_order("SELECT -a AS b FROM t ORDER BY b * 2", [(col("b") * 2).asc()]);
+    check_order("SELECT -a AS x FROM t ORDER BY x * 2", [((lit(0) - col("a")) * 2).asc()]);
+    check_order("SELECT -a AS b FROM t ORDER BY t.b", [col("b").asc()]);
+    // A column of GROUP BY, the select list's name, another column in HAVING.
+    let check_having = |sql: &str, expected: Filter| {
+        assert_eq!(parse(sql).having, Some(expected.into()), "{sql}");
+    };
+    check_having(
+        "SELECT sum(b) AS b FROM t GROUP BY a HAVING b > 5 AND sum(b) < 9",
+        sum(col("b")).gt(5).and(sum(col("b")).lt(9)),
+    );
+    check_having("SELECT sum(b) AS b FROM t GROUP BY b HAVING b > 5", col("b").gt(5));
+    check_having("SELECT a AS b FROM t GROUP BY 1 HAVING b > 5", col("a").gt(5));
+    // The table's columns alone in WHERE and inside aggregates.
+    let request = parse("SELECT a AS b, sum(b) FROM t WHERE b = 1 GROUP BY a ORDER BY max(b)");
+    assert_eq!(request.filter, Some(col("b").eq(1).into()));
+    assert_eq!(request.order_by, [max(col("b")).asc().of_table().into()]);
+
+    // Only where it matters is the table asked.
+    let needs = |sql: &str| parse_select(sql).unwrap().needs_columns();
+    for sql in [
+        "SELECT a AS a, count(*) AS n FROM t GROUP BY a ORDER BY n",
+        "SELECT b AS a FROM t ORDER BY a",
+        "SELECT b AS x FROM t WHERE x = 1 ORDER BY t.a + 1",
+        "SELECT sum(b) AS b FROM t GROUP BY a HAVING b > 5",
+    ] {
+        assert!(!needs(sql), "{sql}");
+    }
+    for sql in ["SELECT a AS x FROM t GROUP BY x", "SELECT a AS x FROM t ORDER BY x + 1"] {
+        assert!(needs(sql), "{sql}");
+    }
+    check_order("SELECT a AS x, a AS x FROM t ORDER BY x", [col("a").asc()]);
+    check_groups("SELECT a AS d, b AS d FROM t GROUP BY d", [col("d")]);
+    let two = parse_select("SELECT a AS x, b AS x FROM t GROUP BY x").unwrap().over(["a", "b"]);
+    assert_eq!(two.unwrap_err().to_string(), "x names two columns of the select list (line 1, column 39)");
+    check_error(
+        "SELECT a AS x, b AS x FROM t ORDER BY x",
+        "x names two columns of the select list (line 1, column 39)",
+    );
+}
+
+#[test]
+fn distinct_is_of_rows() {
+    check_groups("SELECT DISTINCT count(*), sum(a) * 2, 7 FROM t", []);
+    check_groups("SELECT DISTINCT a, b + 1 AS x FROM t ORDER BY x", [col("a"), col("b") + 1]);
+    let loose = "stands neither in GROUP BY nor inside an aggregate";
+    for (sql, expected) in [
+        ("SELECT DISTINCT k, count(*) FROM t", format!("`k` {loose} (line 1, column 17)")),
+        ("SELECT DISTINCT count(*),\n k.x AS z FROM t", format!("`k.x` {loose} (line 2, column 2)")),
+        ("SELECT DISTINCT sum(a) / b FROM t", format!("`sum(a) / b` {loose} (line 1, column 17)")),
+        ("SELECT DISTINCT a FROM t HAVING a > 1", format!("`a` {loose} (line 1, column 17)")),
+        ("SELECT DISTINCT a FROM t ORDER BY count(*)", format!("`a` {loose} (line 1, column 17)")),
+    ] {
+        check_error(sql, &expected);
+    }
 }
 
 #[test]
@@ -136,7 +204,6 @@ fn orders_and_limits() {
         "SELECT a, count(*) AS n FROM t GROUP BY a ORDER BY n DESC, 1",
         [count().desc(), col("a").asc()],
     );
-    check_order("SELECT a AS b FROM t ORDER BY -b", [(lit(0) - col("a")).asc()]);
     check_order("SELECT a FROM t GROUP BY a ORDER BY count(*) * -1", [(count() * -1).asc()]);
 
     let limits = |sql: &str| {
@@ -286,6 +353,16 @@ fn mistakes_are_located() {
         "SELECT a FROM t GROUP BY 0",
         "GROUP BY 0: the select list has 1 columns (line 1, column 26)",
     );
+    check_error(
+        "SELECT a FROM t ORDER BY (-1)",
+        "ORDER BY `-1`: a literal is neither a position nor a name (line 1, column 28)",
+    );
+    check_error(
+        "SELECT count(*) FROM t GROUP BY 'a'",
+        "GROUP BY `'a'`: a literal is neither a position nor a name (line 1, column 33)",
+    );
+    check_error("SELECT FROM t", "the select list is empty: which columns? (line 1, column 1)");
+    check_error("SELECT DISTINCT FROM t", "the select list is empty: which columns? (line 1, column 1)");
     check_error("SELECT a FROM t LIMIT 1.5", "LIMIT takes a number of rows, not `1.5` (line 1, column 23)");
     check_error("SELECT sum(a, b) FROM t", "sum takes one argument (line 1, column 8)");
     check_error(

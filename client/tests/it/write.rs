@@ -91,7 +91,7 @@ async fn play(
                     break;
                 }
                 let replayed = !seen.lock().unwrap().is_empty();
-                let committed = pb::Committed { version: 1, rows: this.rows, replayed };
+                let committed = pb::Committed { version: 1, rows: this.rows, replayed, replaced: None };
                 for (sequence, _) in unacknowledged.drain(..) {
                     answer(write_response::Kind::Ack(pb::Ack { sequence, rows: this.rows })).await;
                 }

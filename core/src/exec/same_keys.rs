@@ -1,6 +1,6 @@
 //! Rows of a table that new rows take the place of: those with the same values in some columns.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use arrow_array::{ArrayRef, RecordBatch, cast::AsArray, types::UInt64Type};
 use basalt_sip::Sip;
@@ -11,11 +11,15 @@ use crate::{
     error::{Error, ErrorKind, Result},
     fragment::{Fragment, FragmentData},
     invariant::{Invariant, count, index},
+    plan::expr::fmt_value,
     query::{Expr, Filter, KeyFilter, KeySet, Query, ROW_ADDRESS, SelectItem, SipOrigin, TextFilter},
     schema::DataType,
     table::{Snapshot, Table, no_column},
     value::Value,
 };
+
+/// Characters of a value that a message shows.
+const SHOWN_VALUE: usize = 40;
 
 /// Values of a key, exact.
 type Key = Vec<KeyPart>;
@@ -62,32 +66,99 @@ impl SameKeys {
         let fragments = (0..).zip(new).map(|(id, data)| Fragment::new(id, Arc::clone(data)));
         let snapshot = Snapshot::new(0, fragments.collect());
         let columns = slots.iter().map(|slot| column_filter(table, &snapshot, *slot, control));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let has_null = columns.iter().any(|(_, _, has_null)| *has_null);
         let (filters, distinct): (Vec<Filter>, Vec<u64>) =
-            columns.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+            columns.into_iter().map(|(filter, distinct, _)| (filter, distinct)).unzip();
         let column = |slot: &usize| &table.schema().fields()[*slot];
         let columns = slots.iter().map(column).map(|field| (field.name.clone(), field.data_type)).collect();
         let filter = Filter::And(filters);
         let mut keys = Self { filter, slots: slots.to_vec(), columns, together: None };
-        let found = match distinct.as_slice() {
-            [only] => *only,
-            _ => {
-                control.reserve(index(snapshot.rows()).saturating_mul(64 * slots.len()))?;
-                let mut together = HashSet::new();
-                for fragment in snapshot.fragments() {
-                    control.check()?;
-                    together.extend((0..fragment.rows()).map(|row| keys.key(fragment, row)));
-                }
-                let n = together.len() as u64;
-                keys.together = Some(together);
-                n
+        if has_null {
+            return Err(keys.null(&snapshot));
+        }
+        let rows = snapshot.rows();
+        match distinct.as_slice() {
+            [only] if *only == rows => {}
+            [only] => {
+                // Without the memory or the time for it, the error names no row.
+                let again = keys.distinct(&snapshot, control).ok().and_then(|(_, again)| again);
+                return Err(keys.duplicate(&snapshot, again, rows - only));
             }
-        };
-        if found < snapshot.rows() {
-            let twice = snapshot.rows() - found;
-            let message = format!("{twice} rows of the write have the key of another one of its rows");
-            return Err(Error::new(ErrorKind::InvalidBatch, message));
+            _ => {
+                let (together, again) = keys.distinct(&snapshot, control)?;
+                let twice = rows - together.len() as u64;
+                if twice > 0 {
+                    return Err(keys.duplicate(&snapshot, again, twice));
+                }
+                keys.together = Some(together);
+            }
         }
         Ok(keys)
+    }
+
+    /// The distinct keys, and the first row whose key came before.
+    fn distinct(&self, snapshot: &Snapshot, control: &Control) -> Result<(HashSet<Key>, Option<u64>)> {
+        control.reserve(index(snapshot.rows()).saturating_mul(64 * self.slots.len()))?;
+        let (mut distinct, mut again) = (HashSet::new(), None);
+        for (number, fragment, row) in rows_of(snapshot) {
+            if row == 0 {
+                control.check()?;
+            }
+            if !distinct.insert(self.key(fragment, row)) && again.is_none() {
+                again = Some(number);
+            }
+        }
+        Ok((distinct, again))
+    }
+
+    /// The error of rows that have a key of another one, `again` the first of them.
+    fn duplicate(&self, snapshot: &Snapshot, again: Option<u64>, twice: u64) -> Error {
+        let pair = again.and_then(|again| {
+            let (_, fragment, row) = rows_of(snapshot).find(|(number, ..)| *number == again)?;
+            let key = self.key(fragment, row);
+            let (first, ..) = rows_of(snapshot).find(|(_, fragment, row)| self.key(fragment, *row) == key)?;
+            Some((first, again, self.shown(fragment, row)))
+        });
+        let message = match pair {
+            Some((first, again, key)) => {
+                let more = match twice {
+                    1 => String::new(),
+                    2 => ", and one more row has a key that came before".to_owned(),
+                    _ => format!(", and {} more rows have keys that came before", twice - 1),
+                };
+                format!("rows {first} and {again} of the write have the same key: {key}{more}")
+            }
+            None => format!("{twice} rows of the write have the key of another one of its rows"),
+        };
+        Error::new(ErrorKind::InvalidBatch, message)
+    }
+
+    /// The error of a row that has a null in its key.
+    fn null(&self, snapshot: &Snapshot) -> Error {
+        let is_null = |fragment: &Fragment, row| {
+            self.slots.iter().any(|slot| fragment.columns()[*slot].value(row).is_null())
+        };
+        let found = rows_of(snapshot).find(|(_, fragment, row)| is_null(fragment, *row));
+        let which = found.map_or_else(
+            || "a row".to_owned(),
+            |(number, fragment, row)| format!("row {number} of the write ({})", self.shown(fragment, row)),
+        );
+        let message = format!("{which} has a null in its key; rows are replaced by keys that are not");
+        Error::new(ErrorKind::InvalidBatch, message)
+    }
+
+    /// The key of a row, for messages: `year = 2013, carrier = 'AA'`.
+    fn shown(&self, fragment: &Fragment, row: usize) -> String {
+        let part = |(slot, (name, _)): (&usize, &(String, DataType))| {
+            let value = fragment.columns()[*slot].value(row);
+            let text = fmt::from_fn(|f| fmt_value(f, &value)).to_string();
+            match text.char_indices().nth(SHOWN_VALUE) {
+                Some((end, _)) => format!("{name} = {}…", &text[..end]),
+                None => format!("{name} = {text}"),
+            }
+        };
+        self.slots.iter().zip(&self.columns).map(part).collect::<Vec<_>>().join(", ")
     }
 
     /// The addresses of the rows of a snapshot that have one of the keys.
@@ -144,6 +215,12 @@ impl SameKeys {
     }
 }
 
+/// Every row of a snapshot: its number, from 1, and where it is.
+fn rows_of(snapshot: &Snapshot) -> impl Iterator<Item = (u64, &Fragment, usize)> {
+    let rows = snapshot.fragments().iter().flat_map(|f| (0..f.rows()).map(move |row| (f, row)));
+    (1..).zip(rows).map(|(number, (fragment, row))| (number, fragment, row))
+}
+
 fn key_part(value: Value) -> KeyPart {
     match value {
         Value::Text(text) => KeyPart::Text(text),
@@ -165,13 +242,13 @@ pub enum Question {
     Rows(Box<Query>),
 }
 
-/// That a column has one of the values that it has in a snapshot, and how many they are.
+/// That a column has one of the values that it has in a snapshot, how many they are, and whether one is null.
 fn column_filter(
     table: &Table,
     snapshot: &Snapshot,
     slot: usize,
     control: &Control,
-) -> Result<(Filter, u64)> {
+) -> Result<(Filter, u64, bool)> {
     let field = &table.schema().fields()[slot];
     let column = field.name.clone();
     let origin = SipOrigin::Request;
@@ -185,10 +262,5 @@ fn column_filter(
         let set = KeySet { data_type: keys.data_type, has_null, sip: Arc::new(keys.sip), origin };
         (Filter::Keys(KeyFilter { column, set }), has_null, distinct)
     };
-    if has_null {
-        let message =
-            format!("column {:?} is null in a row; rows are replaced by keys that are not", field.name);
-        return Err(Error::new(ErrorKind::InvalidBatch, message));
-    }
-    Ok((filter, distinct))
+    Ok((filter, distinct, has_null))
 }

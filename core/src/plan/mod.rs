@@ -151,7 +151,7 @@ impl Plan {
         for (i, key) in query.order_by.iter().enumerate() {
             let place = || format!("order_by[{i}].expr");
             let named = match &key.expr {
-                Expr::Column(name) => fields.iter().position(|f| f == name),
+                Expr::Column(name) if !key.of_table => fields.iter().position(|f| f == name),
                 _ => None,
             };
             let output = match named {

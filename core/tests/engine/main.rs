@@ -124,6 +124,7 @@ fn groups_in_order() {
             expr: aggregate(AggregateFunction::Max, Some(column("id"))).expr,
             descending: true,
             nulls_first: false,
+            of_table: false,
         }],
         ..Query::default()
     };
@@ -192,7 +193,7 @@ fn rows_come_in_order_and_stop_at_the_limit() {
             .collect()
     };
     assert_eq!(ids(&query), [10, 14, 18]);
-    let descending = OrderBy { expr: column("n"), descending: true, nulls_first: false };
+    let descending = OrderBy { expr: column("n"), descending: true, nulls_first: false, of_table: false };
     assert_eq!(ids(&Query { order_by: vec![descending], ..query }), [149_990, 149_986, 149_982]);
 }
 
@@ -351,7 +352,12 @@ fn long_texts_are_answered_in_pieces() {
     appender.push(&RecordBatch::try_new(table.schema().to_arrow(), vec![notes, ids]).unwrap()).unwrap();
     appender.commit().unwrap();
     for order in [None, Some("id"), Some("note")] {
-        let order_by = order.map(|name| OrderBy { expr: column(name), descending: true, nulls_first: false });
+        let order_by = order.map(|name| OrderBy {
+            expr: column(name),
+            descending: true,
+            nulls_first: false,
+            of_table: false,
+        });
         let query = Query { order_by: order_by.into_iter().collect(), ..Query::default() };
         let (batches, _) = run(&table, &query).unwrap();
         assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 100);

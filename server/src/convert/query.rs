@@ -34,7 +34,8 @@ pub(crate) fn query(request: pb::QueryRequest, sets: &Sets) -> Result<(Query, bo
     let mut order_by = Vec::with_capacity(few(request.order_by.len(), "order_by")?);
     for (i, key) in request.order_by.into_iter().enumerate() {
         let expr = trees.needed(key.expr, 1, "expr").map_err(|e| e.at(format!("order_by[{i}]")))?;
-        order_by.push(OrderBy { expr, descending: key.descending, nulls_first: key.nulls_first });
+        let pb::OrderBy { descending, nulls_first, of_table, .. } = key;
+        order_by.push(OrderBy { expr, descending, nulls_first, of_table });
     }
     let self_contained = !trees.outside();
     let (limit, offset) = (request.limit, request.offset);

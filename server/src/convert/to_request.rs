@@ -37,6 +37,7 @@ pub(crate) fn to_query(
         expr: Some(to_expr(&key.expr)),
         descending: key.descending,
         nulls_first: key.nulls_first,
+        of_table: key.of_table,
     };
     let request = pb::QueryRequest {
         table: table.to_owned(),
@@ -246,7 +247,12 @@ mod tests {
             ])),
             group_by: vec![column("g")],
             having: Some(Filter::Compare(CompareOp::Ne, sum(None), Expr::Literal(Literal::Int(0)))),
-            order_by: vec![OrderBy { expr: column("n"), descending: true, nulls_first: true }],
+            order_by: vec![OrderBy {
+                expr: column("n"),
+                descending: true,
+                nulls_first: true,
+                of_table: true,
+            }],
             limit: Some(4),
             offset: 2,
         };

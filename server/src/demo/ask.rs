@@ -46,7 +46,7 @@ async fn ask(client: &Client, question: &Question, scale: f64, style: Style) -> 
     }
     writeln!(out)?;
 
-    let request = sql::parse_select(question.sql)?;
+    let request = sql::parse_select(question.sql)?.resolve(client).await?;
     let mut best: Option<(Duration, Statistics)> = None;
     let mut answer = None;
     for _ in 0..TIMES {

@@ -61,7 +61,7 @@ pub(super) async fn run(args: &DemoArgs) -> Result<(), Error> {
     let question = if args.data == Data::Ssb { STAR } else { SEMI_JOIN };
     writeln!(out, "{}", style.bold("A semi-join, coordinated by the first node"))?;
     question.lines().try_for_each(|line| writeln!(out, "  {line}"))?;
-    let request = sql::parse_select(question)?;
+    let request = sql::parse_select(question)?.resolve(&nodes[0].client).await?;
     let answer = ask(&nodes[0].client, &request, style).await?;
     shipped(&nodes[0].client, &request, style).await?;
 

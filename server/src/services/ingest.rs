@@ -27,7 +27,7 @@ use crate::{
     memory::{Consumer, Reservation},
     state::State,
     status::Fault,
-    tables::{self, NewRows},
+    tables::{self, NewRows, Written},
     writes::Stream,
 };
 
@@ -270,7 +270,8 @@ impl Write {
         let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {
             Some(Identity { digest, known: Known::Done(first), .. }) => {
                 let commit = first.replay(digest.finish())?;
-                return Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: true });
+                let (version, rows) = (commit.version, commit.rows);
+                return Ok(pb::Committed { version, rows, replayed: true, replaced: None });
             }
             Some(Identity { id, digest, known: Known::New(ticket) }) => {
                 let digest = digest.finish();
@@ -281,15 +282,15 @@ impl Write {
         let rows = NewRows { appender, replace_by, request };
         // It goes on when the client is gone: the commit may be on its way.
         let write = tokio::spawn(async move {
-            let commit = state.tables.write(rows).await?;
+            let written = state.tables.write(rows).await?;
             if let Some((digest, ticket)) = ticket {
-                ticket.done(digest, commit);
+                ticket.done(digest, written.commit);
             }
             drop(held);
             stream.leave_place();
-            Ok::<_, Fault>(commit)
+            Ok::<_, Fault>(written)
         });
-        let commit = write.await.map_err(|_| Fault::internal())??;
-        Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false })
+        let Written { commit, replaced } = write.await.map_err(|_| Fault::internal())??;
+        Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false, replaced })
     }
 }

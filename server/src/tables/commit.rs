@@ -43,6 +43,14 @@ impl NewRows {
     }
 }
 
+/// A write that was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) commit: Commit,
+    /// How many rows it took the place of; not known of a write that another request did before.
+    pub(crate) replaced: Option<u64>,
+}
+
 /// A write that waits for its commit.
 #[derive(Debug)]
 pub(super) struct Write {
@@ -51,7 +59,7 @@ pub(super) struct Write {
     rows: u64,
     replace_by: Vec<usize>,
     request: Option<Request>,
-    done: oneshot::Sender<Result<Commit, Fault>>,
+    done: oneshot::Sender<Result<Written, Fault>>,
 }
 
 impl Write {
@@ -98,20 +106,21 @@ struct Edited<'a> {
 
 /// What came of a commit.
 pub(super) enum Outcome {
-    /// This version is its own.
-    Version(u64),
+    /// This version is its own; its rows took the place of so many.
+    Version { version: u64, replaced: u64 },
     /// Another node has done these writes before: nothing was done.
     Known,
 }
 
 impl Stored {
     /// Commits rows, perhaps with those of other writes.
-    pub(super) async fn write(self: &Arc<Self>, rows: NewRows) -> Result<Commit, Fault> {
+    pub(super) async fn write(self: &Arc<Self>, rows: NewRows) -> Result<Written, Fault> {
         self.check_writable()?;
         let NewRows { appender, replace_by, request } = rows;
         let rows = appender.rows();
         if rows == 0 {
-            return Ok(Commit { version: self.table.snapshot().version(), rows });
+            let commit = Commit { version: self.table.snapshot().version(), rows };
+            return Ok(Written { commit, replaced: Some(0) });
         }
         let (full, mut pending) = appender.into_parts();
         let mut files = self.write_files(full.into_iter().map(Arc::new).collect()).await?;
@@ -161,7 +170,7 @@ impl Stored {
         // Whoever is gone by now is not waited for, but what it has sent in whole is written.
         let started = Instant::now();
         let outcome = self.commit_writes(&mut group).await;
-        if let Ok(Outcome::Version(version)) = outcome {
+        if let Ok(Outcome::Version { version, .. }) = outcome {
             let writes = group.len();
             let rows: u64 = group.iter().map(|write| write.rows).sum();
             tracing::debug!(table = self.table.name(), version, writes, rows, elapsed = ?started.elapsed(), "committed");
@@ -169,8 +178,13 @@ impl Stored {
         }
         for Write { rows, request, done, .. } in group {
             let answer = match &outcome {
-                Ok(Outcome::Version(version)) => Ok(Commit { version: *version, rows }),
-                Ok(Outcome::Known) => self.done_elsewhere(request.as_ref()),
+                Ok(Outcome::Version { version, replaced }) => {
+                    Ok(Written { commit: Commit { version: *version, rows }, replaced: Some(*replaced) })
+                }
+                Ok(Outcome::Known) => {
+                    let done = self.done_elsewhere(request.as_ref());
+                    done.map(|commit| Written { commit, replaced: None })
+                }
                 Err(fault) => Err(fault.clone()),
             };
             // An error says that the client is gone.
@@ -208,7 +222,7 @@ impl Stored {
     /// Commits a change that is no client's write, and tells the others of it; the answer is its version.
     pub(super) async fn change(&self, new: Vec<NewFragment>, edit: Edit) -> Result<u64, Fault> {
         match self.commit(new, Vec::new(), edit).await? {
-            Outcome::Version(version) => {
+            Outcome::Version { version, .. } => {
                 self.shared.peers().committed(&self.table, version).await;
                 Ok(version)
             }
@@ -232,7 +246,10 @@ impl Stored {
         for _ in 0..limits::COMMIT_ATTEMPTS {
             let searched = self.state();
             let replaced = match &edit {
-                Edit::Replace(keys) => Some(self.rewritten(self.replaced(&searched, keys).await?).await?),
+                Edit::Replace(keys) => {
+                    let (edit, rows) = self.replaced(&searched, keys).await?;
+                    Some((self.rewritten(edit).await?, rows))
+                }
                 _ => None,
             };
             let _advancing = self.advancing.lock().await;
@@ -243,9 +260,9 @@ impl Stored {
             if replaced.is_some() && state.version() != searched.version() {
                 continue;
             }
-            let (edit, rewritten) = match &replaced {
-                Some(replaced) => (&replaced.edit, replaced.new.as_slice()),
-                None => (&edit, Default::default()),
+            let (edit, rewritten, rows_replaced) = match &replaced {
+                Some((replaced, rows)) => (&replaced.edit, replaced.new.as_slice(), *rows),
+                None => (&edit, Default::default(), 0),
             };
             let Edited { operation, gone, deletions, properties } = self.edited(edit, &state)?;
             let change = basalt_storage::Change {
@@ -271,7 +288,7 @@ impl Stored {
                     let fresh = added.chain(lesser).map(|fragment| (fragment.id(), fragment)).collect();
                     // Nothing is loaded for it, so that this does not fail.
                     self.advance(committed.state, fresh, &|_| {}).await?;
-                    return Ok(Outcome::Version(version));
+                    return Ok(Outcome::Version { version, replaced: rows_replaced });
                 }
                 Err(CommitError::Conflict(newer)) => {
                     self.shared.metrics.commit_conflict();
@@ -306,10 +323,11 @@ impl Stored {
         }
     }
 
-    /// The deletion of the rows that new rows take the place of.
-    async fn replaced(&self, state: &Arc<TableState>, keys: &Arc<SameKeys>) -> Result<Edit, Fault> {
+    /// The deletion of the rows that new rows take the place of, and how many they are.
+    async fn replaced(&self, state: &Arc<TableState>, keys: &Arc<SameKeys>) -> Result<(Edit, u64), Fault> {
         let rows = self.find(state, &Sought::SameKeys(Arc::clone(keys))).await?;
-        self.deletion(Operation::Replace, Arc::clone(state), rows).await
+        let replaced = rows.cardinality();
+        Ok((self.deletion(Operation::Replace, Arc::clone(state), rows).await?, replaced))
     }
 
     /// That fragments of a version have the same rows in another, are kept as long, and lose rows in the same way.
@@ -353,10 +371,10 @@ fn is_known(state: &TableState, requests: &[Request]) -> bool {
 }
 
 /// Commits rows to a table that is in memory alone.
-pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Commit, Fault> {
+pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Written, Fault> {
     let NewRows { appender, replace_by, .. } = rows;
     if replace_by.is_empty() || appender.rows() == 0 {
-        return Ok(appender.commit()?);
+        return Ok(Written { commit: appender.commit()?, replaced: Some(0) });
     }
     let (table, rows) = (Arc::clone(appender.table()), appender.rows());
     let add: Vec<_> = appender.finish()?.into_iter().map(Arc::new).collect();
@@ -364,12 +382,16 @@ pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Commit, Fault>
     let keys = SameKeys::new(&table, &add, &replace_by, &control)?;
     for _ in 0..limits::COMMIT_ATTEMPTS {
         let snapshot = table.snapshot();
-        let (was, is) = without(&snapshot, &keys.rows(&table, &snapshot, &control)?);
+        let found = keys.rows(&table, &snapshot, &control)?;
+        let (was, is) = without(&snapshot, &found);
         let (at, add) = (Some(snapshot.version()), add.clone());
         let change = Change { at, was, is, add, ..Change::default() };
         match table.commit(change) {
             Err(error) if error.kind() == ErrorKind::WriteConflict => {}
-            done => return Ok(Commit { version: done?, rows }),
+            done => {
+                let (commit, replaced) = (Commit { version: done?, rows }, Some(found.cardinality()));
+                return Ok(Written { commit, replaced });
+            }
         }
     }
     let message = format!("other writes to table {:?} are faster; try again", table.name());

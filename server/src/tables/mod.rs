@@ -35,7 +35,7 @@ use basalt_storage::{CatalogLog, Deletes, Request, Store, TableState, retention_
 use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
-pub(crate) use commit::NewRows;
+pub(crate) use commit::{NewRows, Written};
 pub(crate) use damaged::run as run_damaged;
 pub(crate) use found::Sought;
 use stored::Stored;
@@ -252,15 +252,15 @@ impl Tables {
     }
 
     /// Commits rows; they are durable, where the table is, when this returns.
-    pub(crate) async fn write(&self, rows: NewRows) -> Result<Commit, Fault> {
+    pub(crate) async fn write(&self, rows: NewRows) -> Result<Written, Fault> {
         let table = Arc::clone(rows.table());
         match self.stored(&table)? {
             Some(stored) => stored.write(rows).await,
             None => {
                 let shared = Arc::clone(&self.shared);
-                let commit = self.shared.cpu.run(move || commit::in_memory(&shared, rows)).await?;
+                let written = self.shared.cpu.run(move || commit::in_memory(&shared, rows)).await?;
                 self.shared.memory.count_tables(&self.shared.catalog);
-                commit
+                written
             }
         }
     }

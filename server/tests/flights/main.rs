@@ -136,7 +136,8 @@ async fn load(address: &str, table: &str, file: &Path) {
 
 /// Runs a query and says where its answer differs from the expected one.
 async fn check(client: &Client, sql: &str, expected: &Golden) -> Result<(), String> {
-    let request = sql::parse_select(sql).map_err(|error| error.to_string())?;
+    let select = sql::parse_select(sql).map_err(|error| error.to_string())?;
+    let request = select.resolve(client).await.map_err(|error| error.to_string())?;
     let ordered = !request.order_by.is_empty();
     let answer = client.query_of(request).collect().await.map_err(|error| error.to_string())?;
 

@@ -493,3 +493,48 @@ AND NOT (dest IN (SELECT faa FROM airports WHERE tz = -5)) GROUP BY carrier, mon
 -- semi_join_selects_rows
 SELECT flight, dest, distance FROM flights WHERE dest IN (SELECT faa FROM airports WHERE alt > 6000)
 AND month = 3 AND day < 4 ORDER BY distance DESC, dest, flight, day LIMIT 20;
+
+-- Names of the select list that are columns of the table too
+
+-- group_by_takes_the_column
+SELECT max(month) AS carrier, count(*) AS n FROM flights GROUP BY carrier ORDER BY n;
+
+-- group_by_takes_both_columns
+SELECT month AS origin, count(*) AS n FROM flights GROUP BY origin, month ORDER BY origin, n;
+
+-- group_by_an_expression_of_the_column
+SELECT month + 1 AS month, count(*) AS n FROM flights GROUP BY month + 1 ORDER BY month;
+
+-- group_by_a_name_that_is_no_column
+SELECT hour - 1 AS before, count(*) AS n FROM flights GROUP BY before ORDER BY before;
+
+-- order_by_takes_the_name
+SELECT 0 - month AS month, count(*) AS n FROM flights GROUP BY month ORDER BY month;
+
+-- order_by_an_expression_takes_the_column
+SELECT 0 - month AS month, count(*) AS n FROM flights GROUP BY month ORDER BY month * 2;
+
+-- having_takes_the_key
+SELECT sum(distance) AS month, count(*) AS n FROM flights GROUP BY month HAVING month > 9 ORDER BY month;
+
+-- having_takes_the_name
+SELECT carrier, count(*) AS month FROM flights GROUP BY carrier HAVING month > 30000 ORDER BY carrier;
+
+-- where_and_aggregates_take_the_column
+SELECT day AS month, sum(month) AS n FROM flights WHERE month > 10 GROUP BY day ORDER BY month;
+
+-- distinct_takes_the_name_in_its_order
+SELECT DISTINCT 0 - month AS month FROM flights ORDER BY month;
+
+-- position_in_parentheses
+SELECT day AS month, count(*) AS n FROM flights GROUP BY (1) ORDER BY (1) DESC;
+
+-- order_by_names_that_changed_places
+SELECT day AS month, month AS day, count(*) AS n FROM flights WHERE day < 5 GROUP BY month, day ORDER BY month, day;
+
+-- order_by_a_column_behind_a_name
+SELECT day AS month, count(*) AS n FROM flights WHERE day < 5 GROUP BY flights.month, day
+ORDER BY flights.month DESC, month;
+
+-- order_by_positions_of_names_that_are_columns
+SELECT month AS day, day AS month, count(*) AS n FROM flights WHERE day < 5 GROUP BY 1, 2 ORDER BY 2, 1;

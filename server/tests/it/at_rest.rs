@@ -169,7 +169,8 @@ pub(crate) async fn against_a_model_with(clients: &[&Client], table: &TableOptio
         let rows = RecordBatch::try_from_iter([("a", a), ("b", b), ("v", v)]).unwrap();
         let mut writer = client().write("m", options()).await.unwrap();
         writer.send(&rows).await.unwrap();
-        writer.commit().await.unwrap();
+        let replaced = keys.keys().filter(|key| model.contains_key(key)).count();
+        assert_eq!(writer.commit().await.unwrap().replaced, Some(replaced as u64), "round {round}");
         model.extend(keys);
         if round % 3 == 2 {
             let gone = round % 7;
@@ -188,12 +189,27 @@ pub(crate) async fn against_a_model_with(clients: &[&Client], table: &TableOptio
         }
         assert_eq!(found, model.clone().into_iter().collect::<Vec<_>>(), "round {round}");
     }
-    let twice: ArrayRef = Arc::new(Int64Array::from(vec![1, 1]));
-    let texts: ArrayRef = Arc::new(StringArray::from(vec!["x", "x"]));
-    let rows = RecordBatch::try_from_iter([("a", Arc::clone(&twice)), ("b", texts), ("v", twice)]).unwrap();
-    let mut writer = client().write("m", options()).await.unwrap();
-    writer.send(&rows).await.unwrap();
-    assert_eq!(writer.commit().await.unwrap_err().reason(), ErrorReason::InvalidBatch);
+    let mut wrong = async |keys: &[(i64, &str)], by: &[&str]| {
+        let a: ArrayRef = Arc::new(keys.iter().map(|(a, _)| Some(*a)).collect::<Int64Array>());
+        let b: ArrayRef = Arc::new(keys.iter().map(|(_, b)| Some(*b)).collect::<StringArray>());
+        let v: ArrayRef = Arc::new(keys.iter().map(|(a, _)| (*a > 1).then_some(*a)).collect::<Int64Array>());
+        let rows = RecordBatch::try_from_iter([("a", a), ("b", b), ("v", v)]).unwrap();
+        let replace_by = by.iter().map(ToString::to_string).collect();
+        let options = WriteOptions { replace_by, ..WriteOptions::default() };
+        let mut writer = client().write("m", options).await.unwrap();
+        writer.send(&rows).await.unwrap();
+        let error = writer.commit().await.unwrap_err();
+        assert_eq!(error.reason(), ErrorReason::InvalidBatch);
+        error.to_string()
+    };
+    let keys = [(1, "x"), (2, "x"), (2, "y"), (2, "x"), (1, "x")];
+    let told = wrong(&keys, &["a", "b"]).await;
+    let first = "rows 2 and 4 of the write have the same key: a = 2, b = 'x'";
+    assert!(told.starts_with(&format!("{first}, and one more row has a key that came before")), "{told}");
+    let told = wrong(&keys[1..4], &["b"]).await;
+    assert!(told.starts_with("rows 1 and 3 of the write have the same key: b = 'x' ("), "{told}");
+    let told = wrong(&keys[..3], &["b", "v"]).await;
+    assert!(told.starts_with("row 1 of the write (b = 'x', v = NULL) has a null in its key"), "{told}");
 }
 
 #[tokio::test]

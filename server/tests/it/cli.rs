@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::Server;
 
 /// What a command answered: its output if it went well, what it complained about otherwise.
-async fn basalt(server: &Server, arguments: &[&str]) -> Result<String, String> {
+pub(crate) async fn basalt(server: &Server, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
     command.args(arguments).env("BASALT_SERVER", &server.address).env("NO_COLOR", "1");
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
@@ -114,7 +114,11 @@ async fn deletes_replaces_and_attaches() {
     let second = csv("second.csv", "k,v\n2,21\n4,40\n");
     let schema = ["--schema", "k int64 not null, v int64"];
     basalt(&server, &[&["load", "t", &first], schema.as_slice()].concat()).await.unwrap();
-    basalt(&server, &["load", "t", &second, "--replace-by", "k"]).await.unwrap();
+    let told = basalt(&server, &["load", "t", &second, "--replace-by", "k"]).await.unwrap();
+    assert!(told.starts_with("t  2 rows loaded, 1 row replaced, in "), "{told}");
+    let twice = csv("twice.csv", "k,v\n7,70\n8,80\n8,81\n");
+    let told = basalt(&server, &["load", "t", &twice, "--replace-by", "k"]).await.unwrap_err();
+    assert!(told.contains("rows 2 and 3 of the write have the same key: k = 8 (INVALID_BATCH)"), "{told}");
     let all = async || basalt(&server, &["query", "SELECT k, v FROM t ORDER BY k", "--format", "csv"]).await;
     assert_eq!(all().await.unwrap(), "k,v\n1,10\n2,21\n3,30\n4,40\n");
 

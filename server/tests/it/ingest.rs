@@ -275,10 +275,10 @@ async fn a_retry_adds_nothing() {
         }
     };
     let first = committed(server.write(write(&[4, 5])).await);
-    assert_eq!(first, pb::Committed { version: 2, rows: 2, replayed: false });
+    assert_eq!(first, pb::Committed { version: 2, rows: 2, replayed: false, replaced: Some(0) });
     server.write(vec![open("t"), batch(1, &[6]), commit(1, 1)]).await.1.unwrap();
     let second = committed(server.write(write(&[4, 5])).await);
-    assert_eq!(second, pb::Committed { version: 2, rows: 2, replayed: true });
+    assert_eq!(second, pb::Committed { version: 2, rows: 2, replayed: true, replaced: None });
     assert_eq!(server.rows("t").await, 6);
     check(server.write(write(&[4, 6])).await.1, Code::AlreadyExists, "REQUEST_ID_REUSED", "open.request_id");
 

@@ -140,7 +140,8 @@ async fn check_attributes(client: &Client) {
 
 /// The rows of an answer.
 async fn answer(client: &Client, sql: &str) -> Vec<Vec<Value>> {
-    let answer = client.query_of(sql::parse_select(sql).unwrap()).collect().await.unwrap();
+    let request = sql::parse_select(sql).unwrap().resolve(client).await.unwrap();
+    let answer = client.query_of(request).collect().await.unwrap();
     let mut json = Vec::new();
     let mut writer = JsonWriter::new(&mut json, &answer.schema).unwrap();
     answer.batches.iter().for_each(|batch| writer.write(batch).unwrap());

@@ -1,19 +1,22 @@
 //! Arrow types that no table has, as those that one has; without losing anything.
 
-use std::sync::Arc;
+use std::{fmt::Display, sync::Arc};
 
 use arrow_array::{
-    Array, ArrayRef,
+    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray,
     cast::AsArray as _,
-    types::{TimestampMicrosecondType, TimestampNanosecondType},
+    types::{Date32Type, Date64Type, TimestampMicrosecondType, TimestampNanosecondType},
 };
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 
 use crate::{
+    calendar::{self, Date, Timestamp},
     text::UTC_OFFSET,
     types::{MAX_TABLE_DECIMAL_DIGITS, from_arrow, timestamp_type, type_name},
 };
+
+const MILLIS_A_DAY: i64 = 86_400_000;
 
 /// The column that holds a file's column, where there is one.
 pub(super) fn table_field(field: &Field) -> Option<Field> {
@@ -50,23 +53,53 @@ pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, ArrowErr
         let message = format!("{} does not become {} without loss", type_name(from), type_name(to));
         return Err(ArrowError::CastError(message));
     }
+    // Without `safe`, what does not fit is an error instead of a null.
+    let options = CastOptions { safe: false, ..Default::default() };
+    if let DataType::Dictionary(_, values) = from {
+        return cast(&cast_with_options(array, values, &options)?, to);
+    }
+    if *from == DataType::Date64
+        && array.as_primitive::<Date64Type>().iter().flatten().any(|ms| ms % MILLIS_A_DAY != 0)
+    {
+        return Err(ArrowError::CastError("a date with a time of day".to_owned()));
+    }
     if let DataType::Timestamp(TimeUnit::Nanosecond, _) = from {
         let nanoseconds = array.as_primitive::<TimestampNanosecondType>();
         if nanoseconds.iter().flatten().any(|ns| ns % 1000 != 0) {
             return Err(ArrowError::CastError("a timestamp finer than a microsecond".to_owned()));
         }
     }
-    // Without `safe`, what does not fit is an error instead of a null.
-    let options = CastOptions { safe: false, ..Default::default() };
     if let DataType::Timestamp(unit, Some(_)) = to {
-        // A time without a zone is UTC.
-        let at_offset = DataType::Timestamp(*unit, Some(UTC_OFFSET.into()));
-        let array = cast_with_options(array, &at_offset, &options)?;
+        // A time without a zone is UTC, so its number stays; Arrow would look it up in its calendar, which ends.
+        let has_zone = matches!(from, DataType::Timestamp(_, Some(_)));
+        let zone = has_zone.then(|| UTC_OFFSET.into());
+        let array = cast_with_options(array, &DataType::Timestamp(*unit, zone), &options)?;
         return Ok(Arc::new(
             array.as_primitive::<TimestampMicrosecondType>().clone().with_data_type(to.clone()),
         ));
     }
     cast_with_options(array, to, &options)
+}
+
+/// The first row of a column of a table whose date or time is none from 0001 to 9999, and why it is not.
+pub(super) fn beyond_calendar(array: &ArrayRef) -> Option<(usize, String)> {
+    let why = |value: &dyn Display| format!("{value} is not within 0001-01-01 to 9999-12-31");
+    if let Some(days) = array.as_primitive_opt::<Date32Type>() {
+        let (row, days) = first(days, |days| !calendar::has_day(days))?;
+        return Some((row, why(&Date(days))));
+    }
+    let (row, micros) =
+        first(array.as_primitive_opt::<TimestampMicrosecondType>()?, |us| !calendar::has_time(us))?;
+    Some((row, why(&Timestamp(micros))))
+}
+
+/// The first value that is not null and is such, and its row.
+fn first<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    is_such: impl Fn(T::Native) -> bool,
+) -> Option<(usize, T::Native)> {
+    let values = array.iter().enumerate();
+    values.filter_map(|(row, value)| Some((row, value?))).find(|(_, value)| is_such(*value))
 }
 
 /// Whether every value either stays what it is or is refused when it is cast.
@@ -100,20 +133,23 @@ fn is_exact(from: &DataType, to: &DataType) -> bool {
 #[cfg(test)]
 mod tests {
     use arrow_array::{
-        Decimal128Array, DictionaryArray, Float64Array, Int64Array, LargeStringArray, StringArray,
-        TimestampNanosecondArray, types::Int32Type,
+        Date64Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, LargeStringArray,
+        StringArray, TimestampNanosecondArray, TimestampSecondArray, types::Int32Type,
     };
     use arrow_cast::display::array_value_to_string;
 
     use super::*;
-    use crate::{text::displayable, types::parse_type};
+    use crate::types::parse_type;
 
     #[track_caller]
     fn check(array: impl Array + 'static, to: &str, expected: Result<&str, &str>) {
         let array: ArrayRef = Arc::new(array);
         let to = parse_type(to).unwrap();
         let outcome = cast(&array, &to)
-            .map(|a| array_value_to_string(&displayable(&a), 0).unwrap())
+            .map(|a| match a.as_primitive_opt::<TimestampMicrosecondType>() {
+                Some(times) => Timestamp(times.value(0)).to_string(),
+                None => array_value_to_string(&a, 0).unwrap(),
+            })
             .map_err(|e| e.to_string());
         match expected {
             Ok(value) => assert_eq!(outcome.as_deref(), Ok(value)),
@@ -136,6 +172,14 @@ mod tests {
         check(DictionaryArray::<Int32Type>::from_iter(["b", "a"]), "utf8", Ok("b"));
         check(TimestampNanosecondArray::from(vec![1_000]), "timestamp", Ok("1970-01-01T00:00:00.000001Z"));
         check(TimestampNanosecondArray::from(vec![1]), "timestamp", Err("finer than a microsecond"));
+        check(Date64Array::from(vec![86_400_000]), "date32", Ok("1970-01-02"));
+        check(Date64Array::from(vec![86_400_001]), "date32", Err("a date with a time of day"));
+        check(
+            Date64Array::from(vec![i64::MAX / MILLIS_A_DAY * MILLIS_A_DAY]),
+            "date32",
+            Err("without overflow"),
+        );
+        check(TimestampSecondArray::from(vec![i64::MAX]), "timestamp", Err(""));
         let decimal = |value| Decimal128Array::from(vec![value]).with_precision_and_scale(38, 2).unwrap();
         check(decimal(1250), "decimal(18,2)", Ok("12.50"));
         check(decimal(1250), "decimal(18,4)", Ok("12.5000"));

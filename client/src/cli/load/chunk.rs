@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ::csv::ByteRecord;
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, RecordBatch,
     builder::{BooleanBuilder, PrimitiveBuilder, StringBuilder},
@@ -13,7 +12,7 @@ use arrow_array::{
 };
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 
-use super::csv::Options;
+use super::{csv::Options, records::Record};
 use crate::{
     text::{Decimal, parse_date, parse_timestamp},
     types::type_name,
@@ -53,12 +52,11 @@ impl Chunk {
         self.rows() >= CHUNK_ROWS || self.data.len() >= CHUNK_BYTES
     }
 
-    pub(super) fn push(&mut self, record: &ByteRecord) {
-        for cell in record {
-            self.data.extend_from_slice(cell);
-            self.ends.push(self.data.len());
-        }
-        self.lines.push(record.position().map_or(0, ::csv::Position::line));
+    pub(super) fn push(&mut self, record: &Record) {
+        let start = self.data.len();
+        self.data.extend_from_slice(&record.data);
+        self.ends.extend(record.ends.iter().map(|end| start + end));
+        self.lines.push(record.line);
     }
 
     pub(super) fn clear(&mut self) {

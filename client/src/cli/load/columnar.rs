@@ -96,10 +96,13 @@ pub(super) fn read(
             {
                 return Err(at(row as u64, &"null, and the column is not nullable"));
             }
-            let cast = cast::cast(array, field.data_type());
-            cast.map_err(|e| {
+            let cast = cast::cast(array, field.data_type()).map_err(|e| {
                 file.error(format!("column {:?}, from row {}: {e}", field.name(), rows_before + 1))
-            })
+            })?;
+            match cast::beyond_calendar(&cast) {
+                Some((row, why)) => Err(at(row as u64, &why)),
+                None => Ok(cast),
+            }
         });
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let cast = RecordBatch::try_new(Arc::clone(schema), columns).map_err(|e| file.error(e))?;

@@ -4,13 +4,13 @@
 
 use std::{fs::File, sync::Arc};
 
-use ::csv::{ByteRecord, Reader, ReaderBuilder};
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, SchemaRef};
 
 use super::{
     LoadArgs,
     chunk::{Chunk, shown},
+    records::{Failure, Record, Splitter},
     source::InputFile,
 };
 use crate::cli::CliError;
@@ -53,9 +53,9 @@ pub(crate) fn first_row_columns(file: &InputFile, options: &Options) -> Result<O
 /// The records of one file.
 pub(crate) struct Records<'a> {
     file: &'a InputFile,
-    reader: Reader<File>,
+    splitter: Splitter<File>,
     columns: Vec<String>,
-    record: ByteRecord,
+    record: Record,
     /// The record was read ahead, to count its fields.
     ahead: bool,
 }
@@ -63,28 +63,28 @@ pub(crate) struct Records<'a> {
 impl<'a> Records<'a> {
     pub(crate) fn open(file: &'a InputFile, options: &Options) -> Result<Self, CliError> {
         let by_extension = if file.path.extension().is_some_and(|e| e == "tsv") { b'\t' } else { b',' };
-        let mut reader = ReaderBuilder::new()
-            .delimiter(options.delimiter.unwrap_or(by_extension))
-            .has_headers(false)
-            .flexible(true)
-            .buffer_capacity(1 << 20)
-            .from_reader(file.open()?);
-        let mut record = ByteRecord::new();
-        let found = reader.read_byte_record(&mut record).map_err(|e| file.error(e))?;
+        let delimiter = options.delimiter.unwrap_or(by_extension);
+        let splitter = Splitter::new(file.open()?, delimiter).map_err(|e| file.error(e))?;
+        let (columns, record) = (Vec::new(), Record::default());
+        let mut records = Self { file, splitter, columns, record, ahead: false };
+        let mut found = records.read()?;
+        while options.has_header && found && records.record.is_blank {
+            found = records.read()?;
+        }
         if options.has_header && !found {
             return Err(file.error("it is empty: not even a header"));
         }
-        let mut columns = Vec::with_capacity(record.len());
-        for (i, cell) in record.iter().enumerate() {
+        let mut columns = Vec::with_capacity(records.record.len());
+        for (i, cell) in records.record.fields().enumerate() {
             let header = if options.has_header { cell } else { b"" };
             let name = std::str::from_utf8(header).map_err(|_| {
-                let line = line(&record);
+                let line = records.record.line;
                 let cell = shown(cell);
                 CliError::Input(format!("{}:{line}: column {}: {cell:?} is not UTF-8", file.name(), i + 1))
             })?;
             columns.push(column_name(name, i));
         }
-        Ok(Self { file, reader, columns, record, ahead: !options.has_header && found })
+        Ok(Self { columns, ahead: !options.has_header && found, ..records })
     }
 
     /// The names of the columns.
@@ -94,27 +94,37 @@ impl<'a> Records<'a> {
 
     /// Bytes of the file behind what was read.
     pub(crate) fn bytes_read(&self) -> u64 {
-        self.reader.position().byte()
+        self.splitter.position()
     }
 
-    /// The next record; the inner error is of a row that has another number of fields.
-    pub(crate) fn next(&mut self) -> Result<Option<Result<&ByteRecord, String>>, CliError> {
-        if self.ahead {
-            self.ahead = false;
-        } else if !self.reader.read_byte_record(&mut self.record).map_err(|e| self.file.error(e))? {
+    /// The next record; the inner error is of a row that has another number of fields. In a file of one column a line
+    /// without a character is a row, as is everything else that has one field.
+    pub(crate) fn next(&mut self) -> Result<Option<Result<&Record, String>>, CliError> {
+        let mut found = std::mem::take(&mut self.ahead) || self.read()?;
+        while found && self.record.is_blank && self.columns.len() > 1 {
+            found = self.read()?;
+        }
+        if !found {
             return Ok(None);
         }
         let (fields, columns) = (self.record.len(), self.columns.len());
         Ok(Some(if fields == columns {
             Ok(&self.record)
         } else {
-            Err(format!("{}:{}: {fields} fields, not {columns}", self.file.name(), line(&self.record)))
+            Err(format!("{}:{}: {fields} fields, not {columns}", self.file.name(), self.record.line))
         }))
     }
-}
 
-fn line(record: &ByteRecord) -> u64 {
-    record.position().map_or(0, ::csv::Position::line)
+    fn read(&mut self) -> Result<bool, CliError> {
+        self.splitter.next(&mut self.record).map_err(|failure| match failure {
+            Failure::Read(error) => self.file.error(error),
+            Failure::Malformed { line, field, message } => {
+                let numbered = || format!(" column {}", field + 1);
+                let column = self.columns.get(field).cloned().unwrap_or_else(numbered);
+                CliError::Input(format!("{}:{line}:{column}: {message}", self.file.name()))
+            }
+        })
+    }
 }
 
 /// A header as a column's name: what cannot stand in one becomes `_`. Without a header the position names it.

@@ -43,7 +43,7 @@ pub(crate) fn schema(
         while let Some(record) = rows.next()? {
             match record {
                 Ok(record) => {
-                    for (cell, &place) in record.iter().zip(&places) {
+                    for (cell, &place) in record.fields().zip(&places) {
                         guesses[place].see(cell, options.is_null(cell));
                     }
                 }

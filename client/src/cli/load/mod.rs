@@ -5,6 +5,7 @@ mod chunk;
 mod columnar;
 mod csv;
 mod infer;
+mod records;
 mod schema_text;
 mod source;
 
@@ -44,7 +45,8 @@ file, else they are found by reading the whole CSV: bool, int32, int64, uint64, 
 timestamp (2013-07-04T10:00:00Z; UTC without a zone) or utf8; a column where a null was seen is nullable.
 
 All files are one commit. A bad row stops the load with its file, line and column, and nothing is committed; a \
-table that this load created is dropped again.
+table that this load created is dropped again. So does a quote that is not closed, or text behind one that is, and \
+--skip-bad does not help there. Dates and times are from 0001-01-01 to 9999-12-31.
 
 Examples:
   basalt load flights flights.csv
@@ -180,7 +182,8 @@ impl Load<'_> {
             Ok(details) => details,
             Err(_) => TableDetails { table: self.client.table_summary(table).await?, columns: Vec::new() },
         };
-        print(&summary(&details, committed.rows, bytes, started.elapsed()))
+        let replaced = committed.replaced.filter(|_| !self.args.replace_by.is_empty());
+        print(&summary(&details, committed.rows, replaced, bytes, started.elapsed()))
     }
 
     /// What deletions leave in the files of a new table: what is said, or as in the table that it replaces.
@@ -371,7 +374,14 @@ fn report_bad_rows(bad: &[String]) {
     }
 }
 
-fn summary(details: &TableDetails, rows: u64, file_bytes: u64, time: Duration) -> String {
+/// What was loaded, how many rows it replaced where it could, and how the table is held.
+fn summary(
+    details: &TableDetails,
+    rows: u64,
+    replaced: Option<u64>,
+    file_bytes: u64,
+    time: Duration,
+) -> String {
     let style = Style::of(&std::io::stdout());
     let table = &details.table;
     let plain: u64 = details.columns.iter().map(|c| c.plain_bytes).sum();
@@ -379,9 +389,11 @@ fn summary(details: &TableDetails, rows: u64, file_bytes: u64, time: Duration) -
     if table.rows == 0 {
         return format!("{name}  0 rows\n");
     }
+    let replaced = replaced.map(|rows| format!(", {} replaced,", human::plural(rows, "row")));
     let loaded = format!(
-        "{} loaded in {} ({}, {})",
+        "{} loaded{} in {} ({}, {})",
         human::plural(rows, "row"),
+        replaced.unwrap_or_default(),
         human::duration(time),
         human::row_rate(rows, time),
         human::byte_rate(file_bytes, time),

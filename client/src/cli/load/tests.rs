@@ -1,6 +1,9 @@
 use std::{fs, path::Path};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+use arrow_array::{
+    ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    TimestampNanosecondArray,
+};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use clap::Parser;
 use parquet::arrow::ArrowWriter;
@@ -161,6 +164,85 @@ fn bad_rows_are_located() {
 }
 
 #[test]
+fn what_quotes_leave_open_is_an_error() {
+    let open = "the quote that opens here is not closed before the file ends";
+    check_error(&[], "a,b\n1,\"abc\n2,def\n", &format!("f.csv:2:b: {open}"));
+    let behind = |text| {
+        format!(
+            "{text:?} stands behind the quote that closes the field; a quote inside quotes is written twice"
+        )
+    };
+    check_error(&[], "a,b\n1,2\n\"x\"y,3\n", &format!("f.csv:3:a: {}", behind("y")));
+    check_error(&[], "a,b\n1,2,\"x\"y\n", &format!("f.csv:2: column 3: {}", behind("y")));
+    check_error(&[], "a,\"b\"c\n1,2\n", &format!("f.csv:1: column 2: {}", behind("c")));
+    check_error(&["--no-header"], "1,\"x", &format!("f.csv:1: column 2: {open}"));
+    check_error(&["--schema", "a int32, b utf8"], "a,b\n1,\"x\n", &format!("f.csv:2:b: {open}"));
+    // No row could be left out: nobody knows where the next one starts.
+    check_error(&["--skip-bad", "9"], "a,b\n1,2\n3,\"x\n", &format!("f.csv:3:b: {open}"));
+    check_error(&["--delimiter", ";"], "a;b\n1;\"x\",2\n", &format!("f.csv:2:b: {}", behind(",2")));
+    check(&[], "a\n5\" pipe\n\"6\"\"\"", "a utf8 not null", "a\n\"5\"\" pipe\"\n\"6\"\"\"\n");
+}
+
+#[test]
+fn lines_are_counted_as_they_end() {
+    let schema = ["--schema", "a int32, b int32"];
+    let bad = |line| format!("f.csv:{line}:b: \"x\" is not an int32");
+    check_error(&schema, "a,b\r\n1,2\r\n3,x\r\n", &bad(3));
+    check_error(&schema, "a,b\n1,2\n\n\n3,x\n", &bad(5));
+    check_error(&schema, "\r\na,b\r1,2\r\r\r3,x\r", &bad(6));
+    // A line without a character is a row where rows have one field.
+    check(&[], "a\n1\n\n2\n", "a int32", "a\n1\n\n2\n");
+    check(&[], "a,b\n\n1,2\n\n", "a int32 not null, b int32 not null", "a,b\n1,2\n");
+}
+
+#[test]
+fn dates_are_of_the_calendar() {
+    let schema = ["--schema", "d date32, t timestamp"];
+    let date = |text: &str| format!("f.csv:3:d: {text:?} is not a date32 like 2013-07-04");
+    let time = |text: &str| format!("f.csv:3:t: {text:?} is not a timestamp like 2013-07-04T10:00:00Z");
+    for bad in ["infinity", "-infinity", "+12345-01-01", "0000-12-31", "12345-01-01"] {
+        check_error(&schema, &format!("d,t\n,\n{bad},\n"), &date(bad));
+        let bad = format!("{bad}T00:00:00Z");
+        check_error(&schema, &format!("d,t\n,\n,{bad}\n"), &time(&bad));
+    }
+    let edges = "d,t\n0001-01-01,0001-01-01T00:00:00Z\n9999-12-31,9999-12-31T23:59:59.999999Z\n";
+    check(&schema, edges, "d date32, t timestamp", edges);
+
+    let (folder, null) = (TempDir::new().unwrap(), Some(0));
+    let name = |file: &str| folder.path().join(file);
+    let columns: [(&str, ArrayRef, &str); 4] = [
+        ("d", Arc::new(Date32Array::from(vec![null, None, Some(i32::MAX)])), "+5881580-07-11"),
+        ("d", Arc::new(Date32Array::from(vec![null, None, Some(-719_163)])), "0000-12-31"),
+        (
+            "t",
+            Arc::new(TimestampMicrosecondArray::from(vec![null.map(i64::from), None, Some(i64::MAX)])),
+            "+294247-01-10T04:00:54.775807Z",
+        ),
+        (
+            "t",
+            Arc::new(TimestampMicrosecondArray::from(vec![None, None, Some(-i64::MAX)]).with_timezone("UTC")),
+            "-290308-12-21T19:59:05.224193Z",
+        ),
+    ];
+    for (column, array, text) in columns {
+        let batch = RecordBatch::try_from_iter([(column, array)]).unwrap();
+        let mut parquet =
+            ArrowWriter::try_new(fs::File::create(name("f.parquet")).unwrap(), batch.schema(), None).unwrap();
+        parquet.write(&batch).unwrap();
+        parquet.close().unwrap();
+        let mut arrow =
+            FileWriter::try_new(fs::File::create(name("f.arrow")).unwrap(), batch.schema_ref()).unwrap();
+        arrow.write(&batch).unwrap();
+        arrow.finish().unwrap();
+        for file in ["f.parquet", "f.arrow"] {
+            let error = read(folder.path(), &[], &[file], None).unwrap_err();
+            let why = format!("{text} is not within 0001-01-01 to 9999-12-31");
+            assert_eq!(error, format!("{file}: row 3: column {column:?}: {why}"));
+        }
+    }
+}
+
+#[test]
 fn texts_must_be_utf8() {
     let read = |options: &[&str], text: &[u8]| read_csv(options, text, None).map(|o| o.rows);
     let bad = |text: &str| Err(text.to_owned());
@@ -317,13 +399,18 @@ fn what_is_told_at_the_end() {
         columns: Vec::new(),
     };
     let second = Duration::from_secs(1);
-    assert_eq!(summary(&details(0), 0, 10, second), "t  0 rows\n");
+    assert_eq!(summary(&details(0), 0, None, 10, second), "t  0 rows\n");
     assert_eq!(
-        summary(&details(2), 2, 4000, second),
+        summary(&details(2), 2, None, 4000, second),
         "t  2 rows loaded in 1.00 s (2.00 rows/s, 4.00 kB/s)\n   1.00 kB held, 4.00x smaller than the files\n"
     );
     assert_eq!(
-        summary(&details(2), 0, 10, second),
+        summary(&details(2), 0, None, 10, second),
         "t  0 rows loaded in 1.00 s (0.00 rows/s, 10.0 B/s)\n   1.00 kB held for 2 rows in all\n"
+    );
+    let told = summary(&details(2), 1, Some(1), 10, second);
+    assert!(told.starts_with("t  1 row loaded, 1 row replaced, in 1.00 s ("), "{told}");
+    assert!(
+        summary(&details(2), 1, Some(0), 10, second).starts_with("t  1 row loaded, 0 rows replaced, in ")
     );
 }

@@ -148,11 +148,14 @@ impl Generator<'_> {
         for expr in keys {
             // An output by its name is the same key.
             let name = query.select.iter().find(|item| item.expr == expr).and_then(|item| item.name.clone());
-            let expr = name.filter(|_| one_in(self.rng, 2)).map_or(expr, Expr::Column);
+            let name = name.filter(|_| one_in(self.rng, 2));
+            let of_table = name.is_none() && one_in(self.rng, 2);
+            let expr = name.map_or(expr, Expr::Column);
             query.order_by.push(OrderBy {
                 expr,
                 descending: self.rng.random(),
                 nulls_first: self.rng.random(),
+                of_table,
             });
         }
     }

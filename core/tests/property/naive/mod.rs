@@ -236,6 +236,9 @@ fn all(values: impl Iterator<Item = Result<Value>>) -> std::result::Result<Vec<V
 /// A sort key that is a column may be the name of an output.
 fn named<'a>(key: &'a OrderBy, query: &'a Query, select: &[&'a Expr]) -> &'a Expr {
     let Expr::Column(name) = &key.expr else { return &key.expr };
+    if key.of_table {
+        return &key.expr;
+    }
     let output = query.select.iter().position(|item| item.name.as_ref() == Some(name));
     output.map_or(&key.expr, |i| select[i])
 }

@@ -208,7 +208,7 @@ fn distinct(argument: &str) -> SelectItem {
 }
 
 fn by(name: &str, descending: bool) -> OrderBy {
-    OrderBy { expr: column(name), descending, nulls_first: false }
+    OrderBy { expr: column(name), descending, nulls_first: false, of_table: false }
 }
 
 fn semi_join(column: &str, table: &str, key: &str, filter: Option<Filter>) -> Filter {
@@ -261,6 +261,7 @@ fn queries() -> Vec<Query> {
                 expr: aggregate(Sum, "price").expr,
                 descending: true,
                 nulls_first: false,
+                of_table: false,
             }],
             limit: Some(20),
             offset: 3,

@@ -217,7 +217,7 @@ async fn what_a_write_takes_away_is_found_where_it_is() {
     let options = WriteOptions { replace_by: vec!["id".into()], ..WriteOptions::default() };
     let mut writer = nodes.client(1).write("t", options).await.unwrap();
     writer.send(&rows(2500, 7000)).await.unwrap();
-    writer.commit().await.unwrap();
+    assert_eq!(writer.commit().await.unwrap().replaced, Some(3500));
     // Once each node has its own, nobody reads what another holds: the files need not be there.
     let all = nodes.client(0).query("t").select([count()]).request().clone();
     answer(nodes.client(0), &all).await.unwrap();
