@@ -314,3 +314,55 @@ impl fmt::Debug for Link {
         f.debug_struct("Link").field("address", &self.address).field("state", &self.state()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lease_goes_on_without_a_gap_or_begins_anew() {
+        let link = Link::new("node:1").unwrap();
+        let renew = |asked: Moment, length: Duration| {
+            let mut health = link.health();
+            health.lease = health.renewed(asked, length);
+        };
+        assert!(link.leased().is_none());
+        renew(Moment::now(), Duration::ZERO);
+        assert!(link.leased().is_none(), "none was given");
+        renew(Moment::now(), limits::LEASE);
+        let since = link.leased().unwrap();
+        renew(Moment::now(), limits::LEASE);
+        assert_eq!(link.leased(), Some(since));
+        // An answer that was long on its way gives nothing; nor is what was given before taken away by it.
+        renew(Moment::default(), limits::LEASE);
+        assert_eq!(link.leased(), Some(since));
+        // Behind a gap it counts from the answer on: what was acknowledged in between has to be read first.
+        link.health().lease = Some(Lease { since, asked: Moment::default(), length: limits::LEASE });
+        assert!(link.leased().is_none());
+        let asked = Moment::now();
+        renew(asked, Duration::from_secs(3600));
+        let anew = link.leased().unwrap();
+        assert!(anew != since && anew.is_since(asked));
+        assert_eq!(link.health().lease.unwrap().length, limits::LEASE, "no longer than ours");
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_given_to_who_can_be_told() {
+        let link = Link::new("node:1").unwrap();
+        assert_eq!(link.give(), 0, "it has not answered yet");
+        link.health().status = Some(Arc::default());
+        assert!(link.owed(None).is_none());
+        assert_eq!(u128::from(link.give()), limits::LEASE.as_millis());
+        let owed = link.owed(None).unwrap();
+        assert!(owed > limits::LEASE && owed <= limits::LEASE + limits::LEASE_DRIFT);
+        let overdue = Overdue::new(&link);
+        assert_eq!(link.give(), 0, "it was not told of a commit");
+        drop(overdue);
+        link.failed();
+        assert_eq!(link.give(), 0, "a call did not get through");
+        link.left();
+        assert!(link.owed(None).is_none());
+        // A process that has just begun does not know what the one before has given.
+        assert!(link.owed(Some(Moment::now())).is_some() && link.owed(Some(Moment::default())).is_none());
+    }
+}

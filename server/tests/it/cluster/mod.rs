@@ -5,7 +5,7 @@ mod proxy;
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use arrow_array::{RecordBatch, cast::AsArray as _, types::Int64Type};
@@ -230,6 +230,52 @@ async fn what_a_write_takes_away_is_found_where_it_is() {
         let found = [0, 1].map(|i| read.column(i).as_primitive::<Int64Type>().value(0));
         assert_eq!(found, [7000 - rest(0..7000, 50) as i64, sum_of_ids]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_write_that_waits_for_a_node() {
+    let nodes = Nodes::start(3).await;
+    // Too few of one size to be merged, and so many that every node has some.
+    fill(nodes.client(0), "t", 7, 2000).await;
+    for i in 0..7 {
+        nodes.client(0).write_all("t", &[rows(20_000 * (i + 1), 20_000 * (i + 2))]).await.unwrap();
+    }
+    for other in [1, 2] {
+        nodes.way(other, Way::Slow(Duration::from_millis(800)));
+    }
+    let client = nodes.client(0).clone();
+    let replace = tokio::spawn(async move {
+        let started = Instant::now();
+        let options = WriteOptions { replace_by: vec!["id".into()], ..WriteOptions::default() };
+        let mut writer = client.write("t", options).await.unwrap();
+        // One row of each fragment.
+        for i in 0..7 {
+            writer.send(&rows(2000 * i, 2000 * i + 1)).await.unwrap();
+            writer.send(&rows(20_000 * (i + 1), 20_000 * (i + 1) + 1)).await.unwrap();
+        }
+        writer.commit().await.unwrap();
+        started.elapsed()
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // What another node commits meanwhile is taken in by the one that waits.
+    let other = nodes.client(1).clone();
+    let write = tokio::spawn(async move { other.write_all("t", &[rows(-1, 0)]).await.unwrap().version });
+    let (mut slowest, mut seen) = (Duration::ZERO, 0);
+    while !replace.is_finished() {
+        let asked = Instant::now();
+        seen = nodes.client(0).list_tables().await.unwrap()[0].version;
+        slowest = slowest.max(asked.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (replaced, written) = (replace.await.unwrap(), write.await.unwrap());
+    assert!(replaced > Duration::from_millis(800), "it did not wait for the slow node: {replaced:?}");
+    assert!(slowest < Duration::from_millis(600), "the table was held for {slowest:?}");
+    assert!(seen >= 15, "version {seen} was seen; {written} was written");
+    nodes.way(1, Way::Open);
+    nodes.way(2, Way::Open);
+    let request = nodes.client(0).query("t").select([count()]).request().clone();
+    let read = answer(nodes.client(0), &request).await.unwrap();
+    assert_eq!(read.column(0).as_primitive::<Int64Type>().value(0), 7 * 2000 + 7 * 20_000 + 1);
 }
 
 /// How many of the ids are less than `part` modulo 97.
