@@ -28,6 +28,7 @@
 mod catalog;
 mod data;
 mod deletions;
+mod dropped;
 mod error;
 mod limits;
 mod log;

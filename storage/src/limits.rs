@@ -1,4 +1,6 @@
-//! Every limit of what is believed of a store's files.
+//! Every limit of what is believed of a store's files, and every time for which something in a store is left alone.
+
+use std::time::Duration;
 
 /// Bytes of one commit of a log.
 pub(crate) const COMMIT_BYTES: u64 = 256 << 20;
@@ -36,3 +38,22 @@ pub(crate) const CHECKPOINT_EVERY: u64 = 32;
 pub(crate) const FORGET_EVERY: u64 = 1024;
 /// Ids of clients' writes that a table remembers, at least, if they are not old.
 pub(crate) const REQUESTS: usize = 1 << 16;
+/// How old a file that no version names must be before it is removed: it may belong to a commit that is still to come.
+pub(crate) const ORPHAN_AGE: Duration = Duration::from_secs(24 * 3600);
+/// How old a version of the log must be, at least, before a checkpoint takes its place. Who follows and is further
+/// behind starts from the checkpoint.
+pub(crate) const LOG_AGE: Duration = Duration::from_secs(3600);
+/// The age up to which an entry of the log says that no entry behind it was removed, whatever the clocks of the machines
+/// differ by.
+pub(crate) const LOG_YOUNG: Duration = Duration::from_secs(1800);
+/// How long nothing but the next version's file need be looked for behind a version that was the newest.
+pub(crate) const NEWEST_FOR: Duration = Duration::from_secs(15 * 60);
+/// How long it is tried to find out whether a commit landed whose answer was lost.
+pub(crate) const RESOLVE_FOR: Duration = Duration::from_secs(10);
+/// The first pause between two tries of that; each is twice as long as the one before, up to a second.
+pub(crate) const RESOLVE_DELAY: Duration = Duration::from_millis(20);
+/// Removed files of one deletion that are logged one by one at `info`; of more, that is done at `debug`, and their
+/// number at `info`.
+pub(crate) const LOGGED_DELETIONS: usize = 16;
+
+const _: () = assert!(NEWEST_FOR.as_secs() < LOG_YOUNG.as_secs() && LOG_YOUNG.as_secs() < LOG_AGE.as_secs());

@@ -7,12 +7,16 @@
     reason = "a test fails by panicking"
 )]
 
+mod ambiguous;
 mod catalog;
 mod commits;
 mod data;
+mod cut;
 mod deletions;
+mod flaky;
 mod history;
 mod hostile;
+mod lost_catalog;
 #[cfg(feature = "s3")]
 mod s3;
 mod support;
