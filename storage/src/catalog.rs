@@ -313,7 +313,13 @@ impl CatalogLog {
         let log = TableLog::new(Store::open_existing(url)?);
         let table = log.load().await?;
         let location = log.store().url().to_owned();
-        let entry = TableEntry { name: name.to_owned(), id: Uuid::new_v4(), location, attached: true, delta_id: None };
+        let entry = TableEntry {
+            name: name.to_owned(),
+            id: Uuid::new_v4(),
+            location,
+            attached: true,
+            delta_id: None,
+        };
         let state = self.add(&self.begun(state).await?, entry.clone()).await?;
         Ok(Created { catalog: state, entry, log, table })
     }

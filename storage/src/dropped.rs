@@ -31,7 +31,12 @@ impl CatalogLog {
             }
             if let Some(other) = self.other_table(table).await? {
                 let store = self.store.url();
-                tracing::warn!(store, folder, other, "a dropped table's folder holds another table, and stays");
+                tracing::warn!(
+                    store,
+                    folder,
+                    other,
+                    "a dropped table's folder holds another table, and stays"
+                );
                 continue;
             }
             let removed = self.remove_folder("its table was dropped", &folder).await?;

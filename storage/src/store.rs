@@ -417,8 +417,7 @@ fn delete_empty_folders(folder: &std::path::Path) {
 /// Whether a file name is that of a write of ours that is under way: a name that Basalt gives, `#`, and digits.
 fn is_leftover(name: &str) -> bool {
     name.rsplit_once('#').is_some_and(|(name, n)| {
-        let ours =
-            [".json", ".parquet", ".bin", "_last_checkpoint"].iter().any(|end| name.ends_with(end));
+        let ours = [".json", ".parquet", ".bin", "_last_checkpoint"].iter().any(|end| name.ends_with(end));
         ours && !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())
     })
 }

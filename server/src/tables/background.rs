@@ -59,6 +59,7 @@ impl Tables {
     async fn vacuum_catalog(&self) {
         let Some(at_rest) = &self.at_rest else { return };
         let state = Arc::clone(&*at_rest.state.lock().await);
+        // What it removes it logs.
         if let Err(error) = at_rest.log.vacuum(&state).await {
             tracing::warn!(%error, "cannot remove what is left of dropped tables");
         }

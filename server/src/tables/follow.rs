@@ -15,23 +15,22 @@ impl Tables {
     /// Looks for newer versions: of one table, or (`None`) of all and of the catalog.
     pub(crate) async fn refresh(&self, name: Option<&str>) -> Result<(), Fault> {
         let known = name.and_then(|name| self.shared.catalog.get(name).ok());
-        if known.is_none() {
-            self.refresh_catalog().await?;
-        }
+        let catalog = if known.is_none() { self.refresh_catalog().await } else { Ok(()) };
         match (name, known) {
             (Some(_), Some(table)) => match self.stored(&table)? {
                 Some(stored) => stored.refresh().await,
                 None => Ok(()),
             },
             // A table that was not known has been loaded with the catalog.
-            (Some(_), None) => Ok(()),
+            (Some(_), None) => catalog,
             (None, _) => {
+                // Tables are followed though the catalog cannot be.
                 for stored in self.list_stored() {
                     if let Err(fault) = stored.refresh().await {
                         tracing::warn!(table = stored.table.name(), error = fault.message(), "cannot follow");
                     }
                 }
-                Ok(())
+                catalog
             }
         }
     }

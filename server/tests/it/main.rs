@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+mod ambiguous;
 mod at_rest;
 mod bench;
 mod binary;
 mod catalog;
 mod cli;
 mod cluster;
+mod disk;
 mod errors;
 mod ingest;
 mod killed;
@@ -22,7 +24,8 @@ mod support;
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.
 #[test]
 fn every_reason_is_produced() {
-    const SOURCES: [&str; 10] = [
+    const SOURCES: [&str; 11] = [
+        include_str!("ambiguous.rs"),
         include_str!("at_rest.rs"),
         include_str!("catalog.rs"),
         include_str!("cluster/mod.rs"),

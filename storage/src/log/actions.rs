@@ -199,7 +199,10 @@ pub(crate) fn parse(path: &str, bytes: &[u8]) -> Result<Vec<Action>> {
         actions.extend(line.remove.map(Action::Remove));
     }
     if lines == 0 {
-        return Err(StorageError::corrupt(path, "the file is empty; an entry of the log has at least one action"));
+        return Err(StorageError::corrupt(
+            path,
+            "the file is empty; an entry of the log has at least one action",
+        ));
     }
     Ok(actions)
 }
@@ -215,7 +218,9 @@ fn check_seal(path: &str, info: Option<&serde_json::Value>, bytes: &[u8]) -> Res
     }
     let found = found.map_or(0, |found| found.bytes);
     let why = match found == seal.bytes {
-        true if rest.is_some() => "the bytes behind its first line are not those that were written".to_owned(),
+        true if rest.is_some() => {
+            "the bytes behind its first line are not those that were written".to_owned()
+        }
         _ => format!("it was cut: {found} bytes stand behind its first line, {} were written", seal.bytes),
     };
     Err(StorageError::corrupt(path, why))

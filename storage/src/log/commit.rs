@@ -40,8 +40,7 @@ impl TableLog {
         self.sync_unsynced().await?;
         let was_newest = self.newest_at(base.version);
         // A write to a directory can be prevented; elsewhere it is found out beside it, in the same time.
-        let is_gone =
-            self.store.is_local() && self.store.head(&names::commit(base.version)).await?.is_none();
+        let is_gone = self.store.is_local() && self.store.head(&names::commit(base.version)).await?.is_none();
         if was_newest.is_none() || is_gone {
             let newer = self.refresh(base).await?;
             if newer.version > base.version {
@@ -100,7 +99,8 @@ impl TableLog {
         let checkpoints = whole_checkpoints(&listed);
         let own = commit(version).ok_or_else(|| self.gone(version))?;
         // The checkpoint of a later version is written after this one; one that has taken its place, an hour before.
-        let is_older = |at: std::time::SystemTime| at.checked_add(LOG_YOUNG).is_some_and(|at| at < own.modified);
+        let is_older =
+            |at: std::time::SystemTime| at.checked_add(LOG_YOUNG).is_some_and(|at| at < own.modified);
         if checkpoints.iter().any(|((later, _), at)| *later > version && is_older(*at)) {
             return Ok(false);
         }
@@ -153,7 +153,11 @@ impl TableLog {
                     let nothing = actions::serialize(&[Action::CommitInfo(no_change(base))]);
                     let nothing = nothing.map_err(CommitError::Unknown)?;
                     if matches!(self.store.create(&path, nothing).await, Ok(true)) {
-                        tracing::warn!(table = self.store.url(), version, "a commit without changes keeps a lost one out");
+                        tracing::warn!(
+                            table = self.store.url(),
+                            version,
+                            "a commit without changes keeps a lost one out"
+                        );
                         return Ok(false);
                     }
                 }

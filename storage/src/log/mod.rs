@@ -301,7 +301,9 @@ impl TableLog {
         match whole_checkpoints(&listed).last_key_value() {
             Some(((newest, _), _)) if *newest > version => Ok(false),
             Some(((newest, _), _)) if *newest == version => Ok(true),
-            _ if listed.iter().any(|file| LogFile::of(&file.path) == Some(LogFile::Commit(version))) => Ok(true),
+            _ if listed.iter().any(|file| LogFile::of(&file.path) == Some(LogFile::Commit(version))) => {
+                Ok(true)
+            }
             _ => Err(self.gone(version)),
         }
     }
@@ -309,7 +311,10 @@ impl TableLog {
     /// The error of a log that has lost a version that was part of it.
     fn gone(&self, version: u64) -> StorageError {
         let path = format!("{}/{}", self.store.url(), names::commit(version));
-        StorageError::corrupt(path, "this version was read before, and is gone: the log was removed or replaced")
+        StorageError::corrupt(
+            path,
+            "this version was read before, and is gone: the log was removed or replaced",
+        )
     }
 
     /// The files of the log from a version's on.

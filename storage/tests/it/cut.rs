@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, fs, sync::Arc};
 
 use basalt_sip::Sip;
 use basalt_storage::{Change, CommitError, Operation, StorageError, Store, TableLog};
-use object_store::{
-    ObjectStore, ObjectStoreExt as _, local::LocalFileSystem, memory::InMemory, path::Path,
-};
+use object_store::{ObjectStore, ObjectStoreExt as _, local::LocalFileSystem, memory::InMemory, path::Path};
 
 use crate::support::{append, batch, commit, numbers, schema, table};
 
@@ -40,7 +38,10 @@ async fn an_entry_that_was_cut_anywhere_is_an_error_that_names_it() {
             let at_line_end = at == 0 || whole[at - 1] == b'\n';
             objects.put(&path, bad.into()).await.unwrap();
             let error = log.load().await.expect_err(&format!("version {version}, cut at byte {at}"));
-            assert!(matches!(error, StorageError::Corrupt { .. }) && error.to_string().contains(&name), "{error}");
+            assert!(
+                matches!(error, StorageError::Corrupt { .. }) && error.to_string().contains(&name),
+                "{error}"
+            );
             // Who is there already does not take it in, either.
             if at_line_end && version > 0 {
                 let error = log.refresh(&states[version - 1]).await.unwrap_err().to_string();
@@ -52,7 +53,8 @@ async fn an_entry_that_was_cut_anywhere_is_an_error_that_names_it() {
         // Nor is a line that is gone in its middle, or a bit that flipped behind the first line.
         let lines: Vec<&[u8]> = whole.split_inclusive(|b| *b == b'\n').collect();
         for gone in 1..lines.len() {
-            let left: Vec<u8> = lines.iter().enumerate().filter(|(i, _)| *i != gone).flat_map(|(_, l)| l.to_vec()).collect();
+            let left: Vec<u8> =
+                lines.iter().enumerate().filter(|(i, _)| *i != gone).flat_map(|(_, l)| l.to_vec()).collect();
             objects.put(&path, left.into()).await.unwrap();
             assert!(log.load().await.is_err(), "version {version} without line {gone}");
         }
@@ -111,13 +113,17 @@ async fn an_entry_that_is_gone_is_missed() {
     fs::remove_file(entry(4)).unwrap();
     let change = Change::default();
     assert!(log.refresh(&state).await.unwrap_err().to_string().contains("00000000000000000004.json"));
-    assert!(matches!(log.commit(&state, &change).await, Err(CommitError::Storage(StorageError::Corrupt { .. }))));
+    assert!(matches!(
+        log.commit(&state, &change).await,
+        Err(CommitError::Storage(StorageError::Corrupt { .. }))
+    ));
     assert!(!entry(5).exists());
     fs::write(entry(4), &last).unwrap();
     let state = log.checkpoint(&state).await.unwrap();
     fs::remove_file(entry(4)).unwrap();
     assert_eq!(log.load().await.unwrap().rows(), 4, "its checkpoint is there");
-    fs::remove_file(folder.path().join("tables/t/_delta_log/00000000000000000004.checkpoint.parquet")).unwrap();
+    fs::remove_file(folder.path().join("tables/t/_delta_log/00000000000000000004.checkpoint.parquet"))
+        .unwrap();
     let error = log.load().await.unwrap_err().to_string();
     assert!(error.contains("version 4") && error.contains("_last_checkpoint"), "{error}");
     fs::write(entry(4), last).unwrap();

@@ -10,8 +10,8 @@
 mod ambiguous;
 mod catalog;
 mod commits;
-mod data;
 mod cut;
+mod data;
 mod deletions;
 mod flaky;
 mod history;

@@ -9,8 +9,8 @@ use std::{
 };
 
 use basalt_sip::Sip;
-use object_store::local::LocalFileSystem;
 use basalt_storage::{CatalogLog, Change, CommitError, Store, TableLog};
+use object_store::local::LocalFileSystem;
 
 use crate::support::{append, batch, commit, numbers, schema, table};
 
