@@ -161,13 +161,15 @@ impl Error {
     }
 
     /// Whether the same call may succeed later: the connection broke, the server is not available, another
-    /// call with the same request id still runs, or the server said when to try again.
+    /// call with the same request id still runs, or the server said when to try again. After a broken connection, and
+    /// when the outcome is not known ([`ErrorReason::OutcomeUnknown`]), a write may be there: send it again with the
+    /// same request id alone, as [`Client::write_all`](crate::Client::write_all) does.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Connection { .. } | Self::Incomplete => true,
             Self::Server(e) => {
                 e.code == Code::Unavailable
-                    || e.reason == ErrorReason::RequestInProgress
+                    || matches!(e.reason, ErrorReason::RequestInProgress | ErrorReason::OutcomeUnknown)
                     || e.retry_delay.is_some()
             }
             _ => false,
@@ -193,6 +195,7 @@ impl Error {
                 ErrorReason::SipNotFound => "kept sets end with their time: select it again",
                 ErrorReason::SipQuota => "kept sets take memory until their time is over: keep them for less",
                 ErrorReason::DeadlineExceeded => "allow more time with `--timeout`",
+                ErrorReason::OutcomeUnknown => "look at the table before you write the rows again",
                 ErrorReason::Overloaded | ErrorReason::MemoryLimit | ErrorReason::ShuttingDown => {
                     "try again later"
                 }
@@ -242,6 +245,7 @@ mod tests {
         check(Code::NotFound, info("TABLE_NOT_FOUND"), "no such table: flights (TABLE_NOT_FOUND)", false);
         check(Code::NotFound, info("FROM_THE_FUTURE"), "no such table: flights (NotFound)", false);
         check(Code::Unavailable, info("SHUTTING_DOWN"), "no such table: flights (SHUTTING_DOWN)", true);
+        check(Code::Unknown, info("OUTCOME_UNKNOWN"), "no such table: flights (OUTCOME_UNKNOWN)", true);
         check(
             Code::Aborted,
             info("REQUEST_IN_PROGRESS"),

@@ -252,6 +252,8 @@ fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
         | ErrorReason::StoreUnavailable
         | ErrorReason::Incomplete => (Code::Unavailable, later),
         ErrorReason::RequestInProgress | ErrorReason::WriteConflict => (Code::Aborted, later),
+        // Nobody is told to send again what may be there.
+        ErrorReason::OutcomeUnknown => (Code::Unknown, None),
         ErrorReason::DeadlineExceeded => (Code::DeadlineExceeded, None),
         ErrorReason::Cancelled => (Code::Cancelled, None),
         ErrorReason::Internal | ErrorReason::Unspecified => (Code::Internal, None),
@@ -287,8 +289,8 @@ mod tests {
         let (mut code, mut seen) = (String::new(), 0);
         for line in proto.lines().map(str::trim) {
             if let Some(comment) = line.strip_prefix("// ") {
-                // Sentences explain a reason.
-                if !comment.contains(' ') {
+                // Other comments are sentences about a reason.
+                if comment.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
                     code = comment.to_owned();
                 }
             } else if let Some((name_in_proto, number)) = line.split_once(" = ")

@@ -1,14 +1,12 @@
 //! Which tables there are: a journal of numbered files, each written if it is not there yet.
 //!
 //! An entry makes, drops or attaches one table, so that each of these happens once and for everyone, or not at
-//! all. A new table's folder is written first and named by an entry then; what no entry names is removed by
-//! [`CatalogLog::vacuum`].
+//! all. The first entry begins the journal, so that a store whose journal is lost is told from a new one. A new table's
+//! folder is written before the entry that names it: a creation that is cut off between the two leaves a folder that
+//! nothing names. It stays, for nothing tells it from a table whose entry was lost; only what the entry of a drop names
+//! is ever removed ([`CatalogLog::vacuum`]).
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use basalt_core::{
     error::{Error, ErrorKind},
@@ -25,11 +23,10 @@ use crate::{
     limits::{CONCURRENT_REQUESTS, FOLDER_NAME_CHARS, ORPHAN_AGE, SMALL_BYTES},
     log::{TableLog, TableState, now_millis},
     store::Store,
-    vacuum::Vacuumed,
 };
 
-const JOURNAL: &str = "catalog";
-const TABLES: &str = "tables";
+pub(crate) const JOURNAL: &str = "catalog";
+pub(crate) const TABLES: &str = "tables";
 
 /// A table of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +41,9 @@ pub struct TableEntry {
     /// Whether it belongs to another writer, and is read only.
     #[serde(default)]
     pub attached: bool,
+    /// The id of the Delta table, where Basalt has made it; entries of older versions lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta_id: Option<String>,
 }
 
 impl TableEntry {
@@ -51,12 +51,19 @@ impl TableEntry {
     pub fn number(&self) -> u64 {
         self.id.as_u64_pair().0
     }
+
+    /// Whether its folder is the one that Basalt gave it when it made it.
+    pub(crate) fn is_in_own_folder(&self) -> bool {
+        !self.attached && self.location == location(&self.name, self.id)
+    }
 }
 
 /// One entry of the journal.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Step {
+    /// The first entry: the id is that of the store.
+    Begin(Uuid),
     Create(TableEntry),
     Drop(Uuid),
 }
@@ -75,9 +82,11 @@ struct Entry {
 pub struct CatalogState {
     /// Entries so far.
     entries: u64,
+    /// What tells the last of them from another of the same number.
+    last: Option<Uuid>,
     tables: BTreeMap<String, TableEntry>,
-    /// Tables that were dropped, by folder, and when.
-    dropped: BTreeMap<String, i64>,
+    /// Tables that were dropped, by folder, and when, in milliseconds since 1970.
+    pub(crate) dropped: BTreeMap<String, (TableEntry, i64)>,
 }
 
 impl CatalogState {
@@ -93,7 +102,9 @@ impl CatalogState {
 
     fn apply(&mut self, entry: Entry) {
         self.entries += 1;
+        self.last = Some(entry.entry);
         match entry.step {
+            Step::Begin(_) => {}
             Step::Create(table) => {
                 self.tables.insert(table.name.clone(), table);
             }
@@ -103,7 +114,7 @@ impl CatalogState {
                     && let Some(table) = self.tables.remove(&name)
                     && !table.attached
                 {
-                    self.dropped.insert(table.location, entry.at);
+                    self.dropped.insert(table.location.clone(), (table, entry.at));
                 }
             }
         }
@@ -133,8 +144,8 @@ impl CatalogState {
 /// The catalog of a store. A clone is the same catalog.
 #[derive(Clone, Debug)]
 pub struct CatalogLog {
-    store: Store,
-    keep: Duration,
+    pub(crate) store: Store,
+    pub(crate) keep: Duration,
 }
 
 impl CatalogLog {
@@ -152,7 +163,8 @@ impl CatalogLog {
     /// Reads the whole journal; that of a new store is empty.
     ///
     /// # Errors
-    /// [`StorageError::Corrupt`] for a journal with holes or other faults.
+    /// [`StorageError::Corrupt`] for a journal with holes or other faults; [`StorageError::Address`] for a store that
+    /// has no journal and is not new: there are folders where those of tables would be.
     pub async fn load(&self) -> Result<Arc<CatalogState>> {
         let listed = self.store.list(JOURNAL, None).await?;
         let entries = listed.iter().filter(|file| number_of(&file.path).is_some()).count() as u64;
@@ -160,7 +172,10 @@ impl CatalogLog {
         let mut found = stream::iter(0..entries).map(read).buffered(CONCURRENT_REQUESTS);
         let mut state = CatalogState::default();
         while let Some(entry) = found.try_next().await? {
-            let missing = || StorageError::corrupt(entry_path(state.entries), "the entry is missing");
+            let missing = || {
+                let path = format!("{}/{}", self.store.url(), entry_path(state.entries));
+                StorageError::corrupt(path, "the entry is missing, and later ones are there: put it back")
+            };
             state.apply(entry.ok_or_else(missing)?);
         }
         drop(found);
@@ -170,13 +185,80 @@ impl CatalogLog {
     /// Follows the journal: the same state when nothing has changed.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// As [`load`](Self::load); [`StorageError::Corrupt`] also when what was read before is gone, or another's.
     pub async fn refresh(&self, state: &Arc<CatalogState>) -> Result<Arc<CatalogState>> {
         let mut next: Option<CatalogState> = None;
         while let Some(entry) = self.read(next.as_ref().unwrap_or(state).entries).await? {
             next.get_or_insert_with(|| CatalogState::clone(state)).apply(entry);
         }
-        Ok(next.map_or_else(|| Arc::clone(state), Arc::new))
+        let next = next.map_or_else(|| Arc::clone(state), Arc::new);
+        match state.last {
+            Some(last) => self.check_still_there(state.entries - 1, last).await?,
+            // A journal that is begun meanwhile is begun before there are tables.
+            None if next.entries == 0 => {
+                if let Err(lost) = self.check_new().await
+                    && self.read(0).await?.is_none()
+                {
+                    return Err(lost);
+                }
+            }
+            None => {}
+        }
+        Ok(next)
+    }
+
+    /// That an entry is the one that was read before.
+    async fn check_still_there(&self, number: u64, id: Uuid) -> Result<()> {
+        let why = match self.read(number).await? {
+            Some(entry) if entry.entry == id => return Ok(()),
+            Some(_) => "it is another entry than was read before",
+            None => "the entry was read before, and is gone",
+        };
+        let why = format!(
+            "{why}: the catalog was removed or replaced. Until it is back, no table is made, attached or dropped"
+        );
+        Err(StorageError::corrupt(format!("{}/{}", self.store.url(), entry_path(number)), why))
+    }
+
+    /// That a store without a journal has no tables either.
+    async fn check_new(&self) -> Result<()> {
+        let folders = self.store.folders(TABLES).await?;
+        let (found, n) = match folders.first() {
+            Some(first) => (first.clone(), folders.len()),
+            None => match self.store.list(TABLES, None).await?.first() {
+                Some(file) => (file.path.clone(), 1),
+                None => return Ok(()),
+            },
+        };
+        let why = format!(
+            "it has {n} folders or files below {TABLES}/ ({found} is one), and no {JOURNAL}/ that names them. If these \
+             are Basalt's tables, their catalog is lost or not mounted: put {JOURNAL}/ back. If they are another \
+             program's, give Basalt a folder of its own, such as {}/basalt, and attach them",
+            self.store.url()
+        );
+        Err(StorageError::Address { url: self.store.url().to_owned(), why })
+    }
+
+    /// The folders of tables that no entry names: of creations that were cut off, or of tables whose entries were lost.
+    ///
+    /// # Errors
+    /// [`StorageError::Store`].
+    pub async fn unnamed_folders(&self, state: &CatalogState) -> Result<Vec<String>> {
+        let mut folders = self.store.folders(TABLES).await?;
+        let named = |folder: &String| state.tables.values().any(|table| table.location == *folder);
+        folders.retain(|folder| !named(folder) && !state.dropped.contains_key(folder));
+        Ok(folders)
+    }
+
+    /// The journal with its first entry.
+    async fn begun(&self, state: &Arc<CatalogState>) -> Result<Arc<CatalogState>> {
+        let state = self.refresh(state).await?;
+        if state.entries > 0 {
+            return Ok(state);
+        }
+        let entry = Entry { at: now_millis(), entry: Uuid::new_v4(), step: Step::Begin(Uuid::new_v4()) };
+        self.store.create(&entry_path(0), bytes_of(&entry)?).await?;
+        self.refresh(&state).await
     }
 
     async fn read(&self, number: u64) -> Result<Option<Entry>> {
@@ -199,11 +281,23 @@ impl CatalogLog {
     ) -> Result<Created> {
         check_name(name).map_err(|e| e.at("name"))?;
         state.check_free(name)?;
+        let state = self.begun(state).await?;
         let id = Uuid::new_v4();
-        let location = format!("{TABLES}/{}", folder_name(name, id));
+        let location = location(name, id);
         let (log, table) = TableLog::create(self.store.folder(&location)?, name, schema, properties).await?;
-        let entry = TableEntry { name: name.to_owned(), id, location, attached: false };
-        let state = self.add(state, entry.clone()).await?;
+        let delta_id = Some(table.id().to_owned());
+        let entry = TableEntry { name: name.to_owned(), id, location, attached: false, delta_id };
+        let state = match self.add(&state, entry.clone()).await {
+            Ok(state) => state,
+            Err(error) => {
+                // Another table took the name: no entry names this one, nor will. Of a store that failed that is not
+                // known.
+                if let StorageError::Invalid(_) = error {
+                    let _ = self.remove_folder("its table's name was taken", &entry.location).await;
+                }
+                return Err(error);
+            }
+        };
         Ok(Created { catalog: state, entry, log: log.keeping(self.keep), table })
     }
 
@@ -217,8 +311,14 @@ impl CatalogLog {
         let log = TableLog::new(Store::open_existing(url)?);
         let table = log.load().await?;
         let location = log.store().url().to_owned();
-        let entry = TableEntry { name: name.to_owned(), id: Uuid::new_v4(), location, attached: true };
-        let state = self.add(state, entry.clone()).await?;
+        let entry = TableEntry {
+            name: name.to_owned(),
+            id: Uuid::new_v4(),
+            location,
+            attached: true,
+            delta_id: None,
+        };
+        let state = self.add(&self.begun(state).await?, entry.clone()).await?;
         Ok(Created { catalog: state, entry, log, table })
     }
 
@@ -249,8 +349,7 @@ impl CatalogLog {
         check: impl Fn(&CatalogState) -> Result<()>,
     ) -> Result<Arc<CatalogState>> {
         let entry = Entry { at: now_millis(), entry: Uuid::new_v4(), step };
-        let bytes = serde_json::to_vec(&entry).map_err(|e| StorageError::corrupt("the catalog", e))?;
-        let bytes = Bytes::from(bytes);
+        let bytes = bytes_of(&entry)?;
         let mut state = self.refresh(state).await?;
         loop {
             check(&state)?;
@@ -280,34 +379,6 @@ impl CatalogLog {
         };
         Ok(TableLog::new(store).keeping(self.keep))
     }
-
-    /// Removes the files of tables that were dropped longer ago than the catalog keeps them, and of tables whose
-    /// creation was cut off.
-    ///
-    /// # Errors
-    /// [`StorageError::Store`]; what was removed until then is gone.
-    pub async fn vacuum(&self, state: &CatalogState) -> Result<Vacuumed> {
-        let live: BTreeSet<&str> = state.tables.values().map(|table| table.location.as_str()).collect();
-        // Default: for good.
-        let keep = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
-        let mut done = Vacuumed::default();
-        for folder in self.store.folders(TABLES).await? {
-            if live.contains(folder.as_str()) {
-                continue;
-            }
-            let files = self.store.list(&folder, None).await?;
-            let gone = match state.dropped.get(&folder) {
-                Some(at) => now_millis().saturating_sub(*at) > keep,
-                None => files.iter().all(|file| file.age() > ORPHAN_AGE + self.keep),
-            };
-            if gone {
-                done.add(&files);
-                self.store.delete(files.into_iter().map(|file| file.path)).await?;
-            }
-        }
-        self.store.delete_leftovers(ORPHAN_AGE).await?;
-        Ok(done)
-    }
 }
 
 /// A table that has just come into the catalog.
@@ -323,12 +394,21 @@ pub struct Created {
     pub table: Arc<TableState>,
 }
 
+fn bytes_of(entry: &Entry) -> Result<Bytes> {
+    serde_json::to_vec(entry).map(Bytes::from).map_err(|e| StorageError::corrupt("the catalog", e))
+}
+
 fn entry_path(number: u64) -> String {
     format!("{JOURNAL}/{number:020}.json")
 }
 
 fn number_of(path: &str) -> Option<u64> {
     path.strip_prefix(JOURNAL)?.strip_prefix('/')?.strip_suffix(".json")?.parse().ok()
+}
+
+/// The folder of a table that Basalt makes.
+fn location(name: &str, id: Uuid) -> String {
+    format!("{TABLES}/{}", folder_name(name, id))
 }
 
 /// A folder's name: the table's, for people, as far as every store takes its characters, and a part of the id.

@@ -91,7 +91,11 @@ pub enum CommitError {
     /// again if it still makes sense there.
     #[error("another commit was first; the table is at version {}", .0.version())]
     Conflict(Arc<TableState>),
-    /// It could not be written. [`StorageError::Store`]: whether it was is not known; a refresh tells.
+    /// It could not be written, and will not be: nothing of the change is part of the table, nor ever will be.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// The store did not say whether it was written, nor could that be found out. It may be part of the table, or
+    /// become it later; a [`Request`](crate::Request) of the change tells.
+    #[error("whether it was written is not known: {0}")]
+    Unknown(StorageError),
 }

@@ -29,6 +29,7 @@ mod catalog;
 mod data;
 mod deletes;
 mod deletions;
+mod dropped;
 mod error;
 mod limits;
 mod log;

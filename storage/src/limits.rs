@@ -1,4 +1,4 @@
-//! Every limit of what is believed of a store's files.
+//! Every limit of what is believed of a store's files, and every time for which something in a store is left alone.
 
 use std::time::Duration;
 
@@ -63,6 +63,17 @@ pub(crate) const REQUESTS: usize = 1 << 16;
 pub(crate) const FILE_DIGESTS: usize = 2 + MAX_COLUMNS * FRAGMENT_ROWS / ROW_GROUP_ROWS;
 /// Digests of files without any in the log that are remembered for one table from their first read on.
 pub(crate) const SEEN_DIGESTS: usize = 1 << 18;
+/// The age up to which an entry of the log says that no entry behind it was removed, whatever the clocks of the machines
+/// differ by.
+pub(crate) const LOG_YOUNG: Duration = Duration::from_secs(3 * 60);
+/// How long it is tried to find out whether a commit landed whose answer was lost.
+pub(crate) const RESOLVE_FOR: Duration = Duration::from_secs(10);
+/// The first pause between two tries of that; each is twice as long as the one before, up to a second.
+pub(crate) const RESOLVE_DELAY: Duration = Duration::from_millis(20);
+/// Removed files of one deletion that are logged one by one at `info`; of more, that is done at `debug`, and their
+/// number at `info`.
+pub(crate) const LOGGED_DELETIONS: usize = 16;
 
 const _: () =
-    assert!(NEWEST_FOR.as_secs() < LOG_LEAST_AGE.as_secs() && LOG_LEAST_AGE.as_secs() < LOG_AGE.as_secs());
+    assert!(NEWEST_FOR.as_secs() < LOG_YOUNG.as_secs() && LOG_YOUNG.as_secs() < LOG_LEAST_AGE.as_secs());
+const _: () = assert!(LOG_LEAST_AGE.as_secs() < LOG_AGE.as_secs());

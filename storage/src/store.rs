@@ -7,7 +7,10 @@ use std::{
     fmt,
     ops::Range,
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -20,7 +23,7 @@ use object_store::{
 
 use crate::{
     error::{Result, StorageError},
-    limits::CONCURRENT_REQUESTS,
+    limits::{CONCURRENT_REQUESTS, LOGGED_DELETIONS},
 };
 
 /// A folder of an object store; a clone is the same folder.
@@ -67,6 +70,12 @@ impl Store {
     /// A new store in memory; its clones share it.
     pub fn in_memory() -> Self {
         Self::new(Arc::new(InMemory::new()), "memory:".into())
+    }
+
+    /// A store over objects of any kind: for tests that need one that fails.
+    #[doc(hidden)]
+    pub fn over(objects: Arc<dyn ObjectStore>) -> Self {
+        Self::new(objects, "test:".into())
     }
 
     fn new(objects: Arc<dyn ObjectStore>, url: String) -> Self {
@@ -139,6 +148,31 @@ impl Store {
         StorageError::Limit { path: format!("{}/{path}", self.url), what: "its size in bytes", found, limit }
     }
 
+    /// A file without its bytes; `None` when there is none.
+    pub(crate) async fn head(&self, path: &str) -> Result<Option<Listed>> {
+        match self.objects.head(&self.place(path)?).await {
+            Ok(meta) => self.listed(meta).map(Some),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(self.error(path, e)),
+        }
+    }
+
+    /// Whether it is a directory of this machine. There a write that failed is over; elsewhere it may be done later.
+    pub(crate) fn is_local(&self) -> bool {
+        self.local.is_some()
+    }
+
+    /// Makes a file durable whose writing failed at an unknown point; other stores have nothing that is not durable.
+    pub(crate) async fn sync(&self, path: &str) -> Result<()> {
+        let Some(file) = self.local.as_ref().map(|local| local.join(path)) else { return Ok(()) };
+        let sync = move || {
+            std::fs::File::open(&file)?.sync_all()?;
+            file.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
+        };
+        let synced = tokio::task::spawn_blocking(sync).await.unwrap_or_else(|e| Err(e.into()));
+        synced.map_err(|e| self.error(path, Error::Generic { store: "LocalFileSystem", source: Box::new(e) }))
+    }
+
     /// A file that has to be there.
     pub(crate) async fn get_known(&self, path: &str, limit: u64) -> Result<Bytes> {
         self.get(path, limit).await?.ok_or_else(|| self.missing(path))
@@ -192,18 +226,19 @@ impl Store {
             Some(after) => self.objects.list_with_offset(Some(&prefix), &self.place(after)?),
             None => self.objects.list(Some(&prefix)),
         };
-        let skip = self.root.as_ref().len() + usize::from(!self.root.as_ref().is_empty());
-        let listed = |meta: ObjectMeta| {
-            let (size, modified) = (meta.size, meta.last_modified.into());
-            Ok(Listed { path: self.below(&meta.location, skip)?, size, modified })
-        };
         let mut files: Vec<_> = match listing.try_collect::<Vec<_>>().await {
-            Ok(files) => files.into_iter().map(listed).collect::<Result<_>>()?,
+            Ok(files) => files.into_iter().map(|meta| self.listed(meta)).collect::<Result<_>>()?,
             Err(Error::NotFound { .. }) => Vec::new(),
             Err(e) => return Err(self.error(folder, e)),
         };
         files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(files)
+    }
+
+    fn listed(&self, meta: ObjectMeta) -> Result<Listed> {
+        let skip = self.root.as_ref().len() + usize::from(!self.root.as_ref().is_empty());
+        let (size, modified) = (meta.size, meta.last_modified.into());
+        Ok(Listed { path: self.below(&meta.location, skip)?, size, modified })
     }
 
     /// The folders right below a folder, from this store's root.
@@ -225,23 +260,72 @@ impl Store {
         below.map(str::to_owned).ok_or_else(why)
     }
 
-    /// Removes files; one that is not there is no error. Returns how many there were.
-    pub(crate) async fn delete(&self, paths: impl IntoIterator<Item = String>) -> Result<usize> {
-        let delete = async |path: String| match self.objects.delete(&self.place(&path)?).await {
-            Ok(()) => Ok(1),
-            Err(Error::NotFound { .. }) => Ok(0),
-            Err(e) => Err(self.error(&path, e)),
+    /// Removes files, and logs each; one that is not there is no error. Every deletion in a store is done here or in
+    /// [`Store::delete_leftovers`]. Returns how many there were.
+    pub(crate) async fn delete(
+        &self,
+        why: &'static str,
+        paths: impl IntoIterator<Item = String>,
+    ) -> Result<usize> {
+        // After an error no further one is begun, and what is under way is waited for, so that it is logged.
+        let failed = AtomicBool::new(false);
+        let delete = async |path: String| {
+            if failed.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            match self.objects.delete(&self.place(&path)?).await {
+                Ok(()) => Ok(Some(path)),
+                Err(Error::NotFound { .. }) => Ok(None),
+                Err(e) => Err(self.error(&path, e)),
+            }
         };
-        let deletions = stream::iter(paths).map(delete).buffer_unordered(CONCURRENT_REQUESTS);
-        deletions.try_fold(0, async |sum, n| Ok(sum + n)).await
+        let mut deletions = stream::iter(paths).map(delete).buffer_unordered(CONCURRENT_REQUESTS);
+        let (mut deleted, mut outcome) = (Vec::new(), Ok(()));
+        while let Some(done) = deletions.next().await {
+            match done {
+                Ok(path) => deleted.extend(path),
+                Err(e) => {
+                    failed.store(true, Ordering::Relaxed);
+                    outcome = outcome.and(Err(e));
+                }
+            }
+        }
+        self.log_deleted(why, &deleted);
+        outcome.map(|()| deleted.len())
     }
 
-    /// Removes what writes that were cut off have left in a local directory and below it: temporary files that
-    /// are older than `age`, then folders without anything. Other stores show nothing of such a write.
-    pub(crate) async fn delete_leftovers(&self, age: Duration) -> Result<usize> {
-        let Some(folder) = self.local.clone() else { return Ok(0) };
-        let walk = tokio::task::spawn_blocking(move || delete_leftovers(&folder, age)).await;
-        walk.map_err(|e| StorageError::corrupt(self.url.clone(), e))
+    fn log_deleted(&self, why: &'static str, paths: &[String]) {
+        let (store, few) = (self.url.as_str(), paths.len() <= LOGGED_DELETIONS);
+        for path in paths {
+            if few {
+                tracing::info!(store, path, why, "removed");
+            } else {
+                tracing::debug!(store, path, why, "removed");
+            }
+        }
+        if !few {
+            tracing::info!(store, files = paths.len(), why, "removed files; `debug` names each");
+        }
+    }
+
+    /// Removes what writes that were cut off have left in a folder of a local store and below it: temporary files of
+    /// names that Basalt writes, older than `age`. Other stores show nothing of such a write.
+    pub(crate) async fn delete_leftovers(&self, folder: &str, age: Duration) -> usize {
+        let Some(folder) = self.local.as_ref().map(|local| local.join(folder)) else { return 0 };
+        let walk = move || {
+            let mut deleted = Vec::new();
+            delete_leftovers(&folder, age, &mut deleted);
+            deleted
+        };
+        let deleted = tokio::task::spawn_blocking(walk).await.unwrap_or_default();
+        self.log_deleted("what a write that was cut off has left", &deleted);
+        deleted.len()
+    }
+
+    /// Removes a folder of a local store, and those in it, as far as they hold no files. Other stores have no folders.
+    pub(crate) async fn delete_empty_folders(&self, folder: &str) {
+        let Some(folder) = self.local.as_ref().map(|local| local.join(folder)) else { return };
+        let _ = tokio::task::spawn_blocking(move || delete_empty_folders(&folder)).await;
     }
 }
 
@@ -306,26 +390,38 @@ fn create_folder(path: &std::path::Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn delete_leftovers(folder: &std::path::Path, age: Duration) -> usize {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    let mut deleted = 0;
+fn delete_leftovers(folder: &std::path::Path, age: Duration, deleted: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
-        let Ok(meta) = entry.metadata() else { continue };
-        let old = meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed > age));
+        // Of a link, its own: nothing outside of the folder is removed.
+        let Ok(meta) = entry.path().symlink_metadata() else { continue };
+        let old = meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed >= age));
         if meta.is_dir() {
-            deleted += delete_leftovers(&entry.path(), age);
-            // Refused for a folder that is not empty.
-            if old && std::fs::remove_dir(entry.path()).is_ok() {
-                deleted += 1;
-            }
-        } else if old && is_leftover(&entry.file_name().to_string_lossy()) {
-            deleted += usize::from(std::fs::remove_file(entry.path()).is_ok());
+            delete_leftovers(&entry.path(), age, deleted);
+        } else if meta.is_file()
+            && old
+            && is_leftover(&entry.file_name().to_string_lossy())
+            && std::fs::remove_file(entry.path()).is_ok()
+        {
+            deleted.push(entry.path().display().to_string());
         }
     }
-    deleted
 }
 
-/// Whether a file name is that of a write under way: it ends with `#` and digits.
+fn delete_empty_folders(folder: &std::path::Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            delete_empty_folders(&entry.path());
+        }
+    }
+    // Refused for a folder that is not empty.
+    let _ = std::fs::remove_dir(folder);
+}
+
+/// Whether a file name is that of a write of ours that is under way: a name that Basalt gives, `#`, and digits.
 fn is_leftover(name: &str) -> bool {
-    name.rsplit_once('#').is_some_and(|(_, n)| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    name.rsplit_once('#').is_some_and(|(name, n)| {
+        let ours = [".json", ".parquet", ".bin", "_last_checkpoint"].iter().any(|end| name.ends_with(end));
+        ours && !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())
+    })
 }

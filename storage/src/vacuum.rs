@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
@@ -34,12 +35,15 @@ impl Vacuumed {
 
 impl TableLog {
     /// Removes data files and deletion vectors that are part of no version that is kept: those that left the table
-    /// longer ago than [`keep`](Self::keep), and those that never were part of it, from writes that were cut off a
-    /// day ago. Then the versions of the log that are older and stand before a checkpoint that is older, too.
+    /// longer ago than [`keep`](Self::keep), and those that Basalt has written and no version names, from writes that
+    /// were cut off a day ago. Then the versions of the log that are older and stand before a checkpoint that is older,
+    /// too. Files of other names stay, whosever they are. What is removed is logged.
     ///
     /// # Errors
+    /// Those of [`refresh`](Self::refresh), with nothing removed: what is needed the newest version says.
     /// [`StorageError::Store`](crate::StorageError::Store); what was removed until then is gone.
-    pub async fn vacuum(&self, state: &TableState) -> Result<Vacuumed> {
+    pub async fn vacuum(&self, state: &Arc<TableState>) -> Result<Vacuumed> {
+        let state = self.refresh(state).await?;
         let (keep, now) = (self.keep_millis(), now_millis());
         let mut needed = BTreeSet::new();
         for file in state.files.values() {
@@ -56,20 +60,35 @@ impl TableLog {
         let found = listed.len() as u64;
         let (log, data): (Vec<_>, Vec<_>) =
             listed.into_iter().partition(|file| file.path.starts_with(FOLDER));
-        let useless = |file: &Listed| {
-            !needed.contains(&file.path)
-                && (gone.contains(&file.path) || file.age() > ORPHAN_AGE + self.keep())
-        };
-        let mut files: Vec<_> = data.into_iter().filter(useless).collect();
+        let (mut left, mut orphans) = (Vec::new(), Vec::new());
+        for file in data.into_iter().filter(|file| !needed.contains(&file.path)) {
+            if gone.contains(&file.path) {
+                left.push(file);
+            } else if is_ours(&file.path) && file.age() > ORPHAN_AGE + self.keep() {
+                orphans.push(file);
+            }
+        }
         let before = state.version().saturating_sub(LOG_ENTRIES);
-        files.extend(old_versions(log, self.keep().max(LOG_AGE), before));
+        let log = old_versions(log, self.keep().max(LOG_AGE), before);
         let mut done = Vacuumed::default();
-        done.add(&files);
+        for (why, files) in [
+            ("it has left the table", left),
+            ("it is of a write that was cut off", orphans),
+            ("a checkpoint has taken its place", log),
+        ] {
+            done.add(&files);
+            self.store().delete(why, files.into_iter().map(|file| file.path)).await?;
+        }
         done.left = found - done.files;
-        self.store().delete(files.into_iter().map(|file| file.path)).await?;
-        self.store().delete_leftovers(ORPHAN_AGE).await?;
+        self.store().delete_leftovers("", ORPHAN_AGE).await;
         Ok(done)
     }
+}
+
+/// Whether a file has a name that Basalt gives to data files and deletion vectors.
+fn is_ours(path: &str) -> bool {
+    let between = |start, end| path.strip_prefix(start).is_some_and(|rest: &str| rest.ends_with(end));
+    between("part-", ".zstd.parquet") || between("deletion_vector_", ".bin")
 }
 
 /// The files that something removed has used; of other writers' names that cannot be read, none.

@@ -42,6 +42,9 @@ pub enum CliError {
     /// So many tables are damaged.
     #[error("{0} of these tables damaged")]
     Damaged(u64),
+    /// The user pressed Ctrl-C when the rows were being committed.
+    #[error("interrupted during the commit: whether the rows are there is not known")]
+    InterruptedCommit,
     /// The server answers that it is not ready.
     #[error("not ready: {0}")]
     NotReady(String),
@@ -56,7 +59,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             // 128 + SIGINT, as shells have it.
-            Self::Interrupted => 130,
+            Self::Interrupted | Self::InterruptedCommit => 130,
             _ => 1,
         }
     }

@@ -103,6 +103,7 @@ impl Tables {
 
     async fn vacuum_catalog(self) {
         let Some(at_rest) = &self.at_rest else { return };
+        // What it removes it logs.
         if let Err(error) = at_rest.log.vacuum(&at_rest.state()).await {
             tracing::warn!(%error, "cannot remove what is left of dropped tables");
         }

@@ -286,8 +286,11 @@ impl Stored {
                         Some(Fragment::new(now.id, data).with_deleted(Some(Arc::clone(deleted))))
                     });
                     let fresh = added.chain(lesser).map(|fragment| (fragment.id(), fragment)).collect();
-                    // Nothing is loaded for it, so that this does not fail.
-                    self.advance(committed.state, fresh, &|_| {}).await?;
+                    // It is written, whatever comes of showing it: who follows the log shows it then.
+                    if let Err(fault) = self.advance(committed.state, fresh, &|_| {}).await {
+                        let (table, error) = (self.table.name(), fault.message());
+                        tracing::warn!(table, version, error, "cannot show a version that was committed");
+                    }
                     return Ok(Outcome::Version { version, replaced: rows_replaced });
                 }
                 Err(CommitError::Conflict(newer)) => {
@@ -295,12 +298,14 @@ impl Stored {
                     self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
                     self.advance(newer, HashMap::new(), &|_| {}).await?;
                 }
-                Err(CommitError::Storage(error)) => {
-                    // It may be there nevertheless; what is there is shown.
-                    if self.refresh_locked().await.is_ok() && is_known(&self.state(), &requests) {
-                        return Ok(Outcome::Known);
-                    }
-                    return Err(error.into());
+                Err(CommitError::Storage(error)) => return Err(error.into()),
+                Err(CommitError::Unknown(error)) => {
+                    tracing::error!(table = self.table.name(), %error, "whether a version was written is not known");
+                    let message = format!(
+                        "whether the change was made is not known: {error}. The same write with the same request_id \
+                         tells, and writes nothing twice; without one, look at the table before you write it again"
+                    );
+                    return Err(Fault::new(ErrorReason::OutcomeUnknown, message));
                 }
             }
         }

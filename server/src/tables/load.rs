@@ -92,6 +92,13 @@ impl Tables {
         let failed = |what: &str, e: &dyn std::fmt::Display| Error::Start(format!("{what}: {e}"));
         let at = Moment::now();
         let catalog = at_rest.log.load().await.map_err(|e| failed("the catalog", &e))?;
+        for folder in at_rest.log.unnamed_folders(&catalog).await.map_err(|e| failed("the store", &e))? {
+            let folder = format!("{}/{folder}", at_rest.log.store().url());
+            tracing::warn!(
+                folder,
+                "no entry of the catalog names this folder; it is neither served nor removed"
+            );
+        }
         self.start_with(at_rest, &catalog, at);
         let mut found = Vec::new();
         let mut all = 0;

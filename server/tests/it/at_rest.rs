@@ -301,6 +301,102 @@ async fn a_store_that_fails_is_told_and_later_writes_go_on() {
     assert_eq!(values(&server).await, [1, 2]);
 }
 
+/// The folder of the one table of a store.
+fn table_folder(store: &TempDir) -> std::path::PathBuf {
+    std::fs::read_dir(store.path().join("tables")).unwrap().next().unwrap().unwrap().path()
+}
+
+#[tokio::test]
+async fn nothing_is_acknowledged_that_a_lost_log_does_not_hold() {
+    let store = TempDir::new().unwrap();
+    let server = at(&store).await;
+    server.numbers("t", [1]).await;
+    let (log, aside) = (table_folder(&store).join("_delta_log"), store.path().join("aside"));
+    std::fs::rename(&log, &aside).unwrap();
+    for _ in 0..3 {
+        let error = append(&server.client, &[2]).await.unwrap_err();
+        assert_eq!(error.reason(), ErrorReason::StoreUnavailable, "{error}");
+        assert!(error.to_string().contains("gone"), "{error}");
+        let deletion = server.client.delete("t", col("a").eq(1)).await.unwrap_err();
+        assert_eq!(deletion.reason(), ErrorReason::StoreUnavailable);
+        assert!(!log.exists(), "another log was begun");
+    }
+    assert_eq!(values(&server).await, [1], "what is read stays");
+    std::fs::rename(&aside, &log).unwrap();
+    append(&server.client, &[2]).await.unwrap();
+    let server = restart(server, &store).await;
+    assert_eq!(values(&server).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_log_that_was_cut_is_not_served_with_fewer_rows() {
+    let store = TempDir::new().unwrap();
+    let mut server = at(&store).await;
+    server.numbers("t", [1]).await;
+    append(&server.client, &[2, 3]).await.unwrap();
+    server.signal();
+    server.ended().await;
+    let entry = table_folder(&store).join("_delta_log/00000000000000000002.json");
+    let whole = std::fs::read(&entry).unwrap();
+    let line_ends = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    for length in [0].into_iter().chain(line_ends.filter(|end| *end < whole.len())) {
+        std::fs::write(&entry, &whole[..length]).unwrap();
+        let config = Config { store: store.path().to_str().unwrap().to_owned(), ..Config::default() };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let mut run = tokio::spawn(basalt_server::run(listener, config, std::future::pending()));
+        let client = Client::connect(&address).await;
+        // It does not start, or it starts without the table.
+        loop {
+            if run.is_finished() {
+                let error = (&mut run).await.unwrap().unwrap_err().to_string();
+                assert!(error.contains("00000000000000000002.json"), "{error}");
+                break;
+            }
+            if let Ok(client) = &client
+                && let Err(error) = client.query("t").select([count()]).collect().await
+                && matches!(error.reason(), ErrorReason::Starting | ErrorReason::Unspecified)
+            {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+            let answer = client.unwrap().query("t").select([count()]).collect().await;
+            assert!(answer.is_err(), "cut to {length} bytes, it is served");
+            run.abort();
+            break;
+        }
+    }
+    std::fs::write(&entry, &whole).unwrap();
+    assert_eq!(values(&at(&store).await).await, [1, 2, 3]);
+}
+
+#[tokio::test]
+async fn a_store_without_its_catalog_is_not_begun_anew() {
+    let store = TempDir::new().unwrap();
+    let server = at(&store).await;
+    server.numbers("t", [1]).await;
+    let (catalog, aside) = (store.path().join("catalog"), store.path().join("aside"));
+    std::fs::rename(&catalog, &aside).unwrap();
+    // The server that runs serves its tables, and changes nothing of which there are.
+    assert!(server.create("u", vec![field("a", TypeKind::Int64)]).await.is_err());
+    assert!(server.client.drop_table("t").await.is_err());
+    assert!(!catalog.exists(), "another catalog was begun");
+    append(&server.client, &[2]).await.unwrap();
+    assert_eq!(values(&server).await, [1, 2]);
+    let mut server = server;
+    server.signal();
+    server.ended().await;
+    // One that starts says what is wrong, and what to do.
+    let config = Config { store: store.path().to_str().unwrap().to_owned(), ..Config::default() };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let error = basalt_server::run(listener, config, std::future::pending()).await.unwrap_err().to_string();
+    assert!(error.contains("catalog/") && error.contains("put catalog/ back"), "{error}");
+    std::fs::rename(&aside, &catalog).unwrap();
+    let server = at(&store).await;
+    assert_eq!(values(&server).await, [1, 2]);
+    server.create("u", vec![field("a", TypeKind::Int64)]).await.unwrap();
+}
+
 #[tokio::test]
 async fn another_writers_table_is_followed_and_not_written() {
     let (theirs, ours) = (TempDir::new().unwrap(), TempDir::new().unwrap());

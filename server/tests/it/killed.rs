@@ -1,5 +1,6 @@
 //! The process is killed under writes, again and again: what was acknowledged is there, what was not is there whole or
-//! not at all, and a request id stands for one write.
+//! not at all, and a request id stands for one write. So it is where the machine dies with it, and what was not synced is
+//! lost.
 
 use std::{
     collections::BTreeMap,
@@ -16,13 +17,15 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::
 use basalt_client::{Client, ClientOptions, Deleted, RetryPolicy, WriteOptions, col};
 use tokio::task::JoinSet;
 
+use crate::disk::Disk;
+
 /// How often it is killed.
 const ROUNDS: u64 = 6;
 /// Writers at once, and rows of each write.
 const WRITERS: i64 = 4;
 const ROWS: i64 = 7;
 
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -32,11 +35,14 @@ impl Drop for Running {
     }
 }
 
-async fn start(store: &str) -> (Running, Client) {
+pub(crate) async fn start(store: &str, disk: Option<&Disk>) -> (Running, Client) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
     let serve =
         ["serve", "--store", store, "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", "2"];
     command.args(serve).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    if let Some(disk) = disk {
+        disk.below(&mut command);
+    }
     let mut server = Running(command.spawn().unwrap());
     let mut log = BufReader::new(server.0.stderr.take().unwrap());
     let mut line = String::new();
@@ -88,12 +94,25 @@ async fn found(client: &Client) -> BTreeMap<i64, i64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_and_nothing_else_is_half_there() {
     let store = tempfile::TempDir::new().unwrap();
-    let store = store.path().to_str().unwrap();
+    rounds(store.path().to_str().unwrap(), None).await;
+}
+
+/// The same when the machine dies: what is acknowledged was synced, names and bytes.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_with_what_was_not_synced() {
+    let disk = Disk::new();
+    let lost = rounds(disk.root().to_str().unwrap(), Some(&disk)).await;
+    assert!(lost > 0, "some of what a kill leaves under way is never synced");
+}
+
+/// Returns how many files and folders the disk has lost.
+async fn rounds(store: &str, disk: Option<&Disk>) -> usize {
+    let mut lost = 0;
     let next = Arc::new(AtomicI64::new(0));
     let mut fates: BTreeMap<i64, Fate> = BTreeMap::new();
     let mut gone: Vec<i64> = Vec::new();
     for round in 0..ROUNDS {
-        let (server, client) = start(store).await;
+        let (server, client) = start(store, disk).await;
         if round == 0 {
             let schema = rows(0).schema();
             client.create_table("t", &schema).await.unwrap();
@@ -132,10 +151,12 @@ async fn nothing_acknowledged_is_lost_and_nothing_else_is_half_there() {
         while let Some(writer) = writers.join_next().await {
             fates.extend(writer.unwrap());
         }
+        lost += disk.map_or(0, Disk::lose_what_was_not_synced);
     }
-    let (_server, client) = start(store).await;
+    let (_server, client) = start(store, None).await;
     check(&client, &fates, &gone).await;
     assert!(fates.values().filter(|fate| **fate == Fate::Acknowledged).count() > 10, "{fates:?}");
+    lost
 }
 
 async fn check(client: &Client, fates: &BTreeMap<i64, Fate>, gone: &[i64]) {

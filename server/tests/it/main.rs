@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
+mod ambiguous;
 mod at_rest;
 mod bench;
 mod binary;
@@ -11,6 +12,7 @@ mod cli_refused;
 mod cluster;
 mod damaged;
 mod deletes;
+mod disk;
 mod errors;
 mod files;
 mod foreign;
@@ -32,7 +34,8 @@ mod unread;
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.
 #[test]
 fn every_reason_is_produced() {
-    const SOURCES: [&str; 11] = [
+    const SOURCES: [&str; 12] = [
+        include_str!("ambiguous.rs"),
         include_str!("at_rest.rs"),
         include_str!("catalog.rs"),
         include_str!("cluster/mod.rs"),

@@ -112,7 +112,8 @@ pub(crate) struct Txn {
     pub(crate) last_updated: Option<i64>,
 }
 
-/// Who made a commit, and why; nothing depends on it, apart from `txn_id`, by which a writer knows its own.
+/// Who made a commit, and why. Nothing of the table depends on it; `txn_id` makes the bytes of a commit differ from those
+/// of all others, so that a writer knows its own.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CommitInfo {
@@ -123,6 +124,34 @@ pub(crate) struct CommitInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) read_version: Option<u64>,
     pub(crate) txn_id: String,
+}
+
+/// What a commit of Basalt's says of the bytes behind its first line, which is its `commitInfo`: so that a file that
+/// was cut, or has changed, is no commit of fewer actions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seal {
+    bytes: u64,
+    crc32: u32,
+}
+
+impl Seal {
+    fn of(rest: &[u8]) -> Self {
+        Self { bytes: rest.len() as u64, crc32: crc32fast::hash(rest) }
+    }
+}
+
+/// The first line of a commit of Basalt's.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FirstLine<'a> {
+    commit_info: Sealed<'a>,
+}
+
+#[derive(Serialize)]
+struct Sealed<'a> {
+    #[serde(flatten)]
+    info: &'a CommitInfo,
+    basalt: Seal,
 }
 
 /// An action that changes the state.
@@ -141,6 +170,7 @@ pub(crate) enum Action {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
+    commit_info: Option<serde_json::Value>,
     protocol: Option<Protocol>,
     meta_data: Option<Metadata>,
     txn: Option<Txn>,
@@ -148,30 +178,68 @@ struct Line {
     remove: Option<Remove>,
 }
 
-/// Reads a commit: JSON objects, one a line.
+/// Reads a commit: JSON objects, one a line, at least one. That of a commit of Basalt's is whole, as its first line says;
+/// of other writers' nothing tells.
 pub(crate) fn parse(path: &str, bytes: &[u8]) -> Result<Vec<Action>> {
-    let mut actions = Vec::new();
+    let (mut actions, mut lines) = (Vec::new(), 0);
     for (i, line) in bytes.split(|b| *b == b'\n').enumerate() {
         if line.trim_ascii().is_empty() {
             continue;
         }
+        lines += 1;
         let line: Line = serde_json::from_slice(line)
             .map_err(|e| StorageError::corrupt(path, format!("line {} is no action: {e}", i + 1)))?;
+        if i == 0 {
+            check_seal(path, line.commit_info.as_ref(), bytes)?;
+        }
         actions.extend(line.protocol.map(Action::Protocol));
         actions.extend(line.meta_data.map(Action::MetaData));
         actions.extend(line.txn.map(Action::Txn));
         actions.extend(line.add.map(Action::Add));
         actions.extend(line.remove.map(Action::Remove));
     }
+    if lines == 0 {
+        return Err(StorageError::corrupt(
+            path,
+            "the file is empty; an entry of the log has at least one action",
+        ));
+    }
     Ok(actions)
 }
 
-/// Writes a commit.
-pub(crate) fn serialize(actions: &[Action]) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    for action in actions {
-        serde_json::to_writer(&mut bytes, action).map_err(|e| StorageError::corrupt("a commit", e))?;
-        bytes.push(b'\n');
+fn check_seal(path: &str, info: Option<&serde_json::Value>, bytes: &[u8]) -> Result<()> {
+    let Some(seal) = info.and_then(|info| info.get("basalt")) else { return Ok(()) };
+    let seal = Seal::deserialize(seal)
+        .map_err(|e| StorageError::corrupt(path, format!("its first line does not say what follows: {e}")))?;
+    let rest = bytes.iter().position(|b| *b == b'\n').and_then(|end| bytes.get(end + 1..));
+    let found = rest.map(Seal::of);
+    if found.as_ref() == Some(&seal) {
+        return Ok(());
     }
+    let found = found.map_or(0, |found| found.bytes);
+    let why = match found == seal.bytes {
+        true if rest.is_some() => {
+            "the bytes behind its first line are not those that were written".to_owned()
+        }
+        _ => format!("it was cut: {found} bytes stand behind its first line, {} were written", seal.bytes),
+    };
+    Err(StorageError::corrupt(path, why))
+}
+
+/// Writes a commit; its first action is the `commitInfo`.
+pub(crate) fn serialize(actions: &[Action]) -> Result<Vec<u8>> {
+    let failed = |e: serde_json::Error| StorageError::corrupt("a commit", e);
+    let Some((Action::CommitInfo(info), others)) = actions.split_first() else {
+        return Err(StorageError::corrupt("a commit", "it does not begin with its commitInfo"));
+    };
+    let mut rest = Vec::new();
+    for action in others {
+        serde_json::to_writer(&mut rest, action).map_err(failed)?;
+        rest.push(b'\n');
+    }
+    let first = FirstLine { commit_info: Sealed { info, basalt: Seal::of(&rest) } };
+    let mut bytes = serde_json::to_vec(&first).map_err(failed)?;
+    bytes.push(b'\n');
+    bytes.append(&mut rest);
     Ok(bytes)
 }

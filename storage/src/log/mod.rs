@@ -8,6 +8,7 @@
 mod actions;
 mod change;
 mod checkpoint;
+mod commit;
 mod names;
 mod pile;
 mod protocol;
@@ -16,8 +17,8 @@ mod state;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use basalt_core::schema::Schema;
@@ -34,18 +35,36 @@ pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Re
 
 use crate::{
     data::{self, digest::Seen},
-    error::{CommitError, Result, StorageError},
-    limits::{CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, NEWEST_FOR, SMALL_BYTES},
+    error::{Result, StorageError},
+    limits::{CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, LOG_YOUNG, NEWEST_FOR, SMALL_BYTES},
     schema,
-    store::Store,
+    store::{Listed, Store},
 };
+
+/// A moment, by the clock of the machine and by one that nobody sets. The first goes on while a machine sleeps, the second
+/// never goes back.
+#[derive(Clone, Copy, Debug)]
+struct Moment(SystemTime, Instant);
+
+impl Moment {
+    fn now() -> Self {
+        Self(SystemTime::now(), Instant::now())
+    }
+
+    /// Whether less than `time` has passed, by either clock.
+    fn is_within(self, time: Duration) -> bool {
+        self.0.elapsed().is_ok_and(|passed| passed < time) && self.1.elapsed() < time
+    }
+}
 
 /// The log of one table. A clone is the same log.
 #[derive(Clone, Debug)]
 pub struct TableLog {
     store: Store,
     /// A version, and a time at which it was the newest.
-    newest: Arc<Mutex<Option<(u64, SystemTime)>>>,
+    newest: Arc<Mutex<Option<(u64, Moment)>>>,
+    /// A version that was written and may not outlive a crash: its folder could not be synced.
+    unsynced: Arc<Mutex<Option<u64>>>,
     /// How long what is no longer part of the table can still be read.
     keep: Duration,
     /// What was read of files that have no digests in the log.
@@ -78,7 +97,8 @@ struct LastCheckpoint {
 impl TableLog {
     /// The log of the table in a folder; nothing is read yet.
     pub fn new(store: Store) -> Self {
-        Self { store, newest: Arc::default(), keep: Duration::from_secs(600), seen: Seen::default() }
+        let (newest, unsynced, seen) = (Arc::default(), Arc::default(), Seen::default());
+        Self { store, newest, unsynced, keep: Duration::from_secs(600), seen }
     }
 
     /// The same, with another time for which files that are no longer part of the table stay readable; ten
@@ -121,7 +141,7 @@ impl TableLog {
         let actions =
             vec![Action::CommitInfo(info), Action::Protocol(protocol::first()), Action::MetaData(metadata)];
         let log = Self::new(store);
-        if !log.write_commit(0, &actions).await? {
+        if !log.write_first(&actions).await? {
             return Err(StorageError::Exists { path: log.store.url().to_owned() });
         }
         let mut replay = Replay::new(log.store.url(), log.keep_millis());
@@ -154,8 +174,9 @@ impl TableLog {
     /// [`StorageError::NoTable`]; [`StorageError::Unsupported`] for a table that needs more than this reader
     /// knows; [`StorageError::Corrupt`] for a log with holes or other faults.
     pub async fn load(&self) -> Result<Arc<TableState>> {
-        let at = SystemTime::now();
-        let (replay, from) = match self.load_checkpoint().await? {
+        let at = Moment::now();
+        let hint = self.last_checkpoint().await?;
+        let (replay, from) = match self.load_checkpoint(hint.as_ref()).await? {
             Some(found) => found,
             None => (Replay::new(self.store.url(), self.keep_millis()), 0),
         };
@@ -177,6 +198,16 @@ impl TableLog {
             }
         }
         let state = self.replay(replay, commits).await?;
+        // The hint comes after the checkpoint that it names, which comes after that version.
+        if let Some(last) = hint.filter(|last| last.version > state.version) {
+            let path = format!("{}/{}", self.store.url(), names::LAST_CHECKPOINT);
+            let (last, end) = (last.version, state.version);
+            let why = format!(
+                "it names a checkpoint of version {last}, and the log ends with version {end}: its newest entries are \
+                 gone. Put them back; or remove this file, if the table shall go on from version {end}"
+            );
+            return Err(StorageError::corrupt(path, why));
+        }
         self.was_newest(state.version, at);
         Ok(state)
     }
@@ -214,41 +245,101 @@ impl TableLog {
     /// Follows the log from a state on: the same state when there is no newer version.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// As [`load`](Self::load); [`StorageError::Corrupt`] when the state's own version is gone from the log.
     pub async fn refresh(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
-        let at = SystemTime::now();
+        self.sync_unsynced().await?;
+        let followed = self.follow(state).await;
+        if followed.is_err() {
+            // The next commit looks before it writes.
+            *lock(&self.newest) = None;
+        }
+        followed
+    }
+
+    async fn follow(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
+        let at = Moment::now();
+        let (unbroken, first) =
+            futures_util::join!(self.is_unbroken_from(state.version), self.read_next(state.version));
+        if !unbroken? {
+            let loaded = self.load().await?;
+            if loaded.version < state.version {
+                return Err(self.gone(state.version));
+            }
+            return Ok(if loaded.version > state.version { loaded } else { Arc::clone(state) });
+        }
+        let mut next = first?;
         let mut replay = None;
         let mut version = state.version;
-        while let Some(next) = version.checked_add(1) {
-            let path = names::commit(next);
-            let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { break };
-            let actions = actions::parse(&format!("{}/{path}", self.store.url()), &bytes)?;
+        while let Some(actions) = next {
+            version += 1;
             replay
                 .get_or_insert_with(|| Replay::of(state, self.store.url(), self.keep_millis()))
-                .apply(next, actions)?;
-            version = next;
+                .apply(version, actions)?;
+            next = self.read_next(version).await?;
         }
         let newest = match replay {
             Some(replay) => self.finish(replay).await?,
-            None if self.was_newest_lately(version) => Arc::clone(state),
-            None if self.last_checkpoint().await?.is_some_and(|last| last.version > version) => {
-                return self.load().await;
-            }
             None => Arc::clone(state),
         };
         self.was_newest(newest.version, at);
         Ok(newest)
     }
 
-    fn was_newest_lately(&self, version: u64) -> bool {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        newest.is_some_and(|(newest, at)| {
-            newest == version && at.elapsed().is_ok_and(|passed| passed < NEWEST_FOR)
-        })
+    /// The actions of the version behind one; `None` when it has no file.
+    async fn read_next(&self, version: u64) -> Result<Option<Vec<Action>>> {
+        let Some(next) = version.checked_add(1) else { return Ok(None) };
+        let path = names::commit(next);
+        let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { return Ok(None) };
+        actions::parse(&format!("{}/{path}", self.store.url()), &bytes).map(Some)
     }
 
-    fn was_newest(&self, version: u64, at: SystemTime) {
-        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, at));
+    /// Whether every version behind one still has its file: then the first that has none was never made. A vacuum
+    /// removes files of the log, an hour after they were written at the soonest, once a checkpoint has taken their place;
+    /// from then on that there is no file says nothing. The log itself tells, not `_last_checkpoint`, which may be older
+    /// than what was removed.
+    ///
+    /// # Errors
+    /// [`StorageError::Corrupt`] when neither the version nor anything behind it is there.
+    async fn is_unbroken_from(&self, version: u64) -> Result<bool> {
+        let own = self.store.head(&names::commit(version)).await?;
+        let is_young = |file: Listed| file.modified.elapsed().is_ok_and(|age| age < LOG_YOUNG);
+        let is_there = own.is_some();
+        if own.is_some_and(is_young) || is_there && self.newest_at(version).is_some() {
+            return Ok(true);
+        }
+        let listed = self.list_from(version).await?;
+        match whole_checkpoints(&listed).last_key_value() {
+            Some(((newest, _), _)) if *newest > version => Ok(false),
+            Some(((newest, _), _)) if *newest == version => Ok(true),
+            _ if listed.iter().any(|file| LogFile::of(&file.path) == Some(LogFile::Commit(version))) => {
+                Ok(true)
+            }
+            _ => Err(self.gone(version)),
+        }
+    }
+
+    /// The error of a log that has lost a version that was part of it.
+    fn gone(&self, version: u64) -> StorageError {
+        let path = format!("{}/{}", self.store.url(), names::commit(version));
+        StorageError::corrupt(
+            path,
+            "this version was read before, and is gone: the log was removed or replaced",
+        )
+    }
+
+    /// The files of the log from a version's on.
+    async fn list_from(&self, version: u64) -> Result<Vec<Listed>> {
+        self.store.list(FOLDER, version.checked_sub(1).map(names::commit).as_deref()).await
+    }
+
+    /// When a version was the newest, if that is not long ago.
+    fn newest_at(&self, version: u64) -> Option<Moment> {
+        let newest = *lock(&self.newest);
+        newest.filter(|(newest, at)| *newest == version && at.is_within(NEWEST_FOR)).map(|(_, at)| at)
+    }
+
+    fn was_newest(&self, version: u64, at: Moment) {
+        *lock(&self.newest) = Some((version, at));
     }
 
     async fn last_checkpoint(&self) -> Result<Option<LastCheckpoint>> {
@@ -258,9 +349,8 @@ impl TableLog {
     }
 
     /// The newest checkpoint that is whole, and the version behind it.
-    async fn load_checkpoint(&self) -> Result<Option<(Replay, u64)>> {
-        let hint = self.last_checkpoint().await?;
-        let after = hint.as_ref().and_then(|hint| hint.version.checked_sub(1)).map(names::commit);
+    async fn load_checkpoint(&self, hint: Option<&LastCheckpoint>) -> Result<Option<(Replay, u64)>> {
+        let after = hint.and_then(|hint| hint.version.checked_sub(1)).map(names::commit);
         let mut newest = self.newest_checkpoint(after.as_deref()).await?;
         if newest.is_none() && after.is_some() {
             newest = self.newest_checkpoint(None).await?;
@@ -282,65 +372,29 @@ impl TableLog {
 
     /// The version of the newest checkpoint of which no part is missing, and its number of parts.
     async fn newest_checkpoint(&self, after: Option<&str>) -> Result<Option<(u64, u64)>> {
-        let mut found: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-        for file in self.store.list(FOLDER, after).await? {
-            if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path)
-                && parts <= CHECKPOINT_PARTS
-                && version < u64::MAX
-            {
-                *found.entry((version, parts)).or_default() += 1;
-            }
-        }
-        Ok(found.into_iter().rev().find(|((_, parts), found)| parts == found).map(|(key, _)| key))
+        let listed = self.store.list(FOLDER, after).await?;
+        Ok(whole_checkpoints(&listed).into_keys().next_back())
     }
+}
 
-    /// Makes the version behind `base`. One attempt: when another commit was first, the newer state comes back, and
-    /// the caller decides whether the change still makes sense there; its files need not be written again.
-    ///
-    /// # Errors
-    /// [`CommitError`]; [`StorageError::Corrupt`] also when the change names fragments that `base` does not have.
-    pub async fn commit(
-        &self,
-        base: &Arc<TableState>,
-        change: &Change,
-    ) -> std::result::Result<Committed, CommitError> {
-        if !self.was_newest_lately(base.version) {
-            let newer = self.refresh(base).await?;
-            if newer.version > base.version {
-                return Err(CommitError::Conflict(newer));
-            }
+/// The checkpoints of which no part is missing, by version and number of parts, and when the last part was written.
+fn whole_checkpoints(listed: &[Listed]) -> BTreeMap<(u64, u64), SystemTime> {
+    let mut found: BTreeMap<(u64, u64), (u64, SystemTime)> = BTreeMap::new();
+    for file in listed {
+        if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path)
+            && parts <= CHECKPOINT_PARTS
+            && version < u64::MAX
+        {
+            let (n, last) = found.entry((version, parts)).or_insert((0, UNIX_EPOCH));
+            (*n, *last) = (*n + 1, file.modified.max(*last));
         }
-        let planned = change::plan(base, change, now_millis())?;
-        if let Some((path, bytes)) = planned.vectors {
-            self.store.put(&path, bytes).await?;
-        }
-        let (version, at) = (base.version + 1, SystemTime::now());
-        if !self.write_commit(version, &planned.actions).await? {
-            return Err(CommitError::Conflict(self.refresh(base).await?));
-        }
-        let mut replay = Replay::of(base, self.store.url(), self.keep_millis());
-        replay.apply(version, planned.actions)?;
-        self.was_newest(version, at);
-        Ok(Committed { state: Arc::new(replay.finish()?), first_id: planned.first_id })
     }
+    let whole = found.into_iter().filter(|((_, parts), (n, _))| n == parts);
+    whole.map(|(checkpoint, (_, last))| (checkpoint, last)).collect()
+}
 
-    /// Writes a version if it is not there; `false` when another writer's is.
-    ///
-    /// A store may have written it and lost the answer, and a client that asks again is told that it exists: so
-    /// whose version it is, its bytes say, which hold an id that no other commit has.
-    async fn write_commit(&self, version: u64, actions: &[Action]) -> Result<bool> {
-        let path = names::commit(version);
-        let bytes = bytes::Bytes::from(actions::serialize(actions)?);
-        let created = self.store.create(&path, bytes.clone()).await;
-        if matches!(created, Ok(true)) {
-            return Ok(true);
-        }
-        match (self.store.get(&path, COMMIT_BYTES).await, created) {
-            (Ok(Some(found)), _) => Ok(found == bytes),
-            (_, Err(e)) | (Err(e), _) => Err(e),
-            (Ok(None), Ok(_)) => Err(StorageError::corrupt(path, "it exists and cannot be read")),
-        }
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Milliseconds since 1970.

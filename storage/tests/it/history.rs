@@ -85,7 +85,7 @@ impl Nodes {
                     assert!(newer.version() > base.version());
                     self.states[usize::from(node)] = newer;
                 }
-                Err(CommitError::Storage(e)) => panic!("{e}"),
+                Err(CommitError::Storage(e) | CommitError::Unknown(e)) => panic!("{e}"),
             }
         }
     }

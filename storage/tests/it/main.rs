@@ -7,13 +7,17 @@
     reason = "a test fails by panicking"
 )]
 
+mod ambiguous;
 mod catalog;
 mod commits;
+mod cut;
 mod damage;
 mod data;
 mod deletions;
+mod flaky;
 mod history;
 mod hostile;
+mod lost_catalog;
 #[cfg(feature = "s3")]
 mod s3;
 mod support;

@@ -48,7 +48,7 @@ pub(crate) async fn commit(log: &TableLog, state: &Arc<TableState>, change: &Cha
                 assert!(newer.version() > base.version(), "a conflict without a newer version");
                 base = newer;
             }
-            Err(CommitError::Storage(e)) => panic!("{e}"),
+            Err(CommitError::Storage(e) | CommitError::Unknown(e)) => panic!("{e}"),
         }
     }
 }

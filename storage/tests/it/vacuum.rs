@@ -10,6 +10,7 @@ use std::{
 
 use basalt_sip::Sip;
 use basalt_storage::{CatalogLog, Change, CommitError, Store, TableLog};
+use object_store::local::LocalFileSystem;
 
 use crate::support::{append, batch, commit, numbers, schema, table};
 
@@ -106,6 +107,88 @@ async fn who_is_behind_the_log_starts_from_its_checkpoint() {
     assert_eq!(log.refresh(&old).await.unwrap().version(), state.version());
 }
 
+/// Five versions on, the entries before the last checkpoint are gone, and the hint says something else.
+#[tokio::test]
+async fn the_log_is_believed_and_not_the_hint() {
+    const HINT: &str = "tables/t/_delta_log/_last_checkpoint";
+    for (hint, remote) in [("stale", false), ("stale", true), ("absent", false), ("ahead", false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = match remote {
+            // The same files, written without looking before.
+            true => Store::over(Arc::new(LocalFileSystem::new_with_prefix(folder.path()).unwrap())),
+            false => Store::open(folder.path().to_str().unwrap()).unwrap(),
+        };
+        let (log, first) = table(&store).await;
+        // Other nodes: one that has seen the first version a moment ago, others that come back with an old one.
+        let asleep = TableLog::new(log.store().clone());
+        asleep.refresh(&first).await.unwrap();
+        let mut states = vec![Arc::clone(&first)];
+        for i in 0..5 {
+            let state = append(&log, &states[states.len() - 1], [i]).await.state;
+            states.push(match i {
+                1 => log.checkpoint(&state).await.unwrap(),
+                _ => state,
+            });
+        }
+        let stale = fs::read(folder.path().join(HINT)).unwrap();
+        let newest = log.checkpoint(&states[5]).await.unwrap();
+        grow_old(folder.path(), DAY + DAY);
+        assert!(log.vacuum(&newest).await.unwrap().files >= 5);
+        match hint {
+            "stale" => fs::write(folder.path().join(HINT), stale).unwrap(),
+            "absent" => fs::remove_file(folder.path().join(HINT)).unwrap(),
+            _ => fs::write(folder.path().join(HINT), r#"{"version":99,"size":3}"#).unwrap(),
+        }
+        for (node, state) in [(asleep, &states[0])]
+            .into_iter()
+            .chain(states[..5].iter().map(|state| (TableLog::new(log.store().clone()), state)))
+        {
+            let file = node.write_data(&schema(), vec![batch([7])]).await.unwrap();
+            let change = Change { add: vec![file], ..Change::default() };
+            if hint == "ahead" {
+                // The log has lost its end, by what the hint says: nothing is read, and nothing written.
+                let error = node.refresh(state).await.unwrap_err().to_string();
+                assert!(error.contains("version 99") && error.contains("_last_checkpoint"), "{error}");
+                assert!(matches!(node.commit(state, &change).await, Err(CommitError::Storage(_))));
+                continue;
+            }
+            let Err(CommitError::Conflict(newer)) = node.commit(state, &change).await else {
+                panic!("{hint}: it was committed behind version {}", state.version())
+            };
+            assert_eq!(newer.version(), 5, "{hint}");
+            assert_eq!(node.refresh(state).await.unwrap().version(), 5, "{hint}");
+            assert_eq!(numbers(&log, &log.load().await.unwrap()).await, [0, 1, 2, 3, 4], "{hint}");
+        }
+        if hint != "ahead" {
+            let state = append(&TableLog::new(log.store().clone()), &first, [5]).await.state;
+            assert_eq!((state.version(), state.rows()), (6, 6), "{hint}");
+        }
+    }
+}
+
+/// A node whose own state is a day old removes nothing that newer versions need.
+#[tokio::test]
+async fn a_vacuum_knows_the_newest_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, old) = table(&store).await;
+    let state = append(&log, &old, [1, 2]).await.state;
+    grow_old(folder.path(), DAY + DAY);
+    assert_eq!(log.vacuum(&old).await.unwrap().files, 0);
+    assert_eq!(numbers(&log, &state).await, [1, 2]);
+    // What others have put into the folder stays.
+    let foreign = ["notes.txt", "part-1.snappy.parquet", "sub/part-1.zstd.parquet", "x.txt#1"];
+    fs::create_dir(folder.path().join("tables/t/sub")).unwrap();
+    for name in foreign {
+        fs::write(folder.path().join("tables/t").join(name), "x").unwrap();
+    }
+    fs::create_dir(folder.path().join("tables/t/empty")).unwrap();
+    grow_old(folder.path(), DAY + DAY);
+    assert_eq!(log.vacuum(&state).await.unwrap().files, 0);
+    let left = files(&folder.path().join("tables/t"));
+    assert!(foreign.iter().all(|name| left.contains(*name)), "{left:?}");
+}
+
 #[tokio::test]
 async fn what_a_crash_leaves_behind_harms_nobody() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,14 +220,18 @@ async fn dropped_tables_go_when_their_time_is_over() {
     append(&a.log, &a.table, [1]).await;
     let b = catalog.create(&a.catalog, "b", &schema(), BTreeMap::new()).await.unwrap();
     let state = catalog.remove(&b.catalog, "a").await.unwrap();
-    // One whose maker died before it was in the catalog.
-    table(&store).await;
+    // One whose maker died before it was in the catalog, or whose entry was lost: nobody can tell, and it stays.
+    let (unnamed, unnamed_state) = table(&store).await;
+    append(&unnamed, &unnamed_state, [1]).await;
+    assert_eq!(catalog.unnamed_folders(&state).await.unwrap(), ["tables/t"]);
     assert_eq!(catalog.vacuum(&state).await.unwrap().files, 0);
     let hasty = CatalogLog::new(store.clone(), Duration::ZERO);
     tokio::time::sleep(Duration::from_millis(5)).await;
     assert_eq!(hasty.vacuum(&state).await.unwrap().files, 3);
     grow_old(folder.path(), DAY + DAY);
-    assert_eq!(hasty.vacuum(&state).await.unwrap().files, 1);
+    assert_eq!(hasty.vacuum(&state).await.unwrap().files, 0);
     assert_eq!(b.log.load().await.unwrap().rows(), 0);
-    assert!(!folder.path().join("tables/t").exists() || files(&folder.path().join("tables/t")).is_empty());
+    assert_eq!(unnamed.load().await.unwrap().rows(), 1);
+    // The folder itself is gone, too.
+    assert_eq!(fs::read_dir(folder.path().join("tables")).unwrap().count(), 2);
 }

@@ -131,10 +131,14 @@ pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), Cl
     let client = connect.connect().await?;
     // Ctrl-C ends the command here, so that what it began is undone.
     let interrupted = tokio::signal::ctrl_c();
-    let mut load = Load { client, args, created: false };
+    let committing = AtomicBool::new(false);
+    let mut load = Load { client, args, created: false, committing: &committing };
     let outcome = tokio::select! {
         outcome = load.run(files, declared) => outcome,
-        _ = interrupted => Err(CliError::Interrupted),
+        _ = interrupted => Err(match committing.load(Ordering::Relaxed) {
+            true => CliError::InterruptedCommit,
+            false => CliError::Interrupted,
+        }),
     };
     if outcome.is_err() && load.created {
         // The first error is the one to tell.
@@ -148,6 +152,8 @@ struct Load<'a> {
     args: &'a LoadArgs,
     /// The table was missing, and is made by this load.
     created: bool,
+    /// A commit was sent: from then on the rows may be there.
+    committing: &'a AtomicBool,
 }
 
 impl Load<'_> {
@@ -287,6 +293,7 @@ impl Load<'_> {
     ) -> Result<(Committed, Vec<String>), CliError> {
         let mut writer = self.client.write(&self.args.table, options).await?;
         let bad = read_all(job, bar("loading", bytes), async |batch| writer.send(&batch).await).await?;
+        self.committing.store(true, Ordering::Relaxed);
         Ok((writer.commit().await?, bad))
     }
 }

@@ -1,0 +1,83 @@
+//! A disk that fails in the middle of a commit: what a client is told is true, and sending a write again never doubles it.
+
+use std::{sync::Arc, time::Duration};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::Int64Type};
+use basalt_client::{Client, ClientOptions, Committed, RetryPolicy, WriteOptions, col};
+
+use crate::{disk::Disk, killed::start};
+
+fn rows(value: i64) -> RecordBatch {
+    let array: ArrayRef = Arc::new(Int64Array::from(vec![value]));
+    RecordBatch::try_from_iter([("a", array)]).unwrap()
+}
+
+async fn write(client: &Client, value: i64, request_id: &str) -> basalt_client::Result<Committed> {
+    let options = WriteOptions { request_id: request_id.into(), ..WriteOptions::default() };
+    let mut writer = client.write("t", options).await?;
+    writer.send(&rows(value)).await?;
+    writer.commit().await
+}
+
+async fn values(client: &Client) -> Vec<i64> {
+    let rows = client.query("t").select([col("a")]).order_by([col("a").asc()]).collect().await.unwrap();
+    rows.batches.iter().flat_map(|b| b.column(0).as_primitive::<Int64Type>().values().to_vec()).collect()
+}
+
+/// The reason of an error, and that its text does not claim what nobody knows.
+#[track_caller]
+fn reason<T: std::fmt::Debug>(outcome: basalt_client::Result<T>) -> String {
+    let error = outcome.unwrap_err();
+    let (text, reason) = (error.to_string(), error.server().unwrap().reason_name());
+    assert_eq!(text.contains("not known"), reason == "OUTCOME_UNKNOWN", "{text}");
+    assert!(!text.contains("nothing was written"), "{text}");
+    reason
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_told_of_a_write_that_failed_is_true() {
+    let disk = Disk::new();
+    let store = disk.root();
+    let (server, client) = start(store.to_str().unwrap(), Some(&disk)).await;
+    client.create_table("t", &rows(0).schema()).await.unwrap();
+    write(&client, 1, "").await.unwrap();
+
+    // Its version's name is there, and may be lost with the next crash: so it is neither acknowledged nor shown.
+    disk.fail("sync", true);
+    assert_eq!(reason(write(&client, 2, "two").await), "OUTCOME_UNKNOWN");
+    assert_eq!(reason(write(&client, 2, "two").await), "STORE_UNAVAILABLE");
+    assert_eq!(reason(client.delete("t", col("a").eq(1)).await), "STORE_UNAVAILABLE");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(values(&client).await, [1]);
+    disk.fail("sync", false);
+    let again = write(&client, 2, "two").await.unwrap();
+    assert_eq!(again.rows, 1);
+    assert_eq!(values(&client).await, [1, 2]);
+
+    // Its version is not there, and never will be: the same rows again are there once.
+    disk.fail("link", true);
+    assert_eq!(reason(write(&client, 3, "").await), "STORE_UNAVAILABLE");
+    disk.fail("link", false);
+    write(&client, 3, "").await.unwrap();
+    assert_eq!(values(&client).await, [1, 2, 3]);
+
+    // The library tries by itself again, with the id of the first try.
+    for fault in ["sync", "link"] {
+        disk.fail(fault, true);
+        let retrying = client.clone().with_options(ClientOptions {
+            retry: RetryPolicy { tries: 50, ..RetryPolicy::default() },
+            ..ClientOptions::default()
+        });
+        let write = tokio::spawn(async move { retrying.write_all("t", &[rows(4)]).await });
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        disk.fail(fault, false);
+        write.await.unwrap().unwrap();
+    }
+    assert_eq!(values(&client).await, [1, 2, 3, 4, 4]);
+
+    // All that was acknowledged outlives the machine.
+    drop(server);
+    disk.lose_what_was_not_synced();
+    let (_server, client) = start(store.to_str().unwrap(), None).await;
+    assert_eq!(values(&client).await, [1, 2, 3, 4, 4]);
+}
