@@ -305,7 +305,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 35);
+        assert_eq!(seen, 36);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::{
     error::{Result, StorageError},
-    limits::{CONCURRENT_REQUESTS, FOLDER_NAME_CHARS, ORPHAN_AGE, SMALL_BYTES},
+    limits::{CONCURRENT_REQUESTS, FOLDER_NAME_CHARS, SMALL_BYTES},
     log::{TableLog, TableState, now_millis},
     store::Store,
 };

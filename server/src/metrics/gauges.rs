@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{cluster::PeerState as Link, limits, memory::Consumer, state::State};
+use crate::{cluster::PeerState as Link, memory::Consumer, state::State};
 
 type Bytes = Gauge<i64, AtomicI64>;
 

@@ -26,7 +26,7 @@ use std::{
 
 use basalt_core::{
     schema::Schema,
-    table::{Catalog, Change, Commit, Retention, Snapshot, Table},
+    table::{Catalog, Change, Retention, Snapshot, Table},
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
