@@ -161,10 +161,9 @@ impl Drop for Stream {
 }
 
 fn silent() -> Fault {
-    const SILENT: Duration = limits::IDLE_WRITE;
     let message = format!(
         "the client was silent for {} s or more while another write waited for its place; nothing was written",
-        SILENT.as_secs()
+        limits::IDLE_WRITE.as_secs()
     );
     Fault::new(ErrorReason::Overloaded, message)
 }

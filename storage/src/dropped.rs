@@ -21,6 +21,7 @@ impl CatalogLog {
     /// is gone.
     pub async fn vacuum(&self, state: &std::sync::Arc<CatalogState>) -> Result<Vacuumed> {
         let state = self.refresh(state).await?;
+        // Default: for good.
         let keep = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
         let mut done = Vacuumed::default();
         for folder in self.store.folders(TABLES).await? {

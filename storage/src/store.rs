@@ -317,7 +317,13 @@ impl Store {
             delete_leftovers(&folder, age, &mut deleted);
             deleted
         };
-        let deleted = tokio::task::spawn_blocking(walk).await.unwrap_or_default();
+        let deleted = match tokio::task::spawn_blocking(walk).await {
+            Ok(deleted) => deleted,
+            Err(error) => {
+                tracing::error!(%error, "looking for what writes have left");
+                return 0;
+            }
+        };
         self.log_deleted("what a write that was cut off has left", &deleted);
         deleted.len()
     }

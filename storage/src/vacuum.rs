@@ -120,6 +120,7 @@ fn last_checkpoint(log: &[Listed], age: Duration) -> u64 {
         }
     }
     let whole = checkpoints.into_iter().rev().find(|((_, parts), found)| parts == found);
+    // Default: without a checkpoint every version is needed from the first on.
     whole.map_or(0, |((version, _), _)| version)
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use basalt_core::limits::FRAGMENT_ROWS;
+use basalt_core::{
+    invariant::{count, index},
+    limits::FRAGMENT_ROWS,
+};
 
 use crate::{
     data::{
@@ -69,6 +72,7 @@ impl TableLog {
     pub async fn verify(&self, state: &TableState, file: &Arc<DataFile>) -> Result<Verified> {
         let vector = file.deletion_vector_bytes();
         let mut found = Verified { bytes: file.bytes().saturating_add(vector), damage: Vec::new() };
+        // Default: a file of more rows has no deletion vector of Basalt's, whose offsets these rows bound.
         let rows = u32::try_from(file.rows()).unwrap_or(u32::MAX);
         let whole = FragmentEntry { id: 0, file: Arc::clone(file), first_row: 0, rows };
         let deleted = deletions::verify(self.store(), &whole).await;
@@ -141,7 +145,7 @@ impl TableLog {
         let mut first_row = 0;
         while first_row < file.rows() {
             let rows = (file.rows() - first_row).min(FRAGMENT_ROWS as u64);
-            let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+            let rows = count(index(rows));
             let part = FragmentEntry { id: 0, file: Arc::clone(file), first_row, rows };
             let mut reader = self.read(state, &part, &[place]).await?;
             while reader.next().await?.is_some() {}

@@ -7,6 +7,18 @@
 //! An encoding is one file and one line in [`KEY_ENCODINGS`] or [`TEXT_ENCODINGS`]. What it makes is one
 //! buffer that begins with its code byte; [`open_keys`] and [`open_text`] validate such a buffer before they
 //! believe a byte of it. The conformance suite runs on every line of the lists.
+//!
+//! An encoding of level n holds columns of lower levels, so that nesting ends:
+//!
+//! | level | encoding | what it holds | wins where |
+//! |---|---|---|---|
+//! | 0 | constant, plain, packed | one key; an array; differences to a block's least, bit-packed in the rows' order, with patched exceptions | there is no pattern, or no time |
+//! | 1 | entropy, bitcompress | up to 256 keys: nibble rANS that decodes to packed codes, bytes beyond 16 keys; the first source's codec | frequencies differ |
+//! | 2 | sparse, elias_fano | one common key, and where the others are: Rice-coded gaps; Elias-Fano where a row is to be found fast | one key rules |
+//! | 3 | runs | Rice-coded run lengths, two parameters | equal keys stand together |
+//! | 4 | dictionary | sorted distinct keys, and codes | few keys lie far apart |
+//! | 5 | delta | the first key of every 512 rows, and differences | keys go up, or change little |
+//! | 6 | alp | floats as decimals: integers, two powers of ten, exceptions bit for bit | prices, measurements |
 
 mod alp;
 pub mod bitcompress;

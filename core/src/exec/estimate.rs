@@ -35,6 +35,7 @@ impl Left<'_> {
     /// Bytes of the texts of a slot in those fragments.
     fn texts(&self, slot: usize) -> u64 {
         let columns = self.fragments.iter().map(|at| self.snapshot.fragments()[*at].columns().get(slot));
+        // Default: a slot that is no column of the table, such as the row address, has no texts.
         columns.map(|column| column.map_or(0, |column| column.text_bytes() as u64)).sum()
     }
 }
@@ -60,6 +61,7 @@ impl Plan {
 
     fn effort(&self, left: &Left<'_>) -> u64 {
         let of = |expr: &BoundExpr| if matches!(expr, BoundExpr::Slot(_)) { 1 } else { 20 };
+        // Default: no filter is no work.
         let filter = self.filter.as_ref().map_or(0, |pred| u64::from(pred.cost()).div_ceil(4));
         let rest = match &self.shape {
             Shape::Rows => 50 * self.outputs.len() as u64,
@@ -97,6 +99,7 @@ impl Plan {
         };
         let rows = match &self.shape {
             Shape::Groups { keys, .. } if keys.is_empty() => 1,
+            // Default: no limit is all rows.
             _ => left.rows.min(self.limit.unwrap_or(u64::MAX)),
         };
         let texts = |output: &BoundExpr| match (&self.shape, output) {

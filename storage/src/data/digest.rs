@@ -188,6 +188,7 @@ impl Seen {
             // Another file of this name, as far as the log says.
             let file_now = KnownFile { bytes, modified, digests: HashMap::new() };
             let gone = known.files.insert(file.path().into(), file_now);
+            // Default: nothing was known of it.
             known.digests -= gone.map_or(0, |gone| gone.digests.len());
         }
         if let Some(known_file) = known.files.get_mut(file.path()) {

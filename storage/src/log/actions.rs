@@ -216,6 +216,7 @@ fn check_seal(path: &str, info: Option<&serde_json::Value>, bytes: &[u8]) -> Res
     if found.as_ref() == Some(&seal) {
         return Ok(());
     }
+    // Default: nothing stands behind a first line that ends the file.
     let found = found.map_or(0, |found| found.bytes);
     let why = match found == seal.bytes {
         true if rest.is_some() => {

@@ -9,6 +9,7 @@ mod actions;
 mod change;
 mod checkpoint;
 mod commit;
+mod fragments;
 mod names;
 mod pile;
 mod protocol;

@@ -7,7 +7,7 @@ use std::{
 
 use basalt_core::{
     fragment::Source,
-    invariant::{Invariant, count, index},
+    invariant::Invariant,
     limits::FRAGMENT_ROWS,
     schema::{Field, Schema},
     table::Retention,
@@ -17,6 +17,7 @@ use twox_hash::XxHash3_64;
 
 use super::{
     actions::{Action, Add, Descriptor, Metadata, Protocol, Remove, Txn},
+    fragments::fragments,
     pile::Pile,
     protocol,
 };
@@ -24,7 +25,7 @@ use crate::{
     data::{ColumnStats, columns_stats, digest, num_records},
     deletes::{self, Deletes},
     error::{Result, StorageError},
-    limits::{FORGET_EVERY, FRAGMENTS, REQUEST_AGE, REQUESTS},
+    limits::{FORGET_EVERY, REQUEST_AGE, REQUESTS},
     retention,
     schema::TableSchema,
 };
@@ -51,7 +52,7 @@ pub struct DataFile {
     pub(crate) add: Add,
     pub(crate) rows: u64,
     /// The fragment that it is by its tag, where Basalt has written it.
-    fragment: Option<u32>,
+    pub(super) fragment: Option<u32>,
     /// What the log says of its columns, read when it is first asked for, and the schema by which it was read.
     stats: OnceLock<(Arc<TableSchema>, Box<[ColumnStats]>)>,
 }
@@ -82,6 +83,7 @@ impl DataFile {
     /// How many of them are deleted.
     pub fn deleted_rows(&self) -> u64 {
         // Default: without a vector none is deleted.
+        // Default: there is none.
         self.add.deletion_vector.as_ref().map_or(0, |vector| vector.cardinality)
     }
 
@@ -144,7 +146,7 @@ impl FragmentEntry {
         let vector = vector.map(|vector| XxHash3_64::oneshot(vector.unique_id().as_bytes()));
         Source {
             rows: XxHash3_64::oneshot_with_seed(self.first_row, self.file.path().as_bytes()),
-            // 0 is no deletion vector.
+            // Default: 0 is no deletion vector.
             deletions: vector.map_or(0, |hash| hash.max(1)),
         }
     }
@@ -576,54 +578,4 @@ impl Replay {
     fn corrupt(&self, why: String) -> StorageError {
         StorageError::corrupt(self.place.clone(), why)
     }
-}
-
-/// The fragments of a set of files, by id.
-///
-/// A file of another writer has no id of its own. The hash of its name and of the part is one, in the upper half
-/// of all ids; if it is taken, the next that is free, in the order of names: so the ids depend on the version
-/// alone, and not on the way by which a reader came to it.
-fn fragments(files: &BTreeMap<Arc<str>, Arc<DataFile>>, place: &str) -> Result<Vec<FragmentEntry>> {
-    let mut taken = BTreeMap::new();
-    for (path, file) in files {
-        if file.deleted_rows() > file.rows {
-            let why = format!("{} rows of {}, and {} deleted", file.rows, path, file.deleted_rows());
-            return Err(StorageError::corrupt(place, why));
-        }
-        let parts = file.rows.div_ceil(FRAGMENT_ROWS as u64);
-        let found = parts.saturating_add(taken.len() as u64);
-        if found > FRAGMENTS as u64 {
-            let limit = FRAGMENTS as u64;
-            return Err(StorageError::Limit {
-                path: place.into(),
-                what: "the number of fragments",
-                found,
-                limit,
-            });
-        }
-        let own = file.fragment;
-        for part in 0..parts {
-            let first_row = part * FRAGMENT_ROWS as u64;
-            let rows = count(index((file.rows - first_row).min(FRAGMENT_ROWS as u64)));
-            let mut id = own.unwrap_or_else(|| foreign_id(path, part));
-            while taken.contains_key(&id) {
-                if own.is_some() {
-                    return Err(StorageError::corrupt(
-                        place,
-                        format!("two files are fragment {id}, {path} is one"),
-                    ));
-                }
-                id = FIRST_FOREIGN_FRAGMENT | id.wrapping_add(1);
-            }
-            taken.insert(id, FragmentEntry { id, file: Arc::clone(file), first_row, rows });
-        }
-    }
-    Ok(taken.into_values().collect())
-}
-
-fn foreign_id(path: &str, part: u64) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(path.as_bytes());
-    hasher.update(&part.to_le_bytes());
-    FIRST_FOREIGN_FRAGMENT | hasher.finalize()
 }

@@ -108,11 +108,16 @@ async fn a_bit_of_a_checkpoint_that_turns_is_an_error() {
     assert_eq!(numbers(&log, &log.load().await.unwrap()).await, expected);
 }
 
+/// An entry of a log that does not say what stands in it, as another writer leaves it.
+fn unsealed(entry: &str) -> String {
+    entry.replacen("\"basalt\":{", "\"another\":{", 1)
+}
+
 /// The same table without digests in its log, as another writer or an older Basalt writes it.
 fn without_digests(table: &Path) {
     for version in files(&table.join("_delta_log")) {
         let text = fs::read_to_string(&version).unwrap();
-        fs::write(&version, text.replace("basalt.xxh3", "another.tag")).unwrap();
+        fs::write(&version, unsealed(&text.replace("basalt.xxh3", "another.tag"))).unwrap();
     }
 }
 
@@ -235,7 +240,7 @@ async fn digests_that_lie_are_refused() {
         (format!("{}~~~~~~~~~~{}", &tag[..20], &tag[30..]), "column \"n\""),
         (format!("{}ééééé{}", &tag[..20], &tag[30..]), "column \"n\""),
     ] {
-        let log_then = text.replace(tag, &wrong);
+        let log_then = unsealed(&text.replace(tag, &wrong));
         fs::write(&version, log_then).unwrap();
         let log = TableLog::new(log.store().clone());
         let state = log.load().await.unwrap();
