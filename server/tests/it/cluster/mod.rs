@@ -20,7 +20,7 @@ use basalt_proto::{
     },
     v1::{self as pb, query_service_client::QueryServiceClient},
 };
-use tonic::{Code, Request, transport::Channel};
+use tonic::{Code, Request, Status, transport::Channel};
 
 use self::{
     nodes::{Alone, Nodes, fill, rows},
@@ -373,7 +373,12 @@ async fn what_is_missing_is_told() {
     let mut request = Request::new(expected[0].1.clone());
     request.set_timeout(Duration::from_secs(20));
     let queries = QueryServiceClient::new(nodes.client(0).channel());
-    let missing = queries.clone().query(request).await.map(|_| ()).unwrap_err();
+    let answered = async {
+        let mut answer = queries.clone().query(request).await?.into_inner();
+        while answer.message().await?.is_some() {}
+        Ok::<_, Status>(())
+    };
+    let missing = answered.await.unwrap_err();
     for word in ["table \"t\"", "fragment", nodes.name(1)] {
         assert!(missing.message().contains(word), "{missing:?}");
     }
