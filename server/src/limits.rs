@@ -173,6 +173,8 @@ pub const LOADS: usize = 8;
 pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
 /// How often the store is asked for what other nodes have committed.
 pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(1);
+/// How often an attached table that could not be read at all is tried again: all of it may have to be read.
+pub const REOPEN_INTERVAL: Duration = Duration::from_secs(5);
 /// How often files that no version needs are removed.
 pub const VACUUM_INTERVAL: Duration = Duration::from_secs(10 * 60);
 /// How often what is too old to be read is freed.

@@ -23,6 +23,8 @@ pub struct Catalog {
 #[derive(Debug, Default)]
 struct Tables {
     by_name: BTreeMap<String, Arc<Table>>,
+    /// Why tables cannot be read, with their ids; some of them were never read, and are not in `by_name`.
+    unreadable: BTreeMap<String, (u64, Error)>,
     created: u64,
     /// Above those of all tables that were dropped.
     first_version: u64,
@@ -62,6 +64,42 @@ impl Catalog {
         self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(table)
     }
 
+    /// Puts a table with other columns in the place of that with its id: whoever asks from now on gets the new one,
+    /// and queries that run go on with what they have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TableNotFound`] when the table is gone.
+    pub fn replace(&self, table: Arc<Table>) -> Result<()> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let known = tables.by_name.get_mut(table.name()).filter(|known| known.id() == table.id());
+        match known {
+            Some(known) => *known = table,
+            None => return Err(no_table(table.name())),
+        }
+        Ok(())
+    }
+
+    /// Says why the table with a name and an id cannot be read: requests for it fail with that error from now on.
+    pub fn set_unreadable(&self, name: &str, id: u64, why: Error) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        // Another table may have taken the name.
+        if tables.by_name.get(name).is_none_or(|known| known.id() == id) {
+            tables.unreadable.insert(name.to_owned(), (id, why));
+        }
+    }
+
+    /// Says that the table with an id can be read again, or that it is gone.
+    pub fn set_readable(&self, id: u64) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.unreadable.retain(|_, (known, _)| *known != id);
+    }
+
+    /// The tables that cannot be read, by name, with their ids.
+    pub fn unreadable(&self) -> Vec<(String, u64, Error)> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        tables.unreadable.iter().map(|(name, (id, error))| (name.clone(), *id, error.clone())).collect()
+    }
+
     /// Removes a table; queries that run go on with their snapshot.
     ///
     /// # Errors
@@ -69,6 +107,7 @@ impl Catalog {
     pub fn remove(&self, name: &str) -> Result<Arc<Table>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let table = tables.by_name.remove(name).ok_or_else(|| no_table(name))?;
+        tables.unreadable.remove(name);
         table.set_dropped();
         tables.first_version = tables.first_version.max(table.snapshot().version() + 1);
         Ok(table)
@@ -77,8 +116,20 @@ impl Catalog {
     /// A table by name.
     ///
     /// # Errors
-    /// [`ErrorKind::TableNotFound`].
+    /// [`ErrorKind::TableNotFound`]; the error that [`Catalog::set_unreadable`] was given.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        match tables.unreadable.get(name) {
+            Some((_, error)) => Err(error.clone()),
+            None => tables.by_name.get(name).cloned().ok_or_else(|| no_table(name)),
+        }
+    }
+
+    /// A table by name, whether it can be read or not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TableNotFound`].
+    pub fn find(&self, name: &str) -> Result<Arc<Table>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         tables.by_name.get(name).cloned().ok_or_else(|| no_table(name))
     }
@@ -102,6 +153,7 @@ impl Tables {
                 format!("there are {MAX_TABLES} tables, the most"),
             ));
         }
+        self.unreadable.remove(&name);
         self.by_name.insert(name, table);
         Ok(())
     }

@@ -66,6 +66,11 @@ pub(crate) trait Known: Send + Sync {
 
     /// Rows, and blocks.
     fn size(&self, fragment: u32) -> (u64, u64);
+
+    /// The id in the table's log; empty where none is known.
+    fn log_id(&self) -> &str {
+        ""
+    }
 }
 
 impl Pinned {
@@ -342,6 +347,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             protocol: PROTOCOL,
             table: pinned.table.name().to_owned(),
             table_id: pinned.table.id(),
+            log_id: pinned.known.log_id().to_owned(),
             version: pinned.version,
             fragments: Vec::new(),
             cutoff: pinned.cutoff.map(convert::to_cutoff),

@@ -26,4 +26,8 @@ impl Known for FromLog {
         let Some(entry) = self.0.fragment(fragment) else { return (0, 0) };
         (entry.live_rows(), u64::from(entry.rows).div_ceil(BLOCK_ROWS as u64))
     }
+
+    fn log_id(&self) -> &str {
+        self.0.id()
+    }
 }

@@ -22,6 +22,7 @@ pub(crate) async fn run(tables: Weak<Tables>) {
     let mut ticks = interval(limits::FOLLOW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut vacuumed, mut expired) = (Instant::now(), None::<Instant>);
+    let mut reopened = Instant::now();
     loop {
         ticks.tick().await;
         let Some(tables) = tables.upgrade() else { return };
@@ -32,6 +33,10 @@ pub(crate) async fn run(tables: Weak<Tables>) {
         }
         if let Err(fault) = tables.refresh(None).await {
             tracing::warn!(error = fault.message(), "cannot follow the store");
+        }
+        if reopened.elapsed() > limits::REOPEN_INTERVAL {
+            tables.reopen().await;
+            reopened = Instant::now();
         }
         let vacuum = vacuumed.elapsed() > limits::VACUUM_INTERVAL;
         for stored in tables.list_stored() {

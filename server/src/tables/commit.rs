@@ -24,7 +24,7 @@ use tokio::{
     time::timeout_at,
 };
 
-use super::{Shared, delete::without, found::Sought, stored::Stored};
+use super::{Shared, delete::without, follow::Followed, found::Sought, stored::Stored};
 use crate::{limits, status::Fault};
 
 /// The rows of one write, and what becomes of older ones.
@@ -266,7 +266,7 @@ impl Stored {
                 }
                 Err(CommitError::Storage(error)) => {
                     // It may be there nevertheless; what is there is shown.
-                    if self.refresh_locked().await.is_ok() && is_known(&self.state(), &requests) {
+                    if matches!(self.refresh_locked().await, Ok(Followed::Here)) && is_known(&self.state(), &requests) {
                         return Ok(Outcome::Known);
                     }
                     return Err(error.into());

@@ -6,9 +6,13 @@ use std::{
 };
 
 use basalt_core::table::Table;
-use basalt_storage::{CatalogState, TableEntry};
+use basalt_storage::{CatalogState, StorageError, TableEntry, TableState};
 
-use super::{AtRest, Tables, stored::Stored};
+use super::{
+    AtRest, Tables,
+    stored::Stored,
+    unreadable::{newest, unreadable},
+};
 use crate::status::Fault;
 
 impl Tables {
@@ -19,15 +23,12 @@ impl Tables {
             self.refresh_catalog().await?;
         }
         match (name, known) {
-            (Some(_), Some(table)) => match self.stored(&table)? {
-                Some(stored) => stored.refresh().await,
-                None => Ok(()),
-            },
+            (Some(_), Some(table)) => self.follow(&table, None).await,
             // A table that was not known has been loaded with the catalog.
             (Some(_), None) => Ok(()),
             (None, _) => {
                 for stored in self.list_stored() {
-                    if let Err(fault) = stored.refresh().await {
+                    if let Err(fault) = self.follow(&stored.table, None).await {
                         tracing::warn!(table = stored.table.name(), error = fault.message(), "cannot follow");
                     }
                 }
@@ -48,13 +49,56 @@ impl Tables {
 
     /// Looks for newer versions of a table, unless it is at `version` or beyond.
     pub(crate) async fn refresh_to(&self, table: &Table, version: u64) -> Result<(), Fault> {
-        let Some(stored) = self.stored(table)? else { return Ok(()) };
-        if stored.state().version() >= version {
-            return Ok(());
+        self.follow(table, Some(version)).await
+    }
+
+    /// Looks for newer versions of a table, unless it is at `version` or beyond, and notes whether it can be read.
+    async fn follow(&self, table: &Table, version: Option<u64>) -> Result<(), Fault> {
+        loop {
+            let Some(stored) = self.newest_stored(table)? else { return Ok(()) };
+            let is_there = || version.is_some_and(|version| stored.state().version() >= version);
+            if is_there() {
+                return Ok(());
+            }
+            let _advancing = stored.advancing.lock().await;
+            // Whoever was there first has looked, and may have gone to other columns.
+            if is_there() {
+                return Ok(());
+            }
+            if !self.newest_stored(table)?.is_some_and(|newest| Arc::ptr_eq(&newest, &stored)) {
+                continue;
+            }
+            return self.follow_locked(&stored).await;
         }
-        let _advancing = stored.advancing.lock().await;
-        // Whoever was there first has looked.
-        if stored.state().version() >= version { Ok(()) } else { stored.refresh_locked().await }
+    }
+
+    async fn follow_locked(&self, stored: &Arc<Stored>) -> Result<(), Fault> {
+        let table = &*stored.table;
+        let (followed, is_other) = match stored.refresh_locked().await {
+            Ok(Followed::Here) => (Ok(()), false),
+            Ok(Followed::OtherColumns(state)) => {
+                let requests = state.requests_since(stored.state().version()).cloned();
+                self.shared.ledger.restore(table, requests);
+                (self.replace(stored, state).await, true)
+            }
+            Ok(Followed::Unreadable(fault)) => {
+                self.note(table, Some(&fault));
+                return Err(fault);
+            }
+            Err(fault) => (Err(fault), false),
+        };
+        match followed {
+            Ok(()) => self.note(table, None),
+            // What is held is a version like any other, unless it has columns that the table has no longer.
+            Err(fault) if fault.is_outage() || (fault.is_of_memory() && !is_other) => return Err(fault),
+            Err(fault) if stored.attached || is_other => {
+                let fault = newest(table.name(), fault);
+                self.note(table, Some(&fault));
+                return Err(fault);
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
     }
 
     /// Loads what this node holds by now, and lets go what it holds no longer: the nodes are others than before.
@@ -100,36 +144,75 @@ impl Tables {
     /// Lets go a table that is gone from the catalog.
     pub(super) fn let_go(&self, at_rest: &AtRest, id: u64) {
         let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.shared.catalog.set_readable(id);
         if let Some(stored) = stored
-            && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == id)
+            && self.shared.catalog.find(stored.table.name()).is_ok_and(|table| table.id() == id)
         {
             let _ = self.shared.catalog.remove(stored.table.name());
             self.forget(&stored.table);
         }
     }
 
-    async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
-        let log = at_rest.log.table(entry)?;
-        let state = log.load().await?;
-        self.add(at_rest, entry, log, state).await.map(|_| ())
+    pub(super) async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
+        let opened = match at_rest.log.open(entry).await {
+            Ok((log, state)) => match self.add(at_rest, entry, log, state).await {
+                Err(fault) if entry.attached => Err(newest(&entry.name, fault)),
+                added => added.map(|_| ()),
+            },
+            Err(error) if entry.attached => Err(unreadable(&entry.name, error)),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(fault) = &opened
+            && entry.attached
+        {
+            self.note_entry(&entry.name, entry.number(), Some(fault));
+        }
+        opened
     }
 }
 
-impl Stored {
-    /// Looks for newer versions.
-    pub(super) async fn refresh(self: &Arc<Self>) -> Result<(), Fault> {
-        let _advancing = self.advancing.lock().await;
-        self.refresh_locked().await
-    }
+/// What looking for newer versions came to.
+pub(super) enum Followed {
+    /// The newest is here.
+    Here,
+    /// It has other columns; nothing was done.
+    OtherColumns(Arc<TableState>),
+    /// There is none that can be read.
+    Unreadable(Fault),
+}
 
-    /// The same for a caller that holds the lock.
-    pub(super) async fn refresh_locked(&self) -> Result<(), Fault> {
+impl Stored {
+    /// Looks for newer versions. The caller holds the lock.
+    pub(super) async fn refresh_locked(&self) -> Result<Followed, Fault> {
         let state = self.state();
-        let newer = self.log.refresh(&state).await?;
+        let newer = match self.attached {
+            true => match self.refresh_attached(&state).await {
+                Ok(newer) => newer,
+                Err(error) if error.is_outage() => return Err(error.into()),
+                Err(error) => return Ok(Followed::Unreadable(unreadable(self.table.name(), error))),
+            },
+            false => self.log.refresh(&state).await?,
+        };
         if newer.version() > state.version() {
+            if !newer.has_same_columns(&state) {
+                return Ok(Followed::OtherColumns(newer));
+            }
             self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
             self.advance(newer, HashMap::new(), &|_| {}).await?;
         }
-        Ok(())
+        Ok(Followed::Here)
+    }
+
+    /// The newest state of a table of another writer, which may have been deleted and written anew. That the log is the
+    /// same is looked at behind all that was read.
+    async fn refresh_attached(&self, state: &Arc<TableState>) -> Result<Arc<TableState>, StorageError> {
+        let newer = self.log.refresh(state).await;
+        self.log.check_same(state).await?;
+        let newer = newer?;
+        if newer.id() == state.id() {
+            return Ok(newer);
+        }
+        let why = format!("the table has another id, {}, not {}", newer.id(), state.id());
+        Err(StorageError::Replaced { path: self.log.store().url().to_owned(), why })
     }
 }

@@ -10,13 +10,18 @@ use std::{
 
 use basalt_core::{
     fragment::{Deleted, Fragment, FragmentData, RowBuffer},
+    schema::Schema,
     table::Table,
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableEntry, TableLog, TableState};
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
-use super::{AtRest, Tables, commit, stored::Stored};
+use super::{
+    AtRest, Tables, commit,
+    stored::Stored,
+    unreadable::{newest, unreadable},
+};
 use crate::{Error, cpu::Cpu, limits, status::Fault};
 
 /// Bytes that a fragment will take in memory: as it was written; of another writer's file, its size.
@@ -36,9 +41,22 @@ pub(super) async fn read(
     entry: &FragmentEntry,
     cpu: &Cpu,
 ) -> Result<Arc<FragmentData>, Fault> {
-    let schema = Arc::clone(state.schema());
-    let columns: Vec<usize> = (0..schema.fields().len()).collect();
-    let mut reader = log.read(state, entry, &columns).await?;
+    let columns: Vec<usize> = (0..state.schema().fields().len()).collect();
+    read_columns(log, state, entry, &columns, cpu).await
+}
+
+/// The same of some columns, given by their places.
+pub(super) async fn read_columns(
+    log: &TableLog,
+    state: &TableState,
+    entry: &FragmentEntry,
+    columns: &[usize],
+    cpu: &Cpu,
+) -> Result<Arc<FragmentData>, Fault> {
+    let fields = state.schema().fields();
+    let fields = columns.iter().filter_map(|place| fields.get(*place).cloned());
+    let schema = Schema::of_answer(fields.collect());
+    let mut reader = log.read(state, entry, columns).await?;
     let mut buffer = RowBuffer::new(&schema);
     while let Some(batch) = reader.next().await? {
         let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
@@ -95,16 +113,12 @@ impl Tables {
         let mut all = 0;
         let limit = self.shared.memory.limit();
         for entry in catalog.tables().values() {
-            let opened = async {
-                let log = at_rest.log.table(entry)?;
-                let state = log.load().await?;
-                Ok::<_, basalt_storage::StorageError>((log, state))
-            };
-            let (log, state) = match opened.await {
+            let (log, state) = match at_rest.log.open(entry).await {
                 Ok(opened) => opened,
                 // It is not ours, and the others can be served without it.
                 Err(error) if entry.attached => {
-                    tracing::warn!(table = entry.name, %error, "an attached table cannot be read");
+                    let fault = unreadable(&entry.name, error);
+                    self.note_entry(&entry.name, entry.number(), Some(&fault));
                     continue;
                 }
                 Err(error) => return Err(failed(&format!("table {:?}", entry.name), &error)),
@@ -133,11 +147,7 @@ impl Tables {
                 match self.add_with(at_rest, &entry, log, state, &progress).await {
                     Ok(table) => rows += table.snapshot().rows(),
                     Err(fault) if entry.attached => {
-                        tracing::warn!(
-                            table = entry.name,
-                            error = fault.message(),
-                            "an attached table is left out"
-                        );
+                        self.note_entry(&entry.name, entry.number(), Some(&newest(&entry.name, fault)));
                     }
                     Err(fault) => return Err(failed(&format!("table {:?}", entry.name), &fault.message())),
                 }

@@ -4,6 +4,7 @@
 //! other nodes commit is followed ([`follow`]); what memory holds is a copy that a start loads anew ([`load`]).
 
 mod background;
+mod columns;
 mod commit;
 mod delete;
 mod follow;
@@ -11,6 +12,7 @@ mod found;
 mod load;
 mod retention;
 mod stored;
+mod unreadable;
 
 use std::{
     collections::HashMap,
@@ -269,6 +271,14 @@ impl Tables {
 
     /// How a table is kept; `None`: in memory alone.
     fn stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, Fault> {
+        match self.newest_stored(table)? {
+            Some(stored) if !std::ptr::eq(&*stored.table, table) => Err(columns::other_columns(table)),
+            stored => Ok(stored),
+        }
+    }
+
+    /// The same with the columns that the table has now.
+    fn newest_stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, Fault> {
         let Some(at_rest) = &self.at_rest else { return Ok(None) };
         let tables = at_rest.tables.read().unwrap_or_else(PoisonError::into_inner);
         match tables.get(&table.id()) {
@@ -288,9 +298,9 @@ impl Tables {
         version: Option<u64>,
     ) -> Result<(Arc<Table>, Arc<TableState>), Fault> {
         let table = self.shared.catalog.get(name)?;
-        let stored = self.stored(&table)?.ok_or_else(|| in_memory_only(name))?;
+        let stored = self.newest_stored(&table)?.ok_or_else(|| in_memory_only(name))?;
         let state = stored.state_at(version).map_err(|e| e.at("version"))?;
-        Ok((table, state))
+        Ok((Arc::clone(&stored.table), state))
     }
 
     /// Some fragments of a version; those that are not held are loaded, and kept as long as there is memory.

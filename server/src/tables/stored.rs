@@ -17,7 +17,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Shared, commit::Write, load};
+use super::{Shared, columns::other_columns, commit::Write, load};
 use crate::{limits, memory::Reservation, status::Fault};
 
 /// See the module.
@@ -112,6 +112,9 @@ impl Stored {
         progress: Progress<'_>,
     ) -> Result<(), Fault> {
         let (before, current) = (self.state(), self.table.snapshot());
+        if !state.has_same_columns(&before) {
+            return Err(other_columns(&self.table));
+        }
         let taken = |entry: &FragmentEntry| -> Option<Fragment> {
             if let Some(fragment) = fresh.get(&entry.id) {
                 return Some(fragment.clone());

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod at_rest;
+mod attached;
 mod bench;
 mod binary;
 mod catalog;
