@@ -12,6 +12,7 @@ pub mod limits;
 mod logging;
 mod memory;
 mod metrics;
+mod panics;
 mod services;
 mod sets;
 mod state;

@@ -93,7 +93,8 @@ impl TableSchema {
             let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str);
             physical.push(mapped.filter(|_| mapping != Mapping::Name).unwrap_or(&field.name).to_owned());
             if mapping == Mapping::Id {
-                let id = field.metadata.get(COLUMN_ID).and_then(Value::as_i64).and_then(|id| id.try_into().ok());
+                let id =
+                    field.metadata.get(COLUMN_ID).and_then(Value::as_i64).and_then(|id| id.try_into().ok());
                 let why = || format!("its schema has no {COLUMN_ID} for column {:?}", field.name);
                 ids.push(id.ok_or_else(|| StorageError::corrupt("the log", why()))?);
             }

@@ -16,7 +16,7 @@ use prost::{Message as _, bytes::Bytes};
 use crate::{
     convert,
     cpu::clock,
-    limits,
+    limits, panics,
     sets::Sets,
     status::{Fault, Result},
 };
@@ -32,6 +32,7 @@ pub(crate) fn execute(
     control: &Control,
     sink: &mut dyn FnMut(Bytes) -> Result<()>,
 ) -> Result<End> {
+    panics::wanted("part", table.name());
     if task.sets.len() + task.lookups.len() != data.len() {
         return Err(Fault::protocol("the sets of a task are not those that it names"));
     }

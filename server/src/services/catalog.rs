@@ -14,7 +14,9 @@ use prost::Message as _;
 use tonic::{Request, Response, Status};
 
 use super::nodes;
-use crate::{call::Call, cluster::fresh, convert, limits, state::State, status::Fault, units::millis};
+use crate::{
+    call::Call, cluster::fresh, convert, limits, panics, state::State, status::Fault, units::millis,
+};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -208,6 +210,7 @@ impl Catalog {
             nodes::columns(&self.0, &request.name, full, deadline).await?
         } else {
             let describe = move |control: &Control| {
+                panics::wanted("describe", table.name());
                 let snapshot = table.snapshot();
                 let mut columns = convert::columns(table.schema(), &snapshot, full, control)?;
                 for (index, column) in columns.iter_mut().enumerate().filter(|_| full) {

@@ -12,13 +12,29 @@ use basalt_core::{
 };
 use basalt_storage::{FragmentEntry, Operation};
 use futures_util::FutureExt as _;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::{Tables, commit::Edit, stored::Stored};
-use crate::{limits, status::Fault};
+use crate::{
+    limits,
+    panics::{self, caught_async},
+    status::Fault,
+};
 
-/// Looks after the tables for as long as there are any.
+/// Looks after the tables for as long as there are any, whatever happens to one of them.
 pub(crate) async fn run(tables: Weak<Tables>) {
+    while caught_async(async {
+        look_after(&tables).await;
+        Ok(())
+    })
+    .await
+    .is_err()
+    {
+        sleep(limits::FOLLOW_INTERVAL).await;
+    }
+}
+
+async fn look_after(tables: &Weak<Tables>) {
     let mut ticks = interval(limits::FOLLOW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut vacuumed, mut expired) = (Instant::now(), None::<Instant>);
@@ -43,7 +59,7 @@ pub(crate) async fn run(tables: Weak<Tables>) {
             stored.forget_old();
             if !stored.attached
                 && tables.shared.peers().owns(stored.table.id())
-                && let Err(fault) = stored.tidy(vacuum).await
+                && let Err(fault) = caught_async(stored.tidy(vacuum)).await
             {
                 tracing::warn!(
                     table = stored.table.name(),
@@ -72,6 +88,7 @@ impl Tables {
 
 impl Stored {
     async fn tidy(&self, vacuum: bool) -> Result<(), Fault> {
+        panics::wanted("tidy", self.table.name());
         self.compact().await?;
         let state = self.state();
         if state.needs_checkpoint() {

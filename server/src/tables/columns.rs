@@ -30,7 +30,8 @@ impl Tables {
         let table = Arc::new(Table::new(name, id, (**state.schema()).clone(), state.version()));
         let (sender, queue) = mpsc::channel(limits::WRITES);
         let (shared, attached) = (Arc::clone(&self.shared), old.attached);
-        let new = Stored::new(Arc::clone(&table), old.log.clone(), attached, shared, Arc::clone(&state), sender);
+        let new =
+            Stored::new(Arc::clone(&table), old.log.clone(), attached, shared, Arc::clone(&state), sender);
         let new = Arc::new(new);
         new.advance(Arc::clone(&state), fragments, &|_| {}).await?;
         let mut tables = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,7 @@ use super::{
     stored::Stored,
     unreadable::{newest, unreadable},
 };
-use crate::status::Fault;
+use crate::{panics::caught_async, status::Fault};
 
 impl Tables {
     /// Looks for newer versions: of one table, or (`None`) of all and of the catalog.
@@ -28,7 +28,7 @@ impl Tables {
             (Some(_), None) => Ok(()),
             (None, _) => {
                 for stored in self.list_stored() {
-                    if let Err(fault) = self.follow(&stored.table, None).await {
+                    if let Err(fault) = caught_async(self.follow(&stored.table, None)).await {
                         tracing::warn!(table = stored.table.name(), error = fault.message(), "cannot follow");
                     }
                 }

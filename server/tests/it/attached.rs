@@ -10,7 +10,7 @@ use std::{
 use arrow_array::{
     ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type,
 };
-use basalt_client::{Error, col, count, sum};
+use basalt_client::{Error, attribute as attribute_of, col, count, sum};
 use basalt_proto::v1::{self as pb, ErrorReason};
 use parquet::{
     arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY},
@@ -230,7 +230,12 @@ async fn an_attached_table_follows_its_columns_by_name() {
 
     // Overwritten, with fewer columns.
     let third = theirs.add(&[("b", longs([7, 8]))]);
-    theirs.commit(&[theirs.metadata(vec![plain("b", "long")], "none"), remove(&first), remove(&second), third]);
+    theirs.commit(&[
+        theirs.metadata(vec![plain("b", "long")], "none"),
+        remove(&first),
+        remove(&second),
+        third,
+    ]);
     version(&server, "t", 2).await;
     assert_eq!(every_way(&server, "t").await, ["b"]);
     assert_eq!(sums(&["b"]).await.unwrap(), [15]);
@@ -251,11 +256,8 @@ async fn an_attached_table_follows_its_columns_by_mapping() {
         let server = at(&store).await;
         // With ids, what a file calls its columns means nothing.
         let names = if mode == "id" { ["u", "v"] } else { ["p1", "p2"] };
-        let file = theirs.add_with(
-            &[(names[0], longs([1, 2])), (names[1], longs([10, 20]))],
-            &[1, 2],
-            json!({}),
-        );
+        let file =
+            theirs.add_with(&[(names[0], longs([1, 2])), (names[1], longs([10, 20]))], &[1, 2], json!({}));
         let columns = vec![mapped("a", "long", "p1", 1), mapped("b", "long", "p2", 2)];
         theirs.commit(&[theirs.metadata(columns, mode), file]);
         server.client.attach_table("t", theirs.url()).await.unwrap();
@@ -369,7 +371,7 @@ async fn attributes_of_an_attached_table_follow_its_columns() {
     let rows = RecordBatch::try_from_iter_with_nullable([("a", longs([1, 2, 2]), true)]).unwrap();
     server.client.write_all("t", &[rows]).await.unwrap();
     let asked = |attribute: &str| {
-        let attribute = col("a").attribute(attribute);
+        let attribute = attribute_of("a", attribute);
         one(server.client.query("t").filter(attribute.gt(5)).select([count()]))
     };
     assert_eq!((asked("size").await.unwrap(), asked("old").await.unwrap()), (vec![2], vec![3]));
@@ -402,7 +404,8 @@ async fn a_table_in_the_place_of_an_attached_one_is_not_taken_for_it() {
         let file = theirs.add(&[("a", longs([3]))]);
         theirs.commit(&[file]);
         server.client.attach_table("t", theirs.url()).await.unwrap();
-        let rows = async |server: &Server| one(server.client.query("t").select([count(), sum(col("a"))])).await;
+        let rows =
+            async |server: &Server| one(server.client.query("t").select([count(), sum(col("a"))])).await;
         assert_eq!(rows(&server).await.unwrap(), [3, 6]);
 
         std::fs::remove_dir_all(&folder).unwrap();
@@ -414,7 +417,10 @@ async fn a_table_in_the_place_of_an_attached_one_is_not_taken_for_it() {
             theirs.commit(&[file]);
         }
         let told = refused(&server, "t", ErrorReason::InvalidStore).await;
-        assert!(told.contains("\"t\"") && told.contains("behind") && told.contains("attach it again"), "{told}");
+        assert!(
+            told.contains("\"t\"") && told.contains("behind") && told.contains("attach it again"),
+            "{told}"
+        );
         // A start does not forget what was attached.
         let server = restart(server, &store).await;
         let told = refused(&server, "t", ErrorReason::InvalidStore).await;

@@ -51,7 +51,11 @@ impl TableLog {
             let same = match state.entry {
                 Some(digest) if path == entry => {
                     let Some(bytes) = self.store().get(path, COMMIT_BYTES).await? else { continue };
-                    if EntryDigest::of(&bytes) == digest { Ok(()) } else { self.check_newest(state, false).await }
+                    if EntryDigest::of(&bytes) == digest {
+                        Ok(())
+                    } else {
+                        self.check_newest(state, false).await
+                    }
                 }
                 _ => self.check_newest(state, true).await,
             };
