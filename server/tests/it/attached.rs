@@ -543,7 +543,7 @@ async fn nodes_agree_on_the_columns_of_an_attached_table() {
             tokio::time::sleep(Duration::from_millis(25)).await;
         }
         let add = file(&mut theirs, 31 + round);
-        let order = [[2, 0, 1], [1, 2, 0], [0, 2, 1], [0, 1, 2]][round as usize];
+        let order = [[2, 0, 1], [1, 2, 0], [0, 2, 1], [0, 1, 2]][usize::try_from(round).unwrap()];
         theirs.commit(&[theirs.metadata(columns(order), "none"), add]);
     }
     assert!(answered > 200 && newest == 33, "{answered} of 240, {newest} rows");

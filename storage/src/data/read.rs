@@ -232,13 +232,16 @@ impl DataReader {
     }
 }
 
+/// The columns, and the leaves of the file's schema that they need.
+type Sources = (Vec<(Field, Source)>, Vec<usize>);
+
 /// Where each column comes from, and the leaves of the file's schema that are needed, in its order.
 fn sources(
     state: &TableState,
     file: &DataFile,
     columns: &[usize],
     metadata: &ArrowReaderMetadata,
-) -> std::result::Result<(Vec<(Field, Source)>, Vec<usize>), &'static str> {
+) -> std::result::Result<Sources, &'static str> {
     let parquet = metadata.parquet_schema();
     // Nested columns are no columns of a table.
     let top = || (0..parquet.num_columns()).filter(|i| parquet.column(*i).path().parts().len() == 1);
