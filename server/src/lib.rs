@@ -13,6 +13,7 @@ mod logging;
 mod memory;
 mod metrics;
 mod moment;
+mod panics;
 mod services;
 mod sets;
 mod state;

@@ -24,12 +24,14 @@ pub(crate) struct Fault {
     message: String,
     place: Option<String>,
     metadata: Vec<(&'static str, u64)>,
+    /// The store did not answer.
+    outage: bool,
 }
 
 impl Fault {
     /// A fault; `message` is a sentence for a person, without a full stop.
     pub(crate) fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), place: None, metadata: Vec::new() }
+        Self { reason, message: message.into(), place: None, metadata: Vec::new(), outage: false }
     }
 
     /// The client broke the rules of a method.
@@ -39,7 +41,7 @@ impl Fault {
 
     /// The fault of the server: what happened stands in its log.
     pub(crate) fn internal() -> Self {
-        Self::new(ErrorReason::Internal, "the server failed; its log says more")
+        Self::new(ErrorReason::Internal, "the server failed on this request; its log says more")
     }
 
     pub(crate) fn deadline() -> Self {
@@ -62,6 +64,33 @@ impl Fault {
     /// Another write was faster; the same may succeed on what it left.
     pub(crate) fn is_conflict(&self) -> bool {
         self.reason == ErrorReason::WriteConflict
+    }
+
+    /// The same fault in other words.
+    pub(crate) fn with_message(self, message: String) -> Self {
+        Self { message, ..self }
+    }
+
+    /// The store did not answer, which says nothing of what is there.
+    pub(crate) fn is_outage(&self) -> bool {
+        self.outage
+    }
+
+    /// There was no memory for it, at that moment.
+    pub(crate) fn is_of_memory(&self) -> bool {
+        self.reason == ErrorReason::MemoryLimit
+    }
+
+    /// As an error of the engine, for every request for a table.
+    pub(crate) fn to_engine(&self) -> Error {
+        let kind = match self.reason {
+            ErrorReason::InvalidStore => ErrorKind::Unreadable,
+            ErrorReason::TableDamaged => ErrorKind::TableDamaged,
+            ErrorReason::MemoryLimit => ErrorKind::MemoryLimit,
+            ErrorReason::Internal => ErrorKind::Corrupt,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, self.message.clone())
     }
 
     pub(crate) fn code(&self) -> Code {
@@ -93,7 +122,7 @@ impl Fault {
             Some(violation) => (violation.description, Some(violation.field)),
             None => (status.message().to_owned(), None),
         };
-        Some(Self { reason, message, place, metadata: Vec::new() })
+        Some(Self { reason, message, place, metadata: Vec::new(), outage: false })
     }
 
     /// What went wrong while tonic read a message; `None` for what it did not invent itself.
@@ -135,6 +164,7 @@ impl From<Error> for Fault {
             message: error.message().to_owned(),
             place: error.place().map(ToOwned::to_owned),
             metadata: Vec::new(),
+            outage: false,
         }
     }
 }
@@ -145,6 +175,7 @@ impl From<StorageError> for Fault {
             StorageError::Invalid(error) => return error.clone().into(),
             StorageError::Address { .. }
             | StorageError::NoTable { .. }
+            | StorageError::Replaced { .. }
             | StorageError::Unsupported { .. }
             | StorageError::Limit { .. } => ErrorReason::InvalidStore,
             StorageError::Exists { .. } => ErrorReason::WriteConflict,
@@ -154,7 +185,7 @@ impl From<StorageError> for Fault {
         if reason == ErrorReason::StoreUnavailable {
             tracing::error!(%error, "the store failed");
         }
-        Self::new(reason, error.to_string())
+        Self { outage: error.is_outage(), ..Self::new(reason, error.to_string()) }
     }
 }
 
@@ -198,6 +229,8 @@ fn reason(kind: ErrorKind) -> ErrorReason {
         ErrorKind::VersionGone => ErrorReason::VersionGone,
         ErrorKind::ScopeMismatch => ErrorReason::ScopeMismatch,
         ErrorKind::WriteConflict => ErrorReason::WriteConflict,
+        ErrorKind::Unavailable => ErrorReason::StoreUnavailable,
+        ErrorKind::Unreadable => ErrorReason::InvalidStore,
         ErrorKind::MemoryLimit => ErrorReason::MemoryLimit,
         ErrorKind::DeadlineExceeded => ErrorReason::DeadlineExceeded,
         ErrorKind::Cancelled => ErrorReason::Cancelled,

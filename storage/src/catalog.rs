@@ -44,6 +44,10 @@ pub struct TableEntry {
     /// Whether it belongs to another writer, and is read only.
     #[serde(default)]
     pub attached: bool,
+    /// The id that stands in the log of an attached table: another one is another table. Entries of older versions
+    /// have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_id: Option<String>,
 }
 
 impl TableEntry {
@@ -202,7 +206,7 @@ impl CatalogLog {
         let id = Uuid::new_v4();
         let location = format!("{TABLES}/{}", folder_name(name, id));
         let (log, table) = TableLog::create(self.store.folder(&location)?, name, schema, properties).await?;
-        let entry = TableEntry { name: name.to_owned(), id, location, attached: false };
+        let entry = TableEntry { name: name.to_owned(), id, location, attached: false, log_id: None };
         let state = self.add(state, entry.clone()).await?;
         Ok(Created { catalog: state, entry, log: log.keeping(self.keep), table })
     }
@@ -217,7 +221,8 @@ impl CatalogLog {
         let log = TableLog::new(Store::open_existing(url)?);
         let table = log.load().await?;
         let location = log.store().url().to_owned();
-        let entry = TableEntry { name: name.to_owned(), id: Uuid::new_v4(), location, attached: true };
+        let (id, log_id) = (Uuid::new_v4(), Some(table.id().to_owned()));
+        let entry = TableEntry { name: name.to_owned(), id, location, attached: true, log_id };
         let state = self.add(state, entry.clone()).await?;
         Ok(Created { catalog: state, entry, log, table })
     }
@@ -267,6 +272,21 @@ impl CatalogLog {
             created?;
             state = self.refresh(&state).await?;
         }
+    }
+
+    /// The log of a table, and its newest state.
+    ///
+    /// # Errors
+    /// Those of [`table`](Self::table) and of [`TableLog::load`]; [`StorageError::Replaced`] when another table is
+    /// where one was attached.
+    pub async fn open(&self, entry: &TableEntry) -> Result<(TableLog, Arc<TableState>)> {
+        let log = self.table(entry)?;
+        let state = log.load().await?;
+        if let Some(id) = entry.log_id.as_ref().filter(|id| *id != state.id()) {
+            let why = format!("another table is there, with the id {}, not {id}", state.id());
+            return Err(StorageError::Replaced { path: log.store().url().to_owned(), why });
+        }
+        Ok((log, state))
     }
 
     /// The log of a table.

@@ -25,6 +25,7 @@ use crate::{
     call::Call,
     cpu::{StopOnDrop, hand_over},
     limits,
+    panics::caught,
     state::State,
     status::{Fault, Result},
 };
@@ -50,7 +51,7 @@ pub(super) async fn start(
         let _held = (permit, held);
         let mut sink = |bytes: Bytes| Ok(hand_over(&sender, Ok(Kind::Partial(bytes)), deadline)?);
         let Task { head, data } = task;
-        let end = execute(&table, &snapshot, head, &data, &server.sets, &control, &mut sink);
+        let end = caught(|| execute(&table, &snapshot, head, &data, &server.sets, &control, &mut sink));
         let end = end.map(|end| Kind::End(times.on(end, loaded)));
         // Whoever does not listen any longer need not hear of it.
         let _ = hand_over(&sender, end, deadline);

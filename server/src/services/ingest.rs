@@ -25,6 +25,7 @@ use crate::{
     ledger::{Digest, Known, Ticket},
     limits,
     memory::Reservation,
+    panics::{self, caught_async},
     state::State,
     status::Fault,
     tables::{self, NewRows},
@@ -49,7 +50,7 @@ impl IngestService for Ingest {
         let mut session =
             Session { state: Arc::clone(&self.0), requests: request.into_inner(), answers, until: None };
         tokio::spawn(async move {
-            match session.run(&mut call).await {
+            match caught_async(session.run(&mut call)).await {
                 Ok(()) => call.done(),
                 // A client that is gone does not hear why.
                 Err(fault) => {
@@ -103,7 +104,7 @@ impl Ingest {
         };
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
-        let delete = tokio::spawn(async move { tables.delete(&target, filter).await });
+        let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));
         let deletion = match timeout_at(deadline.into(), delete).await {
             Ok(done) => done.map_err(|_| Fault::internal())??,
             Err(_) => return Err(Fault::deadline()),
@@ -216,6 +217,7 @@ struct Identity {
 impl Write {
     fn open(state: &Arc<State>, open: &pb::Open, permit: OwnedSemaphorePermit) -> Result<Self, Fault> {
         let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
+        panics::wanted("open", &open.table);
         let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
         let column = |(i, name): (usize, &String)| {
             exec::check_key_column(&table, name).map_err(|e| e.at(format!("open.replace_by[{i}]")))
@@ -235,6 +237,7 @@ impl Write {
 
     /// Checks a batch and takes its rows in. Of a write that was done before, the rows are only compared.
     fn batch(&mut self, batch: pb::Batch) -> Result<(), Fault> {
+        panics::wanted("write", self.appender.table().name());
         let expected = self.batches + 1;
         if batch.sequence != expected {
             let message = format!("batch {} where {expected} is expected", batch.sequence);
@@ -279,14 +282,14 @@ impl Write {
         };
         let rows = NewRows { appender, replace_by, request };
         // It goes on when the client is gone: the commit may be on its way.
-        let write = tokio::spawn(async move {
+        let write = tokio::spawn(caught_async(async move {
             let commit = state.tables.write(rows).await?;
             if let Some((digest, ticket)) = ticket {
                 ticket.done(digest, commit);
             }
             drop((held, permit));
             Ok::<_, Fault>(commit)
-        });
+        }));
         let commit = write.await.map_err(|_| Fault::internal())??;
         Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false })
     }

@@ -25,6 +25,7 @@ use crate::{
     convert,
     cpu::{StopOnDrop, clock},
     limits,
+    panics::{self, caught},
     sets::KeyDomain,
     state::State,
     status::{Fault, Result},
@@ -83,7 +84,7 @@ impl Query {
             (Arc::clone(&self.0), Reach::new(Arc::clone(&self.0), deadline, control.clone())?);
         spawn_blocking(move || {
             let _permit = permit;
-            let outcome = answer(&state, &reach, request, &control, &mut sink);
+            let outcome = caught(|| answer(&state, &reach, request, &control, &mut sink));
             sink.finish(outcome);
         });
         Pieces::begin(rest, stop, deadline, stalled).await
@@ -184,7 +185,7 @@ async fn coordinate<T: Send + 'static>(
     let (state, reach) = (Arc::clone(state), Reach::new(Arc::clone(state), deadline, control.clone())?);
     let running = spawn_blocking(move || {
         let _permit = permit;
-        job(&state, &reach, &control)
+        caught(|| job(&state, &reach, &control))
     });
     stop.until(deadline, running).await?.map_err(|_| Fault::internal())?
 }
@@ -201,6 +202,7 @@ fn answer(
     let (query, _) = convert::query(request, &state.sets)?;
     let mut coordinator = Coordinator::new(reach, control, false);
     let pinned = coordinator.pin(&table, version)?;
+    panics::wanted("coordinate", &table);
     let (query, plan) = coordinator.resolve(&pinned, query)?;
     sink.header(plan.schema(), pinned.version);
     let ran = coordinator.run(&pinned, &query, &plan, &mut |batch| sink.batch(batch));

@@ -23,6 +23,7 @@ use crate::{
     convert,
     cpu::{StopOnDrop, clock},
     limits,
+    panics::{self, caught},
     state::State,
     status::Fault,
 };
@@ -81,6 +82,7 @@ impl Query {
         control: &Control,
     ) -> Result<(Arc<Table>, Arc<Snapshot>), Fault> {
         let table = self.0.catalog.get(name)?;
+        panics::wanted("target", name);
         call.table = Some(Arc::clone(&table));
         let snapshot = table.seen_at(version, control.time()).map_err(|e| e.at("version"))?;
         Ok((table, snapshot))
@@ -119,7 +121,8 @@ impl Query {
             }
         } else {
             cpu.spawn(move || {
-                let plan = convert::query(request, &job.state.sets).and_then(|(query, _)| job.bind(query));
+                let query = caught(|| convert::query(request, &job.state.sets));
+                let plan = query.and_then(|(query, _)| job.bind(query));
                 job.run(plan);
             });
         }
@@ -135,6 +138,7 @@ impl Query {
         let (state, arrived) = (Arc::clone(&self.0), call.at());
         let explain = move |control: &Control| {
             let started = Instant::now();
+            panics::wanted("explain", table.name());
             let (mut query, _) = convert::query(query, &state.sets).map_err(|e| e.at("query"))?;
             let inner = exec::resolve(&state.catalog, &table, &snapshot, &mut query, control)
                 .map_err(|e| e.at("query"))?;
@@ -162,15 +166,21 @@ struct Job {
 impl Job {
     /// Runs the semi-joins of a query, and plans the rest.
     fn bind(&self, mut query: query::Query) -> Result<Plan, Fault> {
-        exec::resolve(&self.state.catalog, &self.table, &self.snapshot, &mut query, &self.control)?;
-        Ok(Plan::new(&self.table, &self.snapshot, &query)?)
+        caught(|| {
+            panics::wanted("plan", self.table.name());
+            exec::resolve(&self.state.catalog, &self.table, &self.snapshot, &mut query, &self.control)?;
+            Ok(Plan::new(&self.table, &self.snapshot, &query)?)
+        })
     }
 
     /// Answers.
     fn run(mut self, plan: Result<Plan, Fault>) {
-        let Self { snapshot, control, sink, .. } = &mut self;
-        let outcome = plan.and_then(|plan| {
+        let Self { table, snapshot, control, sink, .. } = &mut self;
+        // Here, so that it is the same on the CPU pool and on an async thread.
+        let outcome = caught(|| {
+            let plan = plan?;
             sink.header(plan.schema(), snapshot.version());
+            panics::wanted("query", table.name());
             plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.fault(error))
         });
         self.sink.finish(outcome);

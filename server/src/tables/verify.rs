@@ -13,7 +13,7 @@ use basalt_storage::{Damage, DataFile, StorageError, TableLog, TableState};
 use tokio::time::{sleep, timeout_at};
 
 use super::{AtRest, Tables, stored::Stored};
-use crate::{limits, status::Fault};
+use crate::{limits, panics::caught_async, status::Fault};
 
 /// What reading some files of a table has found.
 #[derive(Debug, Default)]
@@ -174,7 +174,9 @@ pub(crate) async fn run(tables: Weak<Tables>) {
     loop {
         sleep(pause).await;
         let Some(tables) = tables.upgrade() else { return };
-        pause = tables.verify_next(&mut place).await;
+        // A file that panics is behind the place by then.
+        let verified = caught_async(async { Ok(tables.verify_next(&mut place).await) });
+        pause = verified.await.unwrap_or(limits::VERIFY_PAUSE.0);
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     convert::Infallible,
     future::Future,
     net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -30,7 +31,7 @@ use tower::{Service, util::BoxCloneSyncService};
 use crate::{
     Error,
     call::Arrival,
-    limits,
+    limits, panics,
     services::{Catalog, Cluster, Ingest, Query, Sips},
     state::State,
     status::Fault,
@@ -214,7 +215,13 @@ impl Future for Reply {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let response = ready!(self.future.as_mut().poll(context));
+        // What a method does on its async thread, before it answers, may panic as what it has others do.
+        let future = &mut self.future;
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        let response =
+            ready!(polled.unwrap_or_else(|panic| {
+                Poll::Ready(Ok(Status::from(panics::fault(&*panic)).into_http()))
+            }));
         Poll::Ready(response.map(|response| match &self.ours {
             Some(arrival) => with_details(response, arrival),
             None => response,

@@ -1,14 +1,15 @@
 //! The edge towards the other nodes of the cluster: one service, whose limits are wider.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Instant};
+use std::{convert::Infallible, net::SocketAddr, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use basalt_proto::cluster::v1::peer_service_server::PeerServiceServer;
+use futures_util::FutureExt as _;
 use hyper::{Request, Response, body::Incoming, server::conn::http2, service::Service};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use tonic::{body::Body, codegen::BoxFuture};
+use tonic::{Status, body::Body, codegen::BoxFuture};
 use tower::Service as _;
 
-use crate::{call::Arrival, cluster::PeerHandler, limits, state::State};
+use crate::{call::Arrival, cluster::PeerHandler, limits, panics, state::State};
 
 /// The requests of one connection.
 pub(super) struct PeerEdge {
@@ -38,7 +39,10 @@ impl Service<Request<Incoming>> for PeerEdge {
             metrics: Arc::clone(&self.state.metrics),
             _running: self.state.running.token(),
         });
-        self.service.clone().call(request)
+        let answer = AssertUnwindSafe(self.service.clone().call(request)).catch_unwind();
+        Box::pin(answer.map(|answer| {
+            answer.unwrap_or_else(|panic| Ok(Status::from(panics::fault(&*panic)).into_http()))
+        }))
     }
 }
 

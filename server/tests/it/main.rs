@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
 
 mod at_rest;
+mod attached;
 mod bench;
 mod binary;
 mod catalog;
@@ -11,13 +12,14 @@ mod cluster;
 mod damaged;
 mod deletes;
 mod errors;
-mod foreign;
-mod golden;
 mod files;
+mod foreign;
 mod freshness;
+mod golden;
 mod ingest;
 mod killed;
 mod lifecycle;
+mod panics;
 mod query;
 mod retention;
 mod select;
@@ -28,7 +30,7 @@ mod support;
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.
 #[test]
 fn every_reason_is_produced() {
-    const SOURCES: [&str; 11] = [
+    const SOURCES: [&str; 12] = [
         include_str!("at_rest.rs"),
         include_str!("catalog.rs"),
         include_str!("cluster/mod.rs"),
@@ -36,14 +38,14 @@ fn every_reason_is_produced() {
         include_str!("errors.rs"),
         include_str!("ingest.rs"),
         include_str!("lifecycle.rs"),
+        include_str!("panics.rs"),
         include_str!("query.rs"),
         include_str!("select.rs"),
         include_str!("semi_joins.rs"),
         include_str!("sets.rs"),
     ];
-    // A client that gave up hears nothing; commits wait for each other; a server starts too fast; and nothing should be
-    // internal.
-    const UNHEARD: [&str; 4] = ["CANCELLED", "WRITE_CONFLICT", "STARTING", "INTERNAL"];
+    // A client that gave up hears nothing; commits wait for each other; and a server starts too fast.
+    const UNHEARD: [&str; 3] = ["CANCELLED", "WRITE_CONFLICT", "STARTING"];
     let reasons = (1..).map_while(|number| basalt_proto::v1::ErrorReason::try_from(number).ok());
     for reason in reasons {
         let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");

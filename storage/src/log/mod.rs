@@ -12,11 +12,12 @@ mod names;
 mod pile;
 mod protocol;
 mod read_checkpoint;
+mod same;
 mod state;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -29,6 +30,8 @@ use actions::{Action, CommitInfo, Format};
 pub(crate) use actions::{Descriptor, Metadata};
 pub use change::{Change, Operation};
 pub(crate) use names::{FOLDER, LogFile};
+pub(crate) use same::EntryDigest;
+use same::Looked;
 use state::Replay;
 pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Request, TableState};
 
@@ -46,6 +49,8 @@ pub struct TableLog {
     store: Store,
     /// A version, and a time at which it was the newest.
     newest: Arc<Mutex<Option<(u64, SystemTime)>>>,
+    /// See [`check_same`](Self::check_same).
+    looked: Arc<Mutex<Looked>>,
     /// How long what is no longer part of the table can still be read.
     keep: Duration,
     /// What was read of files that have no digests in the log.
@@ -78,7 +83,8 @@ struct LastCheckpoint {
 impl TableLog {
     /// The log of the table in a folder; nothing is read yet.
     pub fn new(store: Store) -> Self {
-        Self { store, newest: Arc::default(), keep: Duration::from_secs(600), seen: Seen::default() }
+        let (newest, looked, seen) = (Arc::default(), Arc::default(), Seen::default());
+        Self { store, newest, looked, keep: Duration::from_secs(600), seen }
     }
 
     /// The same, with another time for which files that are no longer part of the table stay readable; ten
@@ -175,6 +181,12 @@ impl TableLog {
                 ));
             }
         }
+        let mut replay = replay;
+        if commits.is_empty()
+            && let Some(bytes) = self.store.get(&names::commit(replay.version()), COMMIT_BYTES).await?
+        {
+            replay.set_entry(EntryDigest::of(&bytes));
+        }
         let state = self.replay(replay, commits).await?;
         self.was_newest(state.version, at);
         Ok(state)
@@ -184,11 +196,13 @@ impl TableLog {
         let read = async |version: u64| {
             let path = names::commit(version);
             let bytes = self.store.get_known(&path, COMMIT_BYTES).await?;
-            Ok::<_, StorageError>((version, actions::parse(&format!("{}/{path}", self.store.url()), &bytes)?))
+            let actions = actions::parse(&format!("{}/{path}", self.store.url()), &bytes)?;
+            Ok::<_, StorageError>((version, EntryDigest::of(&bytes), actions))
         };
         let mut commits = stream::iter(versions).map(read).buffered(CONCURRENT_REQUESTS);
-        while let Some((version, actions)) = commits.try_next().await? {
+        while let Some((version, digest, actions)) = commits.try_next().await? {
             replay.apply(version, actions)?;
+            replay.set_entry(digest);
         }
         drop(commits);
         self.finish(replay).await
@@ -222,9 +236,10 @@ impl TableLog {
             let path = names::commit(next);
             let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { break };
             let actions = actions::parse(&format!("{}/{path}", self.store.url()), &bytes)?;
-            replay
-                .get_or_insert_with(|| Replay::of(state, self.store.url(), self.keep_millis()))
-                .apply(next, actions)?;
+            let replay =
+                replay.get_or_insert_with(|| Replay::of(state, self.store.url(), self.keep_millis()));
+            replay.apply(next, actions)?;
+            replay.set_entry(EntryDigest::of(&bytes));
             version = next;
         }
         let newest = match replay {
@@ -244,6 +259,10 @@ impl TableLog {
         newest.is_some_and(|(newest, at)| {
             newest == version && at.elapsed().is_ok_and(|passed| passed < NEWEST_FOR)
         })
+    }
+
+    fn looked(&self) -> MutexGuard<'_, Looked> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn was_newest(&self, version: u64, at: SystemTime) {

@@ -15,6 +15,7 @@ use basalt_core::{
 use twox_hash::XxHash3_64;
 
 use super::{
+    EntryDigest,
     actions::{Action, Add, Descriptor, Metadata, Protocol, Remove, Txn},
     pile::Pile,
     protocol,
@@ -231,6 +232,8 @@ pub struct TableState {
     pub(super) txns: BTreeMap<String, Txn>,
     requests: Pile<String, Arc<DoneRequest>>,
     pub(crate) checkpoint: Option<u64>,
+    /// What the file of the version has; `None` where it was not read: it is this process's own, or gone.
+    pub(super) entry: Option<EntryDigest>,
     fragments: Arc<[FragmentEntry]>,
 }
 
@@ -248,6 +251,42 @@ impl TableState {
     /// Its columns.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema.schema
+    }
+
+    /// Whether another state has the same columns, which lie in data files in the same way.
+    pub fn has_same_columns(&self, other: &Self) -> bool {
+        (Arc::ptr_eq(&self.schema, &other.schema) || self.schema == other.schema)
+            && self.metadata.partition_columns == other.metadata.partition_columns
+    }
+
+    /// The column of another state that has, in a data file that both have, the same values of the same type as one
+    /// of this state; both are named by their places.
+    pub fn same_column(&self, place: usize, other: &Self) -> Option<usize> {
+        if self.metadata.partition_columns != other.metadata.partition_columns {
+            return None;
+        }
+        let stored = |state: &Self, i: usize| -> Option<(String, Option<i32>)> {
+            let id = state.schema.ids.as_ref().and_then(|ids| ids.get(i).copied());
+            Some((state.schema.physical.get(i)?.clone(), id))
+        };
+        let (field, wanted) = (self.schema().fields().get(place)?, stored(self, place));
+        let same = |(i, old): (usize, &Field)| {
+            old.data_type == field.data_type
+                && old.encoding == field.encoding
+                // Whether there is a null in it was not looked at.
+                && (field.nullable || !old.nullable)
+                && stored(other, i) == wanted
+        };
+        let both_by_id = self.schema.ids.is_some() == other.schema.ids.is_some();
+        both_by_id.then(|| other.schema().fields().iter().enumerate().position(same))?
+    }
+
+    /// Whether another state has the same data files, with the same rows deleted.
+    pub(super) fn has_same_files(&self, other: &Self) -> bool {
+        let same = |((path, a), (other, b)): ((_, &Arc<DataFile>), (_, &Arc<DataFile>))| {
+            path == other && a.add.size == b.add.size && a.add.deletion_vector == b.add.deletion_vector
+        };
+        self.files.len() == other.files.len() && self.files.iter().zip(&other.files).all(same)
     }
 
     /// The table's properties, Delta's own (`delta.…`) included.
@@ -377,6 +416,7 @@ pub(crate) struct Replay {
     txns: BTreeMap<String, Txn>,
     requests: Pile<String, Arc<DoneRequest>>,
     checkpoint: Option<u64>,
+    entry: Option<EntryDigest>,
     /// Where the log is, for errors.
     place: String,
     /// Milliseconds for which what has left the table stays readable.
@@ -401,6 +441,7 @@ impl Replay {
             txns: state.txns.clone(),
             requests: state.requests.clone(),
             checkpoint: state.checkpoint,
+            entry: None,
             place: place.to_owned(),
             keep,
         }
@@ -408,6 +449,15 @@ impl Replay {
 
     pub(crate) fn set_checkpoint(&mut self, version: u64) {
         self.checkpoint = Some(version);
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Notes what the file of the version has.
+    pub(super) fn set_entry(&mut self, digest: EntryDigest) {
+        self.entry = Some(digest);
     }
 
     /// Takes in the actions of a version; those of a commit are an unordered set.
@@ -510,8 +560,8 @@ impl Replay {
         let schema = match schema {
             Some(schema) => schema,
             None => {
-                let by_name = protocol::check_metadata(&metadata)?;
-                Arc::new(TableSchema::parse(&metadata.schema_string, by_name)?)
+                let mapping = protocol::check_metadata(&metadata)?;
+                Arc::new(TableSchema::parse(&metadata.schema_string, mapping)?)
             }
         };
         let retention = retention::of_properties(&metadata, &schema.schema, &self.place)?;
@@ -529,6 +579,7 @@ impl Replay {
             txns: self.txns,
             requests: self.requests,
             checkpoint: self.checkpoint,
+            entry: self.entry,
             fragments,
         })
     }
