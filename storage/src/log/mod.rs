@@ -8,6 +8,7 @@
 mod actions;
 mod change;
 mod checkpoint;
+mod columns;
 mod names;
 mod pile;
 mod protocol;

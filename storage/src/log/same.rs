@@ -3,9 +3,12 @@
 //! A table of another writer may be deleted and written anew under its address. Version numbers do not tell: the new
 //! log has the same ones. What tells is the file of the state's own version, which a log never changes.
 
-use std::hash::{DefaultHasher, Hasher as _};
+use std::{
+    hash::{DefaultHasher, Hasher as _},
+    sync::Arc,
+};
 
-use super::{TableLog, TableState, names};
+use super::{DataFile, TableLog, TableState, names};
 use crate::{
     error::{Result, StorageError},
     limits::COMMIT_BYTES,
@@ -80,5 +83,15 @@ impl TableLog {
             return Ok(());
         };
         Err(StorageError::Replaced { path: self.store().url().to_owned(), why })
+    }
+}
+
+impl TableState {
+    /// Whether another state has the same data files, with the same rows deleted.
+    fn has_same_files(&self, other: &Self) -> bool {
+        let same = |((path, a), (other, b)): ((_, &Arc<DataFile>), (_, &Arc<DataFile>))| {
+            path == other && a.add.size == b.add.size && a.add.deletion_vector == b.add.deletion_vector
+        };
+        self.files.len() == other.files.len() && self.files.iter().zip(&other.files).all(same)
     }
 }

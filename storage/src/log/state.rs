@@ -5,12 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use basalt_core::{
-    fragment::Source,
-    limits::FRAGMENT_ROWS,
-    schema::{Field, Schema},
-    table::Retention,
-};
+use basalt_core::{fragment::Source, limits::FRAGMENT_ROWS, schema::Schema, table::Retention};
 
 use twox_hash::XxHash3_64;
 
@@ -253,42 +248,6 @@ impl TableState {
         &self.schema.schema
     }
 
-    /// Whether another state has the same columns, which lie in data files in the same way.
-    pub fn has_same_columns(&self, other: &Self) -> bool {
-        (Arc::ptr_eq(&self.schema, &other.schema) || self.schema == other.schema)
-            && self.metadata.partition_columns == other.metadata.partition_columns
-    }
-
-    /// The column of another state that has, in a data file that both have, the same values of the same type as one
-    /// of this state; both are named by their places.
-    pub fn same_column(&self, place: usize, other: &Self) -> Option<usize> {
-        if self.metadata.partition_columns != other.metadata.partition_columns {
-            return None;
-        }
-        let stored = |state: &Self, i: usize| -> Option<(String, Option<i32>)> {
-            let id = state.schema.ids.as_ref().and_then(|ids| ids.get(i).copied());
-            Some((state.schema.physical.get(i)?.clone(), id))
-        };
-        let (field, wanted) = (self.schema().fields().get(place)?, stored(self, place));
-        let same = |(i, old): (usize, &Field)| {
-            old.data_type == field.data_type
-                && old.encoding == field.encoding
-                // Whether there is a null in it was not looked at.
-                && (field.nullable || !old.nullable)
-                && stored(other, i) == wanted
-        };
-        let both_by_id = self.schema.ids.is_some() == other.schema.ids.is_some();
-        both_by_id.then(|| other.schema().fields().iter().enumerate().position(same))?
-    }
-
-    /// Whether another state has the same data files, with the same rows deleted.
-    pub(super) fn has_same_files(&self, other: &Self) -> bool {
-        let same = |((path, a), (other, b)): ((_, &Arc<DataFile>), (_, &Arc<DataFile>))| {
-            path == other && a.add.size == b.add.size && a.add.deletion_vector == b.add.deletion_vector
-        };
-        self.files.len() == other.files.len() && self.files.iter().zip(&other.files).all(same)
-    }
-
     /// The table's properties, Delta's own (`delta.…`) included.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
         self.metadata.configuration.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_deref()?)))
@@ -386,20 +345,6 @@ impl TableState {
             read().get(column).cloned()
         };
         stats.unwrap_or_default()
-    }
-
-    /// A column, and its name in the files; the place is that of one.
-    pub(crate) fn column(&self, place: usize) -> (&Field, &str) {
-        (&self.schema().fields()[place], &self.schema.physical[place])
-    }
-
-    /// The value that a file has in a column by which the table is partitioned; `None` for any other column. The
-    /// inner `None` is null.
-    pub(crate) fn partition_value<'a>(&self, file: &'a DataFile, physical: &str) -> Option<Option<&'a str>> {
-        if self.metadata.partition_columns.is_empty() {
-            return None;
-        }
-        Some(file.add.partition_values.get(physical)?.as_deref())
     }
 }
 
