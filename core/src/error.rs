@@ -31,6 +31,9 @@ pub enum ErrorKind {
     VersionGone,
     ScopeMismatch,
     WriteConflict,
+    // The table's bytes are not there now, or are no table that can be read.
+    Unavailable,
+    Unreadable,
     // Ask for less, or later.
     MemoryLimit,
     DeadlineExceeded,

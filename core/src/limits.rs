@@ -54,7 +54,7 @@ pub const SET_KEYS: usize = 1 << 17;
 /// Rows of one batch of an answer, at most.
 pub const ANSWER_ROWS: usize = 8192;
 /// Bytes of its texts after which a batch ends: one stored text may stand in every row.
-pub const ANSWER_TEXT_BYTES: usize = 16 << 20;
+pub const ANSWER_TEXT_BYTES: usize = 2 << 20;
 /// Blocks whose results wait to be merged, at most.
 pub const WINDOW: usize = 64;
 /// Bytes of results that wait to be merged, about.

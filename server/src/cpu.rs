@@ -26,7 +26,7 @@ use tokio::{
     time::timeout_at,
 };
 
-use crate::{Error, limits, status::Fault};
+use crate::{Error, limits, panics::caught, status::Fault};
 
 /// The pool, and who may use it for a query.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Cpu {
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("basalt-cpu-{i}"))
-            // Whoever waits for the job sees its channel close; the panic hook has told the rest.
+            // Jobs catch their panics; of one that does not, whoever waits sees the channel close.
             .panic_handler(|_| tracing::error!("a job on the CPU pool panicked"))
             .build()
             .map_err(|e| Error::Start(e.to_string()))?;
@@ -105,9 +105,9 @@ impl Cpu {
         let (sender, receiver) = oneshot::channel();
         self.pool.spawn(move || {
             // An error says that the caller is gone.
-            let _ = sender.send(job());
+            let _ = sender.send(caught(|| Ok(job())));
         });
-        receiver.await.map_err(|_| Fault::internal())
+        receiver.await.map_err(|_| Fault::internal())?
     }
 
     /// Runs a query with a permit of its own. It is told to stop when the deadline passes or when this
@@ -236,5 +236,23 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_panics_gives_its_permit_back() {
+        let cpu = Cpu::new(1, 1).unwrap();
+        let deadline = Instant::now() + std::time::Duration::from_secs(30);
+        for _ in 0..3 {
+            let panics = |_: &Control| -> Result<(), Fault> { panic!("wanted") };
+            let fault = cpu.query(deadline, Control::default(), panics).await.unwrap_err();
+            assert_eq!(fault.reason(), "INTERNAL");
+        }
+        assert_eq!(cpu.query(deadline, Control::default(), |_| Ok(5)).await.unwrap(), 5);
+        assert_eq!(cpu.running(), 0);
     }
 }

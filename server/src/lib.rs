@@ -15,6 +15,7 @@ mod logging;
 mod memory;
 mod metrics;
 mod moment;
+mod panics;
 mod readers;
 mod services;
 mod sets;

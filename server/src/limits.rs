@@ -270,6 +270,8 @@ pub const COMMIT_TIME: Duration = Duration::from_secs(10);
 pub const TIDY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How soon a table that cannot be read is tried again, and how often at most, twice as late each time.
 pub const DAMAGED_PAUSE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5 * 60));
+/// How often an attached table that could not be loaded is tried again at least: its own writer may mend it soon.
+pub const REOPEN_INTERVAL: Duration = Duration::from_secs(5);
 /// The time in which the background reads all that tables have at rest once.
 pub const VERIFY_PERIOD: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The shortest and the longest pause between two files there: the period is longer for very many files, and shorter

@@ -115,7 +115,7 @@ impl State {
         self.tables.load().await?;
         self.loading.store(false, Ordering::Release);
         tokio::spawn(tables::run(Arc::downgrade(&self.tables)));
-        tokio::spawn(tables::run_damaged(Arc::downgrade(&self.tables)));
+        tokio::spawn(tables::run_unreadable(Arc::downgrade(&self.tables)));
         tokio::spawn(tables::run_verify(Arc::downgrade(&self.tables)));
         Ok(())
     }

@@ -26,12 +26,21 @@ pub(crate) struct Fault {
     metadata: Vec<(&'static str, u64)>,
     /// The same request may succeed later, although its reason does not say so.
     later: bool,
+    /// The store did not answer.
+    outage: bool,
 }
 
 impl Fault {
     /// A fault; `message` is a sentence for a person, without a full stop.
     pub(crate) fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), place: None, metadata: Vec::new(), later: false }
+        Self {
+            reason,
+            message: message.into(),
+            place: None,
+            metadata: Vec::new(),
+            later: false,
+            outage: false,
+        }
     }
 
     /// The client broke the rules of a method.
@@ -41,7 +50,7 @@ impl Fault {
 
     /// The fault of the server: what happened stands in its log.
     pub(crate) fn internal() -> Self {
-        Self::new(ErrorReason::Internal, "the server failed; its log says more")
+        Self::new(ErrorReason::Internal, "the server failed on this request; its log says more")
     }
 
     pub(crate) fn deadline() -> Self {
@@ -69,6 +78,33 @@ impl Fault {
     /// Another write was faster; the same may succeed on what it left.
     pub(crate) fn is_conflict(&self) -> bool {
         self.reason == ErrorReason::WriteConflict
+    }
+
+    /// The same fault in other words.
+    pub(crate) fn with_message(self, message: String) -> Self {
+        Self { message, ..self }
+    }
+
+    /// The store did not answer, which says nothing of what is there.
+    pub(crate) fn is_outage(&self) -> bool {
+        self.outage
+    }
+
+    /// There was no memory for it, at that moment.
+    pub(crate) fn is_of_memory(&self) -> bool {
+        self.reason == ErrorReason::MemoryLimit
+    }
+
+    /// As an error of the engine, for every request for a table.
+    pub(crate) fn to_engine(&self) -> Error {
+        let kind = match self.reason {
+            ErrorReason::InvalidStore => ErrorKind::Unreadable,
+            ErrorReason::TableDamaged => ErrorKind::TableDamaged,
+            ErrorReason::MemoryLimit => ErrorKind::MemoryLimit,
+            ErrorReason::Internal => ErrorKind::Corrupt,
+            _ => ErrorKind::Unavailable,
+        };
+        Error::new(kind, self.message.clone())
     }
 
     pub(crate) fn code(&self) -> Code {
@@ -101,7 +137,7 @@ impl Fault {
             None => (status.message().to_owned(), None),
         };
         let later = details.retry_info().is_some();
-        Some(Self { reason, message, place, metadata: Vec::new(), later })
+        Some(Self { reason, message, place, metadata: Vec::new(), later, outage: false })
     }
 
     /// What went wrong while a message was read: what tonic invents itself, and why its bytes were not taken. `None` for
@@ -148,6 +184,7 @@ impl From<Error> for Fault {
             place: error.place().map(ToOwned::to_owned),
             metadata: Vec::new(),
             later: false,
+            outage: false,
         }
     }
 }
@@ -158,6 +195,7 @@ impl From<StorageError> for Fault {
             StorageError::Invalid(error) => return error.clone().into(),
             StorageError::Address { .. }
             | StorageError::NoTable { .. }
+            | StorageError::Replaced { .. }
             | StorageError::Unsupported { .. }
             | StorageError::Limit { .. } => ErrorReason::InvalidStore,
             StorageError::Exists { .. } => ErrorReason::WriteConflict,
@@ -167,7 +205,7 @@ impl From<StorageError> for Fault {
         if reason == ErrorReason::StoreUnavailable {
             tracing::error!(%error, "the store failed");
         }
-        Self::new(reason, error.to_string())
+        Self { outage: error.is_outage(), ..Self::new(reason, error.to_string()) }
     }
 }
 
@@ -212,6 +250,8 @@ fn reason(kind: ErrorKind) -> ErrorReason {
         ErrorKind::VersionGone => ErrorReason::VersionGone,
         ErrorKind::ScopeMismatch => ErrorReason::ScopeMismatch,
         ErrorKind::WriteConflict => ErrorReason::WriteConflict,
+        ErrorKind::Unavailable => ErrorReason::StoreUnavailable,
+        ErrorKind::Unreadable => ErrorReason::InvalidStore,
         ErrorKind::MemoryLimit => ErrorReason::MemoryLimit,
         ErrorKind::DeadlineExceeded => ErrorReason::DeadlineExceeded,
         ErrorKind::Cancelled => ErrorReason::Cancelled,

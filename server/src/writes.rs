@@ -8,7 +8,7 @@ use std::{
     collections::BTreeMap,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use basalt_proto::v1::ErrorReason;
@@ -171,6 +171,8 @@ fn silent() -> Fault {
 #[cfg(test)]
 mod tests {
     use std::future::{pending, ready};
+
+    use std::time::Duration;
 
     use super::*;
 

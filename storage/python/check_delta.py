@@ -1,17 +1,21 @@
 """Checks Basalt's tables with other programs for Delta Lake, and theirs with Basalt.
 
-    check_delta.py <the example `delta`> <an empty folder>
+    check_delta.py <the example `delta`> <the binary `basalt`> <an empty folder>
 
 What the example writes is read with deltalake (delta-rs, on DataFusion), with Polars, and with chDB (ClickHouse)
-where that is installed. What deltalake writes is read with the example.
+where that is installed. What deltalake writes is read with the example, and
+followed by a server that has attached it.
 """
 
 import datetime as dt
 import decimal
+import json
 import math
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import polars as pl
@@ -275,9 +279,71 @@ def check_theirs(example, folder):
     print("Basalt, a nested column: refused by its name")
 
 
+def check_attached(basalt, folder):
+    """A server follows tables whose columns deltalake changes, and is not deceived by one that is written anew."""
+    serve = [basalt, "serve", "--store", f"{folder}/store", "--listen", "127.0.0.1:0", "--log-format", "json"]
+    server = subprocess.Popen(serve, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        lines = (json.loads(line) for line in server.stderr)
+        address = next(line["address"] for line in lines if line["message"] == "listening")
+        environment = {**os.environ, "BASALT_SERVER": f"http://{address}", "NO_COLOR": "1"}
+
+        def command(*arguments):
+            done = subprocess.run([basalt, *arguments], env=environment, capture_output=True, text=True)
+            return done.stdout if done.returncode == 0 else done.stderr
+
+        def eventually(what, query, wanted, timeout=30):
+            until = time.time() + timeout
+            while wanted not in (found := command("query", query, "--format", "csv")):
+                if time.time() > until:
+                    sys.exit(f"attached, {what}: {found!r} instead of {wanted!r}")
+                time.sleep(0.2)
+            print(f"attached, {what}: as expected")
+
+        while "STARTING" in command("tables"):
+            time.sleep(0.1)
+        path = f"{folder}/attached"
+        write_deltalake(path, pa.table({"p": ["x", "y"], "a": [1, 2], "b": [10, 20]}), partition_by=["p"])
+        print(command("attach", "t", path).strip())
+        every = "SELECT sum(a), sum(b) FROM t"
+        eventually("as it was", every, "\n3,30\n")
+        more = pa.table({"p": ["x"], "n": [100], "b": [30], "a": [3]})
+        write_deltalake(path, more, mode="append", schema_mode="merge", partition_by=["p"])
+        eventually("a merged schema", "SELECT sum(a), sum(b), sum(n), count(n) FROM t", "\n6,60,100,1\n")
+        eventually("a filter by partition", "SELECT sum(a), sum(n) FROM t WHERE p = 'x'", "\n4,100\n")
+        eventually("groups", "SELECT p, sum(b) FROM t GROUP BY p ORDER BY p", "\nx,40\ny,20\n")
+        fewer = pa.table({"b": [5, 6], "p": ["x", "z"]})
+        write_deltalake(path, fewer, mode="overwrite", schema_mode="overwrite", partition_by=["p"])
+        eventually("fewer columns", "SELECT sum(b), count(p) FROM t", "\n11,2\n")
+        eventually("a column that is gone", "SELECT sum(a) FROM t", "COLUMN_NOT_FOUND")
+        nested = pa.table({"b": [5], "p": ["x"], "nested": [[1, 2]]})
+        write_deltalake(path, nested, mode="append", schema_mode="merge", partition_by=["p"])
+        eventually("a nested column", "SELECT sum(b) FROM t", 'type array (column "nested")')
+        fewer = pa.table({"b": [7], "p": ["x"]})
+        write_deltalake(path, fewer, mode="overwrite", schema_mode="overwrite", partition_by=["p"])
+        eventually("mended", "SELECT sum(b), count(*) FROM t", "\n7,1\n")
+
+        # Deleted, and written anew in its place.
+        path = f"{folder}/anew"
+        write_deltalake(path, pa.table({"a": [1, 2, 3, 4]}))
+        print(command("attach", "u", path).strip())
+        eventually("before it is gone", "SELECT count(*) FROM u", "\n4\n")
+        shutil.rmtree(path)
+        eventually("gone", "SELECT count(*) FROM u", "STORE_UNAVAILABLE")
+        write_deltalake(path, pa.table({"a": [5]}))
+        eventually("another one", "SELECT count(*) FROM u", "drop it and attach it again")
+        command("drop", "u")
+        print(command("attach", "u", path).strip())
+        eventually("attached again", "SELECT count(*), sum(a) FROM u", "\n1,5\n")
+    finally:
+        server.kill()
+        server.wait()
+
+
 if __name__ == "__main__":
-    check_ours(sys.argv[1], sys.argv[2])
-    check_rewritten(sys.argv[2])
-    check_page_checksums(sys.argv[2])
-    check_times(sys.argv[2])
-    check_theirs(sys.argv[1], sys.argv[2])
+    check_ours(sys.argv[1], sys.argv[3])
+    check_rewritten(sys.argv[3])
+    check_page_checksums(sys.argv[3])
+    check_times(sys.argv[3])
+    check_theirs(sys.argv[1], sys.argv[3])
+    check_attached(sys.argv[2], sys.argv[3])

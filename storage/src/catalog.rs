@@ -41,7 +41,7 @@ pub struct TableEntry {
     /// Whether it belongs to another writer, and is read only.
     #[serde(default)]
     pub attached: bool,
-    /// The id of the Delta table, where Basalt has made it; entries of older versions lack it.
+    /// The id in the log of the Delta table: another one is another table. Entries of older versions lack it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta_id: Option<String>,
 }
@@ -77,9 +77,18 @@ struct Entry {
     step: Step,
 }
 
+/// The second line of an entry's file: what tells that the first is whole, and in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seal {
+    number: u64,
+    crc32: u32,
+}
+
 /// The tables at one point of the journal; immutable.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogState {
+    /// An entry so far has a seal: so has every later one. Older versions wrote none.
+    sealed: bool,
     /// Entries so far.
     entries: u64,
     /// What tells the last of them from another of the same number.
@@ -100,7 +109,12 @@ impl CatalogState {
         &self.tables
     }
 
-    fn apply(&mut self, entry: Entry) {
+    fn apply(&mut self, entry: Entry, sealed: bool) -> Result<()> {
+        if self.sealed && !sealed {
+            let why = "it was cut: the line that tells whether it is whole is missing";
+            return Err(StorageError::corrupt(entry_path(self.entries), why));
+        }
+        self.sealed |= sealed;
         self.entries += 1;
         self.last = Some(entry.entry);
         match entry.step {
@@ -118,6 +132,7 @@ impl CatalogState {
                 }
             }
         }
+        Ok(())
     }
 
     fn get(&self, name: &str) -> Result<&TableEntry> {
@@ -176,7 +191,8 @@ impl CatalogLog {
                 let path = format!("{}/{}", self.store.url(), entry_path(state.entries));
                 StorageError::corrupt(path, "the entry is missing, and later ones are there: put it back")
             };
-            state.apply(entry.ok_or_else(missing)?);
+            let (entry, sealed) = entry.ok_or_else(missing)?;
+            state.apply(entry, sealed)?;
         }
         drop(found);
         self.refresh(&Arc::new(state)).await
@@ -188,8 +204,8 @@ impl CatalogLog {
     /// As [`load`](Self::load); [`StorageError::Corrupt`] also when what was read before is gone, or another's.
     pub async fn refresh(&self, state: &Arc<CatalogState>) -> Result<Arc<CatalogState>> {
         let mut next: Option<CatalogState> = None;
-        while let Some(entry) = self.read(next.as_ref().unwrap_or(state).entries).await? {
-            next.get_or_insert_with(|| CatalogState::clone(state)).apply(entry);
+        while let Some((entry, sealed)) = self.read(next.as_ref().unwrap_or(state).entries).await? {
+            next.get_or_insert_with(|| CatalogState::clone(state)).apply(entry, sealed)?;
         }
         let next = next.map_or_else(|| Arc::clone(state), Arc::new);
         match state.last {
@@ -210,7 +226,7 @@ impl CatalogLog {
     /// That an entry is the one that was read before.
     async fn check_still_there(&self, number: u64, id: Uuid) -> Result<()> {
         let why = match self.read(number).await? {
-            Some(entry) if entry.entry == id => return Ok(()),
+            Some((entry, _)) if entry.entry == id => return Ok(()),
             Some(_) => "it is another entry than was read before",
             None => "the entry was read before, and is gone",
         };
@@ -257,14 +273,33 @@ impl CatalogLog {
             return Ok(state);
         }
         let entry = Entry { at: now_millis(), entry: Uuid::new_v4(), step: Step::Begin(Uuid::new_v4()) };
-        self.store.create(&entry_path(0), bytes_of(&entry)?).await?;
+        self.store.create(&entry_path(0), bytes_of(0, &entry)?).await?;
         self.refresh(&state).await
     }
 
-    async fn read(&self, number: u64) -> Result<Option<Entry>> {
+    /// An entry, and whether it has a seal.
+    async fn read(&self, number: u64) -> Result<Option<(Entry, bool)>> {
         let path = entry_path(number);
         let Some(bytes) = self.store.get(&path, SMALL_BYTES).await? else { return Ok(None) };
-        serde_json::from_slice(&bytes).map(Some).map_err(|e| StorageError::corrupt(path, e))
+        let corrupt = |why: String| StorageError::corrupt(format!("{}/{path}", self.store.url()), why);
+        let end = bytes.iter().position(|b| *b == b'\n').map_or(bytes.len(), |end| end + 1);
+        let (line, seal) = bytes.split_at(end);
+        let sealed = !seal.is_empty();
+        if sealed {
+            let seal: Seal =
+                serde_json::from_slice(seal).map_err(|e| corrupt(format!("its second line: {e}")))?;
+            if seal.number != number {
+                return Err(corrupt(format!(
+                    "it is entry {}, and stands in the place of another",
+                    seal.number
+                )));
+            }
+            if seal.crc32 != crc32fast::hash(line) {
+                return Err(corrupt("its bytes are not those that were written".to_owned()));
+            }
+        }
+        let entry = serde_json::from_slice(line).map_err(|e| corrupt(e.to_string()))?;
+        Ok(Some((entry, sealed)))
     }
 
     /// Makes an empty table.
@@ -311,13 +346,8 @@ impl CatalogLog {
         let log = TableLog::new(Store::open_existing(url)?);
         let table = log.load().await?;
         let location = log.store().url().to_owned();
-        let entry = TableEntry {
-            name: name.to_owned(),
-            id: Uuid::new_v4(),
-            location,
-            attached: true,
-            delta_id: None,
-        };
+        let (id, delta_id) = (Uuid::new_v4(), Some(table.id().to_owned()));
+        let entry = TableEntry { name: name.to_owned(), id, location, attached: true, delta_id };
         let state = self.add(&self.begun(state).await?, entry.clone()).await?;
         Ok(Created { catalog: state, entry, log, table })
     }
@@ -349,10 +379,10 @@ impl CatalogLog {
         check: impl Fn(&CatalogState) -> Result<()>,
     ) -> Result<Arc<CatalogState>> {
         let entry = Entry { at: now_millis(), entry: Uuid::new_v4(), step };
-        let bytes = bytes_of(&entry)?;
         let mut state = self.refresh(state).await?;
         loop {
             check(&state)?;
+            let bytes = bytes_of(state.entries, &entry)?;
             let path = entry_path(state.entries);
             let created = self.store.create(&path, bytes.clone()).await;
             // Its answer may have been lost; the bytes tell whose entry it is.
@@ -360,12 +390,27 @@ impl CatalogLog {
                 || self.store.get(&path, SMALL_BYTES).await?.is_some_and(|found| found == bytes);
             if ours {
                 let mut next = CatalogState::clone(&state);
-                next.apply(entry);
+                next.apply(entry, true)?;
                 return Ok(Arc::new(next));
             }
             created?;
             state = self.refresh(&state).await?;
         }
+    }
+
+    /// The log of a table, and its newest state.
+    ///
+    /// # Errors
+    /// Those of [`table`](Self::table) and of [`TableLog::load`]; [`StorageError::Replaced`] when another table is
+    /// where one was attached.
+    pub async fn open(&self, entry: &TableEntry) -> Result<(TableLog, Arc<TableState>)> {
+        let log = self.table(entry)?;
+        let state = log.load().await?;
+        if let Some(id) = entry.delta_id.as_ref().filter(|id| *id != state.id()) {
+            let why = format!("another table is there, with the id {}, not {id}", state.id());
+            return Err(StorageError::Replaced { path: log.store().url().to_owned(), why });
+        }
+        Ok((log, state))
     }
 
     /// The log of a table.
@@ -394,8 +439,13 @@ pub struct Created {
     pub table: Arc<TableState>,
 }
 
-fn bytes_of(entry: &Entry) -> Result<Bytes> {
-    serde_json::to_vec(entry).map(Bytes::from).map_err(|e| StorageError::corrupt("the catalog", e))
+fn bytes_of(number: u64, entry: &Entry) -> Result<Bytes> {
+    let failed = |e: serde_json::Error| StorageError::corrupt("the catalog", e);
+    let mut bytes = serde_json::to_vec(entry).map_err(failed)?;
+    bytes.push(b'\n');
+    let seal = Seal { number, crc32: crc32fast::hash(&bytes) };
+    serde_json::to_writer(&mut bytes, &seal).map_err(failed)?;
+    Ok(bytes.into())
 }
 
 fn entry_path(number: u64) -> String {

@@ -34,6 +34,14 @@ pub enum StorageError {
         /// Its address.
         path: String,
     },
+    /// There is another table than before, or another history of it.
+    #[error("{path}: {why}")]
+    Replaced {
+        /// Its address.
+        path: String,
+        /// What is different.
+        why: String,
+    },
     /// There is one already.
     #[error("{path} exists")]
     Exists {
@@ -75,6 +83,14 @@ impl StorageError {
     /// An error of what a file holds.
     pub(crate) fn corrupt(path: impl Into<String>, why: impl ToString) -> Self {
         Self::Corrupt { path: path.into(), why: why.to_string() }
+    }
+
+    /// Whether a store behind a network does not answer: that says nothing of what is there. What a local directory
+    /// does not give is not there.
+    pub fn is_outage(&self) -> bool {
+        let local = matches!(self, Self::Store { source: object_store::Error::Generic { store, .. }, .. }
+            if *store == "LocalFileSystem");
+        self.is_transient() && !local
     }
 
     /// Whether the same call may succeed later: the store's fault, not that of the bytes.

@@ -35,6 +35,7 @@ const TYPE: &str = "basalt.type";
 const ENCODING: &str = "basalt.encoding";
 const REFERENCES: &str = "basalt.references";
 const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
+const COLUMN_ID: &str = "delta.columnMapping.id";
 const INVARIANTS: &str = "delta.invariants";
 
 #[derive(Serialize, Deserialize)]
@@ -52,32 +53,51 @@ struct StructField {
     metadata: Map<String, Value>,
 }
 
+/// How a column is found in data files (`delta.columnMapping.mode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mapping {
+    /// By its name.
+    Name,
+    /// By the physical name that the schema has for it.
+    PhysicalName,
+    /// By its id, which the files have as `field_id`; statistics and partition values have the physical name.
+    Id,
+}
+
 /// A table's schema with what the log adds to it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TableSchema {
     pub(crate) schema: Arc<Schema>,
     /// The names that the columns have in data files, statistics and partition values.
     pub(crate) physical: Vec<String>,
+    /// The ids by which the columns are found in data files; `None`: by the names in `physical`.
+    pub(crate) ids: Option<Vec<i32>>,
     /// Whether a column has an invariant, which writers must check.
     pub(crate) has_invariants: bool,
 }
 
 impl TableSchema {
-    /// Reads `schemaString`; `by_name` when columns have other names in the files.
-    pub(crate) fn parse(schema: &str, by_name: bool) -> Result<Self> {
+    /// Reads `schemaString`.
+    pub(crate) fn parse(schema: &str, mapping: Mapping) -> Result<Self> {
         let parsed: StructType = serde_json::from_str(schema)
             .map_err(|e| StorageError::corrupt("the log", format!("its schema is not valid: {e}")))?;
         if parsed.r#type != "struct" {
             return Err(StorageError::corrupt("the log", "its schema is no struct"));
         }
         let mut fields = Vec::new();
-        let mut physical = Vec::new();
+        let (mut physical, mut ids) = (Vec::new(), Vec::new());
         let mut has_invariants = false;
         for field in parsed.fields {
             let data_type = data_type_of(&field)?;
             has_invariants |= field.metadata.contains_key(INVARIANTS);
-            let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str).filter(|_| by_name);
-            physical.push(mapped.unwrap_or(&field.name).to_owned());
+            let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str);
+            physical.push(mapped.filter(|_| mapping != Mapping::Name).unwrap_or(&field.name).to_owned());
+            if mapping == Mapping::Id {
+                let id =
+                    field.metadata.get(COLUMN_ID).and_then(Value::as_i64).and_then(|id| id.try_into().ok());
+                let why = || format!("its schema has no {COLUMN_ID} for column {:?}", field.name);
+                ids.push(id.ok_or_else(|| StorageError::corrupt("the log", why()))?);
+            }
             let encoding = field.metadata.get(ENCODING).and_then(Value::as_str).map(str::to_owned);
             let reference = |text: &str| -> Result<Reference> {
                 let (table, column) = text.split_once('.').ok_or_else(|| {
@@ -94,7 +114,8 @@ impl TableSchema {
             fields.push(Field { name, data_type, nullable, encoding, references });
         }
         let schema = Schema::new(fields).map_err(|e| StorageError::Unsupported { feature: e.to_string() })?;
-        Ok(Self { schema: Arc::new(schema), physical, has_invariants })
+        let ids = (mapping == Mapping::Id).then_some(ids);
+        Ok(Self { schema: Arc::new(schema), physical, ids, has_invariants })
     }
 }
 
@@ -209,7 +230,7 @@ mod tests {
 
     fn round_trip(fields: Vec<Field>) -> Schema {
         let schema = Schema::new(fields).unwrap();
-        let parsed = TableSchema::parse(&to_delta(&schema).unwrap(), false).unwrap();
+        let parsed = TableSchema::parse(&to_delta(&schema).unwrap(), Mapping::Name).unwrap();
         assert_eq!(*parsed.schema, schema);
         schema
     }
@@ -259,9 +280,9 @@ mod tests {
         ] {
             let field = json!({"name": "c", "type": r#type, "nullable": true, "metadata": {}});
             let schema = json!({"type": "struct", "fields": [field]}).to_string();
-            let error = TableSchema::parse(&schema, false).unwrap_err().to_string();
+            let error = TableSchema::parse(&schema, Mapping::Name).unwrap_err().to_string();
             assert!(error.contains(named) && error.contains("\"c\""), "{error}");
         }
-        assert!(TableSchema::parse("{", false).is_err());
+        assert!(TableSchema::parse("{", Mapping::Name).is_err());
     }
 }

@@ -144,6 +144,17 @@ impl Store {
         }
     }
 
+    /// What the store says of a file without reading it; `None` when there is none.
+    pub(crate) async fn mark(&self, path: &str) -> Result<Option<Mark>> {
+        match self.objects.head(&self.place(path)?).await {
+            Ok(ObjectMeta { size, last_modified, e_tag, .. }) => {
+                Ok(Some(Mark { size, modified: last_modified.into(), e_tag }))
+            }
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(self.error(path, e)),
+        }
+    }
+
     pub(crate) fn too_large(&self, path: &str, found: u64, limit: u64) -> StorageError {
         StorageError::Limit { path: format!("{}/{path}", self.url), what: "its size in bytes", found, limit }
     }
@@ -339,6 +350,14 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Store").field(&self.url).finish()
     }
+}
+
+/// What a store says of a file: as long as it stays, so does what the file has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    size: u64,
+    modified: SystemTime,
+    e_tag: Option<String>,
 }
 
 /// A file of a listing.

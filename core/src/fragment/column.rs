@@ -32,7 +32,7 @@ pub struct Zone {
 }
 
 /// One column of a fragment.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Column {
     data_type: DataType,
     values: Values,

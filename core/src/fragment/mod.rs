@@ -14,7 +14,11 @@ pub use buffer::{RowBuffer, check_array, check_calendar};
 pub use column::{Column, Values, Zone};
 pub use deleted::Deleted;
 
-use crate::{limits::BLOCK_ROWS, mask::Mask};
+use crate::{
+    error::{Error, ErrorKind, Result},
+    limits::BLOCK_ROWS,
+    mask::Mask,
+};
 
 /// Encoded rows that have no id yet.
 #[derive(Debug)]
@@ -32,6 +36,20 @@ impl FragmentData {
         );
         let bytes = columns.iter().map(Column::bytes).sum();
         Self { rows, columns, bytes }
+    }
+
+    /// Columns of the same rows, in the order of a schema; a copy of a column shares its values.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Corrupt`] when they are not of as many rows.
+    pub fn of_columns(rows: usize, columns: Vec<Column>) -> Result<Self> {
+        match columns.iter().find(|column| column.rows() != rows) {
+            Some(column) => {
+                let message = format!("a column of {} rows in a fragment of {rows}", column.rows());
+                Err(Error::new(ErrorKind::Corrupt, message))
+            }
+            None => Ok(Self::new(rows, columns)),
+        }
     }
 
     /// Rows held.

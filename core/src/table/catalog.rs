@@ -23,8 +23,8 @@ pub struct Catalog {
 #[derive(Debug, Default)]
 struct Tables {
     by_name: BTreeMap<String, Arc<Table>>,
-    /// Tables that there are and that cannot be read, and why.
-    damaged: BTreeMap<String, String>,
+    /// Why tables cannot be read, with their ids; some of them were never read, and are not in `by_name`.
+    unreadable: BTreeMap<String, (u64, Error)>,
     created: u64,
     /// Above those of all tables that were dropped.
     first_version: u64,
@@ -64,6 +64,42 @@ impl Catalog {
         self.tables.write().unwrap_or_else(PoisonError::into_inner).insert(table)
     }
 
+    /// Puts a table with other columns in the place of that with its id: whoever asks from now on gets the new one,
+    /// and queries that run go on with what they have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TableNotFound`] when the table is gone.
+    pub fn replace(&self, table: Arc<Table>) -> Result<()> {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let known = tables.by_name.get_mut(table.name()).filter(|known| known.id() == table.id());
+        match known {
+            Some(known) => *known = table,
+            None => return Err(no_table(table.name())),
+        }
+        Ok(())
+    }
+
+    /// Says why the table with a name and an id cannot be read: requests for it fail with that error from now on.
+    pub fn set_unreadable(&self, name: &str, id: u64, why: Error) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        // Another table may have taken the name.
+        if tables.by_name.get(name).is_none_or(|known| known.id() == id) {
+            tables.unreadable.insert(name.to_owned(), (id, why));
+        }
+    }
+
+    /// Says that the table with an id can be read again, or that it is gone.
+    pub fn set_readable(&self, id: u64) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.unreadable.retain(|_, (known, _)| *known != id);
+    }
+
+    /// The tables that cannot be read, by name, with their ids.
+    pub fn unreadable(&self) -> Vec<(String, u64, Error)> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        tables.unreadable.iter().map(|(name, (id, error))| (name.clone(), *id, error.clone())).collect()
+    }
+
     /// Removes a table; queries that run go on with their snapshot.
     ///
     /// # Errors
@@ -71,6 +107,7 @@ impl Catalog {
     pub fn remove(&self, name: &str) -> Result<Arc<Table>> {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let table = tables.by_name.remove(name).ok_or_else(|| no_table(name))?;
+        tables.unreadable.remove(name);
         table.set_dropped();
         tables.first_version = tables.first_version.max(table.snapshot().version() + 1);
         Ok(table)
@@ -79,32 +116,22 @@ impl Catalog {
     /// A table by name.
     ///
     /// # Errors
-    /// [`ErrorKind::TableNotFound`]; [`ErrorKind::TableDamaged`].
+    /// [`ErrorKind::TableNotFound`]; the error that [`Catalog::set_unreadable`] was given.
     pub fn get(&self, name: &str) -> Result<Arc<Table>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        match (tables.by_name.get(name), tables.damaged.get(name)) {
-            (Some(table), _) => Ok(Arc::clone(table)),
-            (None, Some(why)) => Err(Error::new(ErrorKind::TableDamaged, why.as_str()).at("table")),
-            (None, None) => Err(no_table(name)),
+        match tables.unreadable.get(name) {
+            Some((_, error)) => Err(error.clone().at("table")),
+            None => tables.by_name.get(name).cloned().ok_or_else(|| no_table(name)),
         }
     }
 
-    /// Notes that a table is there and cannot be read: it is not listed, and whoever asks for it is told `why`, a
-    /// sentence.
-    pub fn set_damaged(&self, name: &str, why: String) {
-        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        tables.damaged.insert(name.to_owned(), why);
-    }
-
-    /// Forgets such a table.
-    pub fn forget_damaged(&self, name: &str) {
-        self.tables.write().unwrap_or_else(PoisonError::into_inner).damaged.remove(name);
-    }
-
-    /// Those tables by name, and why they cannot be read.
-    pub fn list_damaged(&self) -> Vec<(String, String)> {
+    /// A table by name, whether it can be read or not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TableNotFound`].
+    pub fn find(&self, name: &str) -> Result<Arc<Table>> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
-        tables.damaged.iter().map(|(name, why)| (name.clone(), why.clone())).collect()
+        tables.by_name.get(name).cloned().ok_or_else(|| no_table(name))
     }
 
     /// All tables, by name.
@@ -126,7 +153,7 @@ impl Tables {
                 format!("there are {MAX_TABLES} tables, the most"),
             ));
         }
-        self.damaged.remove(&name);
+        self.unreadable.remove(&name);
         self.by_name.insert(name, table);
         Ok(())
     }

@@ -263,6 +263,7 @@ fn no_dead_files() {
 /// Constants that bound something by their name or type and are no limits of what comes from outside: what they are
 /// instead. Those of encodings are a part of their form, and not looked at.
 const NO_LIMITS: &[(&str, &str)] = &[
+    ("DIGEST_CHARS", "a format's"),
     ("BITMAP_BYTES", "from where on a group-by takes another way"),
     ("MOST_PLACES", "from where on a group-by takes another way"),
     ("PLACE_BYTES", "the size of a type"),

@@ -70,6 +70,11 @@ pub(crate) trait Known: Send + Sync {
 
     /// What it is read from in the pinned version; `None`: that has no such fragment.
     fn source(&self, fragment: u32) -> Option<Source>;
+
+    /// The id in the table's log; empty where none is known.
+    fn log_id(&self) -> &str {
+        ""
+    }
 }
 
 impl Pinned {
@@ -350,6 +355,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             protocol: PROTOCOL,
             table: pinned.table.name().to_owned(),
             table_id: pinned.table.id(),
+            log_id: pinned.known.log_id().to_owned(),
             version: pinned.version,
             fragments: Vec::new(),
             cutoff: pinned.cutoff.map(convert::to_cutoff),

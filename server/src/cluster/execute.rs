@@ -17,7 +17,7 @@ use super::coverage;
 use crate::{
     convert,
     cpu::clock,
-    limits,
+    limits, panics,
     sets::Sets,
     status::{Fault, Result},
 };
@@ -33,6 +33,7 @@ pub(crate) fn execute(
     control: &Control,
     sink: &mut dyn FnMut(Bytes) -> Result<()>,
 ) -> Result<End> {
+    panics::wanted("part", table.name());
     if task.sets.len() + task.lookups.len() != data.len() {
         return Err(Fault::protocol("the sets of a task are not those that it names"));
     }

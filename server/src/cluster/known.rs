@@ -30,4 +30,8 @@ impl Known for FromLog {
     fn source(&self, fragment: u32) -> Option<Source> {
         self.0.fragment(fragment).map(FragmentEntry::source)
     }
+
+    fn log_id(&self) -> &str {
+        self.0.id()
+    }
 }

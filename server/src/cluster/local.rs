@@ -7,6 +7,7 @@ use basalt_proto::{
     cluster::v1::{self as peer, End},
     v1::ErrorReason,
 };
+use basalt_storage::TableState;
 use tokio::time::timeout_at;
 
 use super::{
@@ -44,19 +45,21 @@ pub(super) async fn fragments(
 
 /// The table of a task. Where its version is known the store need not be looked into.
 async fn pinned(state: &State, task: &peer::Task) -> Result<Arc<Table>> {
-    let same = |table: &Arc<Table>| table.id() == task.table_id;
-    if let Ok((table, _)) = state.tables.pin(&task.table, Some(task.version))
-        && same(&table)
+    let same = |(table, at): &(Arc<Table>, Arc<TableState>)| {
+        table.id() == task.table_id && (task.log_id.is_empty() || task.log_id == at.id())
+    };
+    if let Ok(found) = state.tables.pin(&task.table, Some(task.version))
+        && same(&found)
     {
-        return Ok(table);
+        return Ok(found.0);
     }
-    let mut table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
-    if !same(&table) {
+    let mut found = fresh::pin(state, &task.table, Some(task.version)).await?;
+    if !same(&found) {
         // It was dropped and made again, there or here.
         state.tables.refresh_catalog(Moment::now()).await?;
-        table = fresh::pin(state, &task.table, Some(task.version)).await?.0;
+        found = fresh::pin(state, &task.table, Some(task.version)).await?;
     }
-    if same(&table) { Ok(table) } else { Err(other_table(&task.table)) }
+    if same(&found) { Ok(found.0) } else { Err(other_table(&task.table)) }
 }
 
 /// The error of a name that means another table by now.

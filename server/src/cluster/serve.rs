@@ -29,6 +29,7 @@ use crate::{
     cpu::{StopOnDrop, hand_over, on_own_thread},
     limits,
     memory::{Consumer, Reservation},
+    panics::caught,
     state::State,
     status::{Fault, Result},
 };
@@ -55,7 +56,7 @@ pub(super) async fn start(
         let control = server.cpu.spread(may_wait, control);
         let mut sink = |bytes: Bytes| Ok(hand_over(may_wait, &sender, Ok(Kind::Partial(bytes)), deadline)?);
         let Task { head, data } = task;
-        let end = execute(&table, &snapshot, head, &data, &server.sets, &control, &mut sink);
+        let end = caught(|| execute(&table, &snapshot, head, &data, &server.sets, &control, &mut sink));
         let end = end.map(|end| Kind::End(times.on(end, loaded)));
         // Whoever does not listen any longer need not hear of it.
         let _ = hand_over(may_wait, &sender, end, deadline);

@@ -54,7 +54,7 @@ pub(super) fn of(state: &State) -> Registry {
     one("queries_waiting", "Queries that wait for one", state.cpu.waiting() as u64);
     one("kept_sets", "Sets kept for clients", state.sets.held().0);
     one("memory_limit_bytes", "What all uses together may take", state.memory.limit());
-    let damaged = state.catalog.list_damaged().len() as u64;
+    let damaged = state.catalog.unreadable().len() as u64;
     one("tables_damaged", "Tables that cannot be read and are left out", damaged);
     if let Some(bytes) = resident_bytes() {
         one("resident_bytes", "Memory of the process, as the system counts it", bytes);

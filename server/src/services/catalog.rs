@@ -15,7 +15,8 @@ use tonic::{Request, Response, Status};
 
 use super::nodes;
 use crate::{
-    call::Call, cluster::fresh, convert, limits, state::State, status::Fault, tables::Verified, units::millis,
+    call::Call, cluster::fresh, convert, limits, panics, state::State, status::Fault, tables::Verified,
+    units::millis,
 };
 
 /// See the module.
@@ -238,7 +239,8 @@ impl Catalog {
             0 => default,
             size => size.min(most),
         };
-        let tables = self.0.catalog.list();
+        let (mut tables, mut damaged) = (self.0.catalog.list(), self.0.catalog.unreadable());
+        tables.retain(|table| !damaged.iter().any(|(name, ..)| name == table.name()));
         let rest = tables.iter().skip_while(|t| t.name() <= request.page_token.as_str());
         let mut rest = rest.take(tables.len()).peekable();
         let (mut page, mut bytes) = (pb::ListTablesResponse::default(), 0);
@@ -253,8 +255,12 @@ impl Catalog {
         if rest.peek().is_some() {
             page.next_page_token = page.tables.last().map(|t| t.name.clone()).unwrap_or_default();
         } else {
-            let damaged = self.0.catalog.list_damaged().into_iter().take(limits::DAMAGED_TABLES);
-            page.damaged = damaged.map(|(name, message)| pb::DamagedTable { name, message }).collect();
+            damaged.truncate(limits::DAMAGED_TABLES);
+            let told = |(name, _, why): (String, u64, basalt_core::error::Error)| pb::DamagedTable {
+                name,
+                message: why.message().to_owned(),
+            };
+            page.damaged = damaged.into_iter().map(told).collect();
         }
         page
     }
@@ -275,6 +281,7 @@ impl Catalog {
             nodes::columns(&self.0, &request.name, full, deadline).await?
         } else {
             let describe = move |control: &Control| {
+                panics::wanted("describe", table.name());
                 let snapshot = table.snapshot();
                 let mut columns = convert::columns(table.schema(), &snapshot, full, control)?;
                 for (index, column) in columns.iter_mut().enumerate().filter(|_| full) {

@@ -25,6 +25,7 @@ use crate::{
     ledger::{Digest, Known, Ticket},
     limits,
     memory::{Consumer, Reservation},
+    panics::{self, caught_async},
     state::State,
     status::Fault,
     tables::{self, NewRows, Written},
@@ -54,7 +55,7 @@ impl IngestService for Ingest {
         let (state, requests) = (Arc::clone(&self.0), request.into_inner());
         let mut session = Session { state, stream, requests, answers, until: None };
         tokio::spawn(async move {
-            match session.run(&mut call).await {
+            match caught_async(session.run(&mut call)).await {
                 Ok(()) => call.done(),
                 // A client that is gone does not hear why.
                 Err(fault) => {
@@ -108,7 +109,7 @@ impl Ingest {
         };
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
-        let delete = tokio::spawn(async move { tables.delete(&target, filter).await });
+        let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));
         let deletion = match timeout_at(deadline.into(), delete).await {
             Ok(done) => done.map_err(|_| Fault::internal())??,
             Err(_) => return Err(Fault::deadline()),
@@ -217,6 +218,7 @@ struct Identity {
 impl Write {
     fn open(state: &Arc<State>, open: &pb::Open) -> Result<Self, Fault> {
         let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
+        panics::wanted("open", &open.table);
         let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
         let column = |(i, name): (usize, &String)| {
             exec::check_key_column(&table, name).map_err(|e| e.at(format!("open.replace_by[{i}]")))
@@ -236,6 +238,7 @@ impl Write {
 
     /// Checks a batch and takes its rows in. Of a write that was done before, the rows are only compared.
     fn batch(&mut self, batch: pb::Batch) -> Result<(), Fault> {
+        panics::wanted("write", self.appender.table().name());
         let expected = self.batches + 1;
         if batch.sequence != expected {
             let message = format!("batch {} where {expected} is expected", batch.sequence);
@@ -281,7 +284,7 @@ impl Write {
         };
         let rows = NewRows { appender, replace_by, request };
         // It goes on when the client is gone: the commit may be on its way.
-        let write = tokio::spawn(async move {
+        let write = tokio::spawn(caught_async(async move {
             let written = state.tables.write(rows).await?;
             if let Some((digest, ticket)) = ticket {
                 ticket.done(digest, written.commit);
@@ -289,7 +292,7 @@ impl Write {
             drop(held);
             stream.leave_place();
             Ok::<_, Fault>(written)
-        });
+        }));
         let Written { commit, replaced } = write.await.map_err(|_| Fault::internal())??;
         Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false, replaced })
     }

@@ -24,6 +24,7 @@ use crate::{
     cluster::{Coordinator, Reach, describe, explained, fetch, fresh},
     convert,
     cpu::{StopOnDrop, clock, on_own_thread},
+    panics::{self, caught},
     sets::KeyDomain,
     state::State,
     status::{Fault, Result},
@@ -83,7 +84,7 @@ impl Query {
         on_own_thread(move |may_wait| {
             let outlet = Queued { writer, may_wait, cpu: &state.cpu, permit, deadline };
             let mut sink = Sink::new(outlet, format, arrived);
-            let outcome = answer(&state, &reach, request, &control, &mut sink);
+            let outcome = caught(|| answer(&state, &reach, request, &control, &mut sink));
             sink.finish(outcome);
         });
         Begun::queued(reader, stop, deadline).await
@@ -184,7 +185,7 @@ async fn coordinate<T: Send + 'static>(
     let (state, reach) = (Arc::clone(state), Reach::new(Arc::clone(state), deadline, control.clone())?);
     let running = on_own_thread(move |_| {
         let _permit = permit;
-        job(&state, &reach, &control)
+        caught(|| job(&state, &reach, &control))
     });
     stop.until(deadline, running).await?.map_err(|_| Fault::internal())?
 }
@@ -201,6 +202,7 @@ fn answer<O: Outlet>(
     let (query, _) = convert::query(request, &state.sets)?;
     let mut coordinator = Coordinator::new(reach, control, false);
     let pinned = coordinator.pin(&table, version)?;
+    panics::wanted("coordinate", &table);
     let (query, plan) = coordinator.resolve(&pinned, query)?;
     sink.header(plan.schema(), pinned.version);
     let ran = coordinator.run(&pinned, &query, &plan, &mut |batch| sink.batch(batch));

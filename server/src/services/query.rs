@@ -22,6 +22,7 @@ use crate::{
     convert,
     cpu::{StopOnDrop, clock, on_own_thread},
     limits,
+    panics::{self, caught},
     readers::{Counts, Piece},
     state::State,
     status::Fault,
@@ -81,6 +82,7 @@ impl Query {
         control: &Control,
     ) -> Result<(Arc<Table>, Arc<Snapshot>), Fault> {
         let table = self.0.catalog.get(name)?;
+        panics::wanted("target", name);
         call.table = Some(Arc::clone(&table));
         let snapshot = table.seen_at(version, control.time()).map_err(|e| e.at("version"))?;
         Ok((table, snapshot))
@@ -187,9 +189,11 @@ impl Query {
             let outlet = Queued { writer, may_wait, cpu: &cpu, permit, deadline };
             let mut sink = Sink::new(outlet, job.format, job.arrived);
             let control = cpu.spread(may_wait, job.control.clone());
-            let outcome = cpu
-                .install(may_wait, || job.plan(input))
-                .and_then(|plan| answer(&plan, &job.snapshot, &control, &mut sink));
+            let outcome = caught(|| {
+                let plan = cpu.install(may_wait, || job.plan(input))?;
+                panics::wanted("query", job.table.name());
+                answer(&plan, &job.snapshot, &control, &mut sink)
+            });
             sink.finish(outcome);
         });
         Begun::queued(reader, stop, deadline).await
@@ -204,6 +208,7 @@ impl Query {
         let (state, arrived) = (Arc::clone(&self.0), call.at());
         let explain = move |control: &Control| {
             let started = Instant::now();
+            panics::wanted("explain", table.name());
             let (mut query, _) = convert::query(query, &state.sets).map_err(|e| e.at("query"))?;
             let inner = exec::resolve(&state.catalog, &table, &snapshot, &mut query, control)
                 .map_err(|e| e.at("query"))?;
@@ -252,13 +257,16 @@ struct Small {
 impl Job {
     /// Runs the semi-joins of a query, and plans the rest.
     fn bind(&self, mut query: query::Query) -> Result<Plan, Fault> {
-        exec::resolve(&self.state.catalog, &self.table, &self.snapshot, &mut query, &self.control)?;
-        Ok(Plan::new(&self.table, &self.snapshot, &query)?)
+        caught(|| {
+            panics::wanted("plan", self.table.name());
+            exec::resolve(&self.state.catalog, &self.table, &self.snapshot, &mut query, &self.control)?;
+            Ok(Plan::new(&self.table, &self.snapshot, &query)?)
+        })
     }
 
     fn plan(&self, input: Input) -> Result<Plan, Fault> {
         match input {
-            Input::Request(request) => self.bind(convert::query(*request, &self.state.sets)?.0),
+            Input::Request(request) => self.bind(caught(|| convert::query(*request, &self.state.sets))?.0),
             Input::Query(query) => self.bind(query),
             Input::Plan(plan) => Ok(plan),
         }
@@ -267,7 +275,11 @@ impl Job {
     /// A small answer.
     fn keep(&self, plan: &Plan, estimate: Estimate) -> Result<Small, Fault> {
         let mut sink = Sink::new(Whole::default(), self.format, self.arrived);
-        let outcome = answer(plan, &self.snapshot, &self.control, &mut sink);
+        // Here, so that it is the same on the CPU pool and on an async thread.
+        let outcome = caught(|| {
+            panics::wanted("query", self.table.name());
+            answer(plan, &self.snapshot, &self.control, &mut sink)
+        });
         let (messages, counts) = sink.finish(outcome)?;
         Ok(Small { messages, counts, bytes: estimate.answer_bytes })
     }

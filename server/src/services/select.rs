@@ -16,7 +16,7 @@ use super::{Query, nodes};
 use crate::{
     call::Call,
     cluster::fresh,
-    convert,
+    convert, panics,
     sets::{KeptSet, KeyDomain, Scope},
     state::State,
     status::{Fault, Result},
@@ -75,6 +75,7 @@ fn find(
     request: &pb::SelectRequest,
     control: &Control,
 ) -> Result<Found> {
+    panics::wanted("select", table.name());
     let mut filter = convert::filter(request.filter.clone(), &request.table, &state.sets)?;
     if let Some(filter) = &mut filter {
         exec::resolve_filter(&state.catalog, table, snapshot, filter, control)?;

@@ -15,15 +15,34 @@ use basalt_storage::{FragmentEntry, Operation};
 use futures_util::FutureExt as _;
 use tokio::{
     task::{AbortHandle, JoinSet},
-    time::{MissedTickBehavior, interval, timeout},
+    time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::{Tables, commit::Edit, stored::Stored};
-use crate::{limits, memory::Consumer, moment::Moment, status::Fault};
+use crate::{
+    limits,
+    memory::Consumer,
+    moment::Moment,
+    panics::{self, caught_async},
+    status::Fault,
+};
 
-/// Looks after the tables for as long as there are any. What is done for a table is a task of its own, of which there
-/// is one of each kind at a time: nothing waits for a table, or a call to the store, that is slow.
+/// Looks after the tables for as long as there are any, whatever happens to one of them. What is done for a table is a
+/// task of its own, of which there is one of each kind at a time: nothing waits for a table, or a call to the store, that
+/// is slow.
 pub(crate) async fn run(tables: Weak<Tables>) {
+    while caught_async(async {
+        look_after(&tables).await;
+        Ok(())
+    })
+    .await
+    .is_err()
+    {
+        sleep(limits::FOLLOW_INTERVAL).await;
+    }
+}
+
+async fn look_after(tables: &Weak<Tables>) {
     let mut ticks = interval(limits::FOLLOW_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut vacuumed, mut expired) = (Instant::now(), None::<Instant>);
@@ -48,7 +67,7 @@ pub(crate) async fn run(tables: Weak<Tables>) {
             if expires {
                 stored.expires.store(true, Ordering::Relaxed);
             }
-            tasks.start(id, Work::Follow, Arc::clone(&stored).follow_store());
+            tasks.start(id, Work::Follow, Tables::clone(&tables).follow_store(Arc::clone(&stored)));
             if !stored.attached {
                 tasks.start(id, Work::Tidy, stored.look_after());
             }
@@ -101,6 +120,12 @@ impl Tables {
         }
     }
 
+    async fn follow_store(self, stored: Arc<Stored>) {
+        if let Err(fault) = self.refresh_since(&stored.table, Moment::now()).await {
+            tracing::warn!(table = stored.table.name(), error = fault.message(), "cannot follow");
+        }
+    }
+
     async fn vacuum_catalog(self) {
         let Some(at_rest) = &self.at_rest else { return };
         // What it removes it logs.
@@ -111,15 +136,9 @@ impl Tables {
 }
 
 impl Stored {
-    async fn follow_store(self: Arc<Self>) {
-        if let Err(fault) = self.refresh_since(Moment::now()).await {
-            tracing::warn!(table = self.table.name(), error = fault.message(), "cannot follow");
-        }
-    }
-
     async fn look_after(self: Arc<Self>) {
         let table = self.table.name();
-        match timeout(limits::TIDY_TIMEOUT, self.tidy()).await {
+        match timeout(limits::TIDY_TIMEOUT, caught_async(self.tidy())).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => tracing::warn!(table, error = fault.message(), "work in the background"),
             Err(_) => tracing::warn!(table, "work in the background takes too long, and is begun again"),
@@ -127,6 +146,7 @@ impl Stored {
     }
 
     async fn tidy(&self) -> Result<(), Fault> {
+        panics::wanted("tidy", self.table.name());
         let owns = self.shared.peers().owns(self.table.id());
         if owns {
             if self.expires.swap(false, Ordering::Relaxed) {

@@ -14,8 +14,11 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::{CatalogState, Created, TableEntry};
 use tokio::sync::watch;
 
-use super::{AtRest, Tables};
-use crate::{moment::Moment, status::Fault};
+use super::{
+    AtRest, Tables,
+    unreadable::{cannot_load, cannot_open},
+};
+use crate::{moment::Moment, panics::caught_async, status::Fault};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -166,7 +169,7 @@ impl Tables {
 
     async fn load_new(self, at_rest: Arc<AtRest>, entry: TableEntry, opening: Opening) {
         if let Err(fault) = self.open_table(&at_rest, &entry).await {
-            self.note_damaged(&at_rest, &entry, &fault);
+            self.note_left_out(&at_rest, &entry, &fault);
         }
         self.drop_if_gone(&at_rest, entry.number());
         drop(opening);
@@ -174,9 +177,11 @@ impl Tables {
 
     /// Loads a table of the catalog.
     pub(super) async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
-        let log = at_rest.log.table(entry)?;
-        let state = log.load().await?;
-        self.add(at_rest, entry, log, state).await.map(|_| ())
+        let open = async {
+            let (log, state) = at_rest.log.open(entry).await.map_err(|error| cannot_open(entry, error))?;
+            self.add(at_rest, entry, log, state).await.map_err(|fault| cannot_load(entry, fault))
+        };
+        caught_async(open).await.map(|_| ())
     }
 
     /// Lets go a table that was dropped while it was loaded.
@@ -188,10 +193,10 @@ impl Tables {
 
     /// Lets go a table that is gone from the catalog.
     fn let_go(&self, at_rest: &AtRest, id: u64) {
-        self.forget_damaged(at_rest, id);
+        self.forget_unreadable(at_rest, id);
         let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let Some(stored) = stored
-            && self.shared.catalog.get(stored.table.name()).is_ok_and(|table| table.id() == id)
+            && self.shared.catalog.find(stored.table.name()).is_ok_and(|table| table.id() == id)
         {
             let _ = self.shared.catalog.remove(stored.table.name());
             self.forget(&stored.table);

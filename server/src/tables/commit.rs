@@ -25,7 +25,11 @@ use tokio::{
 };
 
 use super::{Shared, delete::without, found::Sought, stored::Stored};
-use crate::{limits, status::Fault};
+use crate::{
+    limits,
+    panics::{self, caught_async},
+    status::Fault,
+};
 
 /// The rows of one write, and what becomes of older ones.
 #[derive(Debug)]
@@ -169,7 +173,8 @@ impl Stored {
     async fn commit_group(self: Arc<Self>, mut group: Vec<Write>) {
         // Whoever is gone by now is not waited for, but what it has sent in whole is written.
         let started = Instant::now();
-        let outcome = self.commit_writes(&mut group).await;
+        // These writes alone fail with a panic; the queue goes on.
+        let outcome = caught_async(self.commit_writes(&mut group)).await;
         if let Ok(Outcome::Version { version, .. }) = outcome {
             let writes = group.len();
             let rows: u64 = group.iter().map(|write| write.rows).sum();
@@ -193,6 +198,7 @@ impl Stored {
     }
 
     async fn commit_writes(&self, group: &mut [Write]) -> Result<Outcome, Fault> {
+        panics::wanted("commit", self.table.name());
         self.make_way().await?;
         let mut together = RowBuffer::new(self.table.schema());
         let mut new = Vec::new();
@@ -378,6 +384,7 @@ fn is_known(state: &TableState, requests: &[Request]) -> bool {
 /// Commits rows to a table that is in memory alone.
 pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Written, Fault> {
     let NewRows { appender, replace_by, .. } = rows;
+    panics::wanted("commit", appender.table().name());
     if replace_by.is_empty() || appender.rows() == 0 {
         return Ok(Written { commit: appender.commit()?, replaced: Some(0) });
     }

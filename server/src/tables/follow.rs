@@ -1,41 +1,43 @@
-//! Following what other nodes commit to the store.
+//! Following what other nodes commit to the store, and the writers of attached tables.
 
-use std::{collections::HashMap, sync::PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError},
+};
 
 use basalt_core::table::Table;
+use basalt_storage::{StorageError, TableState};
 use tokio::time::timeout;
 
-use super::{Tables, stored::Stored};
+use super::{
+    Tables,
+    stored::Stored,
+    unreadable::{newest, unreadable},
+};
 use crate::{limits, moment::Moment, status::Fault};
 
 impl Tables {
     /// Looks for newer versions of a table, unless it is at `version` or beyond.
     pub(crate) async fn refresh_to(&self, table: &Table, version: u64) -> Result<(), Fault> {
-        match self.stored(table)? {
-            Some(stored) => stored.refresh_unless(|stored| stored.state().version() >= version).await,
-            None => Ok(()),
-        }
+        self.follow(table, |stored| stored.state().version() >= version).await
     }
 
     /// Looks for newer versions of a table, unless that was done since a moment.
     pub(crate) async fn refresh_since(&self, table: &Table, since: Moment) -> Result<(), Fault> {
-        match self.stored(table)? {
-            Some(stored) => stored.refresh_since(since).await,
-            None => Ok(()),
-        }
+        self.follow(table, |stored| stored.followed().looked.is_since(since)).await
     }
 
     /// Looks for newer versions of a table that was not followed for longer than it should be: the process stood still,
     /// or the store does. Nobody waits for long, or gets an error, for that: a store that fails keeps nobody from reading.
     pub(crate) async fn follow_at_once(&self, table: &Table) {
-        let Ok(Some(stored)) = self.stored(table) else { return };
+        let Ok(Some(stored)) = self.newest_stored(table) else { return };
         if stored.was_followed() {
             return;
         }
-        match timeout(limits::FOLLOW_INTERVAL, stored.refresh_since(Moment::now())).await {
+        match timeout(limits::FOLLOW_INTERVAL, self.refresh_since(table, Moment::now())).await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => tracing::debug!(table = table.name(), error = fault.message(), "cannot follow"),
-            Err(_) => stored.followed.lock().unwrap_or_else(PoisonError::into_inner).tried = Moment::now(),
+            Err(_) => stored.set_followed(|followed| followed.tried = Moment::now()),
         }
     }
 
@@ -51,6 +53,57 @@ impl Tables {
             }
         }
     }
+
+    /// Looks for newer versions of a table, if there is need, and notes whether it can be read. Whoever waits while others
+    /// look finds that there is none.
+    #[expect(
+        clippy::await_holding_invalid_type,
+        reason = "versions of a table come one after the other; nothing but the store is waited for"
+    )]
+    async fn follow(&self, table: &Table, fresh: impl Fn(&Stored) -> bool) -> Result<(), Fault> {
+        loop {
+            let Some(stored) = self.newest_stored(table)? else { return Ok(()) };
+            if fresh(&stored) {
+                return Ok(());
+            }
+            let _advancing = stored.advancing.lock().await;
+            // Whoever was there first has looked, and may have gone to other columns.
+            if !self.newest_stored(table)?.is_some_and(|newest| Arc::ptr_eq(&newest, &stored)) {
+                continue;
+            }
+            return if fresh(&stored) { Ok(()) } else { self.follow_locked(&stored).await };
+        }
+    }
+
+    async fn follow_locked(&self, stored: &Arc<Stored>) -> Result<(), Fault> {
+        let (table, at) = (&*stored.table, Moment::now());
+        let (followed, is_other) = match stored.refresh_locked().await {
+            Ok(Newest::Here) => (Ok(()), false),
+            Ok(Newest::OtherColumns(state)) => {
+                let requests = state.requests_since(stored.state().version()).cloned();
+                self.shared.ledger.restore(table, requests);
+                let followed = Followed { looked: at, tried: at };
+                (self.replace(stored, state, followed).await, true)
+            }
+            Ok(Newest::Unreadable(fault)) => {
+                self.note(table, Some(&fault));
+                return Err(fault);
+            }
+            Err(fault) => (Err(fault), false),
+        };
+        match followed {
+            Ok(()) => self.note(table, None),
+            // What is held is a version like any other, unless it has columns that the table has no longer.
+            Err(fault) if fault.is_outage() || (fault.is_of_memory() && !is_other) => return Err(fault),
+            Err(fault) if stored.attached || is_other => {
+                let fault = newest(table.name(), fault);
+                self.note(table, Some(&fault));
+                return Err(fault);
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(())
+    }
 }
 
 /// When a table was followed.
@@ -62,25 +115,17 @@ pub(super) struct Followed {
     tried: Moment,
 }
 
+/// Where the newest version of a table is.
+pub(super) enum Newest {
+    /// It is here.
+    Here,
+    /// It has other columns; nothing was done.
+    OtherColumns(Arc<TableState>),
+    /// There is none that can be read.
+    Unreadable(Fault),
+}
+
 impl Stored {
-    /// Looks for newer versions, unless that was done since a moment.
-    pub(super) async fn refresh_since(&self, since: Moment) -> Result<(), Fault> {
-        self.refresh_unless(|stored| stored.followed().looked.is_since(since)).await
-    }
-
-    /// Looks for newer versions, if there is need. Whoever waits while others look finds that there is none.
-    #[expect(
-        clippy::await_holding_invalid_type,
-        reason = "versions of a table come one after the other; nothing but the store is waited for"
-    )]
-    async fn refresh_unless(&self, fresh: impl Fn(&Self) -> bool) -> Result<(), Fault> {
-        if fresh(self) {
-            return Ok(());
-        }
-        let _advancing = self.advancing.lock().await;
-        if fresh(self) { Ok(()) } else { self.refresh_locked().await }
-    }
-
     #[expect(
         clippy::await_holding_invalid_type,
         reason = "versions of a table come one after the other; nothing but the store is waited for"
@@ -91,29 +136,57 @@ impl Stored {
     }
 
     /// Looks for newer versions, for a caller that holds the lock.
-    pub(super) async fn refresh_locked(&self) -> Result<(), Fault> {
+    pub(super) async fn refresh_locked(&self) -> Result<Newest, Fault> {
         let at = Moment::now();
-        let followed = self.follow().await;
-        let mut known = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
-        known.tried = at;
-        if followed.is_ok() {
-            known.looked = at;
-        }
-        followed
+        let newest = self.newest().await;
+        self.set_followed(|followed| {
+            followed.tried = at;
+            if matches!(newest, Ok(Newest::Here)) {
+                followed.looked = at;
+            }
+        });
+        newest
     }
 
-    async fn follow(&self) -> Result<(), Fault> {
+    async fn newest(&self) -> Result<Newest, Fault> {
         let state = self.state();
-        let newer = self.log.refresh(&state).await?;
+        let newer = match self.attached {
+            true => match self.refresh_attached(&state).await {
+                Ok(newer) => newer,
+                Err(error) if error.is_outage() => return Err(error.into()),
+                Err(error) => return Ok(Newest::Unreadable(unreadable(self.table.name(), error))),
+            },
+            false => self.log.refresh(&state).await?,
+        };
         if newer.version() > state.version() {
+            if !newer.has_same_columns(&state) {
+                return Ok(Newest::OtherColumns(newer));
+            }
             self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
             self.advance(newer, HashMap::new(), &|_| {}).await?;
         }
-        Ok(())
+        Ok(Newest::Here)
+    }
+
+    /// The newest state of a table of another writer, which may have been deleted and written anew. That the log is the
+    /// same is looked at behind all that was read.
+    async fn refresh_attached(&self, state: &Arc<TableState>) -> Result<Arc<TableState>, StorageError> {
+        let newer = self.log.refresh(state).await;
+        self.log.check_same(state).await?;
+        let newer = newer?;
+        if newer.id() == state.id() {
+            return Ok(newer);
+        }
+        let why = format!("the table has another id, {}, not {}", newer.id(), state.id());
+        Err(StorageError::Replaced { path: self.log.store().url().to_owned(), why })
     }
 
     fn followed(&self) -> Followed {
         *self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set_followed(&self, set: impl FnOnce(&mut Followed)) {
+        set(&mut self.followed.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Whether it was followed lately, or could not be.

@@ -13,7 +13,7 @@ use basalt_sip::Sip;
 use basalt_storage::{Operation, TableState};
 
 use super::{Shared, commit::Edit, stored::Stored};
-use crate::status::Fault;
+use crate::{panics, status::Fault};
 
 /// Which rows.
 #[derive(Clone, Debug)]
@@ -35,15 +35,18 @@ impl Sought {
         snapshot: Arc<Snapshot>,
     ) -> Result<Sip, Fault> {
         let (table, sought, control) = (Arc::clone(table), self.clone(), shared.memory.control());
-        let find = move || match &sought {
-            Self::Selected(filter) => {
-                let seen = snapshot.seen_at(control.time());
-                exec::select(&table, &seen, filter.as_ref().as_ref(), &control).map(|(rows, _)| rows)
-            }
-            Self::SameKeys(keys) => keys.rows(&table, &snapshot, &control),
-            Self::Hidden(cutoff) => {
-                exec::select(&table, &snapshot, Some(&cutoff.hides(table.schema())), &control)
-                    .map(|(rows, _)| rows)
+        let find = move || {
+            panics::wanted("find", table.name());
+            match &sought {
+                Self::Selected(filter) => {
+                    let seen = snapshot.seen_at(control.time());
+                    exec::select(&table, &seen, filter.as_ref().as_ref(), &control).map(|(rows, _)| rows)
+                }
+                Self::SameKeys(keys) => keys.rows(&table, &snapshot, &control),
+                Self::Hidden(cutoff) => {
+                    exec::select(&table, &snapshot, Some(&cutoff.hides(table.schema())), &control)
+                        .map(|(rows, _)| rows)
+                }
             }
         };
         Ok(shared.cpu.run(find).await??)

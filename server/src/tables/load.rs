@@ -10,13 +10,18 @@ use std::{
 
 use basalt_core::{
     fragment::{Deleted, Fragment, FragmentData, RowBuffer},
+    schema::Schema,
     table::Table,
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableEntry, TableLog, TableState};
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
-use super::{AtRest, Tables, commit, stored::Stored};
+use super::{
+    AtRest, Tables, commit,
+    stored::Stored,
+    unreadable::{cannot_load, cannot_open},
+};
 use crate::{Error, cpu::Cpu, limits, moment::Moment, status::Fault};
 
 /// Bytes that a fragment will take in memory: as it was written; of another writer's file, its size.
@@ -36,9 +41,22 @@ pub(super) async fn read(
     entry: &FragmentEntry,
     cpu: &Cpu,
 ) -> Result<Arc<FragmentData>, Fault> {
-    let schema = Arc::clone(state.schema());
-    let columns: Vec<usize> = (0..schema.fields().len()).collect();
-    let mut reader = log.read(state, entry, &columns).await?;
+    let columns: Vec<usize> = (0..state.schema().fields().len()).collect();
+    read_columns(log, state, entry, &columns, cpu).await
+}
+
+/// The same of some columns, given by their places.
+pub(super) async fn read_columns(
+    log: &TableLog,
+    state: &TableState,
+    entry: &FragmentEntry,
+    columns: &[usize],
+    cpu: &Cpu,
+) -> Result<Arc<FragmentData>, Fault> {
+    let fields = state.schema().fields();
+    let fields = columns.iter().filter_map(|place| fields.get(*place).cloned());
+    let schema = Schema::of_answer(fields.collect());
+    let mut reader = log.read(state, entry, columns).await?;
     let mut buffer = RowBuffer::new(&schema);
     while let Some(batch) = reader.next().await? {
         let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
@@ -104,16 +122,11 @@ impl Tables {
         let mut all = 0;
         let limit = self.shared.memory.limit();
         for entry in catalog.tables().values() {
-            let opened = async {
-                let log = at_rest.log.table(entry)?;
-                let state = log.load().await?;
-                Ok::<_, basalt_storage::StorageError>((log, state))
-            };
-            let (log, state) = match opened.await {
+            let (log, state) = match at_rest.log.open(entry).await {
                 Ok(opened) => opened,
                 // The others can be served without it.
                 Err(error) => {
-                    self.note_damaged(at_rest, entry, &error.into());
+                    self.note_left_out(at_rest, entry, &cannot_open(entry, error));
                     continue;
                 }
             };
@@ -144,7 +157,7 @@ impl Tables {
                     Err(fault) if !entry.attached && fault.reason() == "MEMORY_LIMIT" => {
                         return Err(failed(&format!("table {:?}", entry.name), &fault.message()));
                     }
-                    Err(fault) => self.note_damaged(at_rest, &entry, &fault),
+                    Err(fault) => self.note_left_out(at_rest, &entry, &cannot_load(&entry, fault)),
                 }
             }
             Ok(rows)
@@ -196,11 +209,11 @@ impl Tables {
         stored.advance(Arc::clone(&state), Default::default(), progress).await?;
         self.shared.ledger.restore(&table, state.requests().cloned());
         self.shared.catalog.insert(Arc::clone(&table))?;
+        self.forget_unreadable(at_rest, entry.number());
         tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
         let mut tables = at_rest.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         tables.insert(table.id(), stored);
         drop(tables);
-        self.forget_damaged(at_rest, entry.number());
         self.shared.memory.count_tables(&self.shared.catalog);
         Ok(table)
     }

@@ -5,8 +5,8 @@
 
 mod background;
 mod catalog;
+mod columns;
 mod commit;
-mod damaged;
 mod delete;
 mod files;
 mod follow;
@@ -15,6 +15,7 @@ mod load;
 mod retention;
 mod rewrite;
 mod stored;
+mod unreadable;
 mod verify;
 
 use std::{
@@ -36,9 +37,9 @@ use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Written};
-pub(crate) use damaged::run as run_damaged;
 pub(crate) use found::Sought;
 use stored::Stored;
+pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
 
 use crate::{
@@ -117,8 +118,8 @@ struct AtRest {
     known: Mutex<catalog::Known>,
     /// By the id of the table.
     tables: RwLock<HashMap<u64, Arc<Stored>>>,
-    /// Those that cannot be read, by id.
-    damaged: Mutex<HashMap<u64, damaged::Damaged>>,
+    /// Those that could not be loaded, by id.
+    left_out: Mutex<HashMap<u64, unreadable::LeftOut>>,
 }
 
 /// See the module. A clone is the same tables.
@@ -149,7 +150,7 @@ impl Tables {
                     log: CatalogLog::new(store, config.keep_versions),
                     known: Mutex::default(),
                     tables: RwLock::default(),
-                    damaged: Mutex::default(),
+                    left_out: Mutex::default(),
                 }))
             }
         };
@@ -227,7 +228,7 @@ impl Tables {
 
     /// Removes a table; queries that run go on with their snapshot. One that this node could not load has none.
     pub(crate) async fn remove(&self, name: &str) -> Result<Option<Arc<Table>>, Fault> {
-        let table = self.shared.catalog.get(name);
+        let table = self.shared.catalog.find(name);
         if let Some(at_rest) = &self.at_rest {
             let state = at_rest.state();
             let known = match state.tables().contains_key(name) {
@@ -267,6 +268,14 @@ impl Tables {
 
     /// How a table is kept; `None`: in memory alone.
     fn stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, Fault> {
+        match self.newest_stored(table)? {
+            Some(stored) if !std::ptr::eq(&*stored.table, table) => Err(columns::other_columns(table)),
+            stored => Ok(stored),
+        }
+    }
+
+    /// The same with the columns that the table has now.
+    fn newest_stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, Fault> {
         let Some(at_rest) = &self.at_rest else { return Ok(None) };
         let tables = at_rest.tables.read().unwrap_or_else(PoisonError::into_inner);
         match tables.get(&table.id()) {
@@ -286,9 +295,9 @@ impl Tables {
         version: Option<u64>,
     ) -> Result<(Arc<Table>, Arc<TableState>), Fault> {
         let table = self.shared.catalog.get(name)?;
-        let stored = self.stored(&table)?.ok_or_else(|| in_memory_only(name))?;
+        let stored = self.newest_stored(&table)?.ok_or_else(|| in_memory_only(name))?;
         let state = stored.state_at(version).map_err(|e| e.at("version"))?;
-        Ok((table, state))
+        Ok((Arc::clone(&stored.table), state))
     }
 
     /// Some fragments of a version; those that are not held are loaded, and kept as long as there is memory.

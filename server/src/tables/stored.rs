@@ -17,7 +17,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{Shared, commit::Write, files::Files, follow::Followed, load};
+use super::{Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, load};
 use crate::{
     limits,
     memory::{Consumer, Reservation},
@@ -131,6 +131,10 @@ impl Stored {
         progress: Progress<'_>,
     ) -> Result<(), Fault> {
         let current = self.table.snapshot();
+        // What is encoded by other columns is not taken, whatever it was read from.
+        if !state.has_same_columns(&self.state()) {
+            return Err(other_columns(&self.table));
+        }
         let taken = |entry: &FragmentEntry| -> Option<Fragment> {
             if let Some(fragment) = fresh.get(&entry.id) {
                 return Some(fragment.clone().with_source(entry.source()));

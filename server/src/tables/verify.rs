@@ -13,7 +13,7 @@ use basalt_storage::{Damage, DataFile, StorageError, TableLog, TableState};
 use tokio::time::{sleep, timeout_at};
 
 use super::{AtRest, Tables, stored::Stored};
-use crate::{limits, status::Fault};
+use crate::{limits, panics::caught_async, status::Fault};
 
 /// What reading some files of a table has found.
 #[derive(Debug, Default)]
@@ -61,6 +61,12 @@ impl Tables {
             tables.get(&entry.number()).cloned()
         };
         let mut page = Page::default();
+        // Whether a start would find the table: the journal is short, and read as at a start.
+        if after.is_empty()
+            && let Err(error) = at_rest.log.load().await
+        {
+            self.found(name, &damage_of(at_rest.log.store().url(), error)?, &mut page);
+        }
         let log = match &stored {
             Some(stored) => stored.log.clone(),
             None => at_rest.log.table(&entry)?,
@@ -161,7 +167,10 @@ impl Tables {
 fn damage_of(table: &str, error: StorageError) -> Result<Damage, Fault> {
     let (path, why) = match error {
         StorageError::Corrupt { path, why } => (path, why),
-        StorageError::NoTable { .. } | StorageError::Limit { .. } => (table.to_owned(), error.to_string()),
+        // Tables without a catalog are at no address of a store.
+        StorageError::Address { .. } | StorageError::NoTable { .. } | StorageError::Limit { .. } => {
+            (table.to_owned(), error.to_string())
+        }
         other => return Err(other.into()),
     };
     Ok(Damage { path, column: None, why })
@@ -174,7 +183,9 @@ pub(crate) async fn run(tables: Weak<Tables>) {
     loop {
         sleep(pause).await;
         let Some(tables) = tables.upgrade() else { return };
-        pause = tables.verify_next(&mut place).await;
+        // A file that panics is behind the place by then.
+        let verified = caught_async(async { Ok(tables.verify_next(&mut place).await) });
+        pause = verified.await.unwrap_or(limits::VERIFY_PAUSE.0);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     convert::Infallible,
     future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -12,7 +13,7 @@ use hyper::{Request, Response, body::Incoming};
 use tonic::{Status, body::Body, codegen::BoxFuture};
 
 use super::receive::{Answering, Connection, Method, Receipt, Received};
-use crate::{call::Arrival, status::Fault};
+use crate::{call::Arrival, panics, status::Fault};
 
 /// See the module.
 pub(super) struct Reply {
@@ -65,7 +66,13 @@ impl Future for Reply {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Ok(mut response) = ready!(self.future.as_mut().poll(context));
+        // What a method does on its async thread, before it answers, may panic as what it has others do.
+        let future = &mut self.future;
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        let Ok(mut response) =
+            ready!(polled.unwrap_or_else(|panic| {
+                Poll::Ready(Ok(Status::from(panics::fault(&*panic)).into_http()))
+            }));
         let Some(receipt) = self.receipt.take() else { return Poll::Ready(Ok(response)) };
         if let Some(arrival) = &self.ours {
             match receipt.refused() {

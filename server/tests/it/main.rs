@@ -4,6 +4,7 @@
 
 mod ambiguous;
 mod at_rest;
+mod attached;
 mod bench;
 mod binary;
 mod catalog;
@@ -22,6 +23,7 @@ mod half_sent;
 mod ingest;
 mod killed;
 mod lifecycle;
+mod panics;
 mod query;
 mod readme;
 mod retention;
@@ -43,14 +45,14 @@ fn every_reason_is_produced() {
         include_str!("errors.rs"),
         include_str!("ingest.rs"),
         include_str!("lifecycle.rs"),
+        include_str!("panics.rs"),
         include_str!("query.rs"),
         include_str!("select.rs"),
         include_str!("semi_joins.rs"),
         include_str!("sets.rs"),
     ];
-    // A client that gave up hears nothing; commits wait for each other; a server starts too fast; and nothing should be
-    // internal.
-    const UNHEARD: [&str; 4] = ["CANCELLED", "WRITE_CONFLICT", "STARTING", "INTERNAL"];
+    // A client that gave up hears nothing; commits wait for each other; and a server starts too fast.
+    const UNHEARD: [&str; 3] = ["CANCELLED", "WRITE_CONFLICT", "STARTING"];
     let reasons = (1..).map_while(|number| basalt_proto::v1::ErrorReason::try_from(number).ok());
     for reason in reasons {
         let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");

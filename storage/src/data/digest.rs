@@ -29,7 +29,7 @@ use crate::{
 /// columns and the footer; then of the columns of each row group in their order.
 pub(crate) const TAG: &str = "basalt.xxh3";
 /// Characters of a digest.
-const CHARS: usize = 10;
+const DIGEST_CHARS: usize = 10;
 
 /// A part of a file that has a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(crate) const SEAL: &str = "basalt.file.xxh3";
 /// What stands there before the digest is known.
 pub(crate) const UNSEALED: &str = "0000000000";
 
-/// The header of a field that is a text and follows its predecessor, and a text's length of [`CHARS`].
+/// The header of a field that is a text and follows its predecessor, and a text's length of [`DIGEST_CHARS`].
 const TEN_CHARS: [u8; 2] = [0x18, 10];
 
 /// Where the digest of a sealed file is. It is behind the last place of its name; a text in Thrift's compact protocol
@@ -98,7 +98,7 @@ fn place_of_seal(file: &[u8]) -> Option<Range<usize>> {
     let start = file.windows(SEAL.len()).rposition(|name| name == SEAL.as_bytes())? + SEAL.len();
     let is_text = file.get(start..)?.starts_with(&TEN_CHARS);
     let start = start + 2;
-    (is_text && file.len() >= start + CHARS).then_some(start..start + CHARS)
+    (is_text && file.len() >= start + DIGEST_CHARS).then_some(start..start + DIGEST_CHARS)
 }
 
 /// Puts the digest of a file that is whole but for that into it.
@@ -122,8 +122,8 @@ pub(crate) fn check_seal(file: &[u8]) -> Result<(), String> {
 
 /// The digest of a piece by the tag of a file.
 fn told(tag: &str, piece: Piece) -> Option<u64> {
-    let at = piece.place() * CHARS;
-    let bytes = z85::decode(tag.get(at..at + CHARS)?)?;
+    let at = piece.place() * DIGEST_CHARS;
+    let bytes = z85::decode(tag.get(at..at + DIGEST_CHARS)?)?;
     bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
@@ -131,7 +131,7 @@ fn told(tag: &str, piece: Piece) -> Option<u64> {
 pub(crate) fn check_count(file: &DataFile, metadata: &ParquetMetaData) -> Result<(), String> {
     let Some(tag) = file.digests() else { return Ok(()) };
     let columns: usize = metadata.row_groups().iter().map(|group| group.num_columns()).sum();
-    if tag.len() == (2 + columns) * CHARS && 2 + columns <= FILE_DIGESTS {
+    if tag.len() == (2 + columns) * DIGEST_CHARS && 2 + columns <= FILE_DIGESTS {
         return Ok(());
     }
     Err(format!("it has {columns} columns in all row groups, and the log has digests of another number"))

@@ -125,7 +125,8 @@ impl DataReader {
         }
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = catching(place.clone(), move || ArrowReaderMetadata::try_new(footer, options)).await?;
-        let (sources, leaves) = sources(state, &fragment.file, columns, &metadata);
+        let (sources, leaves) = sources(state, &fragment.file, columns, &metadata)
+            .map_err(|why| StorageError::corrupt(place.clone(), why))?;
         let schema = Schema::of_answer(sources.iter().map(|(field, _)| field.clone()).collect()).to_arrow();
         let first = index(fragment.first_row);
         let wanted = first..first + fragment.rows as usize;
@@ -253,22 +254,38 @@ impl DataReader {
     }
 }
 
+/// The columns, and the leaves of the file's schema that they need.
+type Sources = (Vec<(Field, Source)>, Vec<usize>);
+
 /// Where each column comes from, and the leaves of the file's schema that are needed, in its order.
 fn sources(
     state: &TableState,
     file: &DataFile,
     columns: &[usize],
     metadata: &ArrowReaderMetadata,
-) -> (Vec<(Field, Source)>, Vec<usize>) {
+) -> std::result::Result<Sources, &'static str> {
     let parquet = metadata.parquet_schema();
-    let leaf_of =
-        |name: &str| (0..parquet.num_columns()).find(|i| parquet.column(*i).path().parts() == [name]);
+    // Nested columns are no columns of a table.
+    let top = || (0..parquet.num_columns()).filter(|i| parquet.column(*i).path().parts().len() == 1);
+    let id_of = |leaf: usize| {
+        let column = parquet.column(leaf);
+        let info = column.self_type().get_basic_info();
+        info.has_id().then(|| info.id())
+    };
+    let ids = state.schema.ids.as_deref();
+    if ids.is_some() && top().next().is_some() && top().all(|leaf| id_of(leaf).is_none()) {
+        return Err("its columns have no field ids, by which the table maps its columns");
+    }
+    let leaf_of = |place: usize, name: &str| match ids {
+        Some(ids) => top().find(|leaf| id_of(*leaf) == Some(ids[place])),
+        None => top().find(|leaf| parquet.column(*leaf).path().parts() == [name]),
+    };
     let mut found = Vec::new();
     for column in columns {
         let (field, name) = state.column(*column);
         let source = match state.partition_value(file, name) {
             Some(value) => Err(Source::Partition(value.map(str::to_owned))),
-            None => leaf_of(name).ok_or(Source::Missing),
+            None => leaf_of(*column, name).ok_or(Source::Missing),
         };
         found.push((field.clone(), source));
     }
@@ -282,7 +299,7 @@ fn sources(
     };
     let sources =
         found.into_iter().map(|(field, source)| (field, source.map_or_else(|s| s, place))).collect();
-    (sources, leaves)
+    Ok((sources, leaves))
 }
 
 /// Where a data file is below the table. The log has it as a URI, so percent-encoded.

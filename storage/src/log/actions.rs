@@ -130,13 +130,15 @@ pub(crate) struct CommitInfo {
 /// was cut, or has changed, is no commit of fewer actions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Seal {
+    /// The version that this is: a file that stands in another one's place is not that version.
+    version: u64,
     bytes: u64,
     crc32: u32,
 }
 
 impl Seal {
-    fn of(rest: &[u8]) -> Self {
-        Self { bytes: rest.len() as u64, crc32: crc32fast::hash(rest) }
+    fn of(version: u64, rest: &[u8]) -> Self {
+        Self { version, bytes: rest.len() as u64, crc32: crc32fast::hash(rest) }
     }
 }
 
@@ -180,7 +182,7 @@ struct Line {
 
 /// Reads a commit: JSON objects, one a line, at least one. That of a commit of Basalt's is whole, as its first line says;
 /// of other writers' nothing tells.
-pub(crate) fn parse(path: &str, bytes: &[u8]) -> Result<Vec<Action>> {
+pub(crate) fn parse(path: &str, version: u64, bytes: &[u8]) -> Result<Vec<Action>> {
     let (mut actions, mut lines) = (Vec::new(), 0);
     for (i, line) in bytes.split(|b| *b == b'\n').enumerate() {
         if line.trim_ascii().is_empty() {
@@ -190,7 +192,7 @@ pub(crate) fn parse(path: &str, bytes: &[u8]) -> Result<Vec<Action>> {
         let line: Line = serde_json::from_slice(line)
             .map_err(|e| StorageError::corrupt(path, format!("line {} is no action: {e}", i + 1)))?;
         if i == 0 {
-            check_seal(path, line.commit_info.as_ref(), bytes)?;
+            check_seal(path, version, line.commit_info.as_ref(), bytes)?;
         }
         actions.extend(line.protocol.map(Action::Protocol));
         actions.extend(line.meta_data.map(Action::MetaData));
@@ -207,12 +209,16 @@ pub(crate) fn parse(path: &str, bytes: &[u8]) -> Result<Vec<Action>> {
     Ok(actions)
 }
 
-fn check_seal(path: &str, info: Option<&serde_json::Value>, bytes: &[u8]) -> Result<()> {
+fn check_seal(path: &str, version: u64, info: Option<&serde_json::Value>, bytes: &[u8]) -> Result<()> {
     let Some(seal) = info.and_then(|info| info.get("basalt")) else { return Ok(()) };
     let seal = Seal::deserialize(seal)
         .map_err(|e| StorageError::corrupt(path, format!("its first line does not say what follows: {e}")))?;
+    if seal.version != version {
+        let why = format!("it is version {} of a log, and stands in the place of another", seal.version);
+        return Err(StorageError::corrupt(path, why));
+    }
     let rest = bytes.iter().position(|b| *b == b'\n').and_then(|end| bytes.get(end + 1..));
-    let found = rest.map(Seal::of);
+    let found = rest.map(|rest| Seal::of(version, rest));
     if found.as_ref() == Some(&seal) {
         return Ok(());
     }
@@ -228,7 +234,7 @@ fn check_seal(path: &str, info: Option<&serde_json::Value>, bytes: &[u8]) -> Res
 }
 
 /// Writes a commit; its first action is the `commitInfo`.
-pub(crate) fn serialize(actions: &[Action]) -> Result<Vec<u8>> {
+pub(crate) fn serialize(version: u64, actions: &[Action]) -> Result<Vec<u8>> {
     let failed = |e: serde_json::Error| StorageError::corrupt("a commit", e);
     let Some((Action::CommitInfo(info), others)) = actions.split_first() else {
         return Err(StorageError::corrupt("a commit", "it does not begin with its commitInfo"));
@@ -238,7 +244,7 @@ pub(crate) fn serialize(actions: &[Action]) -> Result<Vec<u8>> {
         serde_json::to_writer(&mut rest, action).map_err(failed)?;
         rest.push(b'\n');
     }
-    let first = FirstLine { commit_info: Sealed { info, basalt: Seal::of(&rest) } };
+    let first = FirstLine { commit_info: Sealed { info, basalt: Seal::of(version, &rest) } };
     let mut bytes = serde_json::to_vec(&first).map_err(failed)?;
     bytes.push(b'\n');
     bytes.append(&mut rest);

@@ -50,7 +50,7 @@ impl TableLog {
         let was_newest = self.newest_at(base.version);
         let planned = change::plan(base, change, now_millis())?;
         let version = base.version + 1;
-        let bytes = Bytes::from(actions::serialize(&planned.actions)?);
+        let bytes = Bytes::from(actions::serialize(version, &planned.actions)?);
         // What is no state is not written.
         let mut replay = Replay::of(base, self.store.url(), self.keep_millis());
         replay.apply(version, planned.actions)?;
@@ -113,7 +113,7 @@ impl TableLog {
     /// Writes version 0 if there is none; `false` when there is.
     pub(super) async fn write_first(&self, actions: &[Action]) -> Result<bool> {
         let path = names::commit(0);
-        let bytes = Bytes::from(actions::serialize(actions)?);
+        let bytes = Bytes::from(actions::serialize(0, actions)?);
         let created = self.store.create(&path, bytes.clone()).await;
         if matches!(created, Ok(true)) {
             return Ok(true);
@@ -150,7 +150,7 @@ impl TableLog {
                 // What a directory has not got after an error it will not get.
                 Ok(None) if self.store.is_local() => return Err(CommitError::Storage(error)),
                 Ok(None) => {
-                    let nothing = actions::serialize(&[Action::CommitInfo(no_change(base))]);
+                    let nothing = actions::serialize(version, &[Action::CommitInfo(no_change(base))]);
                     let nothing = nothing.map_err(CommitError::Unknown)?;
                     if matches!(self.store.create(&path, nothing).await, Ok(true)) {
                         tracing::warn!(

@@ -8,12 +8,14 @@
 mod actions;
 mod change;
 mod checkpoint;
+mod columns;
 mod commit;
 mod fragments;
 mod names;
 mod pile;
 mod protocol;
 mod read_checkpoint;
+mod same;
 mod state;
 
 use std::{
@@ -31,6 +33,8 @@ use actions::{Action, CommitInfo, Format};
 pub(crate) use actions::{Descriptor, Metadata};
 pub use change::{Change, Operation};
 pub(crate) use names::{FOLDER, LogFile};
+pub(crate) use same::EntryDigest;
+use same::Looked;
 use state::Replay;
 pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Request, TableState};
 
@@ -66,6 +70,8 @@ pub struct TableLog {
     newest: Arc<Mutex<Option<(u64, Moment)>>>,
     /// A version that was written and may not outlive a crash: its folder could not be synced.
     unsynced: Arc<Mutex<Option<u64>>>,
+    /// See [`check_same`](Self::check_same).
+    looked: Arc<Mutex<Looked>>,
     /// How long what is no longer part of the table can still be read.
     keep: Duration,
     /// What was read of files that have no digests in the log.
@@ -98,8 +104,9 @@ struct LastCheckpoint {
 impl TableLog {
     /// The log of the table in a folder; nothing is read yet.
     pub fn new(store: Store) -> Self {
-        let (newest, unsynced, seen) = (Arc::default(), Arc::default(), Seen::default());
-        Self { store, newest, unsynced, keep: Duration::from_secs(600), seen }
+        let (newest, unsynced, looked, seen) =
+            (Arc::default(), Arc::default(), Arc::default(), Seen::default());
+        Self { store, newest, unsynced, looked, keep: Duration::from_secs(600), seen }
     }
 
     /// The same, with another time for which files that are no longer part of the table stay readable; ten
@@ -198,6 +205,12 @@ impl TableLog {
                 ));
             }
         }
+        let mut replay = replay;
+        if commits.is_empty()
+            && let Some(bytes) = self.store.get(&names::commit(replay.version()), COMMIT_BYTES).await?
+        {
+            replay.set_entry(EntryDigest::of(&bytes));
+        }
         let state = self.replay(replay, commits).await?;
         // The hint comes after the checkpoint that it names, which comes after that version.
         if let Some(last) = hint.filter(|last| last.version > state.version) {
@@ -217,11 +230,13 @@ impl TableLog {
         let read = async |version: u64| {
             let path = names::commit(version);
             let bytes = self.store.get_known(&path, COMMIT_BYTES).await?;
-            Ok::<_, StorageError>((version, actions::parse(&format!("{}/{path}", self.store.url()), &bytes)?))
+            let actions = actions::parse(&format!("{}/{path}", self.store.url()), version, &bytes)?;
+            Ok::<_, StorageError>((version, EntryDigest::of(&bytes), actions))
         };
         let mut commits = stream::iter(versions).map(read).buffered(CONCURRENT_REQUESTS);
-        while let Some((version, actions)) = commits.try_next().await? {
+        while let Some((version, digest, actions)) = commits.try_next().await? {
             replay.apply(version, actions)?;
+            replay.set_entry(digest);
         }
         drop(commits);
         self.finish(replay).await
@@ -271,11 +286,12 @@ impl TableLog {
         let mut next = first?;
         let mut replay = None;
         let mut version = state.version;
-        while let Some(actions) = next {
+        while let Some((actions, digest)) = next {
             version += 1;
-            replay
-                .get_or_insert_with(|| Replay::of(state, self.store.url(), self.keep_millis()))
-                .apply(version, actions)?;
+            let replay =
+                replay.get_or_insert_with(|| Replay::of(state, self.store.url(), self.keep_millis()));
+            replay.apply(version, actions)?;
+            replay.set_entry(digest);
             next = self.read_next(version).await?;
         }
         let newest = match replay {
@@ -287,11 +303,16 @@ impl TableLog {
     }
 
     /// The actions of the version behind one; `None` when it has no file.
-    async fn read_next(&self, version: u64) -> Result<Option<Vec<Action>>> {
+    async fn read_next(&self, version: u64) -> Result<Option<(Vec<Action>, EntryDigest)>> {
         let Some(next) = version.checked_add(1) else { return Ok(None) };
         let path = names::commit(next);
         let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { return Ok(None) };
-        actions::parse(&format!("{}/{path}", self.store.url()), &bytes).map(Some)
+        let actions = actions::parse(&format!("{}/{path}", self.store.url()), next, &bytes)?;
+        Ok(Some((actions, EntryDigest::of(&bytes))))
+    }
+
+    fn looked(&self) -> MutexGuard<'_, Looked> {
+        lock(&self.looked)
     }
 
     /// Whether every version behind one still has its file: then the first that has none was never made. A vacuum

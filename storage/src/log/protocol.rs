@@ -1,7 +1,10 @@
 //! Which tables can be read and written: versions of the protocol, and table features.
 
 use super::actions::{Metadata, Protocol};
-use crate::error::{Result, StorageError};
+use crate::{
+    error::{Result, StorageError},
+    schema::Mapping,
+};
 
 /// Features that a reader has to know, and this one does.
 const READ: &[&str] = &[
@@ -38,14 +41,15 @@ pub(crate) fn check_readable(protocol: &Protocol) -> Result<()> {
     }
 }
 
-/// Whether columns have other names in the files.
-pub(crate) fn check_metadata(metadata: &Metadata) -> Result<bool> {
+/// How columns are found in the files.
+pub(crate) fn check_metadata(metadata: &Metadata) -> Result<Mapping> {
     if metadata.format.provider != "parquet" {
         return Err(unsupported(format!("files of the format {:?}", metadata.format.provider)));
     }
     match metadata.property("delta.columnMapping.mode") {
-        None | Some("none") => Ok(false),
-        Some("name") => Ok(true),
+        None | Some("none") => Ok(Mapping::Name),
+        Some("name") => Ok(Mapping::PhysicalName),
+        Some("id") => Ok(Mapping::Id),
         Some(mode) => Err(unsupported(format!("the feature columnMapping in mode {mode}"))),
     }
 }

@@ -6,16 +6,13 @@ use std::{
 };
 
 use basalt_core::{
-    fragment::Source,
-    invariant::Invariant,
-    limits::FRAGMENT_ROWS,
-    schema::{Field, Schema},
-    table::Retention,
+    fragment::Source, invariant::Invariant, limits::FRAGMENT_ROWS, schema::Schema, table::Retention,
 };
 
 use twox_hash::XxHash3_64;
 
 use super::{
+    EntryDigest,
     actions::{Action, Add, Descriptor, Metadata, Protocol, Remove, Txn},
     fragments::fragments,
     pile::Pile,
@@ -94,6 +91,7 @@ impl DataFile {
 
     /// Bytes of its deletion vector.
     pub(crate) fn deletion_vector_bytes(&self) -> u64 {
+        // Default: there is none.
         self.add.deletion_vector.as_ref().map_or(0, |vector| u64::from(vector.size_in_bytes))
     }
 
@@ -244,6 +242,8 @@ pub struct TableState {
     pub(super) txns: BTreeMap<String, Txn>,
     requests: Pile<String, Arc<DoneRequest>>,
     pub(crate) checkpoint: Option<u64>,
+    /// What the file of the version has; `None` where it was not read: it is this process's own, or gone.
+    pub(super) entry: Option<EntryDigest>,
     fragments: Arc<[FragmentEntry]>,
 }
 
@@ -364,20 +364,6 @@ impl TableState {
         // Default: of a file without statistics nothing is known.
         stats.unwrap_or_default()
     }
-
-    /// A column, and its name in the files; the place is that of one.
-    pub(crate) fn column(&self, place: usize) -> (&Field, &str) {
-        (&self.schema().fields()[place], &self.schema.physical[place])
-    }
-
-    /// The value that a file has in a column by which the table is partitioned; `None` for any other column. The
-    /// inner `None` is null.
-    pub(crate) fn partition_value<'a>(&self, file: &'a DataFile, physical: &str) -> Option<Option<&'a str>> {
-        if self.metadata.partition_columns.is_empty() {
-            return None;
-        }
-        Some(file.add.partition_values.get(physical)?.as_deref())
-    }
 }
 
 /// A state in the making.
@@ -393,6 +379,7 @@ pub(crate) struct Replay {
     txns: BTreeMap<String, Txn>,
     requests: Pile<String, Arc<DoneRequest>>,
     checkpoint: Option<u64>,
+    entry: Option<EntryDigest>,
     /// Where the log is, for errors.
     place: String,
     /// Milliseconds for which what has left the table stays readable.
@@ -417,6 +404,7 @@ impl Replay {
             txns: state.txns.clone(),
             requests: state.requests.clone(),
             checkpoint: state.checkpoint,
+            entry: None,
             place: place.to_owned(),
             keep,
         }
@@ -424,6 +412,15 @@ impl Replay {
 
     pub(crate) fn set_checkpoint(&mut self, version: u64) {
         self.checkpoint = Some(version);
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Notes what the file of the version has.
+    pub(super) fn set_entry(&mut self, digest: EntryDigest) {
+        self.entry = Some(digest);
     }
 
     /// Takes in the actions of a version; those of a commit are an unordered set.
@@ -549,8 +546,8 @@ impl Replay {
         let schema = match schema {
             Some(schema) => schema,
             None => {
-                let by_name = protocol::check_metadata(&metadata)?;
-                Arc::new(TableSchema::parse(&metadata.schema_string, by_name)?)
+                let mapping = protocol::check_metadata(&metadata)?;
+                Arc::new(TableSchema::parse(&metadata.schema_string, mapping)?)
             }
         };
         if let Some(Err(e)) = self.txns.get(NEXT_FRAGMENT).map(|txn| u32::try_from(txn.version)) {
@@ -571,6 +568,7 @@ impl Replay {
             txns: self.txns,
             requests: self.requests,
             checkpoint: self.checkpoint,
+            entry: self.entry,
             fragments,
         })
     }

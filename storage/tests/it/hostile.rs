@@ -75,7 +75,7 @@ async fn logs_that_lie_are_refused_with_a_reason() {
                 .into(),
             "v2Checkpoint",
         ),
-        (metadata(r#""delta.columnMapping.mode":"id""#), "columnMapping in mode id"),
+        (metadata(r#""delta.columnMapping.mode":"other""#), "columnMapping in mode other"),
         (metadata("").replace("parquet", "orc"), "orc"),
         (metadata("").replace("long", "binary"), "binary"),
         (metadata("").replace("long", "decimal(30,2)"), "decimal(30,2)"),

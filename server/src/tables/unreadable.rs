@@ -1,0 +1,161 @@
+//! Tables of the store that this node cannot read: a file is missing, or is not what was written; one that is attached is
+//! gone, is another one, or has columns that cannot be taken.
+//!
+//! Requests for such a table get an error that says why, and not the rows that it had before. It keeps no other from being
+//! served, it can be dropped, and its name stays taken. One that is held goes on being followed; one that could not be
+//! loaded is tried again, less and less often. A node of a cluster has a table whole, all fragments that it holds, or not
+//! at all: what it cannot read, others answer for, or nobody does.
+
+use std::{
+    sync::{PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use basalt_core::table::Table;
+use basalt_proto::v1::ErrorReason;
+use basalt_storage::{StorageError, TableEntry};
+use tokio::time::sleep;
+
+use super::{AtRest, Tables};
+use crate::{limits, panics::caught_async, status::Fault};
+
+/// A table that could not be loaded.
+#[derive(Clone, Debug)]
+pub(super) struct LeftOut {
+    entry: TableEntry,
+    /// When it is tried again, and how much later after that.
+    next: Instant,
+    pause: Duration,
+}
+
+/// The error of requests for a table whose log cannot be read.
+pub(super) fn cannot_open(entry: &TableEntry, error: StorageError) -> Fault {
+    match entry.attached {
+        true => unreadable(&entry.name, error),
+        false => damaged(&entry.name, &error.into()),
+    }
+}
+
+/// The error of requests for a table that cannot be loaded.
+pub(super) fn cannot_load(entry: &TableEntry, fault: Fault) -> Fault {
+    match entry.attached {
+        true => newest(&entry.name, fault),
+        false => damaged(&entry.name, &fault),
+    }
+}
+
+fn damaged(table: &str, fault: &Fault) -> Fault {
+    let what = match fault.reason() {
+        "MEMORY_LIMIT" => "does not fit into memory here",
+        _ => "is damaged and cannot be read",
+    };
+    Fault::new(ErrorReason::TableDamaged, format!("table {table:?} {what}: {}", fault.message()))
+}
+
+/// The error of requests for an attached table that cannot be read.
+pub(super) fn unreadable(table: &str, error: StorageError) -> Fault {
+    match &error {
+        StorageError::NoTable { path } | StorageError::Address { url: path, .. } => {
+            let message = format!(
+                "table {table:?} is gone: there is no Delta table at {path} any longer; it is served again once it is \
+                 back"
+            );
+            Fault::new(ErrorReason::StoreUnavailable, message)
+        }
+        StorageError::Replaced { path, why } => {
+            let message = format!(
+                "table {table:?} is not what was attached: at {path}, {why}; drop it and attach it again to read what \
+                 is there now"
+            );
+            Fault::new(ErrorReason::InvalidStore, message)
+        }
+        _ => newest(table, error.into()),
+    }
+}
+
+/// The error of requests for a table whose newest version cannot be taken in.
+pub(super) fn newest(table: &str, fault: Fault) -> Fault {
+    let message = format!("the newest version of table {table:?} cannot be read: {}", fault.message());
+    fault.with_message(message)
+}
+
+impl Tables {
+    /// Notes whether a table that is held can be read.
+    pub(super) fn note(&self, table: &Table, unreadable: Option<&Fault>) {
+        let (catalog, name, id) = (&self.shared.catalog, table.name(), table.id());
+        let known = catalog.unreadable().into_iter().find(|(_, known, _)| *known == id);
+        match (unreadable, known) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                tracing::info!(table = name, "the table can be read again");
+                catalog.set_readable(id);
+            }
+            (Some(fault), known) => {
+                let error = fault.to_engine();
+                if known.is_none_or(|(_, _, before)| before != error) {
+                    tracing::warn!(table = name, error = fault.message(), "the table cannot be read");
+                    catalog.set_unreadable(name, id, error);
+                }
+            }
+        }
+    }
+
+    /// Notes that a table could not be loaded, and when it is tried again.
+    pub(super) fn note_left_out(&self, at_rest: &AtRest, entry: &TableEntry, fault: &Fault) {
+        let (table, error) = (&entry.name, fault.message());
+        let mut left_out = at_rest.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = left_out.get(&entry.number()).map(|before| before.pause);
+        if before.is_none() {
+            if entry.attached {
+                tracing::warn!(table, error, "the table cannot be read, and is left out");
+            } else {
+                tracing::error!(table, error, "the table is damaged, and left out");
+            }
+        }
+        let (first, most) = limits::DAMAGED_PAUSE;
+        let most = if entry.attached { limits::REOPEN_INTERVAL } else { most };
+        let pause = before.map_or(first, |before| (2 * before).min(most));
+        let known = LeftOut { entry: entry.clone(), next: Instant::now() + pause, pause };
+        left_out.insert(entry.number(), known);
+        self.shared.catalog.set_unreadable(&entry.name, entry.number(), fault.to_engine());
+    }
+
+    /// Forgets that a table could not be read: it is read by now, or gone.
+    pub(super) fn forget_unreadable(&self, at_rest: &AtRest, id: u64) {
+        at_rest.left_out.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        self.shared.catalog.set_readable(id);
+    }
+
+    /// Tries again to load those whose time has come.
+    async fn retry(&self) {
+        let Some(at_rest) = &self.at_rest else { return };
+        let due: Vec<TableEntry> = {
+            let left_out = at_rest.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = left_out.values().filter(|known| known.next <= Instant::now());
+            due.map(|known| known.entry.clone()).collect()
+        };
+        for entry in due {
+            match self.open_table(at_rest, &entry).await {
+                // Reading it took its time, in which it was dropped.
+                _ if !at_rest.has(entry.number()) => self.drop_if_gone(at_rest, entry.number()),
+                Ok(()) => tracing::info!(table = entry.name, "the table can be read again"),
+                Err(fault) => self.note_left_out(at_rest, &entry, &fault),
+            }
+        }
+    }
+}
+
+/// Tries again for as long as there are tables. It is no part of the other work in the background, which must not wait
+/// until a large table is read.
+pub(crate) async fn run(tables: Weak<Tables>) {
+    loop {
+        sleep(limits::DAMAGED_PAUSE.0).await;
+        let Some(tables) = tables.upgrade() else { return };
+        let retried = async {
+            tables.retry().await;
+            Ok(())
+        };
+        // What panics is in the log.
+        let _ = caught_async(retried).await;
+    }
+}

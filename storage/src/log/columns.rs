@@ -1,0 +1,51 @@
+//! The columns of a version: where they lie in data files, and which of them another version has as well.
+
+use std::sync::Arc;
+
+use basalt_core::schema::Field;
+
+use super::state::{DataFile, TableState};
+
+impl TableState {
+    /// Whether another state has the same columns, which lie in data files in the same way.
+    pub fn has_same_columns(&self, other: &Self) -> bool {
+        (Arc::ptr_eq(&self.schema, &other.schema) || self.schema == other.schema)
+            && self.metadata.partition_columns == other.metadata.partition_columns
+    }
+
+    /// The column of another state that has, in a data file that both have, the same values of the same type as one
+    /// of this state; both are named by their places.
+    pub fn same_column(&self, place: usize, other: &Self) -> Option<usize> {
+        if self.metadata.partition_columns != other.metadata.partition_columns {
+            return None;
+        }
+        let stored = |state: &Self, i: usize| -> Option<(String, Option<i32>)> {
+            let id = state.schema.ids.as_ref().and_then(|ids| ids.get(i).copied());
+            Some((state.schema.physical.get(i)?.clone(), id))
+        };
+        let (field, wanted) = (self.schema().fields().get(place)?, stored(self, place));
+        let same = |(i, old): (usize, &Field)| {
+            old.data_type == field.data_type
+                && old.encoding == field.encoding
+                // Whether there is a null in it was not looked at.
+                && (field.nullable || !old.nullable)
+                && stored(other, i) == wanted
+        };
+        let both_by_id = self.schema.ids.is_some() == other.schema.ids.is_some();
+        both_by_id.then(|| other.schema().fields().iter().enumerate().position(same))?
+    }
+
+    /// A column, and its name in the files; the place is that of one.
+    pub(crate) fn column(&self, place: usize) -> (&Field, &str) {
+        (&self.schema().fields()[place], &self.schema.physical[place])
+    }
+
+    /// The value that a file has in a column by which the table is partitioned; `None` for any other column. The
+    /// inner `None` is null.
+    pub(crate) fn partition_value<'a>(&self, file: &'a DataFile, physical: &str) -> Option<Option<&'a str>> {
+        if self.metadata.partition_columns.is_empty() {
+            return None;
+        }
+        Some(file.add.partition_values.get(physical)?.as_deref())
+    }
+}
