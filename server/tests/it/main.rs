@@ -36,7 +36,7 @@ mod unread;
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.
 #[test]
 fn every_reason_is_produced() {
-    const SOURCES: [&str; 12] = [
+    const SOURCES: [&str; 13] = [
         include_str!("ambiguous.rs"),
         include_str!("at_rest.rs"),
         include_str!("catalog.rs"),

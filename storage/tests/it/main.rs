@@ -18,6 +18,7 @@ mod flaky;
 mod history;
 mod hostile;
 mod lost_catalog;
+mod misplaced;
 #[cfg(feature = "s3")]
 mod s3;
 mod support;
