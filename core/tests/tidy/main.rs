@@ -268,6 +268,8 @@ const NO_LIMITS: &[(&str, &str)] = &[
     ("MOST_PLACES", "from where on a group-by takes another way"),
     ("PLACE_BYTES", "the size of a type"),
     ("TEXT_BYTES", "as many as STATS_CHARS can have"),
+    ("VALUE_BYTES", "an estimate: what a value takes in a message"),
+    ("TEXT_BYTES_PER_NANOSECOND", "an estimate: a speed"),
     ("UUID_CHARS", "a format's"),
 ];
 
