@@ -195,11 +195,11 @@ pub(super) fn from(select: &ast::Select, outer: &[String]) -> Result<(String, Sc
     Ok((table, Scope { name, outer: outer.to_vec(), ..Scope::default() }))
 }
 
+/// What the names of a select list stand for; `None`: two items have the name.
+type Aliases = HashMap<String, Option<Expr>>;
+
 /// The answer's columns (none for `*`), and those that have a name of their own.
-fn select_list(
-    projection: &[SelectItem],
-    reader: Reader<'_>,
-) -> Result<(Vec<Expr>, HashMap<String, Option<Expr>>), SqlError> {
+fn select_list(projection: &[SelectItem], reader: Reader<'_>) -> Result<(Vec<Expr>, Aliases), SqlError> {
     let mut items = Vec::with_capacity(projection.len());
     let mut aliases = HashMap::new();
     for item in projection {

@@ -1,6 +1,11 @@
 //! The server as its clients see it: a real one on a port of its own in every test.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail as tests do")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
 
 mod ambiguous;
 mod at_rest;
