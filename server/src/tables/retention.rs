@@ -4,7 +4,7 @@
 //! files are won back, a fragment at a time: one that is hidden whole goes, and one that is hidden for the most part is
 //! written anew without.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use basalt_core::{
     fragment::{Fragment, FragmentData, RowBuffer},
@@ -79,7 +79,12 @@ impl Stored {
 
     /// Frees what retention hides.
     pub(super) async fn expire(&self) {
-        freed(&self.shared, &self.table, self.free_hidden().await);
+        let outcome = self.free_hidden().await;
+        // Another write was first: there is nothing wrong, and no need to wait for the next round.
+        if outcome.as_ref().is_err_and(Fault::is_conflict) {
+            self.expires.store(true, Ordering::Relaxed);
+        }
+        freed(&self.shared, &self.table, outcome);
     }
 
     /// Frees what is hidden now; the answer is how many rows it was.

@@ -51,8 +51,7 @@ async fn number(client: &Client, query: basalt_client::Query) -> i64 {
 /// Waits until a table holds so many rows, read or not.
 async fn holds(client: &Client, rows: u64) {
     let mut held = 0;
-    // A turn of the background that has just begun does not see it: the next is a minute later.
-    for _ in 0..900 {
+    for _ in 0..300 {
         held = client.table("t").await.unwrap().table.rows;
         if held == rows {
             return;
