@@ -50,13 +50,22 @@ pub struct DataFile {
     pub(crate) rows: u64,
     /// The fragment that it is by its tag, where Basalt has written it.
     pub(super) fragment: Option<u32>,
+    /// That of its first rows: what a fragment is compared by, for every fragment with every version.
+    source: Source,
     /// What the log says of its columns, read when it is first asked for, and the schema by which it was read.
     stats: OnceLock<(Arc<TableSchema>, Box<[ColumnStats]>)>,
 }
 
 impl DataFile {
     fn new(add: Add, rows: u64) -> Self {
-        let mut file = Self { add, rows, fragment: None, stats: OnceLock::new() };
+        let vector = add.deletion_vector.as_ref();
+        let vector = vector.map(|vector| XxHash3_64::oneshot(vector.unique_id().as_bytes()));
+        let source = Source {
+            rows: source_rows(&add.path, 0),
+            // Default: 0 is no deletion vector.
+            deletions: vector.map_or(0, |hash| hash.max(1)),
+        };
+        let mut file = Self { add, rows, fragment: None, source, stats: OnceLock::new() };
         let id = file.add.tag(TAG_FRAGMENT).and_then(|id| id.parse().ok());
         file.fragment = id.filter(|id| *id < FIRST_FOREIGN_FRAGMENT && rows <= FRAGMENT_ROWS as u64);
         file
@@ -112,6 +121,11 @@ impl Add {
     }
 }
 
+/// Names the rows of a file from one on.
+fn source_rows(path: &str, first_row: u64) -> u64 {
+    XxHash3_64::oneshot_with_seed(first_row, path.as_bytes())
+}
+
 impl Descriptor {
     /// As the protocol has it.
     pub(crate) fn unique_id(&self) -> String {
@@ -127,7 +141,7 @@ impl Descriptor {
 pub struct FragmentEntry {
     /// Its id. Below [`FIRST_FOREIGN_FRAGMENT`] it is Basalt's own and never comes to mean other rows; above, it
     /// is computed from the names of the version's files, is the same for everyone who looks at the same version, and
-    /// may be another file's in another one: see [`has_same_rows`](Self::has_same_rows).
+    /// may be another file's in another one: see [`source`](Self::source).
     pub id: u32,
     /// The file that holds it.
     pub file: Arc<DataFile>,
@@ -138,14 +152,12 @@ pub struct FragmentEntry {
 }
 
 impl FragmentEntry {
-    /// Names its rows and those of them that are deleted, for everyone who looks at the table.
+    /// Names its rows and those of them that are deleted, for everyone who looks at the table. Ids do not: another
+    /// writer's file may have the id that another file has in another version.
     pub fn source(&self) -> Source {
-        let vector = self.file.add.deletion_vector.as_ref();
-        let vector = vector.map(|vector| XxHash3_64::oneshot(vector.unique_id().as_bytes()));
-        Source {
-            rows: XxHash3_64::oneshot_with_seed(self.first_row, self.file.path().as_bytes()),
-            // Default: 0 is no deletion vector.
-            deletions: vector.map_or(0, |hash| hash.max(1)),
+        match self.first_row {
+            0 => self.file.source,
+            first_row => Source { rows: source_rows(self.file.path(), first_row), ..self.file.source },
         }
     }
 
@@ -159,17 +171,6 @@ impl FragmentEntry {
     pub fn live_rows(&self) -> u64 {
         let deleted = if self.is_whole_file() { self.file.deleted_rows() } else { 0 };
         u64::from(self.rows).saturating_sub(deleted)
-    }
-
-    /// Whether an entry of this or of another version is of the same rows of the same file. Ids do not tell: another
-    /// writer's file may have the id that another file has in another version.
-    pub fn has_same_rows(&self, other: &Self) -> bool {
-        self.file.path() == other.file.path() && (self.first_row, self.rows) == (other.first_row, other.rows)
-    }
-
-    /// The same, and whether the same of these rows are deleted.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.has_same_rows(other) && self.file.add.deletion_vector == other.file.add.deletion_vector
     }
 
     /// Bytes that it takes in memory, where Basalt has written it.
@@ -295,7 +296,7 @@ impl TableState {
 
     /// The fragment of this version that has the same rows as one of another version, whatever their ids are.
     pub fn same_rows(&self, other: &FragmentEntry) -> Option<&FragmentEntry> {
-        let same = |entry: &&FragmentEntry| entry.has_same_rows(other);
+        let same = |entry: &&FragmentEntry| entry.source().rows == other.source().rows;
         match self.fragment(other.id).filter(same) {
             Some(found) => Some(found),
             // Another writer's file has another id where one with the same hash came or went.
