@@ -100,9 +100,14 @@ async fn nothing_acknowledged_is_lost_and_nothing_else_is_half_there() {
 /// The same when the machine dies: what is acknowledged was synced, names and bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_with_what_was_not_synced() {
-    let disk = Disk::new();
-    let lost = rounds(disk.root().to_str().unwrap(), Some(&disk)).await;
-    assert!(lost > 0, "some of what a kill leaves under way is never synced");
+    // On a machine that does much else a kill may find nothing under way.
+    for _ in 0..8 {
+        let disk = Disk::new();
+        if rounds(disk.root().to_str().unwrap(), Some(&disk)).await > 0 {
+            return;
+        }
+    }
+    panic!("some of what a kill leaves under way is never synced");
 }
 
 /// Returns how many files and folders the disk has lost.
