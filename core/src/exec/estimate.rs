@@ -34,7 +34,7 @@ struct Left<'a> {
 impl Left<'_> {
     /// Bytes of the texts of a slot in those fragments.
     fn texts(&self, slot: usize) -> u64 {
-        let columns = self.fragments.iter().map(|at| self.snapshot.fragments()[*at].columns().get(slot));
+        let columns = self.fragments.iter().map(|at| self.snapshot.fragments()[*at].column_at(slot));
         // Default: a slot that is no column of the table, such as the row address, has no texts.
         columns.map(|column| column.map_or(0, |column| column.text_bytes() as u64)).sum()
     }
@@ -73,18 +73,7 @@ impl Plan {
             }
         };
         // The bytes of texts come on top: few rows may hold many of them.
-        let mut slots = Vec::new();
-        self.filter.iter().for_each(|pred| pred.slots(&mut slots));
-        match &self.shape {
-            Shape::Rows => self.outputs.iter().for_each(|output| output.slots(&mut slots)),
-            Shape::Groups { keys, aggregates, .. } => {
-                let arguments = aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
-                keys.iter().chain(arguments).for_each(|expr| expr.slots(&mut slots));
-            }
-        }
-        slots.sort_unstable();
-        slots.dedup();
-        let texts = slots.into_iter().map(|slot| left.texts(slot)).fold(0, u64::saturating_add);
+        let texts = self.columns().into_iter().map(|slot| left.texts(slot)).fold(0, u64::saturating_add);
         left.rows.saturating_mul(filter + rest).saturating_add(texts / TEXT_BYTES_PER_NANOSECOND)
     }
 

@@ -231,7 +231,7 @@ pub(super) fn sorted<'q>(
     sort_page(&mut candidates, plan, compare);
     let eval = |candidate: &Candidate<'_>, output: &BoundExpr| {
         let fragment = &snapshot.fragments()[candidate.fragment];
-        output.eval(&plan.rows, &|slot| match fragment.columns().get(slot) {
+        output.eval(&plan.rows, &|slot| match fragment.column_at(slot) {
             Some(column) => column.value(candidate.row),
             None => Value::Int(i128::from(fragment.address(candidate.row))),
         })

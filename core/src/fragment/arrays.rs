@@ -24,11 +24,11 @@ impl FragmentData {
     /// The rows as Arrow batches of at most a block each, in the types of the table's schema.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] when the columns are not those of the schema.
+    /// [`ErrorKind::Corrupt`] when the columns are not those of the schema: all of them.
     pub fn batches<'a>(&'a self, schema: &'a Schema) -> impl Iterator<Item = Result<RecordBatch>> + 'a {
         (0..self.rows).step_by(BLOCK_ROWS).map(|start| {
             let rows = (self.rows - start).min(BLOCK_ROWS);
-            let arrays = self.columns.iter().map(|column| array(column, start, rows)).collect();
+            let arrays = self.columns().map(|column| array(column, start, rows)).collect();
             RecordBatch::try_new(schema.to_arrow(), arrays)
                 .map_err(|e| Error::new(ErrorKind::Corrupt, e.to_string()))
         })

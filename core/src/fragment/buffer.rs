@@ -1,6 +1,6 @@
 //! Rows on their way into a fragment: keys, texts and validity, column by column.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, StringArray,
@@ -191,7 +191,7 @@ impl RowBuffer {
 
     /// Appends the live rows of a fragment of the same schema.
     pub fn push_fragment(&mut self, fragment: &Fragment) {
-        assert_eq!(self.columns.len(), fragment.columns().len(), "{SAME_SCHEMA}");
+        assert_eq!(self.columns.len(), fragment.data().width(), "{SAME_SCHEMA}");
         let mut live = Vec::new();
         for start in (0..fragment.rows()).step_by(BATCH_ROWS) {
             let n = (fragment.rows() - start).min(BATCH_ROWS);
@@ -199,7 +199,8 @@ impl RowBuffer {
             if left == 0 {
                 continue;
             }
-            for (buffer, column) in self.columns.iter_mut().zip(fragment.columns()) {
+            for (place, buffer) in self.columns.iter_mut().enumerate() {
+                let column = fragment.column(place);
                 buffer.push_column(column, start, n, Some(live.as_slice()).filter(|_| left < n));
             }
             self.rows += left;
@@ -224,7 +225,7 @@ impl RowBuffer {
                 }
             })
             .collect();
-        Ok(FragmentData::new(rows, columns?))
+        Ok(FragmentData::new(rows, columns?.into_iter().map(|column| Some(Arc::new(column))).collect()))
     }
 }
 
