@@ -23,7 +23,7 @@ use tokio::{
         oneshot,
     },
     task::{JoinHandle, spawn_blocking},
-    time::timeout_at,
+    time::{sleep, timeout_at},
 };
 
 use crate::{Error, limits, panics::caught, status::Fault};
@@ -188,6 +188,26 @@ pub(crate) fn hand_over<T>(
     match Handle::current().block_on(timeout_at(until.into(), sender.send(item))) {
         Ok(sent) => sent.map_err(|_| cancelled()),
         Err(_) => Err(EngineError::new(ErrorKind::DeadlineExceeded, "the client read the answer too slowly")),
+    }
+}
+
+/// Waits for what a request needs, until its deadline or until its control says that it is over.
+pub(crate) async fn until_stopped<T>(
+    control: &Control,
+    deadline: Instant,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let stopped = async {
+        loop {
+            sleep(limits::CONTROL_INTERVAL).await;
+            if let Err(error) = control.check() {
+                return error;
+            }
+        }
+    };
+    tokio::select! {
+        answer = timeout_at(deadline.into(), work) => answer.unwrap_or_else(|_| Err(Fault::deadline())),
+        error = stopped => Err(error.into()),
     }
 }
 

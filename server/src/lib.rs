@@ -2,6 +2,7 @@
 //!
 //! [`run`] serves a listener until it is told to stop; the binary, the tests and the demo all call it.
 
+mod cache;
 mod call;
 mod cgroup;
 mod cluster;

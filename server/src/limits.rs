@@ -238,6 +238,14 @@ pub const SMALL_WRITE_ROWS: usize = 1 << 16;
 pub const COMMIT_ATTEMPTS: usize = 32;
 /// Data files that are written at once: each holds its rows as arrays, and compressed.
 pub const FILE_WRITES: usize = 4;
+/// Turns of the clock that an item of the cache gets at most when it is read.
+pub const CACHE_TURNS: u8 = 4;
+/// An item gets one more turn for so many nanoseconds that reading a byte of it takes.
+pub const CACHE_TURN_NANOS: u64 = 20;
+/// This part of the memory is what a query reads of a table at once, at most; and at least one fragment of it.
+pub const WAVE_MEMORY_PART: u64 = 4;
+/// Texts take this many times as much decoded as encoded, for what is reserved to read them.
+pub const TEXT_EXPANSION: u64 = 4;
 /// Fragments that are read from the store at once.
 pub const LOADS: usize = 8;
 /// How often the log tells how far loading is.

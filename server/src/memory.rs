@@ -5,8 +5,9 @@
 //! server whose memory is full of tables can still be told to drop one.
 
 use std::{
+    fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::Instant,
@@ -21,9 +22,9 @@ use crate::{limits, status::Fault, units};
 /// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consumer {
-    /// The newest versions of the tables, and those that can still be read.
+    /// Tables that are in memory alone, with the versions that can still be read.
     Tables,
-    /// Fragments that were loaded for a request, and are kept as long as there is room.
+    /// Columns of data files, which are kept as long as there is room.
     Cache,
     /// Loading, merging and rewriting fragments.
     Maintenance,
@@ -91,6 +92,12 @@ impl Consumer {
     }
 }
 
+/// Who lets go of what it holds when others need memory.
+pub(crate) trait Evict: fmt::Debug + Send + Sync {
+    /// Gives back so many bytes, if it can; how many it were. Whoever calls it has locked nothing.
+    fn evict(&self, bytes: u64) -> u64;
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct MemoryPool {
@@ -102,6 +109,8 @@ pub(crate) struct MemoryPool {
     queries: Arc<AtomicUsize>,
     /// Something was given back.
     freed: Notify,
+    /// What it may take back.
+    cache: OnceLock<Weak<dyn Evict>>,
 }
 
 #[derive(Debug, Default)]
@@ -114,7 +123,21 @@ struct Counts {
 impl MemoryPool {
     pub(crate) fn new(limit: u64) -> Self {
         let floors = Consumer::ALL.map(|consumer| consumer.floor(limit));
-        Self { limit, floors, counts: Mutex::default(), queries: Arc::default(), freed: Notify::new() }
+        Self {
+            limit,
+            floors,
+            counts: Mutex::default(),
+            queries: Arc::default(),
+            freed: Notify::new(),
+            cache: OnceLock::new(),
+        }
+    }
+
+    /// Says who makes room for others; once.
+    pub(crate) fn set_cache(&self, cache: Weak<dyn Evict>) {
+        if self.cache.set(cache).is_err() {
+            tracing::error!("the cache of the memory pool is set twice");
+        }
     }
 
     /// What would be held if a consumer used so much.
@@ -166,14 +189,30 @@ impl MemoryPool {
         Reservation { pool: Arc::clone(self), consumer, bytes: 0 }
     }
 
-    /// Counts more; nothing if that would be over the limit.
+    /// Counts more, for which what is cached makes room; nothing if that would be over the limit.
     fn grow(&self, consumer: Consumer, growth: u64) -> Result<(), Fault> {
+        loop {
+            let held = match self.grow_within(consumer, growth) {
+                Ok(()) => return Ok(()),
+                Err(held) => held,
+            };
+            let cache = self.cache.get().and_then(Weak::upgrade);
+            // Default: without a cache nobody makes room.
+            if cache.map_or(0, |cache| cache.evict(held - self.limit)) == 0 {
+                let message =
+                    format!("what the server holds would be {held} bytes; the limit is {}", self.limit);
+                return Err(Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit));
+            }
+        }
+    }
+
+    /// Counts more; nothing if that would be over the limit: then how much would be held.
+    fn grow_within(&self, consumer: Consumer, growth: u64) -> Result<(), u64> {
         let mut counts = self.counts();
         let bytes = counts.used[consumer as usize].saturating_add(growth);
         let held = self.held_with(&counts, consumer, bytes);
         if held > counts.held && held > self.limit {
-            let message = format!("what the server holds would be {held} bytes; the limit is {}", self.limit);
-            return Err(Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit));
+            return Err(held);
         }
         self.count(&mut counts, consumer, bytes);
         Ok(())
@@ -217,7 +256,22 @@ impl Reservation {
         Ok(())
     }
 
-    /// The same; growth waits until others have given back enough, but not beyond `until`.
+    /// Says what is held now, if there is memory that nobody uses: for this, nothing leaves the cache.
+    pub(crate) fn try_set(&mut self, bytes: u64) -> bool {
+        let fits = match bytes.checked_sub(self.bytes) {
+            Some(growth) => self.pool.grow_within(self.consumer, growth).is_ok(),
+            None => {
+                self.pool.shrink(self.consumer, self.bytes - bytes);
+                true
+            }
+        };
+        if fits {
+            self.bytes = bytes;
+        }
+        fits
+    }
+
+    /// The same as [`set`](Self::set); growth waits until others have given back enough, but not beyond `until`.
     pub(crate) async fn set_by(&mut self, bytes: u64, until: Instant) -> Result<(), Fault> {
         let pool = Arc::clone(&self.pool);
         loop {

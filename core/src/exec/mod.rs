@@ -40,7 +40,7 @@ use arrow_array::RecordBatch;
 use basalt_sip::Sip;
 
 pub use self::{
-    build::{Build, BuildSide, BuiltSet, LocalBuild, select_values},
+    build::{Build, BuildSide, BuiltSet, LocalBuild, select_values, select_values_with},
     control::Control,
     estimate::Estimate,
     explain::{ColumnUse, Explanation, FilterUse, OperatorUse},

@@ -58,6 +58,11 @@ pub struct SameKeys {
 }
 
 impl SameKeys {
+    /// The columns, by their places.
+    pub fn columns(&self) -> &[usize] {
+        &self.slots
+    }
+
     /// Those of new rows in some columns, as [`check_key_column`] gives them.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use arrow_array::RecordBatch;
 use basalt_core::{
     error::{Error, ErrorKind, Result as CoreResult},
-    exec::{self, Build, BuildSide, BuiltSet, Control, Merge, Resolver, Statistics},
+    exec::{self, Build, BuildSide, BuiltSet, Control, Merge, Resolver, SetUse, Statistics},
     fragment::Source,
     plan::{Plan, pred::Pred},
     query::{Filter, KeySet, Query},
@@ -25,6 +25,7 @@ use basalt_proto::{
     v1 as pb,
 };
 use basalt_sip::Sip;
+use basalt_storage::TableState;
 use prost::bytes::{Bytes, BytesMut};
 
 use super::{
@@ -44,6 +45,10 @@ pub(crate) trait Nodes {
     /// Has a task done over fragments of a pinned version: the parts cover each of them once.
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>>;
 
+    /// A pinned version with some columns, given by their places, where this process answers for all of it and has it
+    /// in memory: then nobody need be asked. `None`: it is asked for.
+    fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>>;
+
     /// How many nodes there are.
     fn count(&self) -> usize;
 }
@@ -58,6 +63,16 @@ pub(crate) struct Pinned {
     /// What is hidden from this request.
     pub(crate) cutoff: Option<Cutoff>,
     pub(crate) known: Arc<dyn Known>,
+    pub(crate) held: HeldAs,
+}
+
+/// How a pinned version is kept.
+#[derive(Clone, Debug)]
+pub(crate) enum HeldAs {
+    /// In a store: its columns are read when they are needed.
+    Stored(Arc<TableState>),
+    /// In memory alone.
+    InMemory(Arc<Snapshot>),
 }
 
 /// What is known of fragments without asking anybody.
@@ -125,8 +140,16 @@ impl Pinned {
         }
     }
 
+    /// Rows, without the deleted ones.
+    pub(crate) fn rows(&self) -> u64 {
+        match &self.held {
+            HeldAs::Stored(state) => state.rows(),
+            HeldAs::InMemory(snapshot) => snapshot.rows(),
+        }
+    }
+
     /// What plans are bound to: the version without rows.
-    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         Arc::new(Snapshot::new(self.version, Vec::new()).with_cutoff(self.cutoff))
     }
 }
@@ -153,6 +176,8 @@ pub(crate) struct Coordinator<'a, N> {
     /// What the request has named so far.
     pinned: BTreeMap<String, Pinned>,
     hops: Vec<Hop>,
+    /// What sets in the filters of inner queries did.
+    uses: Vec<SetUse>,
     analyze: bool,
     /// Why the engine was stopped, where it has no kind for it.
     fault: Option<Fault>,
@@ -161,7 +186,13 @@ pub(crate) struct Coordinator<'a, N> {
 impl<'a, N: Nodes> Coordinator<'a, N> {
     /// Nothing is asked yet.
     pub(crate) fn new(nodes: &'a N, control: &'a Control, analyze: bool) -> Self {
-        Self { nodes, control, pinned: BTreeMap::new(), hops: Vec::new(), analyze, fault: None }
+        let (pinned, hops, uses) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Self { nodes, control, pinned, hops, uses, analyze, fault: None }
+    }
+
+    /// What the sets in the filters of inner queries did that this process answered by itself, where there is a clock.
+    pub(crate) fn take_uses(&mut self) -> Vec<SetUse> {
+        std::mem::take(&mut self.uses)
     }
 
     /// What the nodes did.
@@ -172,8 +203,13 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
     /// The version of a table that a request is about.
     pub(crate) fn pin(&mut self, name: &str, version: Option<u64>) -> Result<Pinned> {
         let pinned = self.nodes.pin(name, version)?;
-        self.pinned.insert(name.to_owned(), pinned.clone());
+        self.reads(&pinned);
         Ok(pinned)
+    }
+
+    /// The request reads a version of a table that was pinned before.
+    pub(crate) fn reads(&mut self, pinned: &Pinned) {
+        self.pinned.insert(pinned.table.name().to_owned(), pinned.clone());
     }
 
     /// A query whose semi-joins are sets.
@@ -193,6 +229,9 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         plan: &Plan,
         sink: &mut dyn FnMut(RecordBatch) -> CoreResult<()>,
     ) -> Result<Statistics> {
+        if let Some(snapshot) = self.whole(pinned, &plan.columns())? {
+            return Ok(plan.run(&snapshot, self.control, sink)?);
+        }
         let reader = convert::PartReader::new(plan);
         let mut merge = Merge::new(plan, self.control)?;
         let mut statistics = Statistics::default();
@@ -232,6 +271,10 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
     /// The addresses of the rows that a filter selects.
     pub(crate) fn select(&mut self, pinned: &Pinned, filter: Option<Filter>) -> Result<(Sip, Statistics)> {
         let filter = self.resolve_filter(pinned, filter)?;
+        let columns = Plan::filter_columns(&pinned.table, &pinned.snapshot(), filter.as_ref())?;
+        if let Some(snapshot) = self.whole(pinned, &columns)? {
+            return Ok(exec::select(&pinned.table, &snapshot, filter.as_ref(), self.control)?);
+        }
         let (messages, statistics) = self.selected(pinned, filter.as_ref(), "", "")?;
         let sips = messages.iter().map(convert::addresses).collect::<Result<Vec<_>>>()?;
         Ok((Sip::union_all(&sips), statistics))
@@ -271,8 +314,14 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         what: &str,
     ) -> Result<(BuiltSet, Statistics)> {
         let schema = pinned.table.schema();
-        let data_type = schema.index_of(key).map(|slot| schema.fields()[slot].data_type);
-        let data_type = data_type.ok_or_else(Fault::internal)?;
+        let slot = schema.index_of(key).ok_or_else(Fault::internal)?;
+        let data_type = schema.fields()[slot].data_type;
+        let mut columns = Plan::filter_columns(&pinned.table, &pinned.snapshot(), filter)?;
+        columns.push(slot);
+        if let Some(snapshot) = self.whole(pinned, &columns)? {
+            let (table, uses) = (&pinned.table, &mut self.uses);
+            return Ok(exec::select_values_with(table, &snapshot, key, filter, self.control, uses)?);
+        }
         let (messages, statistics) = self.selected(pinned, filter, key, what)?;
         let mut all = BuiltSet::empty(data_type);
         for message in &messages {
@@ -311,6 +360,15 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             messages.push(all.freeze());
         }
         Ok((messages, statistics))
+    }
+
+    /// The version with some columns, where this process has it whole. It is made of the version's own list of fragments,
+    /// and is compared with it like everything else that is answered.
+    pub(crate) fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+        let Some(snapshot) = self.nodes.whole(pinned, columns)? else { return Ok(None) };
+        let answered = coverage::answered(&snapshot);
+        coverage::check(pinned.table.name(), &*pinned.known, &pinned.fragments, &answered)?;
+        Ok(Some(snapshot))
     }
 
     /// What the nodes answer to a request without sets, over all fragments.

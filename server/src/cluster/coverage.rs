@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use basalt_core::{fragment::Source, table::Snapshot};
+use basalt_core::{
+    fragment::{Fragment, Source},
+    table::Snapshot,
+};
 use basalt_proto::{cluster::v1::AnsweredFragment, v1::ErrorReason};
 
 use super::coordinate::Known;
@@ -12,11 +15,15 @@ use crate::status::{Fault, Result};
 /// The fragments of a snapshot, as a part tells of them.
 pub(super) fn answered(snapshot: &Snapshot) -> Vec<AnsweredFragment> {
     let told = snapshot.fragments().iter().map(|fragment| {
-        // What was read from no file is in no version of a log.
-        let Source { rows, deletions } = fragment.source().unwrap_or(Source { rows: 0, deletions: 0 });
+        let Source { rows, deletions } = source(fragment);
         AnsweredFragment { id: fragment.id(), rows, deletions }
     });
     told.collect()
+}
+
+/// What a fragment was read from. Of those in memory alone all have the same: an id comes to mean no other rows there.
+pub(super) fn source(fragment: &Fragment) -> Source {
+    fragment.source().unwrap_or(Source { rows: 0, deletions: 0 })
 }
 
 /// That what was answered are the fragments that were asked, as the pinned version has them, each once.

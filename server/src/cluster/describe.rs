@@ -2,7 +2,7 @@
 
 use arrow_array::{cast::AsArray as _, types::Int64Type};
 use basalt_core::{
-    describe::entropy_of,
+    describe::{self, entropy_of},
     exec::Control,
     plan::Plan,
     query::{Aggregate, AggregateFunction, Expr, Query, SelectItem},
@@ -30,6 +30,14 @@ pub(crate) fn columns<N: Nodes>(
     // Of no fragments, nothing is held.
     let empty = Snapshot::new(pinned.version, Vec::new());
     let mut columns = convert::columns(schema, &empty, false, coordinator.control())?;
+    let all: Vec<usize> = (0..schema.fields().len()).collect();
+    if let Some(snapshot) = coordinator.whole(pinned, &all)? {
+        columns = convert::columns(schema, &snapshot, full, coordinator.control())?;
+        for (index, column) in columns.iter_mut().enumerate().filter(|_| full) {
+            column.entropy_bits = Some(describe::entropy(&snapshot, index, coordinator.control())?);
+        }
+        return Ok(columns);
+    }
     for message in coordinator.ask_all(pinned, Request::Describe(Describe { bids: full }))? {
         let part = pb::GetTableResponse::decode(message);
         let part = part.map_err(|_| Fault::protocol("what a node tells of its columns cannot be read"))?;

@@ -29,7 +29,7 @@ pub(super) async fn find(
 ) -> Result<Option<Sip>> {
     let (control, deadline) = (state.control(), Instant::now() + limits::MAX_DEADLINE);
     let stop = StopOnDrop(control.clone());
-    let reach = Reach::new(state, deadline, control.clone())?;
+    let reach = Reach::new(state, deadline, control.clone());
     let (table, sought) = (Arc::clone(table), sought.clone());
     let running = on_own_thread(move |_| {
         let seen = reach.known(&table, version)?;

@@ -3,18 +3,13 @@
 //! it looks into the store before it answers; so does a deletion, always, since it says what the newest version has. A
 //! server that is alone follows the store, and looks into it first when it has not done so lately.
 
-use std::{collections::BTreeSet, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, sync::Arc};
 
 use basalt_core::table::Table;
 use basalt_proto::v1::{self as pb, filter};
-use basalt_storage::TableState;
-use tokio::time::timeout_at;
 
-use crate::{
-    moment::Moment,
-    state::State,
-    status::{Fault, Result},
-};
+use super::coordinate::HeldAs;
+use crate::{moment::Moment, state::State, status::Result};
 
 /// The moment since when the store must have been looked into.
 fn needed(state: &State) -> Moment {
@@ -97,11 +92,6 @@ async fn table_since(state: &State, name: &str, needed: Moment) -> Result<()> {
     Ok(())
 }
 
-/// The same, until a deadline.
-pub(crate) async fn table_until(state: &State, name: &str, deadline: Instant) -> Result<()> {
-    timeout_at(deadline.into(), table(state, name)).await.map_err(|_| Fault::deadline())?
-}
-
 /// Makes a table as new as the store has it, and with it those that a filter asks or may ask for attributes.
 pub(crate) async fn newest(state: &State, name: &str, filter: Option<&pb::Filter>) -> Result<()> {
     let now = Moment::now();
@@ -147,13 +137,9 @@ fn refers(state: &State, name: &str, tables: &mut Vec<String>) {
 
 /// A table at a version (`None`: the newest that was acknowledged), with all of its fragments, held here or not. A
 /// version that this node has not heard of is looked for in the store.
-pub(crate) async fn pin(
-    state: &State,
-    name: &str,
-    version: Option<u64>,
-) -> Result<(Arc<Table>, Arc<TableState>)> {
+pub(crate) async fn pin(state: &State, name: &str, version: Option<u64>) -> Result<(Arc<Table>, HeldAs)> {
     table(state, name).await?;
-    if let Some(version) = version {
+    if let Some(version) = version.filter(|_| state.tables.is_at_rest()) {
         let table = state.catalog.get(name)?;
         state.tables.refresh_to(&table, version).await?;
     }

@@ -150,20 +150,22 @@ pub(super) fn same_protocol(protocol: u32) -> Answer<()> {
 /// What this node is and holds.
 pub(super) fn status(state: &State, cluster: Option<&Arc<Cluster>>) -> GetStatusResponse {
     let tables = state.catalog.list().into_iter().map(|table| {
-        let held = table.snapshot();
+        let (held, version) = (state.tables.held(&table), table.snapshot().version());
         let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let whole = state.tables.pin(table.name(), None).ok().map(|(_, state)| state);
+        let whole = state.tables.state(&table);
         HeldTable {
             name: table.name().to_owned(),
             table_id: table.id(),
-            version: held.version(),
-            fragments: small(held.fragments().len()),
-            rows: held.rows(),
-            bytes: held.bytes() as u64,
+            version,
+            fragments: u32::try_from(held.fragments).unwrap_or(u32::MAX),
+            rows: held.rows,
+            bytes: held.bytes,
             table_fragments: small(
-                whole.as_ref().map_or(held.fragments().len(), |whole| whole.fragments().len()),
+                whole
+                    .as_ref()
+                    .map_or_else(|| table.snapshot().fragments().len(), |whole| whole.fragments().len()),
             ),
-            table_rows: whole.as_ref().map_or(held.rows(), |whole| whole.rows()),
+            table_rows: whole.as_ref().map_or(held.rows, |whole| whole.rows()),
         }
     });
     GetStatusResponse {

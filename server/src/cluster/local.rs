@@ -2,64 +2,120 @@
 
 use std::{sync::Arc, time::Instant};
 
-use basalt_core::table::{Snapshot, Table};
+use basalt_core::{
+    exec::Control,
+    table::{Cutoff, Snapshot, Table},
+};
 use basalt_proto::{
     cluster::v1::{self as peer, End},
     v1::ErrorReason,
 };
 use basalt_storage::TableState;
-use tokio::time::timeout_at;
+use prost::bytes::Bytes;
+use tokio::{runtime::Handle, time::timeout_at};
 
 use super::{
-    execute::execute,
+    coordinate::HeldAs,
+    execute::{Waves, execute},
     fresh,
     remote::{Part, Task},
-    scatter::Failure,
 };
 use crate::{
     convert,
-    cpu::StopOnDrop,
+    cpu::{StopOnDrop, on_own_thread, until_stopped},
     memory::Consumer,
     moment::Moment,
+    panics::caught,
     state::State,
     status::{Fault, Result},
 };
 
-/// The fragments of a task, and how many of them were loaded for it.
-pub(super) async fn fragments(
-    state: &State,
-    task: &peer::Task,
+/// The fragments of a task at this node. What is not in memory is read when its turn comes, so that memory need not hold
+/// all of them at once.
+pub(super) struct Reads {
+    state: Arc<State>,
+    pub(super) table: Arc<Table>,
+    version: Arc<TableState>,
+    cutoff: Option<Cutoff>,
+    /// Those that are still to come.
+    rest: Vec<u32>,
     deadline: Instant,
-) -> Result<(Arc<Table>, Arc<Snapshot>, u32)> {
-    let find = async {
-        let table = pinned(state, task).await?;
-        let held = table.snapshot();
-        let missing = task.fragments.iter().filter(|id| held.fragment(**id).is_none()).count();
+    control: Control,
+    runtime: Handle,
+    /// How many were read.
+    pub(super) loaded: u32,
+    /// Some could not be.
+    failed: bool,
+}
+
+impl Reads {
+    /// Nothing is read yet.
+    pub(super) async fn new(
+        state: &Arc<State>,
+        task: &peer::Task,
+        deadline: Instant,
+        control: Control,
+    ) -> Result<Self> {
+        let (table, version) =
+            timeout_at(deadline.into(), pinned(state, task)).await.map_err(|_| Fault::deadline())??;
         let cutoff = task.cutoff.map(|cutoff| convert::cutoff(cutoff, table.schema())).transpose()?;
-        let snapshot = state.tables.snapshot(&table, task.version, &task.fragments).await?;
-        let snapshot = Arc::new(snapshot.with_cutoff(cutoff));
-        Ok((table, snapshot, u32::try_from(missing).unwrap_or(u32::MAX)))
-    };
-    timeout_at(deadline.into(), find).await.map_err(|_| Fault::deadline())?
+        Ok(Self {
+            state: Arc::clone(state),
+            table,
+            version,
+            cutoff,
+            rest: task.fragments.clone(),
+            deadline,
+            control,
+            runtime: Handle::current(),
+            loaded: 0,
+            failed: false,
+        })
+    }
+}
+
+impl Waves for Reads {
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table)
+    }
+
+    fn none(&self) -> Snapshot {
+        Snapshot::new(self.version.version(), Vec::new()).with_cutoff(self.cutoff)
+    }
+
+    fn next(&mut self, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let tables = &self.state.tables;
+        let wave = tables.wave(&self.table, &self.version, &self.rest, columns, self.deadline);
+        let wave = self.runtime.block_on(until_stopped(&self.control, self.deadline, wave));
+        let (snapshot, loaded) = wave.inspect_err(|_| self.failed = true)?;
+        self.rest.drain(..snapshot.fragments().len());
+        self.loaded += loaded;
+        Ok(Some(Arc::new(snapshot.with_cutoff(self.cutoff))))
+    }
 }
 
 /// The table of a task. Where its version is known the store need not be looked into.
-async fn pinned(state: &State, task: &peer::Task) -> Result<Arc<Table>> {
-    let same = |(table, at): &(Arc<Table>, Arc<TableState>)| {
-        table.id() == task.table_id && (task.log_id.is_empty() || task.log_id == at.id())
+async fn pinned(state: &State, task: &peer::Task) -> Result<(Arc<Table>, Arc<TableState>)> {
+    let same = |(table, held): (Arc<Table>, HeldAs)| match held {
+        HeldAs::Stored(version) => {
+            let is_same =
+                table.id() == task.table_id && (task.log_id.is_empty() || task.log_id == version.id());
+            is_same.then_some((table, version))
+        }
+        HeldAs::InMemory(_) => None,
     };
-    if let Ok(found) = state.tables.pin(&task.table, Some(task.version))
-        && same(&found)
-    {
-        return Ok(found.0);
+    if let Some(found) = state.tables.pin(&task.table, Some(task.version)).ok().and_then(same) {
+        return Ok(found);
     }
-    let mut found = fresh::pin(state, &task.table, Some(task.version)).await?;
-    if !same(&found) {
-        // It was dropped and made again, there or here.
-        state.tables.refresh_catalog(Moment::now()).await?;
-        found = fresh::pin(state, &task.table, Some(task.version)).await?;
+    if let Some(found) = same(fresh::pin(state, &task.table, Some(task.version)).await?) {
+        return Ok(found);
     }
-    if same(&found) { Ok(found.0) } else { Err(other_table(&task.table)) }
+    // It was dropped and made again, there or here.
+    state.tables.refresh_catalog(Moment::now()).await?;
+    same(fresh::pin(state, &task.table, Some(task.version)).await?).ok_or_else(|| other_table(&task.table))
 }
 
 /// The error of a name that means another table by now.
@@ -85,6 +141,14 @@ impl Times {
     }
 }
 
+/// Why there is no part.
+pub(super) enum Failed {
+    /// This node cannot read a fragment; another one may.
+    Read(Fault),
+    /// It is the request's.
+    Request(Fault),
+}
+
 /// This node's own part of its query.
 pub(super) async fn part(
     state: &Arc<State>,
@@ -92,29 +156,34 @@ pub(super) async fn part(
     task: &Task,
     share: &[u32],
     deadline: Instant,
-) -> std::result::Result<Part, Failure> {
+) -> std::result::Result<Part, Failed> {
     let arrived = Instant::now();
     let head = peer::Task { fragments: share.to_vec(), ..task.head.clone() };
-    // What is not here might be elsewhere.
-    let found = fragments(state, &head, deadline).await;
-    let (table, snapshot, loaded) = found.map_err(|fault| Failure::Node(fault.message().to_owned()))?;
-    let permit = state.cpu.admit_part(deadline).await.map_err(Failure::Request)?;
-    let (control, times) = (state.control(), Times::since(arrived));
-    let stop = StopOnDrop(control.clone());
+    let control = state.control();
+    let reads = Reads::new(state, &head, deadline, control.clone()).await;
+    let mut reads = reads.map_err(Failed::Read)?;
+    let permit = state.cpu.admit_part(deadline).await.map_err(Failed::Request)?;
+    let (stop, times) = (StopOnDrop(control.clone()), Times::since(arrived));
     let mut held = state.memory.reserve(Consumer::Parts);
     let (server, data) = (Arc::clone(state), task.data.clone());
-    let running = state.cpu.run(move || {
+    let running = on_own_thread(move |may_wait| {
         let _permit = permit;
+        let control = server.cpu.spread(may_wait, control);
         let (mut messages, mut bytes) = (Vec::new(), 0);
-        let end = execute(&table, &snapshot, head, &data, &server.sets, &control, &mut |message| {
+        let mut sink = |message: Bytes| {
             bytes += message.len() as u64;
             messages.push(message);
             held.set(bytes)
-        })?;
-        Ok((messages, held, times.on(end, loaded)))
+        };
+        let end = caught(|| execute(&mut reads, head, &data, &server.sets, &control, &mut sink));
+        match end {
+            Ok(end) => Ok((messages, held, times.on(end, reads.loaded))),
+            Err(fault) if reads.failed => Err(Failed::Read(fault)),
+            Err(fault) => Err(Failed::Request(fault)),
+        }
     });
-    let answer = stop.until(deadline, running).await.flatten().flatten();
-    let (messages, held, end) = answer.map_err(Failure::Request)?;
+    let answer = stop.until(deadline, running).await.map_err(Failed::Request)?;
+    let (messages, held, end) = answer.map_err(|_| Failed::Request(Fault::internal()))??;
     let elapsed_ns = u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let (node, fragments) = (Arc::clone(name), share.to_vec());
     Ok(Part { node, fragments, messages, end, shipped: (0, 0), elapsed_ns, held })

@@ -100,6 +100,11 @@ impl View {
         Self { nodes, seeds, own, replicas }
     }
 
+    /// That of a server without a cluster.
+    pub(crate) fn alone() -> Arc<Self> {
+        Arc::new(Self::new(vec![Node { name: Arc::default(), link: None }], 1))
+    }
+
     pub(crate) fn nodes(&self) -> &[Node] {
         &self.nodes
     }

@@ -46,7 +46,7 @@ use crate::{
     tables::{self, Sought},
 };
 
-pub(crate) use coordinate::Coordinator;
+pub(crate) use coordinate::{Coordinator, HeldAs, Nodes, Pinned};
 pub(crate) use explain::explained;
 pub(crate) use handler::PeerHandler;
 pub(crate) use heard::Heard;
@@ -112,7 +112,7 @@ impl Cluster {
         let mut changes = self.members.changes();
         let place = async {
             while changes.changed().await.is_ok() {
-                state.tables.place_anew().await;
+                state.tables.place().await;
             }
         };
         tokio::join!(Arc::clone(&self.members).watch(), place);

@@ -2,25 +2,25 @@
 
 use std::{future::Future, sync::Arc, time::Instant};
 
-use basalt_core::{exec::Control, table::Table};
-use basalt_proto::cluster::v1::task::Request;
-use basalt_storage::TableState;
-use tokio::{
-    runtime::Handle,
-    time::{sleep, timeout_at},
+use basalt_core::{
+    exec::Control,
+    fragment::Fragment,
+    table::{Snapshot, Table},
 };
+use basalt_proto::cluster::v1::task::Request;
+use tokio::{runtime::Handle, time::timeout_at};
 
 use super::{
-    coordinate::{Nodes, Pinned},
+    coordinate::{HeldAs, Nodes, Pinned},
     coverage, fresh,
-    known::FromLog,
+    known::{FromLog, InMemory},
     local::{self, other_table},
     members::View,
     remote::{self, Part, Task},
     scatter::{Ask, Failure, scatter},
 };
 use crate::{
-    limits,
+    cpu::until_stopped,
     metrics::Metrics,
     state::State,
     status::{Fault, Result},
@@ -38,55 +38,72 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// For a request that is given up at `deadline`, or when its control says so; in a runtime.
-    pub(crate) fn new(state: Arc<State>, deadline: Instant, control: Control) -> Result<Self> {
-        let cluster = state.cluster.as_ref().ok_or_else(Fault::internal)?;
-        let view = cluster.members().view();
-        Ok(Self { state, view, deadline, control, runtime: Handle::current() })
+    pub(crate) fn new(state: Arc<State>, deadline: Instant, control: Control) -> Self {
+        let view = match &state.cluster {
+            Some(cluster) => cluster.members().view(),
+            None => View::alone(),
+        };
+        Self { state, view, deadline, control, runtime: Handle::current() }
+    }
+
+    /// A version of a table, as new as what was acknowledged.
+    pub(crate) async fn find(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
+        let found = timeout_at(self.deadline.into(), fresh::pin(&self.state, name, version)).await;
+        let (table, held) = found.map_err(|_| Fault::deadline())??;
+        Ok(self.pinned(table, held))
     }
 
     /// A version that this node has, whatever was announced.
     pub(super) fn known(&self, table: &Table, version: u64) -> Result<Pinned> {
-        let (found, state) = self.state.tables.pin(table.name(), Some(version))?;
+        let (found, held) = self.state.tables.pin(table.name(), Some(version))?;
         if found.id() != table.id() {
             return Err(other_table(table.name()));
         }
-        Ok(self.pinned(found, state))
+        Ok(self.pinned(found, held))
     }
 
-    fn pinned(&self, table: Arc<Table>, state: Arc<TableState>) -> Pinned {
-        let fragments = state.fragments().iter().map(|fragment| fragment.id).collect();
-        let cutoff = state.retention().map(|retention| retention.cutoff(self.control.time()));
-        Pinned { table, version: state.version(), fragments, cutoff, known: Arc::new(FromLog(state)) }
+    fn pinned(&self, table: Arc<Table>, held: HeldAs) -> Pinned {
+        let now = self.control.time();
+        match &held {
+            HeldAs::Stored(state) => {
+                let fragments = state.fragments().iter().map(|fragment| fragment.id).collect();
+                let cutoff = state.retention().map(|retention| retention.cutoff(now));
+                let (version, known) = (state.version(), Arc::new(FromLog(Arc::clone(state))));
+                Pinned { table, version, fragments, cutoff, known, held }
+            }
+            HeldAs::InMemory(snapshot) => {
+                let fragments = snapshot.fragments().iter().map(Fragment::id).collect();
+                let cutoff = snapshot.retention().map(|retention| retention.cutoff(now));
+                let (version, known) = (snapshot.version(), Arc::new(InMemory(Arc::clone(snapshot))));
+                Pinned { table, version, fragments, cutoff, known, held }
+            }
+        }
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
-        let stopped = async {
-            loop {
-                sleep(limits::CONTROL_INTERVAL).await;
-                if let Err(error) = self.control.check() {
-                    return error;
-                }
-            }
-        };
-        self.runtime.block_on(async {
-            tokio::select! {
-                answer = timeout_at(self.deadline.into(), future) => answer.unwrap_or_else(|_| Err(Fault::deadline())),
-                error = stopped => Err(error.into()),
-            }
-        })
+        self.runtime.block_on(until_stopped(&self.control, self.deadline, future))
     }
 }
 
 impl Nodes for Reach {
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
-        let (table, state) = self.wait(fresh::pin(&self.state, name, version))?;
-        Ok(self.pinned(table, state))
+        let (table, held) = self.wait(fresh::pin(&self.state, name, version))?;
+        Ok(self.pinned(table, held))
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
         let work = Work { reach: self, task, pinned };
         let table = (pinned.table.name(), pinned.table.id());
         self.wait(scatter(&self.view, table, fragments, self.deadline.into(), &work))
+    }
+
+    fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+        let snapshot = match &pinned.held {
+            HeldAs::InMemory(snapshot) => Some(Snapshot::clone(snapshot)),
+            HeldAs::Stored(_) if self.count() > 1 => None,
+            HeldAs::Stored(state) => self.state.tables.resident(&pinned.table, state, columns)?,
+        };
+        Ok(snapshot.map(|snapshot| Arc::new(snapshot.with_cutoff(pinned.cutoff))))
     }
 
     fn count(&self) -> usize {
@@ -111,7 +128,14 @@ impl Ask for Work<'_> {
         let part = match &node.link {
             None => {
                 metrics.sips_dropped(sets);
-                local::part(state, &node.name, task, fragments, *deadline).await?
+                let part = local::part(state, &node.name, task, fragments, *deadline).await;
+                part.map_err(|failure| match failure {
+                    // Nobody else would do better.
+                    local::Failed::Read(fault) if view.nodes().len() > 1 => {
+                        Failure::Node(fault.message().to_owned())
+                    }
+                    local::Failed::Read(fault) | local::Failed::Request(fault) => Failure::Request(fault),
+                })?
             }
             Some(link) => {
                 let mut vain = InVain { metrics, sets };

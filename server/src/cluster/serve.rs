@@ -21,7 +21,7 @@ use tonic::{Status, Streaming};
 use super::{
     execute::execute,
     handler::same_protocol,
-    local::{self, Times},
+    local::{Reads, Times},
     remote::Task,
 };
 use crate::{
@@ -44,11 +44,12 @@ pub(super) async fn start(
     let mut held = state.memory.reserve(Consumer::Parts);
     let task =
         timeout_at(deadline.into(), read(stream, &mut held)).await.map_err(|_| Fault::deadline())??;
-    let (table, snapshot, loaded) = local::fragments(state, &task.head, deadline).await?;
-    call.table = Some(Arc::clone(&table));
+    let control = state.control();
+    let mut reads = Reads::new(state, &task.head, deadline, control.clone()).await?;
+    call.table = Some(Arc::clone(&reads.table));
     let permit = state.cpu.admit_part(deadline).await?;
     let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
-    let (control, times) = (state.control(), Times::since(call.at()));
+    let times = Times::since(call.at());
     let stop = StopOnDrop(control.clone());
     let server = Arc::clone(state);
     on_own_thread(move |may_wait| {
@@ -56,8 +57,8 @@ pub(super) async fn start(
         let control = server.cpu.spread(may_wait, control);
         let mut sink = |bytes: Bytes| Ok(hand_over(may_wait, &sender, Ok(Kind::Partial(bytes)), deadline)?);
         let Task { head, data } = task;
-        let end = caught(|| execute(&table, &snapshot, head, &data, &server.sets, &control, &mut sink));
-        let end = end.map(|end| Kind::End(times.on(end, loaded)));
+        let end = caught(|| execute(&mut reads, head, &data, &server.sets, &control, &mut sink));
+        let end = end.map(|end| Kind::End(times.on(end, reads.loaded)));
         // Whoever does not listen any longer need not hear of it.
         let _ = hand_over(may_wait, &sender, end, deadline);
     });

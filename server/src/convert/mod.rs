@@ -22,7 +22,8 @@ pub(crate) use columns::{add_column, columns};
 pub(crate) use deletes::{from_deletes, to_deletes};
 pub(crate) use lookups::{place_lookups, to_lookups};
 pub(crate) use parts::{
-    PartReader, addresses, from_statistics, join_set, to_join_set, to_messages, to_values, values,
+    PartReader, add_statistics, addresses, from_statistics, join_set, to_join_set, to_messages, to_values,
+    values,
 };
 pub(crate) use query::{explanation, filter, query, statistics, to_statistics};
 pub(crate) use retention::{cutoff, from_retention, to_cutoff, to_retention};

@@ -105,9 +105,9 @@ fn tables(registry: &mut Registry, state: &State) {
     let versions = Family::<OfTable, Gauge<u64, AtomicU64>>::default();
     let encoded = Family::<Encoded, Bytes>::default();
     for table in state.catalog.list() {
-        let (snapshot, name) = (table.snapshot(), table.name().to_owned());
+        let (held, name) = (state.tables.held(&table), table.name().to_owned());
         let mut bytes = BTreeMap::<String, u64>::new();
-        for column in snapshot.fragments().iter().flat_map(|fragment| fragment.columns()) {
+        for column in state.tables.columns_held(&table) {
             let nested = column.encoding();
             let outermost = nested.split(['(', ' ']).next().unwrap_or_default();
             *bytes.entry(outermost.to_owned()).or_default() += column.bytes() as u64;
@@ -115,10 +115,10 @@ fn tables(registry: &mut Registry, state: &State) {
         for (encoding, bytes) in bytes {
             encoded.get_or_create(&Encoded { table: name.clone(), encoding }).set(signed(bytes));
         }
-        let table = OfTable { table: name };
-        rows.get_or_create(&table).set(signed(snapshot.rows()));
-        fragments.get_or_create(&table).set(signed(snapshot.fragments().len() as u64));
-        versions.get_or_create(&table).set(snapshot.version());
+        let of_table = OfTable { table: name };
+        rows.get_or_create(&of_table).set(signed(held.rows));
+        fragments.get_or_create(&of_table).set(signed(held.fragments));
+        versions.get_or_create(&of_table).set(table.snapshot().version());
     }
     registry.register("table_rows", "Rows of the newest version", rows);
     registry.register("table_fragments", "Fragments of the newest version held here", fragments);

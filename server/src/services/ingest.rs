@@ -5,10 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use basalt_core::{
-    exec::{self, Control},
-    table::Appender,
-};
+use basalt_core::{exec, table::Appender};
 use basalt_proto::v1::{
     self as pb, ErrorReason, ingest_service_server::IngestService, write_request, write_response,
 };
@@ -92,21 +89,7 @@ impl Ingest {
             let message = "a deletion without a filter; the constant true selects all rows";
             return Err(Fault::new(ErrorReason::InvalidQuery, message).at("filter"));
         }
-        let filter = if nodes::in_cluster(&self.0) {
-            nodes::resolve(&self.0, request, deadline).await?
-        } else {
-            let control = self.0.control();
-            let snapshot = table.snapshot().seen_at(control.time());
-            let (state, of) = (Arc::clone(&self.0), Arc::clone(&table));
-            let resolve = move |control: &Control| {
-                let mut filter = convert::filter(request.filter, &request.table, &state.sets)?;
-                if let Some(filter) = &mut filter {
-                    exec::resolve_filter(&state.catalog, &of, &snapshot, filter, control)?;
-                }
-                Ok(filter)
-            };
-            self.0.cpu.query(deadline, control, resolve).await?
-        };
+        let filter = nodes::resolve(&self.0, request, deadline).await?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));

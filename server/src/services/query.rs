@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Instant};
 
 use basalt_core::{
-    exec::{self, Control, Estimate, Statistics},
+    exec::{Control, Estimate, Explanation, Statistics},
     plan::Plan,
     query,
-    table::{Snapshot, Table},
+    table::Snapshot,
 };
 use basalt_proto::v1::{self as pb, query_service_server::QueryService};
 use prost::Message as _;
@@ -14,11 +14,11 @@ use tonic::{Request, Response, Status};
 
 use super::{
     answer::{Answer, Begun, Outlet, Queued, Sink, Whole},
-    nodes,
+    nodes::coordinate,
 };
 use crate::{
     call::Call,
-    cluster::fresh,
+    cluster::{Coordinator, Nodes as _, Pinned, Reach, explained, fetch},
     convert,
     cpu::{StopOnDrop, clock, on_own_thread},
     limits,
@@ -38,12 +38,7 @@ impl QueryService for Query {
 
     async fn query(&self, mut request: Request<pb::QueryRequest>) -> Result<Response<Answer>, Status> {
         let mut call = Call::begin("Query", &mut request);
-        let request = request.into_inner();
-        let started = match nodes::in_cluster(&self.0) {
-            true => self.start_at_nodes(&mut call, request).await,
-            false => self.start(&mut call, request).await,
-        };
-        match started {
+        match self.start(&mut call, request.into_inner()).await {
             Ok(begun) => Ok(Response::new(Answer::new(call, begun))),
             Err(fault) => Err(call.fail(fault)),
         }
@@ -63,94 +58,92 @@ impl QueryService for Query {
         mut request: Request<pb::ExplainRequest>,
     ) -> Result<Response<pb::ExplainResponse>, Status> {
         let mut call = Call::begin("Explain", &mut request);
-        let request = request.into_inner();
-        let answer = match nodes::in_cluster(&self.0) {
-            true => self.plan_at_nodes(&mut call, request).await,
-            false => self.plan(&mut call, request).await,
-        };
+        let answer = self.plan(&mut call, request.into_inner()).await;
         call.reply(answer)
     }
 }
 
 impl Query {
-    /// The table and the version that a request is about.
-    pub(super) fn target(
+    /// The version of a table that a request is about, as new as what was acknowledged, and the sets of other nodes that
+    /// its filters name.
+    pub(super) async fn target(
         &self,
         call: &mut Call,
-        name: &str,
-        version: Option<u64>,
-        control: &Control,
-    ) -> Result<(Arc<Table>, Arc<Snapshot>), Fault> {
-        let table = self.0.catalog.get(name)?;
-        panics::wanted("target", name);
-        call.table = Some(Arc::clone(&table));
-        let snapshot = table.seen_at(version, control.time()).map_err(|e| e.at("version"))?;
-        Ok((table, snapshot))
+        (table, version): (&str, Option<u64>),
+        filters: [&Option<pb::Filter>; 2],
+        reach: &Reach,
+        deadline: Instant,
+    ) -> Result<Pinned, Fault> {
+        let pinned = reach.find(table, version).await?;
+        panics::wanted("target", table);
+        call.table = Some(Arc::clone(&pinned.table));
+        for filter in filters {
+            fetch::sets_of(&self.0, filter.as_ref(), deadline).await;
+        }
+        Ok(pinned)
     }
 
     /// Starts a query and waits for its first piece: what fails before is the answer to the call itself.
     async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Begun, Fault> {
         let deadline = self.0.deadline(call)?;
         let control = self.0.control();
-        fresh::table_until(&self.0, &request.table, deadline).await?;
-        let (table, snapshot) = self.target(call, &request.table, request.version, &control)?;
+        let reach = Reach::new(Arc::clone(&self.0), deadline, control.clone());
+        let (of, filters) = ((request.table.as_str(), request.version), [&request.filter, &request.having]);
+        let pinned = self.target(call, of, filters, &reach, deadline).await?;
         let stop = StopOnDrop(control.clone());
         let (format, arrived) = (request.format(), call.at());
-        let job = Job { state: Arc::clone(&self.0), table, snapshot, control, format, arrived };
-        let one_row = has_one_row(&request);
-        if request.encoded_len() > limits::LIGHT_REQUEST_BYTES || job.snapshot.rows() > limits::LIGHT_ROWS {
-            let input = Input::Request(Box::new(request));
-            return match one_row {
-                true => self.keep(call, job, input, stop, deadline).await,
-                false => self.stream(call, job, input, stop, deadline).await,
-            };
+        let job = Job { state: Arc::clone(&self.0), reach, pinned, control, format, arrived };
+        let small = has_one_row(&request) && job.reach.count() == 1;
+        let input = Input::Request(Box::new(request));
+        if input.bytes() > limits::LIGHT_REQUEST_BYTES || job.pinned.rows() > limits::LIGHT_ROWS {
+            return self.keep_if(small, call, job, input, stop, deadline).await;
         }
-        // Binding takes less time than the way to the pool and back, unless other tables are asked first.
+        // Binding takes less time than the way to the pool and back.
         let permit = self.0.cpu.admit(deadline).await?;
-        let (query, self_contained) = convert::query(request, &job.state.sets)?;
-        if !self_contained {
+        let input = job.bind(input)?;
+        if let Input::Plan(plan, snapshot) = &input {
+            let estimate = plan.estimate(snapshot);
+            let is_small = estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES;
+            if is_small && estimate.effort <= limits::LIGHT_EFFORT {
+                let answer = job.keep(plan, snapshot, estimate)?;
+                drop(permit);
+                return self.kept(call, answer, stop, deadline).await;
+            }
             drop(permit);
-            return match one_row {
-                true => self.keep(call, job, Input::Query(query), stop, deadline).await,
-                false => self.stream(call, job, Input::Query(query), stop, deadline).await,
-            };
-        }
-        let plan = job.bind(query)?;
-        let estimate = plan.estimate(&job.snapshot);
-        if estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES && estimate.effort <= limits::LIGHT_EFFORT {
-            let answer = job.keep(&plan, estimate)?;
-            drop(permit);
-            return self.kept(call, answer, stop, deadline).await;
+            return self.keep_if(is_small, call, job, input, stop, deadline).await;
         }
         drop(permit);
-        match estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES {
-            true => self.keep(call, job, Input::Plan(plan), stop, deadline).await,
-            false => self.stream(call, job, Input::Plan(plan), stop, deadline).await,
-        }
+        self.stream(call, job, input, stop, deadline).await
     }
 
-    /// Runs a query whose answer should be small on the pool, and keeps the answer.
-    async fn keep(
+    /// Runs a query on the pool where its answer should be small, and otherwise on a thread of its own.
+    async fn keep_if(
         &self,
+        small: bool,
         call: &Call,
         job: Job,
         input: Input,
         stop: StopOnDrop,
         deadline: Instant,
     ) -> Result<Begun, Fault> {
+        if !small {
+            return self.stream(call, job, input, stop, deadline).await;
+        }
         let permit = self.0.cpu.admit(deadline).await?;
         let run = self.0.cpu.run(move || {
             let _permit = permit;
-            let plan = job.plan(input)?;
-            let estimate = plan.estimate(&job.snapshot);
-            if estimate.answer_bytes > limits::LIGHT_ANSWER_BYTES {
-                return Ok(Ran::TooLarge(job, Box::new(plan)));
+            let input = job.bind(input)?;
+            if let Input::Plan(plan, snapshot) = &input {
+                let estimate = plan.estimate(snapshot);
+                if estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES {
+                    return job.keep(plan, snapshot, estimate).map(Ran::Small);
+                }
             }
-            job.keep(&plan, estimate).map(Ran::Small)
+            Ok(Ran::Elsewhere(Box::new(job), input))
         });
         match stop.until(deadline, run).await??? {
             Ran::Small(answer) => self.kept(call, answer, stop, deadline).await,
-            Ran::TooLarge(job, plan) => self.stream(call, job, Input::Plan(*plan), stop, deadline).await,
+            Ran::Elsewhere(job, input) => self.stream(call, *job, input, stop, deadline).await,
         }
     }
 
@@ -172,7 +165,8 @@ impl Query {
         Begun::queued(reader, stop, deadline).await
     }
 
-    /// Runs a query whose answer may be large: it goes through a queue, from a thread that may wait for its reader.
+    /// Runs a query whose answer may be large, or that waits for others: the answer goes through a queue, from a thread
+    /// that may wait for its reader.
     async fn stream(
         &self,
         call: &Call,
@@ -189,10 +183,13 @@ impl Query {
             let outlet = Queued { writer, may_wait, cpu: &cpu, permit, deadline };
             let mut sink = Sink::new(outlet, job.format, job.arrived);
             let control = cpu.spread(may_wait, job.control.clone());
-            let outcome = caught(|| {
-                let plan = cpu.install(may_wait, || job.plan(input))?;
-                panics::wanted("query", job.table.name());
-                answer(&plan, &job.snapshot, &control, &mut sink)
+            let outcome = caught(|| match cpu.install(may_wait, || job.bind(input))? {
+                Input::Plan(plan, snapshot) => {
+                    panics::wanted("query", job.pinned.table.name());
+                    answer(&plan, &snapshot, &control, &mut sink)
+                }
+                Input::Query(query) => job.coordinate(*query, &control, &mut sink),
+                Input::Request(_) => Err(Fault::internal()),
             });
             sink.finish(outcome);
         });
@@ -200,34 +197,46 @@ impl Query {
     }
 
     async fn plan(&self, call: &mut Call, request: pb::ExplainRequest) -> Result<pb::ExplainResponse, Fault> {
-        let deadline = self.0.deadline(call)?;
+        let (deadline, arrived) = (self.0.deadline(call)?, call.at());
         let query = request.query.unwrap_or_default();
         let control = self.0.control();
-        fresh::table_until(&self.0, &query.table, deadline).await?;
-        let (table, snapshot) = self.target(call, &query.table, query.version, &control)?;
-        let (state, arrived) = (Arc::clone(&self.0), call.at());
-        let explain = move |control: &Control| {
-            let started = Instant::now();
-            panics::wanted("explain", table.name());
-            let (mut query, _) = convert::query(query, &state.sets).map_err(|e| e.at("query"))?;
-            let inner = exec::resolve(&state.catalog, &table, &snapshot, &mut query, control)
-                .map_err(|e| e.at("query"))?;
-            let plan = Plan::new(&table, &snapshot, &query).map_err(|e| e.at("query"))?;
-            let mut explanation = plan.explain(&snapshot, request.analyze, control)?;
-            explanation.sets.extend(inner);
-            let statistics = convert::statistics(&explanation.statistics, arrived, started);
-            Ok(convert::explanation(explanation, snapshot.version(), statistics))
-        };
         let control = if request.analyze { control.with_clock(clock) } else { control };
-        self.0.cpu.query(deadline, control, explain).await
+        let reach = Reach::new(Arc::clone(&self.0), deadline, control.clone());
+        let (of, filters) = ((query.table.as_str(), query.version), [&query.filter, &query.having]);
+        let pinned = self.target(call, of, filters, &reach, deadline).await?;
+        let explain = move |state: &State, control: &Control| {
+            let started = Instant::now();
+            panics::wanted("explain", pinned.table.name());
+            let (query, _) = convert::query(query, &state.sets).map_err(|e| e.at("query"))?;
+            let mut coordinator = Coordinator::new(&reach, control, request.analyze);
+            coordinator.reads(&pinned);
+            let (query, plan) = coordinator.resolve(&pinned, query).map_err(|e| e.at("query"))?;
+            let told = |explanation: Explanation| {
+                let statistics = convert::statistics(&explanation.statistics, arrived, started);
+                convert::explanation(explanation, pinned.version, statistics)
+            };
+            if let Some(snapshot) = coordinator.whole(&pinned, &plan.columns())? {
+                let mut explanation = plan.explain(&snapshot, request.analyze, control)?;
+                explanation.sets.extend(coordinator.take_uses());
+                return Ok(told(explanation));
+            }
+            let statistics = match request.analyze {
+                true => coordinator.run(&pinned, &query, &plan, &mut |_| Ok(()))?,
+                false => Statistics::default(),
+            };
+            let explanation = plan.explain(&pinned.snapshot(), false, control)?;
+            let told = told(Explanation { statistics, ..explanation });
+            Ok(explained(told, coordinator.into_hops()))
+        };
+        coordinate(&self.0, deadline, control, explain).await
     }
 }
 
 /// A query with all that it runs on.
 struct Job {
     state: Arc<State>,
-    table: Arc<Table>,
-    snapshot: Arc<Snapshot>,
+    reach: Reach,
+    pinned: Pinned,
     control: Control,
     format: pb::Format,
     arrived: Instant,
@@ -236,14 +245,25 @@ struct Job {
 /// How far a query has come.
 enum Input {
     Request(Box<pb::QueryRequest>),
-    Query(query::Query),
-    Plan(Plan),
+    /// It asks other tables or nodes, or reads what is not in memory.
+    Query(Box<query::Query>),
+    /// All that it reads is here.
+    Plan(Box<Plan>, Arc<Snapshot>),
+}
+
+impl Input {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Request(request) => request.encoded_len(),
+            Self::Query(_) | Self::Plan(..) => 0,
+        }
+    }
 }
 
 /// What a query that should have a small answer comes to.
 enum Ran {
     Small(Small),
-    TooLarge(Job, Box<Plan>),
+    Elsewhere(Box<Job>, Input),
 }
 
 /// A whole answer.
@@ -255,33 +275,50 @@ struct Small {
 }
 
 impl Job {
-    /// Runs the semi-joins of a query, and plans the rest.
-    fn bind(&self, mut query: query::Query) -> Result<Plan, Fault> {
+    /// Binds a query that nothing else is needed for. It never waits.
+    fn bind(&self, input: Input) -> Result<Input, Fault> {
+        let Input::Request(request) = input else { return Ok(input) };
         caught(|| {
-            panics::wanted("plan", self.table.name());
-            exec::resolve(&self.state.catalog, &self.table, &self.snapshot, &mut query, &self.control)?;
-            Ok(Plan::new(&self.table, &self.snapshot, &query)?)
+            let (query, is_alone) = convert::query(*request, &self.state.sets)?;
+            panics::wanted("plan", self.pinned.table.name());
+            if !is_alone || self.reach.count() > 1 {
+                return Ok(Input::Query(Box::new(query)));
+            }
+            let plan = Plan::new(&self.pinned.table, &self.pinned.snapshot(), &query)?;
+            let coordinator = Coordinator::new(&self.reach, &self.control, false);
+            Ok(match coordinator.whole(&self.pinned, &plan.columns())? {
+                Some(snapshot) => Input::Plan(Box::new(plan), snapshot),
+                None => Input::Query(Box::new(query)),
+            })
         })
     }
 
-    fn plan(&self, input: Input) -> Result<Plan, Fault> {
-        match input {
-            Input::Request(request) => self.bind(caught(|| convert::query(*request, &self.state.sets))?.0),
-            Input::Query(query) => self.bind(query),
-            Input::Plan(plan) => Ok(plan),
-        }
-    }
-
     /// A small answer.
-    fn keep(&self, plan: &Plan, estimate: Estimate) -> Result<Small, Fault> {
+    fn keep(&self, plan: &Plan, snapshot: &Snapshot, estimate: Estimate) -> Result<Small, Fault> {
         let mut sink = Sink::new(Whole::default(), self.format, self.arrived);
         // Here, so that it is the same on the CPU pool and on an async thread.
         let outcome = caught(|| {
-            panics::wanted("query", self.table.name());
-            answer(plan, &self.snapshot, &self.control, &mut sink)
+            panics::wanted("query", self.pinned.table.name());
+            answer(plan, snapshot, &self.control, &mut sink)
         });
         let (messages, counts) = sink.finish(outcome)?;
         Ok(Small { messages, counts, bytes: estimate.answer_bytes })
+    }
+
+    /// Answers with what others do for it. It waits for them.
+    fn coordinate<O: Outlet>(
+        &self,
+        query: query::Query,
+        control: &Control,
+        sink: &mut Sink<O>,
+    ) -> Result<Statistics, Fault> {
+        let mut coordinator = Coordinator::new(&self.reach, control, false);
+        coordinator.reads(&self.pinned);
+        panics::wanted("coordinate", self.pinned.table.name());
+        let (query, plan) = coordinator.resolve(&self.pinned, query)?;
+        sink.header(plan.schema(), self.pinned.version);
+        let ran = coordinator.run(&self.pinned, &query, &plan, &mut |batch| sink.batch(batch));
+        ran.map_err(|fault| sink.kept_fault().unwrap_or(fault))
     }
 }
 

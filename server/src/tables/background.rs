@@ -170,7 +170,7 @@ impl Stored {
             return Ok(());
         }
         let started = Instant::now();
-        let was = self.fragments_at(state.version(), &chosen).await?;
+        let was = self.fragments_at(&state, &chosen, &self.all_columns()).await?;
         let was: Vec<Fragment> = was.fragments().to_vec();
         let schema = Arc::clone(self.table.schema());
         let small = was.clone();

@@ -5,7 +5,6 @@
 //! the change tried again behind it.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -13,7 +12,7 @@ use std::{
 use basalt_core::{
     error::ErrorKind,
     exec::SameKeys,
-    fragment::{Deleted, Fragment, FragmentData, RowBuffer},
+    fragment::{Deleted, FragmentData, RowBuffer},
     limits::{FRAGMENT_ROWS, PENDING_BYTES},
     table::{Appender, Change, Commit, Table},
 };
@@ -24,7 +23,12 @@ use tokio::{
     time::timeout_at,
 };
 
-use super::{Shared, delete::without, found::Sought, stored::Stored};
+use super::{
+    Shared,
+    delete::without,
+    found::Sought,
+    stored::{Fresh, Stored},
+};
 use crate::{
     limits,
     panics::{self, caught_async},
@@ -284,16 +288,16 @@ impl Stored {
                     let version = committed.state.version();
                     self.shared.metrics.commit(started.elapsed());
                     let added = (committed.first_id..).zip(new.iter().chain(rewritten));
-                    let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
-                    let current = self.table.snapshot();
+                    let added = added.map(|(id, new)| (id, Arc::clone(&new.data), None));
+                    // Of these the deletion vector alone is new.
                     let lesser = deletions.iter().filter_map(|(id, deleted)| {
                         let now = committed.state.same_rows(state.fragment(*id)?)?;
-                        let data = Arc::clone(current.fragment(*id)?.data());
-                        Some(Fragment::new(now.id, data).with_deleted(Some(Arc::clone(deleted))))
+                        let data = FragmentData::of_columns(now.rows as usize, Vec::new()).ok()?;
+                        Some((now.id, Arc::new(data), Some(Arc::clone(deleted))))
                     });
-                    let fresh = added.chain(lesser).map(|fragment| (fragment.id(), fragment)).collect();
+                    let fresh: Vec<Fresh> = added.chain(lesser).collect();
                     // It is written, whatever comes of showing it: who follows the log shows it then.
-                    if let Err(fault) = self.advance(committed.state, fresh, &|_| {}).await {
+                    if let Err(fault) = self.advance(committed.state, &fresh, &|_| {}).await {
                         let (table, error) = (self.table.name(), fault.message());
                         tracing::warn!(table, version, error, "cannot show a version that was committed");
                     }
@@ -302,7 +306,7 @@ impl Stored {
                 Err(CommitError::Conflict(newer)) => {
                     self.shared.metrics.commit_conflict();
                     self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
-                    self.advance(newer, HashMap::new(), &|_| {}).await?;
+                    self.advance(newer, &[], &|_| {}).await?;
                 }
                 Err(CommitError::Storage(error)) => return Err(error.into()),
                 Err(CommitError::Unknown(error)) => {

@@ -11,6 +11,7 @@ mod delete;
 mod files;
 mod follow;
 mod found;
+mod fragments;
 mod load;
 mod retention;
 mod rewrite;
@@ -21,11 +22,12 @@ mod verify;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
-    time::Duration,
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak},
+    time::{Duration, Instant},
 };
 
 use basalt_core::{
+    fragment::Column,
     schema::Schema,
     table::{Catalog, Change, Retention, Snapshot, Table},
 };
@@ -38,12 +40,21 @@ use tokio::sync::{Notify, Semaphore};
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Written};
 pub(crate) use found::Sought;
+pub(crate) use fragments::Held;
 use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
 
 use crate::{
-    Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::MemoryPool, metrics::Metrics, status::Fault,
+    Config, Error,
+    cache::FragmentCache,
+    cluster::HeldAs,
+    cpu::Cpu,
+    ledger::Ledger,
+    limits,
+    memory::{Evict, MemoryPool},
+    metrics::Metrics,
+    status::Fault,
 };
 
 /// What a cluster knows of tables: which node holds what, and who is told of a commit.
@@ -93,6 +104,7 @@ impl Peers for Alone {
 struct Shared {
     catalog: Arc<Catalog>,
     memory: Arc<MemoryPool>,
+    cache: Arc<FragmentCache>,
     ledger: Arc<Ledger>,
     cpu: Arc<Cpu>,
     metrics: Arc<Metrics>,
@@ -127,7 +139,7 @@ struct AtRest {
 pub(crate) struct Tables {
     shared: Arc<Shared>,
     at_rest: Option<Arc<AtRest>>,
-    progress: Arc<load::Progress>,
+    progress: Arc<load::Loading>,
     /// Held while files are verified: one at a time, for what it takes of memory and of the store.
     verifying: Arc<Semaphore>,
 }
@@ -157,8 +169,21 @@ impl Tables {
         let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
         let files = Semaphore::new(limits::FILE_WRITES);
         let expire_now = Notify::new();
-        let shared =
-            Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep, expire_now };
+        let cache = Arc::<FragmentCache>::default();
+        memory.set_cache(Arc::downgrade(&cache) as Weak<dyn Evict>);
+        let shared = Shared {
+            catalog,
+            memory,
+            cache,
+            ledger,
+            cpu,
+            metrics,
+            peers,
+            files,
+            commit_delay,
+            keep,
+            expire_now,
+        };
         let (progress, verifying) = (Arc::default(), Arc::new(Semaphore::new(1)));
         Ok(Self { shared: Arc::new(shared), at_rest, progress, verifying })
     }
@@ -249,6 +274,7 @@ impl Tables {
     /// What is known of a table that is gone.
     fn forget(&self, table: &Table) {
         self.shared.ledger.forget(table);
+        self.shared.cache.forget_table(table.id());
         self.shared.memory.count_tables(&self.shared.catalog);
     }
 
@@ -287,28 +313,77 @@ impl Tables {
         }
     }
 
-    /// A table that is at rest, at a version (`None`: the newest), with all fragments that the log has of it, whether
-    /// this node holds them or not.
-    pub(crate) fn pin(
-        &self,
-        name: &str,
-        version: Option<u64>,
-    ) -> Result<(Arc<Table>, Arc<TableState>), Fault> {
+    /// A table at a version (`None`: the newest), with all fragments that it has, in memory or not.
+    pub(crate) fn pin(&self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, HeldAs), Fault> {
         let table = self.shared.catalog.get(name)?;
-        let stored = self.newest_stored(&table)?.ok_or_else(|| in_memory_only(name))?;
+        let Some(stored) = self.newest_stored(&table)? else {
+            let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
+            return Ok((table, HeldAs::InMemory(snapshot)));
+        };
         let state = stored.state_at(version).map_err(|e| e.at("version"))?;
-        Ok((Arc::clone(&stored.table), state))
+        Ok((Arc::clone(&stored.table), HeldAs::Stored(state)))
     }
 
-    /// Some fragments of a version; those that are not held are loaded, and kept as long as there is memory.
-    pub(crate) async fn snapshot(
+    /// The newest version of a table in the store that this node knows; `None`: it is in memory alone.
+    pub(crate) fn state(&self, table: &Table) -> Option<Arc<TableState>> {
+        Some(self.newest_stored(table).ok()??.state())
+    }
+
+    /// A version of which all fragments are in memory with some columns; `None` where something is missing.
+    pub(crate) fn resident(
         &self,
         table: &Table,
-        version: u64,
-        fragments: &[u32],
-    ) -> Result<Snapshot, Fault> {
+        version: &TableState,
+        columns: &[usize],
+    ) -> Result<Option<Snapshot>, Fault> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
-        stored.fragments_at(version, fragments).await
+        stored.resident(version, columns)
+    }
+
+    /// The first of some fragments of a version with some columns: as many as memory has room for at once, and at least
+    /// one. The number says how many were read for it.
+    pub(crate) async fn wave(
+        &self,
+        table: &Table,
+        version: &TableState,
+        fragments: &[u32],
+        columns: &[usize],
+        deadline: Instant,
+    ) -> Result<(Snapshot, u32), Fault> {
+        let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
+        let wave = stored.wave(version, fragments, columns, deadline).await;
+        wave.map_err(|fault| unreadable::cannot_read(table.name(), stored.attached, fault))
+    }
+
+    /// What memory holds of the newest version of a table.
+    pub(crate) fn held(&self, table: &Table) -> Held {
+        match self.newest_stored(table) {
+            Ok(Some(stored)) => stored.held(&stored.state()),
+            _ => {
+                let snapshot = table.snapshot();
+                let (fragments, bytes) = (snapshot.fragments().len() as u64, snapshot.bytes() as u64);
+                Held { fragments, rows: snapshot.rows(), bytes }
+            }
+        }
+    }
+
+    /// The rows of the newest version of a table that this node knows.
+    pub(crate) fn rows(&self, table: &Table) -> u64 {
+        match self.newest_stored(table) {
+            Ok(Some(stored)) => stored.state().rows(),
+            _ => table.snapshot().rows(),
+        }
+    }
+
+    /// The columns of a table that memory holds.
+    pub(crate) fn columns_held(&self, table: &Table) -> Vec<Arc<Column>> {
+        match self.newest_stored(table) {
+            Ok(Some(_)) => self.shared.cache.columns_of(table.id()),
+            _ => {
+                let snapshot = table.snapshot();
+                snapshot.fragments().iter().flat_map(|fragment| fragment.columns()).cloned().collect()
+            }
+        }
     }
 
     fn list_stored(&self) -> Vec<Arc<Stored>> {

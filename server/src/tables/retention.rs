@@ -119,7 +119,7 @@ impl Stored {
 
     /// Writes a fragment anew without some rows.
     async fn rewrite(&self, base: &Arc<TableState>, id: u32, rows: &Sip) -> Result<(), Fault> {
-        let snapshot = self.fragments_at(base.version(), &[id]).await?;
+        let snapshot = self.fragments_at(base, &[id], &self.all_columns()).await?;
         for fragment in snapshot.fragments() {
             let (data, held) = encoded_without(&self.shared, &self.table, fragment, rows).await?;
             let new = self.write_files(vec![data]).await?;

@@ -57,7 +57,7 @@ impl Stored {
             && base.deletes() == Deletes::Rewrite
         {
             for (id, deleted) in std::mem::take(deletions) {
-                let snapshot = self.fragments_at(base.version(), &[id]).await?;
+                let snapshot = self.fragments_at(base, &[id], &self.all_columns()).await?;
                 for fragment in snapshot.fragments() {
                     let rest = fragment.clone().with_deleted(Some(Arc::clone(&deleted)));
                     let (data, takes) = encoded(&self.shared, &self.table, rest).await?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use basalt_core::schema::Field;
+use twox_hash::XxHash3_64;
 
 use super::state::{DataFile, TableState};
 
@@ -33,6 +34,18 @@ impl TableState {
         };
         let both_by_id = self.schema.ids.is_some() == other.schema.ids.is_some();
         both_by_id.then(|| other.schema().fields().iter().enumerate().position(same))?
+    }
+
+    /// Names the values of a column in any data file, among all columns that the table ever has; what names it alike has
+    /// the same values of the same type, in files that both have. `None`: there is no such column.
+    pub fn column_id(&self, place: usize) -> Option<u64> {
+        let field = self.schema().fields().get(place)?;
+        let physical = self.schema.physical.get(place)?;
+        let id = self.schema.ids.as_ref().and_then(|ids| ids.get(place).copied());
+        let is_partition = self.metadata.partition_columns.contains(&field.name);
+        // Whether there is a null in it is looked at when it is read.
+        let what = (physical, id, field.data_type, &field.encoding, field.nullable, is_partition);
+        Some(XxHash3_64::oneshot(format!("{what:?}").as_bytes()))
     }
 
     /// A column, and its name in the files; the place is that of one.

@@ -9,7 +9,7 @@ use std::{
 use arrow_array::{ArrayRef, Date32Array, Float64Array, Int64Array, StringArray, UInt16Array};
 use basalt_core::{
     exec,
-    fragment::Fragment,
+    fragment::{Fragment, FragmentData},
     query::{
         Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Literal, OrderBy, SelectItem,
         SemiJoin,
@@ -19,7 +19,10 @@ use basalt_core::{
 };
 use prost::Message as _;
 
-use super::*;
+use super::{
+    super::{execute::Waves, known::InMemory},
+    *,
+};
 use crate::{
     memory::{Consumer, MemoryPool},
     sets::Sets,
@@ -49,33 +52,14 @@ impl Local {
     }
 }
 
-/// What the log would know.
-struct Held(Arc<Snapshot>);
-
-impl Known for Held {
-    fn bounds(&self, fragment: u32, column: usize) -> Option<(i64, i64)> {
-        let column = &self.0.fragment(fragment)?.columns()[column];
-        column.keys()?;
-        column.zones().iter().filter_map(|zone| zone.range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
-    }
-
-    fn size(&self, fragment: u32) -> (u64, u64) {
-        let fragment = self.0.fragment(fragment).unwrap();
-        (fragment.live_rows() as u64, fragment.blocks() as u64)
-    }
-
-    fn source(&self, fragment: u32) -> Option<Source> {
-        self.0.fragment(fragment)?.source()
-    }
-}
-
 impl Nodes for Local {
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
         let table = self.catalog.get(name)?;
         let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
         let fragments = snapshot.fragments().iter().map(Fragment::id).collect();
         let version = snapshot.version();
-        Ok(Pinned { table, version, fragments, cutoff: None, known: Arc::new(Held(snapshot)) })
+        let (known, held) = (Arc::new(InMemory(Arc::clone(&snapshot))), HeldAs::InMemory(snapshot));
+        Ok(Pinned { table, version, fragments, cutoff: None, known, held })
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
@@ -92,8 +76,7 @@ impl Nodes for Local {
             let sent = head.encoded_len() + task.data.iter().map(Bytes::len).sum::<usize>();
             let mut messages: Vec<Bytes> = Vec::new();
             let end = super::super::execute::execute(
-                &pinned.table,
-                &snapshot,
+                &mut Waiting(pinned, snapshot.fragments().to_vec()),
                 head,
                 &task.data,
                 &self.sets,
@@ -122,8 +105,38 @@ impl Nodes for Local {
         Ok(parts)
     }
 
+    fn whole(&self, _: &Pinned, _: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+        Ok(None)
+    }
+
     fn count(&self) -> usize {
         self.nodes
+    }
+}
+
+/// Fragments of a task, two of which fit into memory at once.
+struct Waiting<'a>(&'a Pinned, Vec<Fragment>);
+
+impl Waves for Waiting<'_> {
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.0.table)
+    }
+
+    fn none(&self) -> Snapshot {
+        Snapshot::clone(&self.0.snapshot())
+    }
+
+    fn next(&mut self, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+        let wave: Vec<Fragment> = self.1.drain(..self.1.len().min(2)).collect();
+        let read = |fragment: Fragment| {
+            let of = |place| fragment.data().loaded(place).filter(|_| columns.contains(&place)).cloned();
+            let read = (0..fragment.data().width()).map(of).collect();
+            let data = FragmentData::of_columns(fragment.rows(), read).unwrap();
+            let deleted = fragment.deleted().cloned();
+            Fragment::new(fragment.id(), data).with_deleted(deleted).with_source(fragment.source().unwrap())
+        };
+        Ok((!wave.is_empty())
+            .then(|| Arc::new(Snapshot::new(self.0.version, wave.into_iter().map(read).collect()))))
     }
 }
 
