@@ -113,7 +113,7 @@ pub const DEFAULT_KEEP: Duration = Duration::from_secs(10 * 60);
 pub const MAX_KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often kept sets are looked through for those whose time is over.
 pub const PURGE_INTERVAL: Duration = Duration::from_secs(10);
-/// One query may hold this part of the same amount for its groups, distinct values and sorted rows, on top.
+/// A query that holds more than this part of the memory leaves as much of it to those that hold less.
 pub const QUERY_MEMORY_PART: u64 = 8;
 /// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.
 pub const WAITING_PIECES: usize = 4;
@@ -242,8 +242,12 @@ pub const FILE_WRITES: usize = 4;
 pub const CACHE_TURNS: u8 = 4;
 /// An item gets one more turn for so many nanoseconds that reading a byte of it takes.
 pub const CACHE_TURN_NANOS: u64 = 20;
+/// This part of the memory is what fragments take, encoded, that are merged at once.
+pub const COMPACTION_MEMORY_PART: u64 = 8;
 /// This part of the memory is what a query reads of a table at once, at most; and at least one fragment of it.
 pub const WAVE_MEMORY_PART: u64 = 4;
+/// This part of the memory is what columns of a fragment take, decoded, that are read at once; one is always read.
+pub const DECODE_MEMORY_PART: u64 = 16;
 /// Texts take this many times as much decoded as encoded, for what is reserved to read them.
 pub const TEXT_EXPANSION: u64 = 4;
 /// Fragments that are read from the store at once.

@@ -41,7 +41,7 @@ use basalt_sip::Sip;
 
 pub use self::{
     build::{Build, BuildSide, BuiltSet, LocalBuild, select_values, select_values_with},
-    control::Control,
+    control::{Control, Memory},
     estimate::Estimate,
     explain::{ColumnUse, Explanation, FilterUse, OperatorUse},
     filter::may_select,

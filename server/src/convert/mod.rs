@@ -16,6 +16,7 @@ mod rows;
 mod schema;
 mod sets;
 mod to_request;
+mod version;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
 pub(crate) use columns::{add_column, columns};
@@ -31,3 +32,4 @@ pub(crate) use rows::BatchReader;
 pub(crate) use schema::{from_schema, table, to_schema};
 pub(crate) use sets::{check_sip_bytes, scope, sip, tag, to_scope, to_sip};
 pub(crate) use to_request::{to_filter, to_query};
+pub(crate) use version::version_of;

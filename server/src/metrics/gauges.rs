@@ -73,7 +73,6 @@ fn memory(registry: &mut Registry, state: &State) {
     for consumer in Consumer::ALL {
         set(consumer.name(), state.memory.used(consumer));
     }
-    set("queries", state.memory.queries());
     registry.register("memory_bytes", "Memory by its use", family);
 }
 

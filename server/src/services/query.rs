@@ -74,12 +74,13 @@ impl Query {
         reach: &Reach,
         deadline: Instant,
     ) -> Result<Pinned, Fault> {
-        let pinned = reach.find(table, version).await?;
-        panics::wanted("target", table);
-        call.table = Some(Arc::clone(&pinned.table));
         for filter in filters {
             fetch::sets_of(&self.0, filter.as_ref(), deadline).await;
         }
+        let version = convert::version_of(version, table, &filters, &self.0.sets);
+        let pinned = reach.find(table, version).await?;
+        panics::wanted("target", table);
+        call.table = Some(Arc::clone(&pinned.table));
         Ok(pinned)
     }
 
@@ -314,6 +315,7 @@ impl Job {
     ) -> Result<Statistics, Fault> {
         let mut coordinator = Coordinator::new(&self.reach, control, false);
         coordinator.reads(&self.pinned);
+        panics::wanted("query", self.pinned.table.name());
         panics::wanted("coordinate", self.pinned.table.name());
         let (query, plan) = coordinator.resolve(&self.pinned, query)?;
         sink.header(plan.schema(), self.pinned.version);

@@ -18,7 +18,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use super::{Tables, commit::Edit, stored::Stored};
+use super::{Tables, commit::Edit, load::expected_bytes, stored::Stored};
 use crate::{
     limits,
     memory::Consumer,
@@ -165,7 +165,14 @@ impl Stored {
     /// Merges small fragments, if there are enough of them; readers keep those that they read.
     async fn compact(&self) -> Result<(), Fault> {
         let state = self.state();
-        let chosen = choose(state.fragments());
+        let mut chosen = choose(state.fragments());
+        // No more than memory has room for beside what is read.
+        let mut bytes = self.shared.memory.limit() / limits::COMPACTION_MEMORY_PART;
+        chosen.retain(|id| {
+            let takes = state.fragment(*id).map_or(0, expected_bytes);
+            bytes = bytes.saturating_sub(takes);
+            bytes > 0
+        });
         if chosen.is_empty() {
             return Ok(());
         }

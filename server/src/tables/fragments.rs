@@ -255,36 +255,76 @@ impl Stored {
             self.shared.cache.keep_deleted(rows, entry.source().deletions, deleted.clone(), held);
             found.deleted = Some(deleted);
         }
-        let missing = columns.iter().zip(&mut found.columns).filter(|(_, column)| column.is_none());
-        let (places, missing): (Vec<usize>, Vec<&mut Option<Arc<Column>>>) = missing.unzip();
-        if !places.is_empty() {
-            let started = Instant::now();
-            let mut held = self.shared.memory.reserve(Consumer::Maintenance);
-            let width = self.table.schema().fields().len().max(1) as u64;
-            let encoded = expected_bytes(entry) / width * places.len() as u64;
-            if !room.reserve(&mut held, encoded.saturating_add(decoded_bytes(state, entry, &places))).await? {
-                return Ok(None);
-            }
-            let data = load::read_columns(&self.log, state, entry, &places, &self.shared.cpu).await?;
-            held.set(data.bytes() as u64)?;
-            self.shared.metrics.fragment_loaded(data.bytes() as u64);
-            let took = started.elapsed() / u32::try_from(places.len()).unwrap_or(u32::MAX);
-            let mut left = held.bytes();
-            for ((at, place), missing) in places.iter().enumerate().zip(missing) {
-                let column = Arc::clone(data.loaded(at).ok_or_else(Fault::internal)?);
-                let id = state.column_id(*place).ok_or_else(Fault::internal)?;
-                let bytes = column.bytes() as u64;
-                // From one account to the other: nothing grows.
-                left = left.saturating_sub(bytes);
-                held.set(left)?;
-                let mut kept = self.shared.memory.reserve(Consumer::Cache);
-                *missing = Some(Arc::clone(&column));
-                if room.reserve(&mut kept, bytes).await? {
-                    self.shared.cache.keep_column(rows, id, column, took, kept);
-                }
+        let missing: Vec<usize> = (0..columns.len()).filter(|at| found.columns[*at].is_none()).collect();
+        for group in self.groups(state, entry, columns, &missing) {
+            let places: Vec<usize> = group.iter().map(|at| columns[*at]).collect();
+            let Some(read) = self.read_columns(state, entry, &places, room).await? else { return Ok(None) };
+            for (at, column) in group.iter().zip(read) {
+                found.columns[*at] = Some(column);
             }
         }
         self.assemble(entry, columns, found).map(Some)
+    }
+
+    /// Columns to read at once: as many as take little memory while they are decoded, and at least one.
+    fn groups<'m>(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        columns: &[usize],
+        missing: &'m [usize],
+    ) -> Vec<&'m [usize]> {
+        let most = self.shared.memory.limit() / limits::DECODE_MEMORY_PART;
+        let (mut groups, mut rest) = (Vec::new(), missing);
+        while !rest.is_empty() {
+            let mut bytes = 0_u64;
+            let mut fits = |at: &&usize| {
+                bytes = bytes.saturating_add(decoded_bytes(state, entry, &columns[**at..=**at]));
+                bytes <= most
+            };
+            let n = rest.iter().take_while(|at| fits(at)).count().max(1);
+            let group;
+            (group, rest) = rest.split_at(n);
+            groups.push(group);
+        }
+        groups
+    }
+
+    /// Reads some columns of a fragment from its file, and keeps them; `None` where there is no room.
+    async fn read_columns(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        places: &[usize],
+        room: Room,
+    ) -> Result<Option<Vec<Arc<Column>>>> {
+        let started = Instant::now();
+        let mut held = self.shared.memory.reserve(Consumer::Maintenance);
+        let width = self.table.schema().fields().len().max(1) as u64;
+        let encoded = expected_bytes(entry) / width * places.len() as u64;
+        if !room.reserve(&mut held, encoded.saturating_add(decoded_bytes(state, entry, places))).await? {
+            return Ok(None);
+        }
+        let data = load::read_columns(&self.log, state, entry, places, &self.shared.cpu).await?;
+        let mut left = data.bytes() as u64;
+        held.set(left)?;
+        self.shared.metrics.fragment_loaded(left);
+        let took = started.elapsed() / u32::try_from(places.len()).unwrap_or(u32::MAX);
+        let mut columns = Vec::with_capacity(places.len());
+        for (at, place) in places.iter().enumerate() {
+            let column = Arc::clone(data.loaded(at).ok_or_else(Fault::internal)?);
+            let id = state.column_id(*place).ok_or_else(Fault::internal)?;
+            let bytes = column.bytes() as u64;
+            // From one account to the other: nothing grows.
+            left = left.saturating_sub(bytes);
+            held.set(left)?;
+            let mut kept = self.shared.memory.reserve(Consumer::Cache);
+            if room.reserve(&mut kept, bytes).await? {
+                self.shared.cache.keep_column(self.rows(entry), id, Arc::clone(&column), took, kept);
+            }
+            columns.push(column);
+        }
+        Ok(Some(columns))
     }
 
     fn look_up<'e>(

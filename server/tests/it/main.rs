@@ -10,6 +10,7 @@
 mod ambiguous;
 mod at_rest;
 mod attached;
+mod below;
 mod bench;
 mod binary;
 mod catalog;
