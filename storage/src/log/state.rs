@@ -71,6 +71,17 @@ impl DataFile {
         file
     }
 
+    /// Whether the log says the same of another one.
+    fn is_same(&self, other: &Self) -> bool {
+        self.rows == other.rows
+            && self.add.size == other.add.size
+            && self.add.modification_time == other.add.modification_time
+            && self.add.deletion_vector == other.add.deletion_vector
+            && self.add.partition_values == other.add.partition_values
+            && self.add.tags == other.add.tags
+            && self.add.stats == other.add.stats
+    }
+
     /// Its place below the table, as the log has it (percent-encoded).
     pub fn path(&self) -> &str {
         &self.add.path
@@ -346,6 +357,25 @@ impl TableState {
         stones.filter(|(path, vector, _)| {
             self.files.get(*path).is_none_or(|file| file.add.deletion_vector.as_ref() != *vector)
         })
+    }
+
+    /// The same state; what another one has as well is that one's.
+    pub(super) fn sharing(mut self, other: &Self) -> Self {
+        if self.schema == other.schema {
+            self.schema = Arc::clone(&other.schema);
+        }
+        for (path, file) in &mut self.files {
+            if let Some(same) = other.files.get(path).filter(|same| same.is_same(file)) {
+                *file = Arc::clone(same);
+            }
+        }
+        let shared = |entry: &FragmentEntry| {
+            // Default: a fragment's file is among the files.
+            let file = self.files.get(entry.file.path()).unwrap_or(&entry.file);
+            FragmentEntry { file: Arc::clone(file), ..entry.clone() }
+        };
+        self.fragments = self.fragments.iter().map(shared).collect();
+        self
     }
 
     /// What is known of a column of a data file without reading it.
