@@ -238,6 +238,12 @@ pub const SMALL_WRITE_ROWS: usize = 1 << 16;
 pub const COMMIT_ATTEMPTS: usize = 32;
 /// Data files that are written at once: each holds its rows as arrays, and compressed.
 pub const FILE_WRITES: usize = 4;
+/// Full fragments of one write that are encoded and written while more of its rows come in: one is on its way to the disk
+/// while the other is encoded.
+pub const FRAGMENTS_OF_A_WRITE: usize = 2;
+/// What a fragment that is encoded and written takes, in parts of its rows as they came in: these, encoded for memory and for
+/// the file, and the file once more while it is put together.
+pub const FRAGMENT_COPIES: u64 = 3;
 /// Fragments that are read from the store at once.
 pub const LOADS: usize = 8;
 /// How often the log tells how far loading is.

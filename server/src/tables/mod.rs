@@ -17,6 +17,7 @@ mod rewrite;
 mod stored;
 mod unreadable;
 mod verify;
+mod writing;
 
 use std::{
     collections::HashMap,
@@ -41,6 +42,7 @@ pub(crate) use found::Sought;
 use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
+pub(crate) use writing::Writing;
 
 use crate::{
     Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::MemoryPool, metrics::Metrics, status::Fault,
