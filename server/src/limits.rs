@@ -250,6 +250,12 @@ pub const WAVE_MEMORY_PART: u64 = 4;
 pub const DECODE_MEMORY_PART: u64 = 16;
 /// Texts take this many times as much decoded as encoded, for what is reserved to read them.
 pub const TEXT_EXPANSION: u64 = 4;
+/// Full fragments of one write that are encoded and written while more of its rows come in: one is on its way to the disk
+/// while the other is encoded.
+pub const FRAGMENTS_OF_A_WRITE: usize = 2;
+/// What a fragment that is encoded and written takes, in parts of its rows as they came in: these, encoded for memory and for
+/// the file, and the file once more while it is put together.
+pub const FRAGMENT_COPIES: u64 = 3;
 /// Fragments that are read from the store at once.
 pub const LOADS: usize = 8;
 /// How often the log tells how far loading is.

@@ -41,7 +41,7 @@ mod verify;
 mod z85;
 
 pub use catalog::{CatalogLog, CatalogState, Created, TableEntry};
-pub use data::{ColumnStats, DataReader, NewFile};
+pub use data::{ColumnStats, DataReader, EncodedColumn, EncodedFile, FileEncoder, NewFile};
 pub use deletes::Deletes;
 pub use error::{CommitError, Result, StorageError};
 pub use log::{

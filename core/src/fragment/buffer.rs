@@ -11,10 +11,10 @@ use arrow_array::{
         TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
     },
 };
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use rayon::prelude::*;
 
-use super::{Column, Fragment, FragmentData, Values};
+use super::{Column, Fragment, FragmentData, Values, array_of_keys};
 use crate::{
     error::{Error, ErrorKind, Result},
     invariant::broken,
@@ -54,6 +54,11 @@ impl Validity {
 
     fn words(&self) -> Option<&[u64]> {
         (self.nulls > 0).then_some(self.words.as_slice())
+    }
+
+    fn nulls(&self) -> Option<NullBuffer> {
+        let bits = |words| BooleanBuffer::new(Buffer::from_slice_ref(words), 0, self.rows);
+        self.words().map(bits).map(NullBuffer::new)
     }
 }
 
@@ -213,28 +218,76 @@ impl RowBuffer {
     /// Those of the encodings.
     pub fn encode(self, schema: &Schema) -> Result<FragmentData> {
         let rows = self.rows;
-        let columns: Result<Vec<_>> = self
-            .columns
-            .into_par_iter()
-            .zip(schema.fields())
-            .map(|(mut column, field)| match &mut column.data {
-                Data::Keys(keys) => Column::from_keys(field, keys, column.validity.words()),
-                Data::Texts(texts) => {
-                    let texts = with_nulls(texts.finish(), &column.validity);
-                    Column::from_texts(field, &texts, column.validity.words())
-                }
-            })
-            .collect();
-        Ok(FragmentData::new(rows, columns?.into_iter().map(|column| Some(Arc::new(column))).collect()))
+        let columns = self.columns.into_par_iter().zip(schema.fields());
+        let columns = columns.map(|(column, field)| column.finish().encode(field)).collect::<Result<_>>()?;
+        Ok(FragmentData::of(rows, columns))
+    }
+
+    /// Encodes the rows, columns in parallel, and has something else made of each column at the same time: `make` is
+    /// given its place and its values, as an Arrow array of its type. They are the values that are encoded, bit for bit.
+    ///
+    /// # Errors
+    /// Those of the encodings and of `make`.
+    pub fn encode_and<T: Send, E: From<Error> + Send>(
+        self,
+        schema: &Schema,
+        make: impl Fn(usize, ArrayRef) -> std::result::Result<T, E> + Sync,
+    ) -> std::result::Result<(FragmentData, Vec<T>), E> {
+        let rows = self.rows;
+        let both = |(place, (column, field)): (usize, (ColumnBuffer, &Field))| {
+            let column = column.finish();
+            let array = column.array(field.data_type);
+            let (encoded, made) = rayon::join(|| column.encode(field), || make(place, array));
+            Ok((encoded?, made?))
+        };
+        let columns = self.columns.into_par_iter().zip(schema.fields()).enumerate();
+        let (columns, made) =
+            columns.map(both).collect::<std::result::Result<Vec<_>, E>>()?.into_iter().unzip();
+        Ok((FragmentData::of(rows, columns), made))
+    }
+}
+
+/// The rows of a column, of which there are no more to come.
+struct ColumnRows {
+    values: RowValues,
+    validity: Validity,
+}
+
+/// Copies share their values.
+enum RowValues {
+    Keys(ScalarBuffer<i64>),
+    Texts(StringArray),
+}
+
+impl ColumnBuffer {
+    fn finish(self) -> ColumnRows {
+        let values = match self.data {
+            Data::Keys(keys) => RowValues::Keys(keys.into()),
+            Data::Texts(mut texts) => RowValues::Texts(with_nulls(texts.finish(), &self.validity)),
+        };
+        ColumnRows { values, validity: self.validity }
+    }
+}
+
+impl ColumnRows {
+    fn encode(&self, field: &Field) -> Result<Column> {
+        match &self.values {
+            RowValues::Keys(keys) => Column::from_keys(field, keys, self.validity.words()),
+            RowValues::Texts(texts) => Column::from_texts(field, texts, self.validity.words()),
+        }
+    }
+
+    fn array(&self, data_type: DataType) -> ArrayRef {
+        match &self.values {
+            RowValues::Keys(keys) => array_of_keys(keys.clone(), self.validity.nulls(), data_type),
+            RowValues::Texts(texts) => Arc::new(texts.clone()),
+        }
     }
 }
 
 fn with_nulls(texts: StringArray, validity: &Validity) -> StringArray {
-    let Some(words) = validity.words() else { return texts };
-    let bits =
-        arrow_buffer::BooleanBuffer::new(arrow_buffer::Buffer::from_slice_ref(words), 0, validity.rows);
     let (offsets, values, _) = texts.into_parts();
-    StringArray::new(offsets, values, Some(NullBuffer::new(bits)))
+    StringArray::new(offsets, values, validity.nulls())
 }
 
 /// Checks that an array fits a column: its type, its nulls, decimals within the precision, texts within the

@@ -39,6 +39,11 @@ impl FragmentData {
         Self { rows, columns, bytes }
     }
 
+    /// All columns of a schema.
+    fn of(rows: usize, columns: Vec<Column>) -> Self {
+        Self::new(rows, columns.into_iter().map(|column| Some(Arc::new(column))).collect())
+    }
+
     /// Columns of the same rows, in the order of a schema; `None` in the place of one that nobody will read.
     ///
     /// # Errors

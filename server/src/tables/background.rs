@@ -195,15 +195,12 @@ impl Stored {
                 fits
             });
             let n = fits.count();
-            (n, if rows.rows() > 0 { Some(rows.encode(&schema)) } else { None })
+            (n, rows)
         };
-        let (n, data) = self.shared.cpu.run(merge).await?;
+        let (n, merged) = self.shared.cpu.run(merge).await?;
         let was = was[..n].to_vec();
         let rows: usize = was.iter().map(Fragment::live_rows).sum();
-        let new = match data {
-            Some(data) => self.write_files(vec![Arc::new(data?)]).await?,
-            None => Vec::new(),
-        };
+        let new = self.write_some(merged).await?.into_iter().collect();
         let gone = was.iter().map(Fragment::id).collect();
         let edit = Edit::Change { operation: Operation::Compact, base: state, gone, deletions: Vec::new() };
         match self.change(new, edit).await {

@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arrow_array::ArrayRef;
 use basalt_core::{
     error::ErrorKind,
     exec::SameKeys,
@@ -17,7 +18,7 @@ use basalt_core::{
     table::{Appender, Change, Commit, Table},
 };
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::{CommitError, FragmentEntry, NewFile, Operation, Request, TableState};
+use basalt_storage::{CommitError, FileEncoder, FragmentEntry, NewFile, Operation, Request, TableState};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout_at,
@@ -28,6 +29,7 @@ use super::{
     delete::without,
     found::Sought,
     stored::{Fresh, Stored},
+    writing::Writing,
 };
 use crate::{
     limits,
@@ -39,6 +41,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct NewRows {
     pub(crate) appender: Appender,
+    /// Its full fragments, of a table that has files.
+    pub(crate) writing: Option<Writing>,
     /// The columns of the keys whose older rows it replaces; none: it replaces none.
     pub(crate) replace_by: Vec<usize>,
     /// What makes it known again.
@@ -124,18 +128,21 @@ impl Stored {
     /// Commits rows, perhaps with those of other writes.
     pub(super) async fn write(self: &Arc<Self>, rows: NewRows) -> Result<Written, Fault> {
         self.check_writable()?;
-        let NewRows { appender, replace_by, request } = rows;
+        let NewRows { appender, writing, replace_by, request } = rows;
         let rows = appender.rows();
         if rows == 0 {
             let commit = Commit { version: self.table.snapshot().version(), rows };
             return Ok(Written { commit, replaced: Some(0) });
         }
-        let (full, mut pending) = appender.into_parts();
-        let mut files = self.write_files(full.into_iter().map(Arc::new).collect()).await?;
+        let mut pending = appender.into_rows();
+        let mut files = match writing {
+            Some(writing) => writing.finish().await?,
+            None => Vec::new(),
+        };
         // Many rows are written while others wait for their turn, not while others wait for these.
         if pending.rows() > limits::SMALL_WRITE_ROWS || !replace_by.is_empty() {
             let rest = std::mem::replace(&mut pending, RowBuffer::new(self.table.schema()));
-            files.extend(self.encode_files(rest).await?);
+            files.extend(self.write_some(rest).await?);
         }
         let (done, answer) = oneshot::channel();
         let write = Write { files, pending, rows, replace_by, request, done };
@@ -148,29 +155,27 @@ impl Stored {
         Fault::new(ErrorReason::TableNotFound, message).at("table")
     }
 
-    /// Encodes rows, and writes them.
-    async fn encode_files(&self, rows: RowBuffer) -> Result<Vec<NewFragment>, Fault> {
-        if rows.rows() == 0 {
-            return Ok(Vec::new());
+    /// Encodes rows, if there are any, and writes them to a file.
+    pub(super) async fn write_some(&self, rows: RowBuffer) -> Result<Option<NewFragment>, Fault> {
+        match rows.rows() {
+            0 => Ok(None),
+            _ => self.write_rows(rows).await.map(Some),
         }
-        let schema = Arc::clone(self.table.schema());
-        let data = self.shared.cpu.run(move || rows.encode(&schema)).await??;
-        self.write_files(vec![Arc::new(data)]).await
     }
 
-    /// Writes each fragment to a file.
-    pub(super) async fn write_files(&self, data: Vec<Arc<FragmentData>>) -> Result<Vec<NewFragment>, Fault> {
-        let mut files = Vec::with_capacity(data.len());
-        for data in data {
-            let _permit = self.shared.files.acquire().await;
-            let (schema, rows) = (Arc::clone(self.table.schema()), Arc::clone(&data));
-            let decode = move || rows.batches(&schema).collect::<Result<Vec<_>, _>>();
-            let batches = self.shared.cpu.run(decode).await??;
-            let file = self.log.write_data(self.table.schema(), batches).await?;
-            let file = file.with_encoded_bytes(data.bytes() as u64);
-            files.push(NewFragment { data, file });
-        }
-        Ok(files)
+    /// Encodes rows for memory and for their file at the same time, and writes the file.
+    pub(super) async fn write_rows(&self, rows: RowBuffer) -> Result<NewFragment, Fault> {
+        let _permit = self.shared.files.acquire().await;
+        let schema = Arc::clone(self.table.schema());
+        let encode = move || {
+            let file = FileEncoder::new(&schema, rows.rows())?;
+            let encode = |place, array: ArrayRef| file.column(place, &[array]).map_err(Fault::from);
+            let (data, columns) = rows.encode_and(&schema, encode)?;
+            Ok::<_, Fault>((data, file.finish(columns)?))
+        };
+        let (data, file) = self.shared.cpu.run(encode).await??;
+        let file = self.log.put_data(file).await?.with_encoded_bytes(data.bytes() as u64);
+        Ok(NewFragment { data: Arc::new(data), file })
     }
 
     /// Commits writes that were gathered, and tells each what became of it.
@@ -210,7 +215,7 @@ impl Stored {
             new.append(&mut write.files);
             together.append(std::mem::replace(&mut write.pending, RowBuffer::new(self.table.schema())));
         }
-        new.extend(self.encode_files(together).await?);
+        new.extend(self.write_some(together).await?);
         let requests: Vec<Request> = group.iter().filter_map(|write| write.request.clone()).collect();
         let slots = group.first().map(|write| write.replace_by.clone()).unwrap_or_default();
         let edit = match slots.as_slice() {

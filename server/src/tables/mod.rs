@@ -18,6 +18,7 @@ mod rewrite;
 mod stored;
 mod unreadable;
 mod verify;
+mod writing;
 
 use std::{
     collections::HashMap,
@@ -44,6 +45,7 @@ pub(crate) use fragments::Held;
 use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
+pub(crate) use writing::Writing;
 
 use crate::{
     Config, Error,

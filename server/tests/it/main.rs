@@ -24,6 +24,7 @@ mod errors;
 mod files;
 mod foreign;
 mod freshness;
+mod full_fragments;
 mod golden;
 mod half_sent;
 mod ingest;

@@ -2,6 +2,7 @@
 
 mod convert;
 pub(crate) mod digest;
+mod encode;
 pub(crate) mod footer;
 pub(crate) mod page_checksums;
 mod partition;
@@ -9,6 +10,7 @@ mod read;
 mod stats;
 mod write;
 
+pub use encode::{EncodedColumn, EncodedFile, FileEncoder};
 pub(crate) use footer::count_rows;
 pub use read::DataReader;
 pub(crate) use read::{catching, path_of};
