@@ -238,6 +238,8 @@ pub const SMALL_WRITE_ROWS: usize = 1 << 16;
 pub const COMMIT_ATTEMPTS: usize = 32;
 /// Data files that are written at once: each holds its rows as arrays, and compressed.
 pub const FILE_WRITES: usize = 4;
+/// Older versions of a table that were made again from its log and are kept for the next who reads them, for some seconds.
+pub const REBUILT_VERSIONS: usize = 8;
 /// Turns of the clock that an item of the cache gets at most when it is read.
 pub const CACHE_TURNS: u8 = 4;
 /// An item gets one more turn for so many nanoseconds that reading a byte of it takes.

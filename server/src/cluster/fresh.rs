@@ -142,6 +142,7 @@ pub(crate) async fn pin(state: &State, name: &str, version: Option<u64>) -> Resu
     if let Some(version) = version.filter(|_| state.tables.is_at_rest()) {
         let table = state.catalog.get(name)?;
         state.tables.refresh_to(&table, version).await?;
+        state.tables.rebuild(&table, version).await?;
     }
     state.tables.pin(name, version)
 }

@@ -1,4 +1,4 @@
-//! The version that a request reads.
+//! The version that a request reads which names none.
 
 use std::time::Instant;
 
@@ -6,15 +6,10 @@ use basalt_proto::v1::{self as pb, filter, row_set};
 
 use crate::sets::{Handle, Sets};
 
-/// The version that a request names; without one, that of the row addresses in its filters, which mean rows of no other.
-/// `None`: the newest. What is wrong with a set is told when it is read.
-pub(crate) fn version_of(
-    named: Option<u64>,
-    table: &str,
-    filters: &[&Option<pb::Filter>],
-    sets: &Sets,
-) -> Option<u64> {
-    named.or_else(|| filters.iter().copied().flatten().find_map(|filter| of_rows(filter, table, sets)))
+/// The version of the row addresses in a request's filters, which mean rows of no other. What is wrong with a set is told
+/// when it is read.
+pub(crate) fn version_of(table: &str, filters: &[&Option<pb::Filter>], sets: &Sets) -> Option<u64> {
+    filters.iter().copied().flatten().find_map(|filter| of_rows(filter, table, sets))
 }
 
 /// That of the first row addresses in a filter; decoding the message has bounded how deep it is.
@@ -25,10 +20,10 @@ fn of_rows(filter: &pb::Filter, table: &str, sets: &Sets) -> Option<u64> {
         }
         filter::Kind::Not(filter) => of_rows(filter, table, sets),
         filter::Kind::Rows(rows) => match (&rows.scope, &rows.set) {
-            (Some(scope), _) => (scope.table == table).then_some(scope.version),
+            (Some(scope), _) => (scope.table == table && scope.key.is_none()).then_some(scope.version),
             (None, Some(row_set::Set::Handle(handle))) => {
                 let (kept, _) = sets.get(&Handle::try_from(&**handle).ok()?, Instant::now()).ok()?;
-                (kept.scope.table == table).then_some(kept.scope.version)
+                (kept.scope.table == table && kept.scope.key.is_none()).then_some(kept.scope.version)
             }
             _ => None,
         },

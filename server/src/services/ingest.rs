@@ -7,12 +7,7 @@ use std::{
 };
 
 use arrow_array::RecordBatch;
-use basalt_core::{
-    error::Error as EngineError,
-    exec,
-    fragment::RowBuffer,
-    table::Appender,
-};
+use basalt_core::{error::Error as EngineError, exec, fragment::RowBuffer, table::Appender};
 use basalt_proto::v1::{
     self as pb, ErrorReason, ingest_service_server::IngestService, write_request, write_response,
 };

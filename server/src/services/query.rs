@@ -77,8 +77,14 @@ impl Query {
         for filter in filters {
             fetch::sets_of(&self.0, filter.as_ref(), deadline).await;
         }
-        let version = convert::version_of(version, table, &filters, &self.0.sets);
-        let pinned = reach.find(table, version).await?;
+        let of_rows = version.is_none().then(|| convert::version_of(table, &filters, &self.0.sets)).flatten();
+        let pinned = match reach.find(table, version.or(of_rows)).await {
+            // That it is gone is said where the rows are.
+            Err(fault) if of_rows.is_some() && fault.reason() == "VERSION_GONE" => {
+                reach.find(table, None).await?
+            }
+            found => found?,
+        };
         panics::wanted("target", table);
         call.table = Some(Arc::clone(&pinned.table));
         Ok(pinned)

@@ -326,6 +326,14 @@ impl Tables {
         Ok((Arc::clone(&stored.table), HeldAs::Stored(state)))
     }
 
+    /// Makes an older version readable here, if it is kept.
+    pub(crate) async fn rebuild(&self, table: &Table, version: u64) -> Result<(), Fault> {
+        match self.newest_stored(table)? {
+            Some(stored) => stored.rebuild(version).await,
+            None => Ok(()),
+        }
+    }
+
     /// The newest version of a table in the store that this node knows; `None`: it is in memory alone.
     pub(crate) fn state(&self, table: &Table) -> Option<Arc<TableState>> {
         Some(self.newest_stored(table).ok()??.state())

@@ -34,6 +34,8 @@ pub(super) struct Stored {
     /// What retention hides is to be freed.
     pub(super) expires: AtomicBool,
     states: RwLock<States>,
+    /// Versions that this node has not seen, or has forgotten, made again from the log: the last used last.
+    rebuilt: Mutex<VecDeque<Arc<TableState>>>,
     /// Rows that the newest version has no longer, and since when.
     retired: Mutex<VecDeque<(Instant, Vec<u64>)>>,
 }
@@ -72,6 +74,7 @@ impl Stored {
             files: Files::new(state.version()),
             expires: AtomicBool::new(true),
             states: RwLock::new(States { newest: state, older: VecDeque::new() }),
+            rebuilt: Mutex::default(),
             retired: Mutex::default(),
         }
     }
@@ -85,12 +88,36 @@ impl Stored {
     pub(super) fn state_at(&self, version: Option<u64>) -> Result<Arc<TableState>, Fault> {
         let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
         let mut known = [&states.newest].into_iter().chain(states.older.iter().rev().map(|(state, _)| state));
-        let found = known.find(|state| version.is_none_or(|version| state.version() == version));
-        found.cloned().ok_or_else(|| {
+        let found = known.find(|state| version.is_none_or(|version| state.version() == version)).cloned();
+        let rebuilt = || {
+            let rebuilt = self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner);
+            rebuilt.iter().find(|state| version == Some(state.version())).cloned()
+        };
+        found.or_else(rebuilt).ok_or_else(|| {
             let (table, newest) = (self.table.name(), states.newest.version());
             let message = format!("this version of table {table:?} cannot be read; version {newest} can");
             Fault::new(ErrorReason::VersionGone, message)
         })
+    }
+
+    /// Makes a version again from the log that this node has not, but that is still kept: it has not seen it, because
+    /// another node committed it and the next at once, or because it was not there then.
+    pub(super) async fn rebuild(&self, version: u64) -> Result<(), Fault> {
+        let newest = self.state();
+        if version >= newest.version() || self.state_at(Some(version)).is_ok() {
+            return Ok(());
+        }
+        let Some(state) = self.log.at(&newest, version).await? else { return Ok(()) };
+        // Its columns are others: this table does not read it.
+        if !state.has_same_columns(&newest) {
+            return Ok(());
+        }
+        let mut rebuilt = self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner);
+        rebuilt.push_back(state);
+        if rebuilt.len() > limits::REBUILT_VERSIONS {
+            rebuilt.pop_front();
+        }
+        Ok(())
     }
 
     /// Fails for the table of another writer.
@@ -180,6 +207,8 @@ impl Stored {
             states.older.pop_front();
         }
         drop(states);
+        // What was kept too long is looked for in the log again, which says so.
+        self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
         let over = retired.partition_point(|(at, _)| at.elapsed() > limits::SNAPSHOT_AGE);
         let over: Vec<u64> = retired.drain(..over).flat_map(|(_, rows)| rows).collect();

@@ -24,7 +24,12 @@ fn on(store: &Path, memory: Option<u64>) -> impl FnOnce(&mut Config) {
 
 fn rows(write: i64) -> RecordBatch {
     // Values that no encoding makes smaller.
-    let mixed = |i: i64, of: i64| (i + of).wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed());
+    let mixed = |i: i64, of: u64| {
+        let mut z = i.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(of);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)).cast_signed()
+    };
     let ids = write * ROWS..(write + 1) * ROWS;
     let a: ArrayRef = Arc::new(Int64Array::from_iter_values(ids.clone().map(|i| mixed(i, 1))));
     let b: ArrayRef = Arc::new(Int64Array::from_iter_values(ids.clone().map(|i| mixed(i, 7) >> 7)));
