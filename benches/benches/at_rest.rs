@@ -21,12 +21,13 @@ use arrow_array::{ArrayRef, Date32Array, Float64Array, Int64Array, RecordBatch, 
 use basalt_benches::{table, timing};
 use basalt_client::{Client, count};
 use basalt_core::{
+    error::{Error, ErrorKind},
     fragment::RowBuffer,
     limits::FRAGMENT_ROWS,
     schema::{DataType, Field, Schema},
 };
 use basalt_server::Config;
-use basalt_storage::{Change, Store, TableLog};
+use basalt_storage::{Change, FileEncoder, StorageError, Store, TableLog};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
@@ -98,7 +99,7 @@ async fn steps(fragments: usize) {
         TableLog::create(store.folder("t").unwrap(), "t", &schema, BTreeMap::new()).await.unwrap()
     };
     let ((in_memory, _), (on_disk, mut state)) = (create(&memory).await, create(&disk).await);
-    let mut times = [Duration::ZERO; 4];
+    let mut times = [Duration::ZERO; 5];
     let (mut plain_bytes, mut file_bytes, mut encoded_bytes) = (0, 0, 0);
     for i in 0..fragments {
         let batch = rows(i64::try_from(i * FRAGMENT_ROWS).unwrap(), FRAGMENT_ROWS);
@@ -117,6 +118,15 @@ async fn steps(fragments: usize) {
         in_memory.write_data(&schema, vec![batch.clone()]).await.unwrap();
         took(started);
         let started = Instant::now();
+        let mut buffer = RowBuffer::new(&schema);
+        buffer.push(&batch.columns().iter().cloned().map(Some).collect::<Vec<_>>(), batch.num_rows());
+        let encoder = FileEncoder::new(&schema, batch.num_rows()).unwrap();
+        let failed = |e: StorageError| Error::new(ErrorKind::InvalidBatch, e.to_string());
+        let column = |place, array| encoder.column(place, &[array]).map_err(failed);
+        let (_, columns) = buffer.encode_and(&schema, column).unwrap();
+        encoder.finish(columns).unwrap();
+        took(started);
+        let started = Instant::now();
         let file = on_disk.write_data(&schema, vec![batch]).await.unwrap();
         took(started);
         file_bytes += file.bytes();
@@ -125,23 +135,22 @@ async fn steps(fragments: usize) {
         state = on_disk.commit(&state, &change).await.unwrap().state;
         took(started);
     }
-    let [encode, parquet, written, commit] = times;
+    let [encode, parquet, both, written, commit] = times;
     let disk = written.saturating_sub(parquet);
-    let all = encode + parquet + disk + commit;
+    let all = both + disk + commit;
     let n = fragments * FRAGMENT_ROWS;
-    let line = |name: &str, time: Duration| {
-        let share = 100.0 * time.as_secs_f64() / all.as_secs_f64();
-        vec![name.to_owned(), millis(time / u32::try_from(fragments).unwrap()), format!("{share:.0} %")]
-    };
+    let line =
+        |name: &str, time: Duration| vec![name.to_owned(), millis(time / u32::try_from(fragments).unwrap())];
     table::print(
         &format!("A fragment of {FRAGMENT_ROWS} rows at rest, one after the other"),
-        &["step", "time", "share"],
+        &["step", "time"],
         &[
             line("encode for memory", encode),
             line("Parquet, zstd", parquet),
+            line("both at once, as a write does", both),
             line("write and sync the file", disk),
             line("commit: write and sync the log", commit),
-            line("all", all),
+            line("all but the first two", all),
         ],
     );
     println!(

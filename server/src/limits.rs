@@ -252,6 +252,10 @@ pub const WAVE_MEMORY_PART: u64 = 4;
 pub const DECODE_MEMORY_PART: u64 = 16;
 /// Texts take this many times as much decoded as encoded, for what is reserved to read them.
 pub const TEXT_EXPANSION: u64 = 4;
+/// Bytes of rows that are encoded beside the CPU pool: it takes less time than waiting for their turn there.
+pub const SMALL_FRAGMENT_BYTES: usize = 1 << 16;
+/// Bytes of a batch that is read where it arrives, for the same reason.
+pub const SMALL_BATCH_BYTES: u64 = 1 << 14;
 /// Full fragments of one write that are encoded and written while more of its rows come in: one is on its way to the disk
 /// while the other is encoded.
 pub const FRAGMENTS_OF_A_WRITE: usize = 2;

@@ -19,7 +19,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     invariant::broken,
     keys,
-    limits::{BATCH_ROWS, BLOCK_ROWS, DATES, MAX_TEXT_BYTES, TIMESTAMPS},
+    limits::{BATCH_ROWS, BLOCK_ROWS, DATES, MAX_TEXT_BYTES, PARALLEL_ROWS, TIMESTAMPS},
     mask::{self, selects, set_range},
     schema::{DataType, Field, Schema},
 };
@@ -212,19 +212,18 @@ impl RowBuffer {
         }
     }
 
-    /// Encodes the rows, columns in parallel.
+    /// Encodes the rows, columns in parallel where there are many rows.
     ///
     /// # Errors
     /// Those of the encodings.
     pub fn encode(self, schema: &Schema) -> Result<FragmentData> {
         let rows = self.rows;
-        let columns = self.columns.into_par_iter().zip(schema.fields());
-        let columns = columns.map(|(column, field)| column.finish().encode(field)).collect::<Result<_>>()?;
+        let columns = self.each_column(schema, |_, column, field| column.finish().encode(field))?;
         Ok(FragmentData::of(rows, columns))
     }
 
-    /// Encodes the rows, columns in parallel, and has something else made of each column at the same time: `make` is
-    /// given its place and its values, as an Arrow array of its type. They are the values that are encoded, bit for bit.
+    /// The same, and has something else made of each column at the same time: `make` is given its place and its values,
+    /// as an Arrow array of its type. They are the values that are encoded, bit for bit.
     ///
     /// # Errors
     /// Those of the encodings and of `make`.
@@ -234,16 +233,31 @@ impl RowBuffer {
         make: impl Fn(usize, ArrayRef) -> std::result::Result<T, E> + Sync,
     ) -> std::result::Result<(FragmentData, Vec<T>), E> {
         let rows = self.rows;
-        let both = |(place, (column, field)): (usize, (ColumnBuffer, &Field))| {
+        let both = |place: usize, column: ColumnBuffer, field: &Field| {
             let column = column.finish();
             let array = column.array(field.data_type);
-            let (encoded, made) = rayon::join(|| column.encode(field), || make(place, array));
-            Ok((encoded?, made?))
+            let (encoded, made) = match rows < PARALLEL_ROWS {
+                true => (column.encode(field), make(place, array)),
+                false => rayon::join(|| column.encode(field), || make(place, array)),
+            };
+            Ok::<_, E>((encoded?, made?))
         };
-        let columns = self.columns.into_par_iter().zip(schema.fields()).enumerate();
-        let (columns, made) =
-            columns.map(both).collect::<std::result::Result<Vec<_>, E>>()?.into_iter().unzip();
+        let (columns, made) = self.each_column(schema, both)?.into_iter().unzip();
         Ok((FragmentData::of(rows, columns), made))
+    }
+
+    /// Columns at once where there are many rows. Few are done sooner than another thread wakes up.
+    fn each_column<T: Send, E: Send>(
+        self,
+        schema: &Schema,
+        make: impl Fn(usize, ColumnBuffer, &Field) -> std::result::Result<T, E> + Sync,
+    ) -> std::result::Result<Vec<T>, E> {
+        let fields = schema.fields();
+        let make = |(place, (column, field)): (usize, (ColumnBuffer, &Field))| make(place, column, field);
+        match self.rows < PARALLEL_ROWS {
+            true => self.columns.into_iter().zip(fields).enumerate().map(make).collect(),
+            false => self.columns.into_par_iter().zip(fields).enumerate().map(make).collect(),
+        }
     }
 }
 

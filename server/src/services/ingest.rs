@@ -24,7 +24,7 @@ use crate::{
     ledger::{Digest, Known, Ticket},
     limits,
     memory::{Consumer, Reservation},
-    panics::{self, caught_async},
+    panics::{self, caught, caught_async},
     state::State,
     status::Fault,
     tables::{self, NewRows, Writing, Written},
@@ -227,12 +227,16 @@ impl Write {
     async fn take(mut self, batch: pb::Batch) -> Result<Self, Fault> {
         let (cpu, bytes) = (Arc::clone(&self.state.cpu), batch.encoded_len() as u64);
         self.hold(bytes).await?;
+        let is_small = bytes <= limits::SMALL_BATCH_BYTES && self.writing.is_some();
         let first = move || {
             let mut rows = self.batch(batch)?;
             let full = self.fill(&mut rows)?;
             Ok::<_, Fault>((self, rows, full))
         };
-        let (mut write, mut rows, mut full) = cpu.run(first).await??;
+        let (mut write, mut rows, mut full) = match is_small {
+            true => caught(first)?,
+            false => cpu.run(first).await??,
+        };
         while let Some(fragment) = full {
             if let Some(writing) = &mut write.writing {
                 writing.add(fragment, &mut write.held, write.appender.bytes() as u64 + bytes).await?;

@@ -14,7 +14,7 @@ use basalt_core::{
     error::ErrorKind,
     exec::SameKeys,
     fragment::{Deleted, FragmentData, RowBuffer},
-    limits::{FRAGMENT_ROWS, PENDING_BYTES},
+    limits::{FRAGMENT_ROWS, PARALLEL_ROWS, PENDING_BYTES},
     table::{Appender, Change, Commit, Table},
 };
 use basalt_proto::v1::ErrorReason;
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     limits,
-    panics::{self, caught_async},
+    panics::{self, caught, caught_async},
     status::Fault,
 };
 
@@ -167,13 +167,18 @@ impl Stored {
     pub(super) async fn write_rows(&self, rows: RowBuffer) -> Result<NewFragment, Fault> {
         let _permit = self.shared.files.acquire().await;
         let schema = Arc::clone(self.table.schema());
+        let is_small = rows.rows() < PARALLEL_ROWS && rows.bytes() <= limits::SMALL_FRAGMENT_BYTES;
         let encode = move || {
             let file = FileEncoder::new(&schema, rows.rows())?;
             let encode = |place, array: ArrayRef| file.column(place, &[array]).map_err(Fault::from);
             let (data, columns) = rows.encode_and(&schema, encode)?;
             Ok::<_, Fault>((data, file.finish(columns)?))
         };
-        let (data, file) = self.shared.cpu.run(encode).await??;
+        // A few rows do not wait for what queries have given the pool to do.
+        let (data, file) = match is_small {
+            true => tokio::task::spawn_blocking(|| caught(encode)).await.map_err(|_| Fault::internal())??,
+            false => self.shared.cpu.run(encode).await??,
+        };
         let file = self.log.put_data(file).await?.with_encoded_bytes(data.bytes() as u64);
         Ok(NewFragment { data: Arc::new(data), file })
     }

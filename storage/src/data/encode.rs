@@ -112,8 +112,11 @@ impl FileEncoder {
             let stored = stored.collect::<std::result::Result<Vec<_>, _>>();
             chunk(field, &stored.map_err(|e| misfit(e.to_string()))?).map_err(unwritten)
         };
-        // Row groups go to other threads where there are some that wait.
-        let chunks = groups.into_par_iter().map(chunk).collect::<Result<_>>()?;
+        // Of a single one no other thread is asked.
+        let chunks = match groups.as_slice() {
+            [only] => vec![chunk(*only)?],
+            _ => groups.into_par_iter().map(chunk).collect::<Result<_>>()?,
+        };
         Ok(EncodedColumn { chunks, has_nan })
     }
 

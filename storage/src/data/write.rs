@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use arrow_array::RecordBatch;
-use basalt_core::schema::Schema;
+use basalt_core::{limits::PARALLEL_ROWS, schema::Schema};
 use rayon::prelude::*;
 use uuid::Uuid;
 
@@ -86,7 +86,8 @@ impl TableLog {
 }
 
 fn encode(schema: &Arc<Schema>, batches: &[RecordBatch]) -> Result<EncodedFile> {
-    let encoder = FileEncoder::new(schema, batches.iter().map(RecordBatch::num_rows).sum())?;
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let encoder = FileEncoder::new(schema, rows)?;
     let width = schema.fields().len();
     if let Some(batch) = batches.iter().find(|batch| batch.num_columns() != width) {
         return Err(invalid(format!("{} columns instead of {width}", batch.num_columns())));
@@ -95,6 +96,9 @@ fn encode(schema: &Arc<Schema>, batches: &[RecordBatch]) -> Result<EncodedFile> 
         let arrays: Vec<_> = batches.iter().map(|batch| Arc::clone(batch.column(place))).collect();
         encoder.column(place, &arrays)
     };
-    let columns = (0..width).into_par_iter().map(column).collect::<Result<_>>()?;
+    let columns = match rows < PARALLEL_ROWS {
+        true => (0..width).map(column).collect::<Result<_>>()?,
+        false => (0..width).into_par_iter().map(column).collect::<Result<_>>()?,
+    };
     encoder.finish(columns)
 }
