@@ -8,6 +8,10 @@ use basalt_core::limits::{FRAGMENT_ROWS, MAX_COLUMNS};
 pub(crate) const COMMIT_BYTES: u64 = 256 << 20;
 /// Bytes of one Parquet file of a checkpoint.
 pub(crate) const CHECKPOINT_BYTES: u64 = 2 << 30;
+/// Actions of a checkpoint that are read or written at once, and those of a row group that is written.
+pub(crate) const CHECKPOINT_ROWS: usize = 1 << 12;
+/// See [`CHECKPOINT_ROWS`].
+pub(crate) const CHECKPOINT_GROUP_ROWS: usize = 1 << 16;
 /// Files of a multi-part checkpoint.
 pub(crate) const CHECKPOINT_PARTS: u64 = 1024;
 /// Bytes of a small file: `_last_checkpoint`, an entry of the catalog's journal.

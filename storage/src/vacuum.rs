@@ -51,7 +51,7 @@ impl TableLog {
         let mut needed = BTreeSet::new();
         for file in state.files.values() {
             needed.insert(path_of(file)?);
-            needed.extend(file.add.deletion_vector.as_ref().map(deletions::file_of).transpose()?.flatten());
+            needed.extend(file.deletion_vector.as_deref().map(deletions::file_of).transpose()?.flatten());
         }
         let mut gone = BTreeSet::new();
         for (path, vector, at) in state.removed() {

@@ -14,13 +14,7 @@ pub(super) struct FromLog(pub(super) Arc<TableState>);
 
 impl Known for FromLog {
     fn bounds(&self, fragment: u32, column: usize) -> Option<(i64, i64)> {
-        let native = Native::of(self.0.schema().fields().get(column)?.data_type)?;
-        // Formats do not agree on NaN and on the sign of zero.
-        if matches!(native, Native::F32 | Native::F64) {
-            return None;
-        }
-        let stats = self.0.column_stats(&self.0.fragment(fragment)?.file, column);
-        stats.min?.to_key(native).zip(stats.max?.to_key(native))
+        self.0.bounds(fragment, column)
     }
 
     fn size(&self, fragment: u32) -> (u64, u64) {

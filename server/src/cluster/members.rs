@@ -126,8 +126,9 @@ impl View {
 
     /// Whether this node does a table's background work: the first of those that live.
     pub(crate) fn owns(&self, table: u64) -> bool {
-        let order = placement::order(&self.seeds, table, placement::TABLE);
-        order.into_iter().find(|&place| self.nodes[place].state() == State::Alive) == Some(self.own)
+        let seeds: Vec<_> = self.seeds.iter().map(|seed| seed.of_table(table)).collect();
+        let is_alive = |place: usize| self.nodes[place].state() == State::Alive;
+        placement::first(&seeds, placement::TABLE, is_alive) == Some(self.own)
     }
 
     /// The places of the nodes that may be asked for a fragment, in the order in which they are: those that hold it,

@@ -24,8 +24,37 @@ impl Seed {
 
     /// The node's number for a fragment of a table.
     pub(crate) fn score(self, table: u64, fragment: u64) -> u64 {
-        mix(mix(self.0 ^ table) ^ fragment)
+        self.of_table(table).score(fragment)
     }
+
+    /// The part of that which is the same for all fragments of a table.
+    pub(crate) fn of_table(self, table: u64) -> TableSeed {
+        TableSeed(mix(self.0 ^ table))
+    }
+}
+
+/// A node's name and a table, hashed once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TableSeed(u64);
+
+impl TableSeed {
+    /// The node's number for a fragment of the table.
+    pub(crate) fn score(self, fragment: u64) -> u64 {
+        mix(self.0 ^ fragment)
+    }
+}
+
+/// The place of the first node, of those that `among` wants, in the order in which they hold a fragment. What takes time is
+/// a step for each node, where [`order`] sorts them.
+pub(crate) fn first(seeds: &[TableSeed], fragment: u64, among: impl Fn(usize) -> bool) -> Option<usize> {
+    let mut found = None;
+    for (place, seed) in seeds.iter().enumerate() {
+        let score = seed.score(fragment);
+        if found.is_none_or(|(_, best)| score > best) && among(place) {
+            found = Some((place, score));
+        }
+    }
+    found.map(|(place, _)| place)
 }
 
 /// One step of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the input moves half of the output's.
@@ -124,6 +153,17 @@ mod tests {
             let (forth, back) = (order(&seeds, table, fragment), order(&reversed, table, fragment));
             let back: Vec<usize> = back.into_iter().map(|place| names.len() - 1 - place).collect();
             prop_assert_eq!(forth, back);
+        }
+
+        #[test]
+        fn the_first_is_the_first_of_the_order(
+            names in names(), table: u64, fragment: u64, dead in prop::collection::btree_set(0_usize..9, 0..9)
+        ) {
+            let seeds: Vec<Seed> = names.iter().map(|name| Seed::of(name)).collect();
+            let of_table: Vec<TableSeed> = seeds.iter().map(|seed| seed.of_table(table)).collect();
+            let lives = |place: &usize| !dead.contains(place);
+            let expected = order(&seeds, table, fragment).into_iter().find(lives);
+            prop_assert_eq!(first(&of_table, fragment, |place| lives(&place)), expected);
         }
 
         #[test]

@@ -11,7 +11,7 @@ use basalt_core::{
     fragment::{Fragment, RowBuffer},
     limits::{FRAGMENT_ROWS, PENDING_BYTES},
 };
-use basalt_storage::{FragmentEntry, Operation};
+use basalt_storage::{FragmentEntry, Fragments, Operation};
 use futures_util::FutureExt as _;
 use tokio::{
     task::{AbortHandle, JoinSet},
@@ -219,7 +219,7 @@ impl Stored {
 
 /// The fragments to merge: once enough of about the same size have come together, these and all smaller ones, so that a
 /// row is rewritten a logarithmic number of times. Large ones come again when many of their rows are deleted.
-fn choose(fragments: &[FragmentEntry]) -> Vec<u32> {
+fn choose(fragments: &Fragments) -> Vec<u32> {
     let whole = || fragments.iter().filter(|f| f.is_whole_file());
     let is_hollow = |f: &FragmentEntry| {
         let deleted = f.file.deleted_rows();

@@ -8,6 +8,7 @@ pub(crate) mod page_checksums;
 mod partition;
 mod read;
 mod stats;
+mod summary;
 mod write;
 
 pub use encode::{EncodedColumn, EncodedFile, FileEncoder};
@@ -15,5 +16,8 @@ pub(crate) use footer::count_rows;
 pub use read::DataReader;
 pub(crate) use read::{catching, path_of};
 pub use stats::ColumnStats;
-pub(crate) use stats::{columns_stats, num_records, wide_stats};
+#[cfg(test)]
+use stats::columns_stats;
+pub(crate) use stats::{num_records, wide_stats};
+pub(crate) use summary::Summary;
 pub use write::NewFile;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use basalt_core::schema::Field;
 use twox_hash::XxHash3_64;
 
-use super::state::{DataFile, TableState};
+use super::{DataFile, TableState};
 
 impl TableState {
     /// Whether another state has the same columns, which lie in data files in the same way.
@@ -59,6 +59,6 @@ impl TableState {
         if self.metadata.partition_columns.is_empty() {
             return None;
         }
-        Some(file.add.partition_values.get(physical)?.as_deref())
+        file.partition_value(physical)
     }
 }

@@ -10,11 +10,12 @@ mod change;
 mod checkpoint;
 mod columns;
 mod commit;
+mod file;
 mod fragments;
 mod names;
-mod pile;
 mod protocol;
 mod read_checkpoint;
+mod replay;
 mod retained;
 mod same;
 mod state;
@@ -33,11 +34,13 @@ use uuid::Uuid;
 use actions::{Action, CommitInfo, Format};
 pub(crate) use actions::{Descriptor, Metadata};
 pub use change::{Change, Operation};
+pub use file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry};
+pub use fragments::Fragments;
 pub(crate) use names::{FOLDER, LogFile};
+use replay::Replay;
 pub(crate) use same::EntryDigest;
 use same::Looked;
-use state::Replay;
-pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Request, TableState};
+pub use state::{DoneRequest, Request, TableState};
 
 use crate::{
     data::{self, digest::Seen},
@@ -389,16 +392,15 @@ impl TableLog {
 
     /// What a replay up to a checkpoint gives.
     async fn read_checkpoint(&self, version: u64, parts: u64) -> Result<Replay> {
-        let mut actions = Vec::new();
+        let mut replay = Replay::new(self.store.url(), self.keep_millis());
         for part in 1..=parts {
             let path = match parts {
                 1 => names::checkpoint(version),
                 _ => names::checkpoint_part(version, part, parts),
             };
-            actions.extend(read_checkpoint::read(&self.store, &path).await?);
+            replay = read_checkpoint::read(&self.store, &path, version, replay).await?;
         }
-        let mut replay = Replay::new(self.store.url(), self.keep_millis());
-        replay.apply(version, actions)?;
+        replay.forget();
         replay.set_checkpoint(version);
         Ok(replay)
     }

@@ -14,7 +14,8 @@ use super::{
     TableLog, actions,
     names::{self, FOLDER, LogFile},
     now_millis,
-    state::{Replay, TableState},
+    replay::Replay,
+    state::TableState,
     whole_checkpoints,
 };
 use crate::{
@@ -66,7 +67,7 @@ impl TableLog {
             let why = format!("its version {version} is of another table, with the id {}", state.id());
             return Err(StorageError::Replaced { path: self.store.url().to_owned(), why });
         }
-        Ok(Some(Arc::new(state.sharing(newest))))
+        Ok(Some(Arc::new(state.sharing(newest)?)))
     }
 
     /// Whether a version before the newest can still be read.

@@ -66,7 +66,7 @@ async fn every_type_comes_back() {
     let state = log.load().await.unwrap_or(state);
     assert_eq!(state.schema(), &schema);
 
-    let fragment = &state.fragments()[0];
+    let fragment = state.fragments().first().unwrap();
     let all: Vec<usize> = (0..columns.len()).collect();
     let mut reader = log.read(&state, fragment, &all).await.unwrap();
     assert_eq!(reader.next().await.unwrap().unwrap(), batch);
@@ -109,7 +109,8 @@ async fn floats_with_nan_have_no_bounds_and_all_nulls_none() {
         .await
         .unwrap();
     let state = commit(&log, &state, &Change { add: vec![file], ..Change::default() }).await.state;
-    let stats: Vec<_> = (0..3).map(|i| state.column_stats(&state.fragments()[0].file, i)).collect();
+    let stats: Vec<_> =
+        (0..3).map(|i| state.column_stats(&state.fragments().first().unwrap().file, i)).collect();
     assert_eq!((&stats[0].min, &stats[0].max), (&None, &None));
     assert_eq!((&stats[1].min, stats[1].nulls), (&None, Some(2)));
     assert_eq!((&stats[2].min, &stats[2].max), (&None, &Some(Value::Float(2.5))));
@@ -123,7 +124,7 @@ async fn a_fragment_of_several_row_groups_comes_in_order() {
     let rows = 300_001;
     let state = append(&log, &state, (0..rows).map(|i| i * 7 % 1009)).await.state;
     assert_eq!(numbers(&log, &state).await, (0..rows).map(|i| i * 7 % 1009).collect::<Vec<_>>());
-    let stats = state.column_stats(&state.fragments()[0].file, 0);
+    let stats = state.column_stats(&state.fragments().first().unwrap().file, 0);
     assert_eq!((stats.min, stats.max, stats.nulls), (Some(Value::Int(0)), Some(Value::Int(1008)), Some(0)));
 }
 

@@ -98,7 +98,7 @@ impl Nodes {
     async fn run(&mut self, step: Step) {
         let pick = |state: &TableState, place: u8| {
             let fragments = state.fragments();
-            fragments.get(usize::from(place) % fragments.len().max(1)).map(|f| f.id)
+            fragments.iter().nth(usize::from(place) % fragments.len().max(1)).map(|f| f.id)
         };
         match step {
             Step::Append { node, rows } => {
