@@ -4,6 +4,7 @@
 
 mod call;
 mod cgroup;
+mod class;
 mod cluster;
 pub mod config;
 mod connection;

@@ -87,13 +87,23 @@ pub const METRICS_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a request's head there.
 pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
 
-/// Queries that run at once, for each thread of the CPU pool: a few, so that none of the threads is idle
-/// while a short query waits behind a long one's last block.
+/// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
+/// while another waits for a query's last block.
 pub const QUERIES_PER_THREAD: usize = 4;
-/// Queries that wait for their turn; more are refused at once.
+/// A query is short when it should take no more nanoseconds of one thread than this, as far as statistics tell, and
+/// could take no more than the second whatever they tell.
+pub const SHORT_EFFORT: u64 = 10_000_000;
+/// See [`SHORT_EFFORT`].
+pub const SHORT_EFFORT_AT_WORST: u64 = 1_000_000_000;
+/// By how much the priority of threads that work for long queries is lower than that of all others: where all want a
+/// processor, such a thread gets about a tenth of what one of the others gets.
+pub const LONG_NICE: i32 = 10;
+/// Queries of a class that wait for their turn; more are refused at once.
 pub const WAITING_QUERIES: usize = 1024;
 /// A query that has waited this long is refused: the server is overloaded, not slow.
 pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same for a long query, which waits for others of its kind alone.
+pub const LONG_QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The deadline of a query that names none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 /// The longest deadline of a query; a longer one is shortened.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use basalt_core::table::{Snapshot, Table};
 use basalt_proto::{
-    cluster::v1::{self as peer, End},
+    cluster::v1::{self as peer, End, task::Request},
     v1::ErrorReason,
 };
 use basalt_storage::TableState;
@@ -17,6 +17,7 @@ use super::{
     scatter::Failure,
 };
 use crate::{
+    class::Class,
     convert,
     cpu::StopOnDrop,
     memory::Consumer,
@@ -67,6 +68,16 @@ pub(super) fn other_table(name: &str) -> Fault {
     Fault::new(ErrorReason::VersionGone, format!("table {name:?} is another one here"))
 }
 
+/// What a task is; one that comes with sets is long, as its query was where it came from.
+pub(super) fn class(state: &State, table: &Table, snapshot: &Snapshot, task: &peer::Task) -> Class {
+    match &task.request {
+        Some(Request::Query(query)) if task.sets.is_empty() && task.lookups.is_empty() && !task.analyze => {
+            Class::of_request(query.clone(), table, snapshot, &state.sets)
+        }
+        _ => Class::Long,
+    }
+}
+
 /// What a task has taken.
 pub(super) struct Times {
     arrived: Instant,
@@ -98,13 +109,13 @@ pub(super) async fn part(
     // What is not here might be elsewhere.
     let found = fragments(state, &head, deadline).await;
     let (table, snapshot, loaded) = found.map_err(|fault| Failure::Node(fault.message().to_owned()))?;
-    let permit = state.cpu.admit_part(deadline).await.map_err(Failure::Request)?;
+    let class = class(state, &table, &snapshot, &head);
+    let permit = state.cpu.admit_part(class, deadline).await.map_err(Failure::Request)?;
     let (control, times) = (state.control(), Times::since(arrived));
     let stop = StopOnDrop(control.clone());
     let mut held = state.memory.reserve(Consumer::Parts);
     let (server, data) = (Arc::clone(state), task.data.clone());
-    let running = state.cpu.run(move || {
-        let _permit = permit;
+    let running = state.cpu.run_query(permit, control, move |control| {
         let (mut messages, mut bytes) = (Vec::new(), 0);
         let end = execute(&table, &snapshot, head, &data, &server.sets, &control, &mut |message| {
             bytes += message.len() as u64;
@@ -113,7 +124,7 @@ pub(super) async fn part(
         })?;
         Ok((messages, held, times.on(end, loaded)))
     });
-    let answer = stop.until(deadline, running).await.flatten().flatten();
+    let answer = stop.until(deadline, running).await.flatten();
     let (messages, held, end) = answer.map_err(Failure::Request)?;
     let elapsed_ns = u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let (node, fragments) = (Arc::clone(name), share.to_vec());

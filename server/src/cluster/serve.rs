@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     call::Call,
-    cpu::{StopOnDrop, hand_over, on_own_thread},
+    cpu::{StopOnDrop, hand_over, on_own_thread_as},
     limits,
     memory::{Consumer, Reservation},
     panics::caught,
@@ -46,14 +46,15 @@ pub(super) async fn start(
         timeout_at(deadline.into(), read(stream, &mut held)).await.map_err(|_| Fault::deadline())??;
     let (table, snapshot, loaded) = local::fragments(state, &task.head, deadline).await?;
     call.table = Some(Arc::clone(&table));
-    let permit = state.cpu.admit_part(deadline).await?;
+    let class = local::class(state, &table, &snapshot, &task.head);
+    let permit = state.cpu.admit_part(class, deadline).await?;
     let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
     let (control, times) = (state.control(), Times::since(call.at()));
     let stop = StopOnDrop(control.clone());
     let server = Arc::clone(state);
-    on_own_thread(move |may_wait| {
+    on_own_thread_as(class, move |may_wait| {
         let _held = (permit, held);
-        let control = server.cpu.spread(may_wait, control);
+        let control = server.cpu.spread(may_wait, class, control);
         let mut sink = |bytes: Bytes| Ok(hand_over(may_wait, &sender, Ok(Kind::Partial(bytes)), deadline)?);
         let Task { head, data } = task;
         let end = caught(|| execute(&table, &snapshot, head, &data, &server.sets, &control, &mut sink));

@@ -21,9 +21,10 @@ use super::{
 };
 use crate::{
     call::Call,
+    class::Class,
     cluster::{Coordinator, Reach, describe, explained, fetch, fresh},
     convert,
-    cpu::{StopOnDrop, clock, on_own_thread},
+    cpu::{StopOnDrop, clock, on_own_thread_as},
     panics::{self, caught},
     sets::KeyDomain,
     state::State,
@@ -73,21 +74,34 @@ impl Query {
     pub(super) async fn start_at_nodes(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Begun> {
         let deadline = self.0.deadline(call)?;
         self.prepare(call, &request.table, [&request.filter, &request.having], deadline).await?;
+        let class = self.class(&request, deadline).await?;
         let slot = self.0.readers.admit(&call.connection(), deadline).await?;
-        let permit = Some(self.0.cpu.admit(deadline).await?);
+        let permit = Some(self.0.cpu.admit(class, deadline).await?);
         let control = self.0.control();
         let stop = StopOnDrop(control.clone());
         let (writer, reader) = self.0.readers.queue(slot, control.clone());
         let (state, reach) =
             (Arc::clone(&self.0), Reach::new(Arc::clone(&self.0), deadline, control.clone())?);
         let (format, arrived) = (request.format(), call.at());
-        on_own_thread(move |may_wait| {
-            let outlet = Queued { writer, may_wait, cpu: &state.cpu, permit, deadline };
+        on_own_thread_as(class, move |may_wait| {
+            let outlet = Queued { writer, may_wait, cpu: &state.cpu, class, permit, deadline };
             let mut sink = Sink::new(outlet, format, arrived);
             let outcome = caught(|| answer(&state, &reach, request, &control, &mut sink));
             sink.finish(outcome);
         });
         Begun::queued(reader, stop, deadline).await
+    }
+
+    /// What a query is by the fragments that this node holds: others are like them.
+    async fn class(&self, request: &pb::QueryRequest, deadline: Instant) -> Result<Class> {
+        let Ok(table) = self.0.catalog.get(&request.table) else { return Ok(Class::Long) };
+        let (state, request) = (Arc::clone(&self.0), request.clone());
+        let permit = self.0.cpu.admit(Class::Short, deadline).await?;
+        let class = self.0.cpu.run_as(Class::Short, move || {
+            let _permit = permit;
+            Class::of_request(request, &table, &table.snapshot(), &state.sets)
+        });
+        timeout_at(deadline.into(), class).await.map_err(|_| Fault::deadline())?
     }
 
     /// The set of a selection.
@@ -180,10 +194,10 @@ async fn coordinate<T: Send + 'static>(
     control: Control,
     job: impl FnOnce(&State, &Reach, &Control) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let permit = state.cpu.admit(deadline).await?;
+    let permit = state.cpu.admit(Class::Long, deadline).await?;
     let stop = StopOnDrop(control.clone());
     let (state, reach) = (Arc::clone(state), Reach::new(Arc::clone(state), deadline, control.clone())?);
-    let running = on_own_thread(move |_| {
+    let running = on_own_thread_as(Class::Long, move |_| {
         let _permit = permit;
         caught(|| job(&state, &reach, &control))
     });

@@ -18,9 +18,10 @@ use super::{
 };
 use crate::{
     call::Call,
+    class::Class,
     cluster::fresh,
     convert,
-    cpu::{StopOnDrop, clock, on_own_thread},
+    cpu::{Permit, StopOnDrop, clock, on_own_thread_as},
     limits,
     panics::{self, caught},
     readers::{Counts, Piece},
@@ -98,49 +99,59 @@ impl Query {
         let (format, arrived) = (request.format(), call.at());
         let job = Job { state: Arc::clone(&self.0), table, snapshot, control, format, arrived };
         let one_row = has_one_row(&request);
-        if request.encoded_len() > limits::LIGHT_REQUEST_BYTES || job.snapshot.rows() > limits::LIGHT_ROWS {
-            let input = Input::Request(Box::new(request));
-            return match one_row {
-                true => self.keep(call, job, input, stop, deadline).await,
-                false => self.stream(call, job, input, stop, deadline).await,
-            };
-        }
-        // Binding takes less time than the way to the pool and back, unless other tables are asked first.
-        let permit = self.0.cpu.admit(deadline).await?;
-        let (query, self_contained) = convert::query(request, &job.state.sets)?;
-        if !self_contained {
-            drop(permit);
-            return match one_row {
-                true => self.keep(call, job, Input::Query(query), stop, deadline).await,
-                false => self.stream(call, job, Input::Query(query), stop, deadline).await,
-            };
-        }
-        let plan = job.bind(query)?;
-        let estimate = plan.estimate(&job.snapshot);
-        if estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES && estimate.effort <= limits::LIGHT_EFFORT {
-            let answer = job.keep(&plan, estimate)?;
-            drop(permit);
-            return self.kept(call, answer, stop, deadline).await;
-        }
-        drop(permit);
-        match estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES {
-            true => self.keep(call, job, Input::Plan(plan), stop, deadline).await,
-            false => self.stream(call, job, Input::Plan(plan), stop, deadline).await,
+        // Binding takes less time than the way to a pool and back, unless there is much to bind or to prune.
+        let here =
+            request.encoded_len() <= limits::LIGHT_REQUEST_BYTES && job.snapshot.rows() <= limits::LIGHT_ROWS;
+        let permit = self.0.cpu.admit(Class::Short, deadline).await?;
+        let (job, begun) = match here {
+            true => {
+                let begun = job.begin(request)?;
+                (job, begun)
+            }
+            false => {
+                let begin = move || job.begin(request).map(|begun| (job, begun));
+                stop.until(deadline, self.0.cpu.run_as(Class::Short, begin)).await???
+            }
+        };
+        let (input, class, is_small) = match begun {
+            Begin::Query(query) => (Input::Query(query), Class::Long, one_row),
+            Begin::Plan(plan, estimate) => {
+                let is_small = estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES;
+                if here && is_small && estimate.effort <= limits::LIGHT_EFFORT {
+                    let answer = job.keep(&plan, estimate)?;
+                    drop(permit);
+                    return self.kept(call, answer, stop, deadline).await;
+                }
+                (Input::Plan(plan), Class::of(estimate), is_small)
+            }
+        };
+        match (is_small, class) {
+            (true, Class::Short) => self.keep(call, job, input, permit, stop, deadline).await,
+            (true, Class::Long) => {
+                drop(permit);
+                let permit = self.0.cpu.admit(class, deadline).await?;
+                self.keep(call, job, input, permit, stop, deadline).await
+            }
+            (false, _) => {
+                drop(permit);
+                self.stream(call, job, input, class, stop, deadline).await
+            }
         }
     }
 
-    /// Runs a query whose answer should be small on the pool, and keeps the answer.
+    /// Runs a query whose answer should be small, and keeps the answer.
     async fn keep(
         &self,
         call: &Call,
         job: Job,
         input: Input,
+        permit: Permit,
         stop: StopOnDrop,
         deadline: Instant,
     ) -> Result<Begun, Fault> {
-        let permit = self.0.cpu.admit(deadline).await?;
-        let run = self.0.cpu.run(move || {
-            let _permit = permit;
+        let class = permit.class();
+        let run = self.0.cpu.run_query(permit, job.control.clone(), move |control| {
+            let job = Job { control, ..job };
             let plan = job.plan(input)?;
             let estimate = plan.estimate(&job.snapshot);
             if estimate.answer_bytes > limits::LIGHT_ANSWER_BYTES {
@@ -148,9 +159,11 @@ impl Query {
             }
             job.keep(&plan, estimate).map(Ran::Small)
         });
-        match stop.until(deadline, run).await??? {
+        match stop.until(deadline, run).await?? {
             Ran::Small(answer) => self.kept(call, answer, stop, deadline).await,
-            Ran::TooLarge(job, plan) => self.stream(call, job, Input::Plan(*plan), stop, deadline).await,
+            Ran::TooLarge(job, plan) => {
+                self.stream(call, job, Input::Plan(*plan), class, stop, deadline).await
+            }
         }
     }
 
@@ -178,21 +191,22 @@ impl Query {
         call: &Call,
         job: Job,
         input: Input,
+        class: Class,
         stop: StopOnDrop,
         deadline: Instant,
     ) -> Result<Begun, Fault> {
         let slot = self.0.readers.admit(&call.connection(), deadline).await?;
-        let permit = Some(self.0.cpu.admit(deadline).await?);
+        let permit = self.0.cpu.admit(class, deadline).await?;
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
-        on_own_thread(move |may_wait| {
+        on_own_thread_as(class, move |may_wait| {
             let cpu = Arc::clone(&job.state.cpu);
-            let outlet = Queued { writer, may_wait, cpu: &cpu, permit, deadline };
+            let outlet = Queued { writer, may_wait, cpu: &cpu, class, permit: Some(permit), deadline };
             let mut sink = Sink::new(outlet, job.format, job.arrived);
-            let control = cpu.spread(may_wait, job.control.clone());
+            let job = Job { control: cpu.spread(may_wait, class, job.control.clone()), ..job };
             let outcome = caught(|| {
-                let plan = cpu.install(may_wait, || job.plan(input))?;
+                let plan = job.plan(input)?;
                 panics::wanted("query", job.table.name());
-                answer(&plan, &job.snapshot, &control, &mut sink)
+                answer(&plan, &job.snapshot, &job.control, &mut sink)
             });
             sink.finish(outcome);
         });
@@ -235,9 +249,15 @@ struct Job {
 
 /// How far a query has come.
 enum Input {
-    Request(Box<pb::QueryRequest>),
     Query(query::Query),
     Plan(Plan),
+}
+
+/// What a request says of its query before anything is run.
+enum Begin {
+    /// Other tables are asked first, or kept sets are read.
+    Query(query::Query),
+    Plan(Plan, Estimate),
 }
 
 /// What a query that should have a small answer comes to.
@@ -264,9 +284,19 @@ impl Job {
         })
     }
 
+    /// Reads a request, and plans it where that takes nothing else.
+    fn begin(&self, request: pb::QueryRequest) -> Result<Begin, Fault> {
+        let (query, self_contained) = convert::query(request, &self.state.sets)?;
+        if !self_contained {
+            return Ok(Begin::Query(query));
+        }
+        let plan = self.bind(query)?;
+        let estimate = plan.estimate(&self.snapshot);
+        Ok(Begin::Plan(plan, estimate))
+    }
+
     fn plan(&self, input: Input) -> Result<Plan, Fault> {
         match input {
-            Input::Request(request) => self.bind(caught(|| convert::query(*request, &self.state.sets))?.0),
             Input::Query(query) => self.bind(query),
             Input::Plan(plan) => Ok(plan),
         }

@@ -1,0 +1,49 @@
+//! Short queries and long ones: which of the two a request is, before anything of it is run.
+
+use basalt_core::{
+    exec::Estimate,
+    plan::Plan,
+    table::{Snapshot, Table},
+};
+use basalt_proto::v1 as pb;
+
+use crate::{convert, limits, sets::Sets};
+
+/// What a query is scheduled as. A short one never waits for a long one: each class has threads and permits of its
+/// own, and those of the long class run when no others want the processor, and for a small share of it always.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Short,
+    Long,
+}
+
+impl Class {
+    /// Of a plan.
+    pub(crate) fn of(estimate: Estimate) -> Self {
+        match estimate {
+            Estimate { expected, effort, .. }
+                if expected <= limits::SHORT_EFFORT && effort <= limits::SHORT_EFFORT_AT_WORST =>
+            {
+                Self::Short
+            }
+            _ => Self::Long,
+        }
+    }
+
+    /// Of a request for a table. What asks other tables or names kept sets is long: it would have to be begun to know
+    /// more. So is what cannot be bound, whose error is for whoever runs it.
+    pub(crate) fn of_request(
+        request: pb::QueryRequest,
+        table: &Table,
+        snapshot: &Snapshot,
+        sets: &Sets,
+    ) -> Self {
+        match convert::query(request, sets) {
+            Ok((query, true)) => {
+                let plan = Plan::new(table, snapshot, &query);
+                plan.map_or(Self::Long, |plan| Self::of(plan.estimate(snapshot)))
+            }
+            _ => Self::Long,
+        }
+    }
+}
