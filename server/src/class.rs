@@ -1,5 +1,7 @@
 //! Short queries and long ones: which of the two a request is, before anything of it is run.
 
+use std::time::Instant;
+
 use basalt_core::{
     exec::Estimate,
     plan::Plan,
@@ -8,6 +10,26 @@ use basalt_core::{
 use basalt_proto::v1 as pb;
 
 use crate::{convert, limits, sets::Sets};
+
+/// Something for each class.
+#[derive(Debug)]
+pub(crate) struct ByClass<T> {
+    short: T,
+    long: T,
+}
+
+impl<T> ByClass<T> {
+    pub(crate) fn new(short: T, long: T) -> Self {
+        Self { short, long }
+    }
+
+    pub(crate) fn of(&self, class: Class) -> &T {
+        match class {
+            Class::Short => &self.short,
+            Class::Long => &self.long,
+        }
+    }
+}
 
 /// What a query is scheduled as. A short one never waits for a long one: each class has threads and permits of its
 /// own, and those of the long class run when no others want the processor, and for a small share of it always.
@@ -27,6 +49,15 @@ impl Class {
                 Self::Short
             }
             _ => Self::Long,
+        }
+    }
+
+    /// How long it waits for its turn. A short query that does not get on meets a server that is overloaded; a long one
+    /// meets others of its kind, and waits as long as its client does.
+    pub(crate) fn patience(self, deadline: Instant) -> Instant {
+        match self {
+            Self::Short => deadline.min(Instant::now() + limits::QUEUE_TIMEOUT),
+            Self::Long => deadline,
         }
     }
 

@@ -33,13 +33,18 @@ use tokio::{
     time::timeout_at,
 };
 
-use crate::{Error, class::Class, limits, panics::caught, status::Fault};
+use crate::{
+    Error,
+    class::{ByClass, Class},
+    limits,
+    panics::caught,
+    status::Fault,
+};
 
 /// The pools, and who may use them for a query.
 #[derive(Debug)]
 pub(crate) struct Cpu {
-    short: Lane,
-    long: Lane,
+    lanes: ByClass<Lane>,
     concurrent: usize,
 }
 
@@ -97,14 +102,11 @@ impl Permit {
 impl Cpu {
     pub(crate) fn new(threads: usize, concurrent: usize) -> Result<Self, Error> {
         let lane = |class| Lane::new(class, threads, concurrent);
-        Ok(Self { short: lane(Class::Short)?, long: lane(Class::Long)?, concurrent })
+        Ok(Self { lanes: ByClass::new(lane(Class::Short)?, lane(Class::Long)?), concurrent })
     }
 
     fn lane(&self, class: Class) -> &Lane {
-        match class {
-            Class::Short => &self.short,
-            Class::Long => &self.long,
-        }
+        self.lanes.of(class)
     }
 
     /// Queries of each class that may run at once.
@@ -182,7 +184,7 @@ impl Cpu {
                 self.run_as(Class::Short, run).await?
             }
             Class::Long => {
-                let pool = Arc::clone(&self.long.pool);
+                let pool = Arc::clone(&self.lane(Class::Long).pool);
                 let run = move |_: &MayWait| {
                     let _permit = permit;
                     caught(|| job(control.with_pool(pool)))
@@ -213,7 +215,7 @@ impl Cpu {
         Ok(Permit { class, _held: held })
     }
 
-    /// Waits for a permit: not past the deadline, not long, and not with too many others of its class.
+    /// Waits for a permit: not past the deadline, a short query not long, and not with too many others of its class.
     pub(crate) async fn admit(&self, class: Class, deadline: Instant) -> Result<Permit, Fault> {
         let lane = self.lane(class);
         if let Ok(held) = Arc::clone(&lane.permits).try_acquire_owned() {
@@ -227,11 +229,7 @@ impl Cpu {
         if waiting.before >= limits::WAITING_QUERIES {
             return Err(overloaded());
         }
-        let patience = match class {
-            Class::Short => limits::QUEUE_TIMEOUT,
-            Class::Long => limits::LONG_QUEUE_TIMEOUT,
-        };
-        let until = deadline.min(Instant::now() + patience);
+        let until = class.patience(deadline);
         match timeout_at(until.into(), Arc::clone(&lane.permits).acquire_owned()).await {
             Ok(held) => Ok(Permit { class, _held: held.map_err(|_| Fault::internal())? }),
             Err(_) if until == deadline => Err(Fault::deadline()),

@@ -100,10 +100,9 @@ pub const SHORT_EFFORT_AT_WORST: u64 = 1_000_000_000;
 pub const LONG_NICE: i32 = 10;
 /// Queries of a class that wait for their turn; more are refused at once.
 pub const WAITING_QUERIES: usize = 1024;
-/// A query that has waited this long is refused: the server is overloaded, not slow.
+/// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
+/// until its deadline.
 pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same for a long query, which waits for others of its kind alone.
-pub const LONG_QUEUE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The deadline of a query that names none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
 /// The longest deadline of a query; a longer one is shortened.
@@ -131,9 +130,11 @@ pub const WAITING_PIECES: usize = 4;
 pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Answers that may wait for their readers, at least and at most: see [`ANSWERS_MEMORY_PART`].
 pub const WAITING_ANSWERS: (usize, usize) = (16, 256);
+/// Of short queries there may be this part of as many, beside those of long ones.
+pub const SHORT_ANSWERS_PART: usize = 4;
 /// They may hold this part of the memory limit, on top; each may hold two pieces more than may wait.
 pub const ANSWERS_MEMORY_PART: u64 = 8;
-/// Answers of one connection that may wait for their readers.
+/// Answers of one connection, of each class of queries, that may wait for their readers.
 pub const CONNECTION_ANSWERS: usize = 32;
 /// An answer of which nothing was read for this long is given up when other queries wait for its slot.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);

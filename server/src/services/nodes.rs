@@ -75,7 +75,7 @@ impl Query {
         let deadline = self.0.deadline(call)?;
         self.prepare(call, &request.table, [&request.filter, &request.having], deadline).await?;
         let class = self.class(&request, deadline).await?;
-        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
+        let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
         let permit = Some(self.0.cpu.admit(class, deadline).await?);
         let control = self.0.control();
         let stop = StopOnDrop(control.clone());

@@ -179,7 +179,7 @@ impl Query {
         if let Some(kept) = self.0.readers.keep(bytes) {
             return Ok(Begun::Whole { messages, counts, _kept: kept });
         }
-        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
+        let slot = self.0.readers.admit(&call.connection(), Class::Short, deadline).await?;
         let (writer, reader) = self.0.readers.queue(slot, stop.0.clone());
         writer.end(Ok((messages, counts)));
         Begun::queued(reader, stop, deadline).await
@@ -195,7 +195,7 @@ impl Query {
         stop: StopOnDrop,
         deadline: Instant,
     ) -> Result<Begun, Fault> {
-        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
+        let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
         let permit = self.0.cpu.admit(class, deadline).await?;
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
         on_own_thread_as(class, move |may_wait| {
