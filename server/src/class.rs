@@ -52,6 +52,11 @@ impl Class {
         }
     }
 
+    /// Of rows to encode.
+    pub(crate) fn of_write(rows: u64) -> Self {
+        if rows <= limits::SHORT_WRITE_ROWS { Self::Short } else { Self::Long }
+    }
+
     /// How long it waits for its turn. A short query that does not get on meets a server that is overloaded; a long one
     /// meets others of its kind, and waits as long as its client does.
     pub(crate) fn patience(self, deadline: Instant) -> Instant {

@@ -95,6 +95,10 @@ pub const QUERIES_PER_THREAD: usize = 4;
 pub const SHORT_EFFORT: u64 = 10_000_000;
 /// See [`SHORT_EFFORT`].
 pub const SHORT_EFFORT_AT_WORST: u64 = 1_000_000_000;
+/// A write of no more rows is short as well, and so is taking in a message of no more bytes for it.
+pub const SHORT_WRITE_ROWS: u64 = 4096;
+/// See [`SHORT_WRITE_ROWS`].
+pub const SHORT_BATCH_BYTES: usize = 64 << 10;
 /// By how much the priority of threads that work for long queries is lower than that of all others: where all want a
 /// processor, such a thread gets about a tenth of what one of the others gets.
 pub const LONG_NICE: i32 = 10;

@@ -2,6 +2,7 @@
 
 use super::{Control, Work, conjuncts};
 use crate::{
+    limits::{BATCH_ROWS, BLOCK_ROWS},
     plan::{Plan, Shape, expr::BoundExpr},
     schema::DataType,
     table::Snapshot,
@@ -50,7 +51,10 @@ impl Left<'_> {
     /// The same of some rows, if all have texts of one length.
     fn texts_of(&self, slot: usize, rows: u64) -> u64 {
         let of = self.fragments.iter().map(|at| self.snapshot.fragments()[*at].rows() as u64).sum::<u64>();
-        (self.texts(slot) / of.max(1)).saturating_add(1).saturating_mul(rows.min(of))
+        let texts = self.texts(slot);
+        let part = u128::from(texts) * u128::from(rows.min(of)) / u128::from(of.max(1));
+        // Default: it is never more than all of them.
+        u64::try_from(part).unwrap_or(texts)
     }
 }
 
@@ -71,8 +75,11 @@ impl Plan {
         // Few bytes of a set can stand for many ids.
         let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes) + set.cardinality);
         let prepared = prepared.fold(0, u64::saturating_add);
-        let effort = prepared.saturating_add(self.effort(&left, None));
-        let expected = prepared.saturating_add(self.effort(&left, Some(left.selected)));
+        let page = self.of_page(&left);
+        let expected = prepared.saturating_add(self.effort(&page, true));
+        // Without a filter no rows are turned away.
+        let worst = if self.filter.is_none() { &page } else { &left };
+        let effort = prepared.saturating_add(self.effort(worst, false));
         Estimate { effort, expected, answer_bytes: self.answer_bytes(&left) }
     }
 
@@ -94,8 +101,29 @@ impl Plan {
         all
     }
 
-    /// What it takes when so many of the rows are selected; at most, where that is not known.
-    fn effort(&self, left: &Left<'_>, selected: Option<u64>) -> u64 {
+    /// What is read of these rows until there are as many as the answer shows: windows of blocks double, so up to twice
+    /// as many as are needed.
+    fn of_page<'a>(&self, left: &Left<'a>) -> Left<'a> {
+        let Left { snapshot, rows, selected, .. } = *left;
+        let mut fragments = left.fragments.clone();
+        let (Shape::Rows, true, Some(top)) = (&self.shape, self.order.is_empty(), self.top()) else {
+            return Left { snapshot, fragments, rows, selected };
+        };
+        let twice = top.saturating_mul(2);
+        let needed =
+            twice.saturating_mul(rows / (selected / MARGIN).max(1)).saturating_add(BLOCK_ROWS as u64);
+        let mut read = 0;
+        fragments.retain(|at| {
+            let is_read = read < needed;
+            read += snapshot.fragments()[*at].rows() as u64;
+            is_read
+        });
+        let selected = selected.min(twice.saturating_add(BATCH_ROWS as u64));
+        Left { snapshot, fragments, rows: rows.min(needed), selected }
+    }
+
+    /// What it takes when as many rows are selected as should be; otherwise at most.
+    fn effort(&self, left: &Left<'_>, as_expected: bool) -> u64 {
         let of = |expr: &BoundExpr| match expr {
             BoundExpr::Slot(_) => 1,
             expr => (2 * expr.nodes() as u64).max(20),
@@ -124,13 +152,13 @@ impl Plan {
         }
         slots.sort_unstable();
         slots.dedup();
-        let texts = |slot: usize| match selected {
-            Some(selected) if !filtered.contains(&slot) => left.texts_of(slot, selected),
-            _ => left.texts(slot),
+        let texts = |slot: usize| match as_expected && !filtered.contains(&slot) {
+            true => left.texts_of(slot, left.selected),
+            false => left.texts(slot),
         };
         let texts = slots.into_iter().map(texts).fold(0, u64::saturating_add);
-        // Default: all rows are selected at worst.
-        let used = selected.unwrap_or(left.rows).saturating_mul(rest);
+        let selected = if as_expected { left.selected } else { left.rows };
+        let used = selected.saturating_mul(rest);
         let effort = left.rows.saturating_mul(filter).saturating_add(used);
         effort.saturating_add(texts / TEXT_BYTES_PER_NANOSECOND)
     }

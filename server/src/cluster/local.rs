@@ -69,12 +69,20 @@ pub(super) fn other_table(name: &str) -> Fault {
 }
 
 /// What a task is; one that comes with sets is long, as its query was where it came from.
-pub(super) fn class(state: &State, table: &Table, snapshot: &Snapshot, task: &peer::Task) -> Class {
+pub(super) async fn class(
+    state: &Arc<State>,
+    table: &Arc<Table>,
+    snapshot: &Arc<Snapshot>,
+    task: &peer::Task,
+) -> Result<Class> {
     match &task.request {
         Some(Request::Query(query)) if task.sets.is_empty() && task.lookups.is_empty() && !task.analyze => {
-            Class::of_request(query.clone(), table, snapshot, &state.sets)
+            let (state, query) = (Arc::clone(state), query.clone());
+            let (table, snapshot) = (Arc::clone(table), Arc::clone(snapshot));
+            let cpu = Arc::clone(&state.cpu);
+            cpu.run_as(Class::Short, move || Class::of_request(query, &table, &snapshot, &state.sets)).await
         }
-        _ => Class::Long,
+        _ => Ok(Class::Long),
     }
 }
 
@@ -109,7 +117,7 @@ pub(super) async fn part(
     // What is not here might be elsewhere.
     let found = fragments(state, &head, deadline).await;
     let (table, snapshot, loaded) = found.map_err(|fault| Failure::Node(fault.message().to_owned()))?;
-    let class = class(state, &table, &snapshot, &head);
+    let class = class(state, &table, &snapshot, &head).await.map_err(Failure::Request)?;
     let permit = state.cpu.admit_part(class, deadline).await.map_err(Failure::Request)?;
     let (control, times) = (state.control(), Times::since(arrived));
     let stop = StopOnDrop(control.clone());

@@ -46,7 +46,7 @@ pub(super) async fn start(
         timeout_at(deadline.into(), read(stream, &mut held)).await.map_err(|_| Fault::deadline())??;
     let (table, snapshot, loaded) = local::fragments(state, &task.head, deadline).await?;
     call.table = Some(Arc::clone(&table));
-    let class = local::class(state, &table, &snapshot, &task.head);
+    let class = local::class(state, &table, &snapshot, &task.head).await?;
     let permit = state.cpu.admit_part(class, deadline).await?;
     let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
     let (control, times) = (state.control(), Times::since(call.at()));

@@ -20,6 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::nodes;
 use crate::{
     call::Call,
+    class::Class,
     cluster::fresh,
     convert::{self, BatchReader},
     ledger::{Digest, Known, Ticket},
@@ -146,7 +147,13 @@ impl Session {
             match self.next(limits::INGEST_IDLE_TIMEOUT).await? {
                 Some(write_request::Kind::Batch(batch)) => {
                     self.stream.take_place()?;
-                    let taken = self.state.cpu.run(move || write.batch(batch).map(|()| write)).await?;
+                    // As long as there are few rows, none are encoded here.
+                    let class = match batch.encoded_len() <= limits::SHORT_BATCH_BYTES {
+                        true => Class::of_write(write.rows),
+                        false => Class::Long,
+                    };
+                    let taken =
+                        self.state.cpu.run_as(class, move || write.batch(batch).map(|()| write)).await?;
                     write = taken?;
                     let ack = pb::Ack { sequence: write.batches, rows: write.rows };
                     self.answer(write_response::Kind::Ack(ack)).await?;

@@ -26,6 +26,7 @@ use tokio::{
 
 use super::{Shared, delete::without, found::Sought, stored::Stored};
 use crate::{
+    class::Class,
     limits,
     panics::{self, caught_async},
     status::Fault,
@@ -150,7 +151,8 @@ impl Stored {
             return Ok(Vec::new());
         }
         let schema = Arc::clone(self.table.schema());
-        let data = self.shared.cpu.run(move || rows.encode(&schema)).await??;
+        let class = Class::of_write(rows.rows() as u64);
+        let data = self.shared.cpu.run_as(class, move || rows.encode(&schema)).await??;
         self.write_files(vec![Arc::new(data)]).await
     }
 

@@ -43,7 +43,8 @@ pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
 
 use crate::{
-    Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::MemoryPool, metrics::Metrics, status::Fault,
+    Config, Error, class::Class, cpu::Cpu, ledger::Ledger, limits, memory::MemoryPool, metrics::Metrics,
+    status::Fault,
 };
 
 /// What a cluster knows of tables: which node holds what, and who is told of a commit.
@@ -259,7 +260,8 @@ impl Tables {
             Some(stored) => stored.write(rows).await,
             None => {
                 let shared = Arc::clone(&self.shared);
-                let written = self.shared.cpu.run(move || commit::in_memory(&shared, rows)).await?;
+                let class = Class::of_write(rows.appender.rows());
+                let written = self.shared.cpu.run_as(class, move || commit::in_memory(&shared, rows)).await?;
                 self.shared.memory.count_tables(&self.shared.catalog);
                 written
             }
