@@ -5,6 +5,7 @@
 mod cache;
 mod call;
 mod cgroup;
+mod class;
 mod cluster;
 pub mod config;
 mod connection;

@@ -87,12 +87,25 @@ pub const METRICS_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a request's head there.
 pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
 
-/// Queries that run at once, for each thread of the CPU pool: a few, so that none of the threads is idle
-/// while a short query waits behind a long one's last block.
+/// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
+/// while another waits for a query's last block.
 pub const QUERIES_PER_THREAD: usize = 4;
-/// Queries that wait for their turn; more are refused at once.
+/// A query is short when it should take no more nanoseconds of one thread than this, as far as statistics tell, and
+/// could take no more than the second whatever they tell.
+pub const SHORT_EFFORT: u64 = 10_000_000;
+/// See [`SHORT_EFFORT`].
+pub const SHORT_EFFORT_AT_WORST: u64 = 1_000_000_000;
+/// A write of no more rows is short as well, and so is taking in a message of no more bytes for it.
+pub const SHORT_WRITE_ROWS: u64 = 4096;
+/// See [`SHORT_WRITE_ROWS`].
+pub const SHORT_BATCH_BYTES: usize = 64 << 10;
+/// By how much the priority of threads that work for long queries is lower than that of all others: where all want a
+/// processor, such a thread gets about a tenth of what one of the others gets.
+pub const LONG_NICE: i32 = 10;
+/// Queries of a class that wait for their turn; more are refused at once.
 pub const WAITING_QUERIES: usize = 1024;
-/// A query that has waited this long is refused: the server is overloaded, not slow.
+/// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
+/// until its deadline.
 pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The deadline of a query that names none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -121,9 +134,11 @@ pub const WAITING_PIECES: usize = 4;
 pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Answers that may wait for their readers, at least and at most: see [`ANSWERS_MEMORY_PART`].
 pub const WAITING_ANSWERS: (usize, usize) = (16, 256);
+/// Of short queries there may be this part of as many, beside those of long ones.
+pub const SHORT_ANSWERS_PART: usize = 4;
 /// They may hold this part of the memory limit, on top; each may hold two pieces more than may wait.
 pub const ANSWERS_MEMORY_PART: u64 = 8;
-/// Answers of one connection that may wait for their readers.
+/// Answers of one connection, of each class of queries, that may wait for their readers.
 pub const CONNECTION_ANSWERS: usize = 32;
 /// An answer of which nothing was read for this long is given up when other queries wait for its slot.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);

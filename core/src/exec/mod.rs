@@ -117,9 +117,7 @@ impl Plan {
             }
             Shape::Rows => rows::sorted(self, snapshot, &mut work, control, sink)?,
             Shape::Groups { keys, aggregates, having } => {
-                let groups = control.install(|| {
-                    groups::collect(self, keys, aggregates, snapshot, &mut work, false, control)
-                })?;
+                let groups = groups::collect(self, keys, aggregates, snapshot, &mut work, false, control)?;
                 let watch = Watch::start(control);
                 let answered = output::groups(self, &groups, having.as_ref(), control, sink)?;
                 watch.stop(Step::Finish, groups.len() as u64, answered);

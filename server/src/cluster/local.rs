@@ -7,7 +7,7 @@ use basalt_core::{
     table::{Cutoff, Snapshot, Table},
 };
 use basalt_proto::{
-    cluster::v1::{self as peer, End},
+    cluster::v1::{self as peer, End, task::Request},
     v1::ErrorReason,
 };
 use basalt_storage::TableState;
@@ -21,8 +21,9 @@ use super::{
     remote::{Part, Task},
 };
 use crate::{
+    class::Class,
     convert,
-    cpu::{StopOnDrop, on_own_thread, until_stopped},
+    cpu::{StopOnDrop, on_own_thread_as, until_stopped},
     memory::Consumer,
     moment::Moment,
     panics::caught,
@@ -71,6 +72,21 @@ impl Reads {
             loaded: 0,
             failed: false,
         })
+    }
+
+    /// What the task is; one that comes with sets is long, as its query was where it came from.
+    pub(super) async fn class(&self, task: &peer::Task) -> Result<Class> {
+        match &task.request {
+            Some(Request::Query(query))
+                if task.sets.is_empty() && task.lookups.is_empty() && !task.analyze =>
+            {
+                let (state, query, rest) = (Arc::clone(&self.state), query.clone(), self.rest.clone());
+                let (table, version) = (Arc::clone(&self.table), Arc::clone(&self.version));
+                let class = move || Class::of_request(query, &table, &version, &rest, &state);
+                self.state.cpu.run_as(Class::Short, class).await
+            }
+            _ => Ok(Class::Long),
+        }
     }
 }
 
@@ -162,13 +178,14 @@ pub(super) async fn part(
     let control = state.control();
     let reads = Reads::new(state, &head, deadline, control.clone()).await;
     let mut reads = reads.map_err(Failed::Read)?;
-    let permit = state.cpu.admit_part(deadline).await.map_err(Failed::Request)?;
+    let class = reads.class(&head).await.map_err(Failed::Request)?;
+    let permit = state.cpu.admit_part(class, deadline).await.map_err(Failed::Request)?;
     let (stop, times) = (StopOnDrop(control.clone()), Times::since(arrived));
     let mut held = state.memory.reserve(Consumer::Parts);
     let (server, data) = (Arc::clone(state), task.data.clone());
-    let running = on_own_thread(move |may_wait| {
+    let running = on_own_thread_as(class, move |may_wait| {
         let _permit = permit;
-        let control = server.cpu.spread(may_wait, control);
+        let control = server.cpu.spread(may_wait, class, control);
         let (mut messages, mut bytes) = (Vec::new(), 0);
         let mut sink = |message: Bytes| {
             bytes += message.len() as u64;

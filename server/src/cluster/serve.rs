@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     call::Call,
-    cpu::{StopOnDrop, hand_over, on_own_thread},
+    cpu::{StopOnDrop, hand_over, on_own_thread_as},
     limits,
     memory::{Consumer, Reservation},
     panics::caught,
@@ -47,14 +47,15 @@ pub(super) async fn start(
     let control = state.control();
     let mut reads = Reads::new(state, &task.head, deadline, control.clone()).await?;
     call.table = Some(Arc::clone(&reads.table));
-    let permit = state.cpu.admit_part(deadline).await?;
+    let class = reads.class(&task.head).await?;
+    let permit = state.cpu.admit_part(class, deadline).await?;
     let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
     let times = Times::since(call.at());
     let stop = StopOnDrop(control.clone());
     let server = Arc::clone(state);
-    on_own_thread(move |may_wait| {
+    on_own_thread_as(class, move |may_wait| {
         let _held = (permit, held);
-        let control = server.cpu.spread(may_wait, control);
+        let control = server.cpu.spread(may_wait, class, control);
         let mut sink = |bytes: Bytes| Ok(hand_over(may_wait, &sender, Ok(Kind::Partial(bytes)), deadline)?);
         let Task { head, data } = task;
         let end = caught(|| execute(&mut reads, head, &data, &server.sets, &control, &mut sink));

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{cluster::PeerState as Link, memory::Consumer, state::State};
+use crate::{class::Class, cluster::PeerState as Link, cpu::Cpu, memory::Consumer, state::State};
 
 type Bytes = Gauge<i64, AtomicI64>;
 
@@ -49,9 +49,14 @@ pub(super) fn of(state: &State) -> Registry {
     one("ready", "1 when requests are served", u64::from(state.is_ready()));
     one("requests_running", "Requests under way", state.running.len() as u64);
     one("writes_running", "Write streams among them that have sent rows", state.writes.places() as u64);
-    one("query_permits", "Queries that may run at once", state.cpu.concurrent() as u64);
-    one("queries_running", "Queries that hold a permit", state.cpu.running() as u64);
-    one("queries_waiting", "Queries that wait for one", state.cpu.waiting() as u64);
+    one(
+        "query_permits",
+        "Queries of each class, short and long, that may run at once",
+        state.cpu.concurrent() as u64,
+    );
+    let both = |of: fn(&Cpu, Class) -> usize| of(&state.cpu, Class::Short) + of(&state.cpu, Class::Long);
+    one("queries_running", "Queries that hold a permit", both(Cpu::running) as u64);
+    one("queries_waiting", "Queries that wait for one", both(Cpu::waiting) as u64);
     one("kept_sets", "Sets kept for clients", state.sets.held().0);
     one("memory_limit_bytes", "What all uses together may take", state.memory.limit());
     let damaged = state.catalog.unreadable().len() as u64;

@@ -19,6 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::nodes;
 use crate::{
     call::Call,
+    class::Class,
     cluster::fresh,
     convert::{self, BatchReader},
     ledger::{Digest, Known, Ticket},
@@ -228,6 +229,11 @@ impl Write {
         let (cpu, bytes) = (Arc::clone(&self.state.cpu), batch.encoded_len() as u64);
         self.hold(bytes).await?;
         let is_small = bytes <= limits::SMALL_BATCH_BYTES && self.writing.is_some();
+        // As long as there are few rows, none are encoded here.
+        let class = match bytes <= limits::SHORT_BATCH_BYTES as u64 {
+            true => Class::of_write(self.rows),
+            false => Class::Long,
+        };
         let first = move || {
             let mut rows = self.batch(batch)?;
             let full = self.fill(&mut rows)?;
@@ -235,7 +241,7 @@ impl Write {
         };
         let (mut write, mut rows, mut full) = match is_small {
             true => caught(first)?,
-            false => cpu.run(first).await??,
+            false => cpu.run_as(class, first).await??,
         };
         while let Some(fragment) = full {
             if let Some(writing) = &mut write.writing {

@@ -6,9 +6,10 @@ use basalt_core::{exec::Control, query::Filter};
 use basalt_proto::v1 as pb;
 
 use crate::{
+    class::Class,
     cluster::{Coordinator, Reach, describe, fetch},
     convert,
-    cpu::{StopOnDrop, on_own_thread},
+    cpu::{StopOnDrop, on_own_thread_as},
     panics::{self, caught},
     state::State,
     status::{Fault, Result},
@@ -59,12 +60,12 @@ pub(super) async fn coordinate<T: Send + 'static>(
     control: Control,
     job: impl FnOnce(&State, &Control) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let permit = state.cpu.admit(deadline).await?;
+    let permit = state.cpu.admit(Class::Long, deadline).await?;
     let stop = StopOnDrop(control.clone());
     let state = Arc::clone(state);
-    let running = on_own_thread(move |may_wait| {
+    let running = on_own_thread_as(Class::Long, move |may_wait| {
         let _permit = permit;
-        let control = state.cpu.spread(may_wait, control);
+        let control = state.cpu.spread(may_wait, Class::Long, control);
         caught(|| job(&state, &control))
     });
     stop.until(deadline, running).await?.map_err(|_| Fault::internal())?

@@ -18,9 +18,10 @@ use super::{
 };
 use crate::{
     call::Call,
-    cluster::{Coordinator, Nodes as _, Pinned, Reach, explained, fetch},
+    class::Class,
+    cluster::{Coordinator, HeldAs, Nodes as _, Pinned, Reach, explained, fetch},
     convert,
-    cpu::{StopOnDrop, clock, on_own_thread},
+    cpu::{StopOnDrop, clock, on_own_thread_as},
     limits,
     panics::{self, caught},
     readers::{Counts, Piece},
@@ -100,57 +101,44 @@ impl Query {
         let stop = StopOnDrop(control.clone());
         let (format, arrived) = (request.format(), call.at());
         let job = Job { state: Arc::clone(&self.0), reach, pinned, control, format, arrived };
-        let small = has_one_row(&request) && job.reach.count() == 1;
-        let input = Input::Request(Box::new(request));
-        if input.bytes() > limits::LIGHT_REQUEST_BYTES || job.pinned.rows() > limits::LIGHT_ROWS {
-            return self.keep_if(small, call, job, input, stop, deadline).await;
-        }
-        // Binding takes less time than the way to the pool and back.
-        let permit = self.0.cpu.admit(deadline).await?;
-        let input = job.bind(input)?;
-        if let Input::Plan(plan, snapshot) = &input {
-            let estimate = plan.estimate(snapshot);
-            let is_small = estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES;
-            if is_small && estimate.effort <= limits::LIGHT_EFFORT {
-                let answer = job.keep(plan, snapshot, estimate)?;
-                drop(permit);
-                return self.kept(call, answer, stop, deadline).await;
+        // Binding takes less time than the way to a pool and back, unless there is much to bind or to prune.
+        let here =
+            request.encoded_len() <= limits::LIGHT_REQUEST_BYTES && job.pinned.rows() <= limits::LIGHT_ROWS;
+        let permit = self.0.cpu.admit(Class::Short, deadline).await?;
+        let (job, bound) = match here {
+            true => {
+                let bound = job.bind(request)?;
+                (job, bound)
             }
-            drop(permit);
-            return self.keep_if(is_small, call, job, input, stop, deadline).await;
-        }
-        drop(permit);
-        self.stream(call, job, input, stop, deadline).await
-    }
-
-    /// Runs a query on the pool where its answer should be small, and otherwise on a thread of its own.
-    async fn keep_if(
-        &self,
-        small: bool,
-        call: &Call,
-        job: Job,
-        input: Input,
-        stop: StopOnDrop,
-        deadline: Instant,
-    ) -> Result<Begun, Fault> {
-        if !small {
-            return self.stream(call, job, input, stop, deadline).await;
-        }
-        let permit = self.0.cpu.admit(deadline).await?;
-        let run = self.0.cpu.run(move || {
-            let _permit = permit;
-            let input = job.bind(input)?;
-            if let Input::Plan(plan, snapshot) = &input {
-                let estimate = plan.estimate(snapshot);
-                if estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES {
-                    return job.keep(plan, snapshot, estimate).map(Ran::Small);
+            false => {
+                let bind = move || job.bind(request).map(|bound| (job, bound));
+                stop.until(deadline, self.0.cpu.run_as(Class::Short, bind)).await???
+            }
+        };
+        match bound {
+            Bound::Here(plan, snapshot, estimate) if estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES => {
+                if here && estimate.effort <= limits::LIGHT_EFFORT {
+                    let answer = job.keep(&plan, &snapshot, estimate)?;
+                    drop(permit);
+                    return self.kept(call, answer, stop, deadline).await;
                 }
+                let permit = match Class::of(estimate) {
+                    Class::Short => permit,
+                    Class::Long => {
+                        drop(permit);
+                        self.0.cpu.admit(Class::Long, deadline).await?
+                    }
+                };
+                let run = self.0.cpu.run_query(permit, job.control.clone(), move |control| {
+                    Job { control, ..job }.keep(&plan, &snapshot, estimate)
+                });
+                let answer = stop.until(deadline, run).await??;
+                self.kept(call, answer, stop, deadline).await
             }
-            Ok(Ran::Elsewhere(Box::new(job), input))
-        });
-        match stop.until(deadline, run).await??? {
-            Ran::Small(answer) => self.kept(call, answer, stop, deadline).await,
-            Ran::Elsewhere(job, input) => self.stream(call, *job, input, stop, deadline).await,
+            bound => {
+                drop(permit);
+                self.stream(call, job, bound, stop, deadline).await
+            }
         }
     }
 
@@ -166,7 +154,7 @@ impl Query {
         if let Some(kept) = self.0.readers.keep(bytes) {
             return Ok(Begun::Whole { messages, counts, _kept: kept });
         }
-        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
+        let slot = self.0.readers.admit(&call.connection(), Class::Short, deadline).await?;
         let (writer, reader) = self.0.readers.queue(slot, stop.0.clone());
         writer.end(Ok((messages, counts)));
         Begun::queued(reader, stop, deadline).await
@@ -178,25 +166,25 @@ impl Query {
         &self,
         call: &Call,
         job: Job,
-        input: Input,
+        bound: Bound,
         stop: StopOnDrop,
         deadline: Instant,
     ) -> Result<Begun, Fault> {
-        let slot = self.0.readers.admit(&call.connection(), deadline).await?;
-        let permit = Some(self.0.cpu.admit(deadline).await?);
+        let class = bound.class();
+        let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
+        let permit = self.0.cpu.admit(class, deadline).await?;
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
-        on_own_thread(move |may_wait| {
+        on_own_thread_as(class, move |may_wait| {
             let cpu = Arc::clone(&job.state.cpu);
-            let outlet = Queued { writer, may_wait, cpu: &cpu, permit, deadline };
+            let outlet = Queued { writer, may_wait, cpu: &cpu, class, permit: Some(permit), deadline };
             let mut sink = Sink::new(outlet, job.format, job.arrived);
-            let control = cpu.spread(may_wait, job.control.clone());
-            let outcome = caught(|| match cpu.install(may_wait, || job.bind(input))? {
-                Input::Plan(plan, snapshot) => {
+            let control = cpu.spread(may_wait, class, job.control.clone());
+            let outcome = caught(|| match bound {
+                Bound::Here(plan, snapshot, _) => {
                     panics::wanted("query", job.pinned.table.name());
                     answer(&plan, &snapshot, &control, &mut sink)
                 }
-                Input::Query(query) => job.coordinate(*query, &control, &mut sink),
-                Input::Request(_) => Err(Fault::internal()),
+                Bound::Elsewhere(query, _) => job.coordinate(*query, &control, &mut sink),
             });
             sink.finish(outcome);
         });
@@ -249,28 +237,21 @@ struct Job {
     arrived: Instant,
 }
 
-/// How far a query has come.
-enum Input {
-    Request(Box<pb::QueryRequest>),
-    /// It asks other tables or nodes, or reads what is not in memory.
-    Query(Box<query::Query>),
+/// A query and what it needs.
+enum Bound {
     /// All that it reads is here.
-    Plan(Box<Plan>, Arc<Snapshot>),
+    Here(Box<Plan>, Arc<Snapshot>, Estimate),
+    /// It asks other tables or nodes, or reads what is not in memory.
+    Elsewhere(Box<query::Query>, Class),
 }
 
-impl Input {
-    fn bytes(&self) -> usize {
+impl Bound {
+    fn class(&self) -> Class {
         match self {
-            Self::Request(request) => request.encoded_len(),
-            Self::Query(_) | Self::Plan(..) => 0,
+            Self::Here(_, _, estimate) => Class::of(*estimate),
+            Self::Elsewhere(_, class) => *class,
         }
     }
-}
-
-/// What a query that should have a small answer comes to.
-enum Ran {
-    Small(Small),
-    Elsewhere(Box<Job>, Input),
 }
 
 /// A whole answer.
@@ -282,21 +263,29 @@ struct Small {
 }
 
 impl Job {
-    /// Binds a query that nothing else is needed for. It never waits.
-    fn bind(&self, input: Input) -> Result<Input, Fault> {
-        let Input::Request(request) = input else { return Ok(input) };
+    /// Binds a query, and looks whether all that it needs is here. It never waits.
+    fn bind(&self, request: pb::QueryRequest) -> Result<Bound, Fault> {
         caught(|| {
-            let (query, is_alone) = convert::query(*request, &self.state.sets)?;
+            let (query, is_alone) = convert::query(request, &self.state.sets)?;
             panics::wanted("plan", self.pinned.table.name());
-            if !is_alone || self.reach.count() > 1 {
-                return Ok(Input::Query(Box::new(query)));
+            if !is_alone {
+                return Ok(Bound::Elsewhere(Box::new(query), Class::Long));
             }
-            let plan = Plan::new(&self.pinned.table, &self.pinned.snapshot(), &query)?;
+            let Pinned { table, held, fragments, .. } = &self.pinned;
+            let plan = Plan::new(table, &self.pinned.snapshot(), &query)?;
             let coordinator = Coordinator::new(&self.reach, &self.control, false);
-            Ok(match coordinator.whole(&self.pinned, &plan.columns())? {
-                Some(snapshot) => Input::Plan(Box::new(plan), snapshot),
-                None => Input::Query(Box::new(query)),
-            })
+            if let Some(snapshot) = coordinator.whole(&self.pinned, &plan.columns())? {
+                let estimate = plan.estimate(&snapshot);
+                return Ok(Bound::Here(Box::new(plan), snapshot, estimate));
+            }
+            let class = match held {
+                // What others have is like what is here; alone it has to be read.
+                HeldAs::Stored(version) if self.reach.count() > 1 => {
+                    Class::of_plan(&plan, table, version, fragments, &self.state)
+                }
+                _ => Class::Long,
+            };
+            Ok(Bound::Elsewhere(Box::new(query), class))
         })
     }
 
@@ -338,12 +327,4 @@ fn answer<O: Outlet>(
 ) -> Result<Statistics, Fault> {
     sink.header(plan.schema(), snapshot.version());
     plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.fault(error))
-}
-
-/// Whether the answer is one row of aggregates, as far as the request tells.
-fn has_one_row(request: &pb::QueryRequest) -> bool {
-    let is_aggregate = |item: &pb::SelectItem| {
-        matches!(item.expr.as_ref().and_then(|expr| expr.kind.as_ref()), Some(pb::expr::Kind::Aggregate(_)))
-    };
-    request.group_by.is_empty() && request.select.iter().any(is_aggregate)
 }

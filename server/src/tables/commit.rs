@@ -32,6 +32,7 @@ use super::{
     writing::Writing,
 };
 use crate::{
+    class::Class,
     limits,
     panics::{self, caught, caught_async},
     status::Fault,
@@ -168,6 +169,7 @@ impl Stored {
         let _permit = self.shared.files.acquire().await;
         let schema = Arc::clone(self.table.schema());
         let is_small = rows.rows() < PARALLEL_ROWS && rows.bytes() <= limits::SMALL_FRAGMENT_BYTES;
+        let class = Class::of_write(rows.rows() as u64);
         let encode = move || {
             let file = FileEncoder::new(&schema, rows.rows())?;
             let encode = |place, array: ArrayRef| file.column(place, &[array]).map_err(Fault::from);
@@ -177,7 +179,7 @@ impl Stored {
         // A few rows do not wait for what queries have given the pool to do.
         let (data, file) = match is_small {
             true => tokio::task::spawn_blocking(|| caught(encode)).await.map_err(|_| Fault::internal())??,
-            false => self.shared.cpu.run(encode).await??,
+            false => self.shared.cpu.run_as(class, encode).await??,
         };
         let file = self.log.put_data(file).await?.with_encoded_bytes(data.bytes() as u64);
         Ok(NewFragment { data: Arc::new(data), file })

@@ -68,6 +68,16 @@ impl Stored {
         Ok(Some(Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned())))
     }
 
+    /// Those of some fragments of a version that are in memory with some columns.
+    pub(super) fn resident_of(&self, state: &TableState, ids: &[u32], columns: &[usize]) -> Result<Snapshot> {
+        let entries = self.entries(state, ids)?;
+        let found = self.look_up(state, entries.iter().copied(), columns)?;
+        let here = entries.into_iter().zip(found).filter(|(_, found)| found.is_whole());
+        let fragments = here.map(|(entry, found)| self.assemble(entry, columns, found));
+        let fragments = fragments.collect::<Result<Vec<_>>>()?;
+        Ok(Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned()))
+    }
+
     /// Some fragments of a version with some columns, all of them in memory at once.
     pub(super) async fn fragments_at(
         &self,

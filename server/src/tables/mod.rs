@@ -50,6 +50,7 @@ pub(crate) use writing::Writing;
 use crate::{
     Config, Error,
     cache::FragmentCache,
+    class::Class,
     cluster::HeldAs,
     cpu::Cpu,
     ledger::Ledger,
@@ -287,7 +288,8 @@ impl Tables {
             Some(stored) => stored.write(rows).await,
             None => {
                 let shared = Arc::clone(&self.shared);
-                let written = self.shared.cpu.run(move || commit::in_memory(&shared, rows)).await?;
+                let class = Class::of_write(rows.appender.rows());
+                let written = self.shared.cpu.run_as(class, move || commit::in_memory(&shared, rows)).await?;
                 self.shared.memory.count_tables(&self.shared.catalog);
                 written
             }
@@ -348,6 +350,18 @@ impl Tables {
     ) -> Result<Option<Snapshot>, Fault> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
         stored.resident(version, columns)
+    }
+
+    /// Those of some fragments of a version that are in memory with some columns.
+    pub(crate) fn resident_of(
+        &self,
+        table: &Table,
+        version: &TableState,
+        fragments: &[u32],
+        columns: &[usize],
+    ) -> Result<Snapshot, Fault> {
+        let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
+        stored.resident_of(version, fragments, columns)
     }
 
     /// The first of some fragments of a version with some columns: as many as memory has room for at once, and at least

@@ -21,6 +21,7 @@ mod damaged;
 mod deletes;
 mod disk;
 mod errors;
+mod fairness;
 mod files;
 mod foreign;
 mod freshness;
