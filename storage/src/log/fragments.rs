@@ -216,7 +216,7 @@ mod tests {
         ) {
             // Few homes, and the last of them at the end of all ids.
             let hash = Hash(|path, part| {
-                let home = path.bytes().map(u32::from).sum::<u32>().wrapping_add(part as u32 * 3) % 12;
+                let home = path.bytes().map(u32::from).sum::<u32>().wrapping_add(u32::try_from(part).unwrap() * 3) % 12;
                 if home == 0 { u32::MAX } else { home * 3 }
             });
             let mut files = Files::new();
