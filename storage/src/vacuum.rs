@@ -108,6 +108,7 @@ fn kept_for(listed: &[Listed], newest: u64, keep: Duration) -> Duration {
         listed.iter().find(|file| LogFile::of(&file.path) == second)
     });
     let grace = READ_GRACE.min(keep);
+    // Default: there are no more versions than are kept.
     let by_number = second.map_or(Duration::MAX, |second| second.age().max(LEAST_KEEP));
     keep.min(by_number).saturating_add(grace)
 }

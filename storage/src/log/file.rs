@@ -162,6 +162,7 @@ impl DataFile {
         // Default: there is none.
         let digests = self.digests.as_ref().map_or(0, Digests::heap_bytes);
         let rest = self.tags.iter().chain(&self.partition_values).map(|map| {
+            // Default: null takes nothing.
             let texts = map.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, String::len));
             texts.sum::<usize>() + map.len() * size_of::<(String, Option<String>)>()
         });

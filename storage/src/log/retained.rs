@@ -41,6 +41,7 @@ impl TableLog {
         let listed = self.store.list(FOLDER, None).await?;
         let checkpoints = whole_checkpoints(&listed);
         let start = checkpoints.keys().rfind(|(checkpoint, _)| *checkpoint <= version).copied();
+        // Default: without a checkpoint every version is needed from the first on.
         let from = start.map_or(0, |(checkpoint, _)| checkpoint + 1);
         let wanted = |file: &crate::store::Listed| match LogFile::of(&file.path) {
             Some(LogFile::Commit(commit)) => (from..=version).contains(&commit).then_some(commit),
