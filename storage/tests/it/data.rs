@@ -149,13 +149,16 @@ fn many(rows: usize) -> Vec<(DataType, ArrayRef)> {
         let floats = |bits: u64| [0, 1 << 63, f64::NAN.to_bits(), f64::NAN.to_bits() | 1 << 63 | 7, bits];
         let more: ArrayRef = match data_type {
             DataType::Float64 => {
-                let of =
-                    |i: usize| Some(f64::from_bits(floats(random.random())[i % 5])).filter(|_| i % 7 > 0);
+                let of = |i: usize| {
+                    Some(f64::from_bits(floats(random.random())[i % 5])).filter(|_| !i.is_multiple_of(7))
+                };
                 Arc::new((0..rows).map(of).collect::<Float64Array>())
             }
             DataType::Float32 => {
                 let mut of = |i: usize| [0.0, -0.0, f32::NAN, -f32::NAN, random.random()][i % 5];
-                Arc::new((0..rows).map(|i| Some(of(i)).filter(|_| i % 3 > 0)).collect::<Float32Array>())
+                Arc::new(
+                    (0..rows).map(|i| Some(of(i)).filter(|_| !i.is_multiple_of(3))).collect::<Float32Array>(),
+                )
             }
             _ => {
                 let at = (0..rows).map(|_| random.random_range(0..3));
