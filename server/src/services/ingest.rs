@@ -308,13 +308,17 @@ impl Write {
         Ok(None)
     }
 
-    async fn commit(self, commit: pb::Commit, stream: Arc<Stream>) -> Result<pb::Committed, Fault> {
+    async fn commit(mut self, commit: pb::Commit, stream: Arc<Stream>) -> Result<pb::Committed, Fault> {
         if (commit.batches, commit.rows) != (self.batches, self.rows) {
             let message = format!(
                 "Commit says {} batches of {} rows, {} of {} arrived; nothing was written",
                 commit.batches, commit.rows, self.batches, self.rows
             );
             return Err(Fault::protocol(message).at("commit"));
+        }
+        if self.writing.is_some() {
+            // What the rest takes on its way to its file.
+            self.hold((limits::FRAGMENT_COPIES - 1) * self.appender.bytes() as u64).await?;
         }
         let Self { state, appender, writing, replace_by, identity, held, rows, .. } = self;
         let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {

@@ -216,21 +216,25 @@ fn repeats(arrays: &[ArrayRef]) -> bool {
     let pieces = (0..rows).step_by(step).map(|start| slices(arrays, start..rows.min(start + SAMPLE_ROWS)));
     let (mut distinct, mut sampled) = (HashSet::new(), 0);
     for piece in pieces.flatten() {
-        sampled += piece.len();
+        // What is under a null is in no file.
+        sampled += piece.len() - piece.null_count();
         add_hashes(&piece, &mut distinct);
     }
     distinct.len() * 16 <= sampled * 15
 }
 
-/// Adds the hashes of an array's values; what is under nulls may be among them. Booleans have none, and no dictionary.
+/// Adds the hashes of the values of an array that are not null. Booleans have none, and no dictionary.
 fn add_hashes(array: &ArrayRef, hashes: &mut HashSet<u64>) {
+    let valid = |row: &usize| array.is_valid(*row);
     if let Some(texts) = array.as_string_opt::<i32>() {
-        hashes.extend((0..texts.len()).map(|row| digest::of(texts.value(row).as_bytes())));
+        let rows = (0..texts.len()).filter(valid);
+        hashes.extend(rows.map(|row| digest::of(texts.value(row).as_bytes())));
     } else if let Some(width) = array.data_type().primitive_width() {
         let data = array.to_data();
         // Default: an array without values has no buffer of them.
         let values = data.buffers().first().map(|buffer| buffer.as_slice()).unwrap_or_default();
-        hashes.extend(values.chunks_exact(width).skip(data.offset()).take(data.len()).map(digest::of));
+        let values = values.chunks_exact(width).skip(data.offset()).take(data.len()).enumerate();
+        hashes.extend(values.filter(|(row, _)| valid(row)).map(|(_, value)| digest::of(value)));
     }
 }
 
@@ -286,6 +290,7 @@ fn has_nan(array: &ArrayRef) -> bool {
 #[cfg(test)]
 mod tests {
     use arrow_array::{Int64Array, StringArray};
+    use arrow_buffer::NullBuffer;
 
     use super::*;
 
@@ -309,5 +314,9 @@ mod tests {
             assert!(!repeats(&numbers(of)) && !repeats(&text(of)));
         }
         assert!(!repeats(&[Arc::new(Int64Array::from(vec![7]))]), "one value needs none");
+        // Every second row is null, with the same number under it.
+        let nulls = NullBuffer::from_iter((0..rows).map(|i| i % 2 == 0));
+        let values: Vec<i64> = (0..rows).map(|i| if i % 2 == 0 { i } else { 0 }).collect();
+        assert!(!repeats(&[Arc::new(Int64Array::new(values.into(), Some(nulls)))]));
     }
 }

@@ -157,7 +157,9 @@ fn many(rows: usize) -> Vec<(DataType, ArrayRef)> {
             }
             DataType::Float32 => {
                 let mut of = |i: usize| [0.0, -0.0, f32::NAN, -f32::NAN, random.random()][i % 5];
-                Arc::new((0..rows).map(|i| Some(of(i)).filter(|_| i % 3 > 0)).collect::<Float32Array>())
+                Arc::new(
+                    (0..rows).map(|i| Some(of(i)).filter(|_| !i.is_multiple_of(3))).collect::<Float32Array>(),
+                )
             }
             _ => {
                 let at = (0..rows).map(|_| random.random_range(0..3));
