@@ -163,7 +163,7 @@ impl Stored {
             let _permit = self.shared.files.acquire().await;
             let (schema, rows) = (Arc::clone(self.table.schema()), Arc::clone(&data));
             let decode = move || rows.batches(&schema).collect::<Result<Vec<_>, _>>();
-            let batches = self.shared.cpu.run(decode).await??;
+            let batches = self.shared.cpu.run_as(Class::of_write(data.rows() as u64), decode).await??;
             let file = self.log.write_data(self.table.schema(), batches).await?;
             let file = file.with_encoded_bytes(data.bytes() as u64);
             files.push(NewFragment { data, file });
