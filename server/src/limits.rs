@@ -100,8 +100,9 @@ pub const SHORT_WRITE_ROWS: u64 = 4096;
 /// See [`SHORT_WRITE_ROWS`].
 pub const SHORT_BATCH_BYTES: usize = 64 << 10;
 /// By how much the priority of threads that work for long queries is lower than that of all others: where all want a
-/// processor, such a thread gets about a tenth of what one of the others gets.
-pub const LONG_NICE: i32 = 10;
+/// processor, such a thread gets about a third of what one of the others gets. Less would hardly let others wake up
+/// sooner, and would leave long queries little beside other processes.
+pub const LONG_NICE: i32 = 5;
 /// Queries of a class that wait for their turn; more are refused at once.
 pub const WAITING_QUERIES: usize = 1024;
 /// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
