@@ -37,7 +37,7 @@ use basalt_storage::{Change, Store, TableLog, TableState};
 use peak_alloc::PeakAlloc;
 
 #[allow(dead_code, reason = "a benchmark needs a part of it")]
-#[path = "../../server/src/cluster/placement.rs"]
+#[path = "../../server/src/membership/placement.rs"]
 mod placement;
 
 #[global_allocator]

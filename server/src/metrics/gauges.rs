@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{class::Class, cluster::PeerState as Link, cpu::Cpu, memory::Consumer, state::State};
+use crate::{class::Class, cpu::Cpu, membership::LinkState as Link, memory::Consumer, state::State};
 
 type Bytes = Gauge<i64, AtomicI64>;
 

@@ -13,7 +13,8 @@ use tonic::{Request, Response, Status};
 
 use super::nodes;
 use crate::{
-    call::Call, cluster::fresh, convert, limits, state::State, status::Fault, tables::Verified, units::millis,
+    call::Call, convert, coordinator::fresh, limits, state::State, status::Fault, tables::Verified,
+    units::millis,
 };
 
 /// See the module.

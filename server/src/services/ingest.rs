@@ -20,8 +20,8 @@ use super::nodes;
 use crate::{
     call::Call,
     class::Class,
-    cluster::fresh,
     convert::{self, BatchReader},
+    coordinator::fresh,
     ledger::{Digest, Known, Ticket},
     limits,
     memory::{Consumer, Reservation},

@@ -7,10 +7,11 @@ use basalt_proto::v1 as pb;
 
 use crate::{
     class::Class,
-    cluster::{Coordinator, Reach, describe, fetch},
     convert,
+    coordinator::{Coordinator, Reach, describe},
     cpu::{StopOnDrop, on_own_thread_as},
     panics::{self, caught},
+    peers::fetch,
     state::State,
     status::{Fault, Result},
 };

@@ -19,14 +19,16 @@ use super::{
 use crate::{
     call::Call,
     class::Class,
-    cluster::{Coordinator, HeldAs, Nodes as _, Pinned, Reach, explained, fetch},
     convert,
+    coordinator::{Coordinator, Nodes as _, Pinned, Reach, explained},
     cpu::{StopOnDrop, clock, on_own_thread_as},
     limits,
     panics::{self, caught},
+    peers::fetch,
     readers::{Counts, Piece},
     state::State,
     status::Fault,
+    tables::TableVersion,
 };
 
 /// See the module.
@@ -102,8 +104,8 @@ impl Query {
         let (format, arrived) = (request.format(), call.at());
         let job = Job { state: Arc::clone(&self.0), reach, pinned, control, format, arrived };
         // Binding takes less time than the way to a pool and back, unless there is much to bind or to prune.
-        let here =
-            request.encoded_len() <= limits::LIGHT_REQUEST_BYTES && job.pinned.rows() <= limits::LIGHT_ROWS;
+        let here = request.encoded_len() <= limits::LIGHT_REQUEST_BYTES
+            && job.pinned.version.rows() <= limits::LIGHT_ROWS;
         let permit = self.0.cpu.admit(Class::Short, deadline).await?;
         let (job, bound) = match here {
             true => {
@@ -208,7 +210,7 @@ impl Query {
             let (query, plan) = coordinator.resolve(&pinned, query).map_err(|e| e.at("query"))?;
             let told = |explanation: Explanation| {
                 let statistics = convert::statistics(&explanation.statistics, arrived, started);
-                convert::explanation(explanation, pinned.version, statistics)
+                convert::explanation(explanation, pinned.version.number(), statistics)
             };
             if let Some(snapshot) = coordinator.whole(&pinned, &plan.columns())? {
                 let mut explanation = plan.explain(&snapshot, request.analyze, control)?;
@@ -271,16 +273,16 @@ impl Job {
             if !is_alone {
                 return Ok(Bound::Elsewhere(Box::new(query), Class::Long));
             }
-            let Pinned { table, held, fragments, .. } = &self.pinned;
+            let Pinned { table, version, fragments, .. } = &self.pinned;
             let plan = Plan::new(table, &self.pinned.snapshot(), &query)?;
             let coordinator = Coordinator::new(&self.reach, &self.control, false);
             if let Some(snapshot) = coordinator.whole(&self.pinned, &plan.columns())? {
                 let estimate = plan.estimate(&snapshot);
                 return Ok(Bound::Here(Box::new(plan), snapshot, estimate));
             }
-            let class = match held {
+            let class = match version {
                 // What others have is like what is here; alone it has to be read.
-                HeldAs::Stored(version) if self.reach.count() > 1 => {
+                TableVersion::Stored(version) if self.reach.count() > 1 => {
                     Class::of_plan(&plan, table, version, fragments, &self.state)
                 }
                 _ => Class::Long,
@@ -313,7 +315,7 @@ impl Job {
         panics::wanted("query", self.pinned.table.name());
         panics::wanted("coordinate", self.pinned.table.name());
         let (query, plan) = coordinator.resolve(&self.pinned, query)?;
-        sink.header(plan.schema(), self.pinned.version);
+        sink.header(plan.schema(), self.pinned.version.number());
         let ran = coordinator.run(&self.pinned, &query, &plan, &mut |batch| sink.batch(batch));
         ran.map_err(|fault| sink.kept_fault().unwrap_or(fault))
     }

@@ -12,8 +12,9 @@ use basalt_sip::{Sip, Tag};
 use super::{Query, nodes::coordinate};
 use crate::{
     call::Call,
-    cluster::{Coordinator, Pinned, Reach},
-    convert, panics,
+    convert,
+    coordinator::{Coordinator, Pinned, Reach},
+    panics,
     sets::{KeptSet, KeyDomain, Scope},
     state::State,
     status::{Fault, Result},
@@ -82,7 +83,7 @@ fn find(
         let key = KeyDomain { column: request.key.clone(), data_type, has_null };
         (Some(key), Arc::unwrap_or_clone(sip), statistics)
     };
-    Ok(Found { key, sip, statistics, version: pinned.version, table_id: pinned.table.id() })
+    Ok(Found { key, sip, statistics, version: pinned.version.number(), table_id: pinned.table.id() })
 }
 
 /// The answer with a set: encoded as the client wants it, and kept if it wants that.

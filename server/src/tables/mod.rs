@@ -18,6 +18,7 @@ mod rewrite;
 mod stored;
 mod unreadable;
 mod verify;
+mod version;
 mod writing;
 
 use std::{
@@ -45,13 +46,13 @@ pub(crate) use fragments::Held;
 use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
+pub(crate) use version::{TableVersion, source};
 pub(crate) use writing::Writing;
 
 use crate::{
     Config, Error,
     cache::FragmentCache,
     class::Class,
-    cluster::HeldAs,
     cpu::Cpu,
     ledger::Ledger,
     limits,
@@ -318,14 +319,14 @@ impl Tables {
     }
 
     /// A table at a version (`None`: the newest), with all fragments that it has, in memory or not.
-    pub(crate) fn pin(&self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, HeldAs), Fault> {
+    pub(crate) fn pin(&self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, TableVersion), Fault> {
         let table = self.shared.catalog.get(name)?;
         let Some(stored) = self.newest_stored(&table)? else {
             let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
-            return Ok((table, HeldAs::InMemory(snapshot)));
+            return Ok((table, TableVersion::InMemory(snapshot)));
         };
         let state = stored.state_at(version).map_err(|e| e.at("version"))?;
-        Ok((Arc::clone(&stored.table), HeldAs::Stored(state)))
+        Ok((Arc::clone(&stored.table), TableVersion::Stored(state)))
     }
 
     /// Makes an older version readable here, if it is kept.

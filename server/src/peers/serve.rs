@@ -18,14 +18,10 @@ use tokio::{
 use tokio_stream::Stream;
 use tonic::{Status, Streaming};
 
-use super::{
-    execute::execute,
-    handler::same_protocol,
-    local::{Reads, Times},
-    remote::Task,
-};
+use super::same_protocol;
 use crate::{
     call::Call,
+    coordinator::{Reads, Task, Times, execute},
     cpu::{StopOnDrop, hand_over, on_own_thread_as},
     limits,
     memory::{Consumer, Reservation},

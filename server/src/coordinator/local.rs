@@ -15,7 +15,6 @@ use prost::bytes::Bytes;
 use tokio::{runtime::Handle, time::timeout_at};
 
 use super::{
-    coordinate::HeldAs,
     execute::{Waves, execute},
     fresh,
     remote::{Part, Task},
@@ -29,13 +28,14 @@ use crate::{
     panics::caught,
     state::State,
     status::{Fault, Result},
+    tables::TableVersion,
 };
 
 /// The fragments of a task at this node. What is not in memory is read when its turn comes, so that memory need not hold
 /// all of them at once.
-pub(super) struct Reads {
+pub(crate) struct Reads {
     state: Arc<State>,
-    pub(super) table: Arc<Table>,
+    pub(crate) table: Arc<Table>,
     version: Arc<TableState>,
     cutoff: Option<Cutoff>,
     /// Those that are still to come.
@@ -44,14 +44,14 @@ pub(super) struct Reads {
     control: Control,
     runtime: Handle,
     /// How many were read.
-    pub(super) loaded: u32,
+    pub(crate) loaded: u32,
     /// Some could not be.
     failed: bool,
 }
 
 impl Reads {
     /// Nothing is read yet.
-    pub(super) async fn new(
+    pub(crate) async fn new(
         state: &Arc<State>,
         task: &peer::Task,
         deadline: Instant,
@@ -75,7 +75,7 @@ impl Reads {
     }
 
     /// What the task is; one that comes with sets is long, as its query was where it came from.
-    pub(super) async fn class(&self, task: &peer::Task) -> Result<Class> {
+    pub(crate) async fn class(&self, task: &peer::Task) -> Result<Class> {
         match &task.request {
             Some(Request::Query(query))
                 if task.sets.is_empty() && task.lookups.is_empty() && !task.analyze =>
@@ -115,13 +115,13 @@ impl Waves for Reads {
 
 /// The table of a task. Where its version is known the store need not be looked into.
 async fn pinned(state: &State, task: &peer::Task) -> Result<(Arc<Table>, Arc<TableState>)> {
-    let same = |(table, held): (Arc<Table>, HeldAs)| match held {
-        HeldAs::Stored(version) => {
+    let same = |(table, held): (Arc<Table>, TableVersion)| match held {
+        TableVersion::Stored(version) => {
             let is_same =
                 table.id() == task.table_id && (task.log_id.is_empty() || task.log_id == version.id());
             is_same.then_some((table, version))
         }
-        HeldAs::InMemory(_) => None,
+        TableVersion::InMemory(_) => None,
     };
     if let Some(found) = state.tables.pin(&task.table, Some(task.version)).ok().and_then(same) {
         return Ok(found);
@@ -140,18 +140,18 @@ pub(super) fn other_table(name: &str) -> Fault {
 }
 
 /// What a task has taken.
-pub(super) struct Times {
+pub(crate) struct Times {
     arrived: Instant,
     started: Instant,
 }
 
 impl Times {
     /// Of a task that arrived then and starts now.
-    pub(super) fn since(arrived: Instant) -> Self {
+    pub(crate) fn since(arrived: Instant) -> Self {
         Self { arrived, started: Instant::now() }
     }
 
-    pub(super) fn on(&self, end: End, loaded: u32) -> End {
+    pub(crate) fn on(&self, end: End, loaded: u32) -> End {
         let ns = |since: Instant| u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         End { elapsed_ns: ns(self.arrived), execute_ns: ns(self.started), loaded, ..end }
     }

@@ -8,8 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use basalt_core::table::Table;
 use basalt_proto::v1::{self as pb, filter};
 
-use super::coordinate::HeldAs;
-use crate::{moment::Moment, state::State, status::Result};
+use crate::{moment::Moment, state::State, status::Result, tables::TableVersion};
 
 /// The moment since when the store must have been looked into.
 fn needed(state: &State) -> Moment {
@@ -33,20 +32,20 @@ async fn catalog_since(state: &State, needed: Moment) -> Result<()> {
 
 async fn announced_catalog(state: &State) -> Result<()> {
     if let Some(cluster) = &state.cluster
-        && let Some(version) = cluster.heard().catalog()
+        && let Some(version) = cluster.announced().catalog()
     {
         state.tables.refresh_catalog(Moment::now()).await?;
-        cluster.heard().catalog_reached(version);
+        cluster.announced().catalog_reached(version);
     }
     Ok(())
 }
 
 async fn announced_table(state: &State, table: &Table) -> Result<()> {
     if let Some(cluster) = &state.cluster
-        && let Some(version) = cluster.heard().version(table.id())
+        && let Some(version) = cluster.announced().version(table.id())
     {
         state.tables.refresh_to(table, version).await?;
-        cluster.heard().reached(table.id(), version);
+        cluster.announced().reached(table.id(), version);
     }
     Ok(())
 }
@@ -54,10 +53,10 @@ async fn announced_table(state: &State, table: &Table) -> Result<()> {
 /// Reads all that was announced.
 pub(crate) async fn announced(state: &State) -> Result<()> {
     let Some(cluster) = &state.cluster else { return Ok(()) };
-    while !cluster.heard().is_quiet() {
+    while !cluster.announced().is_quiet() {
         announced_catalog(state).await?;
         let mut behind = state.catalog.list();
-        behind.retain(|table| cluster.heard().version(table.id()).is_some());
+        behind.retain(|table| cluster.announced().version(table.id()).is_some());
         if behind.is_empty() {
             // What is left is of tables that are gone, or on their way into memory.
             return Ok(());
@@ -137,7 +136,11 @@ fn refers(state: &State, name: &str, tables: &mut Vec<String>) {
 
 /// A table at a version (`None`: the newest that was acknowledged), with all of its fragments, held here or not. A
 /// version that this node has not heard of is looked for in the store.
-pub(crate) async fn pin(state: &State, name: &str, version: Option<u64>) -> Result<(Arc<Table>, HeldAs)> {
+pub(crate) async fn pin(
+    state: &State,
+    name: &str,
+    version: Option<u64>,
+) -> Result<(Arc<Table>, TableVersion)> {
     table(state, name).await?;
     if let Some(version) = version.filter(|_| state.tables.is_at_rest()) {
         let table = state.catalog.get(name)?;

@@ -14,7 +14,6 @@ use arrow_array::RecordBatch;
 use basalt_core::{
     error::{Error, ErrorKind, Result as CoreResult},
     exec::{self, Build, BuildSide, BuiltSet, Control, Merge, Resolver, SetUse, Statistics},
-    fragment::Source,
     plan::{Plan, pred::Pred},
     query::{Filter, KeySet, Query},
     schema::DataType,
@@ -25,17 +24,33 @@ use basalt_proto::{
     v1 as pb,
 };
 use basalt_sip::Sip;
-use basalt_storage::TableState;
 use prost::bytes::{Bytes, BytesMut};
 
-use super::{
-    PROTOCOL, coverage,
-    remote::{Part, Task},
-};
 use crate::{
     convert, limits,
+    membership::PROTOCOL,
     status::{Fault, Result},
+    tables::TableVersion,
 };
+
+mod coverage;
+pub(crate) mod describe;
+mod execute;
+mod explain;
+mod find;
+pub(crate) mod fresh;
+mod local;
+mod reach;
+mod remote;
+mod scatter;
+
+pub(crate) use execute::execute;
+pub(crate) use explain::explained;
+pub(crate) use find::TablesPeers;
+pub(crate) use local::{Reads, Times};
+pub(crate) use reach::Reach;
+use remote::Part;
+pub(crate) use remote::Task;
 
 /// The other tables' nodes, and those of the request's own table. Both methods wait.
 pub(crate) trait Nodes {
@@ -57,39 +72,11 @@ pub(crate) trait Nodes {
 #[derive(Clone)]
 pub(crate) struct Pinned {
     pub(crate) table: Arc<Table>,
-    pub(crate) version: u64,
+    pub(crate) version: TableVersion,
     /// The ids, ascending.
     pub(crate) fragments: Arc<[u32]>,
     /// What is hidden from this request.
     pub(crate) cutoff: Option<Cutoff>,
-    pub(crate) known: Arc<dyn Known>,
-    pub(crate) held: HeldAs,
-}
-
-/// How a pinned version is kept.
-#[derive(Clone, Debug)]
-pub(crate) enum HeldAs {
-    /// In a store: its columns are read when they are needed.
-    Stored(Arc<TableState>),
-    /// In memory alone.
-    InMemory(Arc<Snapshot>),
-}
-
-/// What is known of fragments without asking anybody.
-pub(crate) trait Known: Send + Sync {
-    /// A key that none of a column is less than, and one that none is greater than.
-    fn bounds(&self, fragment: u32, column: usize) -> Option<(i64, i64)>;
-
-    /// Rows, and blocks.
-    fn size(&self, fragment: u32) -> (u64, u64);
-
-    /// What it is read from in the pinned version; `None`: that has no such fragment.
-    fn source(&self, fragment: u32) -> Option<Source>;
-
-    /// The id in the table's log; empty where none is known.
-    fn log_id(&self) -> &str {
-        ""
-    }
 }
 
 impl Pinned {
@@ -97,11 +84,11 @@ impl Pinned {
     fn fragments_for(&self, filter: Option<&Pred>, statistics: &mut Statistics) -> Vec<u32> {
         let mut fragments = Vec::with_capacity(self.fragments.len());
         for fragment in self.fragments.iter().copied() {
-            if exec::may_select(filter, fragment, &|column| self.known.bounds(fragment, column)) {
+            if exec::may_select(filter, fragment, &|column| self.version.bounds(fragment, column)) {
                 fragments.push(fragment);
                 continue;
             }
-            let (rows, blocks) = self.known.size(fragment);
+            let (rows, blocks) = self.version.size(fragment);
             statistics.rows += rows;
             statistics.fragments += 1;
             statistics.blocks += blocks;
@@ -122,7 +109,7 @@ impl Pinned {
         };
         let mut ranges = Vec::with_capacity(fragments.len());
         for fragment in fragments {
-            let Some((least, greatest)) = self.known.bounds(*fragment, slot) else {
+            let Some((least, greatest)) = self.version.bounds(*fragment, slot) else {
                 return Arc::clone(&set.sip);
             };
             // The ids of negative keys come behind the others.
@@ -140,17 +127,9 @@ impl Pinned {
         }
     }
 
-    /// Rows, without the deleted ones.
-    pub(crate) fn rows(&self) -> u64 {
-        match &self.held {
-            HeldAs::Stored(state) => state.rows(),
-            HeldAs::InMemory(snapshot) => snapshot.rows(),
-        }
-    }
-
     /// What plans are bound to: the version without rows.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::new(Snapshot::new(self.version, Vec::new()).with_cutoff(self.cutoff))
+        Arc::new(Snapshot::new(self.version.number(), Vec::new()).with_cutoff(self.cutoff))
     }
 }
 
@@ -237,7 +216,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         let mut statistics = Statistics::default();
         let fragments = pinned.fragments_for(plan.filter.as_ref(), &mut statistics);
         let cut = |column: &str, set: &KeySet| pinned.cut(column, set, &fragments);
-        let (request, sets) = convert::to_query(query, pinned.table.name(), pinned.version, &cut);
+        let (request, sets) = convert::to_query(query, pinned.table.name(), pinned.version.number(), &cut);
         let lookups = convert::to_lookups(query.clone(), &pinned.table)?;
         let task = self.task(pinned, Request::Query(request), &sets, lookups);
         let (first, widest) = limits::WAVE_FRAGMENTS;
@@ -367,7 +346,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
     pub(crate) fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
         let Some(snapshot) = self.nodes.whole(pinned, columns)? else { return Ok(None) };
         let answered = coverage::answered(&snapshot);
-        coverage::check(pinned.table.name(), &*pinned.known, &pinned.fragments, &answered)?;
+        coverage::check(pinned.table.name(), &pinned.version, &pinned.fragments, &answered)?;
         Ok(Some(snapshot))
     }
 
@@ -405,8 +384,8 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             protocol: PROTOCOL,
             table: pinned.table.name().to_owned(),
             table_id: pinned.table.id(),
-            log_id: pinned.known.log_id().to_owned(),
-            version: pinned.version,
+            log_id: pinned.version.log_id().to_owned(),
+            version: pinned.version.number(),
             fragments: Vec::new(),
             cutoff: pinned.cutoff.map(convert::to_cutoff),
             request: Some(request),
@@ -424,7 +403,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         let sets = task.data.iter().map(|data| data.len() as u64).sum();
         let parts = self.nodes.ask(pinned, task, fragments)?;
         let answered = parts.iter().flat_map(|part| &part.end.answered);
-        coverage::check(pinned.table.name(), &*pinned.known, fragments, answered)?;
+        coverage::check(pinned.table.name(), &pinned.version, fragments, answered)?;
         self.hops.extend(parts.iter().map(|part| Hop {
             what: what.to_owned(),
             node: Arc::clone(&part.node),

@@ -1,32 +1,73 @@
 //! The rows that a write of this node takes away, found by those that hold them.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, OnceLock, Weak},
+    time::Instant,
+};
 
 use basalt_core::{exec::Question, plan::Plan, query::Filter, table::Table};
 use basalt_sip::Sip;
 
-use super::{
-    Coordinator, Reach,
-    coordinate::{Nodes, Pinned},
-};
+use super::{Coordinator, Nodes, Pinned, Reach};
 use crate::{
     cpu::{StopOnDrop, on_own_thread},
     limits,
+    membership::Cluster,
     state::State,
     status::{Fault, Result},
-    tables::Sought,
+    tables::{self, Sought},
 };
+
+/// What tables ask of a cluster.
+#[derive(Debug)]
+pub(crate) struct TablesPeers {
+    cluster: Arc<Cluster>,
+    /// The server whose tables these are.
+    server: OnceLock<Weak<State>>,
+}
+
+impl TablesPeers {
+    pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
+        Self { cluster, server: OnceLock::new() }
+    }
+
+    /// Tells it which server it is a part of; once, before there are requests.
+    pub(crate) fn set_server(&self, state: &Arc<State>) {
+        if self.server.set(Arc::downgrade(state)).is_err() {
+            tracing::error!("the server of the tables is set twice");
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl tables::Peers for TablesPeers {
+    fn holds(&self, table: u64, fragment: u32) -> bool {
+        self.cluster.members().view().holds(table, fragment)
+    }
+
+    fn owns(&self, table: u64) -> bool {
+        self.cluster.members().view().owns(table)
+    }
+
+    async fn find(&self, table: &Arc<Table>, version: u64, rows: &Sought) -> Result<Option<Sip>> {
+        let state = self.server.get().and_then(Weak::upgrade).ok_or_else(Fault::internal)?;
+        find(state, table, version, rows).await
+    }
+
+    async fn committed(&self, table: &Table, version: u64) {
+        self.cluster.committed(table.id(), version).await;
+    }
+
+    async fn catalog_changed(&self, version: u64) {
+        self.cluster.catalog_changed(version).await;
+    }
+}
 
 /// The addresses of rows in a version that this node knows; `None` where what tells them is too large to travel.
 ///
 /// It takes no permit of a query: other writes to the table wait for this one, and queries that have one may wait for
 /// those.
-pub(super) async fn find(
-    state: Arc<State>,
-    table: &Arc<Table>,
-    version: u64,
-    sought: &Sought,
-) -> Result<Option<Sip>> {
+async fn find(state: Arc<State>, table: &Arc<Table>, version: u64, sought: &Sought) -> Result<Option<Sip>> {
     let (control, deadline) = (state.control(), Instant::now() + limits::MAX_DEADLINE);
     let stop = StopOnDrop(control.clone());
     let reach = Reach::new(state, deadline, control.clone());

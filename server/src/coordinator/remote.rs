@@ -7,9 +7,10 @@ use prost::{Message as _, bytes::Bytes};
 use tokio::time::timeout_at;
 use tonic::{Code, Request, Status};
 
-use super::{link::Link, scatter::Failure};
+use super::scatter::Failure;
 use crate::{
     limits,
+    membership::Link,
     memory::{Consumer, Reservation},
     state::State,
     status::Fault,

@@ -9,13 +9,17 @@ use basalt_proto::{
 
 use tokio::time::timeout;
 
-use super::{handler, link::State, members::Node};
-use crate::{limits, state::State as Server, units::millis};
+use crate::{
+    limits,
+    membership::{LinkState as State, Node},
+    state::State as Server,
+    units::millis,
+};
 
 /// The nodes, what they hold, and the newest version of each table.
 pub(crate) async fn overview(server: &Server) -> pb::GetClusterResponse {
     let Some(cluster) = &server.cluster else {
-        let own = handler::status(server, None);
+        let own = super::status(server, None);
         return gathered(vec![(own_node(), Some(own))], 1);
     };
     // What it has told last is shown of a node that does not answer at once.
@@ -23,7 +27,7 @@ pub(crate) async fn overview(server: &Server) -> pb::GetClusterResponse {
     let view = cluster.members().view();
     let nodes = view.nodes().iter().map(|Node { name, link }| match link {
         None => {
-            (pb::Node { name: name.to_string(), ..own_node() }, Some(handler::status(server, Some(cluster))))
+            (pb::Node { name: name.to_string(), ..own_node() }, Some(super::status(server, Some(cluster))))
         }
         Some(link) => {
             let status = link.status();

@@ -14,7 +14,7 @@ use basalt_proto::{
 };
 use prost::Message as _;
 
-use super::coordinate::{Coordinator, Nodes, Pinned};
+use super::{Coordinator, Nodes, Pinned};
 use crate::{
     convert,
     status::{Fault, Result},
@@ -28,7 +28,7 @@ pub(crate) fn columns<N: Nodes>(
 ) -> Result<Vec<pb::ColumnInfo>> {
     let schema = pinned.table.schema();
     // Of no fragments, nothing is held.
-    let empty = Snapshot::new(pinned.version, Vec::new());
+    let empty = Snapshot::new(pinned.version.number(), Vec::new());
     let mut columns = convert::columns(schema, &empty, false, coordinator.control())?;
     let all: Vec<usize> = (0..schema.fields().len()).collect();
     if let Some(snapshot) = coordinator.whole(pinned, &all)? {

@@ -19,8 +19,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use super::members::View;
-use crate::{limits, status::Fault};
+use crate::{limits, membership::View, status::Fault};
 
 /// Asks a node for its part.
 pub(crate) trait Ask: Sync {

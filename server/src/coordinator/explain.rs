@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use basalt_proto::v1 as pb;
 
-use super::coordinate::Hop;
+use super::Hop;
 
 /// An explanation of the whole, with what each node did for it.
 pub(crate) fn explained(mut whole: pb::ExplainResponse, hops: Vec<Hop>) -> pb::ExplainResponse {

@@ -1,6 +1,13 @@
 //! PeerService: what this node does for the others.
 
-use std::{pin::Pin, sync::Arc, time::Instant};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
 
 use basalt_core::limits::MAX_TABLES;
 use basalt_proto::{
@@ -15,15 +22,20 @@ use prost::bytes::Bytes;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{
-    Cluster, PROTOCOL,
-    serve::{self, Pieces, Running},
-};
+pub(crate) mod fetch;
+mod serve;
+mod status;
+
+use serve::{Pieces, Running};
+pub(crate) use status::overview;
+
 use crate::{
     call::Call,
     convert,
+    coordinator::fresh,
     cpu::StopOnDrop,
     limits,
+    membership::{Cluster, PROTOCOL},
     state::State,
     status::{Fault, Result as Answer},
     units::millis,
@@ -33,15 +45,33 @@ type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct PeerHandler(Arc<State>);
+pub(crate) struct PeerHandler {
+    state: Arc<State>,
+    /// What was announced is being read.
+    following: Arc<AtomicBool>,
+}
 
 impl PeerHandler {
     pub(crate) fn new(state: Arc<State>) -> Self {
-        Self(state)
+        Self { state, following: Arc::default() }
+    }
+
+    /// Reads what was announced, unless that is under way: whoever asks then need not wait for it.
+    fn follow(&self) {
+        if self.following.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let Self { state, following } = self.clone();
+        tokio::spawn(async move {
+            if let Err(fault) = fresh::announced(&state).await {
+                tracing::debug!(error = fault.message(), "cannot read what was announced");
+            }
+            following.store(false, Ordering::Release);
+        });
     }
 
     fn cluster(&self) -> Answer<&Arc<Cluster>> {
-        self.0.cluster.as_ref().ok_or_else(Fault::internal)
+        self.state.cluster.as_ref().ok_or_else(Fault::internal)
     }
 }
 
@@ -76,11 +106,11 @@ impl PeerService for PeerHandler {
         let members = cluster.members();
         if request.leaving {
             members.left(&request.node);
-            return Ok(Response::new(status(&self.0, Some(cluster))));
+            return Ok(Response::new(status(&self.state, Some(cluster))));
         }
         members.called_by(&request.node);
         let lease_ms = if request.protocol == PROTOCOL { members.give_lease(&request.node) } else { 0 };
-        Ok(Response::new(GetStatusResponse { lease_ms, ..status(&self.0, Some(cluster)) }))
+        Ok(Response::new(GetStatusResponse { lease_ms, ..status(&self.state, Some(cluster)) }))
     }
 
     async fn fetch_sip(
@@ -99,13 +129,13 @@ impl PeerHandler {
         call: &mut Call,
         stream: Streaming<ExecuteRequest>,
     ) -> Answer<(Pieces, StopOnDrop)> {
-        if self.0.is_stopping() {
+        if self.state.is_stopping() {
             return Err(Fault::new(ErrorReason::ShuttingDown, "the server is shutting down"));
         }
-        if self.0.is_loading() {
-            return Err(self.0.tables.loading());
+        if self.state.is_loading() {
+            return Err(self.state.tables.loading());
         }
-        serve::start(&self.0, call, stream).await
+        serve::start(&self.state, call, stream).await
     }
 
     fn note(&self, request: &AnnounceRequest) -> Answer<AnnounceResponse> {
@@ -114,16 +144,16 @@ impl PeerHandler {
             return Err(Fault::protocol(format!("more than {MAX_TABLES} tables")));
         }
         let cluster = self.cluster()?;
-        cluster.heard().note(request.catalog_version, &request.tables);
-        if !self.0.is_loading() {
-            cluster.follow(&self.0);
+        cluster.announced().note(request.catalog_version, &request.tables);
+        if !self.state.is_loading() {
+            self.follow();
         }
         Ok(AnnounceResponse {})
     }
 
     fn fetch(&self, call: &mut Call, request: &FetchSipRequest) -> Answer<Messages<FetchSipResponse>> {
         same_protocol(request.protocol)?;
-        let (set, left) = self.0.sets.get(&request.handle, Instant::now())?;
+        let (set, left) = self.state.sets.get(&request.handle, Instant::now())?;
         call.rows = set.sip.cardinality();
         let (sip, scope) = (set.sip, Some(convert::to_scope(set.scope)));
         let bytes = sip.as_bytes().len();

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use basalt_core::{
-    fragment::{Fragment, Source},
-    table::Snapshot,
-};
+use basalt_core::{fragment::Source, table::Snapshot};
 use basalt_proto::{cluster::v1::AnsweredFragment, v1::ErrorReason};
 
-use super::coordinate::Known;
-use crate::status::{Fault, Result};
+use crate::{
+    status::{Fault, Result},
+    tables::{TableVersion, source},
+};
 
 /// The fragments of a snapshot, as a part tells of them.
 pub(super) fn answered(snapshot: &Snapshot) -> Vec<AnsweredFragment> {
@@ -21,23 +20,18 @@ pub(super) fn answered(snapshot: &Snapshot) -> Vec<AnsweredFragment> {
     told.collect()
 }
 
-/// What a fragment was read from. Of those in memory alone all have the same: an id comes to mean no other rows there.
-pub(super) fn source(fragment: &Fragment) -> Source {
-    fragment.source().unwrap_or(Source { rows: 0, deletions: 0 })
-}
-
 /// That what was answered are the fragments that were asked, as the pinned version has them, each once.
 ///
 /// # Errors
 /// [`ErrorReason::Incomplete`], which names those that are missing, twice there, or others than in that version.
 pub(super) fn check<'a>(
     table: &str,
-    known: &dyn Known,
+    version: &TableVersion,
     asked: &[u32],
     answered: impl IntoIterator<Item = &'a AnsweredFragment>,
 ) -> Result<()> {
     let mut open: BTreeMap<u32, Source> =
-        asked.iter().filter_map(|id| Some((*id, known.source(*id)?))).collect();
+        asked.iter().filter_map(|id| Some((*id, version.source(*id)?))).collect();
     let mut wrong = Vec::new();
     if open.len() != asked.len() {
         wrong.extend(asked.iter().filter(|id| !open.contains_key(id)).map(|id| (*id, "not of this version")));

@@ -9,7 +9,7 @@ use std::{
 use arrow_array::{ArrayRef, Date32Array, Float64Array, Int64Array, StringArray, UInt16Array};
 use basalt_core::{
     exec,
-    fragment::{Fragment, FragmentData},
+    fragment::{Fragment, FragmentData, Source},
     query::{
         Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Literal, OrderBy, SelectItem,
         SemiJoin,
@@ -19,10 +19,7 @@ use basalt_core::{
 };
 use prost::Message as _;
 
-use super::{
-    super::{execute::Waves, known::InMemory},
-    *,
-};
+use super::{execute::Waves, *};
 use crate::{
     memory::{Consumer, MemoryPool},
     sets::Sets,
@@ -57,9 +54,7 @@ impl Nodes for Local {
         let table = self.catalog.get(name)?;
         let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
         let fragments = snapshot.fragments().iter().map(Fragment::id).collect();
-        let version = snapshot.version();
-        let (known, held) = (Arc::new(InMemory(Arc::clone(&snapshot))), HeldAs::InMemory(snapshot));
-        Ok(Pinned { table, version, fragments, cutoff: None, known, held })
+        Ok(Pinned { table, version: TableVersion::InMemory(snapshot), fragments, cutoff: None })
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
@@ -71,11 +66,11 @@ impl Nodes for Local {
         let (mut parts, all) = (Vec::new(), pinned.table.snapshot());
         for (node, share) in shares.into_iter().enumerate().filter(|(_, share)| !share.is_empty()) {
             let held = share.iter().map(|id| all.fragment(*id).unwrap().clone()).collect();
-            let snapshot = Snapshot::new(pinned.version, held);
+            let snapshot = Snapshot::new(pinned.version.number(), held);
             let head = peer::Task::decode(&*task.head.encode_to_vec()).unwrap();
             let sent = head.encoded_len() + task.data.iter().map(Bytes::len).sum::<usize>();
             let mut messages: Vec<Bytes> = Vec::new();
-            let end = super::super::execute::execute(
+            let end = super::execute::execute(
                 &mut Waiting(pinned, snapshot.fragments().to_vec()),
                 head,
                 &task.data,
@@ -136,7 +131,7 @@ impl Waves for Waiting<'_> {
             Fragment::new(fragment.id(), data).with_deleted(deleted).with_source(fragment.source().unwrap())
         };
         Ok((!wave.is_empty())
-            .then(|| Arc::new(Snapshot::new(self.0.version, wave.into_iter().map(read).collect()))))
+            .then(|| Arc::new(Snapshot::new(self.0.version.number(), wave.into_iter().map(read).collect()))))
     }
 }
 

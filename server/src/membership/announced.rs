@@ -11,14 +11,14 @@ use hashbrown::HashMap;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct Announced {
     catalog: AtomicU64,
     catalog_reached: AtomicU64,
     /// By table id.
     tables: Mutex<HashMap<u64, u64>>,
 }
 
-impl Heard {
+impl Announced {
     /// Notes an announcement.
     pub(crate) fn note(&self, catalog: u64, announced: &[TableVersion]) {
         self.catalog.fetch_max(catalog, Ordering::AcqRel);
@@ -33,7 +33,7 @@ impl Heard {
         }
     }
 
-    /// The newest version of the catalog that was announced, and that [`Heard::catalog_reached`] was not told of.
+    /// The newest version of the catalog that was announced, and that [`Announced::catalog_reached`] was not told of.
     pub(crate) fn catalog(&self) -> Option<u64> {
         let announced = self.catalog.load(Ordering::Acquire);
         (announced > self.catalog_reached.load(Ordering::Acquire)).then_some(announced)
@@ -44,7 +44,7 @@ impl Heard {
         self.catalog_reached.fetch_max(version, Ordering::AcqRel);
     }
 
-    /// The newest version of a table that was announced, and that [`Heard::reached`] was not told of.
+    /// The newest version of a table that was announced, and that [`Announced::reached`] was not told of.
     pub(crate) fn version(&self, table: u64) -> Option<u64> {
         self.tables().get(&table).copied()
     }
@@ -73,17 +73,20 @@ mod tests {
 
     #[test]
     fn versions_only_rise_until_they_are_reached() {
-        let heard = Heard::default();
+        let announced = Announced::default();
         let of = |version| [TableVersion { table_id: 7, version }];
-        heard.note(3, &of(5));
-        heard.note(2, &of(4));
-        assert_eq!((heard.catalog(), heard.version(7), heard.version(8)), (Some(3), Some(5), None));
-        heard.reached(7, 4);
-        assert_eq!(heard.version(7), Some(5));
-        heard.reached(7, 6);
-        assert_eq!(heard.version(7), None);
-        assert_eq!((heard.catalog(), heard.version(7)), (Some(3), None));
-        heard.catalog_reached(3);
-        assert_eq!(heard.catalog(), None);
+        announced.note(3, &of(5));
+        announced.note(2, &of(4));
+        assert_eq!(
+            (announced.catalog(), announced.version(7), announced.version(8)),
+            (Some(3), Some(5), None)
+        );
+        announced.reached(7, 4);
+        assert_eq!(announced.version(7), Some(5));
+        announced.reached(7, 6);
+        assert_eq!(announced.version(7), None);
+        assert_eq!((announced.catalog(), announced.version(7)), (Some(3), None));
+        announced.catalog_reached(3);
+        assert_eq!(announced.catalog(), None);
     }
 }

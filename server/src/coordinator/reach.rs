@@ -4,26 +4,24 @@ use std::{future::Future, sync::Arc, time::Instant};
 
 use basalt_core::{
     exec::Control,
-    fragment::Fragment,
     table::{Snapshot, Table},
 };
 use basalt_proto::cluster::v1::task::Request;
 use tokio::{runtime::Handle, time::timeout_at};
 
 use super::{
-    coordinate::{HeldAs, Nodes, Pinned},
-    coverage, fresh,
-    known::{FromLog, InMemory},
+    Nodes, Pinned, coverage, fresh,
     local::{self, other_table},
-    members::View,
     remote::{self, Part, Task},
     scatter::{Ask, Failure, scatter},
 };
 use crate::{
     cpu::until_stopped,
+    membership::View,
     metrics::Metrics,
     state::State,
     status::{Fault, Result},
+    tables::TableVersion,
 };
 
 /// The cluster for one request. Its methods wait, on a thread that may.
@@ -49,35 +47,23 @@ impl Reach {
     /// A version of a table, as new as what was acknowledged.
     pub(crate) async fn find(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
         let found = timeout_at(self.deadline.into(), fresh::pin(&self.state, name, version)).await;
-        let (table, held) = found.map_err(|_| Fault::deadline())??;
-        Ok(self.pinned(table, held))
+        let (table, version) = found.map_err(|_| Fault::deadline())??;
+        Ok(self.pinned(table, version))
     }
 
     /// A version that this node has, whatever was announced.
     pub(super) fn known(&self, table: &Table, version: u64) -> Result<Pinned> {
-        let (found, held) = self.state.tables.pin(table.name(), Some(version))?;
+        let (found, at) = self.state.tables.pin(table.name(), Some(version))?;
         if found.id() != table.id() {
             return Err(other_table(table.name()));
         }
-        Ok(self.pinned(found, held))
+        Ok(self.pinned(found, at))
     }
 
-    fn pinned(&self, table: Arc<Table>, held: HeldAs) -> Pinned {
-        let now = self.control.time();
-        match &held {
-            HeldAs::Stored(state) => {
-                let fragments = state.fragments().iter().map(|fragment| fragment.id).collect();
-                let cutoff = state.retention().map(|retention| retention.cutoff(now));
-                let (version, known) = (state.version(), Arc::new(FromLog(Arc::clone(state))));
-                Pinned { table, version, fragments, cutoff, known, held }
-            }
-            HeldAs::InMemory(snapshot) => {
-                let fragments = snapshot.fragments().iter().map(Fragment::id).collect();
-                let cutoff = snapshot.retention().map(|retention| retention.cutoff(now));
-                let (version, known) = (snapshot.version(), Arc::new(InMemory(Arc::clone(snapshot))));
-                Pinned { table, version, fragments, cutoff, known, held }
-            }
-        }
+    fn pinned(&self, table: Arc<Table>, version: TableVersion) -> Pinned {
+        let fragments = version.fragments();
+        let cutoff = version.retention().map(|retention| retention.cutoff(self.control.time()));
+        Pinned { table, version, fragments, cutoff }
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
@@ -87,8 +73,8 @@ impl Reach {
 
 impl Nodes for Reach {
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
-        let (table, held) = self.wait(fresh::pin(&self.state, name, version))?;
-        Ok(self.pinned(table, held))
+        let (table, version) = self.wait(fresh::pin(&self.state, name, version))?;
+        Ok(self.pinned(table, version))
     }
 
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
@@ -98,10 +84,10 @@ impl Nodes for Reach {
     }
 
     fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
-        let snapshot = match &pinned.held {
-            HeldAs::InMemory(snapshot) => Some(Snapshot::clone(snapshot)),
-            HeldAs::Stored(_) if self.count() > 1 => None,
-            HeldAs::Stored(state) => self.state.tables.resident(&pinned.table, state, columns)?,
+        let snapshot = match &pinned.version {
+            TableVersion::InMemory(snapshot) => Some(Snapshot::clone(snapshot)),
+            TableVersion::Stored(_) if self.count() > 1 => None,
+            TableVersion::Stored(state) => self.state.tables.resident(&pinned.table, state, columns)?,
         };
         Ok(snapshot.map(|snapshot| Arc::new(snapshot.with_cutoff(pinned.cutoff))))
     }
@@ -145,7 +131,7 @@ impl Ask for Work<'_> {
             }
         };
         // Another node may have what the pinned version has.
-        coverage::check(self.pinned.table.name(), &*self.pinned.known, fragments, &part.end.answered)
+        coverage::check(self.pinned.table.name(), &self.pinned.version, fragments, &part.end.answered)
             .map_err(|fault| Failure::Node(fault.message().to_owned()))?;
         if let (1.., Some(statistics)) = (sets, &part.end.statistics) {
             metrics.sip_applied(statistics.rows, statistics.rows_selected);

@@ -14,12 +14,9 @@ use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tokio::time::timeout_at;
 use tonic::{Code, Request, Status};
 
-use super::{
-    PROTOCOL,
-    link::{Link, State},
-};
 use crate::{
     convert, limits,
+    membership::{Link, LinkState as State, PROTOCOL},
     sets::{self, Handle, KeptSet},
     state::State as Server,
 };
