@@ -1,5 +1,6 @@
 //! Data files: the rows of a table in Parquet.
 
+mod bounds;
 mod convert;
 pub(crate) mod digest;
 pub(crate) mod footer;
@@ -10,6 +11,7 @@ mod stats;
 mod summary;
 mod write;
 
+pub(crate) use bounds::Bounds;
 pub(crate) use footer::count_rows;
 pub use read::DataReader;
 pub(crate) use read::{catching, path_of};
