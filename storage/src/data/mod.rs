@@ -1,5 +1,6 @@
 //! Data files: the rows of a table in Parquet.
 
+mod bounds;
 mod convert;
 pub(crate) mod digest;
 mod encode;
@@ -11,6 +12,7 @@ mod stats;
 mod summary;
 mod write;
 
+pub(crate) use bounds::Bounds;
 pub use encode::{EncodedColumn, EncodedFile, FileEncoder};
 pub(crate) use footer::count_rows;
 pub use read::DataReader;

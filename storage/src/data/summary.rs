@@ -8,11 +8,10 @@ use std::{fmt::Write as _, sync::Arc};
 
 use basalt_core::{keys::Native, schema::DataType, value::Value};
 
+use super::bounds::{Bounds, UNKNOWN};
 use super::stats::{ColumnStats, Stats, json, last_of_millisecond, parse, quoted};
 use crate::schema::TableSchema;
 
-/// The bounds of a column of which they are not known: no value is between them.
-const UNKNOWN: (i64, i64) = (i64::MAX, i64::MIN);
 /// A value that is the bound.
 const BOUND: &str = "";
 /// A greatest timestamp whose microseconds the log leaves out.
@@ -28,7 +27,7 @@ pub(crate) struct Summary {
     /// The schema by which it was read; `None`: it was not read yet.
     schema: Option<Arc<TableSchema>>,
     /// Of each column that keeps the order of its type.
-    bounds: Box<[(i64, i64)]>,
+    bounds: Bounds,
     form: Form,
 }
 
@@ -55,13 +54,13 @@ impl Summary {
         let (Some(text), Some(schema)) = (&stats, schema) else {
             // Default: nothing is said.
             let form = stats.map_or(Form::Nothing, |text| Form::Text(text.into()));
-            return Self { schema: schema.cloned(), bounds: Box::default(), form };
+            return Self { schema: schema.cloned(), bounds: Bounds::default(), form };
         };
         let schema_known = Some(Arc::clone(schema));
         let Ok(parsed) = serde_json::from_str::<Stats<'_>>(text) else {
             return Self {
                 schema: schema_known,
-                bounds: Box::default(),
+                bounds: Bounds::default(),
                 form: Form::Text(text.as_str().into()),
             };
         };
@@ -77,10 +76,11 @@ impl Summary {
         let columns = columns(schema).take(said.unwrap_or(0));
         let bounds =
             columns.clone().map(|(name, data_type)| bounds_of(&parsed.column(name, data_type), data_type));
-        let mut summary = Self { schema: schema_known, bounds: bounds.collect(), form: Form::Nothing };
+        let mut summary =
+            Self { schema: schema_known, bounds: Bounds::new(bounds.collect()), form: Form::Nothing };
         if let Some(rows) = parsed.num_records {
             let mut values = String::new();
-            for ((name, data_type), bounds) in columns.zip(&summary.bounds) {
+            for ((name, data_type), bounds) in columns.zip(summary.bounds.as_slice()) {
                 parsed.push(&mut values, name, data_type, *bounds);
             }
             values.shrink_to_fit();
@@ -104,7 +104,7 @@ impl Summary {
         let schema = self.schema.as_ref()?;
         let mut objects = [String::new(), String::new(), String::new()];
         let mut tokens = values.split(SEPARATOR);
-        for ((name, data_type), bounds) in columns(schema).zip(&self.bounds) {
+        for ((name, data_type), bounds) in columns(schema).zip(self.bounds.as_slice()) {
             let name = quoted(name);
             for (i, object) in objects.iter_mut().enumerate() {
                 let token = tokens.next()?;
@@ -135,9 +135,14 @@ impl Summary {
         self.schema.as_ref().is_some_and(|own| Arc::ptr_eq(own, schema))
     }
 
-    /// The bounds of a column, as far as they are known and all readers order its values in the same way.
-    pub(crate) fn bounds(&self, column: usize) -> Option<(i64, i64)> {
-        self.bounds.get(column).copied().filter(|bounds| *bounds != UNKNOWN)
+    /// The bounds of its columns, as far as they are known and all readers order their values in the same way.
+    pub(crate) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Takes the same bounds from another piece of memory.
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
     }
 
     /// What is known of a column.
@@ -156,7 +161,7 @@ impl Summary {
             };
             let mut tokens = values.split(SEPARATOR).skip(3 * column);
             let (min, max, nulls) = (tokens.next()?, tokens.next()?, tokens.next()?);
-            let bounds = self.bounds.get(column)?;
+            let bounds = self.bounds.as_slice().get(column)?;
             let min = match min {
                 ABSENT => None,
                 BOUND => Some(Value::from_key(bounds.0, data_type)),
@@ -180,7 +185,7 @@ impl Summary {
 
     /// Bytes that the bounds take.
     pub(crate) fn bounds_bytes(&self) -> usize {
-        size_of_val(&*self.bounds)
+        size_of_val(self.bounds.as_slice())
     }
 
     /// Bytes that it takes beside itself.
@@ -279,7 +284,11 @@ mod tests {
             let expected = expected.get(column).cloned().unwrap_or_default();
             assert_eq!(summary.column(column), expected, "{name} of {text}");
             let bounds = bounds_of(&expected, data_type);
-            assert_eq!(summary.bounds(column), (bounds != UNKNOWN).then_some(bounds), "{name} of {text}");
+            assert_eq!(
+                summary.bounds().get(column),
+                (bounds != UNKNOWN).then_some(bounds),
+                "{name} of {text}"
+            );
         }
         assert_eq!(summary.column(COLUMNS.len()), ColumnStats::default());
     }

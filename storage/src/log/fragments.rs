@@ -10,6 +10,7 @@ use imbl::OrdMap;
 
 use super::file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry};
 use crate::{
+    data::Bounds,
     error::{Result, StorageError},
     limits::FRAGMENTS,
 };
@@ -25,8 +26,15 @@ pub(super) type Files = OrdMap<Arc<str>, Arc<DataFile>>;
 /// alone, and not on the way by which a reader came to it.
 #[derive(Clone, Debug, Default)]
 pub struct Fragments {
-    by_id: OrdMap<u32, FragmentEntry>,
+    by_id: OrdMap<u32, Entry>,
     hash: Hash,
+}
+
+/// A fragment, and the bounds of its file: they are asked of all fragments, whose files lie anywhere in memory.
+#[derive(Clone, Debug)]
+struct Entry {
+    fragment: FragmentEntry,
+    bounds: Bounds,
 }
 
 /// The hash of a name and of a part of the file.
@@ -54,22 +62,27 @@ pub(super) struct Changed {
 impl Fragments {
     /// All, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &FragmentEntry> {
-        self.by_id.values()
+        self.by_id.values().map(|entry| &entry.fragment)
     }
 
     /// The one of an id.
     pub fn get(&self, id: u32) -> Option<&FragmentEntry> {
-        self.by_id.get(&id)
+        self.by_id.get(&id).map(|entry| &entry.fragment)
+    }
+
+    /// The bounds of a column in a fragment, by the schema of the version.
+    pub(super) fn bounds(&self, id: u32, column: usize) -> Option<(i64, i64)> {
+        self.by_id.get(&id)?.bounds.get(column)
     }
 
     /// The one with the least id.
     pub fn first(&self) -> Option<&FragmentEntry> {
-        self.by_id.get_min().map(|(_, entry)| entry)
+        self.by_id.get_min().map(|(_, entry)| &entry.fragment)
     }
 
     /// The last one with an id of Basalt's own.
     pub(super) fn last_own(&self) -> Option<&FragmentEntry> {
-        self.by_id.range(..FIRST_FOREIGN_FRAGMENT).next_back().map(|(_, entry)| entry)
+        self.by_id.range(..FIRST_FOREIGN_FRAGMENT).next_back().map(|(_, entry)| &entry.fragment)
     }
 
     /// How many there are.
@@ -120,7 +133,7 @@ impl Fragments {
     fn take(&mut self, file: &DataFile) -> bool {
         (0..parts(file)).all(|part| {
             let (mut id, first_row) = (self.wanted(file, part), part * FRAGMENT_ROWS as u64);
-            while let Some(entry) = self.by_id.get(&id) {
+            while let Some(Entry { fragment: entry, .. }) = self.by_id.get(&id) {
                 if entry.first_row == first_row && entry.file.path() == file.path() {
                     self.by_id.remove(&id);
                     return file.fragment.is_some() || !self.by_id.contains_key(&after(id));
@@ -162,7 +175,8 @@ impl Fragments {
                 }
                 id = after(id);
             }
-            self.by_id.insert(id, FragmentEntry { id, file: Arc::clone(file), first_row, rows });
+            let fragment = FragmentEntry { id, file: Arc::clone(file), first_row, rows };
+            self.by_id.insert(id, Entry { fragment, bounds: file.summary.bounds().clone() });
         }
         Ok(true)
     }

@@ -17,13 +17,16 @@ use super::{
     state::{DoneRequest, NEXT_FRAGMENT, Request, TableState, Tombstones, Totals, tombstone_age},
 };
 use crate::{
-    data::num_records,
+    data::{Bounds, num_records},
     deletes,
     error::{Result, StorageError},
     limits::{FORGET_EVERY, REQUEST_AGE, REQUESTS},
     retention,
     schema::TableSchema,
 };
+
+/// Files whose bounds share a piece of memory when a table is opened: it stays as long as one of them does.
+const NEIGHBOURS: usize = 64;
 
 /// A state in the making.
 #[derive(Debug, Default)]
@@ -294,6 +297,7 @@ impl Replay {
         let (fragments, totals) = match self.base.take().filter(|_| !self.reread) {
             Some((before, fragments, totals)) => self.changed_since(&before, fragments, totals)?,
             None => {
+                self.gather_bounds();
                 let mut totals = Totals::default();
                 self.files.values().for_each(|file| totals.add(file));
                 (Fragments::of(&self.files, &self.place)?, totals)
@@ -315,6 +319,25 @@ impl Replay {
             entry: self.entry,
             fragments,
         })
+    }
+
+    /// Puts the bounds of files beside those of others, in the order of fragments.
+    fn gather_bounds(&mut self) {
+        // Default: another writer's files come last, in the order of their names.
+        let place = |file: &Arc<DataFile>| file.fragment.unwrap_or(u32::MAX);
+        let mut files: Vec<_> =
+            self.files.values().map(|file| (place(file), Arc::clone(&file.path))).collect();
+        files.sort_by_key(|(place, _)| *place);
+        for neighbours in files.chunks(NEIGHBOURS) {
+            let found = neighbours.iter().filter_map(|(_, path)| self.files.get(path));
+            let bounds: Vec<_> = found.map(|file| file.summary.bounds().clone()).collect();
+            for ((_, path), bounds) in neighbours.iter().zip(Bounds::together(&bounds)) {
+                // A file that another version has as well has its own already.
+                if let Some(file) = self.files.get_mut(path).and_then(Arc::get_mut) {
+                    file.summary.set_bounds(bounds);
+                }
+            }
+        }
     }
 
     /// The fragments and the sums, from those of the state that this began with.

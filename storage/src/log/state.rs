@@ -253,8 +253,7 @@ impl TableState {
     /// Keys of a fragment's column, in the order of its type: one that no value is less than, and one that none is greater
     /// than. `None` where they are not known, and of floats, which not all formats order in the same way.
     pub fn bounds(&self, fragment: u32, column: usize) -> Option<(i64, i64)> {
-        let summary = &self.fragment(fragment)?.file.summary;
-        summary.is_by(&self.schema).then(|| summary.bounds(column))?
+        self.fragments.bounds(fragment, column)
     }
 
     /// What is known of a column of a data file without reading it.
