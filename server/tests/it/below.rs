@@ -50,7 +50,7 @@ fn queries(server: &Server) -> Vec<Query> {
         t().select([col("a"), col("b"), col("part"), col("tag")])
             .filter(col("part").eq(3))
             .limit(50)
-            .offset(90_000),
+            .offset(9_000),
         t().select([count()])
             .filter(col("part").in_keys(keys_of("t", "part").filter(col("a").gt(i64::MAX / 20 * 19)))),
     ]
