@@ -80,10 +80,11 @@ async fn a_reader_that_stops_reading_is_given_up() {
     let all = pb::QueryRequest { table: "t".into(), ..Default::default() };
     let mut stream = server.queries().query(all).await.unwrap().into_inner();
     assert!(stream.message().await.unwrap().is_some());
-    // Nobody reads: the windows fill, and the deadline frees the only permit for the next query. That may
-    // have to wait for as long itself.
+    // Nobody reads: the windows fill, and the only permit is free for the next query.
     let next = within(slow(&server, 1), Duration::from_secs(60));
     server.queries().query(next).await.unwrap();
+    // The deadline passes without a reader.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     let end = loop {
         match stream.message().await {
             Ok(Some(_)) => {}
