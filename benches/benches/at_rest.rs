@@ -11,6 +11,7 @@
 
 use std::{
     collections::BTreeMap,
+    io::Write as _,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -20,12 +21,13 @@ use arrow_array::{ArrayRef, Date32Array, Float64Array, Int64Array, RecordBatch, 
 use basalt_benches::{table, timing};
 use basalt_client::{Client, count};
 use basalt_core::{
+    error::{Error, ErrorKind},
     fragment::RowBuffer,
     limits::FRAGMENT_ROWS,
     schema::{DataType, Field, Schema},
 };
 use basalt_server::Config;
-use basalt_storage::{Change, Store, TableLog};
+use basalt_storage::{Change, FileEncoder, StorageError, Store, TableLog};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
@@ -36,9 +38,20 @@ const WRITERS: usize = 64;
 fn main() {
     let small = timing::small();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let wanted = |part: &str| {
+        let mut parts = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).peekable();
+        parts.peek().is_none() || parts.any(|arg| arg == part)
+    };
     runtime.block_on(async {
-        steps(if small { 1 } else { 4 }).await;
-        server(if small { 1 } else { 16 }, if small { 20 } else { 300 }).await;
+        if wanted("steps") {
+            steps(if small { 1 } else { 4 }).await;
+        }
+        if wanted("load") {
+            load(if small { 1 } else { 16 }, if small { 1 } else { 3 }).await;
+        }
+        if wanted("single") {
+            single(if small { 20 } else { 300 }).await;
+        }
     });
 }
 
@@ -86,7 +99,7 @@ async fn steps(fragments: usize) {
         TableLog::create(store.folder("t").unwrap(), "t", &schema, BTreeMap::new()).await.unwrap()
     };
     let ((in_memory, _), (on_disk, mut state)) = (create(&memory).await, create(&disk).await);
-    let mut times = [Duration::ZERO; 4];
+    let mut times = [Duration::ZERO; 5];
     let (mut plain_bytes, mut file_bytes, mut encoded_bytes) = (0, 0, 0);
     for i in 0..fragments {
         let batch = rows(i64::try_from(i * FRAGMENT_ROWS).unwrap(), FRAGMENT_ROWS);
@@ -105,6 +118,15 @@ async fn steps(fragments: usize) {
         in_memory.write_data(&schema, vec![batch.clone()]).await.unwrap();
         took(started);
         let started = Instant::now();
+        let mut buffer = RowBuffer::new(&schema);
+        buffer.push(&batch.columns().iter().cloned().map(Some).collect::<Vec<_>>(), batch.num_rows());
+        let encoder = FileEncoder::new(&schema, batch.num_rows()).unwrap();
+        let failed = |e: StorageError| Error::new(ErrorKind::InvalidBatch, e.to_string());
+        let column = |place, array| encoder.column(place, &[array]).map_err(failed);
+        let (_, columns) = buffer.encode_and(&schema, column).unwrap();
+        encoder.finish(columns).unwrap();
+        took(started);
+        let started = Instant::now();
         let file = on_disk.write_data(&schema, vec![batch]).await.unwrap();
         took(started);
         file_bytes += file.bytes();
@@ -113,23 +135,22 @@ async fn steps(fragments: usize) {
         state = on_disk.commit(&state, &change).await.unwrap().state;
         took(started);
     }
-    let [encode, parquet, written, commit] = times;
+    let [encode, parquet, both, written, commit] = times;
     let disk = written.saturating_sub(parquet);
-    let all = encode + parquet + disk + commit;
+    let all = both + disk + commit;
     let n = fragments * FRAGMENT_ROWS;
-    let line = |name: &str, time: Duration| {
-        let share = 100.0 * time.as_secs_f64() / all.as_secs_f64();
-        vec![name.to_owned(), millis(time / u32::try_from(fragments).unwrap()), format!("{share:.0} %")]
-    };
+    let line =
+        |name: &str, time: Duration| vec![name.to_owned(), millis(time / u32::try_from(fragments).unwrap())];
     table::print(
         &format!("A fragment of {FRAGMENT_ROWS} rows at rest, one after the other"),
-        &["step", "time", "share"],
+        &["step", "time"],
         &[
             line("encode for memory", encode),
             line("Parquet, zstd", parquet),
+            line("both at once, as a write does", both),
             line("write and sync the file", disk),
             line("commit: write and sync the log", commit),
-            line("all", all),
+            line("all but the first two", all),
         ],
     );
     println!(
@@ -141,44 +162,107 @@ async fn steps(fragments: usize) {
     );
 }
 
-/// A server as its clients see it.
-async fn server(fragments: usize, commits: usize) {
+/// One write over gRPC, and the start after it.
+async fn load(fragments: usize, times: usize) {
     let folder = tempfile::tempdir().unwrap();
     let (client, running) = start(folder.path()).await;
-    client.create_table("t", &schema().to_arrow()).await.unwrap();
     let batches: Vec<_> = (0..fragments * 16)
         .map(|i| rows(i64::try_from(i * FRAGMENT_ROWS / 16).unwrap(), FRAGMENT_ROWS / 16))
         .collect();
     let bytes: usize = batches.iter().map(plain).sum();
     let n = fragments * FRAGMENT_ROWS;
-    let started = Instant::now();
-    client.write_all("t", &batches).await.unwrap();
-    let took = started.elapsed();
-    println!("one write of {n} rows over gRPC: {}\n", rate(n, bytes, took));
+    for i in 0..times {
+        let table = format!("t{i}");
+        client.create_table(&table, &schema().to_arrow()).await.unwrap();
+        let (started, cpu) = (Instant::now(), cpu_time());
+        client.write_all(&table, &batches).await.unwrap();
+        let (took, cpu) = (started.elapsed(), cpu_time().saturating_sub(cpu));
+        println!("one write of {n} rows over gRPC: {} (CPU: {})", rate(n, bytes, took), millis(cpu));
+    }
     drop(batches);
+    stop(running).await;
 
+    let started = Instant::now();
+    let (client, running) = start(folder.path()).await;
+    let took = started.elapsed();
+    let answer = client.query("t0").select([count()]).collect().await.unwrap();
+    assert_eq!(answer.rows, 1);
+    println!("start-up: {} in {}\n", rate(n * times, bytes * times, took), millis(took));
+    stop(running).await;
+}
+
+/// What the process has used of the CPUs, as Linux says it in ticks of 10 ms; nothing elsewhere.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Default: no fields, no time.
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok());
+    Duration::from_millis(ticks.sum::<u64>() * 10)
+}
+
+/// Writes of one row each.
+async fn single(commits: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let (client, running) = start(folder.path()).await;
     client.create_table("small", &schema().to_arrow()).await.unwrap();
-    let alone = latencies(&client, 1, commits).await;
-    let together = latencies(&client, WRITERS, commits).await;
     let line = |name: String, (latencies, took): &(Vec<Duration>, Duration)| {
         let at = |share: usize| millis(latencies[(latencies.len() - 1) * share / 100]);
         let per_second = per(latencies.len(), 1) / took.as_secs_f64();
         vec![name, at(50), at(99), at(100), format!("{per_second:.0}")]
     };
+    let (lone, raw) = lone(&client, folder.path(), commits).await;
+    let alone = latencies(&client, 1, commits).await;
+    let together = latencies(&client, WRITERS, commits).await;
     table::print(
         "Single rows, from opening the write to its acknowledgement",
         &["writers", "p50", "p99", "most", "writes/s"],
-        &[line("1".into(), &alone), line(WRITERS.to_string(), &together)],
+        &[
+            line("two new files and their folders, synced".into(), &raw),
+            line("1, a write now and then".into(), &lone),
+            line("1".into(), &alone),
+            line(WRITERS.to_string(), &together),
+        ],
     );
+    stop(running).await;
+}
 
-    stop(running).await;
-    let started = Instant::now();
-    let (client, running) = start(folder.path()).await;
-    let took = started.elapsed();
-    let answer = client.query("t").select([count()]).collect().await.unwrap();
-    assert_eq!(answer.rows, 1);
-    println!("start-up: {} in {}\n", rate(n, bytes, took), millis(took));
-    stop(running).await;
+/// The times of writes of one row each with pauses between them, and beside each that of what a file system needs for
+/// one: a data file and an entry of the log, each written under another name, synced, renamed, and its folder synced.
+async fn lone(
+    client: &Client,
+    folder: &Path,
+    writes: usize,
+) -> ((Vec<Duration>, Duration), (Vec<Duration>, Duration)) {
+    let (data, log) = (folder.join("raw"), folder.join("raw/log"));
+    std::fs::create_dir_all(&log).unwrap();
+    let durable = |folder: &Path, i: usize, bytes: &[u8]| {
+        let staged = folder.join(format!("{i}#1"));
+        let mut file = std::fs::File::create(&staged).unwrap();
+        file.write_all(bytes).unwrap();
+        file.sync_all().unwrap();
+        std::fs::rename(staged, folder.join(format!("{i}"))).unwrap();
+        std::fs::File::open(folder).unwrap().sync_all().unwrap();
+    };
+    let (mut lone, mut raw) = (Vec::new(), Vec::new());
+    for i in 0..writes {
+        // Nobody else's commit is waited for.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let started = Instant::now();
+        durable(&data, i, &[b'd'; 2600]);
+        durable(&log, i, &[b'l'; 900]);
+        raw.push(started.elapsed());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let row = rows(i64::try_from(i).unwrap(), 1);
+        let started = Instant::now();
+        client.write_all("small", &[row]).await.unwrap();
+        lone.push(started.elapsed());
+    }
+    let sorted = |mut times: Vec<Duration>| {
+        times.sort_unstable();
+        let all = times.iter().sum();
+        (times, all)
+    };
+    (sorted(lone), sorted(raw))
 }
 
 /// The times of writes of one row each, sorted, by so many writers, and what all took.

@@ -119,7 +119,7 @@ async fn data_files(folder: &Path, small: bool) {
         [("read all columns", (0..6).collect()), ("read one column of 64-bit noise", vec![5])]
     {
         let start = Instant::now();
-        let mut reader = log.read(&state, &state.fragments()[0], &columns).await.unwrap();
+        let mut reader = log.read(&state, state.fragments().first().unwrap(), &columns).await.unwrap();
         let (mut read, mut sum) = (0, 0i64);
         while let Some(batch) = reader.next().await.unwrap() {
             read += batch.num_rows();

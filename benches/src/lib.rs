@@ -8,6 +8,7 @@ pub mod data;
 pub mod echo;
 pub mod kernels;
 pub mod packed;
+pub mod scale;
 pub mod sip;
 pub mod table;
 pub mod tables;

@@ -50,7 +50,7 @@ pub struct Progress {
     pub rows_sent: u64,
     /// Bytes sent.
     pub bytes_sent: u64,
-    /// Rows that the server has read, checked and encoded.
+    /// Rows that the server has read and checked.
     pub rows_acknowledged: u64,
 }
 

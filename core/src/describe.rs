@@ -53,7 +53,7 @@ impl ColumnSummary {
             Self { rows: 0, nulls: 0, bytes: 0, plain_bytes: 0, encodings: Vec::new(), range: None };
         let mut encodings: BTreeMap<String, EncodingUse> = BTreeMap::new();
         for fragment in snapshot.fragments() {
-            let column = &fragment.columns()[index];
+            let column = fragment.column(index);
             let bytes = column.bytes() as u64;
             summary.rows += fragment.rows() as u64;
             summary.nulls += column.nulls() as u64;
@@ -124,7 +124,7 @@ pub fn bids(snapshot: &Snapshot, index: usize, control: &Control) -> Result<Vec<
     let mut sums: Vec<EncodingBid> = Vec::new();
     for fragment in snapshot.fragments() {
         control.check()?;
-        let column = &fragment.columns()[index];
+        let column = fragment.column(index);
         control.reserve(column.decoded_bytes())?;
         for bid in column.bids() {
             let new = EncodingBid { encoding: bid.name, fragments: 0, bytes: 0, exact: true };
@@ -153,7 +153,7 @@ pub fn entropy(snapshot: &Snapshot, index: usize, control: &Control) -> Result<f
     let (mut rows, mut nulls, mut text_bytes, mut held) = (0, 0, 0, 0);
     let mut batch = vec![0; BATCH_ROWS];
     for fragment in snapshot.fragments() {
-        let column = &fragment.columns()[index];
+        let column = fragment.column(index);
         rows += fragment.rows() as u64;
         nulls += column.nulls() as u64;
         match column.values() {

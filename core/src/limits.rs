@@ -8,6 +8,8 @@ pub const BLOCK_WORDS: usize = BLOCK_ROWS / 64;
 pub const FRAGMENT_ROWS: usize = 1 << 20;
 /// Blocks of a fragment.
 pub const FRAGMENT_BLOCKS: usize = FRAGMENT_ROWS / BLOCK_ROWS;
+/// Rows from which on columns are encoded in parallel.
+pub const PARALLEL_ROWS: usize = 4096;
 /// Rows that expressions and aggregates work on at a time: what they decode stays in the L2 cache.
 pub const BATCH_ROWS: usize = 4096;
 

@@ -48,7 +48,7 @@ pub struct Config {
     pub memory: Memory,
     /// How much of it kept sets may take; a share is of `memory`.
     pub kept_sets: Memory,
-    /// Queries that run at once; 0: four for each of `threads`.
+    /// Long queries that run at once, and as many short ones; 0: four for each of `threads`.
     pub concurrent_queries: usize,
     /// The deadline of a query that names none.
     #[serde(deserialize_with = "units::duration")]

@@ -8,14 +8,14 @@ use std::sync::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::limits;
+use crate::{class::ByClass, limits};
 
 /// See the module. Its requests share it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     id: u64,
     /// For answers that may wait to be read.
-    pub(crate) answers: Arc<Semaphore>,
+    pub(crate) answers: ByClass<Arc<Semaphore>>,
     /// Answers that were given up unread and whose last message it still has to take.
     abandoned: AtomicUsize,
     close: CancellationToken,
@@ -24,9 +24,10 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new() -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        let answers = || Arc::new(Semaphore::new(limits::CONNECTION_ANSWERS));
         Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            answers: Arc::new(Semaphore::new(limits::CONNECTION_ANSWERS)),
+            answers: ByClass::new(answers(), answers()),
             abandoned: AtomicUsize::new(0),
             close: CancellationToken::new(),
         })

@@ -1,4 +1,10 @@
-//! The CPU pool: where queries run and columns are encoded, apart from the async threads.
+//! The CPU's threads: where queries run and columns are encoded, apart from the async threads.
+//!
+//! There is a pool for each class of queries, and permits of each class. The threads of the long class have a lower
+//! priority than all others of the process (`nice`), so that whatever a short query needs, async threads among it, gets
+//! a processor at once, and a long query goes on in the share that is always left to it. A short query is one job of
+//! its pool. A long one has a thread of its own and hands at most [`WINDOW`](basalt_core::limits::WINDOW) blocks at a
+//! time to its pool, which takes them in the order in which they come: so long queries take turns.
 
 use std::{
     marker::PhantomData,
@@ -6,6 +12,7 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
     },
+    thread,
     time::Instant,
 };
 
@@ -22,29 +29,50 @@ use tokio::{
         mpsc::{self, error::TrySendError},
         oneshot,
     },
-    task::{JoinHandle, spawn_blocking},
-    time::timeout_at,
+    task::spawn_blocking,
+    time::{sleep, timeout_at},
 };
 
-use crate::{Error, limits, panics::caught, status::Fault};
+use crate::{
+    Error,
+    class::{ByClass, Class},
+    limits,
+    panics::caught,
+    status::Fault,
+};
 
-/// The pool, and who may use it for a query.
+/// The pools, and who may use them for a query.
 #[derive(Debug)]
 pub(crate) struct Cpu {
+    lanes: ByClass<Lane>,
+    concurrent: usize,
+}
+
+/// What the queries of one class have.
+#[derive(Debug)]
+struct Lane {
     pool: Arc<ThreadPool>,
     permits: Arc<Semaphore>,
     /// For parts of the queries of a cluster. A query that waits for its parts holds a permit of the others, so
     /// that nodes whose queries wait for each other's parts always get on.
     parts: Arc<Semaphore>,
-    concurrent: usize,
     waiting: AtomicUsize,
 }
 
-impl Cpu {
-    pub(crate) fn new(threads: usize, concurrent: usize) -> Result<Self, Error> {
+impl Lane {
+    fn new(class: Class, threads: usize, concurrent: usize) -> Result<Self, Error> {
+        let name = match class {
+            Class::Short => "basalt-short",
+            Class::Long => "basalt-long",
+        };
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
-            .thread_name(|i| format!("basalt-cpu-{i}"))
+            .thread_name(move |i| format!("{name}-{i}"))
+            .start_handler(move |_| {
+                if class == Class::Long {
+                    lower_priority();
+                }
+            })
             // Jobs catch their panics; of one that does not, whoever waits sees the channel close.
             .panic_handler(|_| tracing::error!("a job on the CPU pool panicked"))
             .build()
@@ -53,34 +81,47 @@ impl Cpu {
             pool: Arc::new(pool),
             permits: Arc::new(Semaphore::new(concurrent)),
             parts: Arc::new(Semaphore::new(concurrent)),
-            concurrent,
             waiting: AtomicUsize::new(0),
         })
     }
+}
 
-    /// Queries that may run at once.
+/// The right to run, for one query.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    class: Class,
+    _held: OwnedSemaphorePermit,
+}
+
+impl Cpu {
+    pub(crate) fn new(threads: usize, concurrent: usize) -> Result<Self, Error> {
+        let lane = |class| Lane::new(class, threads, concurrent);
+        Ok(Self { lanes: ByClass::new(lane(Class::Short)?, lane(Class::Long)?), concurrent })
+    }
+
+    fn lane(&self, class: Class) -> &Lane {
+        self.lanes.of(class)
+    }
+
+    /// Queries of each class that may run at once.
     pub(crate) fn concurrent(&self) -> usize {
         self.concurrent
     }
 
-    /// Queries that hold a permit.
-    pub(crate) fn running(&self) -> usize {
-        self.concurrent.saturating_sub(self.permits.available_permits())
+    /// Queries of a class that hold a permit.
+    pub(crate) fn running(&self, class: Class) -> usize {
+        self.concurrent.saturating_sub(self.lane(class).permits.available_permits())
     }
 
-    /// Queries that wait for a permit.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+    /// Queries of a class that wait for a permit.
+    pub(crate) fn waiting(&self, class: Class) -> usize {
+        self.lane(class).waiting.load(Ordering::Relaxed)
     }
 
-    /// Does a job on the pool, for a thread that may wait for it.
-    pub(crate) fn install<T: Send>(&self, _: &MayWait, job: impl FnOnce() -> T + Send) -> T {
-        self.pool.install(job)
-    }
-
-    /// A control with which a query does its work on the pool, and hands its answer out on the thread that runs it.
-    pub(crate) fn spread(&self, _: &MayWait, control: Control) -> Control {
-        control.with_pool(Arc::clone(&self.pool))
+    /// A control with which a query does its work on the pool of its class, and hands its answer out on the thread that
+    /// runs it.
+    pub(crate) fn spread(&self, _: &MayWait, class: Class, control: Control) -> Control {
+        control.with_pool(Arc::clone(&self.lane(class).pool))
     }
 
     /// Waits for the permit of a query that has given its own back.
@@ -90,81 +131,153 @@ impl Cpu {
     pub(crate) fn admit_again(
         &self,
         _: &MayWait,
+        class: Class,
         deadline: Instant,
-    ) -> basalt_core::error::Result<OwnedSemaphorePermit> {
-        let permit = timeout_at(deadline.into(), Arc::clone(&self.permits).acquire_owned());
+    ) -> basalt_core::error::Result<Permit> {
+        let permit = timeout_at(deadline.into(), Arc::clone(&self.lane(class).permits).acquire_owned());
         let permit = Handle::current().block_on(permit).ok().and_then(Result::ok);
+        let permit = permit.map(|held| Permit { class, _held: held });
         permit.ok_or_else(|| EngineError::new(ErrorKind::DeadlineExceeded, "the deadline passed"))
     }
 
-    /// Runs a job. It runs to its end even if nobody waits for it any longer.
+    /// Runs a job of no query. It runs to its end even if nobody waits for it any longer.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Fault> {
+        self.run_as(Class::Long, job).await
+    }
+
+    /// The same among the queries of a class.
+    pub(crate) async fn run_as<T: Send + 'static>(
+        &self,
+        class: Class,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Fault> {
         let (sender, receiver) = oneshot::channel();
-        self.pool.spawn(move || {
+        self.lane(class).pool.spawn(move || {
             // An error says that the caller is gone.
             let _ = sender.send(caught(|| Ok(job())));
         });
         receiver.await.map_err(|_| Fault::internal())?
     }
 
-    /// Runs a query with a permit of its own. It is told to stop when the deadline passes or when this
-    /// future is dropped; the permit is free again when it has stopped.
+    /// Runs a query with its permit, which is free again when it has stopped.
+    pub(crate) async fn run_query<T: Send + 'static>(
+        &self,
+        permit: Permit,
+        control: Control,
+        job: impl FnOnce(Control) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        match permit.class {
+            Class::Short => {
+                let run = move || {
+                    let _permit = permit;
+                    job(control)
+                };
+                self.run_as(Class::Short, run).await?
+            }
+            Class::Long => {
+                let pool = Arc::clone(&self.lane(Class::Long).pool);
+                let run = move |_: &MayWait| {
+                    let _permit = permit;
+                    caught(|| job(control.with_pool(pool)))
+                };
+                on_own_thread_as(Class::Long, run).await.map_err(|_| Fault::internal())?
+            }
+        }
+    }
+
+    /// Runs a query of unknown length with a permit of its own. It is told to stop when the deadline passes or when
+    /// this future is dropped.
     pub(crate) async fn query<T: Send + 'static>(
         &self,
         deadline: Instant,
         control: Control,
         job: impl FnOnce(&Control) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
-        let permit = self.admit(deadline).await?;
+        let permit = self.admit(Class::Long, deadline).await?;
         let stop = StopOnDrop(control.clone());
-        let running = self.run(move || {
-            let _permit = permit;
-            job(&control)
-        });
-        stop.until(deadline, running).await??
+        let running = self.run_query(permit, control, move |control| job(&control));
+        stop.until(deadline, running).await?
     }
 
     /// Waits for the permit of a part.
-    pub(crate) async fn admit_part(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
-        let permit = timeout_at(deadline.into(), Arc::clone(&self.parts).acquire_owned()).await;
-        permit.map_err(|_| Fault::deadline())?.map_err(|_| Fault::internal())
+    pub(crate) async fn admit_part(&self, class: Class, deadline: Instant) -> Result<Permit, Fault> {
+        let permit = timeout_at(deadline.into(), Arc::clone(&self.lane(class).parts).acquire_owned()).await;
+        let held = permit.map_err(|_| Fault::deadline())?.map_err(|_| Fault::internal())?;
+        Ok(Permit { class, _held: held })
     }
 
-    /// Waits for a permit: not past the deadline, not long, and not with too many others.
-    pub(crate) async fn admit(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, Fault> {
-        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
-            return Ok(permit);
+    /// Waits for a permit: not past the deadline, a short query not long, and not with too many others of its class.
+    pub(crate) async fn admit(&self, class: Class, deadline: Instant) -> Result<Permit, Fault> {
+        let lane = self.lane(class);
+        if let Ok(held) = Arc::clone(&lane.permits).try_acquire_owned() {
+            return Ok(Permit { class, _held: held });
         }
         let overloaded = || {
             let message = format!("{} queries run and others wait; try again later", self.concurrent);
             Fault::new(ErrorReason::Overloaded, message).with("concurrent_queries", self.concurrent as u64)
         };
-        let waiting = Waiting::new(&self.waiting);
+        let waiting = Waiting::new(&lane.waiting);
         if waiting.before >= limits::WAITING_QUERIES {
             return Err(overloaded());
         }
-        let until = deadline.min(Instant::now() + limits::QUEUE_TIMEOUT);
-        match timeout_at(until.into(), Arc::clone(&self.permits).acquire_owned()).await {
-            Ok(permit) => permit.map_err(|_| Fault::internal()),
+        let until = class.patience(deadline);
+        match timeout_at(until.into(), Arc::clone(&lane.permits).acquire_owned()).await {
+            Ok(held) => Ok(Permit { class, _held: held.map_err(|_| Fault::internal())? }),
             Err(_) if until == deadline => Err(Fault::deadline()),
             Err(_) => Err(overloaded()),
         }
     }
 }
 
-/// Shows that a thread may wait for others: it belongs neither to the runtime nor to the pool, and this cannot leave it.
+/// Lets all other threads of the process go first. What is not Linux has no priorities of threads.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::nice(limits::LONG_NICE) {
+        tracing::warn!(%error, "long queries run with the priority of short ones");
+    }
+}
+
+/// Shows that a thread may wait for others: it belongs neither to the runtime nor to a pool, and this cannot leave it.
 /// Whatever waits for a client or for another node asks for one.
 #[derive(Debug)]
 pub(crate) struct MayWait(PhantomData<*const ()>);
 
-/// Runs a job on a thread that may wait.
+/// Runs a job that takes little of the CPU on a thread that may wait.
 pub(crate) fn on_own_thread<T: Send + 'static>(
     job: impl FnOnce(&MayWait) -> T + Send + 'static,
-) -> JoinHandle<T> {
-    spawn_blocking(move || job(&MayWait(PhantomData)))
+) -> oneshot::Receiver<T> {
+    on_own_thread_as(Class::Short, job)
+}
+
+/// The same with the priority of a class. Where no thread can be had the job is dropped.
+pub(crate) fn on_own_thread_as<T: Send + 'static>(
+    class: Class,
+    job: impl FnOnce(&MayWait) -> T + Send + 'static,
+) -> oneshot::Receiver<T> {
+    let (sender, receiver) = oneshot::channel();
+    let run = move || {
+        // An error says that nobody waits for it.
+        let _ = sender.send(job(&MayWait(PhantomData)));
+    };
+    match class {
+        Class::Short => drop(spawn_blocking(run)),
+        // Threads of the runtime are used again, and a priority is never raised.
+        Class::Long => {
+            let runtime = Handle::current();
+            let spawned = thread::Builder::new().name("basalt-long".to_owned()).spawn(move || {
+                let _runtime = runtime.enter();
+                lower_priority();
+                run();
+            });
+            if let Err(error) = spawned {
+                tracing::error!(%error, "no thread for a query");
+            }
+        }
+    }
+    receiver
 }
 
 /// Hands something over to a task that may be slow.
@@ -188,6 +301,26 @@ pub(crate) fn hand_over<T>(
     match Handle::current().block_on(timeout_at(until.into(), sender.send(item))) {
         Ok(sent) => sent.map_err(|_| cancelled()),
         Err(_) => Err(EngineError::new(ErrorKind::DeadlineExceeded, "the client read the answer too slowly")),
+    }
+}
+
+/// Waits for what a request needs, until its deadline or until its control says that it is over.
+pub(crate) async fn until_stopped<T>(
+    control: &Control,
+    deadline: Instant,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let stopped = async {
+        loop {
+            sleep(limits::CONTROL_INTERVAL).await;
+            if let Err(error) = control.check() {
+                return error;
+            }
+        }
+    };
+    tokio::select! {
+        answer = timeout_at(deadline.into(), work) => answer.unwrap_or_else(|_| Err(Fault::deadline())),
+        error = stopped => Err(error.into()),
     }
 }
 
@@ -241,18 +374,112 @@ impl Drop for Waiting<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::mpsc, time::Duration};
+
     use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(30)
+    }
+
+    /// The current thread's priority, as Linux tells it: the greater, the lower.
+    #[cfg(target_os = "linux")]
+    fn niceness() -> i32 {
+        rustix::process::getpriority_process(None).unwrap()
+    }
 
     #[tokio::test]
     async fn a_job_that_panics_gives_its_permit_back() {
         let cpu = Cpu::new(1, 1).unwrap();
-        let deadline = Instant::now() + std::time::Duration::from_secs(30);
-        for _ in 0..3 {
-            let panics = |_: &Control| -> Result<(), Fault> { panic!("wanted") };
-            let fault = cpu.query(deadline, Control::default(), panics).await.unwrap_err();
+        for class in [Class::Short, Class::Long].into_iter().cycle().take(6) {
+            let permit = cpu.admit(class, soon()).await.unwrap();
+            let panics = |_: Control| -> Result<(), Fault> { panic!("wanted") };
+            let fault = cpu.run_query(permit, Control::default(), panics).await.unwrap_err();
             assert_eq!(fault.reason(), "INTERNAL");
         }
-        assert_eq!(cpu.query(deadline, Control::default(), |_| Ok(5)).await.unwrap(), 5);
-        assert_eq!(cpu.running(), 0);
+        assert_eq!(cpu.query(soon(), Control::default(), |_| Ok(5)).await.unwrap(), 5);
+        assert_eq!((cpu.running(Class::Short), cpu.running(Class::Long)), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_short_query_runs_while_long_ones_have_all_that_is_theirs() {
+        let cpu = Arc::new(Cpu::new(1, 1).unwrap());
+        let (end, ended) = mpsc::channel::<()>();
+        // The thread of the pool is taken, the permit of queries, that of parts, and others wait for them.
+        let held = cpu.admit(Class::Long, soon()).await.unwrap();
+        let part = cpu.admit_part(Class::Long, soon()).await.unwrap();
+        let same = Arc::clone(&cpu);
+        let busy = tokio::spawn(async move { same.run(move || ended.recv()).await });
+        let same = Arc::clone(&cpu);
+        let waits = tokio::spawn(async move { same.query(soon(), Control::default(), |_| Ok(())).await });
+        while cpu.waiting(Class::Long) == 0 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..3 {
+            let permit = cpu.admit(Class::Short, soon()).await.unwrap();
+            assert_eq!(cpu.run_query(permit, Control::default(), |_| Ok(7)).await.unwrap(), 7);
+            let permit = cpu.admit_part(Class::Short, soon()).await.unwrap();
+            assert_eq!(cpu.run_query(permit, Control::default(), |_| Ok(8)).await.unwrap(), 8);
+        }
+        assert_eq!((cpu.running(Class::Short), cpu.waiting(Class::Long)), (0, 1));
+        drop((end, held, part));
+        assert!(busy.await.unwrap().unwrap().is_err());
+        waits.await.unwrap().unwrap();
+    }
+
+    /// Long queries share the pool by turns: none of them is a job of the pool as a whole.
+    #[tokio::test]
+    async fn a_long_query_has_a_thread_of_its_own() {
+        let cpu = Cpu::new(1, 2).unwrap();
+        for (class, in_pool) in [(Class::Short, true), (Class::Long, false)] {
+            let permit = cpu.admit(class, soon()).await.unwrap();
+            let where_it_runs = |_: Control| Ok(rayon::current_thread_index().is_some());
+            let told = cpu.run_query(permit, Control::default(), where_it_runs).await.unwrap();
+            assert_eq!(told, in_pool, "{class:?}");
+        }
+    }
+
+    /// Nobody who was there first is passed by somebody who came later.
+    #[tokio::test]
+    async fn long_queries_are_admitted_in_their_order() {
+        let cpu = Arc::new(Cpu::new(1, 1).unwrap());
+        let first = cpu.admit(Class::Long, soon()).await.unwrap();
+        let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let mut all = tokio::task::JoinSet::new();
+        for n in 0..100 {
+            let (cpu_of, order_of) = (Arc::clone(&cpu), Arc::clone(&order));
+            all.spawn(async move {
+                let note = move |_: &Control| {
+                    order_of.lock().unwrap().push(n);
+                    Ok(())
+                };
+                cpu_of.query(soon(), Control::default(), note).await
+            });
+            while cpu.waiting(Class::Long) <= n {
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(first);
+        while let Some(done) = all.join_next().await {
+            done.unwrap().unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), Vec::from_iter(0..100));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn the_threads_of_long_queries_have_a_lower_priority() {
+        let cpu = Cpu::new(1, 1).unwrap();
+        let here = niceness();
+        let lower = (here + limits::LONG_NICE).min(19);
+        for (class, wanted) in [(Class::Short, here), (Class::Long, lower)] {
+            assert_eq!(cpu.run_as(class, niceness).await.unwrap(), wanted, "{class:?}: the pool");
+            let own = on_own_thread_as(class, |_| niceness()).await.unwrap();
+            assert_eq!(own, wanted, "{class:?}: a thread of its own");
+            let permit = cpu.admit(class, soon()).await.unwrap();
+            let query = cpu.run_query(permit, Control::default(), |_| Ok(niceness())).await.unwrap();
+            assert_eq!(query, wanted, "{class:?}: a query");
+        }
+        assert_eq!(niceness(), here);
     }
 }

@@ -2,20 +2,24 @@
 //!
 //! [`run`] serves a listener until it is told to stop; the binary, the tests and the demo all call it.
 
+mod cache;
 mod call;
 mod cgroup;
-mod cluster;
+mod class;
 pub mod config;
 mod connection;
 mod convert;
+mod coordinator;
 mod cpu;
 mod ledger;
 pub mod limits;
 mod logging;
+mod membership;
 mod memory;
 mod metrics;
 mod moment;
 mod panics;
+mod peers;
 mod readers;
 mod services;
 mod sets;
@@ -87,9 +91,7 @@ pub async fn run(
     }
     let name = listeners.peers.as_ref().map(|peers| config.node_name(peers)).transpose()?;
     let state = Arc::new(state::State::new(&config, name)?);
-    if let Some(cluster) = &state.cluster {
-        cluster.set_server(&state);
-    }
+    state.connect();
     let metrics = listeners.metrics.take();
     let _metrics =
         metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;

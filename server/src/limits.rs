@@ -87,12 +87,26 @@ pub const METRICS_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a request's head there.
 pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
 
-/// Queries that run at once, for each thread of the CPU pool: a few, so that none of the threads is idle
-/// while a short query waits behind a long one's last block.
+/// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
+/// while another waits for a query's last block.
 pub const QUERIES_PER_THREAD: usize = 4;
-/// Queries that wait for their turn; more are refused at once.
+/// A query is short when it should take no more nanoseconds of one thread than this, as far as statistics tell, and
+/// could take no more than the second whatever they tell.
+pub const SHORT_EFFORT: u64 = 10_000_000;
+/// See [`SHORT_EFFORT`].
+pub const SHORT_EFFORT_AT_WORST: u64 = 1_000_000_000;
+/// A write of no more rows is short as well, and so is taking in a message of no more bytes for it.
+pub const SHORT_WRITE_ROWS: u64 = 4096;
+/// See [`SHORT_WRITE_ROWS`].
+pub const SHORT_BATCH_BYTES: usize = 64 << 10;
+/// By how much the priority of threads that work for long queries is lower than that of all others: where all want a
+/// processor, such a thread gets about a third of what one of the others gets. Less would hardly let others wake up
+/// sooner, and would leave long queries little beside other processes.
+pub const LONG_NICE: i32 = 5;
+/// Queries of a class that wait for their turn; more are refused at once.
 pub const WAITING_QUERIES: usize = 1024;
-/// A query that has waited this long is refused: the server is overloaded, not slow.
+/// A short query that has waited this long is refused: the server is overloaded, not slow. A long one waits for its turn
+/// until its deadline.
 pub const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The deadline of a query that names none.
 pub const DEFAULT_DEADLINE: Duration = Duration::from_secs(30);
@@ -113,7 +127,7 @@ pub const DEFAULT_KEEP: Duration = Duration::from_secs(10 * 60);
 pub const MAX_KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// How often kept sets are looked through for those whose time is over.
 pub const PURGE_INTERVAL: Duration = Duration::from_secs(10);
-/// One query may hold this part of the same amount for its groups, distinct values and sorted rows, on top.
+/// A query that holds more than this part of the memory leaves as much of it to those that hold less.
 pub const QUERY_MEMORY_PART: u64 = 8;
 /// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.
 pub const WAITING_PIECES: usize = 4;
@@ -121,9 +135,11 @@ pub const WAITING_PIECES: usize = 4;
 pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Answers that may wait for their readers, at least and at most: see [`ANSWERS_MEMORY_PART`].
 pub const WAITING_ANSWERS: (usize, usize) = (16, 256);
+/// Of short queries there may be this part of as many, beside those of long ones.
+pub const SHORT_ANSWERS_PART: usize = 4;
 /// They may hold this part of the memory limit, on top; each may hold two pieces more than may wait.
 pub const ANSWERS_MEMORY_PART: u64 = 8;
-/// Answers of one connection that may wait for their readers.
+/// Answers of one connection, of each class of queries, that may wait for their readers.
 pub const CONNECTION_ANSWERS: usize = 32;
 /// An answer of which nothing was read for this long is given up when other queries wait for its slot.
 pub const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -238,6 +254,30 @@ pub const SMALL_WRITE_ROWS: usize = 1 << 16;
 pub const COMMIT_ATTEMPTS: usize = 32;
 /// Data files that are written at once: each holds its rows as arrays, and compressed.
 pub const FILE_WRITES: usize = 4;
+/// Older versions of a table that were made again from its log and are kept for the next who reads them, for some seconds.
+pub const REBUILT_VERSIONS: usize = 8;
+/// Turns of the clock that an item of the cache gets at most when it is read.
+pub const CACHE_TURNS: u8 = 4;
+/// An item gets one more turn for so many nanoseconds that reading a byte of it takes.
+pub const CACHE_TURN_NANOS: u64 = 20;
+/// This part of the memory is what fragments take, encoded, that are merged at once.
+pub const COMPACTION_MEMORY_PART: u64 = 8;
+/// This part of the memory is what a query reads of a table at once, at most; and at least one fragment of it.
+pub const WAVE_MEMORY_PART: u64 = 4;
+/// This part of the memory is what columns of a fragment take, decoded, that are read at once; one is always read.
+pub const DECODE_MEMORY_PART: u64 = 16;
+/// Texts take this many times as much decoded as encoded, for what is reserved to read them.
+pub const TEXT_EXPANSION: u64 = 4;
+/// Bytes of rows that are encoded beside the CPU pool: it takes less time than waiting for their turn there.
+pub const SMALL_FRAGMENT_BYTES: usize = 1 << 16;
+/// Bytes of a batch that is read where it arrives, for the same reason.
+pub const SMALL_BATCH_BYTES: u64 = 1 << 14;
+/// Full fragments of one write that are encoded and written while more of its rows come in: one is on its way to the disk
+/// while the other is encoded.
+pub const FRAGMENTS_OF_A_WRITE: usize = 2;
+/// What a fragment that is encoded and written takes, in parts of its rows as they came in: these, encoded for memory and for
+/// the file, and the file once more while it is put together.
+pub const FRAGMENT_COPIES: u64 = 3;
 /// Fragments that are read from the store at once.
 pub const LOADS: usize = 8;
 /// How often the log tells how far loading is.

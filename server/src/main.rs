@@ -13,6 +13,11 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
+/// What is freed goes back to the system soon, also where many threads have allocated it: a server whose cache and
+/// queries use all memory that it may needs that. glibc's keeps much of it, for each thread that ever ran.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// A columnar store in memory: compressed columns, filters and aggregates over gRPC.
 #[derive(Debug, Parser)]
 #[command(name = "basalt", version, propagate_version = true)]

@@ -5,14 +5,16 @@
 //! server whose memory is full of tables can still be told to drop one.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     time::Instant,
 };
 
-use basalt_core::{exec::Control, table::Catalog};
+use basalt_core::{
+    error::{Error, ErrorKind},
+    exec::{Control, Memory},
+    table::Catalog,
+};
 use basalt_proto::v1::ErrorReason;
 use tokio::{sync::Notify, time::timeout_at};
 
@@ -21,14 +23,16 @@ use crate::{limits, status::Fault, units};
 /// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Consumer {
-    /// The newest versions of the tables, and those that can still be read.
+    /// Tables that are in memory alone, with the versions that can still be read.
     Tables,
-    /// Fragments that were loaded for a request, and are kept as long as there is room.
+    /// Columns of data files, which are kept as long as there is room.
     Cache,
     /// Loading, merging and rewriting fragments.
     Maintenance,
     /// Rows of write streams that are not committed yet.
     Writes,
+    /// Groups, distinct values and sorted rows of queries.
+    Queries,
     /// Partial answers and tasks that travel between nodes.
     Parts,
     KeptSets,
@@ -45,11 +49,12 @@ pub(crate) enum Consumer {
 }
 
 impl Consumer {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Tables,
         Self::Cache,
         Self::Maintenance,
         Self::Writes,
+        Self::Queries,
         Self::Parts,
         Self::KeptSets,
         Self::Connections,
@@ -67,6 +72,7 @@ impl Consumer {
             Self::Cache => "cache",
             Self::Maintenance => "maintenance",
             Self::Writes => "writes",
+            Self::Queries => "queries",
             Self::Parts => "parts",
             Self::KeptSets => "kept_sets",
             Self::Connections => "connections",
@@ -91,6 +97,12 @@ impl Consumer {
     }
 }
 
+/// Who lets go of what it holds when others need memory.
+pub(crate) trait Evict: fmt::Debug + Send + Sync {
+    /// Gives back so many bytes, if it can; how many it were. Whoever calls it has locked nothing.
+    fn evict(&self, bytes: u64) -> u64;
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct MemoryPool {
@@ -98,10 +110,10 @@ pub(crate) struct MemoryPool {
     /// Bytes that each consumer may take beside the limit.
     floors: [u64; Consumer::ALL.len()],
     counts: Mutex<Counts>,
-    /// What queries hold within their own bounds, beside the limit.
-    queries: Arc<AtomicUsize>,
     /// Something was given back.
     freed: Notify,
+    /// What it may take back.
+    cache: OnceLock<Weak<dyn Evict>>,
 }
 
 #[derive(Debug, Default)]
@@ -114,7 +126,14 @@ struct Counts {
 impl MemoryPool {
     pub(crate) fn new(limit: u64) -> Self {
         let floors = Consumer::ALL.map(|consumer| consumer.floor(limit));
-        Self { limit, floors, counts: Mutex::default(), queries: Arc::default(), freed: Notify::new() }
+        Self { limit, floors, counts: Mutex::default(), freed: Notify::new(), cache: OnceLock::new() }
+    }
+
+    /// Says who makes room for others; once.
+    pub(crate) fn set_cache(&self, cache: Weak<dyn Evict>) {
+        if self.cache.set(cache).is_err() {
+            tracing::error!("the cache of the memory pool is set twice");
+        }
     }
 
     /// What would be held if a consumer used so much.
@@ -132,11 +151,11 @@ impl MemoryPool {
         self.limit
     }
 
-    /// The control of one query, or of other work on many rows, with its share of the memory.
-    pub(crate) fn control(&self) -> Control {
-        let bytes = self.limit / limits::QUERY_MEMORY_PART;
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Control::with_memory(bytes).counted_in(&self.queries).with_time(units::now_micros())
+    /// The control of one query, or of other work on many rows, which takes of this memory what it needs.
+    pub(crate) fn control(self: &Arc<Self>) -> Control {
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let shared = Arc::new(Shared(Arc::clone(self)));
+        Control::with_memory(limit).sharing(shared).with_time(units::now_micros())
     }
 
     /// What is held in all, but for what may be beside the limit.
@@ -147,11 +166,6 @@ impl MemoryPool {
     /// What one consumer holds.
     pub(crate) fn used(&self, consumer: Consumer) -> u64 {
         self.counts().used[consumer as usize]
-    }
-
-    /// What queries hold.
-    pub(crate) fn queries(&self) -> u64 {
-        self.queries.load(Ordering::Relaxed) as u64
     }
 
     /// Counts the tables again, after a commit or a drop.
@@ -166,14 +180,33 @@ impl MemoryPool {
         Reservation { pool: Arc::clone(self), consumer, bytes: 0 }
     }
 
-    /// Counts more; nothing if that would be over the limit.
+    /// Counts more, for which what is cached makes room; nothing if that would be over the limit.
     fn grow(&self, consumer: Consumer, growth: u64) -> Result<(), Fault> {
+        self.grow_to(consumer, growth, self.limit).map_err(|held| {
+            let message = format!("what the server holds would be {held} bytes; the limit is {}", self.limit);
+            Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit)
+        })
+    }
+
+    /// The same for who may use so much of the limit; otherwise how much would be held.
+    fn grow_to(&self, consumer: Consumer, growth: u64, limit: u64) -> Result<(), u64> {
+        loop {
+            let Err(held) = self.grow_within(consumer, growth, limit) else { return Ok(()) };
+            let cache = self.cache.get().and_then(Weak::upgrade);
+            // Default: without a cache nobody makes room.
+            if cache.map_or(0, |cache| cache.evict(held - limit)) == 0 {
+                return Err(held);
+            }
+        }
+    }
+
+    /// Counts more; nothing if that would be over a limit: then how much would be held.
+    fn grow_within(&self, consumer: Consumer, growth: u64, limit: u64) -> Result<(), u64> {
         let mut counts = self.counts();
         let bytes = counts.used[consumer as usize].saturating_add(growth);
         let held = self.held_with(&counts, consumer, bytes);
-        if held > counts.held && held > self.limit {
-            let message = format!("what the server holds would be {held} bytes; the limit is {}", self.limit);
-            return Err(Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit));
+        if held > counts.held && held > limit {
+            return Err(held);
         }
         self.count(&mut counts, consumer, bytes);
         Ok(())
@@ -189,6 +222,30 @@ impl MemoryPool {
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The pool, for queries. One that holds more than its share leaves the last part of the limit to those that do not: a
+/// query may take what is free, and still keeps no small one from running.
+#[derive(Debug)]
+struct Shared(Arc<MemoryPool>);
+
+impl Memory for Shared {
+    fn grow(&self, taken: usize, more: usize) -> basalt_core::error::Result<()> {
+        let (pool, share) = (&self.0, self.0.limit / limits::QUERY_MEMORY_PART);
+        let all = (taken as u64).saturating_add(more as u64);
+        let limit = if all <= share { pool.limit } else { pool.limit - share };
+        pool.grow_to(Consumer::Queries, more as u64, limit).map_err(|held| {
+            let message = format!(
+                "the query needs {all} bytes of memory, and there are none left: with them {held} would be held, of {}",
+                pool.limit
+            );
+            Error::new(ErrorKind::MemoryLimit, message)
+        })
+    }
+
+    fn shrink(&self, bytes: usize) {
+        self.0.shrink(Consumer::Queries, bytes as u64);
     }
 }
 
@@ -217,7 +274,22 @@ impl Reservation {
         Ok(())
     }
 
-    /// The same; growth waits until others have given back enough, but not beyond `until`.
+    /// Says what is held now, if there is memory that nobody uses: for this, nothing leaves the cache.
+    pub(crate) fn try_set(&mut self, bytes: u64) -> bool {
+        let fits = match bytes.checked_sub(self.bytes) {
+            Some(growth) => self.pool.grow_within(self.consumer, growth, self.pool.limit).is_ok(),
+            None => {
+                self.pool.shrink(self.consumer, self.bytes - bytes);
+                true
+            }
+        };
+        if fits {
+            self.bytes = bytes;
+        }
+        fits
+    }
+
+    /// The same as [`set`](Self::set); growth waits until others have given back enough, but not beyond `until`.
     pub(crate) async fn set_by(&mut self, bytes: u64, until: Instant) -> Result<(), Fault> {
         let pool = Arc::clone(&self.pool);
         loop {
@@ -306,14 +378,17 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_seen() {
-        let memory = MemoryPool::new(800);
-        let control = memory.control();
-        control.reserve(60).unwrap();
-        control.with_own_memory().reserve(70).unwrap();
-        assert_eq!(memory.queries(), 60);
-        assert!(control.clone().reserve(50).is_err());
-        drop(control);
-        assert_eq!(memory.queries(), 0);
+    fn queries_take_what_is_free_and_leave_small_ones_their_share() {
+        let memory = Arc::new(MemoryPool::new(800));
+        let large = memory.control();
+        large.reserve(600).unwrap();
+        large.with_own_memory().reserve(70).unwrap();
+        assert_eq!(memory.used(Consumer::Queries), 600);
+        assert_eq!(large.clone().reserve(150).unwrap_err().kind(), ErrorKind::MemoryLimit);
+        let small = memory.control();
+        small.reserve(100).unwrap();
+        assert_eq!(memory.held(), 700);
+        drop((small, large));
+        assert_eq!(memory.held(), 0);
     }
 }

@@ -27,6 +27,7 @@ use tokio::{
 };
 
 use crate::{
+    class::{ByClass, Class},
     connection::Connection,
     cpu::{MayWait, Waiting},
     limits,
@@ -36,7 +37,7 @@ use crate::{
 /// Who has a slot, and who waits for one.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    slots: Arc<Semaphore>,
+    slots: ByClass<Arc<Semaphore>>,
     waiting: AtomicUsize,
     /// Bytes of small answers, which hold no slot, and how many they may be.
     kept: AtomicU64,
@@ -49,6 +50,7 @@ pub(crate) struct Readers {
 /// The right to answer at length, for one query.
 #[derive(Debug)]
 pub(crate) struct Slot {
+    class: Class,
     connection: Arc<Connection>,
     _own: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
@@ -60,8 +62,9 @@ impl Readers {
         let bytes = (limits::WAITING_PIECES + 2) * limits::ANSWER_MESSAGE_BYTES;
         let fit = usize::try_from(memory / limits::ANSWERS_MEMORY_PART).unwrap_or(usize::MAX) / bytes;
         let (least, most) = limits::WAITING_ANSWERS;
+        let slots = |n: usize| Arc::new(Semaphore::new(n.clamp(least, most).max(concurrent)));
         Arc::new(Self {
-            slots: Arc::new(Semaphore::new(fit.clamp(least, most).max(concurrent))),
+            slots: ByClass::new(slots(fit / limits::SHORT_ANSWERS_PART), slots(fit)),
             waiting: AtomicUsize::new(0),
             kept: AtomicU64::new(0),
             most_kept: memory / limits::ANSWERS_MEMORY_PART,
@@ -70,23 +73,26 @@ impl Readers {
         })
     }
 
-    /// Waits for a slot: not past the deadline, not long, and not with too many others. Whoever holds a permit of the
+    /// Waits for a slot: not past the deadline, a short query not long, and not with too many others. Whoever holds a permit of the
     /// pool gives it back before.
     pub(crate) async fn admit(
         &self,
         connection: &Arc<Connection>,
+        class: Class,
         deadline: Instant,
     ) -> std::result::Result<Slot, Fault> {
-        let until = deadline.min(Instant::now() + limits::QUEUE_TIMEOUT);
+        let until = class.patience(deadline);
         let late = || if until == deadline { Fault::deadline() } else { overloaded() };
-        let own = self.acquire(&connection.answers, Some(connection.id()), until, late).await?;
-        let of_all = self.acquire(&self.slots, None, until, late).await?;
-        Ok(Slot { connection: Arc::clone(connection), _own: own, _of_all: of_all })
+        let own =
+            self.acquire(connection.answers.of(class), class, Some(connection.id()), until, late).await?;
+        let of_all = self.acquire(self.slots.of(class), class, None, until, late).await?;
+        Ok(Slot { class, connection: Arc::clone(connection), _own: own, _of_all: of_all })
     }
 
     async fn acquire(
         &self,
         slots: &Arc<Semaphore>,
+        class: Class,
         of: Option<u64>,
         until: Instant,
         late: impl Fn() -> Fault,
@@ -103,20 +109,21 @@ impl Readers {
             tokio::select! {
                 slot = &mut slot => return slot.map_err(|_| Fault::internal()),
                 () = sleep_until(until.into()) => return Err(late()),
-                () = sleep(limits::UNREAD_INTERVAL) => self.make_room(of),
+                () = sleep(limits::UNREAD_INTERVAL) => self.make_room(class, of),
             }
         }
     }
 
-    /// Gives up the answer that has been left unread for longest, of the connection that has most of these; of this
-    /// connection, if one is named.
-    fn make_room(&self, of: Option<u64>) {
+    /// Gives up the answer of a class that has been left unread for longest, of the connection that has most of these; of
+    /// this connection, if one is named.
+    fn make_room(&self, class: Class, of: Option<u64>) {
         let now = Instant::now();
         let mut unread = BTreeMap::<u64, Vec<(Instant, Arc<Queue>)>>::new();
         for queue in self.queues().iter().filter_map(Weak::upgrade) {
             let (id, since) = (queue.connection.id(), queue.lock().unread_since);
             if let Some(since) = since
                 && now.saturating_duration_since(since) >= limits::UNREAD_TIMEOUT
+                && queue.class == class
                 && of.is_none_or(|of| of == id)
             {
                 unread.entry(id).or_default().push((since, queue));
@@ -139,6 +146,7 @@ impl Readers {
     /// A queue for the answer of a query that obeys `control`.
     pub(crate) fn queue(self: &Arc<Self>, slot: Slot, control: Control) -> (Writer, Reader) {
         let queue = Arc::new(Queue {
+            class: slot.class,
             connection: Arc::clone(&slot.connection),
             control,
             room: Condvar::new(),
@@ -212,6 +220,7 @@ pub(crate) type Counts = (u64, u64);
 /// See the module.
 #[derive(Debug)]
 struct Queue {
+    class: Class,
     connection: Arc<Connection>,
     control: Control,
     state: Mutex<State>,
@@ -439,7 +448,8 @@ mod tests {
 
     /// An answer that is as long as fits, and that nobody reads.
     async fn unread(readers: &Arc<Readers>, connection: &Arc<Connection>) -> (Writer, Reader) {
-        let slot = readers.admit(connection, Instant::now() + limits::QUEUE_TIMEOUT).await.unwrap();
+        let slot =
+            readers.admit(connection, Class::Long, Instant::now() + limits::QUEUE_TIMEOUT).await.unwrap();
         let (writer, reader) = readers.queue(slot, Control::default());
         while !writer.is_full().unwrap() {
             writer.push(piece()).unwrap();
@@ -493,7 +503,9 @@ mod tests {
             held.push(unread(&readers, &hoarder).await);
         }
         let deadline = Instant::now() + limits::DEFAULT_DEADLINE;
-        let slot = timeout(limits::UNREAD_TIMEOUT * 2, readers.admit(&Connection::new(), deadline)).await;
+        let slot =
+            timeout(limits::UNREAD_TIMEOUT * 2, readers.admit(&Connection::new(), Class::Long, deadline))
+                .await;
         slot.expect("no slot").unwrap();
         // The oldest is left alone: its connection has one only.
         assert!(held[0].0.is_full().unwrap());
@@ -540,7 +552,9 @@ mod tests {
         for _ in 0..limits::CONNECTION_ANSWERS {
             held.push(unread(&readers, &hoarder).await);
         }
-        let fault = readers.admit(&hoarder, deadline).await.unwrap_err();
+        // A short query of the same connection does not wait for long answers.
+        readers.admit(&hoarder, Class::Short, deadline).await.unwrap();
+        let fault = readers.admit(&hoarder, Class::Long, deadline).await.unwrap_err();
         assert_eq!(fault.reason(), "DEADLINE_EXCEEDED");
         unread(&readers, &Connection::new()).await;
     }

@@ -15,10 +15,11 @@ use tokio_util::task::TaskTracker;
 use crate::{
     Config, Error,
     call::Call,
-    cluster::Cluster,
+    coordinator::TablesPeers,
     cpu::Cpu,
     ledger::Ledger,
     limits,
+    membership::Cluster,
     memory::MemoryPool,
     metrics::Metrics,
     readers::Readers,
@@ -42,6 +43,7 @@ pub(crate) struct State {
     pub(crate) readers: Arc<Readers>,
     /// `None`: the server is alone.
     pub(crate) cluster: Option<Arc<Cluster>>,
+    tables_peers: Option<Arc<TablesPeers>>,
     /// Requests under way hold a token of it.
     pub(crate) running: TaskTracker,
     /// The tables are not there yet.
@@ -70,12 +72,13 @@ impl State {
             Arc::clone(&metrics),
         )?;
         let cluster = name.map(|name| Arc::new(Cluster::new(&name, config)));
-        if let Some(cluster) = &cluster {
-            if !tables.is_at_rest() {
-                let message = "store: the nodes of a cluster need one that they share, not memory:";
-                return Err(Error::Config(message.to_owned()));
-            }
-            tables.set_peers(Arc::clone(cluster) as Arc<dyn tables::Peers>);
+        if cluster.is_some() && !tables.is_at_rest() {
+            let message = "store: the nodes of a cluster need one that they share, not memory:";
+            return Err(Error::Config(message.to_owned()));
+        }
+        let tables_peers = cluster.clone().map(|cluster| Arc::new(TablesPeers::new(cluster)));
+        if let Some(peers) = &tables_peers {
+            tables.set_peers(Arc::clone(peers) as Arc<dyn tables::Peers>);
         }
         Ok(Self {
             catalog,
@@ -89,12 +92,20 @@ impl State {
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
             readers: Readers::new(limit, config.query_permits()),
             cluster,
+            tables_peers,
             running: TaskTracker::new(),
             stopping: AtomicBool::new(false),
             started: Instant::now(),
             default_deadline: config.default_deadline,
             max_deadline: config.max_deadline,
         })
+    }
+
+    /// Tells those of its parts that ask other parts; once, before there are requests.
+    pub(crate) fn connect(self: &Arc<Self>) {
+        if let Some(peers) = &self.tables_peers {
+            peers.set_server(self);
+        }
     }
 
     /// From now on new requests are refused.

@@ -90,6 +90,11 @@ impl Fault {
         self.outage
     }
 
+    /// What is in the store is not what it should be, or the store does not answer.
+    pub(crate) fn is_of_store(&self) -> bool {
+        matches!(self.reason, ErrorReason::StoreUnavailable | ErrorReason::InvalidStore)
+    }
+
     /// There was no memory for it, at that moment.
     pub(crate) fn is_of_memory(&self) -> bool {
         self.reason == ErrorReason::MemoryLimit

@@ -98,7 +98,7 @@ pub(crate) fn file_of(descriptor: &Descriptor) -> Result<Option<String>> {
 
 /// The rows of a fragment that are deleted, as offsets in it; `None` when none is.
 pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Option<Sip>> {
-    let Some(descriptor) = &fragment.file.add.deletion_vector else { return Ok(None) };
+    let Some(descriptor) = fragment.file.deletion_vector.as_deref() else { return Ok(None) };
     let place = || match file_of(descriptor) {
         Ok(Some(path)) => format!("{}/{path}, the deletion vector of {}", store.url(), fragment.file.path()),
         _ => format!("the deletion vector of {}/{}", store.url(), fragment.file.path()),
@@ -148,7 +148,7 @@ pub(crate) async fn read(store: &Store, fragment: &FragmentEntry) -> Result<Opti
 /// answer depends.
 pub(crate) async fn verify(store: &Store, fragment: &FragmentEntry) -> Result<()> {
     read(store, fragment).await?;
-    let descriptor = fragment.file.add.deletion_vector.as_ref();
+    let descriptor = fragment.file.deletion_vector.as_deref();
     let Some(path) = descriptor.map(file_of).transpose()?.flatten() else { return Ok(()) };
     let range = 0..1;
     let first = store.get_ranges(&path, &[range]).await?.concat();

@@ -15,7 +15,7 @@
 //! let file = log.write_data(&schema, vec![batch]).await?;
 //! let change = Change { add: vec![file], ..Change::default() };
 //! let state = log.commit(&state, &change).await?.state;
-//! let mut rows = log.read(&state, &state.fragments()[0], &[0]).await?;
+//! let mut rows = log.read(&state, state.fragments().first().ok_or("no rows")?, &[0]).await?;
 //! while let Some(batch) = rows.next().await? {
 //!     println!("{} rows", batch.num_rows());
 //! }
@@ -41,12 +41,12 @@ mod verify;
 mod z85;
 
 pub use catalog::{CatalogLog, CatalogState, Created, TableEntry};
-pub use data::{ColumnStats, DataReader, NewFile};
+pub use data::{ColumnStats, DataReader, EncodedColumn, EncodedFile, FileEncoder, NewFile};
 pub use deletes::Deletes;
 pub use error::{CommitError, Result, StorageError};
 pub use log::{
-    Change, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Operation, Request,
-    TableLog, TableState,
+    Change, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Fragments, Operation,
+    Request, TableLog, TableState,
 };
 pub use retention::retention_properties;
 pub use store::Store;

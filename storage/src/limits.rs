@@ -8,6 +8,10 @@ use basalt_core::limits::{FRAGMENT_ROWS, MAX_COLUMNS};
 pub(crate) const COMMIT_BYTES: u64 = 256 << 20;
 /// Bytes of one Parquet file of a checkpoint.
 pub(crate) const CHECKPOINT_BYTES: u64 = 2 << 30;
+/// Actions of a checkpoint that are read or written at once, and those of a row group that is written.
+pub(crate) const CHECKPOINT_ROWS: usize = 1 << 12;
+/// See [`CHECKPOINT_ROWS`].
+pub(crate) const CHECKPOINT_GROUP_ROWS: usize = 1 << 16;
 /// Files of a multi-part checkpoint.
 pub(crate) const CHECKPOINT_PARTS: u64 = 1024;
 /// Bytes of a small file: `_last_checkpoint`, an entry of the catalog's journal.
@@ -47,8 +51,14 @@ pub(crate) const LOG_AGE: Duration = Duration::from_secs(3600);
 /// a version's file for longer; later a checkpoint may have taken its place, and that the file is not there says
 /// nothing: its name is free for a commit that no reader would ever see.
 pub(crate) const NEWEST_FOR: Duration = Duration::from_secs(60);
-/// Versions of the log that stay for longer than [`LOG_LEAST_AGE`].
-pub(crate) const LOG_ENTRIES: u64 = 4096;
+/// Versions that can be read, at most, the newest among them: of a table that is written to all the time their number is
+/// bounded, and with it that of its files. Their part of the log stays for longer than [`LOG_LEAST_AGE`].
+pub(crate) const KEPT_VERSIONS: u64 = 4096;
+/// How long files stay that only versions need which are not retained because there are too many.
+pub(crate) const LEAST_KEEP: Duration = Duration::from_secs(60);
+/// How long files stay, at most, after the last version that needs them is no longer retained: reads that began
+/// while it was are still under way, and clocks differ. Where versions are retained for less, it is as long as that.
+pub(crate) const READ_GRACE: Duration = Duration::from_secs(60);
 /// How old a version of the log must be to be removed, however many there are: whoever follows the log has read it by
 /// then, or looks for a checkpoint.
 pub(crate) const LOG_LEAST_AGE: Duration = Duration::from_secs(5 * 60);

@@ -10,7 +10,7 @@ use crate::{
     data::path_of,
     deletions,
     error::Result,
-    limits::{LOG_AGE, LOG_ENTRIES, LOG_LEAST_AGE, ORPHAN_AGE},
+    limits::{KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, READ_GRACE},
     log::{Descriptor, FOLDER, LogFile, TableLog, TableState, now_millis},
     store::Listed,
 };
@@ -34,29 +34,31 @@ impl Vacuumed {
 }
 
 impl TableLog {
-    /// Removes data files and deletion vectors that are part of no version that is kept: those that left the table
-    /// longer ago than [`keep`](Self::keep), and those that Basalt has written and no version names, from writes that
-    /// were cut off a day ago. Then the versions of the log that are older and stand before a checkpoint that is older,
-    /// too. Files of other names stay, whosever they are. What is removed is logged.
+    /// Removes data files and deletion vectors that are part of no version that is retained (see [`at`](Self::at)): those
+    /// that left the table longer ago than [`keep`](Self::keep) and a while, and those that Basalt has written and no
+    /// version names, from writes that were cut off a day ago. Then the versions of the log that are older and stand
+    /// before a checkpoint that is older, too. Files of other names stay, whosever they are. What is removed is logged.
     ///
     /// # Errors
     /// Those of [`refresh`](Self::refresh), with nothing removed: what is needed the newest version says.
     /// [`StorageError::Store`](crate::StorageError::Store); what was removed until then is gone.
     pub async fn vacuum(&self, state: &Arc<TableState>) -> Result<Vacuumed> {
         let state = self.refresh(state).await?;
-        let (keep, now) = (self.keep_millis(), now_millis());
+        let listed = self.store().list("", None).await?;
+        let keep = kept_for(&listed, state.version(), self.keep());
+        // Default: for good.
+        let (keep_millis, now) = (i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), now_millis());
         let mut needed = BTreeSet::new();
         for file in state.files.values() {
             needed.insert(path_of(file)?);
-            needed.extend(file.add.deletion_vector.as_ref().map(deletions::file_of).transpose()?.flatten());
+            needed.extend(file.deletion_vector.as_deref().map(deletions::file_of).transpose()?.flatten());
         }
         let mut gone = BTreeSet::new();
         for (path, vector, at) in state.removed() {
             let files = files_of(path, vector);
-            if now.saturating_sub(at) > keep { gone.extend(files) } else { needed.extend(files) }
+            if now.saturating_sub(at) > keep_millis { gone.extend(files) } else { needed.extend(files) }
         }
 
-        let listed = self.store().list("", None).await?;
         let found = listed.len() as u64;
         let (log, data): (Vec<_>, Vec<_>) =
             listed.into_iter().partition(|file| file.path.starts_with(FOLDER));
@@ -68,8 +70,8 @@ impl TableLog {
                 orphans.push(file);
             }
         }
-        let before = state.version().saturating_sub(LOG_ENTRIES);
-        let log = old_versions(log, self.keep().max(LOG_AGE), before);
+        let before = (state.version() + 1).saturating_sub(KEPT_VERSIONS);
+        let log = old_versions(log, keep.max(LOG_AGE), before);
         let mut done = Vacuumed::default();
         for (why, files) in [
             ("it has left the table", left),
@@ -98,10 +100,24 @@ fn files_of(path: &str, vector: Option<&Descriptor>) -> Vec<String> {
     data.into_iter().chain(vector).collect()
 }
 
+/// How long what has left the table stays: as long as versions are retained, and a while for reads that began by then. Of
+/// too many versions that is as long as the first of the newest was followed by another.
+fn kept_for(listed: &[Listed], newest: u64, keep: Duration) -> Duration {
+    let second = newest.checked_sub(KEPT_VERSIONS).and_then(|version| {
+        let second = Some(LogFile::Commit(version + 2));
+        listed.iter().find(|file| LogFile::of(&file.path) == second)
+    });
+    let grace = READ_GRACE.min(keep);
+    // Default: there are no more versions than are kept.
+    let by_number = second.map_or(Duration::MAX, |second| second.age().max(LEAST_KEEP));
+    keep.min(by_number).saturating_add(grace)
+}
+
 /// Files of the log that are older than `age` and stand before the newest checkpoint of which every part is; of the
-/// versions before `few` the same by a shorter time.
+/// versions before `few` the same by a shorter time. A version from `few` on is made of what stands behind the last
+/// checkpoint before it.
 fn old_versions(log: Vec<Listed>, age: Duration, few: u64) -> Vec<Listed> {
-    let (cut, early) = (last_checkpoint(&log, age), last_checkpoint(&log, LOG_LEAST_AGE).min(few));
+    let (cut, early) = (last_checkpoint(&log, age, u64::MAX), last_checkpoint(&log, LOG_LEAST_AGE, few));
     let is_old = |file: &Listed| {
         let version = LogFile::of(&file.path).map(|file| file.version());
         version.is_some_and(|version| {
@@ -111,11 +127,13 @@ fn old_versions(log: Vec<Listed>, age: Duration, few: u64) -> Vec<Listed> {
     log.into_iter().filter(is_old).collect()
 }
 
-/// The version of the newest checkpoint of which every part is older than `age`; 0 without one.
-fn last_checkpoint(log: &[Listed], age: Duration) -> u64 {
+/// The version of the newest checkpoint, not behind `last`, of which every part is older than `age`; 0 without one.
+fn last_checkpoint(log: &[Listed], age: Duration, last: u64) -> u64 {
     let mut checkpoints: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for file in log.iter().filter(|file| file.age() > age) {
-        if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path) {
+        if let Some(LogFile::Checkpoint { version, parts, .. }) = LogFile::of(&file.path)
+            && version <= last
+        {
             *checkpoints.entry((version, parts)).or_default() += 1;
         }
     }
@@ -129,6 +147,28 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
+
+    #[test]
+    fn of_many_versions_what_the_newest_need_stays() {
+        let minute = Duration::from_secs(60);
+        // A version each minute; `newest` was made now.
+        let listed = |newest: u64| -> Vec<Listed> {
+            let commit = |version: u64| Listed {
+                path: format!("_delta_log/{version:020}.json"),
+                size: 1,
+                modified: SystemTime::now() - minute * u32::try_from(newest - version).unwrap(),
+            };
+            (0..=newest).map(commit).collect()
+        };
+        let kept = |newest, keep| kept_for(&listed(newest), newest, keep).as_secs() / 60;
+        // All of them are retained for as long as they shall be, and files stay for a minute more.
+        let last = KEPT_VERSIONS - 1;
+        assert_eq!([kept(last, 10 * minute), kept(last, 100_000 * minute)], [11, 100_001]);
+        // Of more, the first that is retained is followed by the second, which is that many minutes old.
+        let last = KEPT_VERSIONS + 10;
+        assert_eq!([kept(last, 10 * minute), kept(last, 100_000 * minute)], [11, KEPT_VERSIONS - 2 + 1]);
+        assert_eq!(kept_for(&listed(3), 3, Duration::ZERO), Duration::ZERO);
+    }
 
     #[test]
     fn of_many_versions_the_log_keeps_few() {
@@ -151,8 +191,10 @@ mod tests {
         // For an hour all of them stay, if they are few.
         assert!(removed(log(59), 0).is_empty());
         assert_eq!(removed(log(61), 0).len(), 64 + 1);
-        // Of more, those before the newest few go sooner, as far as a checkpoint is behind them that is older, too.
-        assert_eq!(removed(log(6), 50), [(0..50).collect::<Vec<_>>(), vec![32]].concat());
+        // Of more, those before the newest few go sooner, as far as a checkpoint is behind them that is older, too, and
+        // that the first of the few is made of.
+        assert_eq!(removed(log(6), 50), (0..32).collect::<Vec<_>>());
+        assert_eq!(removed(log(6), 64), [(0..64).collect::<Vec<_>>(), vec![32]].concat());
         assert_eq!(removed(log(6), 90), [(0..64).collect::<Vec<_>>(), vec![32]].concat());
         assert!(removed(log(4), 90).is_empty());
     }

@@ -1,6 +1,6 @@
 //! Reading all that a table has, to find what is damaged before somebody needs it.
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
 use basalt_core::{
     invariant::{count, index},
@@ -59,7 +59,8 @@ impl Verified {
 impl TableState {
     /// Its data files whose place in the log is greater than `after`, by that.
     pub fn files_after<'a>(&'a self, after: &'a str) -> impl Iterator<Item = &'a Arc<DataFile>> {
-        self.files.iter().filter(move |(path, _)| &***path > after).map(|(_, file)| file)
+        let after = (Bound::Excluded(after), Bound::Unbounded);
+        self.files.range::<_, str>(after).map(|(_, file)| file)
     }
 }
 

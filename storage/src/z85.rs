@@ -3,6 +3,16 @@
 const ALPHABET: &[u8; 85] =
     b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
+/// The digit that a character is; 85 is none.
+const DIGITS: [u8; 256] = {
+    let (mut digits, mut digit) = ([85; 256], 0);
+    while digit < 85 {
+        digits[ALPHABET[digit as usize] as usize] = digit;
+        digit += 1;
+    }
+    digits
+};
+
 /// Bytes as text; zeros fill the last four.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(4) * 5);
@@ -26,8 +36,11 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     for chunk in text.as_bytes().chunks(5) {
         let mut word = 0u64;
         for character in chunk {
-            let digit = ALPHABET.iter().position(|c| c == character)?;
-            word = word * 85 + digit as u64;
+            let digit = DIGITS[usize::from(*character)];
+            if digit == 85 {
+                return None;
+            }
+            word = word * 85 + u64::from(digit);
         }
         bytes.extend(u32::try_from(word).ok()?.to_be_bytes());
     }

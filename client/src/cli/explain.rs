@@ -19,9 +19,14 @@ use crate::query::Query;
 
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]
+#[command(disable_version_flag = true)]
 pub struct ExplainArgs {
     /// A SELECT over one table
     pub sql: String,
+
+    /// Read this version of the table, as FOR VERSION AS OF in FROM does; the newest without either
+    #[arg(long, value_name = "NUMBER")]
+    pub version: Option<u64>,
 
     /// Run it, and show what it did
     #[arg(long)]
@@ -37,7 +42,8 @@ pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(),
     let filters = args.sets.filters()?;
     let client = connect.connect().await?;
     let started = Instant::now();
-    let request = select.resolve(&client).await?;
+    let mut request = select.resolve(&client).await?;
+    request.version = query::one_version(request.version, args.version)?;
     let query = filters.into_iter().fold(client.query_of(request), Query::filter);
     let plan = query.explain(args.analyze).await?;
     print(&format!("{}\n", plan.text.trim_end()))?;

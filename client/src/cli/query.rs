@@ -26,14 +26,19 @@ Dates and times are printed by ISO 8601, with a sign and more digits where a yea
 
 Examples:
   basalt query 'SELECT carrier, count(*) AS n FROM flights WHERE dep_delay > 60 GROUP BY carrier ORDER BY n DESC'
-  basalt query \"SELECT * FROM flights WHERE dest IN ('SFO', 'LAX') AND time_hour >= '2013-07-04' LIMIT 5\" -f csv";
+  basalt query \"SELECT * FROM flights WHERE dest IN ('SFO', 'LAX') AND time_hour >= '2013-07-04' LIMIT 5\" -f csv
+  basalt query 'SELECT count(*) FROM flights FOR VERSION AS OF 3'";
 
 /// Arguments of `query`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, disable_version_flag = true)]
 pub struct QueryArgs {
     /// A SELECT over one table
     pub sql: String,
+
+    /// Read this version of the table, as FOR VERSION AS OF in FROM does; the newest without either
+    #[arg(long, value_name = "NUMBER")]
+    pub version: Option<u64>,
 
     /// How the answer is printed
     #[arg(long, short, value_enum, default_value_t)]
@@ -61,7 +66,8 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
     let filters = args.sets.filters()?;
     let client = connect.connect().await?;
     let started = Instant::now();
-    let request = select.resolve(&client).await?;
+    let mut request = select.resolve(&client).await?;
+    request.version = one_version(request.version, args.version)?;
     let query = filters.into_iter().fold(client.query_of(request), Query::filter);
     let (rows, statistics) = match args.format {
         OutputFormat::Table => {
@@ -105,7 +111,36 @@ fn statistics(stream: &QueryStream) -> Statistics {
     stream.statistics().copied().unwrap_or_default()
 }
 
+/// The version that a query reads, by its text or by an argument.
+pub(super) fn one_version(in_text: Option<u64>, given: Option<u64>) -> Result<Option<u64>, CliError> {
+    match (in_text, given) {
+        (Some(text), Some(given)) if text != given => Err(CliError::input(format!(
+            "--version is {given}, and FOR VERSION AS OF {text} is in the query"
+        ))),
+        (text, given) => Ok(text.or(given)),
+    }
+}
+
 /// Read before connecting, so that a mistake is told even where no server runs.
 pub(super) fn parse(sql: &str) -> Result<Select, CliError> {
     sql::parse_select(sql).map_err(|error| CliError::Sql { error, sql: sql.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_and_the_argument_say_one_version() {
+        for (text, given, expected) in [
+            (None, None, None),
+            (Some(3), None, Some(3)),
+            (None, Some(4), Some(4)),
+            (Some(5), Some(5), Some(5)),
+        ] {
+            assert_eq!(one_version(text, given).unwrap(), expected);
+        }
+        let error = one_version(Some(3), Some(4)).unwrap_err().to_string();
+        assert_eq!(error, "--version is 4, and FOR VERSION AS OF 3 is in the query");
+    }
 }

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::{
     CliError, ConnectArgs, human,
     output::{self, Grid},
-    print,
+    print, query,
     sets::{self, SetArgs, bits_per_id, scope_text},
     style::Style,
 };
@@ -26,10 +26,14 @@ Examples:
 
 /// Arguments of `select`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES, disable_version_flag = true)]
 pub struct SelectArgs {
     /// SELECT * FROM table [WHERE ...] for rows, SELECT column FROM ... for the column's values
     pub sql: String,
+
+    /// Read this version of the table, as FOR VERSION AS OF in FROM does; the newest without either
+    #[arg(long, value_name = "NUMBER")]
+    pub version: Option<u64>,
 
     /// Write the set to this file
     #[arg(long, short, value_name = "FILE")]
@@ -84,10 +88,11 @@ impl From<TagArg> for SipTag {
 pub(crate) async fn run(args: &SelectArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let selection = sql::parse_selection(&args.sql);
     let selection = selection.map_err(|error| CliError::Sql { error, sql: args.sql.clone() })?;
-    let Selection { table, key, filter } = selection;
+    let Selection { table, version, key, filter } = selection;
     let filters: Vec<Filter> = filter.into_iter().chain(args.sets.filters()?).collect();
     let request = SelectRequest {
         table,
+        version: query::one_version(version, args.version)?,
         key: key.unwrap_or_default(),
         filter: (!filters.is_empty()).then(|| Filter::all(filters).into()),
         tag: args.tag.map_or(SipTag::Unspecified, Into::into).into(),

@@ -6,7 +6,7 @@ use sqlparser::{parser::ParserError, tokenizer::Span};
 
 /// The form of the queries that are understood, for people.
 pub const SUPPORTED: &str = "\
-a query reads one table: SELECT columns and aggregates (count, sum, min, max, avg) FROM table
+a query reads one table: SELECT columns and aggregates (count, sum, min, max, avg) FROM table [FOR VERSION AS OF n]
 [WHERE ...] [GROUP BY ...] [HAVING ...] [ORDER BY ...] [LIMIT n] [OFFSET n];
 WHERE may ask other tables: column [NOT] IN (SELECT key FROM table [WHERE ...]);
 column.attribute is a value of the row that a column refers to, which the table's schema declares";

@@ -1,13 +1,13 @@
 //! Expressions and conditions.
 
-use std::{cell::Cell, collections::HashMap};
+use std::{cell::Cell, collections::HashMap, rc::Rc};
 
 use sqlparser::ast::{
     self, BinaryOperator, DataType, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments,
     Spanned as _, UnaryOperator, Value,
 };
 
-use super::{error::SqlError, subquery};
+use super::{error::SqlError, subquery, version::Versions};
 use crate::{
     expr::{Expr, Filter, Literal, attribute, avg, col, count, count_distinct, count_of, lit, max, min, sum},
     text::{self, Decimal},
@@ -23,6 +23,8 @@ pub(super) struct Scope {
     pub(super) name: String,
     /// What the tables of the queries around this one are called.
     pub(super) outer: Vec<String>,
+    /// The versions of tables that the text names.
+    pub(super) versions: Rc<Versions>,
     /// The select list's names; `None` for one that stands for two things.
     pub(super) aliases: HashMap<String, Option<Expr>>,
     /// The columns of GROUP BY.

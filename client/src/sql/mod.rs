@@ -1,7 +1,7 @@
 //! SQL for one table, read into the API's requests.
 //!
 //! ```text
-//! SELECT [DISTINCT] * | expr [AS name], ...  FROM table
+//! SELECT [DISTINCT] * | expr [AS name], ...  FROM table [FOR VERSION AS OF number] [AS name]
 //! [WHERE condition] [GROUP BY expr | name | position, ... | ALL] [HAVING condition]
 //! [ORDER BY expr | name | position [ASC | DESC] [NULLS FIRST | LAST], ...] [LIMIT n] [OFFSET n]
 //! ```
@@ -12,6 +12,8 @@
 //! - Conditions: `= <> < <= > >=`, `[NOT] BETWEEN`, `[NOT] IN (literals)`, `[NOT] LIKE`, `IS [NOT] NULL`, a
 //!   boolean column, `AND`, `OR`, `NOT`.
 //! - A semi-join, in WHERE: `column [NOT] IN (SELECT key FROM table [WHERE condition])`, to any depth.
+//! - `FOR VERSION AS OF` reads an older version of the table, as long as the server keeps it; a table of a semi-join has
+//!   its own. It may also stand behind the name that the table is given.
 //! - Names are taken as they are written. Where a column and an `AS name` of the select list share one: the select
 //!   list, WHERE and aggregates know columns alone; in GROUP BY and in an expression of ORDER BY the column is meant; in
 //!   ORDER BY a name that stands alone is the select list's; in HAVING it is a column if GROUP BY has it, else the
@@ -34,11 +36,12 @@ mod error;
 mod expr;
 mod select;
 mod subquery;
+mod version;
 
 pub use error::{SUPPORTED, SqlError};
 pub use subquery::Selection;
 
-use std::thread;
+use std::{rc::Rc, thread};
 
 use basalt_proto::v1::QueryRequest;
 use sqlparser::{
@@ -49,6 +52,7 @@ use sqlparser::{
     tokenizer::{Token, TokenWithSpan, Tokenizer},
 };
 
+use self::version::Versions;
 use crate::{client::Client, error::Error};
 
 /// Operators of one query; the server's limit on a filter's nodes is lower.
@@ -74,7 +78,7 @@ pub struct Select {
 /// # Errors
 /// What is not SQL, or not part of the subset, with its place in the text.
 pub fn parse_select(sql: &str) -> Result<Select, SqlError> {
-    let (request, needs_columns) = on_a_deep_stack(|| select::convert(&parse(sql)?, None))?;
+    let (request, needs_columns) = on_a_deep_stack(|| read(sql, None))?;
     Ok(Select { sql: sql.to_owned(), request, needs_columns })
 }
 
@@ -102,7 +106,7 @@ impl Select {
             return Ok(self.request);
         }
         let columns: Vec<String> = columns.into_iter().map(Into::into).collect();
-        on_a_deep_stack(|| select::convert(&parse(&self.sql)?, Some(&columns))).map(|(request, _)| request)
+        on_a_deep_stack(|| read(&self.sql, Some(&columns))).map(|(request, _)| request)
     }
 
     /// The request for the table as the server has it; the server is only asked where the request depends on it.
@@ -123,7 +127,12 @@ impl Select {
 /// # Errors
 /// Those of [`parse_select`], and what is no set: an order, a limit, groups, several columns.
 pub fn parse_selection(sql: &str) -> Result<Selection, SqlError> {
-    on_a_deep_stack(|| subquery::selection(&parse(sql)?, &[], 0))
+    on_a_deep_stack(|| {
+        let (query, versions) = parse(sql)?;
+        let selection = subquery::selection(&query, &[], 0, &versions)?;
+        versions.check()?;
+        Ok(selection)
+    })
 }
 
 fn on_a_deep_stack<T: Send>(read: impl FnOnce() -> Result<T, SqlError> + Send) -> Result<T, SqlError> {
@@ -135,17 +144,25 @@ fn on_a_deep_stack<T: Send>(read: impl FnOnce() -> Result<T, SqlError> + Send) -
     })
 }
 
-fn parse(sql: &str) -> Result<Query, SqlError> {
+fn read(sql: &str, columns: Option<&[String]>) -> Result<(QueryRequest, bool), SqlError> {
+    let (query, versions) = parse(sql)?;
+    let read = select::convert(&query, columns, &versions)?;
+    versions.check()?;
+    Ok(read)
+}
+
+fn parse(sql: &str) -> Result<(Query, Rc<Versions>), SqlError> {
     let dialect = GenericDialect {};
     let tokens = Tokenizer::new(&dialect, sql).tokenize_with_location();
-    let tokens = tokens.map_err(|e| SqlError::from_parser(&e.into()))?;
+    let mut tokens = tokens.map_err(|e| SqlError::from_parser(&e.into()))?;
+    let versions = Rc::new(Versions::take(&mut tokens)?);
     check_length(&tokens)?;
     check_nesting(&tokens)?;
     let parser = Parser::new(&dialect).with_recursion_limit(PARSER_DEPTH);
     let statements = parser.with_tokens_with_locations(tokens).parse_statements();
     let mut statements = statements.map_err(|e| SqlError::from_parser(&e))?;
     match (statements.pop(), statements.pop()) {
-        (Some(Statement::Query(query)), None) => Ok(*query),
+        (Some(Statement::Query(query)), None) => Ok((*query, versions)),
         (None, _) => Err(SqlError::new("there is no query")),
         (Some(_), Some(_)) => Err(SqlError::new("there is more than one statement")),
         (Some(other), None) => {

@@ -1,6 +1,6 @@
 //! The clauses of a SELECT.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, rc::Rc};
 
 use basalt_proto::v1::{self, Format, QueryRequest, expr::Kind};
 use sqlparser::{
@@ -14,6 +14,7 @@ use sqlparser::{
 use super::{
     error::SqlError,
     expr::{Names, Reader, Scope, literal, shown},
+    version::Versions,
 };
 use crate::expr::{Expr, OrderBy};
 
@@ -21,9 +22,10 @@ use crate::expr::{Expr, OrderBy};
 pub(super) fn convert(
     query: &ast::Query,
     columns: Option<&[String]>,
+    versions: &Rc<Versions>,
 ) -> Result<(QueryRequest, bool), SqlError> {
     let select = plain_select(query)?;
-    let (table, scope) = from(select, &[])?;
+    let From { table, version, scope } = from(select, &[], versions)?;
     if select.projection.is_empty() {
         return Err(SqlError::new("the select list is empty: which columns?").at(select.span()));
     }
@@ -69,7 +71,7 @@ pub(super) fn convert(
         order_by: order_by.into_iter().map(|(_, key)| key.into()).collect(),
         limit,
         offset,
-        version: None,
+        version,
         format: Format::Columns.into(),
     };
     Ok((request, scope.needs_columns.get()))
@@ -157,8 +159,20 @@ fn refuse_clauses(select: &ast::Select) -> Result<(), SqlError> {
     )
 }
 
-/// The table's name, and what it may be called beside the `outer` tables of the queries around.
-pub(super) fn from(select: &ast::Select, outer: &[String]) -> Result<(String, Scope), SqlError> {
+/// What a SELECT reads.
+pub(super) struct From {
+    pub(super) table: String,
+    /// `None`: the newest.
+    pub(super) version: Option<u64>,
+    pub(super) scope: Scope,
+}
+
+/// The table's name, its version, and what it may be called beside the `outer` tables of the queries around.
+pub(super) fn from(
+    select: &ast::Select,
+    outer: &[String],
+    versions: &Rc<Versions>,
+) -> Result<From, SqlError> {
     let table = match select.from.as_slice() {
         [] => return Err(SqlError::new("FROM is missing: which table?").at(select.span())),
         [table] => table,
@@ -180,7 +194,7 @@ pub(super) fn from(select: &ast::Select, outer: &[String]) -> Result<(String, Sc
         [
             (args.is_some(), "a table function"),
             (!with_hints.is_empty(), "a table hint"),
-            (version.is_some(), "a table's version in SQL"),
+            (version.is_some(), "a table's version but by FOR VERSION AS OF"),
             (sample.is_some(), "TABLESAMPLE"),
             (!partitions.is_empty(), "PARTITION"),
             (name.0.len() > 1, "a table's name of several parts"),
@@ -191,8 +205,10 @@ pub(super) fn from(select: &ast::Select, outer: &[String]) -> Result<(String, Sc
         return Err(SqlError::unsupported("FROM with anything but a table's name").at(span));
     };
     let table = name.value.clone();
+    let version = versions.of(name, alias.as_ref().map(|alias| &alias.name))?;
     let name = alias.as_ref().map_or_else(|| table.clone(), |a| a.name.value.clone());
-    Ok((table, Scope { name, outer: outer.to_vec(), ..Scope::default() }))
+    let scope = Scope { name, outer: outer.to_vec(), versions: Rc::clone(versions), ..Scope::default() };
+    Ok(From { table, version, scope })
 }
 
 /// What the names of a select list stand for; `None`: two items have the name.

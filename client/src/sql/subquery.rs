@@ -1,11 +1,14 @@
 //! A SELECT whose answer is a set: in `IN (SELECT key ...)`, and of a selection.
 
+use std::rc::Rc;
+
 use sqlparser::ast::{self, Distinct, GroupByExpr, SelectItem, Spanned as _};
 
 use super::{
     error::SqlError,
     expr::{Names, Reader},
-    select::{from, plain_select, refuse},
+    select::{From, from, plain_select, refuse},
+    version::Versions,
 };
 use crate::{
     expr::Filter,
@@ -17,6 +20,8 @@ use crate::{
 pub struct Selection {
     /// The table.
     pub table: String,
+    /// Its version; the newest without it.
+    pub version: Option<u64>,
     /// The column whose values are the set; without it the rows are.
     pub key: Option<String>,
     /// Which rows; all of them without it.
@@ -26,11 +31,16 @@ pub struct Selection {
 /// The semi-join of `IN (query)`, as part of what `around` reads.
 pub(super) fn semi_join(query: &ast::Query, around: Reader<'_>) -> Result<SemiJoin, SqlError> {
     let outer = [around.scope.outer.as_slice(), std::slice::from_ref(&around.scope.name)].concat();
-    let Selection { table, key, filter } = selection(query, &outer, around.depth)?;
+    let Selection { table, version, key, filter } =
+        selection(query, &outer, around.depth, &around.scope.versions)?;
     let Some(key) = key else {
         return Err(SqlError::unsupported("IN (SELECT *), which takes one column,").at(query.span()));
     };
     let join = keys_of(table, key);
+    let join = match version {
+        Some(version) => join.version(version),
+        None => join,
+    };
     Ok(match filter {
         Some(filter) => join.filter(filter),
         None => join,
@@ -38,7 +48,12 @@ pub(super) fn semi_join(query: &ast::Query, around: Reader<'_>) -> Result<SemiJo
 }
 
 /// A query that is a set, with the names of the tables around it, and how deep it stands.
-pub(super) fn selection(query: &ast::Query, outer: &[String], depth: usize) -> Result<Selection, SqlError> {
+pub(super) fn selection(
+    query: &ast::Query,
+    outer: &[String],
+    depth: usize,
+    versions: &Rc<Versions>,
+) -> Result<Selection, SqlError> {
     let select = plain_select(query)?;
     let grouped = match &select.group_by {
         GroupByExpr::All(_) => true,
@@ -54,7 +69,7 @@ pub(super) fn selection(query: &ast::Query, outer: &[String], depth: usize) -> R
             (query.limit_clause.is_some(), "LIMIT or OFFSET in a set"),
         ],
     )?;
-    let (table, scope) = from(select, outer)?;
+    let From { table, version, scope } = from(select, outer, versions)?;
     let reader = Reader { scope: &scope, names: Names::Columns, depth };
     let key = match select.projection.as_slice() {
         [SelectItem::Wildcard(options)] if options.to_string().is_empty() => None,
@@ -67,7 +82,7 @@ pub(super) fn selection(query: &ast::Query, outer: &[String], depth: usize) -> R
         [] => return Err(not_a_key(select)),
     };
     let filter = select.selection.as_ref().map(|e| reader.filter(e)).transpose()?;
-    Ok(Selection { table, key, filter })
+    Ok(Selection { table, version, key, filter })
 }
 
 fn not_a_key(what: &(impl ast::Spanned + std::fmt::Display)) -> SqlError {

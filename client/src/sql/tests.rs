@@ -326,7 +326,8 @@ fn semi_joins() {
 #[test]
 fn selections() {
     let check = |sql: &str, key: Option<&str>, filter: Option<Filter>| {
-        let expected = Selection { table: "t".to_owned(), key: key.map(str::to_owned), filter };
+        let expected =
+            Selection { table: "t".to_owned(), version: None, key: key.map(str::to_owned), filter };
         assert_eq!(parse_selection(sql), Ok(expected), "{sql}");
     };
     check("SELECT * FROM t", None, None);
@@ -336,6 +337,67 @@ fn selections() {
     check("SELECT DISTINCT x.a FROM t AS x WHERE b IN (SELECT k FROM u)", Some("a"), Some(semi));
     let error = parse_selection("SELECT a, b FROM t").unwrap_err();
     assert_eq!(error.to_string(), "a set of anything but one column is not supported (line 1, column 8)");
+}
+
+#[test]
+fn versions_of_tables() {
+    let version = |sql: &str| parse(sql).version;
+    assert_eq!(version("SELECT a FROM t"), None);
+    for sql in [
+        "SELECT a FROM t FOR VERSION AS OF 12",
+        "select a from t for version as of 12 where a > 5 order by a limit 3",
+        "SELECT x.a FROM t FOR VERSION\n AS /* not */ OF 12 AS x WHERE x.b = 1",
+        "SELECT x.a FROM t FOR VERSION AS OF 12 x",
+        "SELECT x.a FROM t AS x FOR VERSION AS OF 12 GROUP BY x.a",
+        "SELECT a FROM \"t\" FOR VERSION AS OF 12;",
+    ] {
+        assert_eq!(version(sql), Some(12), "{sql}");
+        assert_eq!(parse(sql).table, "t", "{sql}");
+    }
+    assert_eq!(version("SELECT a FROM t FOR VERSION AS OF 18446744073709551615"), Some(u64::MAX));
+    // Where columns must be known it is read once more.
+    let sql = "SELECT a / 100 AS b, count(*) FROM t FOR VERSION AS OF 7 GROUP BY b";
+    assert!(parse_select(sql).unwrap().needs_columns());
+    assert_eq!(version(sql), Some(7));
+    // Each table has its own.
+    let request = parse(
+        "SELECT a FROM t FOR VERSION AS OF 3 WHERE a IN (SELECT k FROM u FOR VERSION AS OF 5 WHERE v = 1)",
+    );
+    assert_eq!(request.version, Some(3));
+    let joined = col("a").in_keys(keys_of("u", "k").version(5).filter(col("v").eq(1)));
+    assert_eq!(request.filter, Some(joined.into()));
+    let selection = parse_selection("SELECT * FROM t FOR VERSION AS OF 9 WHERE a > 5").unwrap();
+    assert_eq!((selection.table.as_str(), selection.version), ("t", Some(9)));
+    // These words alone are names like others.
+    assert_eq!(parse("SELECT a AS version FROM t").select[0].name, "version");
+    assert_eq!(version("SELECT version.a FROM t version"), None);
+
+    let number = "FOR VERSION AS OF takes a version's number, not";
+    let place = "FOR VERSION AS OF stands behind the name of a table in FROM";
+    for (sql, expected) in [
+        ("SELECT a FROM t FOR VERSION AS OF", format!("{number} `the end` (line 1, column 17)")),
+        ("SELECT a FROM t FOR VERSION AS OF x", format!("{number} `x` (line 1, column 35)")),
+        ("SELECT a FROM t\n FOR VERSION AS OF '12'", format!("{number} `'12'` (line 2, column 20)")),
+        ("SELECT a FROM t FOR VERSION AS OF -1", format!("{number} `-` (line 1, column 35)")),
+        ("SELECT a FROM t FOR VERSION AS OF 1.5", format!("{number} `1.5` (line 1, column 35)")),
+        (
+            "SELECT a FROM t FOR VERSION AS OF 18446744073709551616",
+            format!("{number} `18446744073709551616` (line 1, column 35)"),
+        ),
+        ("SELECT a FROM t WHERE a = 1 FOR VERSION AS OF 1", format!("{place} (line 1, column 29)")),
+        ("SELECT a FOR VERSION AS OF 1 FROM t", format!("{place} (line 1, column 10)")),
+        ("FOR VERSION AS OF 1 SELECT a FROM t", format!("{place} (line 1, column 1)")),
+        (
+            "SELECT a FROM t FOR VERSION AS OF 1 FOR VERSION AS OF 2",
+            "FOR VERSION AS OF stands here twice (line 1, column 37)".to_owned(),
+        ),
+        (
+            "SELECT a FROM t FOR VERSION AS OF 1 AS x FOR VERSION AS OF 2",
+            "FOR VERSION AS OF stands at this table twice (line 1, column 42)".to_owned(),
+        ),
+    ] {
+        check_error(sql, &expected);
+    }
 }
 
 #[test]

@@ -209,8 +209,23 @@ pub fn select_values(
     filter: Option<&Filter>,
     control: &Control,
 ) -> Result<(BuiltSet, Statistics)> {
+    select_values_with(table, snapshot, key, filter, control, &mut Vec::new())
+}
+
+/// The same; what the filter's sets did goes to `uses`, when the control has a clock.
+///
+/// # Errors
+/// Those of [`select_values`].
+pub fn select_values_with(
+    table: &Table,
+    snapshot: &Snapshot,
+    key: &str,
+    filter: Option<&Filter>,
+    control: &Control,
+    uses: &mut Vec<SetUse>,
+) -> Result<(BuiltSet, Statistics)> {
     let slot = table.schema().index_of(key).ok_or_else(|| no_column(table, key).at("key"))?;
-    values(table, snapshot, slot, filter, control, &mut Vec::new())
+    values(table, snapshot, slot, filter, control, uses)
 }
 
 /// The same; what the filter's sets did goes to `uses`.

@@ -52,7 +52,7 @@ fn groups<'a>(
         return None;
     }
     let column = |expr: &BoundExpr| match expr {
-        BoundExpr::Slot(slot) => fragment.columns().get(*slot),
+        BoundExpr::Slot(slot) => fragment.column_at(*slot),
         _ => None,
     };
     match keys {

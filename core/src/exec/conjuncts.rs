@@ -108,7 +108,7 @@ fn cost(pred: &Pred, fragment: &Fragment) -> u32 {
         Pred::Constant(_) => 0,
         Pred::IsNull { .. } | Pred::Rows { .. } => MASK_COST,
         Pred::Keys { slot, test, .. } => {
-            let keys = fragment.columns()[*slot].keys();
+            let keys = fragment.column(*slot).keys();
             keys.invariant("keys are tested of columns that have them").costs().filter_by(test)
         }
         Pred::Text { test: TextTest::Like(_), .. } => LIKE_COST,
@@ -128,17 +128,17 @@ fn share(pred: &Pred, fragment: &Fragment) -> f64 {
     match pred {
         Pred::Constant(constant) => f64::from(u8::from(*constant)),
         Pred::IsNull { slot, negated } => {
-            let nulls = as_float(fragment.columns()[*slot].nulls() as u64) / rows;
+            let nulls = as_float(fragment.column(*slot).nulls() as u64) / rows;
             if *negated { 1.0 - nulls } else { nulls }
         }
         Pred::Keys { slot, test, negated, .. } => {
-            let column = &fragment.columns()[*slot];
+            let column = fragment.column(*slot);
             let valid = 1.0 - as_float(column.nulls() as u64) / rows;
             let passes = passing_keys(column, test) / rows;
             if *negated { (valid - passes).max(0.0) } else { passes }
         }
         Pred::Text { slot, test, negated, .. } => {
-            let valid = 1.0 - as_float(fragment.columns()[*slot].nulls() as u64) / rows;
+            let valid = 1.0 - as_float(fragment.column(*slot).nulls() as u64) / rows;
             let passes = match test {
                 TextTest::Range { .. } => RANGE_SHARE,
                 TextTest::In(members) => (TEXT_SHARE * as_float(members.texts().len() as u64)).min(0.5),

@@ -1,8 +1,11 @@
 //! What a query obeys: cancellation, its deadline, its memory; and the clock that times it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU8, AtomicUsize, Ordering},
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU8, AtomicUsize, Ordering},
+    },
 };
 
 use rayon::ThreadPool;
@@ -22,33 +25,70 @@ pub struct Control {
     pool: Option<Arc<ThreadPool>>,
 }
 
+/// Memory that work shares with others.
+pub trait Memory: fmt::Debug + Send + Sync {
+    /// Takes more for work that has taken so much.
+    ///
+    /// # Errors
+    /// [`ErrorKind::MemoryLimit`] when there is none.
+    fn grow(&self, taken: usize, more: usize) -> Result<()>;
+
+    /// Gives back some of what was taken.
+    fn shrink(&self, bytes: usize);
+}
+
+/// What is taken of a [`Memory`] at once, so that work need not ask for every batch.
+const CHUNK: usize = 256 << 10;
+
 /// Memory that a [`Control`] and its clones count.
 #[derive(Debug, Default)]
 struct Used {
     bytes: AtomicUsize,
-    /// What all work together holds; see [`Control::counted_in`].
-    all: Option<Arc<AtomicUsize>>,
+    shared: Option<Arc<dyn Memory>>,
+    /// What of it was taken: no less than `bytes`, where it was had.
+    taken: Mutex<usize>,
 }
 
 impl Used {
-    fn add(&self, bytes: usize) -> usize {
-        if let Some(all) = &self.all {
-            all.fetch_add(bytes, Ordering::Relaxed);
+    fn of(shared: Option<Arc<dyn Memory>>) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicUsize::new(0), shared, taken: Mutex::new(0) })
+    }
+
+    fn add(&self, bytes: usize) -> Result<usize> {
+        let used = self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if let Some(shared) = &self.shared {
+            let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+            if used > *taken {
+                let exact = used - *taken;
+                let rounded = exact.checked_next_multiple_of(CHUNK).unwrap_or(exact);
+                *taken += match shared.grow(*taken, rounded) {
+                    Ok(()) => rounded,
+                    Err(_) => shared.grow(*taken, exact).map(|()| exact)?,
+                };
+            }
         }
-        self.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
+        Ok(used)
     }
 
     fn sub(&self, bytes: usize) {
-        if let Some(all) = &self.all {
-            all.fetch_sub(bytes, Ordering::Relaxed);
+        let used = self.bytes.fetch_sub(bytes, Ordering::Relaxed) - bytes;
+        if let Some(shared) = &self.shared {
+            let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+            let spare = taken.saturating_sub(used);
+            if spare > 2 * CHUNK {
+                shared.shrink(spare - CHUNK);
+                *taken -= spare - CHUNK;
+            }
         }
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 impl Drop for Used {
     fn drop(&mut self) {
-        self.sub(self.bytes.load(Ordering::Relaxed));
+        let taken = *self.taken.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = self.shared.as_ref().filter(|_| taken > 0) {
+            shared.shrink(taken);
+        }
     }
 }
 
@@ -72,12 +112,11 @@ impl Control {
         }
     }
 
-    /// The same work, before it holds anything; what it holds is counted in a sum of all work, too, until its last
-    /// clone is dropped.
+    /// The same work, before it holds anything; what it holds it takes of memory that it shares, until its last clone
+    /// is dropped.
     #[must_use]
-    pub fn counted_in(self, all: &Arc<AtomicUsize>) -> Self {
-        let used = Used { bytes: AtomicUsize::new(0), all: Some(Arc::clone(all)) };
-        Self { used: Arc::new(used), ..self }
+    pub fn sharing(self, memory: Arc<dyn Memory>) -> Self {
+        Self { used: Used::of(Some(memory)), ..self }
     }
 
     /// The same work, asked for at a time, in microseconds since 1970; without one no row is too old to be read.
@@ -94,8 +133,7 @@ impl Control {
     /// A part of the work that may hold as much by itself; it stops with the others.
     #[must_use]
     pub fn with_own_memory(&self) -> Self {
-        let used = Used { bytes: AtomicUsize::new(0), all: self.used.all.clone() };
-        Self { used: Arc::new(used), ..self.clone() }
+        Self { used: Used::of(self.used.shared.clone()), ..self.clone() }
     }
 
     /// The same work, whose parts are timed by a clock of nanoseconds that never goes back.
@@ -168,7 +206,7 @@ impl Control {
     /// # Errors
     /// [`ErrorKind::MemoryLimit`] when it is more than the work may hold.
     pub fn reserve(&self, bytes: usize) -> Result<()> {
-        let used = self.used.add(bytes);
+        let used = self.used.add(bytes)?;
         if used > self.memory {
             let message = format!("the query needs more than its {} bytes of memory", self.memory);
             return Err(Error::new(ErrorKind::MemoryLimit, message));

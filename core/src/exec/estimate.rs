@@ -1,7 +1,8 @@
 //! What a plan takes before it is run: enough to tell what is done at once from what is worth a thread of its own.
 
-use super::{Control, Work};
+use super::{Control, Work, conjuncts};
 use crate::{
+    limits::{BATCH_ROWS, BLOCK_ROWS},
     plan::{Plan, Shape, expr::BoundExpr},
     schema::DataType,
     table::Snapshot,
@@ -14,11 +15,17 @@ const VALUE_BYTES: u64 = 17;
 /// Bytes of texts that are read and compared, or copied, in a nanosecond.
 const TEXT_BYTES_PER_NANOSECOND: u64 = 4;
 
+/// Keys are taken to be equally frequent between the extremes of their block, which they are not: so many times as many
+/// rows may be selected.
+const MARGIN: u64 = 4;
+
 /// What a plan takes on a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
-    /// Roughly the nanoseconds that one thread needs.
+    /// Roughly the nanoseconds that one thread needs at most.
     pub effort: u64,
+    /// The same for as many rows as the filter selects by what statistics say of it.
+    pub expected: u64,
     /// Bytes that the answer's values never exceed.
     pub answer_bytes: u64,
 }
@@ -29,14 +36,25 @@ struct Left<'a> {
     /// The places of their fragments.
     fragments: Vec<usize>,
     rows: u64,
+    /// How many of them should be selected.
+    selected: u64,
 }
 
 impl Left<'_> {
     /// Bytes of the texts of a slot in those fragments.
     fn texts(&self, slot: usize) -> u64 {
-        let columns = self.fragments.iter().map(|at| self.snapshot.fragments()[*at].columns().get(slot));
+        let columns = self.fragments.iter().map(|at| self.snapshot.fragments()[*at].column_at(slot));
         // Default: a slot that is no column of the table, such as the row address, has no texts.
         columns.map(|column| column.map_or(0, |column| column.text_bytes() as u64)).sum()
+    }
+
+    /// The same of some rows, if all have texts of one length.
+    fn texts_of(&self, slot: usize, rows: u64) -> u64 {
+        let of = self.fragments.iter().map(|at| self.snapshot.fragments()[*at].rows() as u64).sum::<u64>();
+        let texts = self.texts(slot);
+        let part = u128::from(texts) * u128::from(rows.min(of)) / u128::from(of.max(1));
+        // Default: it is never more than all of them.
+        u64::try_from(part).unwrap_or(texts)
     }
 }
 
@@ -52,15 +70,64 @@ impl Plan {
         let mut fragments: Vec<usize> = work.blocks.iter().map(|(block, _)| block.at).collect();
         fragments.dedup();
         let rows = work.blocks.iter().map(|(block, _)| block.rows() as u64).sum();
-        let left = Left { snapshot, fragments, rows };
+        let selected = self.selected(&work).min(rows);
+        let left = Left { snapshot, fragments, rows, selected };
         // Few bytes of a set can stand for many ids.
         let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes) + set.cardinality);
-        let effort = prepared.fold(self.effort(&left), u64::saturating_add);
-        Estimate { effort, answer_bytes: self.answer_bytes(&left) }
+        let prepared = prepared.fold(0, u64::saturating_add);
+        let page = self.of_page(&left);
+        let expected = prepared.saturating_add(self.effort(&page, true));
+        // Without a filter no rows are turned away.
+        let worst = if self.filter.is_none() { &page } else { &left };
+        let effort = prepared.saturating_add(self.effort(worst, false));
+        Estimate { effort, expected, answer_bytes: self.answer_bytes(&left) }
     }
 
-    fn effort(&self, left: &Left<'_>) -> u64 {
-        let of = |expr: &BoundExpr| if matches!(expr, BoundExpr::Slot(_)) { 1 } else { 20 };
+    /// How many rows the filter should select: [`MARGIN`] times what the conjuncts' shares say.
+    fn selected(&self, work: &Work<'_, '_>) -> u64 {
+        if work.filters.is_empty() {
+            return u64::MAX;
+        }
+        let (mut all, mut last) = (0_u64, None);
+        for (block, _) in &work.blocks {
+            if last.replace(block.at) == Some(block.at) {
+                continue;
+            }
+            let shares = work.filters[block.at].iter();
+            let share: f64 =
+                shares.map(|one| conjuncts::Estimate::of(&one.pred, block.fragment).share).product();
+            all = all.saturating_add(MARGIN.saturating_mul(part(block.fragment.rows() as u64, share)));
+        }
+        all
+    }
+
+    /// What is read of these rows until there are as many as the answer shows: windows of blocks double, so up to twice
+    /// as many as are needed.
+    fn of_page<'a>(&self, left: &Left<'a>) -> Left<'a> {
+        let Left { snapshot, rows, selected, .. } = *left;
+        let mut fragments = left.fragments.clone();
+        let (Shape::Rows, true, Some(top)) = (&self.shape, self.order.is_empty(), self.top()) else {
+            return Left { snapshot, fragments, rows, selected };
+        };
+        let twice = top.saturating_mul(2);
+        let needed =
+            twice.saturating_mul(rows / (selected / MARGIN).max(1)).saturating_add(BLOCK_ROWS as u64);
+        let mut read = 0;
+        fragments.retain(|at| {
+            let is_read = read < needed;
+            read += snapshot.fragments()[*at].rows() as u64;
+            is_read
+        });
+        let selected = selected.min(twice.saturating_add(BATCH_ROWS as u64));
+        Left { snapshot, fragments, rows: rows.min(needed), selected }
+    }
+
+    /// What it takes when as many rows are selected as should be; otherwise at most.
+    fn effort(&self, left: &Left<'_>, as_expected: bool) -> u64 {
+        let of = |expr: &BoundExpr| match expr {
+            BoundExpr::Slot(_) => 1,
+            expr => (2 * expr.nodes() as u64).max(20),
+        };
         // Default: no filter is no work.
         let filter = self.filter.as_ref().map_or(0, |pred| u64::from(pred.cost()).div_ceil(4));
         let rest = match &self.shape {
@@ -73,19 +140,17 @@ impl Plan {
             }
         };
         // The bytes of texts come on top: few rows may hold many of them.
-        let mut slots = Vec::new();
-        self.filter.iter().for_each(|pred| pred.slots(&mut slots));
-        match &self.shape {
-            Shape::Rows => self.outputs.iter().for_each(|output| output.slots(&mut slots)),
-            Shape::Groups { keys, aggregates, .. } => {
-                let arguments = aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
-                keys.iter().chain(arguments).for_each(|expr| expr.slots(&mut slots));
-            }
-        }
-        slots.sort_unstable();
-        slots.dedup();
-        let texts = slots.into_iter().map(|slot| left.texts(slot)).fold(0, u64::saturating_add);
-        left.rows.saturating_mul(filter + rest).saturating_add(texts / TEXT_BYTES_PER_NANOSECOND)
+        let mut filtered = Vec::new();
+        self.filter.iter().for_each(|pred| pred.slots(&mut filtered));
+        let texts = |slot: usize| match as_expected && !filtered.contains(&slot) {
+            true => left.texts_of(slot, left.selected),
+            false => left.texts(slot),
+        };
+        let texts = self.columns().into_iter().map(texts).fold(0, u64::saturating_add);
+        let selected = if as_expected { left.selected } else { left.rows };
+        let used = selected.saturating_mul(rest);
+        let effort = left.rows.saturating_mul(filter).saturating_add(used);
+        effort.saturating_add(texts / TEXT_BYTES_PER_NANOSECOND)
     }
 
     /// Every row of an answer stands for a row of the table of its own, or for the one group that there is without keys;
@@ -121,4 +186,15 @@ impl Plan {
         let texts = self.outputs.iter().map(texts).fold(0, u64::saturating_add);
         rows.saturating_mul(VALUE_BYTES * self.outputs.len() as u64).saturating_add(texts)
     }
+}
+
+/// A share of some rows, rounded up.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate, from 0 to the rows of a fragment"
+)]
+fn part(rows: u64, share: f64) -> u64 {
+    (rows as f64 * share).ceil() as u64
 }

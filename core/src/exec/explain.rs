@@ -157,21 +157,8 @@ impl Plan {
     }
 
     fn columns_read(&self, snapshot: &Snapshot) -> Vec<ColumnUse> {
-        let mut slots = Vec::new();
-        self.filter.iter().for_each(|pred| pred.slots(&mut slots));
-        match &self.shape {
-            Shape::Rows => self.outputs.iter().for_each(|o| o.slots(&mut slots)),
-            Shape::Groups { keys, aggregates, .. } => {
-                keys.iter().for_each(|k| k.slots(&mut slots));
-                aggregates.iter().filter_map(|a| a.argument.as_ref()).for_each(|a| a.slots(&mut slots));
-            }
-        }
-        slots.sort_unstable();
-        slots.dedup();
-        // The last slot is the row's address, which is no column.
-        slots.retain(|slot| slot + 1 < self.rows.fields.len());
         let column_use = |slot: usize| {
-            let columns = snapshot.fragments().iter().map(|f| &f.columns()[slot]);
+            let columns = snapshot.fragments().iter().map(|f| f.column(slot));
             let encodings: BTreeSet<String> = columns.clone().map(|c| c.encoding()).collect();
             ColumnUse {
                 name: self.rows.fields[slot].0.clone(),
@@ -179,7 +166,7 @@ impl Plan {
                 bytes: columns.map(|c| c.bytes() as u64).sum(),
             }
         };
-        slots.into_iter().map(column_use).collect()
+        self.columns().into_iter().map(column_use).collect()
     }
 
     /// The plan as an indented tree, with what an explanation says of its run on a version of the table.

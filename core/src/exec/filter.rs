@@ -42,10 +42,10 @@ pub(super) fn lower<'a>(pred: &'a Pred, fragment: &Fragment) -> Cow<'a, Pred> {
     let lowered = match pred {
         Pred::And(preds) => each(preds).map(Pred::And),
         Pred::Or(preds) => each(preds).map(Pred::Or),
-        Pred::Text { slot, test, negated, text } => match fragment.columns()[*slot].values() {
+        Pred::Text { slot, test, negated, text } => match fragment.column(*slot).values() {
             Values::Text(texts) => texts.codes().map(|codes| {
                 let test = test.over(codes.entries);
-                by_counts(&fragment.columns()[*slot], &test, *negated).unwrap_or_else(|| Pred::Keys {
+                by_counts(fragment.column(*slot), &test, *negated).unwrap_or_else(|| Pred::Keys {
                     slot: *slot,
                     test,
                     codes: None,
@@ -56,7 +56,7 @@ pub(super) fn lower<'a>(pred: &'a Pred, fragment: &Fragment) -> Cow<'a, Pred> {
             Values::Keys(_) => None,
         },
         Pred::Keys { slot, test, negated, text, .. } => {
-            let column = &fragment.columns()[*slot];
+            let column = fragment.column(*slot);
             by_counts(column, test, *negated).or_else(|| {
                 // What a range is of codes is found in no time; a set is asked about each entry, once.
                 let (KeyTest::In(_), Values::Keys(keys)) = (test, column.values()) else { return None };
@@ -95,7 +95,7 @@ pub(super) fn code_bytes(pred: &Pred, fragment: &Fragment) -> usize {
         Pred::And(preds) | Pred::Or(preds) => preds.iter().map(|pred| code_bytes(pred, fragment)).sum(),
         Pred::Set { test, .. } => code_bytes(test, fragment),
         Pred::Keys { codes: Some(KeyTest::In(codes)), .. } => codes.bytes(),
-        Pred::Keys { slot, test: KeyTest::In(codes), .. } => match fragment.columns()[*slot].values() {
+        Pred::Keys { slot, test: KeyTest::In(codes), .. } => match fragment.column(*slot).values() {
             Values::Text(_) => codes.bytes(),
             Values::Keys(_) => 0,
         },
@@ -168,15 +168,15 @@ pub(super) fn prune(pred: &Pred, block: Block<'_>) -> Verdict {
             verdict(none, false)
         }
         Pred::Keys { slot, test, negated, .. } => {
-            let zone = block.fragment.columns()[*slot].zones()[block.block];
+            let zone = block.fragment.column(*slot).zones()[block.block];
             zone.range.map_or(Verdict::None, |range| by_zone(range, zone.nulls, test, *negated))
         }
         Pred::Text { slot, .. } => {
-            let nulls = block.fragment.columns()[*slot].zones()[block.block].nulls as usize;
+            let nulls = block.fragment.column(*slot).zones()[block.block].nulls as usize;
             verdict(nulls == block.rows(), false)
         }
         Pred::IsNull { slot, negated } => {
-            let nulls = block.fragment.columns()[*slot].zones()[block.block].nulls as usize;
+            let nulls = block.fragment.column(*slot).zones()[block.block].nulls as usize;
             let (none, all) = (nulls == 0, nulls == block.rows());
             if *negated { verdict(all, none) } else { verdict(none, all) }
         }
@@ -230,12 +230,12 @@ pub(super) fn count(pred: &Pred, fragment: &Fragment) -> Option<u64> {
     match pred {
         Pred::Constant(constant) => Some(if *constant { fragment.rows() as u64 } else { 0 }),
         Pred::Keys { slot, test, negated, .. } => {
-            let counts = fragment.columns()[*slot].counts()?;
+            let counts = fragment.column(*slot).counts()?;
             Some(counts.iter().filter(|(key, _)| test.passes(*key) != *negated).map(|(_, n)| n).sum())
         }
         Pred::Set { test, .. } => count(test, fragment),
         Pred::IsNull { slot, negated } => {
-            let nulls = fragment.columns()[*slot].nulls() as u64;
+            let nulls = fragment.column(*slot).nulls() as u64;
             Some(if *negated { fragment.rows() as u64 - nulls } else { nulls })
         }
         _ => None,
@@ -294,7 +294,7 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
         }
         Pred::Constant(constant) => return Ok(if *constant { under.clone() } else { Mask::Empty }),
         Pred::Keys { slot, test, codes, negated, .. } => {
-            let column = &block.fragment.columns()[*slot];
+            let column = block.fragment.column(*slot);
             let keys = column.keys().invariant("keys are tested of columns that have them");
             let passes = match (codes, keys.codes()) {
                 (Some(test), Some(codes)) => keys_that_pass(codes.codes, test, block, under),
@@ -303,7 +303,7 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
             only_valid(passes, column, block, *negated)
         }
         Pred::Text { slot, test, negated, .. } => {
-            let column = &block.fragment.columns()[*slot];
+            let column = block.fragment.column(*slot);
             let words = match under {
                 Mask::Words(words) => Some(&words[..rows.div_ceil(64)]),
                 _ => None,
@@ -317,7 +317,7 @@ fn evaluate(pred: &Pred, slots: &Slots, block: Block<'_>, under: &Mask) -> Resul
             only_valid(passes, column, block, *negated)
         }
         Pred::IsNull { slot, negated } => {
-            let valid = block.fragment.columns()[*slot].validity_mask(block.block);
+            let valid = block.fragment.column(*slot).validity_mask(block.block);
             if *negated { valid } else { valid.not(rows) }
         }
         Pred::Rows { sip, negated } => {

@@ -294,7 +294,7 @@ fn range(expr: &BoundExpr, snapshot: &Snapshot) -> Option<(i64, i64)> {
     let mut texts = 0;
     let mut range: Option<(i64, i64)> = None;
     for fragment in snapshot.fragments() {
-        let column = fragment.columns().get(*slot)?;
+        let column = fragment.column_at(*slot)?;
         match column.values() {
             Values::Text(column) => texts += column.codes()?.entries.rows(),
             Values::Keys(_) => {

@@ -156,9 +156,9 @@ impl<'a> Distinct<'a> {
     }
 
     fn new(snapshot: &'a Snapshot, slot: usize, control: &'a Control) -> Self {
-        let columns = || snapshot.fragments().iter().map(|fragment| &fragment.columns()[slot]);
+        let columns = || snapshot.fragments().iter().map(|fragment| fragment.column(slot));
         let is_text = columns().any(|column| matches!(column.values(), Values::Text(_)));
-        let zones = columns().flat_map(Column::zones).filter_map(|zone| zone.range);
+        let zones = columns().flat_map(|column| column.zones()).filter_map(|zone| zone.range);
         let range = zones.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).filter(|_| !is_text);
         let widest = BITMAP_SPAN.max(BITS_OF_ROW.saturating_mul(snapshot.rows()));
         let dense = range.filter(|(min, max)| max.wrapping_sub(*min).cast_unsigned() < widest);
@@ -218,7 +218,7 @@ impl<'a> Distinct<'a> {
         let mut whole = vec![0; self.snapshot.fragments().len()];
         work.blocks.iter().filter(|(_, all)| *all).for_each(|(block, _)| whole[block.at] += 1);
         for (at, fragment) in self.snapshot.fragments().iter().enumerate() {
-            let column = &fragment.columns()[self.slot];
+            let column = fragment.column(self.slot);
             let whole_fragment = whole[at] == fragment.blocks() && fragment.deleted().is_none();
             let Some(counts) = column.counts().filter(|_| whole_fragment) else {
                 whole[at] = 0;
@@ -253,7 +253,7 @@ impl<'a> Distinct<'a> {
     fn into_texts(mut self) -> Result<TextMembers> {
         for (fragment, codes) in self.snapshot.fragments().iter().zip(&self.codes) {
             self.control.check()?;
-            if let Values::Text(column) = fragment.columns()[self.slot].values()
+            if let Values::Text(column) = fragment.column(self.slot).values()
                 && let Some(column) = column.codes()
             {
                 for_each(codes, |code| {
@@ -271,7 +271,7 @@ impl<'a> Distinct<'a> {
     fn into_sip(mut self, data_type: DataType) -> Result<Sip> {
         for (fragment, codes) in self.snapshot.fragments().iter().zip(std::mem::take(&mut self.codes)) {
             self.control.check()?;
-            if let Values::Keys(column) = fragment.columns()[self.slot].values()
+            if let Values::Keys(column) = fragment.column(self.slot).values()
                 && let Some(column) = column.codes()
             {
                 let mut keys = Vec::new();
@@ -334,7 +334,7 @@ fn block_part<'a>(
     slot: usize,
     marks: Option<&Marks<'_>>,
 ) -> Result<Part<'a>> {
-    let column = &block.fragment.columns()[slot];
+    let column = block.fragment.column(slot);
     let mut part = Part::default();
     if column.zones()[block.block].nulls > 0 {
         let valid = column.validity_mask(block.block);

@@ -25,7 +25,7 @@ impl Linear {
                 Some(Self { constant: *value, columns: Vec::new(), range: (v, v) })
             }
             BoundExpr::Slot(slot) => {
-                let column = block.fragment.columns().get(*slot)?;
+                let column = block.fragment.column_at(*slot)?;
                 let range = column.zones()[block.block].range?;
                 let plain = column.data_type().is_integer() && column.data_type() != DataType::UInt64;
                 plain.then(|| Self { constant: 0, columns: vec![(1, *slot)], range })
@@ -59,7 +59,7 @@ pub(super) fn linear_sum<'a>(argument: &Argument<'_>, block: Block<'_>, mask: &M
         return None;
     }
     let linear = Linear::of(argument.expr, block)?;
-    let columns = || linear.columns.iter().map(|(factor, slot)| (*factor, &block.fragment.columns()[*slot]));
+    let columns = || linear.columns.iter().map(|(factor, slot)| (*factor, block.fragment.column(*slot)));
     // Null is what any column makes so.
     let nullable = columns().filter(|(_, column)| column.zones()[block.block].nulls > 0);
     let selected =

@@ -62,19 +62,17 @@ impl<'a> Query<'a, '_> {
     /// The range of a key's values in this block.
     fn range(&self, key: &BoundExpr, source: &Source<'a>) -> Option<KeyRange> {
         let (low, high) = source.range()?;
-        let columns = self.block.fragment.columns();
-        let nullable = match key {
-            BoundExpr::Slot(slot) if *slot < columns.len() => {
-                columns[*slot].zones()[self.block.block].nulls > 0
-            }
-            _ => true,
+        let column = match key {
+            BoundExpr::Slot(slot) => self.block.fragment.column_at(*slot),
+            _ => None,
         };
+        let nullable = column.is_none_or(|column| column.zones()[self.block.block].nulls > 0);
         Some(KeyRange { low, high, nullable })
     }
 
     /// A column of this block that is held as bytes and has no nulls.
     fn bytes(&self, slot: usize) -> Option<&'a [u8]> {
-        let column = self.block.fragment.columns().get(slot)?;
+        let column = self.block.fragment.column_at(slot)?;
         match column.keys()?.native()? {
             NativeSlice::Bool(bytes) | NativeSlice::U8(bytes)
                 if column.zones()[self.block.block].nulls == 0 =>

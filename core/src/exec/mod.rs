@@ -40,8 +40,8 @@ use arrow_array::RecordBatch;
 use basalt_sip::Sip;
 
 pub use self::{
-    build::{Build, BuildSide, BuiltSet, LocalBuild, select_values},
-    control::Control,
+    build::{Build, BuildSide, BuiltSet, LocalBuild, select_values, select_values_with},
+    control::{Control, Memory},
     estimate::Estimate,
     explain::{ColumnUse, Explanation, FilterUse, OperatorUse},
     filter::may_select,
@@ -117,9 +117,7 @@ impl Plan {
             }
             Shape::Rows => rows::sorted(self, snapshot, &mut work, control, sink)?,
             Shape::Groups { keys, aggregates, having } => {
-                let groups = control.install(|| {
-                    groups::collect(self, keys, aggregates, snapshot, &mut work, false, control)
-                })?;
+                let groups = groups::collect(self, keys, aggregates, snapshot, &mut work, false, control)?;
                 let watch = Watch::start(control);
                 let answered = output::groups(self, &groups, having.as_ref(), control, sink)?;
                 watch.stop(Step::Finish, groups.len() as u64, answered);

@@ -43,7 +43,7 @@ pub(super) fn one_group<'a>(
 
 fn column_of<'a>(expr: &BoundExpr, block: Block<'a>) -> Option<&'a Column> {
     match expr {
-        BoundExpr::Slot(slot) => block.fragment.columns().get(*slot),
+        BoundExpr::Slot(slot) => block.fragment.column_at(*slot),
         _ => None,
     }
 }

@@ -197,41 +197,39 @@ pub(super) fn sorted<'q>(
     let width = size_of::<Candidate<'_>>() + plan.order.len() * size_of::<Key<'_>>();
     let bytes = |some: &[Candidate<'_>]| some.iter().map(|one| width + one.text_bytes()).sum::<usize>();
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
-    control.install(|| {
-        work.run(
-            &plan.rows,
-            width,
-            false,
-            |block, mask| {
-                let mut own = Vec::new();
-                block_candidates(plan, block, &mask, top, |some: Vec<_>| {
-                    control.reserve(bytes(&some))?;
-                    own.extend(some);
-                    Ok(())
-                })?;
-                let before = bytes(&own);
-                keep_top(&mut own, top, compare);
-                control.release(before - bytes(&own));
-                Ok(own)
-            },
-            |_, own| {
-                candidates.extend(own);
-                // Rarely, so that the work stays linear.
-                if candidates.len() > top.saturating_mul(4).max(1 << 16) {
-                    let before = bytes(&candidates);
-                    keep_top(&mut candidates, top, compare);
-                    control.release(before - bytes(&candidates));
-                }
-                Ok(true)
-            },
-        )
-    })?;
+    work.run(
+        &plan.rows,
+        width,
+        false,
+        |block, mask| {
+            let mut own = Vec::new();
+            block_candidates(plan, block, &mask, top, |some: Vec<_>| {
+                control.reserve(bytes(&some))?;
+                own.extend(some);
+                Ok(())
+            })?;
+            let before = bytes(&own);
+            keep_top(&mut own, top, compare);
+            control.release(before - bytes(&own));
+            Ok(own)
+        },
+        |_, own| {
+            candidates.extend(own);
+            // Rarely, so that the work stays linear.
+            if candidates.len() > top.saturating_mul(4).max(1 << 16) {
+                let before = bytes(&candidates);
+                keep_top(&mut candidates, top, compare);
+                control.release(before - bytes(&candidates));
+            }
+            Ok(true)
+        },
+    )?;
     let watch = Watch::start(control);
     let found = candidates.len() as u64;
     sort_page(&mut candidates, plan, compare);
     let eval = |candidate: &Candidate<'_>, output: &BoundExpr| {
         let fragment = &snapshot.fragments()[candidate.fragment];
-        output.eval(&plan.rows, &|slot| match fragment.columns().get(slot) {
+        output.eval(&plan.rows, &|slot| match fragment.column_at(slot) {
             Some(column) => column.value(candidate.row),
             None => Value::Int(i128::from(fragment.address(candidate.row))),
         })

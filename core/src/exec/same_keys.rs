@@ -58,6 +58,11 @@ pub struct SameKeys {
 }
 
 impl SameKeys {
+    /// The columns, by their places.
+    pub fn columns(&self) -> &[usize] {
+        &self.slots
+    }
+
     /// Those of new rows in some columns, as [`check_key_column`] gives them.
     ///
     /// # Errors
@@ -137,7 +142,7 @@ impl SameKeys {
     /// The error of a row that has a null in its key.
     fn null(&self, snapshot: &Snapshot) -> Error {
         let is_null = |fragment: &Fragment, row| {
-            self.slots.iter().any(|slot| fragment.columns()[*slot].value(row).is_null())
+            self.slots.iter().any(|slot| fragment.column(*slot).value(row).is_null())
         };
         let found = rows_of(snapshot).find(|(_, fragment, row)| is_null(fragment, *row));
         let which = found.map_or_else(
@@ -151,7 +156,7 @@ impl SameKeys {
     /// The key of a row, for messages: `year = 2013, carrier = 'AA'`.
     fn shown(&self, fragment: &Fragment, row: usize) -> String {
         let part = |(slot, (name, _)): (&usize, &(String, DataType))| {
-            let value = fragment.columns()[*slot].value(row);
+            let value = fragment.column(*slot).value(row);
             let text = fmt::from_fn(|f| fmt_value(f, &value)).to_string();
             match text.char_indices().nth(SHOWN_VALUE) {
                 Some((end, _)) => format!("{name} = {}…", &text[..end]),
@@ -211,7 +216,7 @@ impl SameKeys {
     }
 
     fn key(&self, fragment: &Fragment, row: usize) -> Key {
-        self.slots.iter().map(|slot| key_part(fragment.columns()[*slot].value(row))).collect()
+        self.slots.iter().map(|slot| key_part(fragment.column(*slot).value(row))).collect()
     }
 }
 

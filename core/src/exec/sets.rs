@@ -55,7 +55,7 @@ pub(super) fn prepare<'a>(
     for (set, test) in sets {
         let Pred::Keys { slot, test: KeyTest::In(members), .. } = test else { continue };
         let started = control.now();
-        let zones = snapshot.fragments().iter().flat_map(|f| f.columns()[*slot].zones());
+        let zones = snapshot.fragments().iter().flat_map(|f| f.column(*slot).zones());
         let ranges = zones.filter_map(|zone| zone.range);
         // Default: no key, where all rows are null.
         let range = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((1, 0));

@@ -96,7 +96,7 @@ impl<'a> Source<'a> {
     /// The source for the rows of a block that `mask` selects.
     pub(super) fn new(expr: &'a BoundExpr, slots: &Slots, block: Block<'a>, mask: &Mask) -> Result<Self> {
         if let BoundExpr::Slot(slot) = expr
-            && let Some(column) = block.fragment.columns().get(*slot)
+            && let Some(column) = block.fragment.column_at(*slot)
             && column.keys().is_some()
         {
             let texts = Texts::of(column);

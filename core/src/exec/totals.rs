@@ -114,7 +114,7 @@ impl<'a> Arguments<'a> {
         for argument in self.all.iter().filter(|argument| argument.extremes) {
             let BoundExpr::Slot(slot) = argument.expr else { continue };
             let zone = |(block, _): &(Block<'_>, bool)| {
-                block.fragment.columns().get(*slot).and_then(|column| column.zones()[block.block].range)
+                block.fragment.column_at(*slot).and_then(|column| column.zones()[block.block].range)
             };
             let least = blocks.iter().enumerate().filter_map(|(at, block)| Some((zone(block)?.0, at))).min();
             if let Some((_, at)) = least {

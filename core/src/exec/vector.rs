@@ -281,7 +281,7 @@ impl<'a, 's> Batch<'a, 's> {
     /// Which rows of an expression are not null (`None`: all).
     pub(super) fn validity(&self, expr: &BoundExpr, slots: &Slots) -> Result<Option<Vec<u64>>> {
         if let BoundExpr::Slot(slot) = expr {
-            return Ok(self.block.fragment.columns().get(*slot).and_then(|column| self.valid_rows(column)));
+            return Ok(self.block.fragment.column_at(*slot).and_then(|column| self.valid_rows(column)));
         }
         let Vector { data, valid, .. } = self.eval(expr, slots)?;
         let is_null = matches!(data, Data::One(Value::Null));
@@ -291,7 +291,7 @@ impl<'a, 's> Batch<'a, 's> {
 
     fn slot(&self, slot: usize) -> Vector<'a> {
         let fragment = self.block.fragment;
-        let Some(column) = fragment.columns().get(slot) else {
+        let Some(column) = fragment.column_at(slot) else {
             let addresses = (0..self.rows).map(|row| fragment.address(self.row(row))).collect();
             return Vector::new(Data::UInts(addresses), None);
         };
@@ -319,7 +319,7 @@ impl<'a, 's> Batch<'a, 's> {
     /// one (`None`: all).
     pub(super) fn attribute_keys(&self, attribute: &BoundAttribute) -> (Vec<i64>, Option<Vec<u64>>) {
         let mut out = self.ints();
-        let column = &self.block.fragment.columns()[attribute.slot];
+        let column = self.block.fragment.column(attribute.slot);
         let mut valid = self.valid_rows(column);
         self.read(column.keys().invariant("a column that refers to another has keys"), &mut out);
         attribute.lookup.translate(&mut out, &mut valid);

@@ -9,7 +9,7 @@ use arrow_array::{
         Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
     },
 };
-use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 
 use super::{Column, FragmentData, Values};
 use crate::{
@@ -24,11 +24,11 @@ impl FragmentData {
     /// The rows as Arrow batches of at most a block each, in the types of the table's schema.
     ///
     /// # Errors
-    /// [`ErrorKind::Corrupt`] when the columns are not those of the schema.
+    /// [`ErrorKind::Corrupt`] when the columns are not those of the schema: all of them.
     pub fn batches<'a>(&'a self, schema: &'a Schema) -> impl Iterator<Item = Result<RecordBatch>> + 'a {
         (0..self.rows).step_by(BLOCK_ROWS).map(|start| {
             let rows = (self.rows - start).min(BLOCK_ROWS);
-            let arrays = self.columns.iter().map(|column| array(column, start, rows)).collect();
+            let arrays = self.columns().map(|column| decoded(column, start, rows)).collect();
             RecordBatch::try_new(schema.to_arrow(), arrays)
                 .map_err(|e| Error::new(ErrorKind::Corrupt, e.to_string()))
         })
@@ -36,7 +36,7 @@ impl FragmentData {
 }
 
 /// The rows `start..start + rows` of a column, within one block.
-fn array(column: &Column, start: usize, rows: usize) -> ArrayRef {
+fn decoded(column: &Column, start: usize, rows: usize) -> ArrayRef {
     let valid = column.validity_words(start, rows);
     let nulls = valid
         .as_deref()
@@ -58,15 +58,19 @@ fn array(column: &Column, start: usize, rows: usize) -> ArrayRef {
             values
         }
     };
-    array_of_keys(values, nulls, column.data_type())
+    array_of_keys(values.into(), nulls, column.data_type())
 }
 
-/// Keys of a fixed-width type as an array of it.
+/// Keys of a fixed-width type as an array of it, which shares them where they are the values.
 #[allow(clippy::cast_possible_truncation, reason = "a key of a type fits the type")]
-pub(crate) fn array_of_keys(values: Vec<i64>, nulls: Option<NullBuffer>, data_type: DataType) -> ArrayRef {
+pub(crate) fn array_of_keys(
+    values: ScalarBuffer<i64>,
+    nulls: Option<NullBuffer>,
+    data_type: DataType,
+) -> ArrayRef {
     macro_rules! primitive {
         ($type:ty, $value:expr) => {
-            Arc::new(primitive::<$type>(values, nulls, $value, data_type))
+            array::<$type>(values.iter().copied().map($value).collect(), nulls, data_type)
         };
     }
     match data_type {
@@ -74,7 +78,7 @@ pub(crate) fn array_of_keys(values: Vec<i64>, nulls: Option<NullBuffer>, data_ty
         DataType::Int8 => primitive!(Int8Type, |key| key as i8),
         DataType::Int16 => primitive!(Int16Type, |key| key as i16),
         DataType::Int32 => primitive!(Int32Type, |key| key as i32),
-        DataType::Int64 | DataType::Utf8 => primitive!(Int64Type, |key| key),
+        DataType::Int64 | DataType::Utf8 => array::<Int64Type>(values, nulls, data_type),
         DataType::UInt8 => primitive!(UInt8Type, |key| key as u8),
         DataType::UInt16 => primitive!(UInt16Type, |key| key as u16),
         DataType::UInt32 => primitive!(UInt32Type, |key| key as u32),
@@ -83,18 +87,16 @@ pub(crate) fn array_of_keys(values: Vec<i64>, nulls: Option<NullBuffer>, data_ty
         DataType::Float64 => primitive!(Float64Type, keys::to_f64),
         DataType::Decimal { .. } => primitive!(Decimal128Type, i128::from),
         DataType::Date32 => primitive!(Date32Type, |key| key as i32),
-        DataType::Timestamp => primitive!(TimestampMicrosecondType, |key| key),
+        DataType::Timestamp => array::<TimestampMicrosecondType>(values, nulls, data_type),
     }
 }
 
-fn primitive<T: ArrowPrimitiveType>(
-    keys: Vec<i64>,
+fn array<T: ArrowPrimitiveType>(
+    values: ScalarBuffer<T::Native>,
     nulls: Option<NullBuffer>,
-    value: impl Fn(i64) -> T::Native,
     data_type: DataType,
-) -> PrimitiveArray<T> {
-    let values: Vec<T::Native> = keys.into_iter().map(value).collect();
-    PrimitiveArray::new(values.into(), nulls).with_data_type(data_type.to_arrow())
+) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::new(values, nulls).with_data_type(data_type.to_arrow()))
 }
 
 #[cfg(test)]

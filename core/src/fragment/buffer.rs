@@ -1,6 +1,6 @@
 //! Rows on their way into a fragment: keys, texts and validity, column by column.
 
-use std::ops::RangeInclusive;
+use std::{ops::RangeInclusive, sync::Arc};
 
 use arrow_array::{
     Array, ArrayRef, StringArray,
@@ -11,15 +11,15 @@ use arrow_array::{
         TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
     },
 };
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use rayon::prelude::*;
 
-use super::{Column, Fragment, FragmentData, Values};
+use super::{Column, Fragment, FragmentData, Values, array_of_keys};
 use crate::{
     error::{Error, ErrorKind, Result},
     invariant::broken,
     keys,
-    limits::{BATCH_ROWS, BLOCK_ROWS, DATES, MAX_TEXT_BYTES, TIMESTAMPS},
+    limits::{BATCH_ROWS, BLOCK_ROWS, DATES, MAX_TEXT_BYTES, PARALLEL_ROWS, TIMESTAMPS},
     mask::{self, selects, set_range},
     schema::{DataType, Field, Schema},
 };
@@ -54,6 +54,11 @@ impl Validity {
 
     fn words(&self) -> Option<&[u64]> {
         (self.nulls > 0).then_some(self.words.as_slice())
+    }
+
+    fn nulls(&self) -> Option<NullBuffer> {
+        let bits = |words| BooleanBuffer::new(Buffer::from_slice_ref(words), 0, self.rows);
+        self.words().map(bits).map(NullBuffer::new)
     }
 }
 
@@ -191,7 +196,7 @@ impl RowBuffer {
 
     /// Appends the live rows of a fragment of the same schema.
     pub fn push_fragment(&mut self, fragment: &Fragment) {
-        assert_eq!(self.columns.len(), fragment.columns().len(), "{SAME_SCHEMA}");
+        assert_eq!(self.columns.len(), fragment.data().width(), "{SAME_SCHEMA}");
         let mut live = Vec::new();
         for start in (0..fragment.rows()).step_by(BATCH_ROWS) {
             let n = (fragment.rows() - start).min(BATCH_ROWS);
@@ -199,41 +204,104 @@ impl RowBuffer {
             if left == 0 {
                 continue;
             }
-            for (buffer, column) in self.columns.iter_mut().zip(fragment.columns()) {
+            for (place, buffer) in self.columns.iter_mut().enumerate() {
+                let column = fragment.column(place);
                 buffer.push_column(column, start, n, Some(live.as_slice()).filter(|_| left < n));
             }
             self.rows += left;
         }
     }
 
-    /// Encodes the rows, columns in parallel.
+    /// Encodes the rows, columns in parallel where there are many rows.
     ///
     /// # Errors
     /// Those of the encodings.
     pub fn encode(self, schema: &Schema) -> Result<FragmentData> {
         let rows = self.rows;
-        let columns: Result<Vec<_>> = self
-            .columns
-            .into_par_iter()
-            .zip(schema.fields())
-            .map(|(mut column, field)| match &mut column.data {
-                Data::Keys(keys) => Column::from_keys(field, keys, column.validity.words()),
-                Data::Texts(texts) => {
-                    let texts = with_nulls(texts.finish(), &column.validity);
-                    Column::from_texts(field, &texts, column.validity.words())
-                }
-            })
-            .collect();
-        Ok(FragmentData::new(rows, columns?))
+        let columns = self.each_column(schema, |_, column, field| column.finish().encode(field))?;
+        Ok(FragmentData::of(rows, columns))
+    }
+
+    /// The same, and has something else made of each column at the same time: `make` is given its place and its values,
+    /// as an Arrow array of its type. They are the values that are encoded, bit for bit.
+    ///
+    /// # Errors
+    /// Those of the encodings and of `make`.
+    pub fn encode_and<T: Send, E: From<Error> + Send>(
+        self,
+        schema: &Schema,
+        make: impl Fn(usize, ArrayRef) -> std::result::Result<T, E> + Sync,
+    ) -> std::result::Result<(FragmentData, Vec<T>), E> {
+        let rows = self.rows;
+        let both = |place: usize, column: ColumnBuffer, field: &Field| {
+            let column = column.finish();
+            let array = column.array(field.data_type);
+            let (encoded, made) = match rows < PARALLEL_ROWS {
+                true => (column.encode(field), make(place, array)),
+                false => rayon::join(|| column.encode(field), || make(place, array)),
+            };
+            Ok::<_, E>((encoded?, made?))
+        };
+        let (columns, made) = self.each_column(schema, both)?.into_iter().unzip();
+        Ok((FragmentData::of(rows, columns), made))
+    }
+
+    /// Columns at once where there are many rows. Few are done sooner than another thread wakes up.
+    fn each_column<T: Send, E: Send>(
+        self,
+        schema: &Schema,
+        make: impl Fn(usize, ColumnBuffer, &Field) -> std::result::Result<T, E> + Sync,
+    ) -> std::result::Result<Vec<T>, E> {
+        let fields = schema.fields();
+        let make = |(place, (column, field)): (usize, (ColumnBuffer, &Field))| make(place, column, field);
+        match self.rows < PARALLEL_ROWS {
+            true => self.columns.into_iter().zip(fields).enumerate().map(make).collect(),
+            false => self.columns.into_par_iter().zip(fields).enumerate().map(make).collect(),
+        }
+    }
+}
+
+/// The rows of a column, of which there are no more to come.
+struct ColumnRows {
+    values: RowValues,
+    validity: Validity,
+}
+
+/// Copies share their values.
+enum RowValues {
+    Keys(ScalarBuffer<i64>),
+    Texts(StringArray),
+}
+
+impl ColumnBuffer {
+    fn finish(self) -> ColumnRows {
+        let values = match self.data {
+            Data::Keys(keys) => RowValues::Keys(keys.into()),
+            Data::Texts(mut texts) => RowValues::Texts(with_nulls(texts.finish(), &self.validity)),
+        };
+        ColumnRows { values, validity: self.validity }
+    }
+}
+
+impl ColumnRows {
+    fn encode(&self, field: &Field) -> Result<Column> {
+        match &self.values {
+            RowValues::Keys(keys) => Column::from_keys(field, keys, self.validity.words()),
+            RowValues::Texts(texts) => Column::from_texts(field, texts, self.validity.words()),
+        }
+    }
+
+    fn array(&self, data_type: DataType) -> ArrayRef {
+        match &self.values {
+            RowValues::Keys(keys) => array_of_keys(keys.clone(), self.validity.nulls(), data_type),
+            RowValues::Texts(texts) => Arc::new(texts.clone()),
+        }
     }
 }
 
 fn with_nulls(texts: StringArray, validity: &Validity) -> StringArray {
-    let Some(words) = validity.words() else { return texts };
-    let bits =
-        arrow_buffer::BooleanBuffer::new(arrow_buffer::Buffer::from_slice_ref(words), 0, validity.rows);
     let (offsets, values, _) = texts.into_parts();
-    StringArray::new(offsets, values, Some(NullBuffer::new(bits)))
+    StringArray::new(offsets, values, validity.nulls())
 }
 
 /// Checks that an array fits a column: its type, its nulls, decimals within the precision, texts within the

@@ -16,34 +16,40 @@ pub use deleted::Deleted;
 
 use crate::{
     error::{Error, ErrorKind, Result},
+    invariant::Invariant as _,
     limits::BLOCK_ROWS,
     mask::Mask,
 };
 
-/// Encoded rows that have no id yet.
+/// Encoded rows that have no id yet. Some of their columns may be left out: who reads a column has asked for it.
 #[derive(Debug)]
 pub struct FragmentData {
     rows: usize,
-    columns: Vec<Column>,
+    columns: Vec<Option<Arc<Column>>>,
     bytes: usize,
 }
 
 impl FragmentData {
-    fn new(rows: usize, columns: Vec<Column>) -> Self {
+    fn new(rows: usize, columns: Vec<Option<Arc<Column>>>) -> Self {
         assert!(
-            columns.iter().all(|column| column.rows() == rows),
+            columns.iter().flatten().all(|column| column.rows() == rows),
             "the columns of a fragment have its rows"
         );
-        let bytes = columns.iter().map(Column::bytes).sum();
+        let bytes = columns.iter().flatten().map(|column| column.bytes()).sum();
         Self { rows, columns, bytes }
     }
 
-    /// Columns of the same rows, in the order of a schema; a copy of a column shares its values.
+    /// All columns of a schema.
+    fn of(rows: usize, columns: Vec<Column>) -> Self {
+        Self::new(rows, columns.into_iter().map(|column| Some(Arc::new(column))).collect())
+    }
+
+    /// Columns of the same rows, in the order of a schema; `None` in the place of one that nobody will read.
     ///
     /// # Errors
     /// [`ErrorKind::Corrupt`] when they are not of as many rows.
-    pub fn of_columns(rows: usize, columns: Vec<Column>) -> Result<Self> {
-        match columns.iter().find(|column| column.rows() != rows) {
+    pub fn of_columns(rows: usize, columns: Vec<Option<Arc<Column>>>) -> Result<Self> {
+        match columns.iter().flatten().find(|column| column.rows() != rows) {
             Some(column) => {
                 let message = format!("a column of {} rows in a fragment of {rows}", column.rows());
                 Err(Error::new(ErrorKind::Corrupt, message))
@@ -62,9 +68,19 @@ impl FragmentData {
         self.bytes
     }
 
-    /// The columns in the schema's order.
-    pub fn columns(&self) -> &[Column] {
-        &self.columns
+    /// The columns in the schema's order, without those that are left out.
+    pub fn columns(&self) -> impl Iterator<Item = &Arc<Column>> {
+        self.columns.iter().flatten()
+    }
+
+    /// How many columns the schema has.
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// A column by its place, unless it is left out.
+    pub fn loaded(&self, place: usize) -> Option<&Arc<Column>> {
+        self.columns.get(place)?.as_ref()
     }
 }
 
@@ -169,12 +185,23 @@ impl Fragment {
 
     /// Bytes that its rows take before they are encoded.
     pub(crate) fn decoded_bytes(&self) -> usize {
-        self.data.columns.iter().map(Column::decoded_bytes).sum()
+        self.data.columns().map(|column| column.decoded_bytes()).sum()
     }
 
-    /// The columns in the schema's order.
-    pub fn columns(&self) -> &[Column] {
-        &self.data.columns
+    /// The columns in the schema's order, without those that are left out.
+    pub fn columns(&self) -> impl Iterator<Item = &Arc<Column>> {
+        self.data.columns()
+    }
+
+    /// A column by its place. That it is there is for whoever makes the snapshot to see: a plan tells what it reads
+    /// ([`Plan::columns`](crate::plan::Plan::columns)).
+    pub fn column(&self, place: usize) -> &Column {
+        self.data.loaded(place).invariant("a column that is read was asked for")
+    }
+
+    /// The same; `None` for a place behind the columns: that of the rows' address.
+    pub(crate) fn column_at(&self, place: usize) -> Option<&Column> {
+        (place < self.data.width()).then(|| self.column(place))
     }
 
     /// Blocks of 65,536 rows; the last may be shorter.

@@ -209,6 +209,31 @@ impl Plan {
         Ok((binder.slots, pred))
     }
 
+    /// The columns that a filter reads, by their places, ascending.
+    ///
+    /// # Errors
+    /// Those of [`Plan::filter`].
+    pub fn filter_columns(table: &Table, snapshot: &Snapshot, filter: Option<&Filter>) -> Result<Vec<usize>> {
+        let (rows, pred) = Self::filter(table, snapshot, filter)?;
+        let mut slots = Vec::new();
+        pred.iter().for_each(|pred| pred.slots(&mut slots));
+        Ok(columns_of(slots, &rows))
+    }
+
+    /// The columns that it reads, by their places, ascending.
+    pub fn columns(&self) -> Vec<usize> {
+        let mut slots = Vec::new();
+        self.filter.iter().for_each(|pred| pred.slots(&mut slots));
+        match &self.shape {
+            Shape::Rows => self.outputs.iter().for_each(|output| output.slots(&mut slots)),
+            Shape::Groups { keys, aggregates, .. } => {
+                let arguments = aggregates.iter().filter_map(|aggregate| aggregate.argument.as_ref());
+                keys.iter().chain(arguments).for_each(|expr| expr.slots(&mut slots));
+            }
+        }
+        columns_of(slots, &self.rows)
+    }
+
     /// How many of the outputs the answer shows.
     pub fn visible(&self) -> usize {
         self.visible
@@ -247,6 +272,14 @@ impl Plan {
     pub(crate) fn top_items(&self) -> usize {
         self.top().map_or(usize::MAX, index)
     }
+}
+
+/// The columns among some slots, by their places, ascending. The last slot is the row's address, which is none.
+fn columns_of(mut slots: Vec<usize>, rows: &Slots) -> Vec<usize> {
+    slots.sort_unstable();
+    slots.dedup();
+    slots.retain(|slot| slot + 1 < rows.fields.len());
+    slots
 }
 
 /// Whether an expression holds an aggregate (as deep as one may be).

@@ -98,6 +98,23 @@ impl Appender {
     /// # Errors
     /// [`ErrorKind::InvalidBatch`] or [`ErrorKind::TypeMismatch`], with the column's place.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check(batch)?;
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let (end, full) = self.fill(batch, start);
+            if let Some(full) = full {
+                self.done.push(full.encode(&self.table.schema)?);
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Checks a batch that is to be taken in by [`Appender::fill`].
+    ///
+    /// # Errors
+    /// Those of [`Appender::push`].
+    pub fn check(&self, batch: &RecordBatch) -> Result<()> {
         if batch.num_columns() != self.width {
             let message = format!("{} columns instead of {}", batch.num_columns(), self.width);
             return Err(Error::new(ErrorKind::InvalidBatch, message).at("columns"));
@@ -111,34 +128,38 @@ impl Appender {
                 check_array(batch.column(*source), field).map_err(|e| e.at(format!("columns[{source}]")))?;
             }
         }
+        Ok(())
+    }
+
+    /// Takes rows of a checked batch in, from `start` on: until they are all taken, or a fragment is full. Returns the
+    /// place behind them, and the full fragment's rows for an owner that encodes them itself.
+    pub fn fill(&mut self, batch: &RecordBatch, start: usize) -> (usize, Option<RowBuffer>) {
         // A column that is left out, or sent in bits, grows to eight bytes a row.
         let most = (PENDING_BYTES / (8 * self.sources.len())).max(BATCH_ROWS);
-        let mut start = 0;
-        while start < batch.num_rows() {
-            let n = (batch.num_rows() - start).min(FRAGMENT_ROWS - self.pending.rows()).min(most);
-            let slice =
-                |s: &Option<usize>| -> Option<ArrayRef> { s.map(|s| batch.column(s).slice(start, n)) };
+        let mut end = start;
+        while end < batch.num_rows() {
+            let n = (batch.num_rows() - end).min(FRAGMENT_ROWS - self.pending.rows()).min(most);
+            let slice = |s: &Option<usize>| -> Option<ArrayRef> { s.map(|s| batch.column(s).slice(end, n)) };
             let arrays: Vec<_> = self.sources.iter().map(slice).collect();
             self.pending.push(&arrays, n);
-            start += n;
+            end += n;
+            self.rows += n as u64;
             if self.pending.rows() == FRAGMENT_ROWS || self.pending.bytes() >= PENDING_BYTES {
-                self.flush()?;
+                return (end, Some(self.take_pending()));
             }
         }
-        self.rows += batch.num_rows() as u64;
-        Ok(())
+        (end, None)
     }
 
-    fn flush(&mut self) -> Result<()> {
-        let full = std::mem::replace(&mut self.pending, RowBuffer::new(&self.table.schema));
-        self.done.push(full.encode(&self.table.schema)?);
-        Ok(())
+    fn take_pending(&mut self) -> RowBuffer {
+        std::mem::replace(&mut self.pending, RowBuffer::new(&self.table.schema))
     }
 
-    /// The rows for an owner that encodes the last of them itself, perhaps with those of other writes: full
-    /// fragments, and what is not enough for one.
-    pub fn into_parts(self) -> (Vec<FragmentData>, RowBuffer) {
-        (self.done, self.pending)
+    /// The rows that are not enough for a fragment, for an owner that has the full ones of [`Appender::fill`] and
+    /// encodes these, perhaps with those of other writes.
+    pub fn into_rows(self) -> RowBuffer {
+        assert!(self.done.is_empty(), "the full fragments are those of fill");
+        self.pending
     }
 
     /// The rows as fragments, for an owner that commits them itself.
@@ -147,7 +168,8 @@ impl Appender {
     /// Those of the encodings.
     pub fn finish(mut self) -> Result<Vec<FragmentData>> {
         if self.pending.rows() > 0 {
-            self.flush()?;
+            let rest = self.take_pending();
+            self.done.push(rest.encode(&self.table.schema)?);
         }
         Ok(self.done)
     }

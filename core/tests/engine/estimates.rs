@@ -95,3 +95,26 @@ fn wide_texts_are_work() {
     let unread = of(100, 100_000, &select(vec![column("id")]));
     assert!(unread.effort < 100_000 && unread.answer_bytes < 20_000, "{unread:?}");
 }
+
+/// What should be selected is told from what might be: few rows of many, by statistics, or by the page.
+#[test]
+fn few_rows_are_expected_to_be_little_work() {
+    let table = texts(&(0..200_000).map(|i| format!("{i}")).collect::<Vec<_>>());
+    let of = |query: &Query| estimate(&table, query).0;
+    let at = |op, id| Some(compare("id", op, Literal::Int(id)));
+    let one = of(&Query { filter: at(CompareOp::Eq, 77_777), ..Query::default() });
+    assert!(one.expected < one.effort / 20 && one.expected > 1000, "{one:?}");
+    let half = of(&Query { filter: at(CompareOp::Ge, 100_000), ..Query::default() });
+    assert!(half.expected > half.effort / 2 && half.effort > one.effort, "{half:?}, {one:?}");
+    let all = of(&Query::default());
+    assert_eq!(all.expected, all.effort);
+    let first = of(&Query { limit: Some(5), ..Query::default() });
+    assert!(first.expected < all.expected / 10 && first.effort < all.effort, "{first:?}, {all:?}");
+    // The last of an order is not known before all are read; the page of groups neither.
+    let order = OrderBy { expr: column("text"), descending: false, nulls_first: false, of_table: false };
+    let sorted = of(&Query { limit: Some(5), order_by: vec![order], ..Query::default() });
+    assert_eq!(sorted.expected, all.expected);
+    let groups = Query { group_by: vec![column("text")], limit: Some(5), ..select(vec![column("text")]) };
+    let groups = of(&groups);
+    assert!(groups.expected == groups.effort && groups.effort > 4_000_000, "{groups:?}");
+}

@@ -16,13 +16,15 @@ mod rows;
 mod schema;
 mod sets;
 mod to_request;
+mod version;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
 pub(crate) use columns::{add_column, columns};
 pub(crate) use deletes::{from_deletes, to_deletes};
 pub(crate) use lookups::{place_lookups, to_lookups};
 pub(crate) use parts::{
-    PartReader, addresses, from_statistics, join_set, to_join_set, to_messages, to_values, values,
+    PartReader, add_statistics, addresses, from_statistics, join_set, to_join_set, to_messages, to_values,
+    values,
 };
 pub(crate) use query::{explanation, filter, query, statistics, to_statistics};
 pub(crate) use retention::{cutoff, from_retention, to_cutoff, to_retention};
@@ -30,3 +32,4 @@ pub(crate) use rows::BatchReader;
 pub(crate) use schema::{from_schema, table, to_schema};
 pub(crate) use sets::{check_sip_bytes, scope, sip, tag, to_scope, to_sip};
 pub(crate) use to_request::{to_filter, to_query};
+pub(crate) use version::version_of;

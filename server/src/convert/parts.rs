@@ -194,6 +194,19 @@ pub(crate) fn from_statistics(statistics: &pb::Statistics) -> Statistics {
     }
 }
 
+/// What was done for two sets of fragments.
+pub(crate) fn add_statistics(a: pb::Statistics, b: pb::Statistics) -> pb::Statistics {
+    pb::Statistics {
+        rows: a.rows.saturating_add(b.rows),
+        fragments: a.fragments.saturating_add(b.fragments),
+        blocks: a.blocks.saturating_add(b.blocks),
+        blocks_pruned: a.blocks_pruned.saturating_add(b.blocks_pruned),
+        blocks_full: a.blocks_full.saturating_add(b.blocks_full),
+        rows_selected: a.rows_selected.saturating_add(b.rows_selected),
+        ..a
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use crate::{cluster::PeerState as Link, memory::Consumer, state::State};
+use crate::{class::Class, cpu::Cpu, membership::LinkState as Link, memory::Consumer, state::State};
 
 type Bytes = Gauge<i64, AtomicI64>;
 
@@ -49,9 +49,14 @@ pub(super) fn of(state: &State) -> Registry {
     one("ready", "1 when requests are served", u64::from(state.is_ready()));
     one("requests_running", "Requests under way", state.running.len() as u64);
     one("writes_running", "Write streams among them that have sent rows", state.writes.places() as u64);
-    one("query_permits", "Queries that may run at once", state.cpu.concurrent() as u64);
-    one("queries_running", "Queries that hold a permit", state.cpu.running() as u64);
-    one("queries_waiting", "Queries that wait for one", state.cpu.waiting() as u64);
+    one(
+        "query_permits",
+        "Queries of each class, short and long, that may run at once",
+        state.cpu.concurrent() as u64,
+    );
+    let both = |of: fn(&Cpu, Class) -> usize| of(&state.cpu, Class::Short) + of(&state.cpu, Class::Long);
+    one("queries_running", "Queries that hold a permit", both(Cpu::running) as u64);
+    one("queries_waiting", "Queries that wait for one", both(Cpu::waiting) as u64);
     one("kept_sets", "Sets kept for clients", state.sets.held().0);
     one("memory_limit_bytes", "What all uses together may take", state.memory.limit());
     let damaged = state.catalog.unreadable().len() as u64;
@@ -73,7 +78,6 @@ fn memory(registry: &mut Registry, state: &State) {
     for consumer in Consumer::ALL {
         set(consumer.name(), state.memory.used(consumer));
     }
-    set("queries", state.memory.queries());
     registry.register("memory_bytes", "Memory by its use", family);
 }
 
@@ -105,9 +109,9 @@ fn tables(registry: &mut Registry, state: &State) {
     let versions = Family::<OfTable, Gauge<u64, AtomicU64>>::default();
     let encoded = Family::<Encoded, Bytes>::default();
     for table in state.catalog.list() {
-        let (snapshot, name) = (table.snapshot(), table.name().to_owned());
+        let (held, name) = (state.tables.held(&table), table.name().to_owned());
         let mut bytes = BTreeMap::<String, u64>::new();
-        for column in snapshot.fragments().iter().flat_map(|fragment| fragment.columns()) {
+        for column in state.tables.columns_held(&table) {
             let nested = column.encoding();
             let outermost = nested.split(['(', ' ']).next().unwrap_or_default();
             *bytes.entry(outermost.to_owned()).or_default() += column.bytes() as u64;
@@ -115,10 +119,10 @@ fn tables(registry: &mut Registry, state: &State) {
         for (encoding, bytes) in bytes {
             encoded.get_or_create(&Encoded { table: name.clone(), encoding }).set(signed(bytes));
         }
-        let table = OfTable { table: name };
-        rows.get_or_create(&table).set(signed(snapshot.rows()));
-        fragments.get_or_create(&table).set(signed(snapshot.fragments().len() as u64));
-        versions.get_or_create(&table).set(snapshot.version());
+        let of_table = OfTable { table: name };
+        rows.get_or_create(&of_table).set(signed(held.rows));
+        fragments.get_or_create(&of_table).set(signed(held.fragments));
+        versions.get_or_create(&of_table).set(table.snapshot().version());
     }
     registry.register("table_rows", "Rows of the newest version", rows);
     registry.register("table_fragments", "Fragments of the newest version held here", fragments);

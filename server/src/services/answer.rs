@@ -17,17 +17,15 @@ use basalt_core::{
     schema::Schema,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, query_response::Kind};
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Sleep, sleep_until},
-};
+use tokio::time::{Sleep, sleep_until};
 use tokio_stream::Stream;
 use tonic::Status;
 
 use crate::{
     call::Call,
+    class::Class,
     convert,
-    cpu::{Cpu, MayWait, StopOnDrop},
+    cpu::{Cpu, MayWait, Permit, StopOnDrop},
     limits,
     readers::{Counts, Kept, Next, Piece, Reader, Writer},
     status::Fault,
@@ -71,7 +69,8 @@ pub(crate) struct Queued<'a> {
     pub(crate) writer: Writer,
     pub(crate) may_wait: &'a MayWait,
     pub(crate) cpu: &'a Cpu,
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    pub(crate) class: Class,
+    pub(crate) permit: Option<Permit>,
     pub(crate) deadline: Instant,
 }
 
@@ -82,7 +81,7 @@ impl Outlet for Queued<'_> {
         if self.writer.is_full()? {
             self.permit = None;
             self.writer.wait(self.may_wait, self.deadline)?;
-            self.permit = Some(self.cpu.admit_again(self.may_wait, self.deadline)?);
+            self.permit = Some(self.cpu.admit_again(self.may_wait, self.class, self.deadline)?);
         }
         self.writer.push(piece)
     }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use basalt_core::{
-    describe,
-    exec::Control,
     limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
     table::Table,
 };
@@ -15,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use super::nodes;
 use crate::{
-    call::Call, cluster::fresh, convert, limits, panics, state::State, status::Fault, tables::Verified,
+    call::Call, convert, coordinator::fresh, limits, state::State, status::Fault, tables::Verified,
     units::millis,
 };
 
@@ -277,19 +275,8 @@ impl Catalog {
         let (told, deadline) = (self.told(&table), self.0.deadline(call)?);
         let columns = if request.view() == pb::TableView::Summary {
             Vec::new()
-        } else if nodes::in_cluster(&self.0) {
-            nodes::columns(&self.0, &request.name, full, deadline).await?
         } else {
-            let describe = move |control: &Control| {
-                panics::wanted("describe", table.name());
-                let snapshot = table.snapshot();
-                let mut columns = convert::columns(table.schema(), &snapshot, full, control)?;
-                for (index, column) in columns.iter_mut().enumerate().filter(|_| full) {
-                    column.entropy_bits = Some(describe::entropy(&snapshot, index, control)?);
-                }
-                Ok(columns)
-            };
-            self.0.cpu.query(deadline, self.0.control(), describe).await?
+            nodes::columns(&self.0, &request.name, full, deadline).await?
         };
         Ok(pb::GetTableResponse { table: Some(told), columns })
     }
@@ -298,16 +285,15 @@ impl Catalog {
     fn told(&self, table: &Table) -> pb::Table {
         let deletes = convert::to_deletes(self.0.tables.deletes(table)).into();
         let held = pb::Table { deletes, ..convert::table(table) };
-        let whole = self.0.cluster.as_ref().and_then(|_| self.0.tables.pin(table.name(), None).ok());
-        match whole {
-            Some((_, whole)) => pb::Table {
-                version: whole.version(),
-                rows: whole.rows(),
-                fragments: whole.fragments().len() as u64,
-                bytes: whole.fragments().iter().filter_map(FragmentEntry::encoded_bytes).sum(),
-                ..held
-            },
-            None => held,
+        let Some(whole) = self.0.tables.state(table) else { return held };
+        let encoded = whole.fragments().iter().map(FragmentEntry::encoded_bytes).sum();
+        pb::Table {
+            version: whole.version(),
+            rows: whole.rows(),
+            fragments: whole.fragments().len() as u64,
+            // Of another writer's files it is not known before they are read.
+            bytes: Option::unwrap_or_else(encoded, || self.0.tables.held(table).bytes),
+            ..held
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use basalt_proto::v1::{self as pb, cluster_service_server::ClusterService};
 use tonic::{Request, Response, Status};
 
-use crate::{call::Call, cluster, state::State};
+use crate::{call::Call, peers, state::State};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -18,6 +18,6 @@ impl ClusterService for Cluster {
         mut request: Request<pb::GetClusterRequest>,
     ) -> Result<Response<pb::GetClusterResponse>, Status> {
         let call = Call::begin("GetCluster", &mut request);
-        call.reply(Ok(cluster::overview(&self.0).await))
+        call.reply(Ok(peers::overview(&self.0).await))
     }
 }

@@ -1,14 +1,13 @@
 //! IngestService: a write from Open to Commit.
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use basalt_core::{
-    exec::{self, Control},
-    table::Appender,
-};
+use arrow_array::RecordBatch;
+use basalt_core::{error::Error as EngineError, exec, fragment::RowBuffer, table::Appender};
 use basalt_proto::v1::{
     self as pb, ErrorReason, ingest_service_server::IngestService, write_request, write_response,
 };
@@ -20,15 +19,16 @@ use tonic::{Request, Response, Status, Streaming};
 use super::nodes;
 use crate::{
     call::Call,
-    cluster::fresh,
+    class::Class,
     convert::{self, BatchReader},
+    coordinator::fresh,
     ledger::{Digest, Known, Ticket},
     limits,
     memory::{Consumer, Reservation},
-    panics::{self, caught_async},
+    panics::{self, caught, caught_async},
     state::State,
     status::Fault,
-    tables::{self, NewRows, Written},
+    tables::{self, NewRows, Writing, Written},
     writes::Stream,
 };
 
@@ -92,21 +92,7 @@ impl Ingest {
             let message = "a deletion without a filter; the constant true selects all rows";
             return Err(Fault::new(ErrorReason::InvalidQuery, message).at("filter"));
         }
-        let filter = if nodes::in_cluster(&self.0) {
-            nodes::resolve(&self.0, request, deadline).await?
-        } else {
-            let control = self.0.control();
-            let snapshot = table.snapshot().seen_at(control.time());
-            let (state, of) = (Arc::clone(&self.0), Arc::clone(&table));
-            let resolve = move |control: &Control| {
-                let mut filter = convert::filter(request.filter, &request.table, &state.sets)?;
-                if let Some(filter) = &mut filter {
-                    exec::resolve_filter(&state.catalog, &of, &snapshot, filter, control)?;
-                }
-                Ok(filter)
-            };
-            self.0.cpu.query(deadline, control, resolve).await?
-        };
+        let filter = nodes::resolve(&self.0, request, deadline).await?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));
@@ -146,8 +132,7 @@ impl Session {
             match self.next(limits::INGEST_IDLE_TIMEOUT).await? {
                 Some(write_request::Kind::Batch(batch)) => {
                     self.stream.take_place()?;
-                    let taken = self.state.cpu.run(move || write.batch(batch).map(|()| write)).await?;
-                    write = taken?;
+                    write = write.take(batch).await?;
                     let ack = pb::Ack { sequence: write.batches, rows: write.rows };
                     self.answer(write_response::Kind::Ack(ack)).await?;
                 }
@@ -200,6 +185,8 @@ impl Session {
 struct Write {
     state: Arc<State>,
     appender: Appender,
+    /// Its full fragments, of a table that has files.
+    writing: Option<Writing>,
     replace_by: Vec<usize>,
     reader: BatchReader,
     identity: Option<Identity>,
@@ -232,36 +219,96 @@ impl Write {
                 Some(Identity { id: id.to_owned(), digest, known: state.ledger.open(&table, id)? })
             }
         };
+        let writing = state.tables.writing(&table).map_err(|e| e.at("open"))?;
         let (state, held) = (Arc::clone(state), state.memory.reserve(Consumer::Writes));
-        Ok(Self { state, appender, replace_by, reader, identity, held, batches: 0, rows: 0 })
+        Ok(Self { state, appender, writing, replace_by, reader, identity, held, batches: 0, rows: 0 })
     }
 
-    /// Checks a batch and takes its rows in. Of a write that was done before, the rows are only compared.
-    fn batch(&mut self, batch: pb::Batch) -> Result<(), Fault> {
+    /// Takes the rows of a batch in. Fragments that it fills are encoded and written while the next batches come in.
+    async fn take(mut self, batch: pb::Batch) -> Result<Self, Fault> {
+        let (cpu, bytes) = (Arc::clone(&self.state.cpu), batch.encoded_len() as u64);
+        self.hold(bytes).await?;
+        let is_small = bytes <= limits::SMALL_BATCH_BYTES && self.writing.is_some();
+        // As long as there are few rows, none are encoded here.
+        let class = match bytes <= limits::SHORT_BATCH_BYTES as u64 {
+            true => Class::of_write(self.rows),
+            false => Class::Long,
+        };
+        let first = move || {
+            let mut rows = self.batch(batch)?;
+            let full = self.fill(&mut rows)?;
+            Ok::<_, Fault>((self, rows, full))
+        };
+        let (mut write, mut rows, mut full) = match is_small {
+            true => caught(first)?,
+            false => cpu.run_as(class, first).await??,
+        };
+        while let Some(fragment) = full {
+            if let Some(writing) = &mut write.writing {
+                writing.add(fragment, &mut write.held, write.appender.bytes() as u64 + bytes).await?;
+            }
+            let next = move || {
+                let full = write.fill(&mut rows)?;
+                Ok::<_, Fault>((write, rows, full))
+            };
+            (write, rows, full) = cpu.run(next).await??;
+        }
+        write.hold(0).await?;
+        Ok(write)
+    }
+
+    /// Reserves what is held, and so many bytes more.
+    async fn hold(&mut self, bytes: u64) -> Result<(), Fault> {
+        let bytes = bytes + self.appender.bytes() as u64;
+        match &mut self.writing {
+            Some(writing) => writing.hold(&mut self.held, bytes).await,
+            None => self.held.set(bytes),
+        }
+    }
+
+    /// Checks a batch; the answer is its rows. Of a write that was done before they are only compared.
+    fn batch(&mut self, batch: pb::Batch) -> Result<VecDeque<RecordBatch>, Fault> {
         panics::wanted("write", self.appender.table().name());
         let expected = self.batches + 1;
         if batch.sequence != expected {
             let message = format!("batch {} where {expected} is expected", batch.sequence);
             return Err(Fault::protocol(message).at("batch.sequence"));
         }
-        self.held.set(self.appender.bytes() as u64 + batch.encoded_len() as u64)?;
         let mut replays = false;
         if let Some(identity) = &mut self.identity {
             identity.digest.batch(batch.rows.as_ref());
             replays = matches!(identity.known, Known::Done(_));
         }
-        let batches = self.reader.read(batch.rows).map_err(|e| e.at(format!("batch[{expected}]")))?;
-        for batch in &batches {
-            if !replays {
-                self.appender.push(batch).map_err(|e| e.at(format!("batch[{expected}]")))?;
-            }
-            self.rows += batch.num_rows() as u64;
-        }
+        let place = |e: EngineError| e.at(format!("batch[{expected}]"));
+        let mut batches = VecDeque::from(self.reader.read(batch.rows).map_err(place)?);
+        self.rows += batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
         self.batches = expected;
-        self.held.set(self.appender.bytes() as u64)
+        if replays {
+            batches.clear();
+        }
+        batches.iter().try_for_each(|batch| self.appender.check(batch)).map_err(place)?;
+        Ok(batches)
     }
 
-    async fn commit(self, commit: pb::Commit, stream: Arc<Stream>) -> Result<pb::Committed, Fault> {
+    /// Takes checked rows in, until there are none left or a fragment is full that is to be written.
+    fn fill(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<Option<RowBuffer>, Fault> {
+        while let Some(batch) = batches.pop_front() {
+            if self.writing.is_none() {
+                self.appender.push(&batch)?;
+                continue;
+            }
+            let (taken, full) = self.appender.fill(&batch, 0);
+            if taken < batch.num_rows() {
+                batches.push_front(batch.slice(taken, batch.num_rows() - taken));
+            }
+            if full.is_some() {
+                return Ok(full);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn commit(mut self, commit: pb::Commit, stream: Arc<Stream>) -> Result<pb::Committed, Fault> {
         if (commit.batches, commit.rows) != (self.batches, self.rows) {
             let message = format!(
                 "Commit says {} batches of {} rows, {} of {} arrived; nothing was written",
@@ -269,7 +316,11 @@ impl Write {
             );
             return Err(Fault::protocol(message).at("commit"));
         }
-        let Self { state, appender, replace_by, identity, held, rows, .. } = self;
+        if self.writing.is_some() {
+            // What the rest takes on its way to its file.
+            self.hold((limits::FRAGMENT_COPIES - 1) * self.appender.bytes() as u64).await?;
+        }
+        let Self { state, appender, writing, replace_by, identity, held, rows, .. } = self;
         let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {
             Some(Identity { digest, known: Known::Done(first), .. }) => {
                 let commit = first.replay(digest.finish())?;
@@ -282,7 +333,7 @@ impl Write {
             }
             None => (None, None),
         };
-        let rows = NewRows { appender, replace_by, request };
+        let rows = NewRows { appender, writing, replace_by, request };
         // It goes on when the client is gone: the commit may be on its way.
         let write = tokio::spawn(caught_async(async move {
             let written = state.tables.write(rows).await?;

@@ -5,18 +5,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use basalt_core::{
-    exec::{self, Control, Statistics},
-    table::{Snapshot, Table},
-};
+use basalt_core::exec::{self, BuiltSet, Control, Statistics};
 use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_sip::{Sip, Tag};
 
-use super::{Query, nodes};
+use super::{Query, nodes::coordinate};
 use crate::{
     call::Call,
-    cluster::fresh,
-    convert, panics,
+    convert,
+    coordinator::{Coordinator, Pinned, Reach},
+    panics,
     sets::{KeptSet, KeyDomain, Scope},
     state::State,
     status::{Fault, Result},
@@ -35,22 +33,17 @@ impl Query {
             let message = "without its bytes a set is of use only when it is kept";
             return Err(Fault::new(ErrorReason::InvalidQuery, message).at("omit_sip"));
         }
-        let (state, arrived) = (Arc::clone(&self.0), call.at());
-        let answer = if nodes::in_cluster(&self.0) {
-            let (found, taken) = self.find_at_nodes(call, &request, deadline).await?;
-            let finish = move |_: &Control| finish(&state, request, found, arrived, Instant::now() - taken);
-            self.0.cpu.query(deadline, self.0.control(), finish).await?
-        } else {
-            let control = self.0.control();
-            fresh::table_until(&self.0, &request.table, deadline).await?;
-            let (table, snapshot) = self.target(call, &request.table, request.version, &control)?;
-            let select = move |control: &Control| {
-                let started = Instant::now();
-                let found = find(&state, &table, &snapshot, &request, control)?;
-                finish(&state, request, found, arrived, started)
-            };
-            self.0.cpu.query(deadline, control, select).await?
+        let arrived = call.at();
+        let control = self.0.control();
+        let reach = Reach::new(Arc::clone(&self.0), deadline, control.clone());
+        let (of, filters) = ((request.table.as_str(), request.version), [&request.filter, &None]);
+        let pinned = self.target(call, of, filters, &reach, deadline).await?;
+        let select = move |state: &State, control: &Control| {
+            let started = Instant::now();
+            let found = find(state, &reach, &pinned, &request, control)?;
+            finish(state, request, found, arrived, started)
         };
+        let answer = coordinate(&self.0, deadline, control, select).await?;
         call.rows = answer.cardinality;
         call.selected = answer.statistics.as_ref().map_or(0, |s| s.rows_selected);
         Ok(answer)
@@ -58,37 +51,39 @@ impl Query {
 }
 
 /// What a selection has found.
-pub(super) struct Found {
+struct Found {
     /// `None`: the ids are addresses.
-    pub(super) key: Option<KeyDomain>,
-    pub(super) sip: Sip,
-    pub(super) statistics: Statistics,
-    pub(super) version: u64,
-    pub(super) table_id: u64,
+    key: Option<KeyDomain>,
+    sip: Sip,
+    statistics: Statistics,
+    version: u64,
+    table_id: u64,
 }
 
-/// The set of a selection that this node answers alone.
+/// The set of a selection.
 fn find(
     state: &State,
-    table: &Arc<Table>,
-    snapshot: &Arc<Snapshot>,
+    reach: &Reach,
+    pinned: &Pinned,
     request: &pb::SelectRequest,
     control: &Control,
 ) -> Result<Found> {
-    panics::wanted("select", table.name());
-    let mut filter = convert::filter(request.filter.clone(), &request.table, &state.sets)?;
-    if let Some(filter) = &mut filter {
-        exec::resolve_filter(&state.catalog, table, snapshot, filter, control)?;
-    }
+    panics::wanted("select", pinned.table.name());
+    let filter = convert::filter(request.filter.clone(), &request.table, &state.sets)?;
+    let mut coordinator = Coordinator::new(reach, control, false);
+    coordinator.reads(pinned);
     let (key, sip, statistics) = if request.key.is_empty() {
-        let (sip, statistics) = exec::select(table, snapshot, filter.as_ref(), control)?;
+        let (sip, statistics) = coordinator.select(pinned, filter)?;
         (None, sip, statistics)
     } else {
-        let (keys, statistics) = exec::select_keys(table, snapshot, &request.key, filter.as_ref(), control)?;
-        let (data_type, has_null) = (keys.data_type, keys.has_null);
-        (Some(KeyDomain { column: request.key.clone(), data_type, has_null }), keys.sip, statistics)
+        // That the values of the column are ids.
+        exec::select_keys(&pinned.table, &pinned.snapshot(), &request.key, None, control)?;
+        let (set, statistics) = coordinator.select_values(pinned, &request.key, filter)?;
+        let BuiltSet::Keys { data_type, has_null, sip } = set else { return Err(Fault::internal()) };
+        let key = KeyDomain { column: request.key.clone(), data_type, has_null };
+        (Some(key), Arc::unwrap_or_clone(sip), statistics)
     };
-    Ok(Found { key, sip, statistics, version: snapshot.version(), table_id: table.id() })
+    Ok(Found { key, sip, statistics, version: pinned.version.number(), table_id: pinned.table.id() })
 }
 
 /// The answer with a set: encoded as the client wants it, and kept if it wants that.

@@ -9,7 +9,7 @@ use basalt_proto::v1::{self as pb, sip_service_server::SipService};
 use tonic::{Request, Response, Status};
 
 use crate::{
-    call::Call, cluster::fetch, convert, limits, sets::KeptSet, state::State, status::Result, units::millis,
+    call::Call, convert, limits, peers::fetch, sets::KeptSet, state::State, status::Result, units::millis,
 };
 
 /// See the module.

@@ -11,14 +11,14 @@ use basalt_core::{
     fragment::{Fragment, RowBuffer},
     limits::{FRAGMENT_ROWS, PENDING_BYTES},
 };
-use basalt_storage::{FragmentEntry, Operation};
+use basalt_storage::{FragmentEntry, Fragments, Operation};
 use futures_util::FutureExt as _;
 use tokio::{
     task::{AbortHandle, JoinSet},
     time::{MissedTickBehavior, interval, sleep, timeout},
 };
 
-use super::{Tables, commit::Edit, stored::Stored};
+use super::{Tables, commit::Edit, load::expected_bytes, stored::Stored};
 use crate::{
     limits,
     memory::Consumer,
@@ -165,12 +165,19 @@ impl Stored {
     /// Merges small fragments, if there are enough of them; readers keep those that they read.
     async fn compact(&self) -> Result<(), Fault> {
         let state = self.state();
-        let chosen = choose(state.fragments());
+        let mut chosen = choose(state.fragments());
+        // No more than memory has room for beside what is read.
+        let mut bytes = self.shared.memory.limit() / limits::COMPACTION_MEMORY_PART;
+        chosen.retain(|id| {
+            let takes = state.fragment(*id).map_or(0, expected_bytes);
+            bytes = bytes.saturating_sub(takes);
+            bytes > 0
+        });
         if chosen.is_empty() {
             return Ok(());
         }
         let started = Instant::now();
-        let was = self.fragments_at(state.version(), &chosen).await?;
+        let was = self.fragments_at(&state, &chosen, &self.all_columns()).await?;
         let was: Vec<Fragment> = was.fragments().to_vec();
         let schema = Arc::clone(self.table.schema());
         let small = was.clone();
@@ -188,15 +195,12 @@ impl Stored {
                 fits
             });
             let n = fits.count();
-            (n, if rows.rows() > 0 { Some(rows.encode(&schema)) } else { None })
+            (n, rows)
         };
-        let (n, data) = self.shared.cpu.run(merge).await?;
+        let (n, merged) = self.shared.cpu.run(merge).await?;
         let was = was[..n].to_vec();
         let rows: usize = was.iter().map(Fragment::live_rows).sum();
-        let new = match data {
-            Some(data) => self.write_files(vec![Arc::new(data?)]).await?,
-            None => Vec::new(),
-        };
+        let new = self.write_some(merged).await?.into_iter().collect();
         let gone = was.iter().map(Fragment::id).collect();
         let edit = Edit::Change { operation: Operation::Compact, base: state, gone, deletions: Vec::new() };
         match self.change(new, edit).await {
@@ -215,7 +219,7 @@ impl Stored {
 
 /// The fragments to merge: once enough of about the same size have come together, these and all smaller ones, so that a
 /// row is rewritten a logarithmic number of times. Large ones come again when many of their rows are deleted.
-fn choose(fragments: &[FragmentEntry]) -> Vec<u32> {
+fn choose(fragments: &Fragments) -> Vec<u32> {
     let whole = || fragments.iter().filter(|f| f.is_whole_file());
     let is_hollow = |f: &FragmentEntry| {
         let deleted = f.file.deleted_rows();

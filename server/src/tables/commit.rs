@@ -5,29 +5,36 @@
 //! the change tried again behind it.
 
 use std::{
-    collections::HashMap,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
+use arrow_array::ArrayRef;
 use basalt_core::{
     error::ErrorKind,
     exec::SameKeys,
-    fragment::{Deleted, Fragment, FragmentData, RowBuffer},
-    limits::{FRAGMENT_ROWS, PENDING_BYTES},
+    fragment::{Deleted, FragmentData, RowBuffer},
+    limits::{FRAGMENT_ROWS, PARALLEL_ROWS, PENDING_BYTES},
     table::{Appender, Change, Commit, Table},
 };
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::{CommitError, FragmentEntry, NewFile, Operation, Request, TableState};
+use basalt_storage::{CommitError, FileEncoder, FragmentEntry, NewFile, Operation, Request, TableState};
 use tokio::{
     sync::{mpsc, oneshot},
     time::timeout_at,
 };
 
-use super::{Shared, delete::without, found::Sought, stored::Stored};
+use super::{
+    Shared,
+    delete::without,
+    found::Sought,
+    stored::{Fresh, Stored},
+    writing::Writing,
+};
 use crate::{
+    class::Class,
     limits,
-    panics::{self, caught_async},
+    panics::{self, caught, caught_async},
     status::Fault,
 };
 
@@ -35,6 +42,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct NewRows {
     pub(crate) appender: Appender,
+    /// Its full fragments, of a table that has files.
+    pub(crate) writing: Option<Writing>,
     /// The columns of the keys whose older rows it replaces; none: it replaces none.
     pub(crate) replace_by: Vec<usize>,
     /// What makes it known again.
@@ -120,18 +129,21 @@ impl Stored {
     /// Commits rows, perhaps with those of other writes.
     pub(super) async fn write(self: &Arc<Self>, rows: NewRows) -> Result<Written, Fault> {
         self.check_writable()?;
-        let NewRows { appender, replace_by, request } = rows;
+        let NewRows { appender, writing, replace_by, request } = rows;
         let rows = appender.rows();
         if rows == 0 {
             let commit = Commit { version: self.table.snapshot().version(), rows };
             return Ok(Written { commit, replaced: Some(0) });
         }
-        let (full, mut pending) = appender.into_parts();
-        let mut files = self.write_files(full.into_iter().map(Arc::new).collect()).await?;
+        let mut pending = appender.into_rows();
+        let mut files = match writing {
+            Some(writing) => writing.finish().await?,
+            None => Vec::new(),
+        };
         // Many rows are written while others wait for their turn, not while others wait for these.
         if pending.rows() > limits::SMALL_WRITE_ROWS || !replace_by.is_empty() {
             let rest = std::mem::replace(&mut pending, RowBuffer::new(self.table.schema()));
-            files.extend(self.encode_files(rest).await?);
+            files.extend(self.write_some(rest).await?);
         }
         let (done, answer) = oneshot::channel();
         let write = Write { files, pending, rows, replace_by, request, done };
@@ -144,29 +156,33 @@ impl Stored {
         Fault::new(ErrorReason::TableNotFound, message).at("table")
     }
 
-    /// Encodes rows, and writes them.
-    async fn encode_files(&self, rows: RowBuffer) -> Result<Vec<NewFragment>, Fault> {
-        if rows.rows() == 0 {
-            return Ok(Vec::new());
+    /// Encodes rows, if there are any, and writes them to a file.
+    pub(super) async fn write_some(&self, rows: RowBuffer) -> Result<Option<NewFragment>, Fault> {
+        match rows.rows() {
+            0 => Ok(None),
+            _ => self.write_rows(rows).await.map(Some),
         }
-        let schema = Arc::clone(self.table.schema());
-        let data = self.shared.cpu.run(move || rows.encode(&schema)).await??;
-        self.write_files(vec![Arc::new(data)]).await
     }
 
-    /// Writes each fragment to a file.
-    pub(super) async fn write_files(&self, data: Vec<Arc<FragmentData>>) -> Result<Vec<NewFragment>, Fault> {
-        let mut files = Vec::with_capacity(data.len());
-        for data in data {
-            let _permit = self.shared.files.acquire().await;
-            let (schema, rows) = (Arc::clone(self.table.schema()), Arc::clone(&data));
-            let decode = move || rows.batches(&schema).collect::<Result<Vec<_>, _>>();
-            let batches = self.shared.cpu.run(decode).await??;
-            let file = self.log.write_data(self.table.schema(), batches).await?;
-            let file = file.with_encoded_bytes(data.bytes() as u64);
-            files.push(NewFragment { data, file });
-        }
-        Ok(files)
+    /// Encodes rows for memory and for their file at the same time, and writes the file.
+    pub(super) async fn write_rows(&self, rows: RowBuffer) -> Result<NewFragment, Fault> {
+        let _permit = self.shared.files.acquire().await;
+        let schema = Arc::clone(self.table.schema());
+        let is_small = rows.rows() < PARALLEL_ROWS && rows.bytes() <= limits::SMALL_FRAGMENT_BYTES;
+        let class = Class::of_write(rows.rows() as u64);
+        let encode = move || {
+            let file = FileEncoder::new(&schema, rows.rows())?;
+            let encode = |place, array: ArrayRef| file.column(place, &[array]).map_err(Fault::from);
+            let (data, columns) = rows.encode_and(&schema, encode)?;
+            Ok::<_, Fault>((data, file.finish(columns)?))
+        };
+        // A few rows do not wait for what queries have given the pool to do.
+        let (data, file) = match is_small {
+            true => tokio::task::spawn_blocking(|| caught(encode)).await.map_err(|_| Fault::internal())??,
+            false => self.shared.cpu.run_as(class, encode).await??,
+        };
+        let file = self.log.put_data(file).await?.with_encoded_bytes(data.bytes() as u64);
+        Ok(NewFragment { data: Arc::new(data), file })
     }
 
     /// Commits writes that were gathered, and tells each what became of it.
@@ -206,7 +222,7 @@ impl Stored {
             new.append(&mut write.files);
             together.append(std::mem::replace(&mut write.pending, RowBuffer::new(self.table.schema())));
         }
-        new.extend(self.encode_files(together).await?);
+        new.extend(self.write_some(together).await?);
         let requests: Vec<Request> = group.iter().filter_map(|write| write.request.clone()).collect();
         let slots = group.first().map(|write| write.replace_by.clone()).unwrap_or_default();
         let edit = match slots.as_slice() {
@@ -284,16 +300,16 @@ impl Stored {
                     let version = committed.state.version();
                     self.shared.metrics.commit(started.elapsed());
                     let added = (committed.first_id..).zip(new.iter().chain(rewritten));
-                    let added = added.map(|(id, new)| Fragment::new(id, Arc::clone(&new.data)));
-                    let current = self.table.snapshot();
+                    let added = added.map(|(id, new)| (id, Arc::clone(&new.data), None));
+                    // Of these the deletion vector alone is new.
                     let lesser = deletions.iter().filter_map(|(id, deleted)| {
                         let now = committed.state.same_rows(state.fragment(*id)?)?;
-                        let data = Arc::clone(current.fragment(*id)?.data());
-                        Some(Fragment::new(now.id, data).with_deleted(Some(Arc::clone(deleted))))
+                        let data = FragmentData::of_columns(now.rows as usize, Vec::new()).ok()?;
+                        Some((now.id, Arc::new(data), Some(Arc::clone(deleted))))
                     });
-                    let fresh = added.chain(lesser).map(|fragment| (fragment.id(), fragment)).collect();
+                    let fresh: Vec<Fresh> = added.chain(lesser).collect();
                     // It is written, whatever comes of showing it: who follows the log shows it then.
-                    if let Err(fault) = self.advance(committed.state, fresh, &|_| {}).await {
+                    if let Err(fault) = self.advance(committed.state, &fresh, &|_| {}).await {
                         let (table, error) = (self.table.name(), fault.message());
                         tracing::warn!(table, version, error, "cannot show a version that was committed");
                     }
@@ -302,7 +318,7 @@ impl Stored {
                 Err(CommitError::Conflict(newer)) => {
                     self.shared.metrics.commit_conflict();
                     self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
-                    self.advance(newer, HashMap::new(), &|_| {}).await?;
+                    self.advance(newer, &[], &|_| {}).await?;
                 }
                 Err(CommitError::Storage(error)) => return Err(error.into()),
                 Err(CommitError::Unknown(error)) => {

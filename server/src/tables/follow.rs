@@ -1,9 +1,6 @@
 //! Following what other nodes commit to the store, and the writers of attached tables.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError},
-};
+use std::sync::{Arc, PoisonError};
 
 use basalt_core::table::Table;
 use basalt_storage::{StorageError, TableState};
@@ -41,14 +38,14 @@ impl Tables {
         }
     }
 
-    /// Loads what this node holds by now, and lets go what it holds no longer: the nodes are others than before.
-    pub(crate) async fn place_anew(&self) {
+    /// Reads what this node holds by its place from now on: the nodes are others than before. No answer needs it.
+    pub(crate) async fn place(&self) {
         for stored in self.list_stored() {
-            if let Err(fault) = stored.place_anew().await {
+            if let Err(fault) = stored.place().await {
                 tracing::warn!(
                     table = stored.table.name(),
                     error = fault.message(),
-                    "cannot place fragments anew"
+                    "cannot read what was placed here"
                 );
             }
         }
@@ -126,15 +123,6 @@ pub(super) enum Newest {
 }
 
 impl Stored {
-    #[expect(
-        clippy::await_holding_invalid_type,
-        reason = "versions of a table come one after the other; nothing but the store is waited for"
-    )]
-    async fn place_anew(&self) -> Result<(), Fault> {
-        let _advancing = self.advancing.lock().await;
-        self.advance(self.state(), HashMap::new(), &|_| {}).await
-    }
-
     /// Looks for newer versions, for a caller that holds the lock.
     pub(super) async fn refresh_locked(&self) -> Result<Newest, Fault> {
         let at = Moment::now();
@@ -163,7 +151,7 @@ impl Stored {
                 return Ok(Newest::OtherColumns(newer));
             }
             self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
-            self.advance(newer, HashMap::new(), &|_| {}).await?;
+            self.advance(newer, &[], &|_| {}).await?;
         }
         Ok(Newest::Here)
     }

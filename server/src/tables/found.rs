@@ -6,6 +6,7 @@ use std::sync::Arc;
 use basalt_core::{
     exec::{self, SameKeys},
     fragment::Deleted,
+    plan::Plan,
     query::Filter,
     table::{Cutoff, Snapshot, Table},
 };
@@ -27,6 +28,18 @@ pub(crate) enum Sought {
 }
 
 impl Sought {
+    /// The columns of a version that tell which they are, by their places.
+    fn columns(&self, table: &Table, state: &TableState) -> Result<Vec<usize>, Fault> {
+        let filter = match self {
+            Self::SameKeys(keys) => return Ok(keys.columns().to_vec()),
+            Self::Hidden(cutoff) => return Ok(vec![cutoff.column]),
+            Self::Selected(filter) => filter.as_ref().as_ref(),
+        };
+        // What retention hides is not selected.
+        let none = Snapshot::new(state.version(), Vec::new()).with_retention(state.retention().cloned());
+        Ok(Plan::filter_columns(table, &Arc::new(none).seen_at(0), filter)?)
+    }
+
     /// Their addresses in a snapshot that has all fragments.
     pub(super) async fn within(
         &self,
@@ -60,7 +73,8 @@ impl Stored {
             return Ok(found);
         }
         let ids: Vec<u32> = state.fragments().iter().map(|entry| entry.id).collect();
-        let snapshot = Arc::new(self.fragments_at(state.version(), &ids).await?);
+        let columns = sought.columns(&self.table, state)?;
+        let snapshot = Arc::new(self.fragments_at(state, &ids, &columns).await?);
         sought.within(&self.shared, &self.table, snapshot).await
     }
 
@@ -71,20 +85,14 @@ impl Stored {
         base: Arc<TableState>,
         rows: Sip,
     ) -> Result<Edit, Fault> {
-        let held = self.table.snapshot_at(Some(base.version())).ok();
         let mut touched = Vec::new();
         for entry in base.fragments().iter() {
             let (first, n) = (u64::from(entry.id) << 32, entry.rows as usize);
             if rows.view().next_at_or_after(first).is_none_or(|next| next >= first + n as u64) {
                 continue;
             }
-            let before = match held.as_ref().and_then(|held| held.fragment(entry.id)) {
-                Some(fragment) => fragment.deleted().cloned(),
-                None => {
-                    let places = self.log.deleted_rows(entry).await?;
-                    places.and_then(|places| Deleted::new(&places, n)).map(Arc::new)
-                }
-            };
+            let fragment = self.fragments_at(&base, &[entry.id], &[]).await?;
+            let before = fragment.fragment(entry.id).and_then(|fragment| fragment.deleted().cloned());
             touched.push((entry.id, n, before));
         }
         let delete = move || {

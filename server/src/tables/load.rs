@@ -1,4 +1,4 @@
-//! From the store into memory: fragments are read from their files and encoded anew.
+//! From the store into memory: columns are read from their files and encoded again.
 
 use std::{
     sync::{
@@ -9,8 +9,8 @@ use std::{
 };
 
 use basalt_core::{
-    fragment::{Deleted, Fragment, FragmentData, RowBuffer},
-    schema::Schema,
+    fragment::{FragmentData, RowBuffer},
+    schema::{DataType, Schema},
     table::Table,
 };
 use basalt_proto::v1::ErrorReason;
@@ -19,7 +19,7 @@ use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
     AtRest, Tables, commit,
-    stored::Stored,
+    stored::{Progress, Stored},
     unreadable::{cannot_load, cannot_open},
 };
 use crate::{Error, cpu::Cpu, limits, moment::Moment, status::Fault};
@@ -34,18 +34,18 @@ pub(super) fn expected_bytes(entry: &FragmentEntry) -> u64 {
     entry.encoded_bytes().unwrap_or_else(part)
 }
 
-/// Reads a fragment, and encodes it.
-pub(super) async fn read(
-    log: &TableLog,
-    state: &TableState,
-    entry: &FragmentEntry,
-    cpu: &Cpu,
-) -> Result<Arc<FragmentData>, Fault> {
-    let columns: Vec<usize> = (0..state.schema().fields().len()).collect();
-    read_columns(log, state, entry, &columns, cpu).await
+/// Bytes that rows take on their way into memory, decoded: some columns of a fragment, given by their places.
+pub(super) fn decoded_bytes(state: &TableState, entry: &FragmentEntry, columns: &[usize]) -> u64 {
+    let fields = state.schema().fields();
+    let of = |place: &usize| match fields.get(*place).map(|field| field.data_type) {
+        // What texts take is in the file alone; there they are compressed.
+        Some(DataType::Utf8) => limits::TEXT_EXPANSION * expected_bytes(entry) / fields.len().max(1) as u64,
+        _ => 9 * u64::from(entry.rows),
+    };
+    columns.iter().map(of).fold(0, u64::saturating_add)
 }
 
-/// The same of some columns, given by their places.
+/// Reads some columns of a fragment, given by their places, and encodes them.
 pub(super) async fn read_columns(
     log: &TableLog,
     state: &TableState,
@@ -66,26 +66,9 @@ pub(super) async fn read_columns(
     Ok(Arc::new(data))
 }
 
-/// A fragment with its deleted rows; of `data`, where that is at hand.
-pub(super) async fn fragment(
-    log: &TableLog,
-    state: &TableState,
-    entry: &FragmentEntry,
-    data: Option<Arc<FragmentData>>,
-    cpu: &Cpu,
-) -> Result<Fragment, Fault> {
-    let data = match data {
-        Some(data) => data,
-        None => read(log, state, entry, cpu).await?,
-    };
-    let deleted = log.deleted_rows(entry).await?;
-    let deleted = deleted.and_then(|places| Deleted::new(&places, data.rows())).map(Arc::new);
-    Ok(Fragment::new(entry.id, data).with_deleted(deleted).with_source(entry.source()))
-}
-
 /// How far loading is, in bytes of memory.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct Loading {
     loaded: AtomicU64,
     expected: AtomicU64,
 }
@@ -102,8 +85,7 @@ impl Tables {
     /// Loads all tables of the store. Until then there are none.
     ///
     /// # Errors
-    /// A catalog that cannot be read; tables that are larger than the memory limit. A table that cannot be read is left
-    /// out.
+    /// A catalog that cannot be read. A table that cannot be read is left out.
     pub(crate) async fn load(&self) -> Result<(), Error> {
         let Some(at_rest) = &self.at_rest else { return Ok(()) };
         let started = Instant::now();
@@ -120,7 +102,6 @@ impl Tables {
         self.start_with(at_rest, &catalog, at);
         let mut found = Vec::new();
         let mut all = 0;
-        let limit = self.shared.memory.limit();
         for entry in catalog.tables().values() {
             let (log, state) = match at_rest.log.open(entry).await {
                 Ok(opened) => opened,
@@ -133,34 +114,23 @@ impl Tables {
             let holds = |fragment: &&FragmentEntry| self.shared.peers().holds(entry.number(), fragment.id);
             let bytes: u64 = state.fragments().iter().filter(holds).map(expected_bytes).sum();
             all += bytes;
-            if all > limit {
-                return Err(Error::Start(format!(
-                    "table {:?} takes {bytes} bytes of memory, and the tables up to it {all}; the limit is {limit} \
-                     (--memory)",
-                    entry.name
-                )));
-            }
             found.push((entry.clone(), log, state));
         }
         let (tables, total) = (found.len(), all);
-        let Progress { loaded, expected } = &*self.progress;
+        let Loading { loaded, expected } = &*self.progress;
         expected.store(total, Ordering::Relaxed);
-        let progress = |data: &FragmentData| {
-            loaded.fetch_add(data.bytes() as u64, Ordering::Relaxed);
+        let progress = |bytes: u64| {
+            loaded.fetch_add(bytes, Ordering::Relaxed);
         };
         let load = async {
             let mut rows = 0;
             for (entry, log, state) in found {
                 match self.add_with(at_rest, &entry, log, state, &progress).await {
-                    Ok(table) => rows += table.snapshot().rows(),
-                    // More memory is needed, or fewer tables: what is left out now would not be missed less later.
-                    Err(fault) if !entry.attached && fault.reason() == "MEMORY_LIMIT" => {
-                        return Err(failed(&format!("table {:?}", entry.name), &fault.message()));
-                    }
+                    Ok(table) => rows += self.rows(&table),
                     Err(fault) => self.note_left_out(at_rest, &entry, &cannot_load(&entry, fault)),
                 }
             }
-            Ok(rows)
+            rows
         };
         let mut ticks = tokio::time::interval(limits::LOAD_PROGRESS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -168,7 +138,7 @@ impl Tables {
         let mut load = std::pin::pin!(load);
         let rows = loop {
             tokio::select! {
-                rows = &mut load => break rows?,
+                rows = &mut load => break rows,
                 _ = ticks.tick() => {
                     let bytes = loaded.load(Ordering::Relaxed);
                     tracing::info!(bytes, total_bytes = total, "loading");
@@ -197,7 +167,7 @@ impl Tables {
         entry: &TableEntry,
         log: TableLog,
         state: Arc<TableState>,
-        progress: &(dyn Fn(&FragmentData) + Sync),
+        progress: Progress<'_>,
     ) -> Result<Arc<Table>, Fault> {
         let schema = (**state.schema()).clone();
         let table = Arc::new(Table::new(&entry.name, entry.number(), schema, state.version()));
@@ -206,7 +176,7 @@ impl Tables {
         let stored = Stored::new(Arc::clone(&table), log, entry.attached, shared, Arc::clone(&state), sender);
         let stored = Arc::new(stored);
         // A table is in the catalog once it can be read.
-        stored.advance(Arc::clone(&state), Default::default(), progress).await?;
+        stored.advance(Arc::clone(&state), &[], progress).await?;
         self.shared.ledger.restore(&table, state.requests().cloned());
         self.shared.catalog.insert(Arc::clone(&table))?;
         self.forget_unreadable(at_rest, entry.number());

@@ -11,21 +11,25 @@ mod delete;
 mod files;
 mod follow;
 mod found;
+mod fragments;
 mod load;
 mod retention;
 mod rewrite;
 mod stored;
 mod unreadable;
 mod verify;
+mod version;
+mod writing;
 
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
-    time::Duration,
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak},
+    time::{Duration, Instant},
 };
 
 use basalt_core::{
+    fragment::Column,
     schema::Schema,
     table::{Catalog, Change, Retention, Snapshot, Table},
 };
@@ -38,12 +42,23 @@ use tokio::sync::{Notify, Semaphore};
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Written};
 pub(crate) use found::Sought;
+pub(crate) use fragments::Held;
 use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
+pub(crate) use version::{TableVersion, source};
+pub(crate) use writing::Writing;
 
 use crate::{
-    Config, Error, cpu::Cpu, ledger::Ledger, limits, memory::MemoryPool, metrics::Metrics, status::Fault,
+    Config, Error,
+    cache::FragmentCache,
+    class::Class,
+    cpu::Cpu,
+    ledger::Ledger,
+    limits,
+    memory::{Evict, MemoryPool},
+    metrics::Metrics,
+    status::Fault,
 };
 
 /// What a cluster knows of tables: which node holds what, and who is told of a commit.
@@ -93,6 +108,7 @@ impl Peers for Alone {
 struct Shared {
     catalog: Arc<Catalog>,
     memory: Arc<MemoryPool>,
+    cache: Arc<FragmentCache>,
     ledger: Arc<Ledger>,
     cpu: Arc<Cpu>,
     metrics: Arc<Metrics>,
@@ -127,7 +143,7 @@ struct AtRest {
 pub(crate) struct Tables {
     shared: Arc<Shared>,
     at_rest: Option<Arc<AtRest>>,
-    progress: Arc<load::Progress>,
+    progress: Arc<load::Loading>,
     /// Held while files are verified: one at a time, for what it takes of memory and of the store.
     verifying: Arc<Semaphore>,
 }
@@ -157,8 +173,21 @@ impl Tables {
         let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
         let files = Semaphore::new(limits::FILE_WRITES);
         let expire_now = Notify::new();
-        let shared =
-            Shared { catalog, memory, ledger, cpu, metrics, peers, files, commit_delay, keep, expire_now };
+        let cache = Arc::<FragmentCache>::default();
+        memory.set_cache(Arc::downgrade(&cache) as Weak<dyn Evict>);
+        let shared = Shared {
+            catalog,
+            memory,
+            cache,
+            ledger,
+            cpu,
+            metrics,
+            peers,
+            files,
+            commit_delay,
+            keep,
+            expire_now,
+        };
         let (progress, verifying) = (Arc::default(), Arc::new(Semaphore::new(1)));
         Ok(Self { shared: Arc::new(shared), at_rest, progress, verifying })
     }
@@ -249,6 +278,7 @@ impl Tables {
     /// What is known of a table that is gone.
     fn forget(&self, table: &Table) {
         self.shared.ledger.forget(table);
+        self.shared.cache.forget_table(table.id());
         self.shared.memory.count_tables(&self.shared.catalog);
     }
 
@@ -259,7 +289,8 @@ impl Tables {
             Some(stored) => stored.write(rows).await,
             None => {
                 let shared = Arc::clone(&self.shared);
-                let written = self.shared.cpu.run(move || commit::in_memory(&shared, rows)).await?;
+                let class = Class::of_write(rows.appender.rows());
+                let written = self.shared.cpu.run_as(class, move || commit::in_memory(&shared, rows)).await?;
                 self.shared.memory.count_tables(&self.shared.catalog);
                 written
             }
@@ -287,28 +318,97 @@ impl Tables {
         }
     }
 
-    /// A table that is at rest, at a version (`None`: the newest), with all fragments that the log has of it, whether
-    /// this node holds them or not.
-    pub(crate) fn pin(
-        &self,
-        name: &str,
-        version: Option<u64>,
-    ) -> Result<(Arc<Table>, Arc<TableState>), Fault> {
+    /// A table at a version (`None`: the newest), with all fragments that it has, in memory or not.
+    pub(crate) fn pin(&self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, TableVersion), Fault> {
         let table = self.shared.catalog.get(name)?;
-        let stored = self.newest_stored(&table)?.ok_or_else(|| in_memory_only(name))?;
+        let Some(stored) = self.newest_stored(&table)? else {
+            let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
+            return Ok((table, TableVersion::InMemory(snapshot)));
+        };
         let state = stored.state_at(version).map_err(|e| e.at("version"))?;
-        Ok((Arc::clone(&stored.table), state))
+        Ok((Arc::clone(&stored.table), TableVersion::Stored(state)))
     }
 
-    /// Some fragments of a version; those that are not held are loaded, and kept as long as there is memory.
-    pub(crate) async fn snapshot(
+    /// Makes an older version readable here, if it is kept.
+    pub(crate) async fn rebuild(&self, table: &Table, version: u64) -> Result<(), Fault> {
+        match self.newest_stored(table)? {
+            Some(stored) => stored.rebuild(version).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The newest version of a table in the store that this node knows; `None`: it is in memory alone.
+    pub(crate) fn state(&self, table: &Table) -> Option<Arc<TableState>> {
+        Some(self.newest_stored(table).ok()??.state())
+    }
+
+    /// A version of which all fragments are in memory with some columns; `None` where something is missing.
+    pub(crate) fn resident(
         &self,
         table: &Table,
-        version: u64,
+        version: &TableState,
+        columns: &[usize],
+    ) -> Result<Option<Snapshot>, Fault> {
+        let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
+        stored.resident(version, columns)
+    }
+
+    /// Those of some fragments of a version that are in memory with some columns.
+    pub(crate) fn resident_of(
+        &self,
+        table: &Table,
+        version: &TableState,
         fragments: &[u32],
+        columns: &[usize],
     ) -> Result<Snapshot, Fault> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
-        stored.fragments_at(version, fragments).await
+        stored.resident_of(version, fragments, columns)
+    }
+
+    /// The first of some fragments of a version with some columns: as many as memory has room for at once, and at least
+    /// one. The number says how many were read for it.
+    pub(crate) async fn wave(
+        &self,
+        table: &Table,
+        version: &TableState,
+        fragments: &[u32],
+        columns: &[usize],
+        deadline: Instant,
+    ) -> Result<(Snapshot, u32), Fault> {
+        let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
+        let wave = stored.wave(version, fragments, columns, deadline).await;
+        wave.map_err(|fault| unreadable::cannot_read(table.name(), stored.attached, fault))
+    }
+
+    /// What memory holds of the newest version of a table.
+    pub(crate) fn held(&self, table: &Table) -> Held {
+        match self.newest_stored(table) {
+            Ok(Some(stored)) => stored.held(&stored.state()),
+            _ => {
+                let snapshot = table.snapshot();
+                let (fragments, bytes) = (snapshot.fragments().len() as u64, snapshot.bytes() as u64);
+                Held { fragments, rows: snapshot.rows(), bytes }
+            }
+        }
+    }
+
+    /// The rows of the newest version of a table that this node knows.
+    pub(crate) fn rows(&self, table: &Table) -> u64 {
+        match self.newest_stored(table) {
+            Ok(Some(stored)) => stored.state().rows(),
+            _ => table.snapshot().rows(),
+        }
+    }
+
+    /// The columns of a table that memory holds.
+    pub(crate) fn columns_held(&self, table: &Table) -> Vec<Arc<Column>> {
+        match self.newest_stored(table) {
+            Ok(Some(_)) => self.shared.cache.columns_of(table.id()),
+            _ => {
+                let snapshot = table.snapshot();
+                snapshot.fragments().iter().flat_map(|fragment| fragment.columns()).cloned().collect()
+            }
+        }
     }
 
     fn list_stored(&self) -> Vec<Arc<Stored>> {

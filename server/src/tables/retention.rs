@@ -7,7 +7,7 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use basalt_core::{
-    fragment::{Fragment, FragmentData, RowBuffer},
+    fragment::{Fragment, RowBuffer},
     keys::Native,
     table::{Change, Cutoff, Retention, Table},
     value::Value,
@@ -119,11 +119,11 @@ impl Stored {
 
     /// Writes a fragment anew without some rows.
     async fn rewrite(&self, base: &Arc<TableState>, id: u32, rows: &Sip) -> Result<(), Fault> {
-        let snapshot = self.fragments_at(base.version(), &[id]).await?;
+        let snapshot = self.fragments_at(base, &[id], &self.all_columns()).await?;
         for fragment in snapshot.fragments() {
-            let (data, held) = encoded_without(&self.shared, &self.table, fragment, rows).await?;
-            let new = self.write_files(vec![data]).await?;
-            self.replace(base, vec![id], new).await?;
+            let (rows, held) = rest_without(&self.shared, &self.table, fragment, rows).await?;
+            let new = self.write_rows(rows).await?;
+            self.replace(base, vec![id], vec![new]).await?;
             drop(held);
         }
         Ok(())
@@ -187,32 +187,32 @@ fn count(rows: &Sip, fragment: u32) -> u64 {
     up_to(fragment) - fragment.checked_sub(1).map_or(0, up_to)
 }
 
-/// The rows of a fragment that are not among some, anew, and the memory that they take until they are in the table.
-async fn encoded_without(
+/// The rows of a fragment that are not among some, and the memory that they take until they are in the table.
+async fn rest_without(
     shared: &Arc<Shared>,
     table: &Arc<Table>,
     fragment: &Fragment,
     rows: &Sip,
-) -> Result<(Arc<FragmentData>, Reservation), Fault> {
+) -> Result<(RowBuffer, Reservation), Fault> {
     let rest = fragment.delete(rows).map_or_else(|| fragment.clone(), |(rest, _)| rest);
-    encoded(shared, table, rest).await
+    rest_of(shared, table, rest).await
 }
 
-/// The rows of a fragment that are not deleted, anew, and the memory that they take until they are in the table.
-pub(super) async fn encoded(
+/// The rows of a fragment that are not deleted, and the memory that they take until they are in the table.
+pub(super) async fn rest_of(
     shared: &Arc<Shared>,
     table: &Arc<Table>,
     rest: Fragment,
-) -> Result<(Arc<FragmentData>, Reservation), Fault> {
+) -> Result<(RowBuffer, Reservation), Fault> {
     let mut held = shared.memory.reserve(Consumer::Maintenance);
     held.set(rest.bytes() as u64)?;
     let schema = Arc::clone(table.schema());
-    let encode = move || {
+    let decode = move || {
         let mut rows = RowBuffer::new(&schema);
         rows.push_fragment(&rest);
-        rows.encode(&schema)
+        rows
     };
-    Ok((Arc::new(shared.cpu.run(encode).await??), held))
+    Ok((shared.cpu.run(decode).await?, held))
 }
 
 /// Frees what is hidden now of a table that is in memory alone.
@@ -228,8 +228,10 @@ async fn expire_in_memory(shared: &Arc<Shared>, table: &Arc<Table>) -> Result<u6
             Worth::Nothing => continue,
             Worth::Removing => (Vec::new(), None),
             Worth::Rewriting => {
-                let (data, held) = encoded_without(shared, table, fragment, &rows).await?;
-                (vec![data], Some(held))
+                let (rest, held) = rest_without(shared, table, fragment, &rows).await?;
+                let schema = Arc::clone(table.schema());
+                let data = shared.cpu.run(move || rest.encode(&schema)).await??;
+                (vec![Arc::new(data)], Some(held))
             }
         };
         let (was, expires) = (vec![fragment.clone()], Some(Arc::clone(retention)));

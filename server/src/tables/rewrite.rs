@@ -9,7 +9,7 @@ use basalt_storage::Deletes;
 use super::{
     Tables,
     commit::{Edit, NewFragment},
-    retention::encoded,
+    retention::rest_of,
     stored::Stored,
 };
 use crate::{memory::Reservation, status::Fault};
@@ -57,11 +57,11 @@ impl Stored {
             && base.deletes() == Deletes::Rewrite
         {
             for (id, deleted) in std::mem::take(deletions) {
-                let snapshot = self.fragments_at(base.version(), &[id]).await?;
+                let snapshot = self.fragments_at(base, &[id], &self.all_columns()).await?;
                 for fragment in snapshot.fragments() {
                     let rest = fragment.clone().with_deleted(Some(Arc::clone(&deleted)));
-                    let (data, takes) = encoded(&self.shared, &self.table, rest).await?;
-                    new.extend(self.write_files(vec![data]).await?);
+                    let (rows, takes) = rest_of(&self.shared, &self.table, rest).await?;
+                    new.push(self.write_rows(rows).await?);
                     held.push(takes);
                 }
                 gone.push(id);

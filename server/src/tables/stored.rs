@@ -1,28 +1,21 @@
 //! One table at rest: its log, the versions that can be read, and what memory holds of them.
 
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicBool},
+    collections::{HashSet, VecDeque},
+    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicBool},
     time::{Duration, Instant},
 };
 
 use basalt_core::{
-    fragment::{Fragment, FragmentData},
+    fragment::{Deleted, FragmentData},
     table::{Snapshot, Table},
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableLog, TableState};
-use tokio::{
-    sync::{Semaphore, mpsc},
-    task::JoinSet,
-};
+use tokio::sync::mpsc;
 
-use super::{Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, load};
-use crate::{
-    limits,
-    memory::{Consumer, Reservation},
-    status::Fault,
-};
+use super::{Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, fragments::gone};
+use crate::{limits, status::Fault};
 
 /// See the module.
 #[derive(Debug)]
@@ -41,8 +34,10 @@ pub(super) struct Stored {
     /// What retention hides is to be freed.
     pub(super) expires: AtomicBool,
     states: RwLock<States>,
-    /// Fragments of other nodes, and of versions that the table does not keep, the last used last.
-    guests: Mutex<VecDeque<Guest>>,
+    /// Versions that this node has not seen, or has forgotten, made again from the log: the last used last.
+    rebuilt: Mutex<VecDeque<Arc<TableState>>>,
+    /// Rows that the newest version has no longer, and since when.
+    retired: Mutex<VecDeque<(Instant, Vec<u64>)>>,
 }
 
 /// The versions that can be read.
@@ -53,24 +48,11 @@ struct States {
     older: VecDeque<(Arc<TableState>, Instant)>,
 }
 
-/// A fragment that was loaded for a request.
-#[derive(Debug)]
-struct Guest {
-    /// Of its source.
-    rows: u64,
-    data: Arc<FragmentData>,
-    _held: Reservation,
-}
+/// Hears of the bytes that are read for a table on its way to a version.
+pub(super) type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
-/// The rows of an entry of the log, where a snapshot holds them, whichever of them are deleted there.
-fn same_rows(held: &Snapshot, entry: &FragmentEntry) -> Option<Arc<FragmentData>> {
-    let fragment = held.fragment(entry.id)?;
-    let same = fragment.source().is_some_and(|source| source.rows == entry.source().rows);
-    same.then(|| Arc::clone(fragment.data()))
-}
-
-/// What happens to a table on its way to a version.
-pub(super) type Progress<'a> = &'a (dyn Fn(&FragmentData) + Sync);
+/// Rows that this node has encoded itself: of an entry of the version to go to, and which of them are deleted.
+pub(super) type Fresh = (u32, Arc<FragmentData>, Option<Arc<Deleted>>);
 
 impl Stored {
     pub(super) fn new(
@@ -92,7 +74,8 @@ impl Stored {
             files: Files::new(state.version()),
             expires: AtomicBool::new(true),
             states: RwLock::new(States { newest: state, older: VecDeque::new() }),
-            guests: Mutex::default(),
+            rebuilt: Mutex::default(),
+            retired: Mutex::default(),
         }
     }
 
@@ -105,12 +88,36 @@ impl Stored {
     pub(super) fn state_at(&self, version: Option<u64>) -> Result<Arc<TableState>, Fault> {
         let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
         let mut known = [&states.newest].into_iter().chain(states.older.iter().rev().map(|(state, _)| state));
-        let found = known.find(|state| version.is_none_or(|version| state.version() == version));
-        found.cloned().ok_or_else(|| {
+        let found = known.find(|state| version.is_none_or(|version| state.version() == version)).cloned();
+        let rebuilt = || {
+            let rebuilt = self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner);
+            rebuilt.iter().find(|state| version == Some(state.version())).cloned()
+        };
+        found.or_else(rebuilt).ok_or_else(|| {
             let (table, newest) = (self.table.name(), states.newest.version());
             let message = format!("this version of table {table:?} cannot be read; version {newest} can");
             Fault::new(ErrorReason::VersionGone, message)
         })
+    }
+
+    /// Makes a version again from the log that this node has not, but that is still kept: it has not seen it, because
+    /// another node committed it and the next at once, or because it was not there then.
+    pub(super) async fn rebuild(&self, version: u64) -> Result<(), Fault> {
+        let newest = self.state();
+        if version >= newest.version() || self.state_at(Some(version)).is_ok() {
+            return Ok(());
+        }
+        let Some(state) = self.log.at(&newest, version).await? else { return Ok(()) };
+        // Its columns are others: this table does not read it.
+        if !state.has_same_columns(&newest) {
+            return Ok(());
+        }
+        let mut rebuilt = self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner);
+        rebuilt.push_back(state);
+        if rebuilt.len() > limits::REBUILT_VERSIONS {
+            rebuilt.pop_front();
+        }
+        Ok(())
     }
 
     /// Fails for the table of another writer.
@@ -123,60 +130,33 @@ impl Stored {
         Ok(())
     }
 
-    /// Goes to a newer version: what is neither held nor among `fresh` is loaded first.
+    /// Goes to a newer version. What this node holds of it by its place is read first, as far as there is memory for it;
+    /// what is `fresh` is at hand.
     pub(super) async fn advance(
         &self,
         state: Arc<TableState>,
-        fresh: HashMap<u32, Fragment>,
+        fresh: &[Fresh],
         progress: Progress<'_>,
     ) -> Result<(), Fault> {
-        let current = self.table.snapshot();
+        let before = self.state();
         // What is encoded by other columns is not taken, whatever it was read from.
-        if !state.has_same_columns(&self.state()) {
+        if !state.has_same_columns(&before) {
             return Err(other_columns(&self.table));
         }
-        let taken = |entry: &FragmentEntry| -> Option<Fragment> {
-            if let Some(fragment) = fresh.get(&entry.id) {
-                return Some(fragment.clone().with_source(entry.source()));
-            }
-            current.fragment(entry.id).filter(|held| held.source() == Some(entry.source())).cloned()
-        };
-        let mine = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
-        let (mut fragments, mut missing) = (Vec::new(), Vec::new());
-        for entry in state.fragments().iter().filter(mine) {
-            match taken(entry) {
-                Some(fragment) => fragments.push(fragment),
-                None => missing.push(entry),
+        let holds = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
+        for (id, data, deleted) in fresh {
+            if let Some(entry) = state.fragment(*id).filter(holds) {
+                self.keep(&state, entry, data, deleted.as_ref());
             }
         }
-        let data_of = |entry: &FragmentEntry| same_rows(&current, entry);
-        let to_read = missing.iter().filter(|entry| data_of(entry).is_none());
-        let mut reservation = self.shared.memory.reserve(Consumer::Maintenance);
-        reservation.set(to_read.map(|entry| load::expected_bytes(entry)).sum())?;
-        let permits = Arc::new(Semaphore::new(limits::LOADS));
-        let mut loads = JoinSet::new();
-        for entry in missing {
-            let (log, state, entry, data) =
-                (self.log.clone(), Arc::clone(&state), entry.clone(), data_of(entry));
-            let (cpu, permits) = (Arc::clone(&self.shared.cpu), Arc::clone(&permits));
-            loads.spawn(async move {
-                let _permit = permits.acquire_owned().await;
-                let is_read = data.is_none();
-                load::fragment(&log, &state, &entry, data, &cpu).await.map(|fragment| (fragment, is_read))
-            });
-        }
-        while let Some(loaded) = loads.join_next().await {
-            let (fragment, is_read) = loaded.map_err(|_| Fault::internal())??;
-            if is_read {
-                self.shared.metrics.fragment_loaded(fragment.bytes() as u64);
-                progress(fragment.data());
-            }
-            fragments.push(fragment);
+        let mine: Vec<_> = state.fragments().iter().filter(holds).collect();
+        self.warm(&state, &mine, progress).await?;
+        let gone = gone(&before, &state);
+        if !gone.is_empty() {
+            self.retired.lock().unwrap_or_else(PoisonError::into_inner).push_back((Instant::now(), gone));
         }
         let retention = state.retention().cloned();
-        self.table.install(Snapshot::new(state.version(), fragments).with_retention(retention));
-        drop(reservation);
-        self.shared.memory.count_tables(&self.shared.catalog);
+        self.table.install(Snapshot::new(state.version(), Vec::new()).with_retention(retention));
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut states.newest, state);
         if before.retention() != states.newest.retention() {
@@ -191,85 +171,22 @@ impl Stored {
         Ok(())
     }
 
+    /// Reads what this node holds by its place, now that the nodes are others than before; what it holds no longer goes
+    /// first when memory is needed.
+    pub(super) async fn place(&self) -> Result<(), Fault> {
+        let state = self.state();
+        let holds = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
+        let (mine, others): (Vec<_>, Vec<_>) = state.fragments().iter().partition(holds);
+        self.cool(others);
+        self.warm(&state, &mine, &|_| {}).await
+    }
+
     /// Notes that the newest state has a checkpoint.
     pub(super) fn replace_state(&self, state: Arc<TableState>) {
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
         if states.newest.version() == state.version() {
             states.newest = state;
         }
-    }
-
-    /// Some fragments of a version that can be read. What is not held is loaded, and stays as long as there is room.
-    pub(super) async fn fragments_at(&self, version: u64, ids: &[u32]) -> Result<Snapshot, Fault> {
-        let kept = self.table.snapshot_at(Some(version)).ok();
-        let mut retention = kept.as_ref().and_then(|kept| kept.retention().cloned());
-        let mut fragments = Vec::with_capacity(ids.len());
-        let mut missing = Vec::new();
-        for id in ids {
-            match kept.as_ref().and_then(|kept| kept.fragment(*id)) {
-                Some(fragment) => fragments.push(fragment.clone()),
-                None => missing.push(*id),
-            }
-        }
-        if !missing.is_empty() {
-            let state = self.state_at(Some(version)).map_err(|e| e.at("version"))?;
-            retention = state.retention().cloned();
-            let newest = self.table.snapshot();
-            for id in missing {
-                let Some(entry) = state.fragment(id) else {
-                    let message =
-                        format!("version {version} of table {:?} has no fragment {id}", self.table.name());
-                    return Err(Fault::protocol(message));
-                };
-                let data = match same_rows(&newest, entry).or_else(|| self.guest(entry)) {
-                    Some(data) => data,
-                    None => self.load_guest(&state, entry).await?,
-                };
-                fragments.push(load::fragment(&self.log, &state, entry, Some(data), &self.shared.cpu).await?);
-            }
-        }
-        Ok(Snapshot::new(version, fragments).with_retention(retention))
-    }
-
-    fn guest(&self, entry: &FragmentEntry) -> Option<Arc<FragmentData>> {
-        let mut guests = self.guests();
-        let at = guests.iter().position(|guest| guest.rows == entry.source().rows)?;
-        let guest = guests.remove(at)?;
-        let data = Arc::clone(&guest.data);
-        guests.push_back(guest);
-        Some(data)
-    }
-
-    async fn load_guest(
-        &self,
-        state: &TableState,
-        entry: &FragmentEntry,
-    ) -> Result<Arc<FragmentData>, Fault> {
-        let mut held = self.shared.memory.reserve(Consumer::Cache);
-        self.make_room(&mut held, load::expected_bytes(entry))?;
-        let data = load::read(&self.log, state, entry, &self.shared.cpu).await?;
-        self.make_room(&mut held, data.bytes() as u64)?;
-        self.shared.metrics.fragment_loaded(data.bytes() as u64);
-        self.guests().push_back(Guest { rows: entry.source().rows, data: Arc::clone(&data), _held: held });
-        Ok(data)
-    }
-
-    /// Reserves memory; guests that were not used for the longest leave for it.
-    fn make_room(&self, held: &mut Reservation, bytes: u64) -> Result<(), Fault> {
-        loop {
-            match held.set(bytes) {
-                Ok(()) => return Ok(()),
-                Err(fault) => {
-                    if self.guests().pop_front().is_none() {
-                        return Err(fault);
-                    }
-                }
-            }
-        }
-    }
-
-    fn guests(&self) -> MutexGuard<'_, VecDeque<Guest>> {
-        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How long what has left the table can be read: of more versions than are kept, as long as the oldest of these.
@@ -283,16 +200,24 @@ impl Stored {
         }
     }
 
-    /// Forgets the versions that were superseded longer ago than they are kept; memory, what only they hold of
-    /// fragments, much sooner.
+    /// Forgets the versions that were superseded longer ago than they are kept; memory, what only they have, much sooner.
     pub(super) fn forget_old(&self) {
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
         while states.older.front().is_some_and(|(_, at)| at.elapsed() > self.shared.keep) {
             states.older.pop_front();
         }
-        let recent = states.older.iter().find(|(_, at)| at.elapsed() <= limits::SNAPSHOT_AGE);
-        let first = recent.map_or(states.newest.version(), |(state, _)| state.version());
         drop(states);
-        self.table.forget_before(first);
+        // What was kept too long is looked for in the log again, which says so.
+        self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let mut retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = retired.partition_point(|(at, _)| at.elapsed() > limits::SNAPSHOT_AGE);
+        let over: Vec<u64> = retired.drain(..over).flat_map(|(_, rows)| rows).collect();
+        drop(retired);
+        // Rows may have come back.
+        if !over.is_empty() {
+            let state = self.state();
+            let here: HashSet<u64> = state.fragments().iter().map(|entry| entry.source().rows).collect();
+            self.forget_rows(over.into_iter().filter(|rows| !here.contains(rows)));
+        }
     }
 }

@@ -44,6 +44,15 @@ pub(super) fn cannot_load(entry: &TableEntry, fault: Fault) -> Fault {
     }
 }
 
+/// The error of a request for rows that cannot be read.
+pub(super) fn cannot_read(table: &str, attached: bool, fault: Fault) -> Fault {
+    match attached {
+        _ if fault.is_outage() || fault.is_of_memory() || !fault.is_of_store() => fault,
+        true => newest(table, fault),
+        false => damaged(table, &fault),
+    }
+}
+
 fn damaged(table: &str, fault: &Fault) -> Fault {
     let what = match fault.reason() {
         "MEMORY_LIMIT" => "does not fit into memory here",

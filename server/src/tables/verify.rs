@@ -213,7 +213,7 @@ mod tests {
         let mut appender = Appender::new(table, &[]).unwrap();
         let column: ArrayRef = Arc::new(Int64Array::from(values));
         appender.push(&RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap()).unwrap();
-        let rows = NewRows { appender, replace_by: Vec::new(), request: None };
+        let rows = NewRows { appender, writing: None, replace_by: Vec::new(), request: None };
         state.tables.write(rows).await.unwrap();
     }
 

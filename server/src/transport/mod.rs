@@ -64,7 +64,7 @@ pub(crate) async fn serve(
     if let (Some(cluster), Some(listener)) = (&state.cluster, &peers) {
         let (address, name) = (listener.local_addr()?, cluster.members().own());
         tracing::info!(%address, %name, peers = ?config.peers, "listening for the other nodes of the cluster");
-        background.spawn(Arc::clone(cluster).watch(Arc::clone(&state)));
+        background.spawn(Arc::clone(cluster).watch(Arc::clone(&state.tables)));
     }
     let closing = CancellationToken::new();
     let mut connections = JoinSet::new();

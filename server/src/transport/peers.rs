@@ -13,7 +13,7 @@ use super::{
     receive::{self, Method},
     reply::Reply,
 };
-use crate::{call::Arrival, cluster::PeerHandler, connection::Connection, limits, state::State};
+use crate::{call::Arrival, connection::Connection, limits, peers::PeerHandler, state::State};
 
 /// The method whose request is a stream.
 const EXECUTE: &str = "Execute";

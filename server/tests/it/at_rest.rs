@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray 
 use arrow_schema::{DataType, Field, Schema};
 use basalt_client::{Client, TableOptions, WriteOptions, col, count};
 use basalt_proto::v1::{self as pb, ErrorReason, TypeKind};
-use basalt_server::{Config, Memory};
+use basalt_server::Config;
 use tempfile::TempDir;
 use tonic::Code;
 
@@ -244,39 +244,6 @@ async fn small_fragments_are_merged_while_they_are_read() {
     let rows = values(&server).await;
     let server = restart(server, &store).await;
     assert_eq!(values(&server).await, rows);
-}
-
-#[tokio::test]
-async fn tables_larger_than_the_memory_limit_are_refused() {
-    let store = TempDir::new().unwrap();
-    let mut server = at(&store).await;
-    server
-        .numbers("t", (0..50_000_i64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64.cast_signed()) >> 20))
-        .await;
-    server.signal();
-    server.ended().await;
-    let config = Config {
-        store: store.path().to_str().unwrap().to_owned(),
-        memory: Memory::Bytes(1000),
-        ..Config::default()
-    };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let error = basalt_server::run(listener, config, std::future::pending()).await.unwrap_err().to_string();
-    assert!(error.contains("\"t\"") && error.contains("the limit is 1000"), "{error}");
-
-    // So are those of others, and then they are not there.
-    let ours = TempDir::new().unwrap();
-    let small = Server::with(|config| {
-        on(ours.path())(config);
-        config.memory = Memory::Bytes(8_000);
-    })
-    .await;
-    let folder = std::fs::read_dir(store.path().join("tables")).unwrap().next().unwrap().unwrap().path();
-    let refused = small.client.attach_table("t", folder.to_str().unwrap()).await.unwrap_err();
-    assert_eq!(refused.reason(), ErrorReason::MemoryLimit);
-    assert!(small.client.list_tables().await.unwrap().is_empty());
-    small.numbers("t", [1]).await;
-    assert_eq!(values(&small).await, [1]);
 }
 
 #[tokio::test]

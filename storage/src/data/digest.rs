@@ -120,18 +120,67 @@ pub(crate) fn check_seal(file: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The digest of a piece by the tag of a file.
-fn told(tag: &str, piece: Piece) -> Option<u64> {
-    let at = piece.place() * DIGEST_CHARS;
-    let bytes = z85::decode(tag.get(at..at + DIGEST_CHARS)?)?;
-    bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+/// The digests of a file, as memory holds them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Digests {
+    /// Eight bytes each.
+    Bytes(Box<[u8]>),
+    /// A tag that is not all Z85.
+    Text(Box<str>),
+}
+
+impl Digests {
+    /// Of the tag of a file.
+    pub(crate) fn of_tag(tag: String) -> Self {
+        match z85::decode(&tag) {
+            Some(bytes) => Self::Bytes(bytes.into()),
+            None => Self::Text(tag.into()),
+        }
+    }
+
+    /// The tag.
+    pub(crate) fn to_tag(&self) -> String {
+        match self {
+            Self::Bytes(bytes) => z85::encode(bytes),
+            Self::Text(tag) => tag.to_string(),
+        }
+    }
+
+    /// Characters of the tag.
+    fn chars(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len() / 4 * 5,
+            Self::Text(tag) => tag.len(),
+        }
+    }
+
+    /// Bytes that they take.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Text(tag) => tag.len(),
+        }
+    }
+
+    fn get(&self, piece: Piece) -> Option<u64> {
+        match self {
+            Self::Bytes(bytes) => {
+                bytes.get(piece.place() * 8..)?.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+            }
+            Self::Text(tag) => {
+                let at = piece.place() * DIGEST_CHARS;
+                let bytes = z85::decode(tag.get(at..at + DIGEST_CHARS)?)?;
+                bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+            }
+        }
+    }
 }
 
 /// That the log has as many digests of a file as it needs.
 pub(crate) fn check_count(file: &DataFile, metadata: &ParquetMetaData) -> Result<(), String> {
-    let Some(tag) = file.digests() else { return Ok(()) };
+    let Some(digests) = file.digests() else { return Ok(()) };
     let columns: usize = metadata.row_groups().iter().map(|group| group.num_columns()).sum();
-    if tag.len() == (2 + columns) * DIGEST_CHARS && 2 + columns <= FILE_DIGESTS {
+    if digests.chars() == (2 + columns) * DIGEST_CHARS && 2 + columns <= FILE_DIGESTS {
         return Ok(());
     }
     Err(format!("it has {columns} columns in all row groups, and the log has digests of another number"))
@@ -159,9 +208,9 @@ impl Seen {
     pub(crate) fn check(&self, file: &DataFile, piece: Piece, bytes: &[u8]) -> Result<(), String> {
         let found = of(bytes);
         let expected = match file.digests() {
-            Some(tag) => {
-                told(tag, piece).ok_or("the log has digests of it, and none of this part that can be read")?
-            }
+            Some(digests) => digests
+                .get(piece)
+                .ok_or("the log has digests of it, and none of this part that can be read")?,
             None => self.first(file, piece, found),
         };
         if expected == found {

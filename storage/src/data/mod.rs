@@ -1,17 +1,25 @@
 //! Data files: the rows of a table in Parquet.
 
+mod bounds;
 mod convert;
 pub(crate) mod digest;
+mod encode;
 pub(crate) mod footer;
 pub(crate) mod page_checksums;
 mod partition;
 mod read;
 mod stats;
+mod summary;
 mod write;
 
+pub(crate) use bounds::Bounds;
+pub use encode::{EncodedColumn, EncodedFile, FileEncoder};
 pub(crate) use footer::count_rows;
 pub use read::DataReader;
 pub(crate) use read::{catching, path_of};
 pub use stats::ColumnStats;
-pub(crate) use stats::{columns_stats, num_records, wide_stats};
+#[cfg(test)]
+use stats::columns_stats;
+pub(crate) use stats::{num_records, wide_stats};
+pub(crate) use summary::Summary;
 pub use write::NewFile;

@@ -127,12 +127,12 @@ fn big_endian(bytes: &[u8]) -> Option<Value> {
     Some(Value::Int(i128::from_be_bytes(wide)))
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
 /// A bound as the log has it; `None` when it has none such.
-fn json(value: &Value, data_type: DataType, greatest: bool) -> Option<String> {
+pub(super) fn json(value: &Value, data_type: DataType, greatest: bool) -> Option<String> {
     Some(match value {
         Value::Int(v) => v.to_string(),
         Value::Decimal { unscaled, scale } => decimal(*unscaled, *scale),
@@ -170,14 +170,15 @@ fn decimal(unscaled: i128, scale: u8) -> String {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Stats<'a> {
-    tight_bounds: Option<bool>,
+pub(super) struct Stats<'a> {
+    pub(super) num_records: Option<u64>,
+    pub(super) tight_bounds: Option<bool>,
     #[serde(borrow, default)]
-    min_values: BTreeMap<String, &'a RawValue>,
+    pub(super) min_values: BTreeMap<String, &'a RawValue>,
     #[serde(borrow, default)]
-    max_values: BTreeMap<String, &'a RawValue>,
+    pub(super) max_values: BTreeMap<String, &'a RawValue>,
     #[serde(borrow, default)]
-    null_count: BTreeMap<String, &'a RawValue>,
+    pub(super) null_count: BTreeMap<String, &'a RawValue>,
 }
 
 /// The number of rows, where statistics have it.
@@ -191,7 +192,8 @@ pub(crate) fn num_records(stats: &str) -> serde_json::Result<Option<u64>> {
 }
 
 /// What statistics say of columns, given by name and type; what they do not say, or say wrongly, is not known.
-pub(crate) fn columns_stats<'a>(
+#[cfg(test)]
+pub(super) fn columns_stats<'a>(
     stats: Option<&str>,
     columns: impl Iterator<Item = (&'a str, DataType)>,
 ) -> Box<[ColumnStats]> {
@@ -200,23 +202,25 @@ pub(crate) fn columns_stats<'a>(
 }
 
 impl Stats<'_> {
-    fn column(&self, name: &str, data_type: DataType) -> ColumnStats {
+    pub(super) fn column(&self, name: &str, data_type: DataType) -> ColumnStats {
         let bound = |values: &BTreeMap<String, &RawValue>| parse(values.get(name)?.get(), data_type);
         let nulls = self.null_count.get(name).and_then(|n| n.get().parse().ok());
-        let mut max = bound(&self.max_values);
-        // Other writers cut a timestamp off at milliseconds.
-        if let Some(Value::Timestamp(at)) = &mut max
-            && *at % 1000 == 0
-        {
-            *at = at.saturating_add(999);
-        }
+        let max = bound(&self.max_values).map(last_of_millisecond);
         // Default: the protocol's.
         let tight = self.tight_bounds.unwrap_or(true);
         ColumnStats { min: bound(&self.min_values), max, nulls: nulls.filter(|n| tight || *n == 0) }
     }
 }
 
-fn parse(json: &str, data_type: DataType) -> Option<Value> {
+/// A greatest value: other writers cut a timestamp off at milliseconds.
+pub(super) fn last_of_millisecond(max: Value) -> Value {
+    match max {
+        Value::Timestamp(at) if at % 1000 == 0 => Value::Timestamp(at.saturating_add(999)),
+        other => other,
+    }
+}
+
+pub(super) fn parse(json: &str, data_type: DataType) -> Option<Value> {
     let text = || serde_json::from_str::<String>(json).ok();
     Some(match data_type {
         DataType::Bool => return None,

@@ -209,6 +209,12 @@ pub(crate) fn parse(path: &str, version: u64, bytes: &[u8]) -> Result<Vec<Action
     Ok(actions)
 }
 
+/// When a commit was made, in milliseconds since 1970, as its `commitInfo` says; not every writer says it.
+pub(super) fn timestamp(bytes: &[u8]) -> Option<i64> {
+    let info = |line: &[u8]| serde_json::from_slice::<Line>(line).ok()?.commit_info;
+    bytes.split(|b| *b == b'\n').find_map(info)?.get("timestamp")?.as_i64()
+}
+
 fn check_seal(path: &str, version: u64, info: Option<&serde_json::Value>, bytes: &[u8]) -> Result<()> {
     let Some(seal) = info.and_then(|info| info.get("basalt")) else { return Ok(()) };
     let seal = Seal::deserialize(seal)

@@ -6,11 +6,9 @@ use basalt_sip::Sip;
 
 use super::{
     actions::{Action, Add, CommitInfo, Descriptor, Remove, Txn},
+    file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry, TAG_ENCODED, TAG_FRAGMENT},
     protocol,
-    state::{
-        DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry, NEXT_FRAGMENT, Request, TAG_ENCODED, TAG_FRAGMENT,
-        TableState,
-    },
+    state::{NEXT_FRAGMENT, Request, TableState},
 };
 use crate::{
     data::{NewFile, digest, wide_stats},
@@ -136,10 +134,9 @@ pub(super) fn plan(base: &TableState, change: &Change, now: i64) -> Result<Plann
             return Err(StorageError::corrupt(base.id(), why));
         }
         actions.push(Action::Remove(remove(&fragment.file, data_change, now)));
-        let mut add = fragment.file.add.clone();
+        let mut add = fragment.file.to_add(data_change);
         add.stats = Some(wide_stats(add.stats.as_deref(), fragment.file.rows)?);
         add.deletion_vector = Some(vectors.push(deleted)?);
-        add.data_change = data_change;
         actions.push(Action::Add(add));
     }
     let adds =
@@ -164,13 +161,13 @@ fn whole_file<'a>(base: &'a TableState, id: u32, changed: &mut BTreeSet<u32>) ->
 
 fn remove(file: &DataFile, data_change: bool, now: i64) -> Remove {
     Remove {
-        path: file.add.path.clone(),
+        path: file.path().to_owned(),
         deletion_timestamp: Some(now),
         data_change,
         extended_file_metadata: Some(true),
-        partition_values: Some(file.add.partition_values.clone()),
-        size: Some(file.add.size),
-        deletion_vector: file.add.deletion_vector.clone(),
+        partition_values: Some(file.partition_values()),
+        size: Some(file.bytes()),
+        deletion_vector: file.deletion_vector.as_deref().cloned(),
     }
 }
 

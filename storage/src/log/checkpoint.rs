@@ -1,6 +1,6 @@
 //! Writing a checkpoint: what a replay up to a version gives, as one Parquet file (a classic one of the V1 kind).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use arrow_array::{
     ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray, StructArray,
@@ -25,7 +25,7 @@ use super::{
 use crate::{
     data::{digest, page_checksums},
     error::{Result, StorageError},
-    limits::{CHECKPOINT_EVERY, REQUEST_AGE},
+    limits::{CHECKPOINT_EVERY, CHECKPOINT_GROUP_ROWS, CHECKPOINT_ROWS, REQUEST_AGE},
 };
 
 impl TableState {
@@ -42,12 +42,11 @@ impl TableLog {
     /// # Errors
     /// [`StorageError::Store`]; the table is as before.
     pub async fn checkpoint(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
-        let rows = rows(state, self.keep_millis());
-        let size = (rows.adds.len() + rows.removes.len() + rows.txns.len() + 2) as u64;
-        let num_of_add_files = Some(rows.adds.len() as u64);
-        let encoded = tokio::task::spawn_blocking(move || encode(&rows)).await;
+        let (written, keep) = (Arc::clone(state), self.keep_millis());
+        let encoded = tokio::task::spawn_blocking(move || encode(&written, keep)).await;
         let encoded = encoded.map_err(|e| StorageError::corrupt("a checkpoint", e))?;
-        let bytes = encoded.map_err(|e| StorageError::corrupt("a checkpoint", e))?;
+        let (bytes, size) = encoded.map_err(|e| StorageError::corrupt("a checkpoint", e))?;
+        let num_of_add_files = Some(state.files.len() as u64);
         let version = state.version;
         let last = LastCheckpoint {
             version,
@@ -66,23 +65,26 @@ impl TableLog {
     }
 }
 
-/// The actions of a checkpoint.
+/// Some of the actions of a checkpoint.
+#[derive(Default)]
 struct Rows {
-    protocol: Protocol,
-    metadata: Arc<Metadata>,
+    protocol: Option<Protocol>,
+    metadata: Option<Arc<Metadata>>,
     txns: Vec<Txn>,
     adds: Vec<Add>,
     removes: Vec<Remove>,
 }
 
-fn rows(state: &TableState, keep: i64) -> Rows {
+/// The actions of a checkpoint, some at a time: as they are written they take several times the memory of a state.
+fn rows(state: &TableState, keep: i64) -> impl Iterator<Item = Rows> {
     let now = now_millis();
-    let requests = state.requests().filter(|done| now.saturating_sub(done.at_millis) <= REQUEST_AGE);
+    let requests = state.requests().filter(move |done| now.saturating_sub(done.at_millis) <= REQUEST_AGE);
     let requests = requests.map(|done| done.request.to_txn(done.version, done.at_millis));
-    // One that left twice has one action.
-    let removed = state.removed().filter(|(_, _, at)| now.saturating_sub(*at) <= tombstone_age(keep));
-    let removed: BTreeMap<_, _> = removed.map(|(path, vector, at)| ((path, vector), at)).collect();
-    let remove = |((path, vector), at): ((&str, Option<&Descriptor>), i64)| Remove {
+    let mut txns = state.txns.values().cloned().chain(requests);
+    // What a checkpoint has is no change of data.
+    let mut adds = state.files.values().map(|file| file.to_add(false));
+    let removed = state.removed().filter(move |(_, _, at)| now.saturating_sub(*at) <= tombstone_age(keep));
+    let mut removes = removed.map(|(path, vector, at)| Remove {
         path: path.to_owned(),
         deletion_timestamp: Some(at),
         data_change: false,
@@ -90,14 +92,29 @@ fn rows(state: &TableState, keep: i64) -> Rows {
         partition_values: None,
         size: None,
         deletion_vector: vector.cloned(),
+    });
+    let first = Rows {
+        protocol: Some(state.protocol.clone()),
+        metadata: Some(Arc::clone(&state.metadata)),
+        ..Rows::default()
     };
-    Rows {
-        protocol: state.protocol.clone(),
-        metadata: Arc::clone(&state.metadata),
-        txns: state.txns.values().cloned().chain(requests).collect(),
-        // What a checkpoint has is no change of data.
-        adds: state.files.values().map(|file| Add { data_change: false, ..file.add.clone() }).collect(),
-        removes: removed.into_iter().map(remove).collect(),
+    let rest = std::iter::from_fn(move || {
+        let mut rows = Rows { txns: txns.by_ref().take(CHECKPOINT_ROWS).collect(), ..Rows::default() };
+        if rows.txns.is_empty() {
+            rows.adds = adds.by_ref().take(CHECKPOINT_ROWS).collect();
+        }
+        if rows.txns.is_empty() && rows.adds.is_empty() {
+            rows.removes = removes.by_ref().take(CHECKPOINT_ROWS).collect();
+        }
+        (rows.len() > 0).then_some(rows)
+    });
+    std::iter::once(first).chain(rest)
+}
+
+impl Rows {
+    fn len(&self) -> usize {
+        let once = usize::from(self.protocol.is_some()) + usize::from(self.metadata.is_some());
+        once + self.txns.len() + self.adds.len() + self.removes.len()
     }
 }
 
@@ -211,12 +228,16 @@ fn long(n: u64) -> Option<i64> {
     Some(i64::try_from(n).invariant(NARROW))
 }
 
-fn batch(rows: &Rows) -> std::result::Result<RecordBatch, ArrowError> {
-    let total = 2 + rows.txns.len() + rows.adds.len() + rows.removes.len();
-    let protocol = Placed { values: std::slice::from_ref(&rows.protocol), first: 0, rows: total };
-    let metadata = Placed { values: std::slice::from_ref(&*rows.metadata), first: 1, rows: total };
-    let txns = Placed { values: &rows.txns, first: 2, rows: total };
-    let adds = Placed { values: &rows.adds, first: 2 + rows.txns.len(), rows: total };
+/// Some of the actions as columns, all batches with the same: those of the table's protocol.
+fn batch(rows: &Rows, of: &Protocol) -> std::result::Result<RecordBatch, ArrowError> {
+    let total = rows.len();
+    let protocol = Placed { values: rows.protocol.as_slice(), first: 0, rows: total };
+    let metadata = rows.metadata.as_deref().map(std::slice::from_ref);
+    // Default: none among these actions.
+    let metadata = Placed { values: metadata.unwrap_or_default(), first: 1, rows: total };
+    let first = protocol.values.len() + metadata.values.len();
+    let txns = Placed { values: &rows.txns, first, rows: total };
+    let adds = Placed { values: &rows.adds, first: first + rows.txns.len(), rows: total };
     let removes = Placed { values: &rows.removes, first: total - rows.removes.len(), rows: total };
 
     let mut versions = protocol
@@ -224,10 +245,10 @@ fn batch(rows: &Rows) -> std::result::Result<RecordBatch, ArrowError> {
         .with("minReaderVersion", protocol.ints(|p| Some(p.min_reader_version)))
         .with("minWriterVersion", protocol.ints(|p| Some(p.min_writer_version)));
     // Versions that have no features have no columns for them, either.
-    if rows.protocol.reader_features.is_some() {
+    if of.reader_features.is_some() {
         versions = versions.with("readerFeatures", protocol.lists(|p| p.reader_features.as_ref()));
     }
-    if rows.protocol.writer_features.is_some() {
+    if of.writer_features.is_some() {
         versions = versions.with("writerFeatures", protocol.lists(|p| p.writer_features.as_ref()));
     }
     let format = metadata
@@ -271,10 +292,11 @@ fn batch(rows: &Rows) -> std::result::Result<RecordBatch, ArrowError> {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
 }
 
-fn encode(rows: &Rows) -> std::result::Result<Vec<u8>, parquet::errors::ParquetError> {
-    let batch = batch(rows)?;
+/// The checkpoint of a state, and how many actions are in it.
+fn encode(state: &TableState, keep: i64) -> std::result::Result<(Vec<u8>, u64), ParquetError> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_max_row_group_row_count(Some(CHECKPOINT_GROUP_ROWS))
         // Parquet's names for the parts of lists and maps.
         .set_coerce_types(true)
         .set_key_value_metadata(Some(vec![KeyValue::new(
@@ -284,12 +306,16 @@ fn encode(rows: &Rows) -> std::result::Result<Vec<u8>, parquet::errors::ParquetE
         .set_created_by(concat!("basalt version ", env!("CARGO_PKG_VERSION")).to_owned())
         .build();
     let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new_with_options(&mut bytes, batch.schema(), options)?;
-    writer.write(&batch)?;
+    let (mut bytes, mut actions) = (Vec::new(), 0);
+    let schema = batch(&Rows::default(), &state.protocol)?.schema();
+    let mut writer = ArrowWriter::try_new_with_options(&mut bytes, schema, options)?;
+    for rows in rows(state, keep) {
+        writer.write(&batch(&rows, &state.protocol)?)?;
+        actions += rows.len() as u64;
+    }
     let metadata = writer.close()?;
     let (mut file, _) = page_checksums::add(&bytes, &metadata)?;
     let no_place = || ParquetError::General("a checkpoint has no place for its digest".to_owned());
     digest::seal(&mut file).ok_or_else(no_place)?;
-    Ok(file)
+    Ok((file, actions))
 }

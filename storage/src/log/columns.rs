@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use basalt_core::schema::Field;
+use twox_hash::XxHash3_64;
 
-use super::state::{DataFile, TableState};
+use super::{DataFile, TableState};
 
 impl TableState {
     /// Whether another state has the same columns, which lie in data files in the same way.
@@ -35,6 +36,18 @@ impl TableState {
         both_by_id.then(|| other.schema().fields().iter().enumerate().position(same))?
     }
 
+    /// Names the values of a column in any data file, among all columns that the table ever has; what names it alike has
+    /// the same values of the same type, in files that both have. `None`: there is no such column.
+    pub fn column_id(&self, place: usize) -> Option<u64> {
+        let field = self.schema().fields().get(place)?;
+        let physical = self.schema.physical.get(place)?;
+        let id = self.schema.ids.as_ref().and_then(|ids| ids.get(place).copied());
+        let is_partition = self.metadata.partition_columns.contains(&field.name);
+        // Whether there is a null in it is looked at when it is read.
+        let what = (physical, id, field.data_type, &field.encoding, field.nullable, is_partition);
+        Some(XxHash3_64::oneshot(format!("{what:?}").as_bytes()))
+    }
+
     /// A column, and its name in the files; the place is that of one.
     pub(crate) fn column(&self, place: usize) -> (&Field, &str) {
         (&self.schema().fields()[place], &self.schema.physical[place])
@@ -46,6 +59,6 @@ impl TableState {
         if self.metadata.partition_columns.is_empty() {
             return None;
         }
-        Some(file.add.partition_values.get(physical)?.as_deref())
+        file.partition_value(physical)
     }
 }

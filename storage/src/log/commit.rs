@@ -17,7 +17,8 @@ use super::{
     lock,
     names::{self, LogFile},
     now_millis,
-    state::{Replay, TableState},
+    replay::Replay,
+    state::TableState,
     whole_checkpoints,
 };
 use crate::{

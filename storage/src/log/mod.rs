@@ -10,11 +10,13 @@ mod change;
 mod checkpoint;
 mod columns;
 mod commit;
+mod file;
 mod fragments;
 mod names;
-mod pile;
 mod protocol;
 mod read_checkpoint;
+mod replay;
+mod retained;
 mod same;
 mod state;
 
@@ -32,11 +34,13 @@ use uuid::Uuid;
 use actions::{Action, CommitInfo, Format};
 pub(crate) use actions::{Descriptor, Metadata};
 pub use change::{Change, Operation};
+pub use file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry};
+pub use fragments::Fragments;
 pub(crate) use names::{FOLDER, LogFile};
+use replay::Replay;
 pub(crate) use same::EntryDigest;
 use same::Looked;
-use state::Replay;
-pub use state::{DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Request, TableState};
+pub use state::{DoneRequest, Request, TableState};
 
 use crate::{
     data::{self, digest::Seen},
@@ -222,11 +226,10 @@ impl TableLog {
             );
             return Err(StorageError::corrupt(path, why));
         }
-        self.was_newest(state.version, at);
-        Ok(state)
+        Ok(self.newest(state, at))
     }
 
-    async fn replay(&self, mut replay: Replay, versions: Vec<u64>) -> Result<Arc<TableState>> {
+    async fn replay(&self, mut replay: Replay, versions: Vec<u64>) -> Result<TableState> {
         let read = async |version: u64| {
             let path = names::commit(version);
             let bytes = self.store.get_known(&path, COMMIT_BYTES).await?;
@@ -243,7 +246,7 @@ impl TableLog {
     }
 
     /// Counts the rows of files for which the log does not say it.
-    async fn finish(&self, mut replay: Replay) -> Result<Arc<TableState>> {
+    async fn finish(&self, mut replay: Replay) -> Result<TableState> {
         let count = async |file: Arc<DataFile>| {
             let rows = data::count_rows(&self.store, &self.seen, &file).await?;
             Ok::<_, StorageError>((file, rows))
@@ -253,9 +256,14 @@ impl TableLog {
         for (file, rows) in counts.try_collect::<Vec<_>>().await? {
             replay.count(file.path(), rows);
         }
-        let state = replay.finish()?;
+        replay.finish()
+    }
+
+    /// Takes a state as the newest; what was read of files that it does not have is forgotten.
+    fn newest(&self, state: TableState, at: Moment) -> Arc<TableState> {
         self.seen.retain(|path| state.files.contains_key(path));
-        Ok(Arc::new(state))
+        self.was_newest(state.version, at);
+        Arc::new(state)
     }
 
     /// Follows the log from a state on: the same state when there is no newer version.
@@ -294,12 +302,13 @@ impl TableLog {
             replay.set_entry(digest);
             next = self.read_next(version).await?;
         }
-        let newest = match replay {
-            Some(replay) => self.finish(replay).await?,
-            None => Arc::clone(state),
-        };
-        self.was_newest(newest.version, at);
-        Ok(newest)
+        match replay {
+            Some(replay) => Ok(self.newest(self.finish(replay).await?, at)),
+            None => {
+                self.was_newest(state.version, at);
+                Ok(Arc::clone(state))
+            }
+        }
     }
 
     /// The actions of the version behind one; `None` when it has no file.
@@ -378,18 +387,22 @@ impl TableLog {
             newest = self.newest_checkpoint(None).await?;
         }
         let Some((version, parts)) = newest else { return Ok(None) };
-        let mut actions = Vec::new();
+        Ok(Some((self.read_checkpoint(version, parts).await?, version + 1)))
+    }
+
+    /// What a replay up to a checkpoint gives.
+    async fn read_checkpoint(&self, version: u64, parts: u64) -> Result<Replay> {
+        let mut replay = Replay::new(self.store.url(), self.keep_millis());
         for part in 1..=parts {
             let path = match parts {
                 1 => names::checkpoint(version),
                 _ => names::checkpoint_part(version, part, parts),
             };
-            actions.extend(read_checkpoint::read(&self.store, &path).await?);
+            replay = read_checkpoint::read(&self.store, &path, version, replay).await?;
         }
-        let mut replay = Replay::new(self.store.url(), self.keep_millis());
-        replay.apply(version, actions)?;
+        replay.forget();
         replay.set_checkpoint(version);
-        Ok(Some((replay, version + 1)))
+        Ok(replay)
     }
 
     /// The version of the newest checkpoint of which no part is missing, and its number of parts.

@@ -10,11 +10,14 @@ use parquet::arrow::{
     arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
 };
 
-use super::actions::{Action, Add, Descriptor, Format, Metadata, Protocol, Remove, StringMap, Txn};
+use super::{
+    actions::{Action, Add, Descriptor, Format, Metadata, Protocol, Remove, StringMap, Txn},
+    replay::Replay,
+};
 use crate::{
     data::{catching, digest, footer},
     error::Result,
-    limits::{BATCH_ROWS, CHECKPOINT_BYTES},
+    limits::{CHECKPOINT_BYTES, CHECKPOINT_ROWS},
     store::Store,
 };
 
@@ -37,8 +40,9 @@ const COLUMNS: &[&str] = &[
     "remove.deletionVector",
 ];
 
-/// The actions in a file of a checkpoint.
-pub(super) async fn read(store: &Store, path: &str) -> Result<Vec<Action>> {
+/// Replays a file of the checkpoint of a version, some actions at a time: all of a large table take several times the
+/// memory of its state.
+pub(super) async fn read(store: &Store, path: &str, version: u64, mut replay: Replay) -> Result<Replay> {
     let place = format!("{}/{path}", store.url());
     let metadata = footer::read(store, path, None, |_| Ok(())).await?;
     let bytes = store.get_known(path, CHECKPOINT_BYTES).await?;
@@ -56,15 +60,18 @@ pub(super) async fn read(store: &Store, path: &str) -> Result<Vec<Action>> {
         let projection = ProjectionMask::leaves(schema, (0..schema.num_columns()).filter(wanted));
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes, metadata)
             .with_projection(projection)
-            .with_batch_size(BATCH_ROWS)
+            .with_batch_size(CHECKPOINT_ROWS)
             .build()?;
-        let mut actions = Vec::new();
         for batch in reader {
+            let mut actions = Vec::new();
             actions_of(&batch?, &mut actions)?;
+            if let Err(error) = replay.apply_checkpoint(version, actions) {
+                return Ok(Err(error));
+            }
         }
-        Ok::<_, Fault>(actions)
+        Ok::<_, Fault>(Ok(replay))
     })
-    .await
+    .await?
 }
 
 /// What is wrong with a checkpoint.

@@ -90,7 +90,7 @@ impl TableState {
     /// Whether another state has the same data files, with the same rows deleted.
     fn has_same_files(&self, other: &Self) -> bool {
         let same = |((path, a), (other, b)): ((_, &Arc<DataFile>), (_, &Arc<DataFile>))| {
-            path == other && a.add.size == b.add.size && a.add.deletion_vector == b.add.deletion_vector
+            path == other && a.bytes() == b.bytes() && a.deletion_vector == b.deletion_vector
         };
         self.files.len() == other.files.len() && self.files.iter().zip(&other.files).all(same)
     }

@@ -151,7 +151,7 @@ async fn files_without_digests_are_read_and_stay_as_they_were_first_read() {
     let fresh = TableLog::new(log.store().clone());
     let error = answer(&fresh, &state, &[0, 1]).await.unwrap_err().to_string();
     assert!(error.contains("CRC"), "{error}");
-    let found = fresh.verify(&state, &state.fragments()[0].file).await.unwrap();
+    let found = fresh.verify(&state, &state.fragments().first().unwrap().file).await.unwrap();
     assert_eq!(found.damage.len(), 1, "{found:?}");
     fs::write(&path, &good).unwrap();
     answer(&log, &state, &[0, 1]).await.unwrap();

@@ -19,6 +19,7 @@ mod history;
 mod hostile;
 mod lost_catalog;
 mod misplaced;
+mod retained;
 #[cfg(feature = "s3")]
 mod s3;
 mod support;

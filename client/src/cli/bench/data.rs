@@ -169,6 +169,8 @@ pub(super) struct Truth {
     /// For each kind, the totals of the events with an amount below 0, 1, 2, ... up to [`AMOUNTS`].
     below: Vec<Vec<Total>>,
     segments: Vec<Total>,
+    /// For each user, the totals of each kind.
+    users: Vec<[Total; KINDS.len()]>,
 }
 
 impl Truth {
@@ -177,10 +179,12 @@ impl Truth {
         let mut below = vec![vec![Total::default(); AMOUNTS as usize + 1]; KINDS.len()];
         let segment_of: Vec<usize> = (0..USER_ROWS).map(|user| segment(user) as usize).collect();
         let mut segments = vec![Total::default(); SEGMENTS as usize];
+        let mut users = vec![[Total::default(); KINDS.len()]; USER_ROWS as usize];
         for id in 0..events {
             let Event { user, kind, amount } = event(id);
             below[kind][amount as usize + 1].add(1, amount.into());
             segments[segment_of[user as usize]].add(1, amount.into());
+            users[user as usize][kind].add(1, amount.into());
         }
         for totals in &mut below {
             let mut sum = Total::default();
@@ -189,7 +193,7 @@ impl Truth {
                 *total = sum;
             }
         }
-        Self { events, below, segments }
+        Self { events, below, segments, users }
     }
 
     /// How many events there are.
@@ -206,6 +210,17 @@ impl Truth {
     /// Of the events of a segment's users.
     pub(super) fn segment(&self, segment: u32) -> Total {
         self.segments[segment as usize]
+    }
+
+    /// The first so many groups of the events by user and kind.
+    pub(super) fn groups(&self, rows: usize) -> Vec<(u32, &'static str, Total)> {
+        let mut kinds: Vec<_> = KINDS.into_iter().zip(0..).collect();
+        kinds.sort_unstable();
+        let users = (0..USER_ROWS).zip(&self.users);
+        let groups = users.flat_map(|(user, totals)| {
+            kinds.iter().map(move |(name, kind): &(&str, usize)| (user, *name, totals[*kind]))
+        });
+        groups.filter(|(_, _, total)| total.count > 0).take(rows).collect()
     }
 }
 
@@ -230,6 +245,11 @@ mod tests {
             assert_eq!(truth.range(kind, low, end), select(&wanted), "{kind} {low} {end}");
         }
         assert_eq!(truth.segment(42), select(&|e| segment(e.user) == 42));
+        let groups = truth.groups(5);
+        assert!(groups.len() == 5 && groups.is_sorted_by_key(|(user, kind, _)| (*user, *kind)), "{groups:?}");
+        for (user, kind, total) in groups {
+            assert_eq!(total, select(&|e| e.user == user && KINDS[e.kind] == kind), "{user} {kind}");
+        }
         assert_eq!(truth.events(), ROWS);
     }
 

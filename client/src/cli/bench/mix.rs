@@ -17,10 +17,13 @@ pub(super) enum Operation {
     SemiJoin,
     /// A few rows, committed.
     Write,
+    /// Counts and sums by user and kind, of which the first few are wanted: long, as all rows are read into many groups.
+    Heavy,
 }
 
 impl Operation {
-    pub(super) const ALL: [Self; 5] = [Self::Point, Self::Filter, Self::Group, Self::SemiJoin, Self::Write];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Point, Self::Filter, Self::Group, Self::SemiJoin, Self::Write, Self::Heavy];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -29,6 +32,7 @@ impl Operation {
             Self::Group => "group",
             Self::SemiJoin => "semi-join",
             Self::Write => "write",
+            Self::Heavy => "heavy",
         }
     }
 }
@@ -61,7 +65,7 @@ impl Mix {
 
 impl Default for Mix {
     fn default() -> Self {
-        Self { weights: [50, 30, 10, 5, 5] }
+        Self { weights: [50, 30, 10, 5, 5, 0] }
     }
 }
 
@@ -85,7 +89,7 @@ impl FromStr for Mix {
             let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
             let known = Operation::ALL.into_iter().zip(&mut weights).find(|(o, _)| o.name() == name.trim());
             let Some((_, place)) = known else {
-                return Err(format!("{name:?} is not one of point, filter, group, semi-join, write"));
+                return Err(format!("{name:?} is not one of point, filter, group, semi-join, write, heavy"));
             };
             *place = weight.trim().parse().map_err(|_| format!("{weight:?} is not a weight"))?;
         }

@@ -62,6 +62,7 @@ its next request when the last one is answered.
 Examples:
   basalt bench --rate 2000 --duration 30s --svg latency.svg
   basalt bench --mix point=1 --connections 64
+  basalt bench --mix point=1 --connections 1 --beside 8
   basalt bench --address 127.0.0.1:7700 --address 127.0.0.1:7710 --tries 5 --timeout 2s --rate 500")]
 pub struct BenchArgs {
     /// A node's address; repeated, requests go to all of them in turn [default: --server]
@@ -79,6 +80,11 @@ pub struct BenchArgs {
     /// Connections
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub connections: u16,
+
+    /// Connections beside these, each of which sends one heavy query after the other: what the others' latencies are
+    /// then
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=4096))]
+    pub beside: u16,
 
     /// How long to measure
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
@@ -129,12 +135,16 @@ fn rate(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) async fn run(args: &BenchArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let clients = connect_all(args, connect).await?;
+    let clients = connect_all(args, connect, args.connections).await?;
     let truth = prepare::all(&clients, args).await?;
     if args.prepare_only {
         return Ok(());
     }
-    let report = measure(args, clients, truth).await?;
+    let beside = match args.beside {
+        0 => Vec::new(),
+        connections => connect_all(args, connect, connections).await?,
+    };
+    let report = measure(args, clients, beside, truth).await?;
     print(&report.text(Style::of(&io::stdout())))?;
     if let Some(path) = &args.json {
         write(path, &format!("{:#}\n", report.json()))?;
@@ -156,7 +166,11 @@ fn write(path: &Path, text: &str) -> Result<(), CliError> {
 }
 
 /// The connections: as many as wanted, and the same number to each address.
-async fn connect_all(args: &BenchArgs, connect: &ConnectArgs) -> Result<Vec<Client>, CliError> {
+async fn connect_all(
+    args: &BenchArgs,
+    connect: &ConnectArgs,
+    connections: u16,
+) -> Result<Vec<Client>, CliError> {
     let addresses = if args.addresses.is_empty() {
         std::slice::from_ref(&connect.server)
     } else {
@@ -165,7 +179,7 @@ async fn connect_all(args: &BenchArgs, connect: &ConnectArgs) -> Result<Vec<Clie
     // A failed request is counted here, and tried again at another address.
     let options =
         ClientOptions { deadline: connect.timeout, retry: RetryPolicy::never(), ..Default::default() };
-    let count = usize::from(args.connections).next_multiple_of(addresses.len());
+    let count = usize::from(connections).next_multiple_of(addresses.len());
     let mut clients = Vec::with_capacity(count);
     for address in addresses.iter().cycle().take(count) {
         clients.push(Client::connect_with(address, options).await?);
@@ -177,6 +191,8 @@ async fn connect_all(args: &BenchArgs, connect: &ConnectArgs) -> Result<Vec<Clie
 #[derive(Debug)]
 struct Load {
     clients: Vec<Client>,
+    /// Those of the heavy queries beside the mix.
+    beside: Vec<Client>,
     truth: Truth,
     mix: Mix,
     pace: Arc<Pace>,
@@ -191,7 +207,12 @@ struct Load {
     recorder: Recorder,
 }
 
-async fn measure(args: &BenchArgs, clients: Vec<Client>, truth: Truth) -> Result<Report, CliError> {
+async fn measure(
+    args: &BenchArgs,
+    clients: Vec<Client>,
+    beside: Vec<Client>,
+    truth: Truth,
+) -> Result<Report, CliError> {
     let info = clients.first().ok_or_else(|| CliError::input("no address"))?.server_info().await?.clone();
     let pace = Pace::start(args.warm_up + args.duration, args.rate);
     let load = Arc::new(Load {
@@ -207,12 +228,17 @@ async fn measure(args: &BenchArgs, clients: Vec<Client>, truth: Truth) -> Result
         unknown: AtomicU64::new(0),
         recorder: Recorder::new()?,
         clients,
+        beside,
     });
     let in_flight = if args.rate.is_some() { IN_FLIGHT } else { 1 };
     let mut workers = JoinSet::new();
     for worker in 0..load.clients.len() * in_flight {
         let load = Arc::clone(&load);
         workers.spawn(async move { load.work(worker).await });
+    }
+    for client in 0..load.beside.len() {
+        let load = Arc::clone(&load);
+        workers.spawn(async move { load.work_beside(client).await });
     }
     let shown = tokio::spawn(show(Arc::clone(&load), args.warm_up + args.duration));
     let interrupted = tokio::signal::ctrl_c();
@@ -228,6 +254,8 @@ async fn measure(args: &BenchArgs, clients: Vec<Client>, truth: Truth) -> Result
     let mut addresses: Vec<String> = load.clients.iter().map(|c| c.address().to_owned()).collect();
     addresses.truncate(args.addresses.len().max(1));
     let recorder = &load.recorder;
+    let heavy = (args.beside > 0).then_some(Operation::Heavy);
+    let operations = args.mix.operations().filter(|one| Some(*one) != heavy).chain(heavy);
     Ok(Report {
         addresses,
         server: info.version,
@@ -236,9 +264,10 @@ async fn measure(args: &BenchArgs, clients: Vec<Client>, truth: Truth) -> Result
         mix: args.mix,
         rate: args.rate,
         connections: load.clients.len(),
+        beside: load.beside.len(),
         warm_up: args.warm_up,
         measured,
-        tallies: args.mix.operations().map(|operation| (operation, recorder.tally(operation))).collect(),
+        tallies: operations.map(|operation| (operation, recorder.tally(operation))).collect(),
         late: recorder.late(),
         wrong: recorder.wrong_answers(),
         writes,
@@ -259,6 +288,24 @@ impl Load {
     async fn work(&self, worker: usize) {
         while let Some(arrival) = self.pace.next().await {
             self.arrival(arrival, worker % self.clients.len()).await;
+        }
+    }
+
+    /// Sends heavy queries, one after the other, as long as the load lasts.
+    async fn work_beside(&self, client: usize) {
+        while !self.pace.is_over() {
+            let begun = Instant::now();
+            let outcome = Request::Heavy.send(&self.beside[client], &self.truth).await;
+            if let Err(Failure::Wrong(message)) = &outcome {
+                self.recorder.wrong(format!("{:?}: {message}", Request::Heavy));
+            }
+            // Those that are longer than the warm-up are not left out.
+            if Instant::now() >= self.measured_from {
+                self.recorder.ended(Operation::Heavy, begun.elapsed(), 0, &outcome);
+            }
+            if outcome.is_err() {
+                tokio::time::sleep(RETRY_DELAYS.0).await;
+            }
         }
     }
 

@@ -66,6 +66,11 @@ impl Pace {
         self.start
     }
 
+    /// Whether its time is over.
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() >= self.end || self.stopped.load(Ordering::Relaxed)
+    }
+
     /// No further arrivals.
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
@@ -82,8 +87,7 @@ impl Pace {
             return (index < open.arrivals).then(|| Arrival { index, at: self.time_of(open, index) });
         }
         let at = Instant::now();
-        let over = at >= self.end || self.stopped.load(Ordering::Relaxed);
-        (!over).then(|| Arrival { index: self.next.fetch_add(1, Ordering::Relaxed), at })
+        (!self.is_over()).then(|| Arrival { index: self.next.fetch_add(1, Ordering::Relaxed), at })
     }
 
     fn time_of(&self, open: &Open, index: u64) -> Instant {

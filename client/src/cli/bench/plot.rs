@@ -28,12 +28,12 @@ text { font: 13px system-ui, sans-serif; fill: #2b2f36 }
 .title { font-size: 18px; font-weight: 600 } .dim { fill: #6b7280 }
 .line { stroke: currentColor } .name { fill: currentColor }
 .point { color: #0072b2 } .filter { color: #008a63 } .group { color: #d55e00 }
-.semi-join { color: #a33d90 } .write { color: #946c00 }
+.semi-join { color: #a33d90 } .write { color: #946c00 } .heavy { color: #5b6470 }
 @media (prefers-color-scheme: dark) {
   text { fill: #e5e7eb } .paper { fill: #14171c } .grid { stroke: #2b313a } .dim { fill: #9ca3af }
   .name { fill: currentColor }
   .point { color: #56b4e9 } .filter { color: #2fd6a3 } .group { color: #ff8c42 }
-  .semi-join { color: #e48ad4 } .write { color: #f0c94d }
+  .semi-join { color: #e48ad4 } .write { color: #f0c94d } .heavy { color: #aab2bd }
 }";
 
 /// The picture of a report.

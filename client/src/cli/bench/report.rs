@@ -21,6 +21,8 @@ pub(super) struct Report {
     /// Requests a second; `None`: as many as got done.
     pub(super) rate: Option<f64>,
     pub(super) connections: usize,
+    /// Those of heavy queries beside the mix.
+    pub(super) beside: usize,
     pub(super) warm_up: Duration,
     /// From the end of the warm-up to the last answer.
     pub(super) measured: Duration,
@@ -74,9 +76,13 @@ impl Report {
             None => "closed".to_owned(),
         };
         let mut text = format!(
-            "{}  {load}, {} over {}, {} after {} of warm-up\n\n",
+            "{}  {load}, {}{} over {}, {} after {} of warm-up\n\n",
             style.bold("Load"),
             human::plural(self.connections as u64, "connection"),
+            match self.beside {
+                0 => String::new(),
+                beside => format!(" beside {beside} of heavy queries"),
+            },
             self.addresses.join(", "),
             human::duration(self.measured),
             human::duration(self.warm_up),
@@ -143,6 +149,7 @@ impl Report {
             "mix": self.mix.to_string(),
             "rate": self.rate,
             "connections": self.connections,
+            "beside": self.beside,
             "warm_up_s": self.warm_up.as_secs_f64(),
             "measured_s": self.measured.as_secs_f64(),
             "operations": operations,

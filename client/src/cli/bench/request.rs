@@ -19,6 +19,9 @@ use crate::{
     write::WriteOptions,
 };
 
+/// Rows of the answer of a heavy query.
+const HEAVY_ROWS: usize = 10;
+
 /// A request with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
@@ -32,6 +35,8 @@ pub(super) enum Request {
     SemiJoin { segment: u32 },
     /// New events with ids from `first`.
     Write { first: i64, rows: u32 },
+    /// All events by user and kind, the first [`HEAVY_ROWS`] of the groups.
+    Heavy,
 }
 
 /// Why a request failed.
@@ -91,6 +96,7 @@ impl Request {
             Operation::Group => Self::Group { end: random.below_small(AMOUNTS) + 1 },
             Operation::SemiJoin => Self::SemiJoin { segment: random.below_small(SEGMENTS) },
             Operation::Write => Self::Write { first: first(), rows: write_rows },
+            Operation::Heavy => Self::Heavy,
         }
     }
 
@@ -148,6 +154,20 @@ impl Request {
                 let mut writer = client.write(EVENTS, options).await?;
                 writer.send(&data::written(first, rows)).await?;
                 writer.commit().await?;
+                Ok(())
+            }
+            Self::Heavy => {
+                let keys = || ["user", "kind"].map(col);
+                // Written events are not meant.
+                let query = query.select(keys().into_iter().chain(totals())).filter(in_range(0, AMOUNTS));
+                let query = query.group_by(keys()).order_by(["user", "kind"].map(|key| col(key).asc()));
+                let answer = query.limit(HEAVY_ROWS as u64).collect().await?;
+                let wanted = truth.groups(HEAVY_ROWS);
+                for (row, (user, kind, truth)) in wanted.iter().enumerate() {
+                    check(&Some(i128::from(*user)), &integer(&answer, 0, row), &answer, wanted.len())?;
+                    check(&Some(*kind), &text(&answer, 1, row), &answer, wanted.len())?;
+                    check(&Some(*truth), &total(&answer, 2, row), &answer, wanted.len())?;
+                }
                 Ok(())
             }
         }

@@ -137,9 +137,7 @@ impl Plan {
                 sorted(&part, snapshot, &mut work, control, &mut |batch| sink(Part::Sorted(batch)))?;
             }
             Shape::Groups { keys, aggregates, .. } => {
-                let mut groups = control.install(|| {
-                    groups::collect(self, keys, aggregates, snapshot, &mut work, true, control)
-                })?;
+                let mut groups = groups::collect(self, keys, aggregates, snapshot, &mut work, true, control)?;
                 write::write(&mut groups, control, &mut |bytes| sink(Part::Groups(bytes)))?;
             }
         }

@@ -432,6 +432,40 @@ async fn a_member_that_is_forgotten_leaves_nothing_out() {
     }
 }
 
+/// Every version that is kept can be read at every node, whether it has seen it or not; addresses of rows are read at their
+/// own version where a request names none.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kept_version_is_read_at_every_node() {
+    let mut nodes = Nodes::start(3).await;
+    fill(nodes.client(0), "t", 6, 50).await;
+    nodes.client(1).delete("t", col("id").lt(20)).await.unwrap();
+    let newest = nodes.client(0).table("t").await.unwrap().table.version;
+    let at = |client: &Client, version: u64| {
+        let request = client.query("t").select([count(), sum(col("id"))]).request().clone();
+        pb::QueryRequest { version: Some(version), ..request }
+    };
+    let mut expected = Vec::new();
+    for version in 0..=newest {
+        expected.push(answer(nodes.client(0), &at(nodes.client(0), version)).await.unwrap());
+    }
+    assert!(expected.windows(2).any(|pair| pair[0] != pair[1]));
+    let rows = nodes.client(0).query("t").version(3).filter(col("id").lt(100)).select_rows().await.unwrap();
+
+    // These have seen the newest version alone.
+    nodes.restart(1).await;
+    nodes.restart(2).await;
+    for client in nodes.clients() {
+        for (version, expected) in (0..).zip(&expected) {
+            assert_eq!(&answer(client, &at(client, version)).await.unwrap(), expected, "version {version}");
+        }
+        let of_rows = client.query("t").filter(rows.filter()).select([count()]).request().clone();
+        let read = answer(client, &of_rows).await.unwrap();
+        assert_eq!(read.column(0).as_primitive::<Int64Type>().value(0), 100);
+        let beyond = answer(client, &at(client, newest + 1)).await.unwrap_err();
+        assert_eq!(beyond.reason(), pb::ErrorReason::VersionGone);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_of_another_protocol_are_refused() {
     let nodes = Nodes::start(1).await;

@@ -1,0 +1,3 @@
+//! What the benchmark of large tables needs.
+
+pub mod log;

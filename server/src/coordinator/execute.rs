@@ -1,0 +1,161 @@
+//! A task where its fragments are: the request runs over them as far as that is possible without the others.
+
+use std::sync::Arc;
+
+use basalt_core::{
+    error::{Error, ErrorKind},
+    exec::{self, BuiltSet, Control, Part, Statistics},
+    plan::Plan,
+    query::Query,
+    table::{Snapshot, Table},
+};
+use basalt_proto::{
+    cluster::v1::{self as peer, End, task::Request},
+    v1 as pb,
+};
+use basalt_sip::Sip;
+use prost::{Message as _, bytes::Bytes};
+
+use super::coverage;
+use crate::{
+    convert,
+    cpu::clock,
+    limits, panics,
+    sets::Sets,
+    status::{Fault, Result},
+};
+
+/// The fragments of a task with the columns that it reads, as many at once as memory has room for.
+pub(crate) trait Waves {
+    /// The table.
+    fn table(&self) -> Arc<Table>;
+
+    /// The version without rows, which what the task names is bound to.
+    fn none(&self) -> Snapshot;
+
+    /// The next of them; `None`: there are no more.
+    fn next(&mut self, columns: &[usize]) -> Result<Option<Arc<Snapshot>>>;
+}
+
+/// Runs a task over its fragments; `data` has the bytes of its sets, one after the other. Messages go to `sink` in their
+/// order, each of them whole. The times of the answer are the caller's.
+pub(crate) fn execute(
+    waves: &mut dyn Waves,
+    task: peer::Task,
+    data: &[Bytes],
+    sets: &Sets,
+    control: &Control,
+    sink: &mut dyn FnMut(Bytes) -> Result<()>,
+) -> Result<End> {
+    let (table, none) = (&waves.table(), &waves.none());
+    panics::wanted("part", table.name());
+    if task.sets.len() + task.lookups.len() != data.len() {
+        return Err(Fault::protocol("the sets of a task are not those that it names"));
+    }
+    let given = task.sets.iter().zip(data).map(|(head, bytes)| convert::join_set(head, bytes));
+    let given = given.collect::<Result<Vec<_>>>()?;
+    let mut whole = End::default();
+    match task.request {
+        Some(Request::Query(request)) => {
+            let (mut query, _) = convert::query(request, sets)?;
+            exec::place_sets(&mut query, given)?;
+            convert::place_lookups(&mut query, table, &task.lookups, &data[task.sets.len()..])?;
+            let plan = Plan::new(table, none, &query)?;
+            let columns = plan.columns();
+            while let Some(snapshot) = waves.next(&columns)? {
+                add(&mut whole, &snapshot, run(&plan, &snapshot, task.analyze, control, sink)?);
+            }
+        }
+        Some(Request::Select(request)) => {
+            let filter = convert::filter(request.filter, &request.table, sets)?;
+            let mut query = Query { filter, ..Query::default() };
+            exec::place_sets(&mut query, given)?;
+            convert::place_lookups(&mut query, table, &task.lookups, &data[task.sets.len()..])?;
+            let filter = query.filter.as_ref();
+            let mut columns = Plan::filter_columns(table, none, filter)?;
+            let bytes = if request.key.is_empty() {
+                let mut sips = Vec::new();
+                while let Some(snapshot) = waves.next(&columns)? {
+                    let (sip, statistics) = exec::select(table, &snapshot, filter, control)?;
+                    add(&mut whole, &snapshot, end(&statistics));
+                    sips.push(sip);
+                }
+                Bytes::copy_from_slice(Sip::union_all(&sips).as_bytes())
+            } else {
+                columns.extend(table.schema().index_of(&request.key));
+                let mut all: Option<BuiltSet> = None;
+                while let Some(snapshot) = waves.next(&columns)? {
+                    let (values, statistics) =
+                        exec::select_values(table, &snapshot, &request.key, filter, control)?;
+                    add(&mut whole, &snapshot, end(&statistics));
+                    all = Some(match all {
+                        Some(all) => all.union(values)?,
+                        None => values,
+                    });
+                }
+                let all = all.ok_or_else(|| Fault::protocol("a task without fragments"))?;
+                convert::to_values(&all)
+            };
+            for at in (0..bytes.len()).step_by(limits::PEER_PIECE_BYTES) {
+                sink(bytes.slice(at..bytes.len().min(at + limits::PEER_PIECE_BYTES)))?;
+            }
+        }
+        Some(Request::Describe(request)) => {
+            let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
+            while let Some(snapshot) = waves.next(&columns)? {
+                let columns = convert::columns(table.schema(), &snapshot, request.bids, control)?;
+                sink(pb::GetTableResponse { columns, table: None }.encode_to_vec().into())?;
+                add(&mut whole, &snapshot, End::default());
+            }
+        }
+        None => {
+            return Err(Fault::protocol("a task without a request, or of a kind that is not known here"));
+        }
+    }
+    Ok(whole)
+}
+
+/// Adds what was done for some fragments to what was done for those before.
+fn add(whole: &mut End, snapshot: &Snapshot, end: End) {
+    whole.answered.extend(coverage::answered(snapshot));
+    whole.operators.extend(end.operators);
+    whole.sips.extend(end.sips);
+    whole.filters.extend(end.filters);
+    whole.columns.extend(end.columns);
+    whole.statistics = match (whole.statistics.take(), end.statistics) {
+        (Some(all), Some(more)) => Some(convert::add_statistics(all, more)),
+        (all, more) => all.or(more),
+    };
+}
+
+fn run(
+    plan: &Plan,
+    snapshot: &Snapshot,
+    analyze: bool,
+    control: &Control,
+    sink: &mut dyn FnMut(Bytes) -> Result<()>,
+) -> Result<End> {
+    let mut fault = None;
+    let mut sink = |part: Part| {
+        convert::to_messages(part, sink).map_err(|stopped| {
+            fault = Some(stopped);
+            Error::new(ErrorKind::Cancelled, "the part cannot be sent")
+        })
+    };
+    let done = if analyze {
+        let control = control.clone().with_clock(clock);
+        plan.explain_part(snapshot, &control, &mut sink).map(|explanation| {
+            let statistics = convert::to_statistics(&explanation.statistics);
+            let told = convert::explanation(explanation, snapshot.version(), statistics);
+            let pb::ExplainResponse { filters, columns, sips, operators, statistics, .. } = told;
+            End { statistics, operators, sips, filters, columns, ..End::default() }
+        })
+    } else {
+        plan.run_part(snapshot, control, &mut sink).map(|statistics| end(&statistics))
+    };
+    done.map_err(|error| fault.unwrap_or_else(|| error.into()))
+}
+
+fn end(statistics: &Statistics) -> End {
+    End { statistics: Some(convert::to_statistics(statistics)), ..End::default() }
+}

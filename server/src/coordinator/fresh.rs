@@ -1,0 +1,166 @@
+//! Tables as new as all that was acknowledged. A node knows of every commit that another node acknowledges while it has
+//! a lease of that node: it was told of it, and reads it from the store before it answers. Without a lease of each member
+//! it looks into the store before it answers; so does a deletion, always, since it says what the newest version has. A
+//! server that is alone follows the store, and looks into it first when it has not done so lately.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use basalt_core::table::Table;
+use basalt_proto::v1::{self as pb, filter};
+
+use crate::{moment::Moment, state::State, status::Result, tables::TableVersion};
+
+/// The moment since when the store must have been looked into.
+fn needed(state: &State) -> Moment {
+    match &state.cluster {
+        Some(cluster) => cluster.members().leased().unwrap_or_else(Moment::now),
+        None => Moment::default(),
+    }
+}
+
+/// Makes the catalog as new as what was acknowledged.
+pub(crate) async fn catalog(state: &State) -> Result<()> {
+    catalog_since(state, needed(state)).await
+}
+
+/// The lease is looked at before it is asked what was announced: what is acknowledged while this node has it, it has
+/// heard of.
+async fn catalog_since(state: &State, needed: Moment) -> Result<()> {
+    announced_catalog(state).await?;
+    state.tables.refresh_catalog(needed).await
+}
+
+async fn announced_catalog(state: &State) -> Result<()> {
+    if let Some(cluster) = &state.cluster
+        && let Some(version) = cluster.announced().catalog()
+    {
+        state.tables.refresh_catalog(Moment::now()).await?;
+        cluster.announced().catalog_reached(version);
+    }
+    Ok(())
+}
+
+async fn announced_table(state: &State, table: &Table) -> Result<()> {
+    if let Some(cluster) = &state.cluster
+        && let Some(version) = cluster.announced().version(table.id())
+    {
+        state.tables.refresh_to(table, version).await?;
+        cluster.announced().reached(table.id(), version);
+    }
+    Ok(())
+}
+
+/// Reads all that was announced.
+pub(crate) async fn announced(state: &State) -> Result<()> {
+    let Some(cluster) = &state.cluster else { return Ok(()) };
+    while !cluster.announced().is_quiet() {
+        announced_catalog(state).await?;
+        let mut behind = state.catalog.list();
+        behind.retain(|table| cluster.announced().version(table.id()).is_some());
+        if behind.is_empty() {
+            // What is left is of tables that are gone, or on their way into memory.
+            return Ok(());
+        }
+        for table in behind {
+            announced_table(state, &table).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a table as new as what was acknowledged, and looks for one that is not known.
+pub(crate) async fn table(state: &State, name: &str) -> Result<()> {
+    table_since(state, name, needed(state)).await
+}
+
+async fn table_since(state: &State, name: &str, needed: Moment) -> Result<()> {
+    if !state.tables.is_at_rest() {
+        return Ok(());
+    }
+    catalog_since(state, needed).await?;
+    let table = match state.catalog.get(name) {
+        Ok(table) => table,
+        Err(_) => {
+            state.tables.look_for(name).await?;
+            state.catalog.get(name)?
+        }
+    };
+    announced_table(state, &table).await?;
+    state.tables.refresh_since(&table, needed).await?;
+    state.tables.follow_at_once(&table).await;
+    Ok(())
+}
+
+/// Makes a table as new as the store has it, and with it those that a filter asks or may ask for attributes.
+pub(crate) async fn newest(state: &State, name: &str, filter: Option<&pb::Filter>) -> Result<()> {
+    let now = Moment::now();
+    table_since(state, name, now).await?;
+    let (mut others, mut done) = (Vec::new(), BTreeSet::from([name.to_owned()]));
+    filter.iter().for_each(|filter| asked(filter, &mut others));
+    refers(state, name, &mut others);
+    while let Some(other) = others.pop() {
+        if !done.insert(other.clone()) {
+            continue;
+        }
+        match table_since(state, &other, now).await {
+            // One that is not there is an error of the filter, which knows its place.
+            Err(_) if state.catalog.get(&other).is_err() => {}
+            looked => looked?,
+        }
+        refers(state, &other, &mut others);
+    }
+    Ok(())
+}
+
+/// The tables that semi-joins name; decoding the message has bounded how deep it is.
+fn asked(filter: &pb::Filter, tables: &mut Vec<String>) {
+    match &filter.kind {
+        Some(filter::Kind::And(pb::And { filters }) | filter::Kind::Or(pb::Or { filters })) => {
+            filters.iter().for_each(|filter| asked(filter, tables));
+        }
+        Some(filter::Kind::Not(filter)) => asked(filter, tables),
+        Some(filter::Kind::SemiJoin(join)) => {
+            tables.push(join.table.clone());
+            join.filter.iter().for_each(|filter| asked(filter, tables));
+        }
+        _ => {}
+    }
+}
+
+/// The tables that columns of a table refer to.
+fn refers(state: &State, name: &str, tables: &mut Vec<String>) {
+    let Ok(table) = state.catalog.get(name) else { return };
+    let references = table.schema().fields().iter().filter_map(|field| field.references.as_ref());
+    tables.extend(references.map(|reference| reference.table.clone()));
+}
+
+/// A table at a version (`None`: the newest that was acknowledged), with all of its fragments, held here or not. A
+/// version that this node has not heard of is looked for in the store.
+pub(crate) async fn pin(
+    state: &State,
+    name: &str,
+    version: Option<u64>,
+) -> Result<(Arc<Table>, TableVersion)> {
+    table(state, name).await?;
+    if let Some(version) = version.filter(|_| state.tables.is_at_rest()) {
+        let table = state.catalog.get(name)?;
+        state.tables.refresh_to(&table, version).await?;
+        state.tables.rebuild(&table, version).await?;
+    }
+    state.tables.pin(name, version)
+}
+
+/// Makes everything as new as what was acknowledged.
+pub(crate) async fn all(state: &State) -> Result<()> {
+    let needed = needed(state);
+    catalog_since(state, needed).await?;
+    state.tables.opened().await;
+    for known in state.catalog.list() {
+        match table_since(state, known.name(), needed).await {
+            // It is gone by now.
+            Err(_) if state.catalog.get(known.name()).is_err() => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}

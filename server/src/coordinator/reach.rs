@@ -1,0 +1,156 @@
+//! What a coordinator reaches: tables pinned as new as was announced, and tasks done by whoever holds the fragments.
+
+use std::{future::Future, sync::Arc, time::Instant};
+
+use basalt_core::{
+    exec::Control,
+    table::{Snapshot, Table},
+};
+use basalt_proto::cluster::v1::task::Request;
+use tokio::{runtime::Handle, time::timeout_at};
+
+use super::{
+    Nodes, Pinned, coverage, fresh,
+    local::{self, other_table},
+    remote::{self, Part, Task},
+    scatter::{Ask, Failure, scatter},
+};
+use crate::{
+    cpu::until_stopped,
+    membership::View,
+    metrics::Metrics,
+    state::State,
+    status::{Fault, Result},
+    tables::TableVersion,
+};
+
+/// The cluster for one request. Its methods wait, on a thread that may.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    state: Arc<State>,
+    view: Arc<View>,
+    deadline: Instant,
+    control: Control,
+    runtime: Handle,
+}
+
+impl Reach {
+    /// For a request that is given up at `deadline`, or when its control says so; in a runtime.
+    pub(crate) fn new(state: Arc<State>, deadline: Instant, control: Control) -> Self {
+        let view = match &state.cluster {
+            Some(cluster) => cluster.members().view(),
+            None => View::alone(),
+        };
+        Self { state, view, deadline, control, runtime: Handle::current() }
+    }
+
+    /// A version of a table, as new as what was acknowledged.
+    pub(crate) async fn find(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
+        let found = timeout_at(self.deadline.into(), fresh::pin(&self.state, name, version)).await;
+        let (table, version) = found.map_err(|_| Fault::deadline())??;
+        Ok(self.pinned(table, version))
+    }
+
+    /// A version that this node has, whatever was announced.
+    pub(super) fn known(&self, table: &Table, version: u64) -> Result<Pinned> {
+        let (found, at) = self.state.tables.pin(table.name(), Some(version))?;
+        if found.id() != table.id() {
+            return Err(other_table(table.name()));
+        }
+        Ok(self.pinned(found, at))
+    }
+
+    fn pinned(&self, table: Arc<Table>, version: TableVersion) -> Pinned {
+        let fragments = version.fragments();
+        let cutoff = version.retention().map(|retention| retention.cutoff(self.control.time()));
+        Pinned { table, version, fragments, cutoff }
+    }
+
+    fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        self.runtime.block_on(until_stopped(&self.control, self.deadline, future))
+    }
+}
+
+impl Nodes for Reach {
+    fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
+        let (table, version) = self.wait(fresh::pin(&self.state, name, version))?;
+        Ok(self.pinned(table, version))
+    }
+
+    fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
+        let work = Work { reach: self, task, pinned };
+        let table = (pinned.table.name(), pinned.table.id());
+        self.wait(scatter(&self.view, table, fragments, self.deadline.into(), &work))
+    }
+
+    fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+        let snapshot = match &pinned.version {
+            TableVersion::InMemory(snapshot) => Some(Snapshot::clone(snapshot)),
+            TableVersion::Stored(_) if self.count() > 1 => None,
+            TableVersion::Stored(state) => self.state.tables.resident(&pinned.table, state, columns)?,
+        };
+        Ok(snapshot.map(|snapshot| Arc::new(snapshot.with_cutoff(pinned.cutoff))))
+    }
+
+    fn count(&self) -> usize {
+        self.view.nodes().len()
+    }
+}
+
+/// A task at whichever node it is asked of.
+struct Work<'a> {
+    reach: &'a Reach,
+    task: Task,
+    pinned: &'a Pinned,
+}
+
+impl Ask for Work<'_> {
+    type Part = Part;
+
+    async fn ask(&self, place: usize, fragments: &[u32]) -> std::result::Result<Part, Failure> {
+        let Reach { state, view, deadline, .. } = self.reach;
+        let (node, task, metrics) = (&view.nodes()[place], &self.task, &*state.metrics);
+        let sets = task.head.sets.len() as u64;
+        let part = match &node.link {
+            None => {
+                metrics.sips_dropped(sets);
+                let part = local::part(state, &node.name, task, fragments, *deadline).await;
+                part.map_err(|failure| match failure {
+                    // Nobody else would do better.
+                    local::Failed::Read(fault) if view.nodes().len() > 1 => {
+                        Failure::Node(fault.message().to_owned())
+                    }
+                    local::Failed::Read(fault) | local::Failed::Request(fault) => Failure::Request(fault),
+                })?
+            }
+            Some(link) => {
+                let mut vain = InVain { metrics, sets };
+                let part = remote::execute(&node.name, link, task, fragments, *deadline, state).await?;
+                vain.sets = 0;
+                part
+            }
+        };
+        // Another node may have what the pinned version has.
+        coverage::check(self.pinned.table.name(), &self.pinned.version, fragments, &part.end.answered)
+            .map_err(|fault| Failure::Node(fault.message().to_owned()))?;
+        if let (1.., Some(statistics)) = (sets, &part.end.statistics) {
+            metrics.sip_applied(statistics.rows, statistics.rows_selected);
+        }
+        if let Some(Request::Select(_)) = &task.head.request {
+            metrics.sip_built(part.messages.iter().map(|message| message.len() as u64).sum());
+        }
+        Ok(part)
+    }
+}
+
+/// Sets that another node has got, and not answered yet.
+struct InVain<'a> {
+    metrics: &'a Metrics,
+    sets: u64,
+}
+
+impl Drop for InVain<'_> {
+    fn drop(&mut self) {
+        self.metrics.sips_late(self.sets);
+    }
+}

@@ -1,0 +1,92 @@
+//! What other nodes have announced: how new the catalog and the tables are at least.
+
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU64, Ordering},
+};
+
+use basalt_core::limits::MAX_TABLES;
+use basalt_proto::cluster::v1::TableVersion;
+use hashbrown::HashMap;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Announced {
+    catalog: AtomicU64,
+    catalog_reached: AtomicU64,
+    /// By table id.
+    tables: Mutex<HashMap<u64, u64>>,
+}
+
+impl Announced {
+    /// Notes an announcement.
+    pub(crate) fn note(&self, catalog: u64, announced: &[TableVersion]) {
+        self.catalog.fetch_max(catalog, Ordering::AcqRel);
+        let mut tables = self.tables();
+        for table in announced {
+            // Those that are gone are never reached: few, or nonsense.
+            if tables.len() >= 2 * MAX_TABLES && !tables.contains_key(&table.table_id) {
+                continue;
+            }
+            let version = tables.entry(table.table_id).or_default();
+            *version = table.version.max(*version);
+        }
+    }
+
+    /// The newest version of the catalog that was announced, and that [`Announced::catalog_reached`] was not told of.
+    pub(crate) fn catalog(&self) -> Option<u64> {
+        let announced = self.catalog.load(Ordering::Acquire);
+        (announced > self.catalog_reached.load(Ordering::Acquire)).then_some(announced)
+    }
+
+    /// This node has read the catalog up to a version.
+    pub(crate) fn catalog_reached(&self, version: u64) {
+        self.catalog_reached.fetch_max(version, Ordering::AcqRel);
+    }
+
+    /// The newest version of a table that was announced, and that [`Announced::reached`] was not told of.
+    pub(crate) fn version(&self, table: u64) -> Option<u64> {
+        self.tables().get(&table).copied()
+    }
+
+    /// Whether all that was announced was reached.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.catalog().is_none() && self.tables().is_empty()
+    }
+
+    /// This node has read a table up to a version.
+    pub(crate) fn reached(&self, table: u64, version: u64) {
+        let mut tables = self.tables();
+        if tables.get(&table).is_some_and(|announced| *announced <= version) {
+            tables.remove(&table);
+        }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_only_rise_until_they_are_reached() {
+        let announced = Announced::default();
+        let of = |version| [TableVersion { table_id: 7, version }];
+        announced.note(3, &of(5));
+        announced.note(2, &of(4));
+        assert_eq!(
+            (announced.catalog(), announced.version(7), announced.version(8)),
+            (Some(3), Some(5), None)
+        );
+        announced.reached(7, 4);
+        assert_eq!(announced.version(7), Some(5));
+        announced.reached(7, 6);
+        assert_eq!(announced.version(7), None);
+        assert_eq!((announced.catalog(), announced.version(7)), (Some(3), None));
+        announced.catalog_reached(3);
+        assert_eq!(announced.catalog(), None);
+    }
+}

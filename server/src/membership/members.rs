@@ -1,0 +1,463 @@
+//! Who is in the cluster.
+//!
+//! Members are configured by name, found behind a DNS name, or become known by asking this node for its status. A
+//! member is named by what it calls itself, so that fragments stay placed on it wherever it is reached; until it has
+//! answered, a configured one by what the configuration calls it, and others are none.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use tokio::{
+    net::lookup_host,
+    sync::watch,
+    task::JoinSet,
+    time::{interval, timeout},
+};
+
+use super::{
+    link::{Link, State},
+    placement::{self, Seed},
+};
+use crate::{config, limits, moment::Moment};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Members {
+    own: Arc<str>,
+    /// Another one after each start.
+    instance: u64,
+    replicas: usize,
+    /// How long who was only told of may be silent.
+    forget: Duration,
+    configured: BTreeSet<String>,
+    names: Vec<String>,
+    links: Mutex<BTreeMap<Arc<str>, Known>>,
+    view: RwLock<Arc<View>>,
+    changed: watch::Sender<()>,
+    started: Moment,
+    /// This node answers nothing more.
+    left: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Known {
+    link: Arc<Link>,
+    source: Source,
+}
+
+impl Known {
+    /// Whether it is a node by what that calls itself.
+    fn is_node(&self, name: &str) -> bool {
+        self.link.status().is_some_and(|status| status.node == name)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Configured,
+    /// Behind a name, at the last look-up.
+    Found,
+    /// It has asked; or it was found, and is not any longer.
+    Told,
+}
+
+/// The members at one time, this node among them.
+#[derive(Debug)]
+pub(crate) struct View {
+    /// By name.
+    nodes: Vec<Node>,
+    seeds: Vec<Seed>,
+    own: usize,
+    replicas: usize,
+}
+
+/// One member.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) name: Arc<str>,
+    /// `None`: this node.
+    pub(crate) link: Option<Arc<Link>>,
+}
+
+impl Node {
+    pub(crate) fn state(&self) -> State {
+        self.link.as_ref().map_or(State::Alive, |link| link.state())
+    }
+}
+
+impl View {
+    fn new(mut nodes: Vec<Node>, replicas: usize) -> Self {
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        let seeds = nodes.iter().map(|node| Seed::of(&node.name)).collect();
+        let own = nodes.iter().position(|node| node.link.is_none()).unwrap_or_default();
+        Self { nodes, seeds, own, replicas }
+    }
+
+    /// That of a server without a cluster.
+    pub(crate) fn alone() -> Arc<Self> {
+        Arc::new(Self::new(vec![Node { name: Arc::default(), link: None }], 1))
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The place of this node among them.
+    pub(crate) fn own(&self) -> usize {
+        self.own
+    }
+
+    /// How many of them hold a fragment.
+    pub(crate) fn replicas(&self) -> usize {
+        self.replicas
+    }
+
+    /// Whether this node holds a fragment.
+    pub(crate) fn holds(&self, table: u64, fragment: u32) -> bool {
+        placement::holds(&self.seeds, self.own, self.replicas, table, fragment.into())
+    }
+
+    /// Whether this node does a table's background work: the first of those that live.
+    pub(crate) fn owns(&self, table: u64) -> bool {
+        let seeds: Vec<_> = self.seeds.iter().map(|seed| seed.of_table(table)).collect();
+        let is_alive = |place: usize| self.nodes[place].state() == State::Alive;
+        placement::first(&seeds, placement::TABLE, is_alive) == Some(self.own)
+    }
+
+    /// The places of the nodes that may be asked for a fragment, in the order in which they are: those that hold it,
+    /// this node first; those that have to load it; and the same again of those that are suspect.
+    /// `states` are those of the nodes.
+    pub(crate) fn candidates(&self, states: &[State], table: u64, fragment: u32) -> Vec<usize> {
+        let order = placement::order(&self.seeds, table, fragment.into());
+        let mut ranked: Vec<_> = order
+            .into_iter()
+            .enumerate()
+            .filter_map(|(rank, place)| {
+                let loads = rank >= self.replicas;
+                let doubt = match states[place] {
+                    State::Alive => 0,
+                    State::Suspect => 1,
+                    State::Dead | State::Incompatible | State::NotReady => return None,
+                };
+                Some(((doubt, loads, place != self.own || loads, rank), place))
+            })
+            .collect();
+        ranked.sort_unstable();
+        ranked.into_iter().map(|(_, place)| place).collect()
+    }
+}
+
+impl Members {
+    /// `peers` are those of the configuration; nobody is asked before [`Members::watch`].
+    pub(crate) fn new(own: &str, instance: u64, peers: &[String], replicas: usize, forget: Duration) -> Self {
+        let (names, listed): (Vec<_>, Vec<_>) = peers.iter().partition(|peer| peer.starts_with(config::DNS));
+        let names =
+            names.iter().filter_map(|name| name.strip_prefix(config::DNS)).map(str::to_owned).collect();
+        let configured: BTreeSet<String> = listed.into_iter().filter(|peer| *peer != own).cloned().collect();
+        let view = View::new(vec![Node { name: own.into(), link: None }], replicas);
+        let members = Self {
+            own: own.into(),
+            instance,
+            replicas,
+            forget,
+            configured,
+            names,
+            links: Mutex::default(),
+            view: RwLock::new(Arc::new(view)),
+            changed: watch::Sender::new(()),
+            started: Moment::now(),
+            left: AtomicBool::new(false),
+        };
+        members.configured.iter().for_each(|address| members.add(address, Source::Configured));
+        members.refresh();
+        members
+    }
+
+    pub(crate) fn own(&self) -> &Arc<str> {
+        &self.own
+    }
+
+    pub(crate) fn instance(&self) -> u64 {
+        self.instance
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Told when members come or go, and fragments are placed anew.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// A node has asked for this one's status.
+    pub(crate) fn called_by(&self, node: &str) {
+        if *self.own == *node || config::check_node(node).is_err() {
+            return;
+        }
+        let view = self.view();
+        match view.nodes.iter().find(|known| *known.name == *node) {
+            Some(known) => known.link.iter().for_each(|link| link.called()),
+            None => self.add(node, Source::Told),
+        }
+    }
+
+    /// A lease for a node that has asked for this one's status, in milliseconds. Whoever is not known to this node by
+    /// its configuration gets none: after a restart nobody would know of it.
+    pub(crate) fn give_lease(&self, node: &str) -> u32 {
+        let links = self.links();
+        let mut configured = links.values().filter(|known| known.source != Source::Told);
+        configured.find(|known| known.is_node(node)).map_or(0, |known| known.link.give())
+    }
+
+    /// A node answers nothing more.
+    pub(crate) fn left(&self, node: &str) {
+        self.links().values().filter(|known| known.is_node(node)).for_each(|known| known.link.left());
+    }
+
+    /// Since when this node has heard of all that other nodes have acknowledged; `None`: one of them may acknowledge
+    /// what this node has not heard of.
+    pub(crate) fn leased(&self) -> Option<Moment> {
+        if self.left.load(Ordering::Acquire) {
+            return None;
+        }
+        let links = self.links();
+        let mut others = links.values().filter(|known| !self.is_own(known));
+        others.try_fold(Moment::default(), |since, known| Some(since.later(known.link.leased()?)))
+    }
+
+    /// The nodes to tell of a commit. Those known by the configuration may have leases that an earlier process of this
+    /// node gave before the moment that stands beside them.
+    pub(crate) fn to_tell(&self) -> Vec<(Arc<Link>, Option<Moment>)> {
+        let links = self.links();
+        let others = links.values().filter(|known| !self.is_own(known));
+        let started = |known: &Known| (known.source != Source::Told).then_some(self.started);
+        others.map(|known| (Arc::clone(&known.link), started(known))).collect()
+    }
+
+    /// How long nodes that this one does not know of may have leases of an earlier process: those behind a name, which
+    /// need not be there when it is looked up.
+    pub(crate) fn owed_to_unknown(&self) -> Option<Duration> {
+        if self.names.is_empty() {
+            return None;
+        }
+        (limits::LEASE + limits::LEASE_DRIFT).checked_sub(self.started.passed())
+    }
+
+    /// Gives up the leases of this node, which answers nothing more: so that nobody waits until they are over.
+    pub(crate) async fn leave(&self) {
+        self.left.store(true, Ordering::Release);
+        let links: Vec<_> = self.links().values().map(|known| Arc::clone(&known.link)).collect();
+        let told = links.iter().filter(|link| link.state() != State::Dead).map(|link| link.leave(&self.own));
+        join_all(told).await;
+    }
+
+    fn is_own(&self, known: &Known) -> bool {
+        known.link.status().is_some_and(|status| status.instance == self.instance)
+    }
+
+    /// Finds the members behind names: asks each of them once.
+    pub(crate) async fn find(&self) {
+        if self.names.is_empty() {
+            return;
+        }
+        self.look_up().await;
+        self.ask().await;
+    }
+
+    /// Asks everyone who is not thought dead, now.
+    pub(crate) async fn ask(&self) {
+        let links: Vec<_> = self.links().values().map(|known| Arc::clone(&known.link)).collect();
+        let asked = links.iter().filter(|link| link.state() != State::Dead).map(async |link| {
+            if link.ask(&self.own).await {
+                self.refresh();
+            }
+        });
+        join_all(asked).await;
+    }
+
+    /// Asks and looks up, as long as it is polled.
+    pub(crate) async fn watch(self: Arc<Self>) {
+        let mut tick = interval(limits::STATUS_INTERVAL / 4);
+        let (mut asked, mut looked_up) = (JoinSet::new(), None::<Instant>);
+        loop {
+            tokio::select! {
+                Some(changed) = asked.join_next() => {
+                    if changed.unwrap_or(false) {
+                        self.refresh();
+                    }
+                }
+                _ = tick.tick() => {
+                    let now = Instant::now();
+                    if !self.names.is_empty() && looked_up.is_none_or(|at| now - at >= limits::LOOKUP_INTERVAL) {
+                        looked_up = Some(now);
+                        let members = Arc::clone(&self);
+                        asked.spawn(async move { members.look_up().await });
+                    }
+                    for link in self.due(now) {
+                        let own = Arc::clone(&self.own);
+                        asked.spawn(async move { link.ask(&own).await });
+                    }
+                    if self.forget() {
+                        self.refresh();
+                    }
+                }
+            }
+        }
+    }
+
+    fn due(&self, now: Instant) -> Vec<Arc<Link>> {
+        if self.left.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.links().values().map(|known| Arc::clone(&known.link)).filter(|link| link.is_due(now)).collect()
+    }
+
+    /// Takes up the addresses of the configured names. A failing look-up changes nothing. Whether there are new ones.
+    async fn look_up(&self) -> bool {
+        let mut found = BTreeSet::new();
+        for name in &self.names {
+            match timeout(limits::LOOKUP_INTERVAL, lookup_host(name.as_str())).await {
+                Ok(Ok(addresses)) => found.extend(addresses.map(|address| address.to_string())),
+                Ok(Err(error)) => {
+                    tracing::warn!(name, %error, "cannot look up the nodes");
+                    return false;
+                }
+                Err(_) => return false,
+            }
+        }
+        for known in self.links().values_mut().filter(|known| known.source == Source::Found) {
+            if !found.contains(&**known.link.address()) {
+                known.source = Source::Told;
+            }
+        }
+        found.iter().for_each(|address| self.add(address, Source::Found));
+        false
+    }
+
+    fn add(&self, address: &str, source: Source) {
+        let mut links = self.links();
+        if let Some(known) = links.get_mut(address) {
+            if known.source == Source::Told {
+                known.source = source;
+            }
+            return;
+        }
+        if links.len() >= limits::NODES {
+            tracing::warn!(address, "there are {} nodes, the most", limits::NODES);
+            return;
+        }
+        match Link::new(address) {
+            Ok(link) => {
+                links.insert(address.into(), Known { link: Arc::new(link), source });
+            }
+            Err(error) => tracing::warn!(address, %error, "no address of a node"),
+        }
+    }
+
+    /// Drops who was only told of, and is silent for long; at once, where it never answered. Whether that changes
+    /// the members.
+    fn forget(&self) -> bool {
+        let mut links = self.links();
+        let before = links.len();
+        links.retain(|_, Known { link, source }| {
+            let patience = if link.status().is_some() { self.forget } else { limits::UNHEARD };
+            *source != Source::Told || link.silence() < patience
+        });
+        links.len() != before
+    }
+
+    /// Makes the view anew.
+    fn refresh(&self) {
+        let mut nodes = BTreeMap::from([(Arc::clone(&self.own), None::<Arc<Link>>)]);
+        for (address, known) in &*self.links() {
+            let name: Arc<str> = match known.link.status() {
+                Some(status) if status.instance == self.instance => continue,
+                Some(status) if config::check_node(&status.node).is_ok() => status.node.as_str().into(),
+                None if known.source == Source::Configured => Arc::clone(address),
+                _ => continue,
+            };
+            if name == self.own {
+                tracing::error!(node = %name, %address, "another node has this one's name (advertise)");
+                continue;
+            }
+            // Reached in two ways: the one that answered last.
+            let quieter = |other: &Option<Arc<Link>>| {
+                other.as_ref().is_none_or(|other| other.silence() > known.link.silence())
+            };
+            if nodes.get(&name).is_none_or(quieter) {
+                nodes.insert(name, Some(Arc::clone(&known.link)));
+            }
+        }
+        let nodes = nodes.into_iter().map(|(name, link)| Node { name, link }).collect();
+        let new = View::new(nodes, self.replicas);
+        let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
+        let placed_anew = new.seeds != view.seeds;
+        *view = Arc::new(new);
+        drop(view);
+        if placed_anew {
+            self.changed.send_replace(());
+        }
+    }
+
+    fn links(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Known>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl View {
+        /// Nodes `node0:7701` and so on, of which the first is this one.
+        pub(crate) fn of_names(nodes: usize, replicas: usize) -> Self {
+            let node = |n: usize| {
+                let name = format!("node{n}:7701");
+                let link = (n > 0).then(|| Arc::new(Link::new(&name).unwrap()));
+                Node { name: name.into(), link }
+            };
+            Self::new((0..nodes).map(node).collect(), replicas)
+        }
+    }
+
+    #[tokio::test]
+    async fn candidates_are_holders_then_others_and_the_doubtful_last() {
+        use State::{Alive, Dead, Incompatible, NotReady, Suspect};
+        let view = View::of_names(5, 2);
+        for fragment in 0..200 {
+            let all = view.candidates(&[Alive; 5], 3, fragment);
+            assert_eq!(all.len(), 5);
+            let holders = &all[..2];
+            assert_eq!(view.holds(3, fragment), holders.contains(&0));
+            assert!(!holders.contains(&0) || all[0] == 0, "this node is asked first for what it holds");
+            let states = [Alive, Suspect, Dead, Incompatible, NotReady];
+            let expected: &[usize] = &[0, 1];
+            assert_eq!(view.candidates(&states, 3, fragment), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn members_are_those_of_the_configuration_and_the_name_is_their_own() {
+        let peers = ["a:1", "b:1", "c:1", "dns:d:1"].map(str::to_owned);
+        let members = Members::new("b:1", 7, &peers, 2, limits::FORGET_NODE);
+        let names = |members: &Members| {
+            members.view().nodes().iter().map(|node| node.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&members), ["a:1", "b:1", "c:1"]);
+        assert_eq!(members.view().own(), 1);
+        // Who asks is no member before it has answered; who asks by nonsense, or by this name, is none at all.
+        for name in ["e:1", "b:1", "no name"] {
+            members.called_by(name);
+        }
+        assert_eq!(names(&members), ["a:1", "b:1", "c:1"]);
+        assert_eq!(members.links().len(), 3);
+    }
+}

@@ -1,0 +1,213 @@
+//! PeerService: what this node does for the others.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+use basalt_core::limits::MAX_TABLES;
+use basalt_proto::{
+    cluster::v1::{
+        AnnounceRequest, AnnounceResponse, ExecuteRequest, ExecuteResponse, FetchSipRequest,
+        FetchSipResponse, GetStatusRequest, GetStatusResponse, HeldTable, KeptSip, fetch_sip_response,
+        peer_service_server::PeerService,
+    },
+    v1::ErrorReason,
+};
+use prost::bytes::Bytes;
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status, Streaming};
+
+pub(crate) mod fetch;
+mod serve;
+mod status;
+
+use serve::{Pieces, Running};
+pub(crate) use status::overview;
+
+use crate::{
+    call::Call,
+    convert,
+    coordinator::fresh,
+    cpu::StopOnDrop,
+    limits,
+    membership::{Cluster, PROTOCOL},
+    state::State,
+    status::{Fault, Result as Answer},
+    units::millis,
+};
+
+type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerHandler {
+    state: Arc<State>,
+    /// What was announced is being read.
+    following: Arc<AtomicBool>,
+}
+
+impl PeerHandler {
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        Self { state, following: Arc::default() }
+    }
+
+    /// Reads what was announced, unless that is under way: whoever asks then need not wait for it.
+    fn follow(&self) {
+        if self.following.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let Self { state, following } = self.clone();
+        tokio::spawn(async move {
+            if let Err(fault) = fresh::announced(&state).await {
+                tracing::debug!(error = fault.message(), "cannot read what was announced");
+            }
+            following.store(false, Ordering::Release);
+        });
+    }
+
+    fn cluster(&self) -> Answer<&Arc<Cluster>> {
+        self.state.cluster.as_ref().ok_or_else(Fault::internal)
+    }
+}
+
+#[tonic::async_trait]
+impl PeerService for PeerHandler {
+    type ExecuteStream = Messages<ExecuteResponse>;
+    type FetchSipStream = Messages<FetchSipResponse>;
+
+    async fn execute(
+        &self,
+        mut request: Request<Streaming<ExecuteRequest>>,
+    ) -> Result<Response<Self::ExecuteStream>, Status> {
+        let mut call = Call::begin("Execute", &mut request);
+        match self.start(&mut call, request.into_inner()).await {
+            Ok(work) => Ok(Response::new(Box::pin(Running::new(call, work)))),
+            Err(fault) => Err(call.fail(fault)),
+        }
+    }
+
+    async fn announce(
+        &self,
+        request: Request<AnnounceRequest>,
+    ) -> Result<Response<AnnounceResponse>, Status> {
+        Ok(Response::new(self.note(&request.into_inner())?))
+    }
+
+    async fn get_status(
+        &self,
+        request: Request<GetStatusRequest>,
+    ) -> Result<Response<GetStatusResponse>, Status> {
+        let (cluster, request) = (self.cluster()?, request.into_inner());
+        let members = cluster.members();
+        if request.leaving {
+            members.left(&request.node);
+            return Ok(Response::new(status(&self.state, Some(cluster))));
+        }
+        members.called_by(&request.node);
+        let lease_ms = if request.protocol == PROTOCOL { members.give_lease(&request.node) } else { 0 };
+        Ok(Response::new(GetStatusResponse { lease_ms, ..status(&self.state, Some(cluster)) }))
+    }
+
+    async fn fetch_sip(
+        &self,
+        mut request: Request<FetchSipRequest>,
+    ) -> Result<Response<Self::FetchSipStream>, Status> {
+        let mut call = Call::begin("FetchSip", &mut request);
+        let answer = self.fetch(&mut call, &request.into_inner());
+        call.reply(answer)
+    }
+}
+
+impl PeerHandler {
+    async fn start(
+        &self,
+        call: &mut Call,
+        stream: Streaming<ExecuteRequest>,
+    ) -> Answer<(Pieces, StopOnDrop)> {
+        if self.state.is_stopping() {
+            return Err(Fault::new(ErrorReason::ShuttingDown, "the server is shutting down"));
+        }
+        if self.state.is_loading() {
+            return Err(self.state.tables.loading());
+        }
+        serve::start(&self.state, call, stream).await
+    }
+
+    fn note(&self, request: &AnnounceRequest) -> Answer<AnnounceResponse> {
+        same_protocol(request.protocol)?;
+        if request.tables.len() > MAX_TABLES {
+            return Err(Fault::protocol(format!("more than {MAX_TABLES} tables")));
+        }
+        let cluster = self.cluster()?;
+        cluster.announced().note(request.catalog_version, &request.tables);
+        if !self.state.is_loading() {
+            self.follow();
+        }
+        Ok(AnnounceResponse {})
+    }
+
+    fn fetch(&self, call: &mut Call, request: &FetchSipRequest) -> Answer<Messages<FetchSipResponse>> {
+        same_protocol(request.protocol)?;
+        let (set, left) = self.state.sets.get(&request.handle, Instant::now())?;
+        call.rows = set.sip.cardinality();
+        let (sip, scope) = (set.sip, Some(convert::to_scope(set.scope)));
+        let bytes = sip.as_bytes().len();
+        let head = KeptSip { scope, bytes: bytes as u64, expires_ms: millis(left) };
+        let pieces = (0..bytes).step_by(limits::PEER_PIECE_BYTES).map(move |at| {
+            let end = bytes.min(at + limits::PEER_PIECE_BYTES);
+            fetch_sip_response::Kind::Sip(Bytes::copy_from_slice(&sip.as_bytes()[at..end]))
+        });
+        let kinds = std::iter::once(fetch_sip_response::Kind::Head(head)).chain(pieces);
+        let messages = kinds.map(|kind| Ok(FetchSipResponse { kind: Some(kind) }));
+        Ok(Box::pin(tokio_stream::iter(messages)))
+    }
+}
+
+/// That a request is of this protocol.
+pub(super) fn same_protocol(protocol: u32) -> Answer<()> {
+    if protocol == PROTOCOL {
+        return Ok(());
+    }
+    let message = format!("version {protocol} of the nodes' protocol; this node speaks {PROTOCOL}");
+    Err(Fault::new(ErrorReason::PeerProtocol, message))
+}
+
+/// What this node is and holds.
+pub(super) fn status(state: &State, cluster: Option<&Arc<Cluster>>) -> GetStatusResponse {
+    let tables = state.catalog.list().into_iter().map(|table| {
+        let (held, version) = (state.tables.held(&table), table.snapshot().version());
+        let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let whole = state.tables.state(&table);
+        HeldTable {
+            name: table.name().to_owned(),
+            table_id: table.id(),
+            version,
+            fragments: u32::try_from(held.fragments).unwrap_or(u32::MAX),
+            rows: held.rows,
+            bytes: held.bytes,
+            table_fragments: small(
+                whole
+                    .as_ref()
+                    .map_or_else(|| table.snapshot().fragments().len(), |whole| whole.fragments().len()),
+            ),
+            table_rows: whole.as_ref().map_or(held.rows, |whole| whole.rows()),
+        }
+    });
+    GetStatusResponse {
+        protocol: PROTOCOL,
+        node: cluster.map(|cluster| cluster.members().own().to_string()).unwrap_or_default(),
+        version: crate::VERSION.to_owned(),
+        tables: tables.collect(),
+        ready: !state.is_stopping() && !state.is_loading(),
+        uptime_ms: millis(state.started.elapsed()),
+        memory_bytes: state.memory.held(),
+        memory_limit_bytes: state.memory.limit(),
+        instance: cluster.map_or(0, |cluster| cluster.members().instance()),
+        lease_ms: 0,
+    }
+}

@@ -1,0 +1,401 @@
+//! Fragments of a version with the columns that somebody reads: from memory, or from their files.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use basalt_core::{
+    fragment::{Column, Deleted, Fragment, FragmentData},
+    table::Snapshot,
+};
+use basalt_storage::{FragmentEntry, TableState};
+use futures_util::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
+
+use super::{
+    load::{self, decoded_bytes, expected_bytes},
+    stored::Stored,
+};
+use crate::{
+    cache::{Found, Rows, assemble},
+    limits,
+    memory::{Consumer, Reservation},
+    status::{Fault, Result},
+};
+
+/// Where memory for what is read comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Room {
+    /// What nobody uses.
+    Spare,
+    /// That, and what the cache gives up.
+    Now,
+    /// The same, waited for until then.
+    By(Instant),
+}
+
+impl Room {
+    async fn reserve(self, held: &mut Reservation, bytes: u64) -> Result<bool> {
+        match self {
+            Self::Spare => return Ok(held.try_set(bytes)),
+            Self::Now => held.set(bytes)?,
+            Self::By(until) => held.set_by(bytes, until).await?,
+        }
+        Ok(true)
+    }
+}
+
+impl Stored {
+    /// All columns of the table, by their places.
+    pub(super) fn all_columns(&self) -> Vec<usize> {
+        (0..self.table.schema().fields().len()).collect()
+    }
+
+    fn rows(&self, entry: &FragmentEntry) -> Rows {
+        Rows { table: self.table.id(), hash: entry.source().rows }
+    }
+
+    /// A version of which all fragments are in memory with some columns; `None` where something is missing.
+    pub(super) fn resident(&self, state: &TableState, columns: &[usize]) -> Result<Option<Snapshot>> {
+        let entries = state.fragments();
+        let found = self.look_up(state, entries.iter(), columns)?;
+        if !found.iter().all(Found::is_whole) {
+            return Ok(None);
+        }
+        let fragments = entries.iter().zip(found).map(|(entry, found)| self.assemble(entry, columns, found));
+        let fragments = fragments.collect::<Result<Vec<_>>>()?;
+        Ok(Some(Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned())))
+    }
+
+    /// Those of some fragments of a version that are in memory with some columns.
+    pub(super) fn resident_of(&self, state: &TableState, ids: &[u32], columns: &[usize]) -> Result<Snapshot> {
+        let entries = self.entries(state, ids)?;
+        let found = self.look_up(state, entries.iter().copied(), columns)?;
+        let here = entries.into_iter().zip(found).filter(|(_, found)| found.is_whole());
+        let fragments = here.map(|(entry, found)| self.assemble(entry, columns, found));
+        let fragments = fragments.collect::<Result<Vec<_>>>()?;
+        Ok(Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned()))
+    }
+
+    /// Some fragments of a version with some columns, all of them in memory at once.
+    pub(super) async fn fragments_at(
+        &self,
+        state: &TableState,
+        ids: &[u32],
+        columns: &[usize],
+    ) -> Result<Snapshot> {
+        let entries = self.entries(state, ids)?;
+        let fragments = self.read_all(state, &entries, columns, Room::Now).await?;
+        Ok(Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned()))
+    }
+
+    /// The first of some fragments of a version with some columns: as many as memory has room for at once, at least
+    /// one, for which it is waited. The number is of those that were read.
+    pub(super) async fn wave(
+        &self,
+        state: &TableState,
+        ids: &[u32],
+        columns: &[usize],
+        deadline: Instant,
+    ) -> Result<(Snapshot, u32)> {
+        let entries = self.entries(state, ids)?;
+        let width = self.table.schema().fields().len().max(1) as u64;
+        let most = self.shared.memory.limit() / limits::WAVE_MEMORY_PART;
+        let mut bytes = 0_u64;
+        let mut takes = |entry: &&FragmentEntry| {
+            bytes = bytes.saturating_add(expected_bytes(entry) / width * columns.len() as u64);
+            bytes <= most
+        };
+        let n = entries.iter().take_while(|entry| takes(entry)).count().max(1).min(entries.len());
+        let found = self.look_up(state, entries[..n].iter().copied(), columns)?;
+        let loaded = found.iter().filter(|found| !found.is_whole()).count();
+        drop(found);
+        let until = deadline.min(Instant::now() + limits::QUEUE_TIMEOUT);
+        let mut fragments = Vec::with_capacity(n);
+        if let Some((first, rest)) = entries[..n].split_first() {
+            fragments.push(self.read(state, first, columns, Room::By(until)).await?);
+            let mut reads = self.reads(state, rest, columns, Room::Now).buffered(limits::LOADS);
+            while let Some(read) = reads.next().await {
+                match read {
+                    Ok(fragment) => fragments.push(fragment),
+                    // The rest waits for the next time, when these are done.
+                    Err(fault) if fault.is_of_memory() => break,
+                    Err(fault) => return Err(fault),
+                }
+            }
+        }
+        let snapshot = Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned());
+        Ok((snapshot, u32::try_from(loaded).unwrap_or(u32::MAX)))
+    }
+
+    /// Reads what this node holds of a version by its place, as long as there is memory that nobody uses.
+    pub(super) async fn warm(
+        &self,
+        state: &TableState,
+        entries: &[&FragmentEntry],
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<()> {
+        let columns = self.all_columns();
+        let found = self.look_up(state, entries.iter().copied(), &columns)?;
+        let missing: Vec<_> = entries.iter().zip(found).filter(|(_, found)| !found.is_whole()).collect();
+        let mut reads: Vec<BoxFuture<'_, Result<Option<u64>>>> = Vec::with_capacity(missing.len());
+        for (entry, _) in missing {
+            let read = self.read_if(state, entry, &columns, Room::Spare);
+            let bytes = expected_bytes(entry);
+            reads.push(async move { Ok(read.await?.map(|_| bytes)) }.boxed());
+        }
+        let mut reads = stream::iter(reads).buffer_unordered(limits::LOADS);
+        while let Some(read) = reads.next().await {
+            match read? {
+                Some(bytes) => progress(bytes),
+                // The rest is read when it is asked for.
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps rows that this node has written, as they are encoded, and which of them are deleted.
+    pub(super) fn keep(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        data: &FragmentData,
+        deleted: Option<&Arc<Deleted>>,
+    ) {
+        let rows = self.rows(entry);
+        let held = |bytes: u64| {
+            let mut held = self.shared.memory.reserve(Consumer::Cache);
+            held.set(bytes).is_ok().then_some(held)
+        };
+        for place in 0..data.width() {
+            if let (Some(id), Some(column)) = (state.column_id(place), data.loaded(place))
+                && let Some(held) = held(column.bytes() as u64)
+            {
+                self.shared.cache.keep_column(rows, id, Arc::clone(column), Duration::ZERO, held);
+            }
+        }
+        let deletions = entry.source().deletions;
+        if let Some(deleted) = deleted.filter(|_| deletions != 0)
+            && let Some(held) = held(deleted.bytes() as u64)
+        {
+            self.shared.cache.keep_deleted(rows, deletions, Some(Arc::clone(deleted)), held);
+        }
+    }
+
+    fn entries<'s>(&self, state: &'s TableState, ids: &[u32]) -> Result<Vec<&'s FragmentEntry>> {
+        let entry = |id: &u32| {
+            state.fragment(*id).ok_or_else(|| {
+                let (version, table) = (state.version(), self.table.name());
+                Fault::protocol(format!("version {version} of table {table:?} has no fragment {id}"))
+            })
+        };
+        ids.iter().map(entry).collect()
+    }
+
+    /// What reads each of some fragments when its turn comes.
+    fn reads<'s>(
+        &'s self,
+        state: &'s TableState,
+        entries: &[&'s FragmentEntry],
+        columns: &'s [usize],
+        room: Room,
+    ) -> impl Stream<Item = BoxFuture<'s, Result<Fragment>>> + Send + 's {
+        let mut reads = Vec::with_capacity(entries.len());
+        for entry in entries {
+            reads.push(self.read(state, entry, columns, room).boxed());
+        }
+        stream::iter(reads)
+    }
+
+    async fn read_all(
+        &self,
+        state: &TableState,
+        entries: &[&FragmentEntry],
+        columns: &[usize],
+        room: Room,
+    ) -> Result<Vec<Fragment>> {
+        let mut reads = self.reads(state, entries, columns, room).buffered(limits::LOADS);
+        let mut fragments = Vec::with_capacity(entries.len());
+        while let Some(read) = reads.next().await {
+            fragments.push(read?);
+        }
+        Ok(fragments)
+    }
+
+    /// A fragment with some columns.
+    async fn read(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        columns: &[usize],
+        room: Room,
+    ) -> Result<Fragment> {
+        self.read_if(state, entry, columns, room).await?.ok_or_else(Fault::internal)
+    }
+
+    /// The same; `None` where there is no room, and nothing makes any.
+    async fn read_if(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        columns: &[usize],
+        room: Room,
+    ) -> Result<Option<Fragment>> {
+        let find = || Ok::<_, Fault>(self.look_up(state, [entry], columns)?.remove(0));
+        let found = find()?;
+        if found.is_whole() {
+            return self.assemble(entry, columns, found).map(Some);
+        }
+        drop(found);
+        let rows = self.rows(entry);
+        let load = self.shared.cache.load(rows);
+        let _one = load.acquire().await;
+        // Whoever read it before has read what is wanted here, perhaps.
+        let mut found = find()?;
+        if found.deleted.is_none() {
+            let places = self.log.deleted_rows(entry).await?;
+            let deleted = places.and_then(|places| Deleted::new(&places, entry.rows as usize)).map(Arc::new);
+            let mut held = self.shared.memory.reserve(Consumer::Cache);
+            let bytes = deleted.as_ref().map_or(0, |deleted| deleted.bytes() as u64);
+            if !room.reserve(&mut held, bytes).await? {
+                return Ok(None);
+            }
+            self.shared.cache.keep_deleted(rows, entry.source().deletions, deleted.clone(), held);
+            found.deleted = Some(deleted);
+        }
+        let missing: Vec<usize> = (0..columns.len()).filter(|at| found.columns[*at].is_none()).collect();
+        for group in self.groups(state, entry, columns, &missing) {
+            let places: Vec<usize> = group.iter().map(|at| columns[*at]).collect();
+            let Some(read) = self.read_columns(state, entry, &places, room).await? else { return Ok(None) };
+            for (at, column) in group.iter().zip(read) {
+                found.columns[*at] = Some(column);
+            }
+        }
+        self.assemble(entry, columns, found).map(Some)
+    }
+
+    /// Columns to read at once: as many as take little memory while they are decoded, and at least one.
+    fn groups<'m>(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        columns: &[usize],
+        missing: &'m [usize],
+    ) -> Vec<&'m [usize]> {
+        let most = self.shared.memory.limit() / limits::DECODE_MEMORY_PART;
+        let (mut groups, mut rest) = (Vec::new(), missing);
+        while !rest.is_empty() {
+            let mut bytes = 0_u64;
+            let mut fits = |at: &&usize| {
+                bytes = bytes.saturating_add(decoded_bytes(state, entry, &columns[**at..=**at]));
+                bytes <= most
+            };
+            let n = rest.iter().take_while(|at| fits(at)).count().max(1);
+            let group;
+            (group, rest) = rest.split_at(n);
+            groups.push(group);
+        }
+        groups
+    }
+
+    /// Reads some columns of a fragment from its file, and keeps them; `None` where there is no room.
+    async fn read_columns(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        places: &[usize],
+        room: Room,
+    ) -> Result<Option<Vec<Arc<Column>>>> {
+        let started = Instant::now();
+        let mut held = self.shared.memory.reserve(Consumer::Maintenance);
+        let width = self.table.schema().fields().len().max(1) as u64;
+        let encoded = expected_bytes(entry) / width * places.len() as u64;
+        if !room.reserve(&mut held, encoded.saturating_add(decoded_bytes(state, entry, places))).await? {
+            return Ok(None);
+        }
+        let data = load::read_columns(&self.log, state, entry, places, &self.shared.cpu).await?;
+        let mut left = data.bytes() as u64;
+        held.set(left)?;
+        self.shared.metrics.fragment_loaded(left);
+        let took = started.elapsed() / u32::try_from(places.len()).unwrap_or(u32::MAX);
+        let mut columns = Vec::with_capacity(places.len());
+        for (at, place) in places.iter().enumerate() {
+            let column = Arc::clone(data.loaded(at).ok_or_else(Fault::internal)?);
+            let id = state.column_id(*place).ok_or_else(Fault::internal)?;
+            let bytes = column.bytes() as u64;
+            // From one account to the other: nothing grows.
+            left = left.saturating_sub(bytes);
+            held.set(left)?;
+            let mut kept = self.shared.memory.reserve(Consumer::Cache);
+            if room.reserve(&mut kept, bytes).await? {
+                self.shared.cache.keep_column(self.rows(entry), id, Arc::clone(&column), took, kept);
+            }
+            columns.push(column);
+        }
+        Ok(Some(columns))
+    }
+
+    fn look_up<'e>(
+        &self,
+        state: &TableState,
+        entries: impl IntoIterator<Item = &'e FragmentEntry>,
+        columns: &[usize],
+    ) -> Result<Vec<Found>> {
+        let ids = columns.iter().map(|place| state.column_id(*place));
+        let ids = ids.collect::<Option<Vec<u64>>>().ok_or_else(Fault::internal)?;
+        let rows = entries.into_iter().map(|entry| (self.rows(entry), entry.source().deletions));
+        Ok(self.shared.cache.find(rows.collect::<Vec<_>>(), &ids))
+    }
+
+    fn assemble(&self, entry: &FragmentEntry, columns: &[usize], found: Found) -> Result<Fragment> {
+        let width = self.table.schema().fields().len();
+        let data = assemble(entry.rows as usize, width, columns, found.columns)?;
+        let deleted = found.deleted.ok_or_else(Fault::internal)?;
+        Ok(Fragment::new(entry.id, data).with_deleted(deleted).with_source(entry.source()))
+    }
+
+    /// What is in memory of a version: its fragments that are there with all columns, their rows, and all bytes.
+    pub(super) fn held(&self, state: &TableState) -> Held {
+        let entries = state.fragments();
+        let sizes = self.shared.cache.sizes(entries.iter().map(|entry| self.rows(entry)));
+        let width = self.table.schema().fields().len();
+        let mut held = Held::default();
+        for (entry, (columns, bytes)) in entries.iter().zip(sizes) {
+            held.bytes += bytes;
+            if columns >= width {
+                held.fragments += 1;
+                held.rows += entry.live_rows();
+            }
+        }
+        held
+    }
+
+    /// Lets go of what no version has any longer that is read.
+    pub(super) fn forget_rows(&self, gone: impl IntoIterator<Item = u64>) {
+        for hash in gone {
+            self.shared.cache.forget(Rows { table: self.table.id(), hash });
+        }
+    }
+
+    /// Lets what other nodes hold by its place go first when memory is needed.
+    pub(super) fn cool<'e>(&self, entries: impl IntoIterator<Item = &'e FragmentEntry>) {
+        entries.into_iter().for_each(|entry| self.shared.cache.cool(self.rows(entry)));
+    }
+}
+
+/// What is in memory of a version.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) fragments: u64,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The hashes of the rows that a version has and another has not.
+pub(super) fn gone(before: &TableState, now: &TableState) -> Vec<u64> {
+    let still: HashMap<u64, ()> = now.fragments().iter().map(|entry| (entry.source().rows, ())).collect();
+    let before = before.fragments().iter().map(|entry| entry.source().rows);
+    before.filter(|rows| !still.contains_key(rows)).collect()
+}

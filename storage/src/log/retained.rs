@@ -1,0 +1,93 @@
+//! Versions before the newest: which of them are retained, and their states, rebuilt from the log.
+//!
+//! A version is retained for [`TableLog::keep`] after the next one took its place, by the time that the next one's
+//! commit says, which is also the time by which a vacuum counts the files that left the table with it. Of more than
+//! [`KEPT_VERSIONS`] versions only the newest are retained. Every node decides that by the log alone, so a node that
+//! never had a version answers for it like all others.
+
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use super::{
+    TableLog, actions,
+    names::{self, FOLDER, LogFile},
+    now_millis,
+    replay::Replay,
+    state::TableState,
+    whole_checkpoints,
+};
+use crate::{
+    error::{Result, StorageError},
+    limits::{COMMIT_BYTES, KEPT_VERSIONS},
+};
+
+impl TableLog {
+    /// The state of a version that is not newer than `newest`, on any node; `None` when the version is not retained any
+    /// more, or is newer. It is rebuilt from the last checkpoint that is not behind it and the commits from there on,
+    /// which takes as long as opening the table; what it has in common with `newest` takes no memory again. The files of
+    /// a state that comes back stay readable for a while longer than the version is retained.
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load); [`StorageError::Corrupt`] also when the log lacks what a retained version needs.
+    pub async fn at(&self, newest: &Arc<TableState>, version: u64) -> Result<Option<Arc<TableState>>> {
+        if version == newest.version {
+            return Ok(Some(Arc::clone(newest)));
+        }
+        if version > newest.version || !self.is_retained(newest.version, version).await? {
+            return Ok(None);
+        }
+        let listed = self.store.list(FOLDER, None).await?;
+        let checkpoints = whole_checkpoints(&listed);
+        let start = checkpoints.keys().rfind(|(checkpoint, _)| *checkpoint <= version).copied();
+        // Default: without a checkpoint every version is needed from the first on.
+        let from = start.map_or(0, |(checkpoint, _)| checkpoint + 1);
+        let wanted = |file: &crate::store::Listed| match LogFile::of(&file.path) {
+            Some(LogFile::Commit(commit)) => (from..=version).contains(&commit).then_some(commit),
+            _ => None,
+        };
+        let commits: Vec<u64> = listed.iter().filter_map(wanted).collect();
+        let missing = (from..=version).zip(commits.iter().copied().map(Some).chain(std::iter::repeat(None)));
+        if let Some((missing, _)) = { missing }.find(|(expected, found)| Some(*expected) != *found) {
+            // Whoever cleans up removes what stands before a later checkpoint.
+            if checkpoints.keys().any(|(checkpoint, _)| *checkpoint > missing) {
+                return Ok(None);
+            }
+            return Err(StorageError::corrupt(
+                self.store.url(),
+                format!("version {missing} is missing, which version {version} is made of"),
+            ));
+        }
+        let replay = match start {
+            Some((checkpoint, parts)) => self.read_checkpoint(checkpoint, parts).await?,
+            None => Replay::new(self.store.url(), self.keep_millis()),
+        };
+        let state = self.replay(replay, commits).await?;
+        if state.id() != newest.id() {
+            let why = format!("its version {version} is of another table, with the id {}", state.id());
+            return Err(StorageError::Replaced { path: self.store.url().to_owned(), why });
+        }
+        Ok(Some(Arc::new(state.sharing(newest)?)))
+    }
+
+    /// Whether a version before the newest can still be read.
+    async fn is_retained(&self, newest: u64, version: u64) -> Result<bool> {
+        if newest - version >= KEPT_VERSIONS {
+            return Ok(false);
+        }
+        let path = names::commit(version + 1);
+        let Some(file) = self.store.head(&path).await? else { return Ok(false) };
+        let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { return Ok(false) };
+        // Default: a writer that does not say the time has written the file at it.
+        let superseded = actions::timestamp(&bytes).unwrap_or_else(|| millis(file.modified));
+        Ok(now_millis().saturating_sub(superseded) <= self.keep_millis())
+    }
+}
+
+fn millis(at: SystemTime) -> i64 {
+    // Default: a time before 1970 is its beginning, one beyond all times their end.
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    // Default: as above.
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
