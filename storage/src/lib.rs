@@ -45,8 +45,8 @@ pub use data::{ColumnStats, DataReader, EncodedColumn, EncodedFile, FileEncoder,
 pub use deletes::Deletes;
 pub use error::{CommitError, Result, StorageError};
 pub use log::{
-    Change, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Fragments, Operation,
-    Request, TableLog, TableState,
+    Change, Changes, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Fragments,
+    Operation, Request, TableLog, TableState,
 };
 pub use retention::retention_properties;
 pub use store::Store;

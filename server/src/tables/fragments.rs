@@ -1,7 +1,6 @@
 //! Fragments of a version with the columns that somebody reads: from memory, or from their files.
 
 use std::{
-    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -391,11 +390,4 @@ pub(crate) struct Held {
     pub(crate) fragments: u64,
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
-}
-
-/// The hashes of the rows that a version has and another has not.
-pub(super) fn gone(before: &TableState, now: &TableState) -> Vec<u64> {
-    let still: HashMap<u64, ()> = now.fragments().iter().map(|entry| (entry.source().rows, ())).collect();
-    let before = before.fragments().iter().map(|entry| entry.source().rows);
-    before.filter(|rows| !still.contains_key(rows)).collect()
 }

@@ -14,7 +14,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableLog, TableState};
 use tokio::sync::mpsc;
 
-use super::{Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, fragments::gone};
+use super::{Shared, columns::other_columns, commit::Write, files::Files, follow::Followed};
 use crate::{limits, status::Fault};
 
 /// See the module.
@@ -149,9 +149,14 @@ impl Stored {
                 self.keep(&state, entry, data, deleted.as_ref());
             }
         }
-        let mine: Vec<_> = state.fragments().iter().filter(holds).collect();
+        // What it has in common with the version before was read for that, as far as there was memory.
+        let changes = state.fragments().since(before.fragments());
+        let mine: Vec<_> = match Arc::ptr_eq(&before, &state) {
+            true => state.fragments().iter().filter(holds).collect(),
+            false => changes.came.iter().copied().filter(holds).collect(),
+        };
         self.warm(&state, &mine, progress).await?;
-        let gone = gone(&before, &state);
+        let gone: Vec<u64> = changes.went.iter().map(|entry| entry.source().rows).collect();
         if !gone.is_empty() {
             self.retired.lock().unwrap_or_else(PoisonError::into_inner).push_back((Instant::now(), gone));
         }

@@ -6,7 +6,7 @@ use basalt_core::{
     invariant::{count, index},
     limits::FRAGMENT_ROWS,
 };
-use imbl::OrdMap;
+use imbl::{OrdMap, ordmap::DiffItem};
 
 use super::file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry};
 use crate::{
@@ -35,6 +35,22 @@ pub struct Fragments {
 struct Entry {
     fragment: FragmentEntry,
     bounds: Bounds,
+}
+
+/// Whether it has the same rows with the same ones deleted.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.fragment.source() == other.fragment.source()
+    }
+}
+
+/// What differs between two versions.
+#[derive(Clone, Debug, Default)]
+pub struct Changes<'a> {
+    /// Fragments of the later one that the earlier one has not, or has with other deleted rows.
+    pub came: Vec<&'a FragmentEntry>,
+    /// Fragments of the earlier one whose rows the later one has not under the same id.
+    pub went: Vec<&'a FragmentEntry>,
 }
 
 /// The hash of a name and of a part of the file.
@@ -83,6 +99,24 @@ impl Fragments {
     /// The last one with an id of Basalt's own.
     pub(super) fn last_own(&self) -> Option<&FragmentEntry> {
         self.by_id.range(..FIRST_FOREIGN_FRAGMENT).next_back().map(|(_, entry)| &entry.fragment)
+    }
+
+    /// What differs from another version's, in time that goes with how much that is: what both share is not looked at.
+    pub fn since<'a>(&'a self, before: &'a Self) -> Changes<'a> {
+        let mut changes = Changes::default();
+        for change in before.by_id.diff(&self.by_id) {
+            match change {
+                DiffItem::Add(_, entry) => changes.came.push(&entry.fragment),
+                DiffItem::Remove(_, entry) => changes.went.push(&entry.fragment),
+                DiffItem::Update { old: (_, old), new: (_, new) } => {
+                    changes.came.push(&new.fragment);
+                    if old.fragment.source().rows != new.fragment.source().rows {
+                        changes.went.push(&old.fragment);
+                    }
+                }
+            }
+        }
+        changes
     }
 
     /// How many there are.
@@ -245,7 +279,16 @@ mod tests {
                     Some(file) => files.insert(path, Arc::clone(file)),
                     None => files.remove(&path),
                 };
+                let earlier = fragments.clone();
                 fragments = fragments.updated(&files, &[Changed { before, after }], "").unwrap();
+                let ids = |changed: &[&FragmentEntry]| changed.iter().map(|f| f.id).collect::<Vec<_>>();
+                let others = |of: &Fragments, than: &Fragments| -> Vec<u32> {
+                    let is_other = |f: &&FragmentEntry| than.get(f.id).is_none_or(|g| g.source() != f.source());
+                    of.iter().filter(is_other).map(|f| f.id).collect()
+                };
+                let changes = fragments.since(&earlier);
+                prop_assert_eq!(ids(&changes.came), others(&fragments, &earlier));
+                prop_assert_eq!(ids(&changes.went), others(&earlier, &fragments));
                 let shown = |fragments: &Fragments| -> Vec<_> {
                     fragments.iter().map(|f| (f.id, f.file.path().to_owned(), f.first_row, f.rows)).collect()
                 };

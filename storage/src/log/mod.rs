@@ -35,7 +35,7 @@ use actions::{Action, CommitInfo, Format};
 pub(crate) use actions::{Descriptor, Metadata};
 pub use change::{Change, Operation};
 pub use file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry};
-pub use fragments::Fragments;
+pub use fragments::{Changes, Fragments};
 pub(crate) use names::{FOLDER, LogFile};
 use replay::Replay;
 pub(crate) use same::EntryDigest;
