@@ -34,6 +34,12 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Where tables are kept: a directory, `s3://bucket/prefix`, or `memory:` for none at rest.
     pub store: String,
+    /// A folder on a local disk for encoded columns of tables of a store; `None`: nowhere, and a start encodes again what
+    /// it reads. Losing it loses nothing.
+    pub cache: Option<PathBuf>,
+    /// How many bytes it may take.
+    #[serde(deserialize_with = "units::bytes")]
+    pub cache_size: u64,
     /// How long after the last commit of a table small writes share the next; one that comes later goes at once.
     #[serde(deserialize_with = "units::duration")]
     pub commit_delay: Duration,
@@ -85,6 +91,8 @@ impl Default for Config {
             log: "info".into(),
             log_format: LogFormat::Text,
             store: limits::STORE.into(),
+            cache: None,
+            cache_size: limits::CACHE_SIZE.0,
             commit_delay: limits::COMMIT_DELAY,
             keep_versions: limits::KEEP_VERSIONS,
             threads: 0,
@@ -136,6 +144,17 @@ pub struct Flags {
     #[arg(long, env = "BASALT_STORE", value_name = "URL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,
+
+    /// A folder on a local disk of this server alone for encoded columns, so that it starts fast; losing it loses
+    /// nothing [default: nowhere]
+    #[arg(long, env = "BASALT_CACHE", value_name = "DIR")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<PathBuf>,
+
+    /// How much of the disk it may take, in bytes such as 100GiB [default: 10GiB]
+    #[arg(long, env = "BASALT_CACHE_SIZE", value_name = "BYTES")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_size: Option<Memory>,
 
     /// How long after the last commit of a table small writes share the next [default: 5ms]
     #[arg(long, env = "BASALT_COMMIT_DELAY", value_name = "TIME", value_parser = humantime::parse_duration)]
@@ -239,6 +258,15 @@ impl Config {
         }
         if self.store.is_empty() {
             return refuse("store", "it is a directory, an address, or \"memory:\"");
+        }
+        if self.cache.is_some() && self.store == "memory:" {
+            return refuse("cache", "it is for the tables of a store, not for memory:");
+        }
+        if self.cache.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
+            return refuse("cache", "it is a folder; left out, there is none");
+        }
+        if self.cache_size < limits::CACHE_SIZE.1 {
+            return refuse("cache_size", "it is at least 1MiB");
         }
         if self.commit_delay > limits::LONGEST_COMMIT_DELAY {
             return refuse("commit_delay", "it is at most 10s");
@@ -387,6 +415,10 @@ mod tests {
             ("max_connections = 0", "max_connections"),
             ("memory = \"0\"", "memory"),
             ("store = \"\"", "store"),
+            ("store = \"memory:\"\ncache = \"somewhere\"", "cache"),
+            ("cache = \"\"", "cache"),
+            ("cache_size = \"70%\"", "cache_size"),
+            ("cache_size = \"1000\"", "cache_size"),
             ("commit_delay = \"1m\"", "commit_delay"),
             ("listen = \"here\"", "listen"),
             ("replication = 0", "replication"),

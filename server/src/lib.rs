@@ -11,6 +11,7 @@ mod connection;
 mod convert;
 mod coordinator;
 mod cpu;
+mod disk;
 mod ledger;
 pub mod limits;
 mod logging;
@@ -95,5 +96,8 @@ pub async fn run(
     let metrics = listeners.metrics.take();
     let _metrics =
         metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
-    transport::serve(listeners, &config, state, shutdown).await
+    let tables = Arc::clone(&state.tables);
+    let served = transport::serve(listeners, &config, state, shutdown).await;
+    tables.close().await;
+    served
 }

@@ -260,6 +260,19 @@ pub const REBUILT_VERSIONS: usize = 8;
 pub const CACHE_TURNS: u8 = 4;
 /// An item gets one more turn for so many nanoseconds that reading a byte of it takes.
 pub const CACHE_TURN_NANOS: u64 = 20;
+/// Bytes of the cache on disk, and the least that it may be given.
+pub const CACHE_SIZE: (u64, u64) = (10 << 30, 1 << 20);
+/// Rows of a fragment from which on its columns are kept on disk: of fewer they are soon encoded again, or merged.
+pub const CACHE_LEAST_ROWS: u64 = 4096;
+/// Fragments whose columns wait to be written there, by name; those of more are left out.
+pub const CACHE_WRITES: usize = 1 << 14;
+/// How long a file of the cache stays after it was used, whatever else there is no room for: what is read again and again
+/// and is larger than the cache would be written as often, and never found.
+pub const CACHE_FILE_STAYS: Duration = Duration::from_secs(60);
+/// How long the cache is left alone when its disk is full or fails.
+pub const CACHE_PAUSE: Duration = Duration::from_secs(60);
+/// Bytes of what names the rows of a file there, at most.
+pub const CACHE_KEY_BYTES: usize = 4096;
 /// This part of the memory is what fragments take, encoded, that are merged at once.
 pub const COMPACTION_MEMORY_PART: u64 = 8;
 /// This part of the memory is what a query reads of a table at once, at most; and at least one fragment of it.

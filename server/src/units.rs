@@ -118,6 +118,14 @@ pub(crate) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
     humantime::parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
+/// Reads bytes from a text such as "10GiB", for serde.
+pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    match Memory::deserialize(deserializer)? {
+        Memory::Bytes(bytes) => Ok(bytes),
+        Memory::Share(_) => Err(D::Error::custom("it is bytes such as \"10GiB\", no share")),
+    }
+}
+
 /// Writes a duration as [`duration`] reads it, for serde.
 #[allow(clippy::ref_option, reason = "serde's signature")]
 pub(crate) fn write_duration<S: Serializer>(

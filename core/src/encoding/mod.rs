@@ -73,6 +73,10 @@ use crate::{
     keys::{Native, NativeSlice},
 };
 
+/// The version of what encoded columns are as bytes, heads of [`ColumnParts`](crate::fragment::ColumnParts) included. It
+/// goes up when bytes that were written before are to be read no longer: what keeps columns elsewhere drops them then.
+pub const FORMAT_VERSION: u32 = 1;
+
 /// Rows whose places `decode` and `filter` may start at: every multiple of it.
 pub const UNIT_ROWS: usize = 512;
 

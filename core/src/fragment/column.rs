@@ -1,7 +1,10 @@
 //! One column of a fragment: encoded values, encoded validity, and statistics.
 
+mod parts;
+
 use std::sync::Arc;
 
+pub use self::parts::ColumnParts;
 use crate::{
     encoding::{self, Bid, KeyColumn, KeyTest, TextColumn},
     error::Result,
@@ -102,8 +105,13 @@ impl Column {
                 self.validity = Some(encoding::encode_validity(valid, rows)?.column);
             }
         }
-        let valid = valid.filter(|_| self.nulls > 0);
-        self.zones = (0..rows)
+        self.zones = self.find_zones(rows, valid.filter(|_| self.nulls > 0));
+        Ok(self)
+    }
+
+    /// What each block holds, from the encoded values.
+    fn find_zones(&self, rows: usize, valid: Option<&[u64]>) -> Vec<Zone> {
+        (0..rows)
             .step_by(BLOCK_ROWS)
             .map(|start| {
                 let n = (rows - start).min(BLOCK_ROWS);
@@ -114,8 +122,7 @@ impl Column {
                     range: self.keys().and_then(|keys| keys.min_max(start, n, mask)),
                 }
             })
-            .collect();
-        Ok(self)
+            .collect()
     }
 
     /// Its logical type.

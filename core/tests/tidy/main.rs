@@ -40,7 +40,7 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
 
 /// The server from top to bottom: each uses what stands below it, and nothing above.
 const SERVER: &[&str] =
-    &["transport", "services", "peers", "coordinator", "membership", "tables", "cache", "memory"];
+    &["transport", "services", "peers", "coordinator", "membership", "tables", "disk", "cache", "memory"];
 /// From here on down nobody knows the whole server.
 const WITHOUT_STATE: &str = "membership";
 

@@ -59,6 +59,13 @@ pub(super) fn of(state: &State) -> Registry {
     one("queries_waiting", "Queries that wait for one", both(Cpu::waiting) as u64);
     one("kept_sets", "Sets kept for clients", state.sets.held().0);
     one("memory_limit_bytes", "What all uses together may take", state.memory.limit());
+    let disk = state.tables.disk();
+    one("disk_cache_bytes", "Files of the cache on disk", disk.map_or(0, |disk| disk.bytes()));
+    one(
+        "disk_cache_waiting",
+        "Fragments whose columns wait to be written there",
+        disk.map_or(0, |disk| disk.waiting()),
+    );
     let damaged = state.catalog.unreadable().len() as u64;
     one("tables_damaged", "Tables that cannot be read and are left out", damaged);
     if let Some(bytes) = resident_bytes() {

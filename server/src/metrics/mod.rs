@@ -46,6 +46,9 @@ pub(crate) struct Metrics {
     expired_rows: Counter,
     fragments_loaded: Counter,
     fragment_loaded_bytes: Counter,
+    disk_cache_hits: Counter,
+    disk_cache_misses: Counter,
+    disk_cache_damaged: Counter,
     verified_files: Counter,
     verified_bytes: Counter,
     damage_found: Counter,
@@ -99,6 +102,9 @@ impl Default for Metrics {
             expired_rows: Counter::default(),
             fragments_loaded: Counter::default(),
             fragment_loaded_bytes: Counter::default(),
+            disk_cache_hits: Counter::default(),
+            disk_cache_misses: Counter::default(),
+            disk_cache_damaged: Counter::default(),
             verified_files: Counter::default(),
             verified_bytes: Counter::default(),
             damage_found: Counter::default(),
@@ -139,6 +145,17 @@ impl Default for Metrics {
         );
         counter("fragments_loaded", "Fragments read from the store", &metrics.fragments_loaded);
         counter("fragment_loaded_bytes", "Their bytes, encoded", &metrics.fragment_loaded_bytes);
+        counter(
+            "disk_cache_hits",
+            "Columns not in memory that the cache on disk had",
+            &metrics.disk_cache_hits,
+        );
+        counter("disk_cache_misses", "Columns that it did not have", &metrics.disk_cache_misses);
+        counter(
+            "disk_cache_damaged",
+            "Files of it that did not check and were deleted",
+            &metrics.disk_cache_damaged,
+        );
         counter("verified_files", "Data files read to see whether they are damaged", &metrics.verified_files);
         counter("verified_bytes", "Their bytes", &metrics.verified_bytes);
         counter(
@@ -214,6 +231,17 @@ impl Metrics {
     pub(crate) fn fragment_loaded(&self, bytes: u64) {
         self.fragments_loaded.inc();
         self.fragment_loaded_bytes.inc_by(bytes);
+    }
+
+    /// Columns were looked for in the cache on disk.
+    pub(crate) fn disk_cache_found(&self, hits: u64, misses: u64) {
+        self.disk_cache_hits.inc_by(hits);
+        self.disk_cache_misses.inc_by(misses);
+    }
+
+    /// A file of it was not what was written.
+    pub(crate) fn disk_cache_damaged(&self) {
+        self.disk_cache_damaged.inc();
     }
 
     /// A data file of so many bytes was read to see whether it is damaged.

@@ -195,6 +195,9 @@ impl Tables {
     fn let_go(&self, at_rest: &AtRest, id: u64) {
         self.forget_unreadable(at_rest, id);
         let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+        if let (Some(stored), Some(disk)) = (&stored, &self.shared.disk) {
+            disk.forget_table(&stored.state());
+        }
         if let Some(stored) = stored
             && self.shared.catalog.find(stored.table.name()).is_ok_and(|table| table.id() == id)
         {

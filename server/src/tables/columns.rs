@@ -29,12 +29,16 @@ impl Tables {
             Stored::new(Arc::clone(&table), old.log.clone(), attached, shared, Arc::clone(&state), sender);
         new.set_followed(|known| *known = followed);
         let new = Arc::new(new);
-        new.advance(Arc::clone(&state), &[], &|_| {}).await?;
+        let has_more = new.begin(&|_| {}).await?;
         let mut tables = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner);
         // It may have been dropped meanwhile.
         let is_there = tables.get(&id).is_some_and(|known| Arc::ptr_eq(known, old));
         if is_there && self.shared.catalog.replace(table).is_ok() {
             tokio::spawn(commit::run(Arc::downgrade(&new), queue, self.shared.commit_delay));
+            if has_more {
+                let late = Arc::clone(&new);
+                tokio::spawn(async move { late.read_late().await });
+            }
             tables.insert(id, new);
             tracing::info!(table = name, version = state.version(), "the table has other columns");
         }

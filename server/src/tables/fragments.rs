@@ -6,11 +6,13 @@ use std::{
 };
 
 use basalt_core::{
-    fragment::{Column, Deleted, Fragment, FragmentData},
+    fragment::{Column, Deleted, Fragment, FragmentData, Zone},
+    limits::FRAGMENT_BLOCKS,
     table::Snapshot,
 };
 use basalt_storage::{FragmentEntry, TableState};
 use futures_util::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
+use rayon::prelude::*;
 
 use super::{
     load::{self, decoded_bytes, expected_bytes},
@@ -18,7 +20,7 @@ use super::{
 };
 use crate::{
     cache::{Found, Rows, assemble},
-    limits,
+    disk, limits,
     memory::{Consumer, Reservation},
     status::{Fault, Result},
 };
@@ -155,6 +157,33 @@ impl Stored {
         Ok(())
     }
 
+    /// Parts some fragments into those to read at once, and those whose columns are on disk, from where they can be read
+    /// while queries are answered.
+    pub(super) async fn put_off<'s>(
+        &self,
+        state: &TableState,
+        entries: Vec<&'s FragmentEntry>,
+    ) -> (Vec<&'s FragmentEntry>, Vec<&'s FragmentEntry>) {
+        let Some(disk) = &self.shared.disk else { return (entries, Vec::new()) };
+        let which = disk.which(entries.iter().map(|entry| disk::Key::new(state, entry)).collect()).await;
+        let (late, now): (Vec<_>, Vec<_>) =
+            entries.into_iter().zip(which).partition(|(_, is_there)| *is_there);
+        let entries = |of: Vec<(&'s FragmentEntry, bool)>| of.into_iter().map(|(entry, _)| entry).collect();
+        (entries(now), entries(late))
+    }
+
+    /// Reads what [`put_off`](Self::put_off) has left for later, one table at a time.
+    pub(super) async fn read_late(&self) {
+        let started = Instant::now();
+        let _one = self.shared.late.acquire().await;
+        let table = self.table.name();
+        match self.place().await {
+            Ok(()) => tracing::info!(table, elapsed = ?started.elapsed(), "read from the cache on disk"),
+            // Whoever asks for it hears of it.
+            Err(fault) => tracing::warn!(table, error = fault.message(), "cannot read what is held here"),
+        }
+    }
+
     /// Keeps rows that this node has written, as they are encoded, and which of them are deleted.
     pub(super) fn keep(
         &self,
@@ -168,13 +197,16 @@ impl Stored {
             let mut held = self.shared.memory.reserve(Consumer::Cache);
             held.set(bytes).is_ok().then_some(held)
         };
+        let mut kept = Vec::with_capacity(data.width());
         for place in 0..data.width() {
             if let (Some(id), Some(column)) = (state.column_id(place), data.loaded(place))
                 && let Some(held) = held(column.bytes() as u64)
             {
                 self.shared.cache.keep_column(rows, id, Arc::clone(column), Duration::ZERO, held);
+                kept.push(id);
             }
         }
+        self.keep_on_disk(state, entry, kept);
         let deletions = entry.source().deletions;
         if let Some(deleted) = deleted.filter(|_| deletions != 0)
             && let Some(held) = held(deleted.bytes() as u64)
@@ -264,7 +296,13 @@ impl Stored {
             self.shared.cache.keep_deleted(rows, entry.source().deletions, deleted.clone(), held);
             found.deleted = Some(deleted);
         }
-        let missing: Vec<usize> = (0..columns.len()).filter(|at| found.columns[*at].is_none()).collect();
+        let missing = |found: &Found| -> Vec<usize> {
+            (0..columns.len()).filter(|at| found.columns[*at].is_none()).collect()
+        };
+        if !self.read_from_disk(state, entry, columns, &missing(&found), &mut found, room).await? {
+            return Ok(None);
+        }
+        let missing = missing(&found);
         for group in self.groups(state, entry, columns, &missing) {
             let places: Vec<usize> = group.iter().map(|at| columns[*at]).collect();
             let Some(read) = self.read_columns(state, entry, &places, room).await? else { return Ok(None) };
@@ -272,6 +310,8 @@ impl Stored {
                 found.columns[*at] = Some(column);
             }
         }
+        let read = missing.iter().filter_map(|at| state.column_id(columns[*at]));
+        self.keep_on_disk(state, entry, read.collect());
         self.assemble(entry, columns, found).map(Some)
     }
 
@@ -299,6 +339,60 @@ impl Stored {
         groups
     }
 
+    /// Reads those of some columns of a fragment that are on disk, and keeps them in memory; whether there was room.
+    async fn read_from_disk(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        columns: &[usize],
+        missing: &[usize],
+        found: &mut Found,
+        room: Room,
+    ) -> Result<bool> {
+        let Some(disk) = self.shared.disk.as_ref().filter(|_| !missing.is_empty()) else { return Ok(true) };
+        let started = Instant::now();
+        let ids = missing.iter().map(|at| state.column_id(columns[*at]));
+        let ids = ids.collect::<Option<Vec<u64>>>().ok_or_else(Fault::internal)?;
+        let Some(there) = disk.find(disk::Key::new(state, entry), ids).await else { return Ok(true) };
+        let mut held = self.shared.memory.reserve(Consumer::Maintenance);
+        // Zones are found again from the values.
+        let zones = missing.len() * size_of::<Zone>() * FRAGMENT_BLOCKS;
+        if !room.reserve(&mut held, there.bytes() + zones as u64).await? {
+            return Ok(false);
+        }
+        let fields = state.schema().fields();
+        let read = disk.read(there).await.into_iter();
+        let read: Vec<_> = read.map(|read| (fields[columns[missing[read.place]]].data_type, read)).collect();
+        let rows = entry.rows as usize;
+        let open = move || {
+            let open = |(data_type, read): (_, disk::Read)| {
+                (read.place, read.name, Column::from_parts(read.parts, data_type, rows))
+            };
+            read.into_par_iter().map(open).collect::<Vec<_>>()
+        };
+        let mut opened = Vec::with_capacity(missing.len());
+        for (place, name, column) in self.shared.cpu.run(open).await? {
+            match column {
+                Ok(column) => opened.push((missing[place], Arc::new(column))),
+                Err(error) => disk.is_damaged(name, error.message()),
+            }
+        }
+        let took = started.elapsed();
+        let places = opened.iter().map(|(at, column)| (columns[*at], Arc::clone(column)));
+        self.keep_read(state, entry, places.collect(), took, held, room).await?;
+        for (at, column) in opened {
+            found.columns[at] = Some(column);
+        }
+        Ok(true)
+    }
+
+    /// Has columns that are in memory written to disk.
+    fn keep_on_disk(&self, state: &TableState, entry: &FragmentEntry, columns: Vec<u64>) {
+        if let Some(disk) = self.shared.disk.as_ref().filter(|_| !columns.is_empty()) {
+            disk.keep(disk::Key::new(state, entry), self.rows(entry), columns);
+        }
+    }
+
     /// Reads some columns of a fragment from its file, and keeps them; `None` where there is no room.
     async fn read_columns(
         &self,
@@ -315,25 +409,42 @@ impl Stored {
             return Ok(None);
         }
         let data = load::read_columns(&self.log, state, entry, places, &self.shared.cpu).await?;
-        let mut left = data.bytes() as u64;
-        held.set(left)?;
-        self.shared.metrics.fragment_loaded(left);
-        let took = started.elapsed() / u32::try_from(places.len()).unwrap_or(u32::MAX);
+        self.shared.metrics.fragment_loaded(data.bytes() as u64);
         let mut columns = Vec::with_capacity(places.len());
         for (at, place) in places.iter().enumerate() {
-            let column = Arc::clone(data.loaded(at).ok_or_else(Fault::internal)?);
-            let id = state.column_id(*place).ok_or_else(Fault::internal)?;
+            columns.push((*place, Arc::clone(data.loaded(at).ok_or_else(Fault::internal)?)));
+        }
+        let read = columns.iter().map(|(_, column)| Arc::clone(column)).collect();
+        drop(data);
+        self.keep_read(state, entry, columns, started.elapsed(), held, room).await?;
+        Ok(Some(read))
+    }
+
+    /// Keeps columns that took so long to read, and for which memory was reserved together.
+    async fn keep_read(
+        &self,
+        state: &TableState,
+        entry: &FragmentEntry,
+        columns: Vec<(usize, Arc<Column>)>,
+        took: Duration,
+        mut held: Reservation,
+        room: Room,
+    ) -> Result<()> {
+        let took = took / u32::try_from(columns.len().max(1)).unwrap_or(u32::MAX);
+        let mut left: u64 = columns.iter().map(|(_, column)| column.bytes() as u64).sum();
+        held.set(left)?;
+        for (place, column) in columns {
+            let id = state.column_id(place).ok_or_else(Fault::internal)?;
             let bytes = column.bytes() as u64;
             // From one account to the other: nothing grows.
             left = left.saturating_sub(bytes);
             held.set(left)?;
             let mut kept = self.shared.memory.reserve(Consumer::Cache);
             if room.reserve(&mut kept, bytes).await? {
-                self.shared.cache.keep_column(self.rows(entry), id, Arc::clone(&column), took, kept);
+                self.shared.cache.keep_column(self.rows(entry), id, column, took, kept);
             }
-            columns.push(column);
         }
-        Ok(Some(columns))
+        Ok(())
     }
 
     fn look_up<'e>(
@@ -373,8 +484,12 @@ impl Stored {
 
     /// Lets go of what no version has any longer that is read.
     pub(super) fn forget_rows(&self, gone: impl IntoIterator<Item = u64>) {
+        let state = self.state();
         for hash in gone {
             self.shared.cache.forget(Rows { table: self.table.id(), hash });
+            if let Some(disk) = &self.shared.disk {
+                disk.forget(&state, hash);
+            }
         }
     }
 

@@ -176,14 +176,17 @@ impl Tables {
         let stored = Stored::new(Arc::clone(&table), log, entry.attached, shared, Arc::clone(&state), sender);
         let stored = Arc::new(stored);
         // A table is in the catalog once it can be read.
-        stored.advance(Arc::clone(&state), &[], progress).await?;
+        let has_more = stored.begin(progress).await?;
         self.shared.ledger.restore(&table, state.requests().cloned());
         self.shared.catalog.insert(Arc::clone(&table))?;
         self.forget_unreadable(at_rest, entry.number());
         tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
         let mut tables = at_rest.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        tables.insert(table.id(), stored);
+        tables.insert(table.id(), Arc::clone(&stored));
         drop(tables);
+        if has_more {
+            tokio::spawn(async move { stored.read_late().await });
+        }
         self.shared.memory.count_tables(&self.shared.catalog);
         Ok(table)
     }

@@ -24,6 +24,7 @@ mod writing;
 use std::{
     collections::HashMap,
     fmt,
+    path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak},
     time::{Duration, Instant},
 };
@@ -54,6 +55,7 @@ use crate::{
     cache::FragmentCache,
     class::Class,
     cpu::Cpu,
+    disk::DiskCache,
     ledger::Ledger,
     limits,
     memory::{Evict, MemoryPool},
@@ -109,10 +111,14 @@ struct Shared {
     catalog: Arc<Catalog>,
     memory: Arc<MemoryPool>,
     cache: Arc<FragmentCache>,
+    /// `None`: columns are in memory and in the store alone.
+    disk: Option<Arc<DiskCache>>,
     ledger: Arc<Ledger>,
     cpu: Arc<Cpu>,
     metrics: Arc<Metrics>,
     peers: OnceLock<Arc<dyn Peers>>,
+    /// Held by the one table that reads from disk what its start did not wait for.
+    late: Semaphore,
     /// Data files that are written at once.
     files: Semaphore,
     commit_delay: Duration,
@@ -175,10 +181,16 @@ impl Tables {
         let expire_now = Notify::new();
         let cache = Arc::<FragmentCache>::default();
         memory.set_cache(Arc::downgrade(&cache) as Weak<dyn Evict>);
+        let open = |folder: &PathBuf| {
+            DiskCache::open(folder, config.cache_size, Arc::clone(&cache), Arc::clone(&metrics))
+        };
+        let disk = config.cache.as_ref().and_then(open);
         let shared = Shared {
             catalog,
             memory,
             cache,
+            disk,
+            late: Semaphore::new(1),
             ledger,
             cpu,
             metrics,
@@ -190,6 +202,18 @@ impl Tables {
         };
         let (progress, verifying) = (Arc::default(), Arc::new(Semaphore::new(1)));
         Ok(Self { shared: Arc::new(shared), at_rest, progress, verifying })
+    }
+
+    /// The cache on disk, where there is one.
+    pub(crate) fn disk(&self) -> Option<&DiskCache> {
+        self.shared.disk.as_deref()
+    }
+
+    /// Lets another server have what this one alone may use. Requests should have ended.
+    pub(crate) async fn close(&self) {
+        if let Some(disk) = &self.shared.disk {
+            disk.close().await;
+        }
     }
 
     /// Tells it of the cluster; once, before [`Tables::load`].

@@ -14,7 +14,9 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableLog, TableState};
 use tokio::sync::mpsc;
 
-use super::{Shared, columns::other_columns, commit::Write, files::Files, follow::Followed};
+use super::{
+    Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, load::expected_bytes,
+};
 use crate::{limits, status::Fault};
 
 /// See the module.
@@ -130,6 +132,28 @@ impl Stored {
         Ok(())
     }
 
+    /// Goes to the version that the table is taken in with. What is on disk is not waited for: whether there is such.
+    pub(super) async fn begin(&self, progress: Progress<'_>) -> Result<bool, Fault> {
+        let state = self.state();
+        let mine = self.mine(&state);
+        let (now, late) = self.put_off(&state, mine).await;
+        late.iter().for_each(|entry| progress(expected_bytes(entry)));
+        self.warm(&state, &now, progress).await?;
+        self.install(&state);
+        Ok(!late.is_empty())
+    }
+
+    /// What this node holds of a version by its place.
+    fn mine<'s>(&self, state: &'s TableState) -> Vec<&'s FragmentEntry> {
+        let holds = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
+        state.fragments().iter().filter(holds).collect()
+    }
+
+    fn install(&self, state: &TableState) {
+        let retention = state.retention().cloned();
+        self.table.install(Snapshot::new(state.version(), Vec::new()).with_retention(retention));
+    }
+
     /// Goes to a newer version. What this node holds of it by its place is read first, as far as there is memory for it;
     /// what is `fresh` is at hand.
     pub(super) async fn advance(
@@ -151,17 +175,13 @@ impl Stored {
         }
         // What it has in common with the version before was read for that, as far as there was memory.
         let changes = state.fragments().since(before.fragments());
-        let mine: Vec<_> = match Arc::ptr_eq(&before, &state) {
-            true => state.fragments().iter().filter(holds).collect(),
-            false => changes.came.iter().copied().filter(holds).collect(),
-        };
+        let mine: Vec<_> = changes.came.iter().copied().filter(holds).collect();
         self.warm(&state, &mine, progress).await?;
         let gone: Vec<u64> = changes.went.iter().map(|entry| entry.source().rows).collect();
         if !gone.is_empty() {
             self.retired.lock().unwrap_or_else(PoisonError::into_inner).push_back((Instant::now(), gone));
         }
-        let retention = state.retention().cloned();
-        self.table.install(Snapshot::new(state.version(), Vec::new()).with_retention(retention));
+        self.install(&state);
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut states.newest, state);
         if before.retention() != states.newest.retention() {

@@ -20,6 +20,7 @@ mod cluster;
 mod damaged;
 mod deletes;
 mod disk;
+mod disk_cache;
 mod errors;
 mod fairness;
 mod files;
