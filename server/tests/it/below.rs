@@ -11,7 +11,7 @@ use crate::support::Server;
 
 /// More than half of what a fragment holds, so that nothing is merged.
 const ROWS: i64 = (1 << 19) + 1000;
-const WRITES: i64 = 5;
+const WRITES: i64 = 6;
 
 fn on(store: &Path, memory: Option<u64>) -> impl FnOnce(&mut Config) {
     move |config| {
@@ -77,8 +77,8 @@ async fn a_table_of_several_times_the_memory_is_answered_whole() {
     let all = large.client.table("t").await.unwrap().table.bytes;
     drop(large);
 
-    let limit = 19 << 20;
-    assert!(all > 2 * limit, "{all}");
+    let limit = 30 << 20;
+    assert!(2 * all > 3 * limit, "{all}");
     let small = Server::with(on(store.path(), Some(limit))).await;
     // Again and again: what was read leaves for what is read.
     for _ in 0..2 {
