@@ -49,8 +49,8 @@ pub struct Config {
     pub keep_versions: Duration,
     /// Threads for queries and encoding; 0: as many as the machine has cores.
     pub threads: usize,
-    /// Memory for tables, writes under way, kept sets and requests that arrive; a share is of the machine's, or of the
-    /// least limit of its control groups.
+    /// Memory for columns, queries, writes under way, kept sets and requests that arrive; a share is of the machine's, or
+    /// of the least limit of its control groups. Tables may be larger.
     pub memory: Memory,
     /// How much of it kept sets may take; a share is of `memory`.
     pub kept_sets: Memory,
@@ -171,8 +171,8 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
 
-    /// Memory for tables, writes, kept sets and requests: a share of the machine's or its control group's, or bytes such
-    /// as 12GiB [default: 70%]
+    /// Memory for columns, queries, writes, kept sets and requests, of which tables may be larger: a share of the machine's
+    /// or its control group's, or bytes such as 12GiB [default: 70%]
     #[arg(long, env = "BASALT_MEMORY", value_name = "AMOUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
