@@ -233,7 +233,7 @@ impl Cpu {
 }
 
 /// Lets all other threads of the process go first. What is not Linux has no priorities of threads.
-fn lower_priority() {
+pub(crate) fn lower_priority() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(limits::LONG_NICE) {
         tracing::warn!(%error, "long queries run with the priority of short ones");

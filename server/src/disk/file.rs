@@ -34,6 +34,8 @@ const ENTRY: usize = 64;
 const ALIGNMENT: usize = 64;
 /// What is read at once: the index of most files.
 const FIRST: usize = 4096;
+/// What is copied at once.
+const COPIED: usize = 1 << 20;
 
 /// Why a file is not read.
 #[derive(Debug)]
@@ -96,36 +98,61 @@ fn index_bytes(key: &str, columns: usize) -> usize {
     HEAD + key.len().next_multiple_of(8) + columns * ENTRY
 }
 
+/// Where a column that is written comes from.
+#[derive(Debug)]
+pub(super) enum Source<'a> {
+    Memory(ColumnParts),
+    /// Another file, from where it is copied as it is; whoever reads it sees whether it is damaged.
+    File(&'a Opened, Entry),
+}
+
+impl Source<'_> {
+    fn lengths(&self) -> [u64; 3] {
+        match self {
+            Self::Memory(parts) => sections(parts).map(|section| section.len() as u64),
+            Self::File(_, entry) => entry.lengths,
+        }
+    }
+
+    fn hashes(&self) -> [u64; 3] {
+        match self {
+            Self::Memory(parts) => sections(parts).map(XxHash3_64::oneshot),
+            Self::File(_, entry) => entry.hashes,
+        }
+    }
+
+    fn write(&self, section: usize, out: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::Memory(parts) => out.write_all(sections(parts)[section]),
+            Self::File(file, entry) => file.copy(entry, section, out),
+        }
+    }
+}
+
 /// What a file is to hold.
 #[derive(Debug)]
 pub(super) struct Contents<'a> {
     key: &'a str,
     rows: u32,
-    columns: &'a [(u64, ColumnParts)],
-    entries: Vec<Entry>,
+    columns: Vec<(Entry, Source<'a>)>,
     bytes: u64,
 }
 
 impl<'a> Contents<'a> {
     /// `None`: that is more than a file may hold.
-    pub(super) fn new(key: &'a str, rows: u32, columns: &'a [(u64, ColumnParts)]) -> Option<Self> {
+    pub(super) fn new(key: &'a str, rows: u32, columns: Vec<(u64, Source<'a>)>) -> Option<Self> {
         if key.len() > limits::CACHE_KEY_BYTES || columns.len() > basalt_core::limits::MAX_COLUMNS {
             return None;
         }
         let mut end = index_bytes(key, columns.len()) as u64;
-        let mut entries = Vec::with_capacity(columns.len());
-        for (id, parts) in columns {
-            let sections = sections(parts);
-            let entry = Entry {
-                id: *id,
-                offset: end.next_multiple_of(ALIGNMENT as u64),
-                lengths: sections.map(|section| section.len() as u64),
-                hashes: sections.map(XxHash3_64::oneshot),
-            };
+        let mut placed = Vec::with_capacity(columns.len());
+        for (id, source) in columns {
+            let offset = end.next_multiple_of(ALIGNMENT as u64);
+            let entry = Entry { id, offset, lengths: source.lengths(), hashes: source.hashes() };
             end = entry.end()?;
-            entries.push(entry);
+            placed.push((entry, source));
         }
-        Some(Self { key, rows, columns, entries, bytes: end })
+        Some(Self { key, rows, columns: placed, bytes: end })
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -134,19 +161,19 @@ impl<'a> Contents<'a> {
 
     fn index(&self) -> Vec<u8> {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
-        let mut index = Vec::with_capacity(index_bytes(self.key, self.entries.len()));
+        let mut index = Vec::with_capacity(index_bytes(self.key, self.columns.len()));
         index.extend(MAGIC);
         index.extend(VERSION.to_le_bytes());
         index.extend(encoding::FORMAT_VERSION.to_le_bytes());
         index.extend(self.rows.to_le_bytes());
-        index.extend(number(self.entries.len()));
+        index.extend(number(self.columns.len()));
         index.extend(number(self.key.len()));
         index.extend([0; 4]);
         index.extend(self.bytes.to_le_bytes());
         index.extend([0; 8]);
         index.extend(self.key.as_bytes());
         index.resize(HEAD + self.key.len().next_multiple_of(8), 0);
-        for entry in &self.entries {
+        for (entry, _) in &self.columns {
             let fields = [entry.id, entry.offset].into_iter().chain(entry.lengths).chain(entry.hashes);
             fields.for_each(|field| index.extend(field.to_le_bytes()));
         }
@@ -159,13 +186,13 @@ impl<'a> Contents<'a> {
         let index = self.index();
         out.write_all(&index)?;
         let mut at = index.len() as u64;
-        for (entry, (_, parts)) in self.entries.iter().zip(self.columns) {
+        for (entry, source) in &self.columns {
             let offsets = entry.offsets().ok_or(io::ErrorKind::InvalidData)?;
-            for (section, offset) in sections(parts).into_iter().zip(offsets) {
+            for (section, offset) in offsets.into_iter().enumerate() {
                 let padding = usize::try_from(offset - at).unwrap_or(ALIGNMENT).min(ALIGNMENT);
                 out.write_all(&[0; ALIGNMENT][..padding])?;
-                out.write_all(section)?;
-                at = offset + section.len() as u64;
+                source.write(section, out)?;
+                at = offset + entry.lengths[section];
             }
         }
         Ok(())
@@ -196,6 +223,19 @@ impl Opened {
 
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+
+    fn copy(&self, entry: &Entry, section: usize, out: &mut impl Write) -> io::Result<()> {
+        let offsets = entry.offsets().ok_or(io::ErrorKind::InvalidData)?;
+        let (mut at, mut left) = (offsets[section], entry.lengths[section]);
+        let mut bytes = vec![0; usize::try_from(left).unwrap_or(COPIED).min(COPIED)];
+        while left > 0 {
+            let n = usize::try_from(left).unwrap_or(COPIED).min(COPIED);
+            self.file.read_exact_at(&mut bytes[..n], at)?;
+            out.write_all(&bytes[..n])?;
+            (at, left) = (at + n as u64, left - n as u64);
+        }
+        Ok(())
     }
 
     /// Reads a column.
@@ -291,8 +331,9 @@ mod tests {
     }
 
     fn written() -> Vec<u8> {
-        let parts: Vec<_> = columns().iter().map(|(id, column)| (*id, column.to_parts())).collect();
-        let contents = Contents::new(KEY, ROWS, &parts).unwrap();
+        let columns = columns();
+        let sources = columns.iter().map(|(id, column)| (*id, Source::Memory(column.to_parts())));
+        let contents = Contents::new(KEY, ROWS, sources.collect()).unwrap();
         let mut bytes = Vec::new();
         contents.write(&mut bytes).unwrap();
         assert_eq!(bytes.len() as u64, contents.bytes());

@@ -5,22 +5,24 @@ use std::{
     io::{self, BufWriter, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{atomic::Ordering, mpsc::Receiver},
+    sync::{Arc, atomic::Ordering, mpsc::Receiver},
     time::{Instant, SystemTime},
 };
 
-use basalt_core::fragment::ColumnParts;
+use basalt_core::fragment::Column;
 
 use super::{
     FOLDER, Job, Key, PARTS, Shared, UNFINISHED,
-    file::{Contents, Opened},
+    file::{Contents, Source},
     known::Name,
 };
-use crate::{cache::Rows, limits, panics::caught};
+use crate::{cache::Rows, cpu, limits, panics::caught};
 
 impl Shared {
     /// Works until nobody can give it more to do.
     pub(super) fn run(&self, jobs: &Receiver<Job>) {
+        // Queries and writes come first.
+        cpu::lower_priority();
         self.scan();
         for job in jobs {
             if !self.stopping.load(Ordering::Relaxed) {
@@ -63,40 +65,36 @@ impl Shared {
         let is_there = |id: &u64| there.iter().any(|(_, file)| file.entries().iter().any(|e| e.id == *id));
         let missing: Vec<u64> = columns.iter().filter(|id| !is_there(id)).copied().collect();
         let Some(found) = self.cache.find([(held, 0)], &missing).pop() else { return Ok(()) };
-        let found = missing.iter().zip(found.columns);
-        let mut parts: Vec<(u64, ColumnParts)> =
-            found.filter_map(|(id, column)| Some((*id, column?.to_parts()))).collect();
-        if parts.is_empty() {
+        // As long as a column is written the memory has it, and counts it.
+        let found: Vec<(u64, Arc<Column>)> =
+            missing.into_iter().zip(found.columns).filter_map(|(id, column)| Some((id, column?))).collect();
+        if found.is_empty() {
             return Ok(());
         }
+        let mut sources: Vec<(u64, Source<'_>)> =
+            found.iter().map(|(id, column)| (*id, Source::Memory(column.to_parts()))).collect();
         let free = (0..PARTS).find(|part| there.iter().all(|(name, _)| name.part != *part));
-        let others = if free.is_none() { self.gather(&there, &mut parts) } else { Vec::new() };
+        if free.is_none() {
+            for (file, entry) in
+                there.iter().flat_map(|(_, file)| file.entries().iter().map(move |e| (file, e)))
+            {
+                if sources.iter().all(|(id, _)| *id != entry.id) {
+                    sources.push((entry.id, Source::File(file, *entry)));
+                }
+            }
+        }
         // Default: all are written as one file, the first.
         let name = key.name(free.unwrap_or_default());
-        let Some(contents) = Contents::new(&key.text, key.n, &parts) else { return Ok(()) };
+        let Some(contents) = Contents::new(&key.text, key.n, sources) else { return Ok(()) };
         if !self.make_room(contents.bytes()) {
             return Ok(());
         }
         self.write(name, &contents)?;
         self.files().insert(name, contents.bytes(), Some(Instant::now()));
-        self.delete_all(others);
-        Ok(())
-    }
-
-    /// Adds what other files of the same rows have. Those names are of no use then.
-    fn gather(&self, there: &[(Name, Opened)], parts: &mut Vec<(u64, ColumnParts)>) -> Vec<Name> {
-        for (name, file) in there {
-            for entry in file.entries() {
-                if parts.iter().any(|(id, _)| *id == entry.id) {
-                    continue;
-                }
-                match file.read(entry) {
-                    Ok(column) => parts.push((entry.id, column)),
-                    Err(problem) => self.note(*name, problem),
-                }
-            }
+        if free.is_none() {
+            self.delete_all(there.iter().map(|(name, _)| *name).filter(|name| name.part > 0));
         }
-        there.iter().map(|(name, _)| *name).filter(|name| name.part > 0).collect()
+        Ok(())
     }
 
     /// Deletes what was not used for the longest, until there is room; not what was used just now.
