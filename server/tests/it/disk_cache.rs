@@ -123,7 +123,11 @@ fn schema() -> Arc<Schema> {
 const COLUMNS: u64 = 6;
 
 fn rows(ids: std::ops::Range<i64>, salt: i64) -> RecordBatch {
-    let mixed = |i: i64| (i + salt).wrapping_mul(0x5e37_79b9_7f4a_7c15) >> 3;
+    // Values that no encoding makes smaller.
+    let mixed = |i: i64| {
+        let z = (i + salt).wrapping_mul(0x5e37_79b9_7f4a_7c15);
+        (z ^ (z >> 29)).wrapping_mul(0x3f58_476d_1ce4_e5b9) >> 3
+    };
     let columns: [ArrayRef; 6] = [
         Arc::new(Int64Array::from_iter_values(ids.clone())),
         Arc::new(ids.clone().map(|i| (i % 7 != 0).then(|| mixed(i))).collect::<Int64Array>()),
