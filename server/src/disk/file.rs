@@ -340,8 +340,10 @@ mod tests {
         bytes
     }
 
+    type Found = (u64, Result<ColumnParts, Problem>);
+
     /// The columns that a file has, as far as it can be read.
-    fn read(path: &Path) -> Result<Vec<(u64, Result<ColumnParts, Problem>)>, Problem> {
+    fn read(path: &Path) -> Result<Vec<Found>, Problem> {
         let opened = Opened::open(path, KEY, ROWS)?;
         Ok(opened.entries().iter().map(|entry| (entry.id, opened.read(entry))).collect())
     }
