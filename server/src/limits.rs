@@ -279,7 +279,7 @@ pub const COMPACTION_MEMORY_PART: u64 = 8;
 pub const WAVE_MEMORY_PART: u64 = 4;
 /// This part of the memory is what columns of a fragment take, decoded, that are read at once; one is always read.
 pub const DECODE_MEMORY_PART: u64 = 16;
-/// What columns take while they are read, in parts of their decoded values: these as Parquet gives them, these gathered, and
+/// What a column of a fixed width takes while it is read, in parts of its decoded values: these as Parquet gives them, these gathered, and
 /// what encodings try.
 pub const DECODE_COPIES: u64 = 3;
 /// Texts take this many times as much decoded as encoded, for what is reserved to read them.

@@ -237,7 +237,8 @@ impl Memory for Shared {
         let limit = if all <= share { pool.limit } else { pool.limit - share };
         pool.grow_to(Consumer::Queries, more as u64, limit).map_err(|held| {
             let message = format!(
-                "the query needs {all} bytes of memory, and there are none left: with them {held} would be held, of {}",
+                "the query needs {all} bytes of memory, with which the server would hold {held}; of its {} a query that \
+                 holds more than {share} leaves as much to others",
                 pool.limit
             );
             Error::new(ErrorKind::MemoryLimit, message)

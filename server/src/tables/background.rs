@@ -148,18 +148,24 @@ impl Stored {
     async fn tidy(&self) -> Result<(), Fault> {
         panics::wanted("tidy", self.table.name());
         let owns = self.shared.peers().owns(self.table.id());
-        if owns {
-            if self.expires.swap(false, Ordering::Relaxed) {
-                self.expire().await;
-            }
-            self.compact().await?;
-            let state = self.state();
-            if state.needs_checkpoint() {
-                let state = self.log.checkpoint(&state).await?;
-                self.replace_state(state);
-            }
+        if owns && self.expires.swap(false, Ordering::Relaxed) {
+            self.expire().await;
         }
-        self.vacuum(owns).await
+        let merged = if owns { self.merge().await } else { Ok(()) };
+        // On a full disk nothing can be merged before something is removed.
+        self.vacuum(owns).await?;
+        merged
+    }
+
+    /// Merges small fragments, and makes a checkpoint of the log where one is due.
+    async fn merge(&self) -> Result<(), Fault> {
+        self.compact().await?;
+        let state = self.state();
+        if state.needs_checkpoint() {
+            let state = self.log.checkpoint(&state).await?;
+            self.replace_state(state);
+        }
+        Ok(())
     }
 
     /// Merges small fragments, if there are enough of them; readers keep those that they read.

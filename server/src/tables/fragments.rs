@@ -405,13 +405,7 @@ impl Stored {
         let mut held = self.shared.memory.reserve(Consumer::Maintenance);
         let width = self.table.schema().fields().len().max(1) as u64;
         let encoded = expected_bytes(entry) / width * places.len() as u64;
-        if !room
-            .reserve(
-                &mut held,
-                encoded.saturating_add(limits::DECODE_COPIES * decoded_bytes(state, entry, places)),
-            )
-            .await?
-        {
+        if !room.reserve(&mut held, encoded.saturating_add(decoded_bytes(state, entry, places))).await? {
             return Ok(None);
         }
         let data = load::read_columns(&self.log, state, entry, places, &self.shared.cpu).await?;

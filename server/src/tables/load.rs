@@ -34,13 +34,13 @@ pub(super) fn expected_bytes(entry: &FragmentEntry) -> u64 {
     entry.encoded_bytes().unwrap_or_else(part)
 }
 
-/// Bytes that rows take on their way into memory, decoded: some columns of a fragment, given by their places.
+/// Bytes that rows take on their way into memory, decoded and while encodings are tried: some columns of a fragment, given by their places.
 pub(super) fn decoded_bytes(state: &TableState, entry: &FragmentEntry, columns: &[usize]) -> u64 {
     let fields = state.schema().fields();
     let of = |place: &usize| match fields.get(*place).map(|field| field.data_type) {
         // What texts take is in the file alone; there they are compressed.
         Some(DataType::Utf8) => limits::TEXT_EXPANSION * expected_bytes(entry) / fields.len().max(1) as u64,
-        _ => 9 * u64::from(entry.rows),
+        _ => limits::DECODE_COPIES * 9 * u64::from(entry.rows),
     };
     columns.iter().map(of).fold(0, u64::saturating_add)
 }
