@@ -317,10 +317,6 @@ pub const LONGEST_PACE: Duration = Duration::from_millis(250);
 pub const FILES_PATIENCE: Duration = Duration::from_secs(5);
 /// See [`FILES_PATIENCE`].
 pub const FILES_PAUSE: Duration = Duration::from_millis(50);
-/// How long the files of superseded versions stay at least, when there are more of these than are kept.
-pub const LEAST_KEEP: Duration = Duration::from_secs(60);
-/// What a commit takes, at most, between the time that the log names and the moment at which its version is there.
-pub const COMMIT_TIME: Duration = Duration::from_secs(10);
 /// How long one turn of the work in the background on a table may take: merging, a checkpoint, removing files. What is
 /// not done by then is begun again.
 pub const TIDY_TIMEOUT: Duration = Duration::from_secs(10 * 60);

@@ -33,6 +33,8 @@ struct Local {
     sets: Sets,
     /// What happens to parts on their way.
     tamper: RefCell<Option<Tamper>>,
+    /// What this process says it has whole.
+    whole: RefCell<Option<Arc<Snapshot>>>,
 }
 
 /// Changes parts; gets what they were asked.
@@ -45,7 +47,7 @@ impl Local {
         load(&catalog, "customers", 7, 100, customers);
         load(&catalog, "orders", 12, 1000, orders);
         let sets = Sets::new(0, Arc::clone(&memory));
-        Self { catalog, nodes, memory, sets, tamper: RefCell::default() }
+        Self { catalog, nodes, memory, sets, tamper: RefCell::default(), whole: RefCell::default() }
     }
 }
 
@@ -100,8 +102,9 @@ impl Nodes for Local {
         Ok(parts)
     }
 
-    fn whole(&self, _: &Pinned, _: &[usize]) -> Result<Option<Arc<Snapshot>>> {
-        Ok(None)
+    fn whole(&self, pinned: &Pinned, _: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+        let whole = self.whole.borrow().clone();
+        Ok(whole.filter(|_| pinned.table.name() == "orders"))
     }
 
     fn count(&self) -> usize {
@@ -519,4 +522,32 @@ fn what_does_not_cover_the_version_is_an_error() {
         }
     }
     assert!(tried > 100 && named == tried, "{named} of {tried}");
+}
+
+/// What a process has whole is compared with the version like the parts of others.
+#[test]
+fn what_is_here_covers_the_version_or_is_an_error() {
+    let cluster = Local::new(1);
+    let all = cluster.catalog.get("orders").unwrap().snapshot();
+    let of = |fragments: Vec<Fragment>| Some(Arc::new(Snapshot::new(all.version(), fragments)));
+    let right: Vec<Answer> = queries().into_iter().map(|query| together(&cluster, query)).collect();
+    *cluster.whole.borrow_mut() = of(all.fragments().to_vec());
+    for (i, (query, right)) in queries().into_iter().zip(&right).enumerate() {
+        match (together(&cluster, query), right) {
+            (Ok(answer), Ok(right)) => assert_eq!(&answer.0, &right.0, "query {i}"),
+            (Err(fault), Err(right)) => assert_eq!(fault.reason(), right.reason(), "query {i}"),
+            (answer, right) => panic!("query {i}: {answer:?}, {right:?}"),
+        }
+    }
+    let (first, rest) = all.fragments().split_first().unwrap();
+    let other = first.clone().with_source(Source { rows: 77, deletions: 0 });
+    let deleted = first.clone().with_source(Source { deletions: 7, ..first.source().unwrap() });
+    for wrong in [of(rest.to_vec()), of([&[other], rest].concat()), of([&[deleted], rest].concat())] {
+        *cluster.whole.borrow_mut() = wrong;
+        for (i, query) in queries().into_iter().enumerate().filter(|(i, _)| right[*i].is_ok()) {
+            let Err(fault) = together(&cluster, query) else { panic!("query {i} was answered") };
+            assert_eq!(fault.reason(), "INCOMPLETE", "query {i}");
+            assert!(fault.message().contains("fragment 0"), "query {i}: {}", fault.message());
+        }
+    }
 }

@@ -72,8 +72,7 @@ impl Stored {
         if !self.files.counted().is_due(state.version(), owns) {
             return Ok(());
         }
-        let log = self.log.clone().keeping(self.keeps());
-        let removed = log.vacuum(&state).await?;
+        let removed = self.log.vacuum(&state).await?;
         let large = state.fragments().iter().filter(|entry| entry.rows as usize > FRAGMENT_ROWS / 2).count();
         let files = removed.left.saturating_sub(large as u64);
         *self.files.counted() = Counted { at: Instant::now(), version: state.version(), files: Some(files) };

@@ -13,7 +13,7 @@ use basalt_core::{
 use basalt_sip::Sip;
 use basalt_storage::{Operation, TableState};
 
-use super::{Shared, commit::Edit, stored::Stored};
+use super::{Shared, commit::Edit, fragments::snapshot_of, stored::Stored};
 use crate::{panics, status::Fault};
 
 /// Which rows.
@@ -36,8 +36,8 @@ impl Sought {
             Self::Selected(filter) => filter.as_ref().as_ref(),
         };
         // What retention hides is not selected.
-        let none = Snapshot::new(state.version(), Vec::new()).with_retention(state.retention().cloned());
-        Ok(Plan::filter_columns(table, &Arc::new(none).seen_at(0), filter)?)
+        let none = Arc::new(snapshot_of(state, Vec::new())).seen_at(0);
+        Ok(Plan::filter_columns(table, &none, filter)?)
     }
 
     /// Their addresses in a snapshot that has all fragments.

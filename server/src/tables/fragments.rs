@@ -15,7 +15,7 @@ use futures_util::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, st
 use rayon::prelude::*;
 
 use super::{
-    load::{self, decoded_bytes, expected_bytes},
+    load::{self, decoded_bytes, expected_bytes, expected_bytes_of},
     stored::Stored,
 };
 use crate::{
@@ -59,14 +59,11 @@ impl Stored {
 
     /// A version of which all fragments are in memory with some columns; `None` where something is missing.
     pub(super) fn resident(&self, state: &TableState, columns: &[usize]) -> Result<Option<Snapshot>> {
-        let entries = state.fragments();
-        let found = self.look_up(state, entries.iter(), columns)?;
-        if !found.iter().all(Found::is_whole) {
-            return Ok(None);
+        let found = self.look_up(state, state.fragments().iter(), columns)?;
+        match found.iter().all(Found::is_whole) {
+            true => self.assembled(state, state.fragments().iter().zip(found), columns).map(Some),
+            false => Ok(None),
         }
-        let fragments = entries.iter().zip(found).map(|(entry, found)| self.assemble(entry, columns, found));
-        let fragments = fragments.collect::<Result<Vec<_>>>()?;
-        Ok(Some(Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned())))
     }
 
     /// Those of some fragments of a version that are in memory with some columns.
@@ -74,9 +71,17 @@ impl Stored {
         let entries = self.entries(state, ids)?;
         let found = self.look_up(state, entries.iter().copied(), columns)?;
         let here = entries.into_iter().zip(found).filter(|(_, found)| found.is_whole());
-        let fragments = here.map(|(entry, found)| self.assemble(entry, columns, found));
-        let fragments = fragments.collect::<Result<Vec<_>>>()?;
-        Ok(Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned()))
+        self.assembled(state, here, columns)
+    }
+
+    fn assembled<'e>(
+        &self,
+        state: &TableState,
+        found: impl Iterator<Item = (&'e FragmentEntry, Found)>,
+        columns: &[usize],
+    ) -> Result<Snapshot> {
+        let fragments = found.map(|(entry, found)| self.assemble(entry, columns, found));
+        Ok(snapshot_of(state, fragments.collect::<Result<_>>()?))
     }
 
     /// Some fragments of a version with some columns, all of them in memory at once.
@@ -87,8 +92,7 @@ impl Stored {
         columns: &[usize],
     ) -> Result<Snapshot> {
         let entries = self.entries(state, ids)?;
-        let fragments = self.read_all(state, &entries, columns, Room::Now).await?;
-        Ok(Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned()))
+        Ok(snapshot_of(state, self.read_all(state, &entries, columns, Room::Now).await?))
     }
 
     /// The first of some fragments of a version with some columns: as many as memory has room for at once, at least
@@ -101,11 +105,10 @@ impl Stored {
         deadline: Instant,
     ) -> Result<(Snapshot, u32)> {
         let entries = self.entries(state, ids)?;
-        let width = self.table.schema().fields().len().max(1) as u64;
         let most = self.shared.memory.limit() / limits::WAVE_MEMORY_PART;
         let mut bytes = 0_u64;
         let mut takes = |entry: &&FragmentEntry| {
-            bytes = bytes.saturating_add(expected_bytes(entry) / width * columns.len() as u64);
+            bytes = bytes.saturating_add(expected_bytes_of(state, entry, columns.len()));
             bytes <= most
         };
         let n = entries.iter().take_while(|entry| takes(entry)).count().max(1).min(entries.len());
@@ -126,8 +129,7 @@ impl Stored {
                 }
             }
         }
-        let snapshot = Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned());
-        Ok((snapshot, u32::try_from(loaded).unwrap_or(u32::MAX)))
+        Ok((snapshot_of(state, fragments), u32::try_from(loaded).unwrap_or(u32::MAX)))
     }
 
     /// Reads what this node holds of a version by its place, as long as there is memory that nobody uses.
@@ -403,8 +405,7 @@ impl Stored {
     ) -> Result<Option<Vec<Arc<Column>>>> {
         let started = Instant::now();
         let mut held = self.shared.memory.reserve(Consumer::Maintenance);
-        let width = self.table.schema().fields().len().max(1) as u64;
-        let encoded = expected_bytes(entry) / width * places.len() as u64;
+        let encoded = expected_bytes_of(state, entry, places.len());
         if !room.reserve(&mut held, encoded.saturating_add(decoded_bytes(state, entry, places))).await? {
             return Ok(None);
         }
@@ -497,6 +498,11 @@ impl Stored {
     pub(super) fn cool<'e>(&self, entries: impl IntoIterator<Item = &'e FragmentEntry>) {
         entries.into_iter().for_each(|entry| self.shared.cache.cool(self.rows(entry)));
     }
+}
+
+/// Some fragments of a version.
+pub(super) fn snapshot_of(state: &TableState, fragments: Vec<Fragment>) -> Snapshot {
+    Snapshot::new(state.version(), fragments).with_retention(state.retention().cloned())
 }
 
 /// What is in memory of a version.

@@ -34,12 +34,17 @@ pub(super) fn expected_bytes(entry: &FragmentEntry) -> u64 {
     entry.encoded_bytes().unwrap_or_else(part)
 }
 
+/// Bytes that so many of its columns will take, as if all took the same.
+pub(super) fn expected_bytes_of(state: &TableState, entry: &FragmentEntry, columns: usize) -> u64 {
+    expected_bytes(entry) / state.schema().fields().len().max(1) as u64 * columns as u64
+}
+
 /// Bytes that rows take on their way into memory, decoded and while encodings are tried: some columns of a fragment, given by their places.
 pub(super) fn decoded_bytes(state: &TableState, entry: &FragmentEntry, columns: &[usize]) -> u64 {
     let fields = state.schema().fields();
     let of = |place: &usize| match fields.get(*place).map(|field| field.data_type) {
         // What texts take is in the file alone; there they are compressed.
-        Some(DataType::Utf8) => limits::TEXT_EXPANSION * expected_bytes(entry) / fields.len().max(1) as u64,
+        Some(DataType::Utf8) => limits::TEXT_EXPANSION * expected_bytes_of(state, entry, 1),
         _ => limits::DECODE_COPIES * 9 * u64::from(entry.rows),
     };
     columns.iter().map(of).fold(0, u64::saturating_add)

@@ -3,19 +3,20 @@
 use std::{
     collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicBool},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use basalt_core::{
     fragment::{Deleted, FragmentData},
-    table::{Snapshot, Table},
+    table::Table,
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableLog, TableState};
 use tokio::sync::mpsc;
 
 use super::{
-    Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, load::expected_bytes,
+    Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, fragments::snapshot_of,
+    load::expected_bytes,
 };
 use crate::{limits, status::Fault};
 
@@ -143,15 +144,18 @@ impl Stored {
         Ok(!late.is_empty())
     }
 
+    /// Whether this node holds a fragment by its place.
+    fn holds(&self, entry: &FragmentEntry) -> bool {
+        self.shared.peers().holds(self.table.id(), entry.id)
+    }
+
     /// What this node holds of a version by its place.
     fn mine<'s>(&self, state: &'s TableState) -> Vec<&'s FragmentEntry> {
-        let holds = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
-        state.fragments().iter().filter(holds).collect()
+        state.fragments().iter().filter(|entry| self.holds(entry)).collect()
     }
 
     fn install(&self, state: &TableState) {
-        let retention = state.retention().cloned();
-        self.table.install(Snapshot::new(state.version(), Vec::new()).with_retention(retention));
+        self.table.install(snapshot_of(state, Vec::new()));
     }
 
     /// Goes to a newer version. What this node holds of it by its place is read first, as far as there is memory for it;
@@ -167,15 +171,14 @@ impl Stored {
         if !state.has_same_columns(&before) {
             return Err(other_columns(&self.table));
         }
-        let holds = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
         for (id, data, deleted) in fresh {
-            if let Some(entry) = state.fragment(*id).filter(holds) {
+            if let Some(entry) = state.fragment(*id).filter(|entry| self.holds(entry)) {
                 self.keep(&state, entry, data, deleted.as_ref());
             }
         }
         // What it has in common with the version before was read for that, as far as there was memory.
         let changes = state.fragments().since(before.fragments());
-        let mine: Vec<_> = changes.came.iter().copied().filter(holds).collect();
+        let mine: Vec<_> = changes.came.iter().copied().filter(|entry| self.holds(entry)).collect();
         self.warm(&state, &mine, progress).await?;
         let gone: Vec<u64> = changes.went.iter().map(|entry| entry.source().rows).collect();
         if !gone.is_empty() {
@@ -200,8 +203,7 @@ impl Stored {
     /// first when memory is needed.
     pub(super) async fn place(&self) -> Result<(), Fault> {
         let state = self.state();
-        let holds = |entry: &&FragmentEntry| self.shared.peers().holds(self.table.id(), entry.id);
-        let (mine, others): (Vec<_>, Vec<_>) = state.fragments().iter().partition(holds);
+        let (mine, others): (Vec<_>, Vec<_>) = state.fragments().iter().partition(|entry| self.holds(entry));
         self.cool(others);
         self.warm(&state, &mine, &|_| {}).await
     }
@@ -211,17 +213,6 @@ impl Stored {
         let mut states = self.states.write().unwrap_or_else(PoisonError::into_inner);
         if states.newest.version() == state.version() {
             states.newest = state;
-        }
-    }
-
-    /// How long what has left the table can be read: of more versions than are kept, as long as the oldest of these.
-    pub(super) fn keeps(&self) -> Duration {
-        let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
-        match states.older.front() {
-            Some((_, at)) if states.older.len() >= limits::KEPT_STATES => {
-                self.shared.keep.min((at.elapsed() + limits::COMMIT_TIME).max(limits::LEAST_KEEP))
-            }
-            _ => self.shared.keep,
         }
     }
 
