@@ -10,7 +10,7 @@ use basalt_core::table::Table;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 
-use crate::{connection::Connection, metrics::Metrics, status::Fault};
+use crate::{connection::Connection, metrics::Metrics, status::RequestError};
 
 /// What the connection knows of a request; travels to its method in the request's extensions.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ enum Outcome {
     Failed(Failure),
 }
 
-/// What is kept of a fault for the log.
+/// What is kept of an error for the log.
 #[derive(Debug)]
 struct Failure {
     code: Code,
@@ -80,8 +80,9 @@ impl Call {
     }
 
     /// The client's deadline.
-    pub(crate) fn deadline(&self) -> Result<Option<Instant>, Fault> {
-        let timeout = self.timeout.map_err(|()| Fault::protocol("the header grpc-timeout is malformed"))?;
+    pub(crate) fn deadline(&self) -> Result<Option<Instant>, RequestError> {
+        let timeout =
+            self.timeout.map_err(|()| RequestError::protocol("the header grpc-timeout is malformed"))?;
         Ok(timeout.map(|timeout| self.at + timeout))
     }
 
@@ -92,20 +93,20 @@ impl Call {
         }
     }
 
-    pub(crate) fn fail(&mut self, fault: Fault) -> Status {
-        let (code, reason, message) = (fault.code(), fault.reason(), fault.message().to_owned());
+    pub(crate) fn fail(&mut self, error: RequestError) -> Status {
+        let (code, reason, message) = (error.code(), error.reason(), error.message().to_owned());
         self.outcome = Outcome::Failed(Failure { code, reason, message });
-        fault.into()
+        error.into()
     }
 
     /// The end of a unary call.
-    pub(crate) fn reply<T>(mut self, outcome: Result<T, Fault>) -> Result<Response<T>, Status> {
+    pub(crate) fn reply<T>(mut self, outcome: Result<T, RequestError>) -> Result<Response<T>, Status> {
         match outcome {
             Ok(message) => {
                 self.done();
                 Ok(Response::new(message))
             }
-            Err(fault) => Err(self.fail(fault)),
+            Err(error) => Err(self.fail(error)),
         }
     }
 }

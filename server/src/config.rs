@@ -32,7 +32,7 @@ pub struct Config {
     pub log: String,
     /// How they look.
     pub log_format: LogFormat,
-    /// Where tables are kept: a directory, `s3://bucket/prefix`, or `memory:` for none at rest.
+    /// Where tables are kept: a directory, `s3://bucket/prefix`, or `memory:` for none on storage.
     pub store: String,
     /// A folder on a local disk for encoded columns of tables of a store; `None`: nowhere, and a start encodes again what
     /// it reads. Losing it loses nothing.
@@ -140,7 +140,7 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_format: Option<LogFormat>,
 
-    /// Where tables are kept: a directory, s3://bucket/prefix, or memory: for none at rest [default: basalt-data]
+    /// Where tables are kept: a directory, s3://bucket/prefix, or memory: for none on storage [default: basalt-data]
     #[arg(long, env = "BASALT_STORE", value_name = "URL")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub store: Option<String>,

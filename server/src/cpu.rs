@@ -38,7 +38,7 @@ use crate::{
     class::{ByClass, Class},
     limits,
     panics::caught,
-    status::Fault,
+    status::RequestError,
 };
 
 /// The pools, and who may use them for a query.
@@ -144,7 +144,7 @@ impl Cpu {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, RequestError> {
         self.run_as(Class::Long, job).await
     }
 
@@ -153,13 +153,13 @@ impl Cpu {
         &self,
         class: Class,
         job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, RequestError> {
         let (sender, receiver) = oneshot::channel();
         self.lane(class).pool.spawn(move || {
             // An error says that the caller is gone.
             let _ = sender.send(caught(|| Ok(job())));
         });
-        receiver.await.map_err(|_| Fault::internal())?
+        receiver.await.map_err(|_| RequestError::internal())?
     }
 
     /// Runs a query with its permit, which is free again when it has stopped.
@@ -167,8 +167,8 @@ impl Cpu {
         &self,
         permit: Permit,
         control: Control,
-        job: impl FnOnce(Control) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
+        job: impl FnOnce(Control) -> Result<T, RequestError> + Send + 'static,
+    ) -> Result<T, RequestError> {
         match permit.class {
             Class::Short => {
                 let run = move || {
@@ -183,7 +183,7 @@ impl Cpu {
                     let _permit = permit;
                     caught(|| job(control.with_pool(pool)))
                 };
-                on_own_thread_as(Class::Long, run).await.map_err(|_| Fault::internal())?
+                on_own_thread_as(Class::Long, run).await.map_err(|_| RequestError::internal())?
             }
         }
     }
@@ -194,8 +194,8 @@ impl Cpu {
         &self,
         deadline: Instant,
         control: Control,
-        job: impl FnOnce(&Control) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
+        job: impl FnOnce(&Control) -> Result<T, RequestError> + Send + 'static,
+    ) -> Result<T, RequestError> {
         let permit = self.admit(Class::Long, deadline).await?;
         let stop = StopOnDrop(control.clone());
         let running = self.run_query(permit, control, move |control| job(&control));
@@ -203,21 +203,22 @@ impl Cpu {
     }
 
     /// Waits for the permit of a part.
-    pub(crate) async fn admit_part(&self, class: Class, deadline: Instant) -> Result<Permit, Fault> {
+    pub(crate) async fn admit_part(&self, class: Class, deadline: Instant) -> Result<Permit, RequestError> {
         let permit = timeout_at(deadline.into(), Arc::clone(&self.lane(class).parts).acquire_owned()).await;
-        let held = permit.map_err(|_| Fault::deadline())?.map_err(|_| Fault::internal())?;
+        let held = permit.map_err(|_| RequestError::deadline())?.map_err(|_| RequestError::internal())?;
         Ok(Permit { class, _held: held })
     }
 
     /// Waits for a permit: not past the deadline, a short query not long, and not with too many others of its class.
-    pub(crate) async fn admit(&self, class: Class, deadline: Instant) -> Result<Permit, Fault> {
+    pub(crate) async fn admit(&self, class: Class, deadline: Instant) -> Result<Permit, RequestError> {
         let lane = self.lane(class);
         if let Ok(held) = Arc::clone(&lane.permits).try_acquire_owned() {
             return Ok(Permit { class, _held: held });
         }
         let overloaded = || {
             let message = format!("{} queries run and others wait; try again later", self.concurrent);
-            Fault::new(ErrorReason::Overloaded, message).with("concurrent_queries", self.concurrent as u64)
+            RequestError::new(ErrorReason::Overloaded, message)
+                .with("concurrent_queries", self.concurrent as u64)
         };
         let waiting = Waiting::new(&lane.waiting);
         if waiting.before >= limits::WAITING_QUERIES {
@@ -225,8 +226,8 @@ impl Cpu {
         }
         let until = class.patience(deadline);
         match timeout_at(until.into(), Arc::clone(&lane.permits).acquire_owned()).await {
-            Ok(held) => Ok(Permit { class, _held: held.map_err(|_| Fault::internal())? }),
-            Err(_) if until == deadline => Err(Fault::deadline()),
+            Ok(held) => Ok(Permit { class, _held: held.map_err(|_| RequestError::internal())? }),
+            Err(_) if until == deadline => Err(RequestError::deadline()),
             Err(_) => Err(overloaded()),
         }
     }
@@ -308,8 +309,8 @@ pub(crate) fn hand_over<T>(
 pub(crate) async fn until_stopped<T>(
     control: &Control,
     deadline: Instant,
-    work: impl Future<Output = Result<T, Fault>>,
-) -> Result<T, Fault> {
+    work: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
     let stopped = async {
         loop {
             sleep(limits::CONTROL_INTERVAL).await;
@@ -319,7 +320,7 @@ pub(crate) async fn until_stopped<T>(
         }
     };
     tokio::select! {
-        answer = timeout_at(deadline.into(), work) => answer.unwrap_or_else(|_| Err(Fault::deadline())),
+        answer = timeout_at(deadline.into(), work) => answer.unwrap_or_else(|_| Err(RequestError::deadline())),
         error = stopped => Err(error.into()),
     }
 }
@@ -340,10 +341,10 @@ impl StopOnDrop {
         &self,
         deadline: Instant,
         work: impl Future<Output = T>,
-    ) -> Result<T, Fault> {
+    ) -> Result<T, RequestError> {
         timeout_at(deadline.into(), work).await.map_err(|_| {
             self.0.expire();
-            Fault::deadline()
+            RequestError::deadline()
         })
     }
 }
@@ -393,9 +394,9 @@ mod tests {
         let cpu = Cpu::new(1, 1).unwrap();
         for class in [Class::Short, Class::Long].into_iter().cycle().take(6) {
             let permit = cpu.admit(class, soon()).await.unwrap();
-            let panics = |_: Control| -> Result<(), Fault> { panic!("wanted") };
-            let fault = cpu.run_query(permit, Control::default(), panics).await.unwrap_err();
-            assert_eq!(fault.reason(), "INTERNAL");
+            let panics = |_: Control| -> Result<(), RequestError> { panic!("wanted") };
+            let error = cpu.run_query(permit, Control::default(), panics).await.unwrap_err();
+            assert_eq!(error.reason(), "INTERNAL");
         }
         assert_eq!(cpu.query(soon(), Control::default(), |_| Ok(5)).await.unwrap(), 5);
         assert_eq!((cpu.running(Class::Short), cpu.running(Class::Long)), (0, 0));

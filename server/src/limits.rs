@@ -242,7 +242,7 @@ pub const STORE: &str = "basalt-data";
 pub const COMMIT_DELAY: Duration = Duration::from_millis(5);
 /// See [`COMMIT_DELAY`].
 pub const LONGEST_COMMIT_DELAY: Duration = Duration::from_secs(10);
-/// How long versions of a table at rest can be read after the next one is there.
+/// How long versions of a durable table can be read after the next one is there.
 pub const KEEP_VERSIONS: Duration = Duration::from_secs(10 * 60);
 /// States of a table that are kept for that, at most.
 pub const KEPT_STATES: usize = 4096;
@@ -324,7 +324,7 @@ pub const TIDY_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 pub const DAMAGED_PAUSE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5 * 60));
 /// How often an attached table that could not be loaded is tried again at least: its own writer may mend it soon.
 pub const REOPEN_INTERVAL: Duration = Duration::from_secs(5);
-/// The time in which the background reads all that tables have at rest once.
+/// The time in which the background reads all that tables have on storage once.
 pub const VERIFY_PERIOD: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The shortest and the longest pause between two files there: the period is longer for very many files, and shorter
 /// for few.

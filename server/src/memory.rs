@@ -18,7 +18,7 @@ use basalt_core::{
 use basalt_proto::v1::ErrorReason;
 use tokio::{sync::Notify, time::timeout_at};
 
-use crate::{limits, status::Fault, units};
+use crate::{limits, status::RequestError, units};
 
 /// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,10 +181,10 @@ impl MemoryPool {
     }
 
     /// Counts more, for which what is cached makes room; nothing if that would be over the limit.
-    fn grow(&self, consumer: Consumer, growth: u64) -> Result<(), Fault> {
+    fn grow(&self, consumer: Consumer, growth: u64) -> Result<(), RequestError> {
         self.grow_to(consumer, growth, self.limit).map_err(|held| {
             let message = format!("what the server holds would be {held} bytes; the limit is {}", self.limit);
-            Fault::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit)
+            RequestError::new(ErrorReason::MemoryLimit, message).with("limit_bytes", self.limit)
         })
     }
 
@@ -265,7 +265,7 @@ impl Reservation {
     }
 
     /// Says what is held now. Growth that would exceed the limit is refused and not counted.
-    pub(crate) fn set(&mut self, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn set(&mut self, bytes: u64) -> Result<(), RequestError> {
         if bytes < self.bytes {
             self.pool.shrink(self.consumer, self.bytes - bytes);
         } else if bytes > self.bytes {
@@ -291,7 +291,7 @@ impl Reservation {
     }
 
     /// The same as [`set`](Self::set); growth waits until others have given back enough, but not beyond `until`.
-    pub(crate) async fn set_by(&mut self, bytes: u64, until: Instant) -> Result<(), Fault> {
+    pub(crate) async fn set_by(&mut self, bytes: u64, until: Instant) -> Result<(), RequestError> {
         let pool = Arc::clone(&self.pool);
         loop {
             let mut freed = std::pin::pin!(pool.freed.notified());

@@ -11,24 +11,24 @@ use std::{
 
 use futures_util::FutureExt as _;
 
-use crate::status::{Fault, Result};
+use crate::status::{RequestError, Result};
 
 /// Runs a job; a panic in it is its error.
 pub(crate) fn caught<T>(job: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|panic| Err(fault(&*panic)))
+    catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|panic| Err(error(&*panic)))
 }
 
 /// The same for what waits.
 pub(crate) async fn caught_async<T>(job: impl Future<Output = Result<T>>) -> Result<T> {
-    AssertUnwindSafe(job).catch_unwind().await.unwrap_or_else(|panic| Err(fault(&*panic)))
+    AssertUnwindSafe(job).catch_unwind().await.unwrap_or_else(|panic| Err(error(&*panic)))
 }
 
 /// The error of a panic, which goes to the log; where it was, the panic hook has told.
-pub(crate) fn fault(panic: &(dyn Any + Send)) -> Fault {
+pub(crate) fn error(panic: &(dyn Any + Send)) -> RequestError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text.unwrap_or("without words"), "a request panicked");
-    Fault::internal()
+    RequestError::internal()
 }
 
 /// Panics where a test wants it: at a place, for the table `panics_PLACE`, in a process that has `BASALT_PANICS` among
@@ -67,14 +67,14 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_error() {
         let told = caught(|| -> Result<()> { panic!("here") }).unwrap_err();
-        assert_eq!((told.reason(), told.message()), ("INTERNAL", Fault::internal().message()));
+        assert_eq!((told.reason(), told.message()), ("INTERNAL", RequestError::internal().message()));
         assert!(told.message().contains("failed on this request"));
         let told =
             caught_async(async { [Ok(()), Ok(())][std::hint::black_box(2)].clone() }).await.unwrap_err();
         assert_eq!(told.reason(), "INTERNAL");
         assert_eq!(caught(|| Ok(7)).unwrap(), 7);
         assert_eq!(
-            caught(|| -> Result<()> { Err(Fault::deadline()) }).unwrap_err().reason(),
+            caught(|| -> Result<()> { Err(RequestError::deadline()) }).unwrap_err().reason(),
             "DEADLINE_EXCEEDED"
         );
     }

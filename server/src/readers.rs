@@ -31,7 +31,7 @@ use crate::{
     connection::Connection,
     cpu::{MayWait, Waiting},
     limits,
-    status::Fault,
+    status::RequestError,
 };
 
 /// Who has a slot, and who waits for one.
@@ -80,9 +80,9 @@ impl Readers {
         connection: &Arc<Connection>,
         class: Class,
         deadline: Instant,
-    ) -> std::result::Result<Slot, Fault> {
+    ) -> std::result::Result<Slot, RequestError> {
         let until = class.patience(deadline);
-        let late = || if until == deadline { Fault::deadline() } else { overloaded() };
+        let late = || if until == deadline { RequestError::deadline() } else { overloaded() };
         let own =
             self.acquire(connection.answers.of(class), class, Some(connection.id()), until, late).await?;
         let of_all = self.acquire(self.slots.of(class), class, None, until, late).await?;
@@ -95,8 +95,8 @@ impl Readers {
         class: Class,
         of: Option<u64>,
         until: Instant,
-        late: impl Fn() -> Fault,
-    ) -> std::result::Result<OwnedSemaphorePermit, Fault> {
+        late: impl Fn() -> RequestError,
+    ) -> std::result::Result<OwnedSemaphorePermit, RequestError> {
         if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
             return Ok(slot);
         }
@@ -107,7 +107,7 @@ impl Readers {
         let mut slot = pin!(Arc::clone(slots).acquire_owned());
         loop {
             tokio::select! {
-                slot = &mut slot => return slot.map_err(|_| Fault::internal()),
+                slot = &mut slot => return slot.map_err(|_| RequestError::internal()),
                 () = sleep_until(until.into()) => return Err(late()),
                 () = sleep(limits::UNREAD_INTERVAL) => self.make_room(class, of),
             }
@@ -207,8 +207,8 @@ impl Drop for Kept {
     }
 }
 
-fn overloaded() -> Fault {
-    Fault::new(ErrorReason::Overloaded, "too many answers wait to be read; try again later")
+fn overloaded() -> RequestError {
+    RequestError::new(ErrorReason::Overloaded, "too many answers wait to be read; try again later")
 }
 
 /// Messages that belong together, in order.
@@ -231,7 +231,7 @@ struct Queue {
 #[derive(Debug, Default)]
 struct State {
     pieces: VecDeque<Piece>,
-    end: Option<std::result::Result<Counts, Fault>>,
+    end: Option<std::result::Result<Counts, RequestError>>,
     /// Since when the reader has not come back for what is there, or was on its way with what it has taken last; `None`
     /// while it waits for more.
     unread_since: Option<Instant>,
@@ -305,7 +305,7 @@ impl Writer {
     }
 
     /// Ends the answer.
-    pub(crate) fn end(self, last: std::result::Result<(Piece, Counts), Fault>) {
+    pub(crate) fn end(self, last: std::result::Result<(Piece, Counts), RequestError>) {
         let end = last.map(|(piece, counts)| {
             // Whoever is gone needs no last piece.
             let _ = self.push(piece);
@@ -322,7 +322,7 @@ impl Drop for Writer {
         let mut state = self.queue.lock();
         if state.end.is_none() {
             // The query has panicked.
-            state.end = Some(Err(Fault::internal()));
+            state.end = Some(Err(RequestError::internal()));
             state.wake();
         }
     }
@@ -362,17 +362,17 @@ pub(crate) struct Reader {
 pub(crate) enum Next {
     Message(pb::QueryResponse),
     End(Counts),
-    Fault(Fault),
+    Failed(RequestError),
 }
 
 impl Reader {
-    /// Ready when there is something to read; a fault without any message before it is the answer to the call itself.
-    pub(crate) fn poll_first(&self, context: &Context<'_>) -> Poll<std::result::Result<(), Fault>> {
+    /// Ready when there is something to read; an error without any message before it is the answer to the call itself.
+    pub(crate) fn poll_first(&self, context: &Context<'_>) -> Poll<std::result::Result<(), RequestError>> {
         let mut state = self.queue.lock();
         match &state.end {
             _ if !state.pieces.is_empty() => Poll::Ready(Ok(())),
             _ if state.given_up => Poll::Ready(Err(too_slow().into())),
-            Some(Err(fault)) => Poll::Ready(Err(fault.clone())),
+            Some(Err(error)) => Poll::Ready(Err(error.clone())),
             Some(Ok(_)) => Poll::Ready(Ok(())),
             None => {
                 state.reader = Some(context.waker().clone());
@@ -397,7 +397,7 @@ impl Reader {
             }
         }
         if state.given_up && state.lost {
-            return Poll::Ready(Next::Fault(too_slow().into()));
+            return Poll::Ready(Next::Failed(too_slow().into()));
         }
         match state.end.clone() {
             Some(end) => {
@@ -405,7 +405,7 @@ impl Reader {
                 let slot = state.slot.take();
                 drop(guard);
                 drop(slot);
-                Poll::Ready(end.map_or_else(Next::Fault, Next::End))
+                Poll::Ready(end.map_or_else(Next::Failed, Next::End))
             }
             None => {
                 state.unread_since = None;
@@ -474,7 +474,7 @@ mod tests {
             match next(&reader).await {
                 Next::Message(_) => messages += 1,
                 Next::End(counts) => break counts,
-                Next::Fault(fault) => panic!("{fault:?}"),
+                Next::Failed(error) => panic!("{error:?}"),
             }
         };
         written.await.unwrap();
@@ -489,7 +489,7 @@ mod tests {
         for _ in 0..limits::WAITING_PIECES {
             assert!(matches!(next(&reader).await, Next::Message(_)));
         }
-        assert!(matches!(next(&reader).await, Next::Fault(fault) if fault.reason() == "INTERNAL"));
+        assert!(matches!(next(&reader).await, Next::Failed(error) if error.reason() == "INTERNAL"));
     }
 
     #[tokio::test]
@@ -512,7 +512,7 @@ mod tests {
         let (writer, reader) = &held[1];
         assert_eq!(writer.is_full().unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         assert!(writer.queue.lock().pieces.is_empty(), "what is given up holds nothing");
-        assert!(matches!(next(reader).await, Next::Fault(fault) if fault.reason() == "DEADLINE_EXCEEDED"));
+        assert!(matches!(next(reader).await, Next::Failed(error) if error.reason() == "DEADLINE_EXCEEDED"));
         assert!(!hoarder.closed().is_cancelled());
     }
 
@@ -554,8 +554,8 @@ mod tests {
         }
         // A short query of the same connection does not wait for long answers.
         readers.admit(&hoarder, Class::Short, deadline).await.unwrap();
-        let fault = readers.admit(&hoarder, Class::Long, deadline).await.unwrap_err();
-        assert_eq!(fault.reason(), "DEADLINE_EXCEEDED");
+        let error = readers.admit(&hoarder, Class::Long, deadline).await.unwrap_err();
+        assert_eq!(error.reason(), "DEADLINE_EXCEEDED");
         unread(&readers, &Connection::new()).await;
     }
 }

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     limits,
     memory::{Consumer, MemoryPool, Reservation},
-    status::Fault,
+    status::RequestError,
 };
 
 /// What the ids of a set mean.
@@ -90,7 +90,7 @@ impl Sets {
         set: KeptSet,
         time: Duration,
         now: Instant,
-    ) -> Result<(Handle, Duration), Fault> {
+    ) -> Result<(Handle, Duration), RequestError> {
         let handle = handle_of(&set);
         let expires = now + time.min(limits::MAX_KEEP);
         let mut entries = self.at(now);
@@ -114,21 +114,21 @@ impl Sets {
     }
 
     /// That sets of so many bytes are within the quota.
-    pub(crate) fn check(&self, bytes: u64) -> Result<(), Fault> {
+    pub(crate) fn check(&self, bytes: u64) -> Result<(), RequestError> {
         if bytes <= self.quota {
             return Ok(());
         }
         let message = format!("kept sets would hold {bytes} bytes; the limit is {}", self.quota);
-        Err(Fault::new(ErrorReason::SipQuota, message).with("limit_bytes", self.quota))
+        Err(RequestError::new(ErrorReason::SipQuota, message).with("limit_bytes", self.quota))
     }
 
     /// A set, and the time that it has left.
-    pub(crate) fn get(&self, handle: &[u8], now: Instant) -> Result<(KeptSet, Duration), Fault> {
+    pub(crate) fn get(&self, handle: &[u8], now: Instant) -> Result<(KeptSet, Duration), RequestError> {
         let entries = self.at(now);
         let entry = Handle::try_from(handle).ok().and_then(|handle| entries.by_handle.get(&handle));
         entry.map(|entry| (entry.set.clone(), entry.expires - now)).ok_or_else(|| {
             let message = "no set is kept under this handle; its time may be over";
-            Fault::new(ErrorReason::SipNotFound, message)
+            RequestError::new(ErrorReason::SipNotFound, message)
         })
     }
 

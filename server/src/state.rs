@@ -17,14 +17,14 @@ use crate::{
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
-    ledger::Ledger,
     limits,
     membership::Cluster,
     memory::MemoryPool,
     metrics::Metrics,
     readers::Readers,
+    request_log::RequestLog,
     sets::Sets,
-    status::Fault,
+    status::RequestError,
     tables::{self, Tables},
     writes::Writes,
 };
@@ -38,7 +38,7 @@ pub(crate) struct State {
     pub(crate) memory: Arc<MemoryPool>,
     pub(crate) sets: Sets,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) request_log: Arc<RequestLog>,
     pub(crate) writes: Arc<Writes>,
     pub(crate) readers: Arc<Readers>,
     /// `None`: the server is alone.
@@ -61,18 +61,18 @@ impl State {
         let memory = Arc::new(MemoryPool::new(limit));
         let catalog = Arc::new(Catalog::with_seed(seed()));
         let cpu = Arc::new(Cpu::new(config.cpu_threads(), config.query_permits())?);
-        let ledger = Arc::new(Ledger::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE));
+        let request_log = Arc::new(RequestLog::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE));
         let metrics: Arc<Metrics> = Arc::default();
         let tables = Tables::open(
             config,
             Arc::clone(&catalog),
             Arc::clone(&memory),
-            Arc::clone(&ledger),
+            Arc::clone(&request_log),
             Arc::clone(&cpu),
             Arc::clone(&metrics),
         )?;
         let cluster = name.map(|name| Arc::new(Cluster::new(&name, config)));
-        if cluster.is_some() && !tables.is_at_rest() {
+        if cluster.is_some() && !tables.is_durable() {
             let message = "store: the nodes of a cluster need one that they share, not memory:";
             return Err(Error::Config(message.to_owned()));
         }
@@ -82,13 +82,13 @@ impl State {
         }
         Ok(Self {
             catalog,
-            loading: AtomicBool::new(tables.is_at_rest()),
+            loading: AtomicBool::new(tables.is_durable()),
             tables: Arc::new(tables),
             cpu,
             sets: Sets::new(config.kept_sets.of(limit), Arc::clone(&memory)),
             memory,
             metrics,
-            ledger,
+            request_log,
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
             readers: Readers::new(limit, config.query_permits()),
             cluster,
@@ -142,10 +142,10 @@ impl State {
 
     /// When a query is given up: the client's deadline within the limit, or the default. One that has passed
     /// already is an error.
-    pub(crate) fn deadline(&self, call: &Call) -> Result<Instant, Fault> {
+    pub(crate) fn deadline(&self, call: &Call) -> Result<Instant, RequestError> {
         let wanted = call.deadline()?.unwrap_or_else(|| call.at() + self.default_deadline);
         let deadline = wanted.min(call.at() + self.max_deadline);
-        if Instant::now() < deadline { Ok(deadline) } else { Err(Fault::deadline()) }
+        if Instant::now() < deadline { Ok(deadline) } else { Err(RequestError::deadline()) }
     }
 
     /// The control of one query, with its share of the memory.

@@ -15,11 +15,11 @@ use crate::limits;
 const DOMAIN: &str = "basalt";
 
 /// What a request comes to.
-pub(crate) type Result<T> = std::result::Result<T, Fault>;
+pub(crate) type Result<T> = std::result::Result<T, RequestError>;
 
 /// Why a request failed, before it becomes a [`Status`].
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct RequestError {
     reason: ErrorReason,
     message: String,
     place: Option<String>,
@@ -30,8 +30,8 @@ pub(crate) struct Fault {
     outage: bool,
 }
 
-impl Fault {
-    /// A fault; `message` is a sentence for a person, without a full stop.
+impl RequestError {
+    /// An error; `message` is a sentence for a person, without a full stop.
     pub(crate) fn new(reason: ErrorReason, message: impl Into<String>) -> Self {
         Self {
             reason,
@@ -48,7 +48,7 @@ impl Fault {
         Self::new(ErrorReason::Protocol, message)
     }
 
-    /// The fault of the server: what happened stands in its log.
+    /// A failure of the server itself: what happened stands in its log.
     pub(crate) fn internal() -> Self {
         Self::new(ErrorReason::Internal, "the server failed on this request; its log says more")
     }
@@ -57,20 +57,20 @@ impl Fault {
         Self::new(ErrorReason::DeadlineExceeded, "the deadline passed before the answer was ready")
     }
 
-    /// The same fault at a place in the request; one that has a place already is inside of this one.
+    /// The same error at a place in the request; one that has a place already is inside of this one.
     pub(crate) fn at(mut self, place: impl AsRef<str>) -> Self {
         let place = place.as_ref();
         self.place = Some(self.place.map_or_else(|| place.to_owned(), |inner| format!("{place}.{inner}")));
         self
     }
 
-    /// The same fault with a number for programs, such as the limit that was exceeded.
+    /// The same error with a number for programs, such as the limit that was exceeded.
     pub(crate) fn with(mut self, key: &'static str, value: u64) -> Self {
         self.metadata.push((key, value));
         self
     }
 
-    /// The same fault, of a request that may succeed later.
+    /// The same error, of a request that may succeed later.
     pub(crate) fn retryable(self) -> Self {
         Self { later: true, ..self }
     }
@@ -80,7 +80,7 @@ impl Fault {
         self.reason == ErrorReason::WriteConflict
     }
 
-    /// The same fault in other words.
+    /// The same error in other words.
     pub(crate) fn with_message(self, message: String) -> Self {
         Self { message, ..self }
     }
@@ -148,8 +148,8 @@ impl Fault {
     /// What went wrong while a message was read: what tonic invents itself, and why its bytes were not taken. `None` for
     /// anything else.
     pub(crate) fn of_reading(status: &Status) -> Option<Self> {
-        if let Some(fault) = Self::of_peer(status) {
-            return Some(fault);
+        if let Some(error) = Self::of_peer(status) {
+            return Some(error);
         }
         let text = status.message();
         Some(match status.code() {
@@ -178,7 +178,7 @@ impl Fault {
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
         if error.kind() == ErrorKind::Corrupt {
             tracing::error!(%error, "corrupt column");
@@ -194,7 +194,7 @@ impl From<Error> for Fault {
     }
 }
 
-impl From<StorageError> for Fault {
+impl From<StorageError> for RequestError {
     fn from(error: StorageError) -> Self {
         let reason = match &error {
             StorageError::Invalid(error) => return error.clone().into(),
@@ -214,22 +214,22 @@ impl From<StorageError> for Fault {
     }
 }
 
-impl From<Fault> for Status {
-    fn from(fault: Fault) -> Self {
-        let (code, retry) = class(fault.reason);
-        let retry = retry.or(fault.later.then_some(limits::RETRY_DELAY));
+impl From<RequestError> for Status {
+    fn from(error: RequestError) -> Self {
+        let (code, retry) = class(error.reason);
+        let retry = retry.or(error.later.then_some(limits::RETRY_DELAY));
         let metadata: HashMap<_, _> =
-            fault.metadata.iter().map(|(k, v)| ((*k).to_owned(), v.to_string())).collect();
-        let mut details = ErrorDetails::with_error_info(fault.reason(), DOMAIN, metadata);
-        if let Some(place) = &fault.place {
-            details.add_bad_request_violation(shorten(place), shorten(&fault.message));
+            error.metadata.iter().map(|(k, v)| ((*k).to_owned(), v.to_string())).collect();
+        let mut details = ErrorDetails::with_error_info(error.reason(), DOMAIN, metadata);
+        if let Some(place) = &error.place {
+            details.add_bad_request_violation(shorten(place), shorten(&error.message));
         }
         if retry.is_some() {
             details.set_retry_info(retry);
         }
-        let message = match &fault.place {
-            Some(place) => shorten(&format!("{} (at {place})", fault.message)),
-            None => shorten(&fault.message),
+        let message = match &error.place {
+            Some(place) => shorten(&format!("{} (at {place})", error.message)),
+            None => shorten(&error.message),
         };
         Self::with_error_details(code, message, details)
     }
@@ -355,8 +355,8 @@ mod tests {
 
     #[test]
     fn details_travel() {
-        let fault: Fault = Error::new(ErrorKind::TypeMismatch, "no").at("left").at("filter").into();
-        let status = Status::from(fault);
+        let error: RequestError = Error::new(ErrorKind::TypeMismatch, "no").at("left").at("filter").into();
+        let status = Status::from(error);
         assert_eq!(status.code(), Code::InvalidArgument);
         let details = status.get_error_details();
         let info = details.error_info().unwrap();
@@ -364,14 +364,14 @@ mod tests {
         assert_eq!(details.bad_request().unwrap().field_violations[0].field, "filter.left");
         assert!(details.retry_info().is_none());
 
-        let again = Fault::of_peer(&status).unwrap();
+        let again = RequestError::of_peer(&status).unwrap();
         assert_eq!(
             (again.reason(), again.message(), again.place()),
             ("TYPE_MISMATCH", "no", Some("filter.left"))
         );
-        assert!(Fault::of_peer(&Status::unavailable("connection refused")).is_none());
+        assert!(RequestError::of_peer(&Status::unavailable("connection refused")).is_none());
 
-        let status = Status::from(Fault::new(ErrorReason::Overloaded, "é".repeat(5000)));
+        let status = Status::from(RequestError::new(ErrorReason::Overloaded, "é".repeat(5000)));
         assert_eq!(status.get_error_details().retry_info().unwrap().retry_delay, Some(limits::RETRY_DELAY));
         assert!(status.message().len() < 1100);
     }

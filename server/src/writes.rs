@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::{
     limits,
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// See the module.
@@ -99,8 +99,8 @@ impl Streams {
     }
 }
 
-fn overloaded(n: usize, what: &str) -> Fault {
-    Fault::new(ErrorReason::Overloaded, format!("{n} writes {what}; try again later"))
+fn overloaded(n: usize, what: &str) -> RequestError {
+    RequestError::new(ErrorReason::Overloaded, format!("{n} writes {what}; try again later"))
 }
 
 /// One of them, until this is dropped.
@@ -160,12 +160,12 @@ impl Drop for Stream {
     }
 }
 
-fn silent() -> Fault {
+fn silent() -> RequestError {
     let message = format!(
         "the client was silent for {} s or more while another write waited for its place; nothing was written",
         limits::IDLE_WRITE.as_secs()
     );
-    Fault::new(ErrorReason::Overloaded, message)
+    RequestError::new(ErrorReason::Overloaded, message)
 }
 
 #[cfg(test)]
@@ -214,10 +214,10 @@ mod tests {
         }
         let new: Vec<_> = (0..4).map(|_| writes.open(3).unwrap()).collect();
         new[0].take_place().unwrap();
-        let fault = tasks.remove(2).await.unwrap().unwrap_err();
-        assert_eq!(fault.reason(), "OVERLOADED");
-        assert!(fault.message().contains("silent"), "{}", fault.message());
-        assert_eq!(streams[2].take_place().unwrap_err().message(), fault.message());
+        let error = tasks.remove(2).await.unwrap().unwrap_err();
+        assert_eq!(error.reason(), "OVERLOADED");
+        assert!(error.message().contains("silent"), "{}", error.message());
+        assert_eq!(streams[2].take_place().unwrap_err().message(), error.message());
         // Two more are silent, and then nobody is who was so for long.
         new[1].take_place().unwrap();
         new[2].take_place().unwrap();

@@ -178,7 +178,7 @@ impl CatalogLog {
     /// Reads the whole journal; that of a new store is empty.
     ///
     /// # Errors
-    /// [`StorageError::Corrupt`] for a journal with holes or other faults; [`StorageError::Address`] for a store that
+    /// [`StorageError::Corrupt`] for a journal with holes or other errors; [`StorageError::Address`] for a store that
     /// has no journal and is not new: there are folders where those of tables would be.
     pub async fn load(&self) -> Result<Arc<CatalogState>> {
         let listed = self.store.list(JOURNAL, None).await?;

@@ -1,4 +1,4 @@
-//! What can go wrong with bytes at rest, sorted by what the caller does next.
+//! What can go wrong with stored bytes, sorted by what the caller does next.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::TableState;
 /// The result of everything here that can fail.
 pub type Result<T> = std::result::Result<T, StorageError>;
 
-/// Why something at rest could not be read or written.
+/// Why something on storage could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {

@@ -1,4 +1,4 @@
-//! Tables at rest.
+//! Durable tables.
 //!
 //! A [`Store`] is a directory, memory or a bucket. In it, a [`CatalogLog`] says which tables there are, and each
 //! table is a Delta Lake table: Parquet files, and a log of versions ([`TableLog`]) to which writers add by

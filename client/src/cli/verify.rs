@@ -1,4 +1,4 @@
-//! `basalt verify`: all that tables have at rest is read, and what is damaged is named.
+//! `basalt verify`: all that tables have on storage is read, and what is damaged is named.
 
 use clap::Args;
 

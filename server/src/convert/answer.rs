@@ -13,7 +13,7 @@ use arrow_schema::{DataType, TimeUnit};
 use basalt_proto::v1::{self as pb, column::Values};
 use prost::bytes::Bytes;
 
-use crate::status::Fault;
+use crate::status::RequestError;
 
 /// About how many bytes a message with these rows takes; never fewer than packed arrays do.
 pub(crate) fn message_bytes(batch: &RecordBatch) -> usize {
@@ -37,13 +37,13 @@ fn column_bytes(array: &dyn Array) -> usize {
 }
 
 /// The rows as packed arrays.
-pub(crate) fn to_rows(batch: &RecordBatch) -> Result<pb::RecordBatch, Fault> {
-    let rows = u32::try_from(batch.num_rows()).map_err(|_| Fault::internal())?;
+pub(crate) fn to_rows(batch: &RecordBatch) -> Result<pb::RecordBatch, RequestError> {
+    let rows = u32::try_from(batch.num_rows()).map_err(|_| RequestError::internal())?;
     let columns = batch.columns().iter().map(|column| to_column(column)).collect::<Result<_, _>>()?;
     Ok(pb::RecordBatch { rows, columns })
 }
 
-fn to_column(array: &dyn Array) -> Result<pb::Column, Fault> {
+fn to_column(array: &dyn Array) -> Result<pb::Column, RequestError> {
     let values = match array.data_type() {
         DataType::Boolean => {
             Values::Bools(pb::Bools { values: array.as_boolean().values().iter().collect() })
@@ -64,7 +64,7 @@ fn to_column(array: &dyn Array) -> Result<pb::Column, Fault> {
         DataType::Utf8 => texts(array),
         other => {
             tracing::error!(%other, "an answer of a type that has no message");
-            return Err(Fault::internal());
+            return Err(RequestError::internal());
         }
     };
     Ok(pb::Column { validity: validity(array), values: Some(values) })
@@ -120,7 +120,7 @@ fn texts(array: &dyn Array) -> Values {
 }
 
 /// The rows as an Arrow IPC stream of its own.
-pub(crate) fn to_ipc(batch: &RecordBatch) -> Result<Bytes, Fault> {
+pub(crate) fn to_ipc(batch: &RecordBatch) -> Result<Bytes, RequestError> {
     let write = || -> Result<Vec<u8>, arrow_schema::ArrowError> {
         let mut writer =
             StreamWriter::try_new(Vec::with_capacity(message_bytes(batch) + 1024), &batch.schema())?;
@@ -129,7 +129,7 @@ pub(crate) fn to_ipc(batch: &RecordBatch) -> Result<Bytes, Fault> {
     };
     write().map(Bytes::from).map_err(|error| {
         tracing::error!(%error, "an answer cannot be written as Arrow IPC");
-        Fault::internal()
+        RequestError::internal()
     })
 }
 

@@ -15,7 +15,7 @@ use basalt_sip::Sip;
 use super::sets::{key_set, row_set};
 use crate::{
     sets::Sets,
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// Reads the trees of one request and counts their nodes together.
@@ -55,13 +55,13 @@ impl<'a> Trees<'a> {
                 Filter::Not(Box::new(self.filter(*inner, below).map_err(|e| e.at("not"))?))
             }
             filter::Kind::Compare(compare) => {
-                let at = |e: Fault| e.at("compare");
+                let at = |e: RequestError| e.at("compare");
                 let op = compare_op(compare.op).map_err(at)?;
                 let left = self.needed(compare.left, below, "left").map_err(at)?;
                 Filter::Compare(op, left, self.needed(compare.right, below, "right").map_err(at)?)
             }
             filter::Kind::Between(between) => {
-                let at = |e: Fault| e.at("between");
+                let at = |e: RequestError| e.at("between");
                 let value = self.needed(between.expr, below, "expr").map_err(at)?;
                 let low = self.needed(between.low, below, "low").map_err(at)?;
                 Filter::Between(value, low, self.needed(between.high, below, "high").map_err(at)?)
@@ -116,7 +116,7 @@ impl<'a> Trees<'a> {
     fn list(&mut self, list: pb::In, depth: usize) -> Result<Filter> {
         if list.values.len() > MAX_IN_LIST {
             let message = format!("{} values in a list; the limit is {MAX_IN_LIST}", list.values.len());
-            return Err(Fault::new(ErrorReason::FilterTooLarge, message).at("values"));
+            return Err(RequestError::new(ErrorReason::FilterTooLarge, message).at("values"));
         }
         let value = self.needed(list.expr, depth, "expr")?;
         let mut values = Vec::with_capacity(list.values.len());
@@ -146,14 +146,14 @@ impl<'a> Trees<'a> {
             }
             expr::Kind::Literal(value) => Expr::Literal(literal(value).map_err(|e| e.at("literal"))?),
             expr::Kind::Arithmetic(arithmetic) => {
-                let at = |e: Fault| e.at("arithmetic");
+                let at = |e: RequestError| e.at("arithmetic");
                 let op = arithmetic_op(arithmetic.op).map_err(at)?;
                 let left = self.needed(arithmetic.left.map(|e| *e), below, "left").map_err(at)?;
                 let right = self.needed(arithmetic.right.map(|e| *e), below, "right").map_err(at)?;
                 Expr::Arithmetic(op, Box::new(left), Box::new(right))
             }
             expr::Kind::Aggregate(aggregate) => {
-                let at = |e: Fault| e.at("aggregate");
+                let at = |e: RequestError| e.at("aggregate");
                 let function = aggregate_function(aggregate.function).map_err(at)?;
                 let argument = match aggregate.argument {
                     Some(argument) => Some(self.needed(Some(*argument), below, "argument").map_err(at)?),
@@ -168,11 +168,11 @@ impl<'a> Trees<'a> {
         self.nodes += 1;
         if depth > MAX_FILTER_DEPTH {
             let message = format!("deeper than {MAX_FILTER_DEPTH} levels");
-            return Err(Fault::new(ErrorReason::FilterTooDeep, message));
+            return Err(RequestError::new(ErrorReason::FilterTooDeep, message));
         }
         if self.nodes > MAX_FILTER_NODES {
             let message = format!("filters and expressions of more than {MAX_FILTER_NODES} nodes");
-            return Err(Fault::new(ErrorReason::FilterTooLarge, message));
+            return Err(RequestError::new(ErrorReason::FilterTooLarge, message));
         }
         Ok(())
     }
@@ -239,11 +239,11 @@ fn aggregate_function(function: i32) -> Result<AggregateFunction> {
     })
 }
 
-pub(crate) fn invalid(message: impl Into<String>) -> Fault {
-    Fault::new(ErrorReason::InvalidQuery, message)
+pub(crate) fn invalid(message: impl Into<String>) -> RequestError {
+    RequestError::new(ErrorReason::InvalidQuery, message)
 }
 
-fn unknown(number: i32, what: &str, place: &str) -> Fault {
+fn unknown(number: i32, what: &str, place: &str) -> RequestError {
     invalid(format!("{number} is no {what}")).at(place)
 }
 
@@ -268,8 +268,8 @@ mod tests {
     }
 
     fn check(filter: pb::Filter, reason: &str, place: &str) {
-        let fault = read(filter).unwrap_err();
-        assert_eq!((fault.reason(), fault.place()), (reason, Some(place)), "{}", fault.message());
+        let error = read(filter).unwrap_err();
+        assert_eq!((error.reason(), error.place()), (reason, Some(place)), "{}", error.message());
     }
 
     #[test]

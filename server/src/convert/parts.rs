@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     limits,
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// A set's description, and its bytes.
@@ -81,7 +81,10 @@ fn set_of(data_type: DataType, has_null: bool, bytes: &Bytes) -> Result<BuiltSet
         return Ok(BuiltSet::Texts { texts: Arc::new(texts(bytes)?), has_null });
     }
     if !data_type.has_key_domain() {
-        return Err(Fault::new(ErrorReason::TypeMismatch, format!("values of type {data_type} are no ids")));
+        return Err(RequestError::new(
+            ErrorReason::TypeMismatch,
+            format!("values of type {data_type} are no ids"),
+        ));
     }
     Ok(BuiltSet::Keys { data_type, has_null, sip: Arc::new(addresses(bytes)?) })
 }
@@ -89,7 +92,7 @@ fn set_of(data_type: DataType, has_null: bool, bytes: &Bytes) -> Result<BuiltSet
 /// A set of ids. Its bytes are bounded where they come in.
 pub(crate) fn addresses(bytes: &Bytes) -> Result<Sip> {
     let limits = Limits { body_bytes: bytes.len(), ..Limits::default() };
-    Sip::from_bytes(&**bytes, &limits).map_err(|e| Fault::new(ErrorReason::InvalidSip, e.to_string()))
+    Sip::from_bytes(&**bytes, &limits).map_err(|e| RequestError::new(ErrorReason::InvalidSip, e.to_string()))
 }
 
 /// Texts that ascend.
@@ -141,7 +144,7 @@ fn in_messages(batch: &RecordBatch, head: &[u8], sink: &mut dyn FnMut(Bytes) -> 
     }
     let message =
         format!("a row of the answer takes {} bytes; a message holds {MAX_PART_BYTES}", bytes.len());
-    Err(Fault::new(ErrorReason::MessageTooLarge, message).with("limit_bytes", MAX_PART_BYTES as u64))
+    Err(RequestError::new(ErrorReason::MessageTooLarge, message).with("limit_bytes", MAX_PART_BYTES as u64))
 }
 
 /// Reads the messages of the parts of a plan's answer.

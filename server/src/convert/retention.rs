@@ -9,7 +9,7 @@ use basalt_core::{
 };
 use basalt_proto::{cluster::v1 as peer, v1 as pb};
 
-use crate::status::Fault;
+use crate::status::RequestError;
 
 /// A retention of the rows of a schema.
 pub(crate) fn from_retention(retention: &pb::Retention, schema: &Schema) -> Result<Retention> {
@@ -21,11 +21,11 @@ pub(crate) fn to_retention(retention: &Retention) -> pb::Retention {
 }
 
 /// What a coordinator hides.
-pub(crate) fn cutoff(cutoff: peer::Cutoff, schema: &Schema) -> std::result::Result<Cutoff, Fault> {
+pub(crate) fn cutoff(cutoff: peer::Cutoff, schema: &Schema) -> std::result::Result<Cutoff, RequestError> {
     let column = usize::try_from(cutoff.column).unwrap_or(usize::MAX);
     match schema.fields().get(column).map(|field| field.data_type) {
         Some(DataType::Timestamp | DataType::Date32) => Ok(Cutoff { column, least: cutoff.least }),
-        _ => Err(Fault::protocol("a cut-off by a column that has no times")),
+        _ => Err(RequestError::protocol("a cut-off by a column that has no times")),
     }
 }
 

@@ -14,7 +14,7 @@ use super::{filter::invalid, schema};
 use crate::{
     limits,
     sets::{KeptSet, KeyDomain, Scope, Sets},
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// A set as a filter has it.
@@ -32,7 +32,7 @@ pub(super) fn row_set(rows: pb::RowSet, sets: &Sets) -> Result<RowSet> {
     let (KeptSet { scope, sip }, origin) = set(rows.scope, given, sets)?;
     if let Some(key) = scope.key {
         let message = format!("the ids are values of column {:?}, not row addresses", key.column);
-        return Err(Fault::new(ErrorReason::ScopeMismatch, message).at("scope.key"));
+        return Err(RequestError::new(ErrorReason::ScopeMismatch, message).at("scope.key"));
     }
     let table_id = Some(scope.table_id).filter(|id| *id > 0);
     Ok(RowSet { table: scope.table, version: scope.version, table_id, sip, origin })
@@ -47,7 +47,7 @@ pub(super) fn key_set(keys: pb::KeySet, sets: &Sets) -> Result<KeyFilter> {
     let (KeptSet { scope, sip }, origin) = set(keys.scope, given, sets)?;
     let Some(KeyDomain { data_type, has_null, .. }) = scope.key else {
         let message = "the ids are row addresses, not values of a column";
-        return Err(Fault::new(ErrorReason::ScopeMismatch, message).at("scope.key"));
+        return Err(RequestError::new(ErrorReason::ScopeMismatch, message).at("scope.key"));
     };
     Ok(KeyFilter { column: keys.column, set: KeySet { data_type, has_null, sip, origin } })
 }
@@ -62,7 +62,7 @@ fn set(claimed: Option<pb::Scope>, given: Option<Given>, sets: &Sets) -> Result<
             let (set, _) = sets.get(&handle, Instant::now()).map_err(|e| e.at("handle"))?;
             if claimed.is_some() && scope(claimed)? != set.scope {
                 let message = "the set that is kept under this handle has another scope";
-                return Err(Fault::new(ErrorReason::ScopeMismatch, message).at("scope"));
+                return Err(RequestError::new(ErrorReason::ScopeMismatch, message).at("scope"));
             }
             Ok((set, SipOrigin::Handle))
         }
@@ -81,7 +81,7 @@ fn key_domain(key: pb::KeyDomain) -> Result<KeyDomain> {
     let data_type = schema::from_type(key.r#type, ErrorKind::InvalidQuery).map_err(|e| e.at("type"))?;
     if !data_type.has_key_domain() {
         let message = format!("values of type {data_type} are no ids");
-        return Err(Fault::new(ErrorReason::TypeMismatch, message).at("type"));
+        return Err(RequestError::new(ErrorReason::TypeMismatch, message).at("type"));
     }
     Ok(KeyDomain { column: key.column, data_type, has_null: key.has_null })
 }
@@ -102,7 +102,7 @@ pub(crate) fn sip(bytes: Bytes) -> Result<Sip> {
     let limits = Limits { body_bytes: limits::MESSAGE_BYTES, ..Limits::default() };
     // A copy: a set that is kept must not hold the buffer of its whole message.
     Sip::from_bytes(&*bytes, &limits)
-        .map_err(|e| Fault::new(ErrorReason::InvalidSip, e.to_string()).at("sip"))
+        .map_err(|e| RequestError::new(ErrorReason::InvalidSip, e.to_string()).at("sip"))
 }
 
 /// A set that goes out in a message.
@@ -118,7 +118,7 @@ pub(crate) fn check_sip_bytes(bytes: u64) -> Result<()> {
         return Ok(());
     }
     let message = format!("the set takes {bytes} bytes; a message holds {limit}");
-    Err(Fault::new(ErrorReason::MessageTooLarge, message).with("limit_bytes", limit))
+    Err(RequestError::new(ErrorReason::MessageTooLarge, message).with("limit_bytes", limit))
 }
 
 /// The encoding that a client wants; `None`: the smallest.
@@ -147,8 +147,8 @@ mod tests {
     }
 
     fn told<T: std::fmt::Debug>(result: Result<T>) -> (&'static str, String) {
-        let fault = result.unwrap_err();
-        (fault.reason(), fault.place().unwrap_or_default().to_owned())
+        let error = result.unwrap_err();
+        (error.reason(), error.place().unwrap_or_default().to_owned())
     }
 
     fn of_type(kind: pb::TypeKind) -> pb::Scope {

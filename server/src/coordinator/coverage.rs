@@ -7,7 +7,7 @@ use basalt_core::{fragment::Source, table::Snapshot};
 use basalt_proto::{cluster::v1::AnsweredFragment, v1::ErrorReason};
 
 use crate::{
-    status::{Fault, Result},
+    status::{RequestError, Result},
     tables::{TableVersion, source},
 };
 
@@ -50,5 +50,5 @@ pub(super) fn check<'a>(
         n => format!(", and {} more", n - 1),
     };
     let message = format!("the parts do not cover table {table:?}: fragment {first} was {why}{more}");
-    Err(Fault::new(ErrorReason::Incomplete, message).with("fragments", wrong.len() as u64))
+    Err(RequestError::new(ErrorReason::Incomplete, message).with("fragments", wrong.len() as u64))
 }

@@ -17,7 +17,7 @@ use prost::Message as _;
 use super::{Coordinator, Nodes, Pinned};
 use crate::{
     convert,
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// What is held of each column; with `full` also its entropy and what each encoding bids.
@@ -40,9 +40,10 @@ pub(crate) fn columns<N: Nodes>(
     }
     for message in coordinator.ask_all(pinned, Request::Describe(Describe { bids: full }))? {
         let part = pb::GetTableResponse::decode(message);
-        let part = part.map_err(|_| Fault::protocol("what a node tells of its columns cannot be read"))?;
+        let part =
+            part.map_err(|_| RequestError::protocol("what a node tells of its columns cannot be read"))?;
         if part.columns.len() != columns.len() {
-            return Err(Fault::protocol("a node tells of other columns than the table has"));
+            return Err(RequestError::protocol("a node tells of other columns than the table has"));
         }
         columns.iter_mut().zip(part.columns).for_each(|(sum, other)| convert::add_column(sum, other));
     }

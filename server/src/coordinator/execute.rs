@@ -22,7 +22,7 @@ use crate::{
     cpu::clock,
     limits, panics,
     sets::Sets,
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// The fragments of a task with the columns that it reads, as many at once as memory has room for.
@@ -50,7 +50,7 @@ pub(crate) fn execute(
     let (table, none) = (&waves.table(), &waves.none());
     panics::wanted("part", table.name());
     if task.sets.len() + task.lookups.len() != data.len() {
-        return Err(Fault::protocol("the sets of a task are not those that it names"));
+        return Err(RequestError::protocol("the sets of a task are not those that it names"));
     }
     let given = task.sets.iter().zip(data).map(|(head, bytes)| convert::join_set(head, bytes));
     let given = given.collect::<Result<Vec<_>>>()?;
@@ -93,7 +93,7 @@ pub(crate) fn execute(
                         None => values,
                     });
                 }
-                let all = all.ok_or_else(|| Fault::protocol("a task without fragments"))?;
+                let all = all.ok_or_else(|| RequestError::protocol("a task without fragments"))?;
                 convert::to_values(&all)
             };
             for at in (0..bytes.len()).step_by(limits::PEER_PIECE_BYTES) {
@@ -109,7 +109,9 @@ pub(crate) fn execute(
             }
         }
         None => {
-            return Err(Fault::protocol("a task without a request, or of a kind that is not known here"));
+            return Err(RequestError::protocol(
+                "a task without a request, or of a kind that is not known here",
+            ));
         }
     }
     Ok(whole)
@@ -135,10 +137,10 @@ fn run(
     control: &Control,
     sink: &mut dyn FnMut(Bytes) -> Result<()>,
 ) -> Result<End> {
-    let mut fault = None;
+    let mut refused = None;
     let mut sink = |part: Part| {
         convert::to_messages(part, sink).map_err(|stopped| {
-            fault = Some(stopped);
+            refused = Some(stopped);
             Error::new(ErrorKind::Cancelled, "the part cannot be sent")
         })
     };
@@ -146,14 +148,14 @@ fn run(
         let control = control.clone().with_clock(clock);
         plan.explain_part(snapshot, &control, &mut sink).map(|explanation| {
             let statistics = convert::to_statistics(&explanation.statistics);
-            let told = convert::explanation(explanation, snapshot.version(), statistics);
-            let pb::ExplainResponse { filters, columns, sips, operators, statistics, .. } = told;
+            let explained = convert::explanation(explanation, snapshot.version(), statistics);
+            let pb::ExplainResponse { filters, columns, sips, operators, statistics, .. } = explained;
             End { statistics, operators, sips, filters, columns, ..End::default() }
         })
     } else {
         plan.run_part(snapshot, control, &mut sink).map(|statistics| end(&statistics))
     };
-    done.map_err(|error| fault.unwrap_or_else(|| error.into()))
+    done.map_err(|error| refused.unwrap_or_else(|| error.into()))
 }
 
 fn end(statistics: &Statistics) -> End {

@@ -14,8 +14,8 @@ use crate::{
     limits,
     membership::Cluster,
     state::State,
-    status::{Fault, Result},
-    tables::{self, Sought},
+    status::{RequestError, Result},
+    tables::{self, RowPredicate},
 };
 
 /// What tables ask of a cluster.
@@ -49,8 +49,8 @@ impl tables::Peers for TablesPeers {
         self.cluster.members().view().owns(table)
     }
 
-    async fn find(&self, table: &Arc<Table>, version: u64, rows: &Sought) -> Result<Option<Sip>> {
-        let state = self.server.get().and_then(Weak::upgrade).ok_or_else(Fault::internal)?;
+    async fn find(&self, table: &Arc<Table>, version: u64, rows: &RowPredicate) -> Result<Option<Sip>> {
+        let state = self.server.get().and_then(Weak::upgrade).ok_or_else(RequestError::internal)?;
         find(state, table, version, rows).await
     }
 
@@ -67,21 +67,28 @@ impl tables::Peers for TablesPeers {
 ///
 /// It takes no permit of a query: other writes to the table wait for this one, and queries that have one may wait for
 /// those.
-async fn find(state: Arc<State>, table: &Arc<Table>, version: u64, sought: &Sought) -> Result<Option<Sip>> {
+async fn find(
+    state: Arc<State>,
+    table: &Arc<Table>,
+    version: u64,
+    predicate: &RowPredicate,
+) -> Result<Option<Sip>> {
     let (control, deadline) = (state.control(), Instant::now() + limits::MAX_DEADLINE);
     let stop = StopOnDrop(control.clone());
     let reach = Reach::new(state, deadline, control.clone());
-    let (table, sought) = (Arc::clone(table), sought.clone());
+    let (table, predicate) = (Arc::clone(table), predicate.clone());
     let running = on_own_thread(move |_| {
         let seen = reach.known(&table, version)?;
         let whole = || Pinned { cutoff: None, ..seen.clone() };
         let mut coordinator = Coordinator::new(&reach, &control, false);
-        let keys = match sought {
-            Sought::Selected(filter) => return selected(&mut coordinator, &seen, Option::clone(&filter)),
-            Sought::Hidden(cutoff) => {
+        let keys = match predicate {
+            RowPredicate::Selected(filter) => {
+                return selected(&mut coordinator, &seen, Option::clone(&filter));
+            }
+            RowPredicate::Hidden(cutoff) => {
                 return selected(&mut coordinator, &whole(), Some(cutoff.hides(table.schema())));
             }
-            Sought::SameKeys(keys) => keys,
+            RowPredicate::SameKeys(keys) => keys,
         };
         match keys.question() {
             Question::Filter(filter) => selected(&mut coordinator, &whole(), Some(filter)),
@@ -99,7 +106,7 @@ async fn find(state: Arc<State>, table: &Arc<Table>, version: u64, sought: &Soug
             }
         }
     });
-    stop.until(deadline, running).await?.map_err(|_| Fault::internal())?
+    stop.until(deadline, running).await?.map_err(|_| RequestError::internal())?
 }
 
 fn selected<N: Nodes>(

@@ -74,7 +74,7 @@ pub(crate) async fn table(state: &State, name: &str) -> Result<()> {
 }
 
 async fn table_since(state: &State, name: &str, needed: Moment) -> Result<()> {
-    if !state.tables.is_at_rest() {
+    if !state.tables.is_durable() {
         return Ok(());
     }
     catalog_since(state, needed).await?;
@@ -142,7 +142,7 @@ pub(crate) async fn pin(
     version: Option<u64>,
 ) -> Result<(Arc<Table>, TableVersion)> {
     table(state, name).await?;
-    if let Some(version) = version.filter(|_| state.tables.is_at_rest()) {
+    if let Some(version) = version.filter(|_| state.tables.is_durable()) {
         let table = state.catalog.get(name)?;
         state.tables.refresh_to(&table, version).await?;
         state.tables.rebuild(&table, version).await?;

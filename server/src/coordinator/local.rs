@@ -27,7 +27,7 @@ use crate::{
     moment::Moment,
     panics::caught,
     state::State,
-    status::{Fault, Result},
+    status::{RequestError, Result},
     tables::TableVersion,
 };
 
@@ -57,8 +57,9 @@ impl Reads {
         deadline: Instant,
         control: Control,
     ) -> Result<Self> {
-        let (table, version) =
-            timeout_at(deadline.into(), pinned(state, task)).await.map_err(|_| Fault::deadline())??;
+        let (table, version) = timeout_at(deadline.into(), pinned(state, task))
+            .await
+            .map_err(|_| RequestError::deadline())??;
         let cutoff = task.cutoff.map(|cutoff| convert::cutoff(cutoff, table.schema())).transpose()?;
         Ok(Self {
             state: Arc::clone(state),
@@ -135,8 +136,8 @@ async fn pinned(state: &State, task: &peer::Task) -> Result<(Arc<Table>, Arc<Tab
 }
 
 /// The error of a name that means another table by now.
-pub(super) fn other_table(name: &str) -> Fault {
-    Fault::new(ErrorReason::VersionGone, format!("table {name:?} is another one here"))
+pub(super) fn other_table(name: &str) -> RequestError {
+    RequestError::new(ErrorReason::VersionGone, format!("table {name:?} is another one here"))
 }
 
 /// What a task has taken.
@@ -160,9 +161,9 @@ impl Times {
 /// Why there is no part.
 pub(super) enum Failed {
     /// This node cannot read a fragment; another one may.
-    Read(Fault),
+    Read(RequestError),
     /// It is the request's.
-    Request(Fault),
+    Request(RequestError),
 }
 
 /// This node's own part of its query.
@@ -195,12 +196,12 @@ pub(super) async fn part(
         let end = caught(|| execute(&mut reads, head, &data, &server.sets, &control, &mut sink));
         match end {
             Ok(end) => Ok((messages, held, times.on(end, reads.loaded))),
-            Err(fault) if reads.failed => Err(Failed::Read(fault)),
-            Err(fault) => Err(Failed::Request(fault)),
+            Err(error) if reads.failed => Err(Failed::Read(error)),
+            Err(error) => Err(Failed::Request(error)),
         }
     });
     let answer = stop.until(deadline, running).await.map_err(Failed::Request)?;
-    let (messages, held, end) = answer.map_err(|_| Failed::Request(Fault::internal()))??;
+    let (messages, held, end) = answer.map_err(|_| Failed::Request(RequestError::internal()))??;
     let elapsed_ns = u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX);
     let (node, fragments) = (Arc::clone(name), share.to_vec());
     Ok(Part { node, fragments, messages, end, shipped: (0, 0), elapsed_ns, held })

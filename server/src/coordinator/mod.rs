@@ -29,7 +29,7 @@ use prost::bytes::{Bytes, BytesMut};
 use crate::{
     convert, limits,
     membership::PROTOCOL,
-    status::{Fault, Result},
+    status::{RequestError, Result},
     tables::TableVersion,
 };
 
@@ -159,14 +159,14 @@ pub(crate) struct Coordinator<'a, N> {
     uses: Vec<SetUse>,
     analyze: bool,
     /// Why the engine was stopped, where it has no kind for it.
-    fault: Option<Fault>,
+    error: Option<RequestError>,
 }
 
 impl<'a, N: Nodes> Coordinator<'a, N> {
     /// Nothing is asked yet.
     pub(crate) fn new(nodes: &'a N, control: &'a Control, analyze: bool) -> Self {
         let (pinned, hops, uses) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { nodes, control, pinned, hops, uses, analyze, fault: None }
+        Self { nodes, control, pinned, hops, uses, analyze, error: None }
     }
 
     /// What the sets in the filters of inner queries did that this process answered by itself, where there is a clock.
@@ -195,7 +195,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
     pub(crate) fn resolve(&mut self, pinned: &Pinned, mut query: Query) -> Result<(Query, Plan)> {
         let (snapshot, control) = (pinned.snapshot(), self.control);
         let resolved = Resolver::new(&pinned.table, &snapshot, self, control).query(&mut query);
-        resolved.map_err(|error| self.fault(error))?;
+        resolved.map_err(|error| self.error(error))?;
         let plan = Plan::new(&pinned.table, &snapshot, &query)?;
         Ok((query, plan))
     }
@@ -279,7 +279,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         let (snapshot, control) = (pinned.snapshot(), self.control);
         if let Some(filter) = &mut filter {
             let resolved = Resolver::new(&pinned.table, &snapshot, self, control).filter(filter);
-            resolved.map_err(|error| self.fault(error))?;
+            resolved.map_err(|error| self.error(error))?;
         }
         Ok(filter)
     }
@@ -293,7 +293,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         what: &str,
     ) -> Result<(BuiltSet, Statistics)> {
         let schema = pinned.table.schema();
-        let slot = schema.index_of(key).ok_or_else(Fault::internal)?;
+        let slot = schema.index_of(key).ok_or_else(RequestError::internal)?;
         let data_type = schema.fields()[slot].data_type;
         let mut columns = Plan::filter_columns(&pinned.table, &pinned.snapshot(), filter)?;
         columns.push(slot);
@@ -416,19 +416,19 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         Ok(parts)
     }
 
-    /// The fault behind an error of the engine, which knows its place.
-    fn fault(&mut self, error: Error) -> Fault {
-        match (self.fault.take(), error.place()) {
-            (Some(fault), Some(place)) => fault.at(place),
-            (Some(fault), None) => fault,
+    /// The error behind an error of the engine, which knows its place.
+    fn error(&mut self, error: Error) -> RequestError {
+        match (self.error.take(), error.place()) {
+            (Some(error), Some(place)) => error.at(place),
+            (Some(error), None) => error,
             (None, _) => error.into(),
         }
     }
 
     /// Stops the engine.
     fn stop<T>(&mut self, result: Result<T>) -> CoreResult<T> {
-        result.map_err(|fault| {
-            self.fault = Some(fault);
+        result.map_err(|error| {
+            self.error = Some(error);
             Error::new(ErrorKind::Cancelled, "other nodes did not answer")
         })
     }
@@ -477,7 +477,7 @@ impl<N: Nodes> Coordinator<'_, N> {
     /// The version of a table that this request reads.
     fn pinned_table(&mut self, table: &Table) -> CoreResult<Pinned> {
         let pinned = self.pinned.get(table.name()).cloned();
-        self.stop(pinned.ok_or_else(Fault::internal))
+        self.stop(pinned.ok_or_else(RequestError::internal))
     }
 }
 

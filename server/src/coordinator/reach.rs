@@ -20,7 +20,7 @@ use crate::{
     membership::View,
     metrics::Metrics,
     state::State,
-    status::{Fault, Result},
+    status::{RequestError, Result},
     tables::TableVersion,
 };
 
@@ -47,7 +47,7 @@ impl Reach {
     /// A version of a table, as new as what was acknowledged.
     pub(crate) async fn find(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
         let found = timeout_at(self.deadline.into(), fresh::pin(&self.state, name, version)).await;
-        let (table, version) = found.map_err(|_| Fault::deadline())??;
+        let (table, version) = found.map_err(|_| RequestError::deadline())??;
         Ok(self.pinned(table, version))
     }
 
@@ -117,10 +117,10 @@ impl Ask for Work<'_> {
                 let part = local::part(state, &node.name, task, fragments, *deadline).await;
                 part.map_err(|failure| match failure {
                     // Nobody else would do better.
-                    local::Failed::Read(fault) if view.nodes().len() > 1 => {
-                        Failure::Node(fault.message().to_owned())
+                    local::Failed::Read(error) if view.nodes().len() > 1 => {
+                        Failure::Node(error.message().to_owned())
                     }
-                    local::Failed::Read(fault) | local::Failed::Request(fault) => Failure::Request(fault),
+                    local::Failed::Read(error) | local::Failed::Request(error) => Failure::Request(error),
                 })?
             }
             Some(link) => {
@@ -132,7 +132,7 @@ impl Ask for Work<'_> {
         };
         // Another node may have what the pinned version has.
         coverage::check(self.pinned.table.name(), &self.pinned.version, fragments, &part.end.answered)
-            .map_err(|fault| Failure::Node(fault.message().to_owned()))?;
+            .map_err(|error| Failure::Node(error.message().to_owned()))?;
         if let (1.., Some(statistics)) = (sets, &part.end.statistics) {
             metrics.sip_applied(statistics.rows, statistics.rows_selected);
         }

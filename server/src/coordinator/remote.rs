@@ -13,7 +13,7 @@ use crate::{
     membership::Link,
     memory::{Consumer, Reservation},
     state::State,
-    status::Fault,
+    status::RequestError,
 };
 
 /// What some fragments of a table are asked.
@@ -89,7 +89,7 @@ pub(super) async fn execute(
         }
     };
     let (messages, received, held, end) =
-        timeout_at(deadline.into(), run).await.map_err(|_| Failure::Request(Fault::deadline()))??;
+        timeout_at(deadline.into(), run).await.map_err(|_| Failure::Request(RequestError::deadline()))??;
     Ok(Part {
         node: Arc::clone(name),
         fragments: fragments.to_vec(),
@@ -103,11 +103,11 @@ pub(super) async fn execute(
 
 /// What another node's error means: the request's own errors are the same everywhere, all others are the node's.
 fn failure(link: &Link, status: &Status) -> Failure {
-    match Fault::of_peer(status) {
-        Some(fault) if matches!(fault.code(), Code::InvalidArgument | Code::OutOfRange) => {
-            Failure::Request(fault)
+    match RequestError::of_peer(status) {
+        Some(error) if matches!(error.code(), Code::InvalidArgument | Code::OutOfRange) => {
+            Failure::Request(error)
         }
-        Some(fault) => Failure::Node(fault.message().to_owned()),
+        Some(error) => Failure::Node(error.message().to_owned()),
         // It has not said so itself.
         None => {
             link.failed();

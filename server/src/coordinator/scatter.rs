@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use crate::{limits, membership::View, status::Fault};
+use crate::{limits, membership::View, status::RequestError};
 
 /// Asks a node for its part.
 pub(crate) trait Ask: Sync {
@@ -40,7 +40,7 @@ pub(crate) enum Failure {
     /// Another node may do better.
     Node(String),
     /// It is the request's.
-    Request(Fault),
+    Request(RequestError),
 }
 
 /// The parts of all `fragments` of a table, given by its name and id; each counts in one of them.
@@ -54,7 +54,7 @@ pub(crate) async fn scatter<A: Ask>(
     fragments: &[u32],
     deadline: Instant,
     ask: &A,
-) -> Result<Vec<A::Part>, Fault> {
+) -> Result<Vec<A::Part>, RequestError> {
     let states: Vec<_> = view.nodes().iter().map(|node| node.state()).collect();
     let candidates = |&fragment: &u32| (fragment, view.candidates(&states, id, fragment));
     let scatter = Scatter {
@@ -66,9 +66,9 @@ pub(crate) async fn scatter<A: Ask>(
     };
     match timeout_at(deadline, scatter.next(fragments.to_vec(), Tried::default())).await {
         Ok(Ok(parts)) => Ok(parts),
-        Ok(Err(Missing::Request(fault))) => Err(fault),
+        Ok(Err(Missing::Request(error))) => Err(error),
         Ok(Err(Missing::Fragments(fragments, tried))) => Err(incomplete(table, &fragments, &tried)),
-        Err(_) => Err(Fault::deadline()),
+        Err(_) => Err(RequestError::deadline()),
     }
 }
 
@@ -91,7 +91,7 @@ impl Tried {
 enum Missing {
     /// Nobody is left to ask for these.
     Fragments(Vec<u32>, Tried),
-    Request(Fault),
+    Request(RequestError),
 }
 
 type Parts<'a, P> = Pin<Box<dyn Future<Output = Result<Vec<P>, Missing>> + Send + 'a>>;
@@ -140,13 +140,13 @@ impl<A: Ask> Scatter<'_, A> {
             return tokio::select! {
                 part = &mut own => match part {
                     Ok(part) => Ok(vec![part]),
-                    Err(Failure::Request(fault)) => Err(Missing::Request(fault)),
+                    Err(Failure::Request(error)) => Err(Missing::Request(error)),
                     Err(Failure::Node(_)) => others.await,
                 },
                 parts = &mut others => match parts {
                     Err(Missing::Fragments(fragments, tried)) => match own.await {
                         Ok(part) => Ok(vec![part]),
-                        Err(Failure::Request(fault)) => Err(Missing::Request(fault)),
+                        Err(Failure::Request(error)) => Err(Missing::Request(error)),
                         Err(Failure::Node(_)) => Err(Missing::Fragments(fragments, tried)),
                     },
                     parts => parts,
@@ -159,7 +159,7 @@ impl<A: Ask> Scatter<'_, A> {
                 self.slowest.send_modify(|slowest| *slowest = Some(slowest.map_or(took, |s| s.max(took))));
                 Ok(vec![part])
             }
-            Err(Failure::Request(fault)) => Err(Missing::Request(fault)),
+            Err(Failure::Request(error)) => Err(Missing::Request(error)),
             Err(Failure::Node(why)) => {
                 let node = &self.view.nodes()[place].name;
                 tracing::info!(%node, fragments = share.len(), why, "fragments move to the next node");
@@ -190,13 +190,13 @@ impl<A: Ask> Scatter<'_, A> {
 }
 
 /// What is missing, and who was asked for it.
-fn incomplete(table: &str, fragments: &[u32], Tried(tried): &Tried) -> Fault {
+fn incomplete(table: &str, fragments: &[u32], Tried(tried): &Tried) -> RequestError {
     let mut message = format!("no node answers for {} of table {table:?}", listed(fragments));
     for (i, (_, node, why)) in tried.iter().enumerate() {
         // A string takes everything.
         let _ = write!(message, "{} {node}: {why}", if i == 0 { ":" } else { ";" });
     }
-    Fault::new(ErrorReason::Incomplete, message).with("fragments", fragments.len() as u64)
+    RequestError::new(ErrorReason::Incomplete, message).with("fragments", fragments.len() as u64)
 }
 
 /// A few of the fragments, and how many there are.
@@ -243,14 +243,14 @@ mod tests {
                 Answer(time) => tokio::time::sleep(time).await,
                 Fail => return Err(Failure::Node("no route".into())),
                 Hang => std::future::pending().await,
-                Refuse => return Err(Failure::Request(Fault::protocol("no"))),
+                Refuse => return Err(Failure::Request(RequestError::protocol("no"))),
             }
             Ok((place, fragments.to_vec()))
         }
     }
 
     /// Asks nodes of which the first is this one for 100 fragments; who answered for each, and who was asked.
-    async fn run(does: Vec<Does>, replicas: usize) -> Result<(Vec<usize>, BTreeSet<usize>), Fault> {
+    async fn run(does: Vec<Does>, replicas: usize) -> Result<(Vec<usize>, BTreeSet<usize>), RequestError> {
         let view = View::of_names(does.len(), replicas);
         let nodes = Nodes { does, asked: Mutex::default() };
         let fragments: Vec<u32> = (0..100).collect();
@@ -315,10 +315,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_missing_is_named() {
-        let fault = run(vec![Fail; 3], 1).await.unwrap_err();
-        assert_eq!(fault.reason(), "INCOMPLETE");
+        let error = run(vec![Fail; 3], 1).await.unwrap_err();
+        assert_eq!(error.reason(), "INCOMPLETE");
         for word in ["\"t\"", "fragments (", "node0:7701: no route", "node2:7701: no route"] {
-            assert!(fault.message().contains(word), "{}", fault.message());
+            assert!(error.message().contains(word), "{}", error.message());
         }
         assert_eq!(run(vec![Hang; 3], 1).await.unwrap_err().reason(), "DEADLINE_EXCEEDED");
         // What is wrong with the request is no matter of the node.

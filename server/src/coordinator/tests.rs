@@ -440,10 +440,10 @@ fn errors_say_what_and_where() {
     let cluster = Local::new(2);
     let check = |filter: Filter, reason: &str, place: &str| {
         let query = Query { filter: Some(filter), ..Query::default() };
-        let fault = together(&cluster, query.clone()).unwrap_err();
-        assert_eq!((fault.reason(), fault.place()), (reason, Some(place)), "{}", fault.message());
+        let error = together(&cluster, query.clone()).unwrap_err();
+        assert_eq!((error.reason(), error.place()), (reason, Some(place)), "{}", error.message());
         let alone = alone(&cluster, query).unwrap_err();
-        assert_eq!((fault.message(), fault.place()), (alone.message(), alone.place()));
+        assert_eq!((error.message(), error.place()), (alone.message(), alone.place()));
     };
     check(semi_join("id", "none", "id", None), "TABLE_NOT_FOUND", "filter.semi_join.table");
     check(semi_join("id", "customers", "x", None), "COLUMN_NOT_FOUND", "filter.semi_join.key");
@@ -509,14 +509,14 @@ fn what_does_not_cover_the_version_is_an_error() {
             let answer = together(&cluster, query);
             *cluster.tamper.borrow_mut() = None;
             match (answer, &right[i]) {
-                (Err(fault), _) if changed.get() => {
+                (Err(error), _) if changed.get() => {
                     named +=
-                        usize::from(fault.reason() == "INCOMPLETE" && fault.message().contains("fragment "));
+                        usize::from(error.reason() == "INCOMPLETE" && error.message().contains("fragment "));
                     tried += 1;
                 }
                 (_, Ok(_)) if changed.get() => panic!("query {i}: tampered with by {how}, and answered"),
                 (Ok(answer), Ok(right)) => assert_eq!(&answer.0, &right.0, "query {i}"),
-                (Err(fault), Err(right)) => assert_eq!(fault.reason(), right.reason()),
+                (Err(error), Err(right)) => assert_eq!(error.reason(), right.reason()),
                 (answer, right) => panic!("query {i}: {answer:?}, {right:?}"),
             }
         }
@@ -535,7 +535,7 @@ fn what_is_here_covers_the_version_or_is_an_error() {
     for (i, (query, right)) in queries().into_iter().zip(&right).enumerate() {
         match (together(&cluster, query), right) {
             (Ok(answer), Ok(right)) => assert_eq!(&answer.0, &right.0, "query {i}"),
-            (Err(fault), Err(right)) => assert_eq!(fault.reason(), right.reason(), "query {i}"),
+            (Err(error), Err(right)) => assert_eq!(error.reason(), right.reason(), "query {i}"),
             (answer, right) => panic!("query {i}: {answer:?}, {right:?}"),
         }
     }
@@ -545,9 +545,9 @@ fn what_is_here_covers_the_version_or_is_an_error() {
     for wrong in [of(rest.to_vec()), of([&[other], rest].concat()), of([&[deleted], rest].concat())] {
         *cluster.whole.borrow_mut() = wrong;
         for (i, query) in queries().into_iter().enumerate().filter(|(i, _)| right[*i].is_ok()) {
-            let Err(fault) = together(&cluster, query) else { panic!("query {i} was answered") };
-            assert_eq!(fault.reason(), "INCOMPLETE", "query {i}");
-            assert!(fault.message().contains("fragment 0"), "query {i}: {}", fault.message());
+            let Err(error) = together(&cluster, query) else { panic!("query {i} was answered") };
+            assert_eq!(error.reason(), "INCOMPLETE", "query {i}");
+            assert!(error.message().contains("fragment 0"), "query {i}: {}", error.message());
         }
     }
 }

@@ -341,8 +341,8 @@ mod tests {
         assert!(link.leased().is_none());
         let asked = Moment::now();
         renew(asked, Duration::from_secs(3600));
-        let anew = link.leased().unwrap();
-        assert!(anew != since && anew.is_since(asked));
+        let again = link.leased().unwrap();
+        assert!(again != since && again.is_since(asked));
         assert_eq!(link.health().lease.unwrap().length, limits::LEASE, "no longer than ours");
     }
 

@@ -192,7 +192,7 @@ impl Members {
         Arc::clone(&self.view.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Told when members come or go, and fragments are placed anew.
+    /// Told when members come or go, and fragments are placed again.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }
@@ -374,7 +374,7 @@ impl Members {
         links.len() != before
     }
 
-    /// Makes the view anew.
+    /// Makes the view again.
     fn refresh(&self) {
         let mut nodes = BTreeMap::from([(Arc::clone(&self.own), None::<Arc<Link>>)]);
         for (address, known) in &*self.links() {
@@ -399,10 +399,10 @@ impl Members {
         let nodes = nodes.into_iter().map(|(name, link)| Node { name, link }).collect();
         let new = View::new(nodes, self.replicas);
         let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
-        let placed_anew = new.seeds != view.seeds;
+        let placed_again = new.seeds != view.seeds;
         *view = Arc::new(new);
         drop(view);
-        if placed_anew {
+        if placed_again {
             self.changed.send_replace(());
         }
     }

@@ -55,7 +55,7 @@ impl Cluster {
         self.members.find().await;
     }
 
-    /// Follows the members, and places fragments anew when they change, as long as it is polled.
+    /// Follows the members, and places fragments again when they change, as long as it is polled.
     pub(crate) async fn watch(self: Arc<Self>, tables: Arc<Tables>) {
         let mut changes = self.members.changes();
         let place = async {

@@ -250,7 +250,7 @@ impl Metrics {
         self.verified_bytes.inc_by(bytes);
     }
 
-    /// Something at rest is damaged.
+    /// Something on storage is damaged.
     pub(crate) fn damage_found(&self) {
         self.damage_found.inc();
     }

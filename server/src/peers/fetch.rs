@@ -67,8 +67,8 @@ pub(crate) async fn set(server: &Server, handle: &[u8], deadline: Instant) {
     while let Some(answer) = answers.next().await {
         if let Some((set, left)) = answer {
             // Where there is no room for it, the request that needs it says so.
-            if let Err(fault) = server.sets.keep(set, left, Instant::now()) {
-                tracing::warn!(reason = fault.reason(), "a set of another node is not kept");
+            if let Err(error) = server.sets.keep(set, left, Instant::now()) {
+                tracing::warn!(reason = error.reason(), "a set of another node is not kept");
             }
             return;
         }

@@ -37,7 +37,7 @@ use crate::{
     limits,
     membership::{Cluster, PROTOCOL},
     state::State,
-    status::{Fault, Result as Answer},
+    status::{RequestError, Result as Answer},
     units::millis,
 };
 
@@ -63,15 +63,15 @@ impl PeerHandler {
         }
         let Self { state, following } = self.clone();
         tokio::spawn(async move {
-            if let Err(fault) = fresh::announced(&state).await {
-                tracing::debug!(error = fault.message(), "cannot read what was announced");
+            if let Err(error) = fresh::announced(&state).await {
+                tracing::debug!(error = error.message(), "cannot read what was announced");
             }
             following.store(false, Ordering::Release);
         });
     }
 
     fn cluster(&self) -> Answer<&Arc<Cluster>> {
-        self.state.cluster.as_ref().ok_or_else(Fault::internal)
+        self.state.cluster.as_ref().ok_or_else(RequestError::internal)
     }
 }
 
@@ -87,7 +87,7 @@ impl PeerService for PeerHandler {
         let mut call = Call::begin("Execute", &mut request);
         match self.start(&mut call, request.into_inner()).await {
             Ok(work) => Ok(Response::new(Box::pin(Running::new(call, work)))),
-            Err(fault) => Err(call.fail(fault)),
+            Err(error) => Err(call.fail(error)),
         }
     }
 
@@ -130,7 +130,7 @@ impl PeerHandler {
         stream: Streaming<ExecuteRequest>,
     ) -> Answer<(Pieces, StopOnDrop)> {
         if self.state.is_stopping() {
-            return Err(Fault::new(ErrorReason::ShuttingDown, "the server is shutting down"));
+            return Err(RequestError::new(ErrorReason::ShuttingDown, "the server is shutting down"));
         }
         if self.state.is_loading() {
             return Err(self.state.tables.loading());
@@ -141,7 +141,7 @@ impl PeerHandler {
     fn note(&self, request: &AnnounceRequest) -> Answer<AnnounceResponse> {
         same_protocol(request.protocol)?;
         if request.tables.len() > MAX_TABLES {
-            return Err(Fault::protocol(format!("more than {MAX_TABLES} tables")));
+            return Err(RequestError::protocol(format!("more than {MAX_TABLES} tables")));
         }
         let cluster = self.cluster()?;
         cluster.announced().note(request.catalog_version, &request.tables);
@@ -174,7 +174,7 @@ pub(super) fn same_protocol(protocol: u32) -> Answer<()> {
         return Ok(());
     }
     let message = format!("version {protocol} of the nodes' protocol; this node speaks {PROTOCOL}");
-    Err(Fault::new(ErrorReason::PeerProtocol, message))
+    Err(RequestError::new(ErrorReason::PeerProtocol, message))
 }
 
 /// What this node is and holds.

@@ -27,7 +27,7 @@ use crate::{
     memory::{Consumer, Reservation},
     panics::caught,
     state::State,
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// Starts a task.
@@ -38,8 +38,9 @@ pub(super) async fn start(
 ) -> Result<(Pieces, StopOnDrop)> {
     let deadline = state.deadline(call)?;
     let mut held = state.memory.reserve(Consumer::Parts);
-    let task =
-        timeout_at(deadline.into(), read(stream, &mut held)).await.map_err(|_| Fault::deadline())??;
+    let task = timeout_at(deadline.into(), read(stream, &mut held))
+        .await
+        .map_err(|_| RequestError::deadline())??;
     let control = state.control();
     let mut reads = Reads::new(state, &task.head, deadline, control.clone()).await?;
     call.table = Some(Arc::clone(&reads.table));
@@ -65,11 +66,11 @@ pub(super) async fn start(
 /// Reads a task, whose bytes are as many as it says. They are counted as they come.
 async fn read(mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> Result<Task> {
     let Some(execute_request::Kind::Task(head)) = next(&mut stream).await? else {
-        return Err(Fault::protocol("the first message is no task"));
+        return Err(RequestError::protocol("the first message is no task"));
     };
     same_protocol(head.protocol)?;
     if !head.fragments.is_sorted_by(|a, b| a < b) {
-        return Err(Fault::protocol("the fragments do not ascend"));
+        return Err(RequestError::protocol("the fragments do not ascend"));
     }
     let lengths = lengths(&head)?;
     let (mut data, mut piece) = (Vec::with_capacity(lengths.len()), Bytes::new());
@@ -84,7 +85,7 @@ async fn read(mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> 
         while bytes.len() < length {
             if piece.is_empty() {
                 let Some(execute_request::Kind::Data(next)) = next(&mut stream).await? else {
-                    return Err(Fault::protocol("there are fewer bytes than the task says"));
+                    return Err(RequestError::protocol("there are fewer bytes than the task says"));
                 };
                 piece = next;
             }
@@ -96,7 +97,7 @@ async fn read(mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> 
         data.push(bytes.freeze());
     }
     if !piece.is_empty() || next(&mut stream).await?.is_some() {
-        return Err(Fault::protocol("there are more bytes than the task says"));
+        return Err(RequestError::protocol("there are more bytes than the task says"));
     }
     Ok(Task { head, data })
 }
@@ -104,14 +105,14 @@ async fn read(mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> 
 /// The bytes of each set, then of each lookup.
 fn lengths(task: &peer::Task) -> Result<Vec<usize>> {
     if task.sets.len() + task.lookups.len() > MAX_FILTER_NODES {
-        return Err(Fault::protocol("there are more sets than a filter may have parts"));
+        return Err(RequestError::protocol("there are more sets than a filter may have parts"));
     }
     let sets = task.sets.iter().map(|set| set.bytes);
     let all: Vec<u64> = sets.chain(task.lookups.iter().map(|lookup| lookup.bytes)).collect();
     let total = all.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
     if total > limits::TASK_DATA_BYTES {
         let message = format!("{total} bytes of sets; the limit is {}", limits::TASK_DATA_BYTES);
-        return Err(Fault::protocol(message));
+        return Err(RequestError::protocol(message));
     }
     Ok(all.into_iter().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)).collect())
 }
@@ -119,11 +120,13 @@ fn lengths(task: &peer::Task) -> Result<Vec<usize>> {
 /// The next message: other nodes have all of a task when they begin to send it.
 async fn next(stream: &mut Streaming<ExecuteRequest>) -> Result<Option<execute_request::Kind>> {
     let message = timeout(limits::MESSAGE_WAIT + limits::MESSAGE_TIMEOUT, stream.message()).await;
-    match message.map_err(|_| Fault::deadline())? {
+    match message.map_err(|_| RequestError::deadline())? {
         Ok(None) => Ok(None),
         Ok(Some(ExecuteRequest { kind: Some(kind) })) => Ok(Some(kind)),
-        Ok(Some(ExecuteRequest { kind: None })) => Err(Fault::protocol("a message without a kind")),
-        Err(status) => Err(Fault::of_reading(&status).unwrap_or_else(|| Fault::protocol(status.message()))),
+        Ok(Some(ExecuteRequest { kind: None })) => Err(RequestError::protocol("a message without a kind")),
+        Err(status) => {
+            Err(RequestError::of_reading(&status).unwrap_or_else(|| RequestError::protocol(status.message())))
+        }
     }
 }
 
@@ -143,9 +146,9 @@ impl Running {
         Self { call, pieces, ended: false, _stop: stop }
     }
 
-    fn fail(&mut self, fault: Fault) -> Status {
+    fn fail(&mut self, error: RequestError) -> Status {
         self.ended = true;
-        self.call.fail(fault)
+        self.call.fail(error)
     }
 }
 
@@ -166,9 +169,9 @@ impl Stream for Running {
                 }
                 Ok(ExecuteResponse { kind: Some(kind) })
             }
-            Some(Err(fault)) => Err(self.fail(fault)),
+            Some(Err(error)) => Err(self.fail(error)),
             // It panicked, or gave up on a slow reader.
-            None => Err(self.fail(Fault::internal())),
+            None => Err(self.fail(RequestError::internal())),
         }))
     }
 }

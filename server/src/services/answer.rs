@@ -28,7 +28,7 @@ use crate::{
     cpu::{Cpu, MayWait, Permit, StopOnDrop},
     limits,
     readers::{Counts, Kept, Next, Piece, Reader, Writer},
-    status::Fault,
+    status::RequestError,
 };
 
 /// Where the pieces of an answer go.
@@ -40,7 +40,7 @@ pub(crate) trait Outlet {
     fn piece(&mut self, piece: Piece) -> Result<()>;
 
     /// Takes the last piece, or what went wrong.
-    fn end(self, last: std::result::Result<(Piece, Counts), Fault>) -> Self::Done;
+    fn end(self, last: std::result::Result<(Piece, Counts), RequestError>) -> Self::Done;
 }
 
 /// Keeps a small answer.
@@ -48,14 +48,14 @@ pub(crate) trait Outlet {
 pub(crate) struct Whole(Piece);
 
 impl Outlet for Whole {
-    type Done = std::result::Result<(Piece, Counts), Fault>;
+    type Done = std::result::Result<(Piece, Counts), RequestError>;
 
     fn piece(&mut self, mut piece: Piece) -> Result<()> {
         self.0.append(&mut piece);
         Ok(())
     }
 
-    fn end(mut self, last: std::result::Result<(Piece, Counts), Fault>) -> Self::Done {
+    fn end(mut self, last: std::result::Result<(Piece, Counts), RequestError>) -> Self::Done {
         last.map(|(mut piece, counts)| {
             self.0.append(&mut piece);
             (self.0, counts)
@@ -86,7 +86,7 @@ impl Outlet for Queued<'_> {
         self.writer.push(piece)
     }
 
-    fn end(self, last: std::result::Result<(Piece, Counts), Fault>) {
+    fn end(self, last: std::result::Result<(Piece, Counts), RequestError>) {
         self.writer.end(last);
     }
 }
@@ -101,13 +101,13 @@ pub(crate) struct Sink<O> {
     messages: Piece,
     bytes: usize,
     rows: u64,
-    fault: Option<Fault>,
+    error: Option<RequestError>,
 }
 
 impl<O: Outlet> Sink<O> {
     pub(crate) fn new(outlet: O, format: pb::Format, arrived: Instant) -> Self {
         let (started, messages) = (Instant::now(), Piece::with_capacity(3));
-        Self { outlet, format, arrived, started, messages, bytes: 0, rows: 0, fault: None }
+        Self { outlet, format, arrived, started, messages, bytes: 0, rows: 0, error: None }
     }
 
     pub(crate) fn header(&mut self, schema: &Schema, table_version: u64) {
@@ -129,12 +129,12 @@ impl<O: Outlet> Sink<O> {
             }
             pb::Format::ArrowIpc => convert::to_ipc(&batch).map(|ipc| (ipc.len(), Kind::ArrowIpc(ipc))),
         };
-        let (bytes, kind) = message.map_err(|fault| self.stop(fault))?;
+        let (bytes, kind) = message.map_err(|error| self.stop(error))?;
         if bytes > limits::ROW_BYTES {
             let message =
                 format!("a row of the answer takes {bytes} bytes; a message holds {}", limits::ROW_BYTES);
-            let fault = Fault::new(ErrorReason::MessageTooLarge, message);
-            return Err(self.stop(fault.with("limit_bytes", limits::ROW_BYTES as u64)));
+            let error = RequestError::new(ErrorReason::MessageTooLarge, message);
+            return Err(self.stop(error.with("limit_bytes", limits::ROW_BYTES as u64)));
         }
         self.push(kind);
         self.rows += rows as u64;
@@ -148,17 +148,17 @@ impl<O: Outlet> Sink<O> {
     }
 
     /// What stopped the engine: its own error, or the one that this sink stopped it with.
-    pub(crate) fn fault(&mut self, error: Error) -> Fault {
-        self.fault.take().unwrap_or_else(|| error.into())
+    pub(crate) fn error(&mut self, error: Error) -> RequestError {
+        self.error.take().unwrap_or_else(|| error.into())
     }
 
-    /// The fault that this sink has stopped the engine with.
-    pub(crate) fn kept_fault(&mut self) -> Option<Fault> {
-        self.fault.take()
+    /// The error that this sink has stopped the engine with.
+    pub(crate) fn kept_error(&mut self) -> Option<RequestError> {
+        self.error.take()
     }
 
     /// Ends the answer.
-    pub(crate) fn finish(mut self, outcome: std::result::Result<Statistics, Fault>) -> O::Done {
+    pub(crate) fn finish(mut self, outcome: std::result::Result<Statistics, RequestError>) -> O::Done {
         let last = outcome.map(|statistics| {
             let told = convert::statistics(&statistics, self.arrived, self.started);
             self.push(Kind::Trailer(pb::Trailer { rows: self.rows, complete: true, statistics: Some(told) }));
@@ -171,9 +171,9 @@ impl<O: Outlet> Sink<O> {
         self.messages.push_back(pb::QueryResponse { kind: Some(kind) });
     }
 
-    /// Keeps a fault that the engine has no kind for, and returns the error that stops the engine.
-    fn stop(&mut self, fault: Fault) -> Error {
-        self.fault = Some(fault);
+    /// Keeps an error that the engine has no kind for, and returns the error that stops the engine.
+    fn stop(&mut self, error: RequestError) -> Error {
+        self.error = Some(error);
         Error::new(ErrorKind::Cancelled, "the answer cannot be sent")
     }
 }
@@ -193,7 +193,7 @@ impl Begun {
         reader: Reader,
         stop: StopOnDrop,
         deadline: Instant,
-    ) -> std::result::Result<Self, Fault> {
+    ) -> std::result::Result<Self, RequestError> {
         stop.until(deadline, std::future::poll_fn(|context| reader.poll_first(context))).await??;
         Ok(Self::Queued { reader, stop, deadline })
     }
@@ -233,7 +233,7 @@ impl Stream for Answer {
                     let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until.into())));
                     std::task::ready!(timer.as_mut().poll(context));
                     stop.0.expire();
-                    Next::Fault(Fault::deadline())
+                    Next::Failed(RequestError::deadline())
                 }
             },
         };
@@ -245,9 +245,9 @@ impl Stream for Answer {
                 call.done();
                 None
             }
-            Next::Fault(fault) => {
+            Next::Failed(error) => {
                 *ended = true;
-                Some(Err(call.fail(fault)))
+                Some(Err(call.fail(error)))
             }
         })
     }

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 
 use super::nodes;
 use crate::{
-    call::Call, convert, coordinator::fresh, limits, state::State, status::Fault, tables::Verified,
+    call::Call, convert, coordinator::fresh, limits, state::State, status::RequestError, tables::Verified,
     units::millis,
 };
 
@@ -109,7 +109,7 @@ impl Catalog {
         &self,
         call: &mut Call,
         request: pb::CreateTableRequest,
-    ) -> Result<pb::CreateTableResponse, Fault> {
+    ) -> Result<pb::CreateTableResponse, RequestError> {
         let schema = convert::from_schema(request.schema.unwrap_or_default()).map_err(|e| e.at("schema"))?;
         let retention = request.retention.as_ref().map(|r| convert::from_retention(r, &schema));
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
@@ -120,25 +120,25 @@ impl Catalog {
         let created = whole(async move { tables.create(&name, of, kept, how).await }).await;
         let table = match created {
             Ok(table) => table,
-            Err(fault) if request.if_not_exists && fault.reason() == "TABLE_EXISTS" => {
+            Err(error) if request.if_not_exists && error.reason() == "TABLE_EXISTS" => {
                 fresh::table(&self.0, &request.name).await?;
                 let table = self.0.catalog.get(&request.name)?;
                 if **table.schema() != schema {
                     let message = format!("table {:?} exists with another schema", request.name);
-                    return Err(Fault::new(ErrorReason::TableExists, message).at("schema"));
+                    return Err(RequestError::new(ErrorReason::TableExists, message).at("schema"));
                 }
                 let known = table.snapshot().retention().cloned();
                 if retention.is_some() && known.as_deref() != retention.as_ref() {
                     let message = format!("table {:?} exists with another retention", request.name);
-                    return Err(Fault::new(ErrorReason::TableExists, message).at("retention"));
+                    return Err(RequestError::new(ErrorReason::TableExists, message).at("retention"));
                 }
                 if deletes.is_some() && self.0.tables.deletes(&table) != deletes {
                     let message = format!("table {:?} exists with other deletes", request.name);
-                    return Err(Fault::new(ErrorReason::TableExists, message).at("deletes"));
+                    return Err(RequestError::new(ErrorReason::TableExists, message).at("deletes"));
                 }
                 table
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         };
         let answer = pb::CreateTableResponse { table: Some(self.told(&table)) };
         call.table = Some(table);
@@ -149,7 +149,7 @@ impl Catalog {
         &self,
         call: &mut Call,
         request: &pb::DropTableRequest,
-    ) -> Result<pb::DropTableResponse, Fault> {
+    ) -> Result<pb::DropTableResponse, RequestError> {
         fresh::catalog(&self.0).await?;
         let (tables, name) = (Arc::clone(&self.0.tables), request.name.clone());
         let removed = whole(async move { tables.remove(&name).await }).await;
@@ -158,10 +158,10 @@ impl Catalog {
                 call.table = table;
                 Ok(pb::DropTableResponse {})
             }
-            Err(fault) if request.if_exists && fault.reason() == "TABLE_NOT_FOUND" => {
+            Err(error) if request.if_exists && error.reason() == "TABLE_NOT_FOUND" => {
                 Ok(pb::DropTableResponse {})
             }
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
         }
     }
 
@@ -169,7 +169,7 @@ impl Catalog {
         &self,
         call: &mut Call,
         request: &pb::AttachTableRequest,
-    ) -> Result<pb::AttachTableResponse, Fault> {
+    ) -> Result<pb::AttachTableResponse, RequestError> {
         let (tables, name, url) = (Arc::clone(&self.0.tables), request.name.clone(), request.url.clone());
         let table = whole(async move { tables.attach(&name, &url).await }).await?;
         let answer = pb::AttachTableResponse { table: Some(self.told(&table)) };
@@ -181,7 +181,7 @@ impl Catalog {
         &self,
         call: &mut Call,
         request: &pb::SetRetentionRequest,
-    ) -> Result<pb::SetRetentionResponse, Fault> {
+    ) -> Result<pb::SetRetentionResponse, RequestError> {
         fresh::table(&self.0, &request.table).await?;
         let table = self.0.catalog.get(&request.table)?;
         call.table = Some(Arc::clone(&table));
@@ -196,9 +196,9 @@ impl Catalog {
         &self,
         call: &mut Call,
         request: &pb::SetDeletesRequest,
-    ) -> Result<pb::SetDeletesResponse, Fault> {
+    ) -> Result<pb::SetDeletesResponse, RequestError> {
         let deletes = convert::from_deletes(request.deletes)?;
-        let deletes = deletes.ok_or_else(|| Fault::protocol("it does not say which").at("deletes"))?;
+        let deletes = deletes.ok_or_else(|| RequestError::protocol("it does not say which").at("deletes"))?;
         fresh::table(&self.0, &request.table).await?;
         let table = self.0.catalog.get(&request.table)?;
         call.table = Some(Arc::clone(&table));
@@ -211,7 +211,7 @@ impl Catalog {
         &self,
         call: &mut Call,
         request: &pb::VerifyTableRequest,
-    ) -> Result<pb::VerifyTableResponse, Fault> {
+    ) -> Result<pb::VerifyTableResponse, RequestError> {
         let deadline = self.0.deadline(call)?;
         fresh::catalog(&self.0).await?;
         call.table = self.0.catalog.get(&request.name).ok();
@@ -267,7 +267,7 @@ impl Catalog {
         &self,
         call: &mut Call,
         request: &pb::GetTableRequest,
-    ) -> Result<pb::GetTableResponse, Fault> {
+    ) -> Result<pb::GetTableResponse, RequestError> {
         fresh::table(&self.0, &request.name).await.map_err(|e| e.at("name"))?;
         let table = self.0.catalog.get(&request.name).map_err(|e| e.at("name"))?;
         call.table = Some(Arc::clone(&table));
@@ -323,7 +323,7 @@ impl Catalog {
 
 /// Runs a change of the catalog to its end, also when the client is gone meanwhile: what is in the store must be here.
 async fn whole<T: Send + 'static>(
-    change: impl Future<Output = Result<T, Fault>> + Send + 'static,
-) -> Result<T, Fault> {
-    tokio::spawn(change).await.map_err(|_| Fault::internal())?
+    change: impl Future<Output = Result<T, RequestError>> + Send + 'static,
+) -> Result<T, RequestError> {
+    tokio::spawn(change).await.map_err(|_| RequestError::internal())?
 }

@@ -22,12 +22,12 @@ use crate::{
     class::Class,
     convert::{self, BatchReader},
     coordinator::fresh,
-    ledger::{Digest, Known, Ticket},
     limits,
     memory::{Consumer, Reservation},
     panics::{self, caught, caught_async},
+    request_log::{Digest, Known, Ticket},
     state::State,
-    status::Fault,
+    status::RequestError,
     tables::{self, NewRows, Writing, Written},
     writes::Stream,
 };
@@ -50,7 +50,7 @@ impl IngestService for Ingest {
         let (answers, receiver) = mpsc::channel(limits::WAITING_ACKS);
         let stream = match self.0.writes.open(call.connection().id()) {
             Ok(stream) => stream,
-            Err(fault) => return Err(call.fail(fault)),
+            Err(error) => return Err(call.fail(error)),
         };
         let (state, requests) = (Arc::clone(&self.0), request.into_inner());
         let mut session = Session { state, stream, requests, answers, until: None };
@@ -58,8 +58,8 @@ impl IngestService for Ingest {
             match caught_async(session.run(&mut call)).await {
                 Ok(()) => call.done(),
                 // A client that is gone does not hear why.
-                Err(fault) => {
-                    let told = session.answers.send(Err(call.fail(fault)));
+                Err(error) => {
+                    let told = session.answers.send(Err(call.fail(error)));
                     drop(timeout_at((Instant::now() + limits::INGEST_IDLE_TIMEOUT).into(), told).await);
                 }
             }
@@ -82,7 +82,7 @@ impl Ingest {
         &self,
         call: &mut Call,
         request: pb::DeleteRequest,
-    ) -> Result<pb::DeleteResponse, Fault> {
+    ) -> Result<pb::DeleteResponse, RequestError> {
         let deadline = self.0.deadline(call)?;
         // How many rows it was is said of the newest version that the store has, whoever has written it.
         fresh::newest(&self.0, &request.table, request.filter.as_ref()).await?;
@@ -90,15 +90,15 @@ impl Ingest {
         call.table = Some(Arc::clone(&table));
         if request.filter.is_none() {
             let message = "a deletion without a filter; the constant true selects all rows";
-            return Err(Fault::new(ErrorReason::InvalidQuery, message).at("filter"));
+            return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("filter"));
         }
         let filter = nodes::resolve(&self.0, request, deadline).await?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));
         let deletion = match timeout_at(deadline.into(), delete).await {
-            Ok(done) => done.map_err(|_| Fault::internal())??,
-            Err(_) => return Err(Fault::deadline()),
+            Ok(done) => done.map_err(|_| RequestError::internal())??,
+            Err(_) => return Err(RequestError::deadline()),
         };
         call.rows = deletion.rows;
         Ok(pb::DeleteResponse { version: deletion.version, rows: deletion.rows })
@@ -115,12 +115,12 @@ struct Session {
 }
 
 impl Session {
-    async fn run(&mut self, call: &mut Call) -> Result<(), Fault> {
+    async fn run(&mut self, call: &mut Call) -> Result<(), RequestError> {
         self.until = call.deadline()?;
         let open = match self.next(limits::OPEN_TIMEOUT).await? {
             Some(write_request::Kind::Open(open)) => open,
-            Some(_) => return Err(Fault::protocol("the first message is not Open")),
-            None => return Err(Fault::protocol("the stream ended before Open")),
+            Some(_) => return Err(RequestError::protocol("the first message is not Open")),
+            None => return Err(RequestError::protocol("the stream ended before Open")),
         };
         fresh::table(&self.state, &open.table).await.map_err(|e| e.at("open"))?;
         let mut write = Write::open(&self.state, &open)?;
@@ -142,8 +142,12 @@ impl Session {
                     call.rows = committed.rows;
                     return self.answer(write_response::Kind::Committed(committed)).await;
                 }
-                Some(write_request::Kind::Open(_)) => return Err(Fault::protocol("a second Open")),
-                None => return Err(Fault::protocol("the stream ended without Commit; nothing was written")),
+                Some(write_request::Kind::Open(_)) => return Err(RequestError::protocol("a second Open")),
+                None => {
+                    return Err(RequestError::protocol(
+                        "the stream ended without Commit; nothing was written",
+                    ));
+                }
             }
         }
     }
@@ -155,28 +159,31 @@ impl Session {
     }
 
     /// The next message: in time for the deadline, and not too long after the last.
-    async fn next(&mut self, idle: Duration) -> Result<Option<write_request::Kind>, Fault> {
+    async fn next(&mut self, idle: Duration) -> Result<Option<write_request::Kind>, RequestError> {
         let message = timeout_at(self.patience(idle).into(), self.requests.message());
-        let message = self.stream.wait(message).await?.map_err(|_| Fault::deadline())?;
+        let message = self.stream.wait(message).await?.map_err(|_| RequestError::deadline())?;
         match message {
             Ok(None) => Ok(None),
             Ok(Some(message)) => match message.kind {
                 Some(kind) => Ok(Some(kind)),
-                None => Err(Fault::protocol("a message without a kind, or of a kind that is not known here")),
+                None => Err(RequestError::protocol(
+                    "a message without a kind, or of a kind that is not known here",
+                )),
             },
             Err(status) => {
-                Err(Fault::of_reading(&status).unwrap_or_else(|| Fault::protocol(status.message())))
+                Err(RequestError::of_reading(&status)
+                    .unwrap_or_else(|| RequestError::protocol(status.message())))
             }
         }
     }
 
-    async fn answer(&self, kind: write_response::Kind) -> Result<(), Fault> {
+    async fn answer(&self, kind: write_response::Kind) -> Result<(), RequestError> {
         let answer = Ok(pb::WriteResponse { kind: Some(kind) });
         // A client that does not read its acknowledgements keeps neither its permit nor its rows.
         let until = self.patience(limits::INGEST_IDLE_TIMEOUT);
         match self.stream.wait(timeout_at(until.into(), self.answers.send(answer))).await? {
-            Ok(sent) => sent.map_err(|_| Fault::new(ErrorReason::Cancelled, "the client gave up")),
-            Err(_) => Err(Fault::deadline()),
+            Ok(sent) => sent.map_err(|_| RequestError::new(ErrorReason::Cancelled, "the client gave up")),
+            Err(_) => Err(RequestError::deadline()),
         }
     }
 }
@@ -203,7 +210,7 @@ struct Identity {
 }
 
 impl Write {
-    fn open(state: &Arc<State>, open: &pb::Open) -> Result<Self, Fault> {
+    fn open(state: &Arc<State>, open: &pb::Open) -> Result<Self, RequestError> {
         let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
         panics::wanted("open", &open.table);
         let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
@@ -216,7 +223,7 @@ impl Write {
             "" => None,
             id => {
                 let digest = Digest::new(&open.columns, &open.replace_by);
-                Some(Identity { id: id.to_owned(), digest, known: state.ledger.open(&table, id)? })
+                Some(Identity { id: id.to_owned(), digest, known: state.request_log.open(&table, id)? })
             }
         };
         let writing = state.tables.writing(&table).map_err(|e| e.at("open"))?;
@@ -225,7 +232,7 @@ impl Write {
     }
 
     /// Takes the rows of a batch in. Fragments that it fills are encoded and written while the next batches come in.
-    async fn take(mut self, batch: pb::Batch) -> Result<Self, Fault> {
+    async fn take(mut self, batch: pb::Batch) -> Result<Self, RequestError> {
         let (cpu, bytes) = (Arc::clone(&self.state.cpu), batch.encoded_len() as u64);
         self.hold(bytes).await?;
         let is_small = bytes <= limits::SMALL_BATCH_BYTES && self.writing.is_some();
@@ -237,7 +244,7 @@ impl Write {
         let first = move || {
             let mut rows = self.batch(batch)?;
             let full = self.fill(&mut rows)?;
-            Ok::<_, Fault>((self, rows, full))
+            Ok::<_, RequestError>((self, rows, full))
         };
         let (mut write, mut rows, mut full) = match is_small {
             true => caught(first)?,
@@ -249,7 +256,7 @@ impl Write {
             }
             let next = move || {
                 let full = write.fill(&mut rows)?;
-                Ok::<_, Fault>((write, rows, full))
+                Ok::<_, RequestError>((write, rows, full))
             };
             (write, rows, full) = cpu.run(next).await??;
         }
@@ -258,7 +265,7 @@ impl Write {
     }
 
     /// Reserves what is held, and so many bytes more.
-    async fn hold(&mut self, bytes: u64) -> Result<(), Fault> {
+    async fn hold(&mut self, bytes: u64) -> Result<(), RequestError> {
         let bytes = bytes + self.appender.bytes() as u64;
         match &mut self.writing {
             Some(writing) => writing.hold(&mut self.held, bytes).await,
@@ -267,12 +274,12 @@ impl Write {
     }
 
     /// Checks a batch; the answer is its rows. Of a write that was done before they are only compared.
-    fn batch(&mut self, batch: pb::Batch) -> Result<VecDeque<RecordBatch>, Fault> {
+    fn batch(&mut self, batch: pb::Batch) -> Result<VecDeque<RecordBatch>, RequestError> {
         panics::wanted("write", self.appender.table().name());
         let expected = self.batches + 1;
         if batch.sequence != expected {
             let message = format!("batch {} where {expected} is expected", batch.sequence);
-            return Err(Fault::protocol(message).at("batch.sequence"));
+            return Err(RequestError::protocol(message).at("batch.sequence"));
         }
         let mut replays = false;
         if let Some(identity) = &mut self.identity {
@@ -291,7 +298,7 @@ impl Write {
     }
 
     /// Takes checked rows in, until there are none left or a fragment is full that is to be written.
-    fn fill(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<Option<RowBuffer>, Fault> {
+    fn fill(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<Option<RowBuffer>, RequestError> {
         while let Some(batch) = batches.pop_front() {
             if self.writing.is_none() {
                 self.appender.push(&batch)?;
@@ -308,13 +315,17 @@ impl Write {
         Ok(None)
     }
 
-    async fn commit(mut self, commit: pb::Commit, stream: Arc<Stream>) -> Result<pb::Committed, Fault> {
+    async fn commit(
+        mut self,
+        commit: pb::Commit,
+        stream: Arc<Stream>,
+    ) -> Result<pb::Committed, RequestError> {
         if (commit.batches, commit.rows) != (self.batches, self.rows) {
             let message = format!(
                 "Commit says {} batches of {} rows, {} of {} arrived; nothing was written",
                 commit.batches, commit.rows, self.batches, self.rows
             );
-            return Err(Fault::protocol(message).at("commit"));
+            return Err(RequestError::protocol(message).at("commit"));
         }
         if self.writing.is_some() {
             // What the rest takes on its way to its file.
@@ -342,9 +353,9 @@ impl Write {
             }
             drop(held);
             stream.leave_place();
-            Ok::<_, Fault>(written)
+            Ok::<_, RequestError>(written)
         }));
-        let Written { commit, replaced } = write.await.map_err(|_| Fault::internal())??;
+        let Written { commit, replaced } = write.await.map_err(|_| RequestError::internal())??;
         Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false, replaced })
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     panics::{self, caught},
     peers::fetch,
     state::State,
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// The filter of a deletion, whose semi-joins are sets.
@@ -69,5 +69,5 @@ pub(super) async fn coordinate<T: Send + 'static>(
         let control = state.cpu.spread(may_wait, Class::Long, control);
         caught(|| job(&state, &control))
     });
-    stop.until(deadline, running).await?.map_err(|_| Fault::internal())?
+    stop.until(deadline, running).await?.map_err(|_| RequestError::internal())?
 }

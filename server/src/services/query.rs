@@ -27,7 +27,7 @@ use crate::{
     peers::fetch,
     readers::{Counts, Piece},
     state::State,
-    status::Fault,
+    status::RequestError,
     tables::TableVersion,
 };
 
@@ -43,7 +43,7 @@ impl QueryService for Query {
         let mut call = Call::begin("Query", &mut request);
         match self.start(&mut call, request.into_inner()).await {
             Ok(begun) => Ok(Response::new(Answer::new(call, begun))),
-            Err(fault) => Err(call.fail(fault)),
+            Err(error) => Err(call.fail(error)),
         }
     }
 
@@ -76,14 +76,14 @@ impl Query {
         filters: [&Option<pb::Filter>; 2],
         reach: &Reach,
         deadline: Instant,
-    ) -> Result<Pinned, Fault> {
+    ) -> Result<Pinned, RequestError> {
         for filter in filters {
             fetch::sets_of(&self.0, filter.as_ref(), deadline).await;
         }
         let of_rows = version.is_none().then(|| convert::version_of(table, &filters, &self.0.sets)).flatten();
         let pinned = match reach.find(table, version.or(of_rows)).await {
             // That it is gone is said where the rows are.
-            Err(fault) if of_rows.is_some() && fault.reason() == "VERSION_GONE" => {
+            Err(error) if of_rows.is_some() && error.reason() == "VERSION_GONE" => {
                 reach.find(table, None).await?
             }
             found => found?,
@@ -94,7 +94,7 @@ impl Query {
     }
 
     /// Starts a query and waits for its first piece: what fails before is the answer to the call itself.
-    async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Begun, Fault> {
+    async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Begun, RequestError> {
         let deadline = self.0.deadline(call)?;
         let control = self.0.control();
         let reach = Reach::new(Arc::clone(&self.0), deadline, control.clone());
@@ -151,7 +151,7 @@ impl Query {
         answer: Small,
         stop: StopOnDrop,
         deadline: Instant,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<Begun, RequestError> {
         let Small { messages, counts, bytes } = answer;
         if let Some(kept) = self.0.readers.keep(bytes) {
             return Ok(Begun::Whole { messages, counts, _kept: kept });
@@ -171,7 +171,7 @@ impl Query {
         bound: Bound,
         stop: StopOnDrop,
         deadline: Instant,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<Begun, RequestError> {
         let class = bound.class();
         let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
         let permit = self.0.cpu.admit(class, deadline).await?;
@@ -193,7 +193,11 @@ impl Query {
         Begun::queued(reader, stop, deadline).await
     }
 
-    async fn plan(&self, call: &mut Call, request: pb::ExplainRequest) -> Result<pb::ExplainResponse, Fault> {
+    async fn plan(
+        &self,
+        call: &mut Call,
+        request: pb::ExplainRequest,
+    ) -> Result<pb::ExplainResponse, RequestError> {
         let (deadline, arrived) = (self.0.deadline(call)?, call.at());
         let query = request.query.unwrap_or_default();
         let control = self.0.control();
@@ -266,7 +270,7 @@ struct Small {
 
 impl Job {
     /// Binds a query, and looks whether all that it needs is here. It never waits.
-    fn bind(&self, request: pb::QueryRequest) -> Result<Bound, Fault> {
+    fn bind(&self, request: pb::QueryRequest) -> Result<Bound, RequestError> {
         caught(|| {
             let (query, is_alone) = convert::query(request, &self.state.sets)?;
             panics::wanted("plan", self.pinned.table.name());
@@ -292,7 +296,7 @@ impl Job {
     }
 
     /// A small answer.
-    fn keep(&self, plan: &Plan, snapshot: &Snapshot, estimate: Estimate) -> Result<Small, Fault> {
+    fn keep(&self, plan: &Plan, snapshot: &Snapshot, estimate: Estimate) -> Result<Small, RequestError> {
         let mut sink = Sink::new(Whole::default(), self.format, self.arrived);
         // Here, so that it is the same on the CPU pool and on an async thread.
         let outcome = caught(|| {
@@ -309,7 +313,7 @@ impl Job {
         query: query::Query,
         control: &Control,
         sink: &mut Sink<O>,
-    ) -> Result<Statistics, Fault> {
+    ) -> Result<Statistics, RequestError> {
         let mut coordinator = Coordinator::new(&self.reach, control, false);
         coordinator.reads(&self.pinned);
         panics::wanted("query", self.pinned.table.name());
@@ -317,7 +321,7 @@ impl Job {
         let (query, plan) = coordinator.resolve(&self.pinned, query)?;
         sink.header(plan.schema(), self.pinned.version.number());
         let ran = coordinator.run(&self.pinned, &query, &plan, &mut |batch| sink.batch(batch));
-        ran.map_err(|fault| sink.kept_fault().unwrap_or(fault))
+        ran.map_err(|error| sink.kept_error().unwrap_or(error))
     }
 }
 
@@ -326,7 +330,7 @@ fn answer<O: Outlet>(
     snapshot: &Snapshot,
     control: &Control,
     sink: &mut Sink<O>,
-) -> Result<Statistics, Fault> {
+) -> Result<Statistics, RequestError> {
     sink.header(plan.schema(), snapshot.version());
-    plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.fault(error))
+    plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.error(error))
 }

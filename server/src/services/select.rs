@@ -17,7 +17,7 @@ use crate::{
     panics,
     sets::{KeptSet, KeyDomain, Scope},
     state::State,
-    status::{Fault, Result},
+    status::{RequestError, Result},
     units::millis,
 };
 
@@ -31,7 +31,7 @@ impl Query {
         convert::tag(request.tag)?;
         if request.omit_sip && request.keep_ms == 0 {
             let message = "without its bytes a set is of use only when it is kept";
-            return Err(Fault::new(ErrorReason::InvalidQuery, message).at("omit_sip"));
+            return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("omit_sip"));
         }
         let arrived = call.at();
         let control = self.0.control();
@@ -79,7 +79,7 @@ fn find(
         // That the values of the column are ids.
         exec::select_keys(&pinned.table, &pinned.snapshot(), &request.key, None, control)?;
         let (set, statistics) = coordinator.select_values(pinned, &request.key, filter)?;
-        let BuiltSet::Keys { data_type, has_null, sip } = set else { return Err(Fault::internal()) };
+        let BuiltSet::Keys { data_type, has_null, sip } = set else { return Err(RequestError::internal()) };
         let key = KeyDomain { column: request.key.clone(), data_type, has_null };
         (Some(key), Arc::unwrap_or_clone(sip), statistics)
     };

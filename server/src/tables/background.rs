@@ -1,4 +1,4 @@
-//! What is done to tables while nobody waits for it: freeing what is too old; of those at rest also following other
+//! What is done to tables while nobody waits for it: freeing what is too old; of durable ones also following other
 //! nodes, merging small files, checkpoints of the log, removing what is no longer needed.
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
     memory::Consumer,
     moment::Moment,
     panics::{self, caught_async},
-    status::Fault,
+    status::RequestError,
 };
 
 /// Looks after the tables for as long as there are any, whatever happens to one of them. What is done for a table is a
@@ -56,7 +56,7 @@ async fn look_after(tables: &Weak<Tables>) {
             expired = Some(Instant::now());
         }
         tasks.forget_ended();
-        if tables.is_at_rest() {
+        if tables.is_durable() {
             tasks.start(0, Work::Follow, Tables::clone(&tables).follow_catalog());
         } else if expires {
             tasks.start(0, Work::Tidy, Tables::clone(&tables).expire_all_in_memory());
@@ -115,21 +115,21 @@ impl Tasks {
 
 impl Tables {
     async fn follow_catalog(self) {
-        if let Err(fault) = self.refresh_catalog(Moment::now()).await {
-            tracing::warn!(error = fault.message(), "cannot follow the store");
+        if let Err(error) = self.refresh_catalog(Moment::now()).await {
+            tracing::warn!(error = error.message(), "cannot follow the store");
         }
     }
 
     async fn follow_store(self, stored: Arc<Stored>) {
-        if let Err(fault) = self.refresh_since(&stored.table, Moment::now()).await {
-            tracing::warn!(table = stored.table.name(), error = fault.message(), "cannot follow");
+        if let Err(error) = self.refresh_since(&stored.table, Moment::now()).await {
+            tracing::warn!(table = stored.table.name(), error = error.message(), "cannot follow");
         }
     }
 
     async fn vacuum_catalog(self) {
-        let Some(at_rest) = &self.at_rest else { return };
+        let Some(durable) = &self.durable else { return };
         // What it removes it logs.
-        if let Err(error) = at_rest.log.vacuum(&at_rest.state()).await {
+        if let Err(error) = durable.log.vacuum(&durable.state()).await {
             tracing::warn!(%error, "cannot remove what is left of dropped tables");
         }
     }
@@ -140,12 +140,12 @@ impl Stored {
         let table = self.table.name();
         match timeout(limits::TIDY_TIMEOUT, caught_async(self.tidy())).await {
             Ok(Ok(())) => {}
-            Ok(Err(fault)) => tracing::warn!(table, error = fault.message(), "work in the background"),
+            Ok(Err(error)) => tracing::warn!(table, error = error.message(), "work in the background"),
             Err(_) => tracing::warn!(table, "work in the background takes too long, and is begun again"),
         }
     }
 
-    async fn tidy(&self) -> Result<(), Fault> {
+    async fn tidy(&self) -> Result<(), RequestError> {
         panics::wanted("tidy", self.table.name());
         let owns = self.shared.peers().owns(self.table.id());
         if owns && self.expires.swap(false, Ordering::Relaxed) {
@@ -158,7 +158,7 @@ impl Stored {
     }
 
     /// Merges small fragments, and makes a checkpoint of the log where one is due.
-    async fn merge(&self) -> Result<(), Fault> {
+    async fn merge(&self) -> Result<(), RequestError> {
         self.compact().await?;
         let state = self.state();
         if state.needs_checkpoint() {
@@ -169,7 +169,7 @@ impl Stored {
     }
 
     /// Merges small fragments, if there are enough of them; readers keep those that they read.
-    async fn compact(&self) -> Result<(), Fault> {
+    async fn compact(&self) -> Result<(), RequestError> {
         let state = self.state();
         let mut chosen = choose(state.fragments());
         // No more than memory has room for beside what is read.
@@ -217,8 +217,8 @@ impl Stored {
                 Ok(())
             }
             // Rows were deleted meanwhile: the next time.
-            Err(fault) if fault.is_conflict() => Ok(()),
-            Err(fault) => Err(fault),
+            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) => Err(error),
         }
     }
 }

@@ -15,10 +15,10 @@ use basalt_storage::{CatalogState, Created, TableEntry};
 use tokio::sync::watch;
 
 use super::{
-    AtRest, Tables,
+    Durable, Tables,
     unreadable::{cannot_load, cannot_open},
 };
-use crate::{moment::Moment, panics::caught_async, status::Fault};
+use crate::{moment::Moment, panics::caught_async, status::RequestError};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -32,18 +32,18 @@ pub(super) struct Known {
 
 /// A table on its way into memory, until it is dropped.
 pub(super) struct Opening {
-    at_rest: Arc<AtRest>,
+    durable: Arc<Durable>,
     id: u64,
     _sender: watch::Sender<()>,
 }
 
 impl Drop for Opening {
     fn drop(&mut self) {
-        self.at_rest.known().opening.remove(&self.id);
+        self.durable.known().opening.remove(&self.id);
     }
 }
 
-impl AtRest {
+impl Durable {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -75,38 +75,38 @@ impl AtRest {
 impl Tables {
     /// Looks for tables that are new or gone, unless that was done since a moment. Those that are new are loaded by
     /// tasks of their own.
-    pub(crate) async fn refresh_catalog(&self, since: Moment) -> Result<(), Fault> {
-        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+    pub(crate) async fn refresh_catalog(&self, since: Moment) -> Result<(), RequestError> {
+        let Some(durable) = &self.durable else { return Ok(()) };
         let state = {
-            let known = at_rest.known();
+            let known = durable.known();
             if known.looked.is_since(since) {
                 return Ok(());
             }
             Arc::clone(&known.state)
         };
         let at = Moment::now();
-        let next = at_rest.log.refresh(&state).await?;
-        self.take_in(at_rest, next, None);
-        let mut known = at_rest.known();
+        let next = durable.log.refresh(&state).await?;
+        self.take_in(durable, next, None);
+        let mut known = durable.known();
         known.looked = known.looked.later(at);
         Ok(())
     }
 
     /// Looks for a table that is not there, and waits while it is loaded.
-    pub(crate) async fn look_for(&self, name: &str) -> Result<(), Fault> {
-        let Some(at_rest) = &self.at_rest else { return Ok(()) };
-        at_rest.opened(Some(name)).await;
+    pub(crate) async fn look_for(&self, name: &str) -> Result<(), RequestError> {
+        let Some(durable) = &self.durable else { return Ok(()) };
+        durable.opened(Some(name)).await;
         if self.shared.catalog.get(name).is_err() {
             self.refresh_catalog(Moment::now()).await?;
-            at_rest.opened(Some(name)).await;
+            durable.opened(Some(name)).await;
         }
         Ok(())
     }
 
     /// Waits for all tables that are being loaded.
     pub(crate) async fn opened(&self) {
-        if let Some(at_rest) = &self.at_rest {
-            at_rest.opened(None).await;
+        if let Some(durable) = &self.durable {
+            durable.opened(None).await;
         }
     }
 
@@ -114,30 +114,30 @@ impl Tables {
     /// one that the caller loads.
     pub(super) fn take_in(
         &self,
-        at_rest: &Arc<AtRest>,
+        durable: &Arc<Durable>,
         next: Arc<CatalogState>,
         own: Option<&TableEntry>,
     ) -> Option<Opening> {
         let ids =
             |state: &CatalogState| state.tables().values().map(TableEntry::number).collect::<BTreeSet<_>>();
-        let mut known = at_rest.known();
+        let mut known = durable.known();
         if next.version() <= known.state.version() {
             return None;
         }
         let (old, new) = (ids(&known.state), ids(&next));
         for id in old.difference(&new) {
-            self.let_go(at_rest, *id);
+            self.let_go(durable, *id);
         }
         let mut mine = None;
         for entry in next.tables().values().filter(|entry| !old.contains(&entry.number())) {
             let (sender, receiver) = watch::channel(());
             let id = entry.number();
             known.opening.insert(id, receiver);
-            let opening = Opening { at_rest: Arc::clone(at_rest), id, _sender: sender };
+            let opening = Opening { durable: Arc::clone(durable), id, _sender: sender };
             if own == Some(entry) {
                 mine = Some(opening);
             } else {
-                tokio::spawn(self.clone().load_new(Arc::clone(at_rest), entry.clone(), opening));
+                tokio::spawn(self.clone().load_new(Arc::clone(durable), entry.clone(), opening));
             }
         }
         known.state = next;
@@ -147,54 +147,54 @@ impl Tables {
     /// Takes in a table that this node has just made. Another task may have read of it in the journal, and loads it.
     pub(super) async fn take_in_own(
         &self,
-        at_rest: &Arc<AtRest>,
+        durable: &Arc<Durable>,
         created: Created,
-    ) -> Result<Arc<Table>, Fault> {
+    ) -> Result<Arc<Table>, RequestError> {
         let Created { catalog, entry, log, table } = created;
-        if let Some(opening) = self.take_in(at_rest, catalog, Some(&entry)) {
-            let added = self.add(at_rest, &entry, log, table).await;
+        if let Some(opening) = self.take_in(durable, catalog, Some(&entry)) {
+            let added = self.add(durable, &entry, log, table).await;
             drop(opening);
             added?;
         } else {
-            at_rest.opened(Some(&entry.name)).await;
+            durable.opened(Some(&entry.name)).await;
         }
-        self.drop_if_gone(at_rest, entry.number());
-        let tables = at_rest.tables.read().unwrap_or_else(PoisonError::into_inner);
+        self.drop_if_gone(durable, entry.number());
+        let tables = durable.tables.read().unwrap_or_else(PoisonError::into_inner);
         let stored = tables.get(&entry.number()).map(|stored| Arc::clone(&stored.table));
         stored.ok_or_else(|| {
             let message = format!("table {:?} was dropped while it was loaded", entry.name);
-            Fault::new(ErrorReason::TableNotFound, message)
+            RequestError::new(ErrorReason::TableNotFound, message)
         })
     }
 
-    async fn load_new(self, at_rest: Arc<AtRest>, entry: TableEntry, opening: Opening) {
-        if let Err(fault) = self.open_table(&at_rest, &entry).await {
-            self.note_left_out(&at_rest, &entry, &fault);
+    async fn load_new(self, durable: Arc<Durable>, entry: TableEntry, opening: Opening) {
+        if let Err(error) = self.open_table(&durable, &entry).await {
+            self.note_left_out(&durable, &entry, &error);
         }
-        self.drop_if_gone(&at_rest, entry.number());
+        self.drop_if_gone(&durable, entry.number());
         drop(opening);
     }
 
     /// Loads a table of the catalog.
-    pub(super) async fn open_table(&self, at_rest: &AtRest, entry: &TableEntry) -> Result<(), Fault> {
+    pub(super) async fn open_table(&self, durable: &Durable, entry: &TableEntry) -> Result<(), RequestError> {
         let open = async {
-            let (log, state) = at_rest.log.open(entry).await.map_err(|error| cannot_open(entry, error))?;
-            self.add(at_rest, entry, log, state).await.map_err(|fault| cannot_load(entry, fault))
+            let (log, state) = durable.log.open(entry).await.map_err(|error| cannot_open(entry, error))?;
+            self.add(durable, entry, log, state).await.map_err(|error| cannot_load(entry, error))
         };
         caught_async(open).await.map(|_| ())
     }
 
     /// Lets go a table that was dropped while it was loaded.
-    pub(super) fn drop_if_gone(&self, at_rest: &AtRest, id: u64) {
-        if !at_rest.has(id) {
-            self.let_go(at_rest, id);
+    pub(super) fn drop_if_gone(&self, durable: &Durable, id: u64) {
+        if !durable.has(id) {
+            self.let_go(durable, id);
         }
     }
 
     /// Lets go a table that is gone from the catalog.
-    fn let_go(&self, at_rest: &AtRest, id: u64) {
-        self.forget_unreadable(at_rest, id);
-        let stored = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    fn let_go(&self, durable: &Durable, id: u64) {
+        self.forget_unreadable(durable, id);
+        let stored = durable.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let (Some(stored), Some(disk)) = (&stored, &self.shared.disk) {
             disk.forget_table(&stored.state());
         }
@@ -207,7 +207,7 @@ impl Tables {
     }
 
     /// Begins with a state that was read at a moment.
-    pub(super) fn start_with(&self, at_rest: &AtRest, state: &Arc<CatalogState>, looked: Moment) {
-        *at_rest.known() = Known { state: Arc::clone(state), looked, opening: HashMap::new() };
+    pub(super) fn start_with(&self, durable: &Durable, state: &Arc<CatalogState>, looked: Moment) {
+        *durable.known() = Known { state: Arc::clone(state), looked, opening: HashMap::new() };
     }
 }

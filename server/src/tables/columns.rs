@@ -10,7 +10,7 @@ use basalt_storage::TableState;
 use tokio::sync::mpsc;
 
 use super::{Tables, commit, follow::Followed, stored::Stored};
-use crate::{limits, status::Fault};
+use crate::{limits, status::RequestError};
 
 impl Tables {
     /// Goes to a version with other columns, which was the newest at a moment. The caller holds the lock of the old ones.
@@ -19,8 +19,8 @@ impl Tables {
         old: &Arc<Stored>,
         state: Arc<TableState>,
         followed: Followed,
-    ) -> Result<(), Fault> {
-        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+    ) -> Result<(), RequestError> {
+        let Some(durable) = &self.durable else { return Ok(()) };
         let (name, id) = (old.table.name(), old.table.id());
         let table = Arc::new(Table::new(name, id, (**state.schema()).clone(), state.version()));
         let (sender, queue) = mpsc::channel(limits::WRITES);
@@ -30,7 +30,7 @@ impl Tables {
         new.set_followed(|known| *known = followed);
         let new = Arc::new(new);
         let has_more = new.begin(&|_| {}).await?;
-        let mut tables = at_rest.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = durable.tables.write().unwrap_or_else(PoisonError::into_inner);
         // It may have been dropped meanwhile.
         let is_there = tables.get(&id).is_some_and(|known| Arc::ptr_eq(known, old));
         if is_there && self.shared.catalog.replace(table).is_ok() {
@@ -49,7 +49,7 @@ impl Tables {
 }
 
 /// The error of what was begun with columns that the table has no longer.
-pub(super) fn other_columns(table: &Table) -> Fault {
+pub(super) fn other_columns(table: &Table) -> RequestError {
     let message = format!("the columns of table {:?} have changed; ask again", table.name());
-    Fault::new(ErrorReason::VersionGone, message)
+    RequestError::new(ErrorReason::VersionGone, message)
 }

@@ -1,4 +1,4 @@
-//! Writes on their way into a table at rest.
+//! Writes on their way into a durable table.
 //!
 //! The rows of one write that fill fragments are written to data files at once. Those of small writes are gathered for
 //! a moment and share a fragment, a file and a version. A version that another node commits first is taken in, and
@@ -27,7 +27,7 @@ use tokio::{
 use super::{
     Shared,
     delete::without,
-    found::Sought,
+    locate::RowPredicate,
     stored::{Fresh, Stored},
     writing::Writing,
 };
@@ -35,7 +35,7 @@ use crate::{
     class::Class,
     limits,
     panics::{self, caught, caught_async},
-    status::Fault,
+    status::RequestError,
 };
 
 /// The rows of one write, and what becomes of older ones.
@@ -72,7 +72,7 @@ pub(super) struct Write {
     rows: u64,
     replace_by: Vec<usize>,
     request: Option<Request>,
-    done: oneshot::Sender<Result<Written, Fault>>,
+    done: oneshot::Sender<Result<Written, RequestError>>,
 }
 
 impl Write {
@@ -127,7 +127,7 @@ pub(super) enum Outcome {
 
 impl Stored {
     /// Commits rows, perhaps with those of other writes.
-    pub(super) async fn write(self: &Arc<Self>, rows: NewRows) -> Result<Written, Fault> {
+    pub(super) async fn write(self: &Arc<Self>, rows: NewRows) -> Result<Written, RequestError> {
         self.check_writable()?;
         let NewRows { appender, writing, replace_by, request } = rows;
         let rows = appender.rows();
@@ -151,13 +151,13 @@ impl Stored {
         answer.await.map_err(|_| self.gone())?
     }
 
-    pub(super) fn gone(&self) -> Fault {
+    pub(super) fn gone(&self) -> RequestError {
         let message = format!("there is no table {:?} any longer", self.table.name());
-        Fault::new(ErrorReason::TableNotFound, message).at("table")
+        RequestError::new(ErrorReason::TableNotFound, message).at("table")
     }
 
     /// Encodes rows, if there are any, and writes them to a file.
-    pub(super) async fn write_some(&self, rows: RowBuffer) -> Result<Option<NewFragment>, Fault> {
+    pub(super) async fn write_some(&self, rows: RowBuffer) -> Result<Option<NewFragment>, RequestError> {
         match rows.rows() {
             0 => Ok(None),
             _ => self.write_rows(rows).await.map(Some),
@@ -165,20 +165,22 @@ impl Stored {
     }
 
     /// Encodes rows for memory and for their file at the same time, and writes the file.
-    pub(super) async fn write_rows(&self, rows: RowBuffer) -> Result<NewFragment, Fault> {
+    pub(super) async fn write_rows(&self, rows: RowBuffer) -> Result<NewFragment, RequestError> {
         let _permit = self.shared.files.acquire().await;
         let schema = Arc::clone(self.table.schema());
         let is_small = rows.rows() < PARALLEL_ROWS && rows.bytes() <= limits::SMALL_FRAGMENT_BYTES;
         let class = Class::of_write(rows.rows() as u64);
         let encode = move || {
             let file = FileEncoder::new(&schema, rows.rows())?;
-            let encode = |place, array: ArrayRef| file.column(place, &[array]).map_err(Fault::from);
+            let encode = |place, array: ArrayRef| file.column(place, &[array]).map_err(RequestError::from);
             let (data, columns) = rows.encode_and(&schema, encode)?;
-            Ok::<_, Fault>((data, file.finish(columns)?))
+            Ok::<_, RequestError>((data, file.finish(columns)?))
         };
         // A few rows do not wait for what queries have given the pool to do.
         let (data, file) = match is_small {
-            true => tokio::task::spawn_blocking(|| caught(encode)).await.map_err(|_| Fault::internal())??,
+            true => tokio::task::spawn_blocking(|| caught(encode))
+                .await
+                .map_err(|_| RequestError::internal())??,
             false => self.shared.cpu.run_as(class, encode).await??,
         };
         let file = self.log.put_data(file).await?.with_encoded_bytes(data.bytes() as u64);
@@ -206,14 +208,14 @@ impl Stored {
                     let done = self.done_elsewhere(request.as_ref());
                     done.map(|commit| Written { commit, replaced: None })
                 }
-                Err(fault) => Err(fault.clone()),
+                Err(error) => Err(error.clone()),
             };
             // An error says that the client is gone.
             let _ = done.send(answer);
         }
     }
 
-    async fn commit_writes(&self, group: &mut [Write]) -> Result<Outcome, Fault> {
+    async fn commit_writes(&self, group: &mut [Write]) -> Result<Outcome, RequestError> {
         panics::wanted("commit", self.table.name());
         self.make_way().await?;
         let mut together = RowBuffer::new(self.table.schema());
@@ -233,7 +235,7 @@ impl Stored {
     }
 
     /// The keys of new rows.
-    async fn keys_of(&self, new: &[NewFragment], slots: Vec<usize>) -> Result<Arc<SameKeys>, Fault> {
+    async fn keys_of(&self, new: &[NewFragment], slots: Vec<usize>) -> Result<Arc<SameKeys>, RequestError> {
         let table = Arc::clone(&self.table);
         let data: Vec<_> = new.iter().map(|new| Arc::clone(&new.data)).collect();
         let control = self.shared.memory.control();
@@ -242,7 +244,7 @@ impl Stored {
     }
 
     /// Commits a change that is no client's write, and tells the others of it; the answer is its version.
-    pub(super) async fn change(&self, new: Vec<NewFragment>, edit: Edit) -> Result<u64, Fault> {
+    pub(super) async fn change(&self, new: Vec<NewFragment>, edit: Edit) -> Result<u64, RequestError> {
         match self.commit(new, Vec::new(), edit).await? {
             Outcome::Version { version, .. } => {
                 self.shared.peers().committed(&self.table, version).await;
@@ -263,7 +265,7 @@ impl Stored {
         new: Vec<NewFragment>,
         requests: Vec<Request>,
         edit: Edit,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<Outcome, RequestError> {
         let started = Instant::now();
         for _ in 0..limits::COMMIT_ATTEMPTS {
             let searched = self.state();
@@ -309,15 +311,17 @@ impl Stored {
                     });
                     let fresh: Vec<Fresh> = added.chain(lesser).collect();
                     // It is written, whatever comes of showing it: who follows the log shows it then.
-                    if let Err(fault) = self.advance(committed.state, &fresh, &|_| {}).await {
-                        let (table, error) = (self.table.name(), fault.message());
+                    if let Err(error) = self.advance(committed.state, &fresh, &|_| {}).await {
+                        let (table, error) = (self.table.name(), error.message());
                         tracing::warn!(table, version, error, "cannot show a version that was committed");
                     }
                     return Ok(Outcome::Version { version, replaced: rows_replaced });
                 }
                 Err(CommitError::Conflict(newer)) => {
                     self.shared.metrics.commit_conflict();
-                    self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
+                    self.shared
+                        .request_log
+                        .restore(&self.table, newer.requests_since(state.version()).cloned());
                     self.advance(newer, &[], &|_| {}).await?;
                 }
                 Err(CommitError::Storage(error)) => return Err(error.into()),
@@ -327,16 +331,16 @@ impl Stored {
                         "whether the change was made is not known: {error}. The same write with the same request_id \
                          tells, and writes nothing twice; without one, look at the table before you write it again"
                     );
-                    return Err(Fault::new(ErrorReason::OutcomeUnknown, message));
+                    return Err(RequestError::new(ErrorReason::OutcomeUnknown, message));
                 }
             }
         }
         let message = format!("other nodes write to table {:?} all the time; try again", self.table.name());
-        Err(Fault::new(ErrorReason::WriteConflict, message))
+        Err(RequestError::new(ErrorReason::WriteConflict, message))
     }
 
     /// What an edit comes to in the newest version.
-    fn edited<'a>(&self, edit: &'a Edit, now: &TableState) -> Result<Edited<'a>, Fault> {
+    fn edited<'a>(&self, edit: &'a Edit, now: &TableState) -> Result<Edited<'a>, RequestError> {
         match edit {
             Edit::Append | Edit::Replace(_) => Ok(Edited::default()),
             Edit::Change { operation, base, gone, deletions } => {
@@ -351,8 +355,12 @@ impl Stored {
     }
 
     /// The deletion of the rows that new rows take the place of, and how many they are.
-    async fn replaced(&self, state: &Arc<TableState>, keys: &Arc<SameKeys>) -> Result<(Edit, u64), Fault> {
-        let rows = self.find(state, &Sought::SameKeys(Arc::clone(keys))).await?;
+    async fn replaced(
+        &self,
+        state: &Arc<TableState>,
+        keys: &Arc<SameKeys>,
+    ) -> Result<(Edit, u64), RequestError> {
+        let rows = self.find(state, &RowPredicate::SameKeys(Arc::clone(keys))).await?;
         let replaced = rows.cardinality();
         Ok((self.deletion(Operation::Replace, Arc::clone(state), rows).await?, replaced))
     }
@@ -363,28 +371,28 @@ impl Stored {
         base: &TableState,
         now: &TableState,
         mut ids: impl Iterator<Item = &'a u32>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestError> {
         let source = |state: &TableState, id| state.fragment(id).map(FragmentEntry::source);
         let same = ids.all(|id| now.fragment(*id).is_some() && source(base, *id) == source(now, *id));
         if same && base.retention() == now.retention() && base.deletes() == now.deletes() {
             return Ok(());
         }
         let message = format!("another write has changed the same rows of table {:?}", self.table.name());
-        Err(Fault::new(ErrorReason::WriteConflict, message))
+        Err(RequestError::new(ErrorReason::WriteConflict, message))
     }
 
     /// The answer to a write that was done on another node.
-    fn done_elsewhere(&self, request: Option<&Request>) -> Result<Commit, Fault> {
+    fn done_elsewhere(&self, request: Option<&Request>) -> Result<Commit, RequestError> {
         let done = request.and_then(|request| self.state().request(&request.id).cloned());
         match (done, request) {
             (Some(done), Some(request)) if done.request.digest == request.digest => {
                 Ok(Commit { version: done.version, rows: done.request.rows })
             }
-            (Some(_), _) => Err(Fault::new(
+            (Some(_), _) => Err(RequestError::new(
                 ErrorReason::RequestIdReused,
                 "a finished write has this request id and other rows (or the same in other batches)",
             )),
-            (None, _) => Err(Fault::new(
+            (None, _) => Err(RequestError::new(
                 ErrorReason::WriteConflict,
                 "another write of the same commit was done on another node; nothing was written",
             )),
@@ -398,7 +406,7 @@ fn is_known(state: &TableState, requests: &[Request]) -> bool {
 }
 
 /// Commits rows to a table that is in memory alone.
-pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Written, Fault> {
+pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Written, RequestError> {
     let NewRows { appender, replace_by, .. } = rows;
     panics::wanted("commit", appender.table().name());
     if replace_by.is_empty() || appender.rows() == 0 {
@@ -423,7 +431,7 @@ pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Written, Fault
         }
     }
     let message = format!("other writes to table {:?} are faster; try again", table.name());
-    Err(Fault::new(ErrorReason::WriteConflict, message))
+    Err(RequestError::new(ErrorReason::WriteConflict, message))
 }
 
 /// Gathers writes and commits them, for as long as there is the table: a write that

@@ -11,8 +11,8 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use basalt_storage::Operation;
 
-use super::{Tables, found::Sought, rewrite::Rewritten, stored::Stored};
-use crate::{limits, status::Fault};
+use super::{Tables, locate::RowPredicate, rewrite::Rewritten, stored::Stored};
+use crate::{limits, status::RequestError};
 
 /// What a deletion did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,12 @@ pub(super) fn without(snapshot: &Snapshot, rows: &Sip) -> (Vec<Fragment>, Vec<Fr
 impl Tables {
     /// Deletes the rows that a filter (without semi-joins) selects, of the newest version that this node knows: the
     /// caller has looked into the store.
-    pub(crate) async fn delete(&self, table: &Arc<Table>, filter: Option<Filter>) -> Result<Deletion, Fault> {
-        let sought = Sought::Selected(Arc::new(filter));
+    pub(crate) async fn delete(
+        &self,
+        table: &Arc<Table>,
+        filter: Option<Filter>,
+    ) -> Result<Deletion, RequestError> {
+        let predicate = RowPredicate::Selected(Arc::new(filter));
         let stored = self.stored(table)?;
         if let Some(stored) = &stored {
             stored.check_writable()?;
@@ -43,12 +47,12 @@ impl Tables {
         }
         for _ in 0..limits::COMMIT_ATTEMPTS {
             let deleted = match &stored {
-                Some(stored) => stored.delete(&sought).await,
-                None => self.delete_in_memory(table, &sought).await,
+                Some(stored) => stored.delete(&predicate).await,
+                None => self.delete_in_memory(table, &predicate).await,
             };
             match deleted {
                 // Another write has changed these fragments: they are looked at again.
-                Err(fault) if fault.is_conflict() => {}
+                Err(error) if error.is_conflict() => {}
                 deleted => {
                     self.shared.memory.count_tables(&self.shared.catalog);
                     return deleted;
@@ -56,12 +60,16 @@ impl Tables {
             }
         }
         let message = format!("other writes change table {:?} all the time; try again", table.name());
-        Err(Fault::new(ErrorReason::WriteConflict, message))
+        Err(RequestError::new(ErrorReason::WriteConflict, message))
     }
 
-    async fn delete_in_memory(&self, table: &Arc<Table>, sought: &Sought) -> Result<Deletion, Fault> {
+    async fn delete_in_memory(
+        &self,
+        table: &Arc<Table>,
+        predicate: &RowPredicate,
+    ) -> Result<Deletion, RequestError> {
         let snapshot = table.snapshot();
-        let found = sought.within(&self.shared, table, Arc::clone(&snapshot)).await?;
+        let found = predicate.within(&self.shared, table, Arc::clone(&snapshot)).await?;
         let rows = found.cardinality();
         let (of, at) = (Arc::clone(table), snapshot.version());
         let commit = move || {
@@ -74,9 +82,9 @@ impl Tables {
 }
 
 impl Stored {
-    async fn delete(&self, sought: &Sought) -> Result<Deletion, Fault> {
+    async fn delete(&self, predicate: &RowPredicate) -> Result<Deletion, RequestError> {
         let base = self.state();
-        let found = self.find(&base, sought).await?;
+        let found = self.find(&base, predicate).await?;
         let rows = found.cardinality();
         if rows == 0 {
             return Ok(Deletion { version: base.version(), rows });

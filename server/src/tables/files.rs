@@ -13,7 +13,7 @@ use basalt_core::limits::FRAGMENT_ROWS;
 use basalt_proto::v1::ErrorReason;
 
 use super::stored::Stored;
-use crate::{limits, status::Fault};
+use crate::{limits, status::RequestError};
 
 /// What is known of a table's files.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Files {
 impl Stored {
     /// Removes the files that no version needs any longer, when it is time. Of a table that is written to all the time
     /// the versions that can be read are fewer than those of the time for which they are kept: so are the files.
-    pub(super) async fn vacuum(&self, owns: bool) -> Result<(), Fault> {
+    pub(super) async fn vacuum(&self, owns: bool) -> Result<(), RequestError> {
         let state = self.state();
         if !self.files.counted().is_due(state.version(), owns) {
             return Ok(());
@@ -90,7 +90,7 @@ impl Stored {
     }
 
     /// Waits, for a moment, while there are too many files.
-    pub(super) async fn make_way(&self) -> Result<(), Fault> {
+    pub(super) async fn make_way(&self) -> Result<(), RequestError> {
         let until = Instant::now() + limits::FILES_PATIENCE;
         loop {
             let version = self.state().version();
@@ -104,7 +104,7 @@ impl Stored {
                     "table {table:?} has {files} small files, which are merged and removed; try again later, or write \
                      more rows at once"
                 );
-                return Err(Fault::new(ErrorReason::Overloaded, message));
+                return Err(RequestError::new(ErrorReason::Overloaded, message));
             }
             tokio::time::sleep(limits::FILES_PAUSE).await;
         }

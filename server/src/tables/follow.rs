@@ -11,16 +11,16 @@ use super::{
     stored::Stored,
     unreadable::{newest, unreadable},
 };
-use crate::{limits, moment::Moment, status::Fault};
+use crate::{limits, moment::Moment, status::RequestError};
 
 impl Tables {
     /// Looks for newer versions of a table, unless it is at `version` or beyond.
-    pub(crate) async fn refresh_to(&self, table: &Table, version: u64) -> Result<(), Fault> {
+    pub(crate) async fn refresh_to(&self, table: &Table, version: u64) -> Result<(), RequestError> {
         self.follow(table, |stored| stored.state().version() >= version).await
     }
 
     /// Looks for newer versions of a table, unless that was done since a moment.
-    pub(crate) async fn refresh_since(&self, table: &Table, since: Moment) -> Result<(), Fault> {
+    pub(crate) async fn refresh_since(&self, table: &Table, since: Moment) -> Result<(), RequestError> {
         self.follow(table, |stored| stored.followed().looked.is_since(since)).await
     }
 
@@ -33,7 +33,7 @@ impl Tables {
         }
         match timeout(limits::FOLLOW_INTERVAL, self.refresh_since(table, Moment::now())).await {
             Ok(Ok(())) => {}
-            Ok(Err(fault)) => tracing::debug!(table = table.name(), error = fault.message(), "cannot follow"),
+            Ok(Err(error)) => tracing::debug!(table = table.name(), error = error.message(), "cannot follow"),
             Err(_) => stored.set_followed(|followed| followed.tried = Moment::now()),
         }
     }
@@ -41,10 +41,10 @@ impl Tables {
     /// Reads what this node holds by its place from now on: the nodes are others than before. No answer needs it.
     pub(crate) async fn place(&self) {
         for stored in self.list_stored() {
-            if let Err(fault) = stored.place().await {
+            if let Err(error) = stored.place().await {
                 tracing::warn!(
                     table = stored.table.name(),
-                    error = fault.message(),
+                    error = error.message(),
                     "cannot read what was placed here"
                 );
             }
@@ -57,7 +57,7 @@ impl Tables {
         clippy::await_holding_invalid_type,
         reason = "versions of a table come one after the other; nothing but the store is waited for"
     )]
-    async fn follow(&self, table: &Table, fresh: impl Fn(&Stored) -> bool) -> Result<(), Fault> {
+    async fn follow(&self, table: &Table, fresh: impl Fn(&Stored) -> bool) -> Result<(), RequestError> {
         loop {
             let Some(stored) = self.newest_stored(table)? else { return Ok(()) };
             if fresh(&stored) {
@@ -72,32 +72,32 @@ impl Tables {
         }
     }
 
-    async fn follow_locked(&self, stored: &Arc<Stored>) -> Result<(), Fault> {
+    async fn follow_locked(&self, stored: &Arc<Stored>) -> Result<(), RequestError> {
         let (table, at) = (&*stored.table, Moment::now());
         let (followed, is_other) = match stored.refresh_locked().await {
             Ok(Newest::Here) => (Ok(()), false),
             Ok(Newest::OtherColumns(state)) => {
                 let requests = state.requests_since(stored.state().version()).cloned();
-                self.shared.ledger.restore(table, requests);
+                self.shared.request_log.restore(table, requests);
                 let followed = Followed { looked: at, tried: at };
                 (self.replace(stored, state, followed).await, true)
             }
-            Ok(Newest::Unreadable(fault)) => {
-                self.note(table, Some(&fault));
-                return Err(fault);
+            Ok(Newest::Unreadable(error)) => {
+                self.note(table, Some(&error));
+                return Err(error);
             }
-            Err(fault) => (Err(fault), false),
+            Err(error) => (Err(error), false),
         };
         match followed {
             Ok(()) => self.note(table, None),
             // What is held is a version like any other, unless it has columns that the table has no longer.
-            Err(fault) if fault.is_outage() || (fault.is_of_memory() && !is_other) => return Err(fault),
-            Err(fault) if stored.attached || is_other => {
-                let fault = newest(table.name(), fault);
-                self.note(table, Some(&fault));
-                return Err(fault);
+            Err(error) if error.is_outage() || (error.is_of_memory() && !is_other) => return Err(error),
+            Err(error) if stored.attached || is_other => {
+                let error = newest(table.name(), error);
+                self.note(table, Some(&error));
+                return Err(error);
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         }
         Ok(())
     }
@@ -119,12 +119,12 @@ pub(super) enum Newest {
     /// It has other columns; nothing was done.
     OtherColumns(Arc<TableState>),
     /// There is none that can be read.
-    Unreadable(Fault),
+    Unreadable(RequestError),
 }
 
 impl Stored {
     /// Looks for newer versions, for a caller that holds the lock.
-    pub(super) async fn refresh_locked(&self) -> Result<Newest, Fault> {
+    pub(super) async fn refresh_locked(&self) -> Result<Newest, RequestError> {
         let at = Moment::now();
         let newest = self.newest().await;
         self.set_followed(|followed| {
@@ -136,7 +136,7 @@ impl Stored {
         newest
     }
 
-    async fn newest(&self) -> Result<Newest, Fault> {
+    async fn newest(&self) -> Result<Newest, RequestError> {
         let state = self.state();
         let newer = match self.attached {
             true => match self.refresh_attached(&state).await {
@@ -150,13 +150,13 @@ impl Stored {
             if !newer.has_same_columns(&state) {
                 return Ok(Newest::OtherColumns(newer));
             }
-            self.shared.ledger.restore(&self.table, newer.requests_since(state.version()).cloned());
+            self.shared.request_log.restore(&self.table, newer.requests_since(state.version()).cloned());
             self.advance(newer, &[], &|_| {}).await?;
         }
         Ok(Newest::Here)
     }
 
-    /// The newest state of a table of another writer, which may have been deleted and written anew. That the log is the
+    /// The newest state of a table of another writer, which may have been deleted and written again. That the log is the
     /// same is looked at behind all that was read.
     async fn refresh_attached(&self, state: &Arc<TableState>) -> Result<Arc<TableState>, StorageError> {
         let newer = self.log.refresh(state).await;

@@ -22,7 +22,7 @@ use crate::{
     cache::{Found, Rows, assemble},
     disk, limits,
     memory::{Consumer, Reservation},
-    status::{Fault, Result},
+    status::{RequestError, Result},
 };
 
 /// Where memory for what is read comes from.
@@ -124,8 +124,8 @@ impl Stored {
                 match read {
                     Ok(fragment) => fragments.push(fragment),
                     // The rest waits for the next time, when these are done.
-                    Err(fault) if fault.is_of_memory() => break,
-                    Err(fault) => return Err(fault),
+                    Err(error) if error.is_of_memory() => break,
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -182,7 +182,7 @@ impl Stored {
         match self.place().await {
             Ok(()) => tracing::info!(table, elapsed = ?started.elapsed(), "read from the cache on disk"),
             // Whoever asks for it hears of it.
-            Err(fault) => tracing::warn!(table, error = fault.message(), "cannot read what is held here"),
+            Err(error) => tracing::warn!(table, error = error.message(), "cannot read what is held here"),
         }
     }
 
@@ -221,7 +221,7 @@ impl Stored {
         let entry = |id: &u32| {
             state.fragment(*id).ok_or_else(|| {
                 let (version, table) = (state.version(), self.table.name());
-                Fault::protocol(format!("version {version} of table {table:?} has no fragment {id}"))
+                RequestError::protocol(format!("version {version} of table {table:?} has no fragment {id}"))
             })
         };
         ids.iter().map(entry).collect()
@@ -265,7 +265,7 @@ impl Stored {
         columns: &[usize],
         room: Room,
     ) -> Result<Fragment> {
-        self.read_if(state, entry, columns, room).await?.ok_or_else(Fault::internal)
+        self.read_if(state, entry, columns, room).await?.ok_or_else(RequestError::internal)
     }
 
     /// The same; `None` where there is no room, and nothing makes any.
@@ -276,7 +276,7 @@ impl Stored {
         columns: &[usize],
         room: Room,
     ) -> Result<Option<Fragment>> {
-        let find = || Ok::<_, Fault>(self.look_up(state, [entry], columns)?.remove(0));
+        let find = || Ok::<_, RequestError>(self.look_up(state, [entry], columns)?.remove(0));
         let found = find()?;
         if found.is_whole() {
             return self.assemble(entry, columns, found).map(Some);
@@ -354,7 +354,7 @@ impl Stored {
         let Some(disk) = self.shared.disk.as_ref().filter(|_| !missing.is_empty()) else { return Ok(true) };
         let started = Instant::now();
         let ids = missing.iter().map(|at| state.column_id(columns[*at]));
-        let ids = ids.collect::<Option<Vec<u64>>>().ok_or_else(Fault::internal)?;
+        let ids = ids.collect::<Option<Vec<u64>>>().ok_or_else(RequestError::internal)?;
         let Some(there) = disk.find(disk::Key::new(state, entry), ids).await else { return Ok(true) };
         let mut held = self.shared.memory.reserve(Consumer::Maintenance);
         // Zones are found again from the values.
@@ -413,7 +413,7 @@ impl Stored {
         self.shared.metrics.fragment_loaded(data.bytes() as u64);
         let mut columns = Vec::with_capacity(places.len());
         for (at, place) in places.iter().enumerate() {
-            columns.push((*place, Arc::clone(data.loaded(at).ok_or_else(Fault::internal)?)));
+            columns.push((*place, Arc::clone(data.loaded(at).ok_or_else(RequestError::internal)?)));
         }
         let read = columns.iter().map(|(_, column)| Arc::clone(column)).collect();
         drop(data);
@@ -435,7 +435,7 @@ impl Stored {
         let mut left: u64 = columns.iter().map(|(_, column)| column.bytes() as u64).sum();
         held.set(left)?;
         for (place, column) in columns {
-            let id = state.column_id(place).ok_or_else(Fault::internal)?;
+            let id = state.column_id(place).ok_or_else(RequestError::internal)?;
             let bytes = column.bytes() as u64;
             // From one account to the other: nothing grows.
             left = left.saturating_sub(bytes);
@@ -455,7 +455,7 @@ impl Stored {
         columns: &[usize],
     ) -> Result<Vec<Found>> {
         let ids = columns.iter().map(|place| state.column_id(*place));
-        let ids = ids.collect::<Option<Vec<u64>>>().ok_or_else(Fault::internal)?;
+        let ids = ids.collect::<Option<Vec<u64>>>().ok_or_else(RequestError::internal)?;
         let rows = entries.into_iter().map(|entry| (self.rows(entry), entry.source().deletions));
         Ok(self.shared.cache.find(rows.collect::<Vec<_>>(), &ids))
     }
@@ -463,7 +463,7 @@ impl Stored {
     fn assemble(&self, entry: &FragmentEntry, columns: &[usize], found: Found) -> Result<Fragment> {
         let width = self.table.schema().fields().len();
         let data = assemble(entry.rows as usize, width, columns, found.columns)?;
-        let deleted = found.deleted.ok_or_else(Fault::internal)?;
+        let deleted = found.deleted.ok_or_else(RequestError::internal)?;
         Ok(Fragment::new(entry.id, data).with_deleted(deleted).with_source(entry.source()))
     }
 

@@ -18,11 +18,11 @@ use basalt_storage::{FragmentEntry, TableEntry, TableLog, TableState};
 use tokio::{sync::mpsc, time::MissedTickBehavior};
 
 use super::{
-    AtRest, Tables, commit,
+    Durable, Tables, commit,
     stored::{Progress, Stored},
     unreadable::{cannot_load, cannot_open},
 };
-use crate::{Error, cpu::Cpu, limits, moment::Moment, status::Fault};
+use crate::{Error, cpu::Cpu, limits, moment::Moment, status::RequestError};
 
 /// Bytes that a fragment will take in memory: as it was written; of another writer's file, its size.
 pub(super) fn expected_bytes(entry: &FragmentEntry) -> u64 {
@@ -57,7 +57,7 @@ pub(super) async fn read_columns(
     entry: &FragmentEntry,
     columns: &[usize],
     cpu: &Cpu,
-) -> Result<Arc<FragmentData>, Fault> {
+) -> Result<Arc<FragmentData>, RequestError> {
     let fields = state.schema().fields();
     let fields = columns.iter().filter_map(|place| fields.get(*place).cloned());
     let schema = Schema::of_answer(fields.collect());
@@ -80,11 +80,11 @@ pub(super) struct Loading {
 
 impl Tables {
     /// The error of everything that needs the tables before they are there.
-    pub(crate) fn loading(&self) -> Fault {
+    pub(crate) fn loading(&self) -> RequestError {
         let megabytes = |bytes: &AtomicU64| bytes.load(Ordering::Relaxed) / 1_000_000;
         let (loaded, expected) = (megabytes(&self.progress.loaded), megabytes(&self.progress.expected));
         let message = format!("the server is loading its tables: {loaded} of {expected} MB so far");
-        Fault::new(ErrorReason::Starting, message)
+        RequestError::new(ErrorReason::Starting, message)
     }
 
     /// Loads all tables of the store. Until then there are none.
@@ -92,27 +92,27 @@ impl Tables {
     /// # Errors
     /// A catalog that cannot be read. A table that cannot be read is left out.
     pub(crate) async fn load(&self) -> Result<(), Error> {
-        let Some(at_rest) = &self.at_rest else { return Ok(()) };
+        let Some(durable) = &self.durable else { return Ok(()) };
         let started = Instant::now();
         let failed = |what: &str, e: &dyn std::fmt::Display| Error::Start(format!("{what}: {e}"));
         let at = Moment::now();
-        let catalog = at_rest.log.load().await.map_err(|e| failed("the catalog", &e))?;
-        for folder in at_rest.log.unnamed_folders(&catalog).await.map_err(|e| failed("the store", &e))? {
-            let folder = format!("{}/{folder}", at_rest.log.store().url());
+        let catalog = durable.log.load().await.map_err(|e| failed("the catalog", &e))?;
+        for folder in durable.log.unnamed_folders(&catalog).await.map_err(|e| failed("the store", &e))? {
+            let folder = format!("{}/{folder}", durable.log.store().url());
             tracing::warn!(
                 folder,
                 "no entry of the catalog names this folder; it is neither served nor removed"
             );
         }
-        self.start_with(at_rest, &catalog, at);
+        self.start_with(durable, &catalog, at);
         let mut found = Vec::new();
         let mut all = 0;
         for entry in catalog.tables().values() {
-            let (log, state) = match at_rest.log.open(entry).await {
+            let (log, state) = match durable.log.open(entry).await {
                 Ok(opened) => opened,
                 // The others can be served without it.
                 Err(error) => {
-                    self.note_left_out(at_rest, entry, &cannot_open(entry, error));
+                    self.note_left_out(durable, entry, &cannot_open(entry, error));
                     continue;
                 }
             };
@@ -130,9 +130,9 @@ impl Tables {
         let load = async {
             let mut rows = 0;
             for (entry, log, state) in found {
-                match self.add_with(at_rest, &entry, log, state, &progress).await {
+                match self.add_with(durable, &entry, log, state, &progress).await {
                     Ok(table) => rows += self.rows(&table),
-                    Err(fault) => self.note_left_out(at_rest, &entry, &cannot_load(&entry, fault)),
+                    Err(error) => self.note_left_out(durable, &entry, &cannot_load(&entry, error)),
                 }
             }
             rows
@@ -158,22 +158,22 @@ impl Tables {
     /// Takes in a table of the catalog.
     pub(super) async fn add(
         &self,
-        at_rest: &AtRest,
+        durable: &Durable,
         entry: &TableEntry,
         log: TableLog,
         state: Arc<TableState>,
-    ) -> Result<Arc<Table>, Fault> {
-        self.add_with(at_rest, entry, log, state, &|_| {}).await
+    ) -> Result<Arc<Table>, RequestError> {
+        self.add_with(durable, entry, log, state, &|_| {}).await
     }
 
     async fn add_with(
         &self,
-        at_rest: &AtRest,
+        durable: &Durable,
         entry: &TableEntry,
         log: TableLog,
         state: Arc<TableState>,
         progress: Progress<'_>,
-    ) -> Result<Arc<Table>, Fault> {
+    ) -> Result<Arc<Table>, RequestError> {
         let schema = (**state.schema()).clone();
         let table = Arc::new(Table::new(&entry.name, entry.number(), schema, state.version()));
         let (sender, queue) = mpsc::channel(limits::WRITES);
@@ -182,11 +182,11 @@ impl Tables {
         let stored = Arc::new(stored);
         // A table is in the catalog once it can be read.
         let has_more = stored.begin(progress).await?;
-        self.shared.ledger.restore(&table, state.requests().cloned());
+        self.shared.request_log.restore(&table, state.requests().cloned());
         self.shared.catalog.insert(Arc::clone(&table))?;
-        self.forget_unreadable(at_rest, entry.number());
+        self.forget_unreadable(durable, entry.number());
         tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));
-        let mut tables = at_rest.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut tables = durable.tables.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         tables.insert(table.id(), Arc::clone(&stored));
         drop(tables);
         if has_more {

@@ -1,7 +1,7 @@
-//! The tables that the server serves: in memory alone, or at rest in a store and held in memory.
+//! The tables that the server serves: in memory alone, or durable in a store and held in memory.
 //!
-//! At rest, the store's log is what counts. A write is acknowledged when its version is in the log ([`commit`]); what
-//! other nodes commit is followed ([`follow`]); what memory holds is a copy that a start loads anew ([`load`]).
+//! On storage, the store's log is what counts. A write is acknowledged when its version is in the log ([`commit`]); what
+//! other nodes commit is followed ([`follow`]); what memory holds is a copy that a start loads again ([`load`]).
 
 mod background;
 mod catalog;
@@ -10,9 +10,9 @@ mod commit;
 mod delete;
 mod files;
 mod follow;
-mod found;
 mod fragments;
 mod load;
+mod locate;
 mod retention;
 mod rewrite;
 mod stored;
@@ -42,8 +42,8 @@ use tokio::sync::{Notify, Semaphore};
 
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Written};
-pub(crate) use found::Sought;
 pub(crate) use fragments::Held;
+pub(crate) use locate::RowPredicate;
 use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
@@ -56,11 +56,11 @@ use crate::{
     class::Class,
     cpu::Cpu,
     disk::DiskCache,
-    ledger::Ledger,
     limits,
     memory::{Evict, MemoryPool},
     metrics::Metrics,
-    status::Fault,
+    request_log::RequestLog,
+    status::RequestError,
 };
 
 /// What a cluster knows of tables: which node holds what, and who is told of a commit.
@@ -73,7 +73,12 @@ pub(crate) trait Peers: fmt::Debug + Send + Sync {
     fn owns(&self, table: u64) -> bool;
 
     /// The addresses of rows in a version, found by the nodes that hold them; `None`: this one finds them itself.
-    async fn find(&self, table: &Arc<Table>, version: u64, rows: &Sought) -> Result<Option<Sip>, Fault>;
+    async fn find(
+        &self,
+        table: &Arc<Table>,
+        version: u64,
+        rows: &RowPredicate,
+    ) -> Result<Option<Sip>, RequestError>;
 
     /// A version was committed, and is not acknowledged yet.
     async fn committed(&self, table: &Table, version: u64);
@@ -96,7 +101,7 @@ impl Peers for Alone {
         true
     }
 
-    async fn find(&self, _: &Arc<Table>, _: u64, _: &Sought) -> Result<Option<Sip>, Fault> {
+    async fn find(&self, _: &Arc<Table>, _: u64, _: &RowPredicate) -> Result<Option<Sip>, RequestError> {
         Ok(None)
     }
 
@@ -113,7 +118,7 @@ struct Shared {
     cache: Arc<FragmentCache>,
     /// `None`: columns are in memory and in the store alone.
     disk: Option<Arc<DiskCache>>,
-    ledger: Arc<Ledger>,
+    request_log: Arc<RequestLog>,
     cpu: Arc<Cpu>,
     metrics: Arc<Metrics>,
     peers: OnceLock<Arc<dyn Peers>>,
@@ -133,9 +138,9 @@ impl Shared {
     }
 }
 
-/// Tables at rest.
+/// Durable tables.
 #[derive(Debug)]
-struct AtRest {
+struct Durable {
     log: CatalogLog,
     known: Mutex<catalog::Known>,
     /// By the id of the table.
@@ -148,7 +153,7 @@ struct AtRest {
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     shared: Arc<Shared>,
-    at_rest: Option<Arc<AtRest>>,
+    durable: Option<Arc<Durable>>,
     progress: Arc<load::Loading>,
     /// Held while files are verified: one at a time, for what it takes of memory and of the store.
     verifying: Arc<Semaphore>,
@@ -160,15 +165,15 @@ impl Tables {
         config: &Config,
         catalog: Arc<Catalog>,
         memory: Arc<MemoryPool>,
-        ledger: Arc<Ledger>,
+        request_log: Arc<RequestLog>,
         cpu: Arc<Cpu>,
         metrics: Arc<Metrics>,
     ) -> Result<Self, Error> {
-        let at_rest = match config.store.as_str() {
+        let durable = match config.store.as_str() {
             "memory:" => None,
             url => {
                 let store = Store::open(url).map_err(|e| Error::Start(format!("store: {e}")))?;
-                Some(Arc::new(AtRest {
+                Some(Arc::new(Durable {
                     log: CatalogLog::new(store, config.keep_versions),
                     known: Mutex::default(),
                     tables: RwLock::default(),
@@ -191,7 +196,7 @@ impl Tables {
             cache,
             disk,
             late: Semaphore::new(1),
-            ledger,
+            request_log,
             cpu,
             metrics,
             peers,
@@ -201,7 +206,7 @@ impl Tables {
             expire_now,
         };
         let (progress, verifying) = (Arc::default(), Arc::new(Semaphore::new(1)));
-        Ok(Self { shared: Arc::new(shared), at_rest, progress, verifying })
+        Ok(Self { shared: Arc::new(shared), durable, progress, verifying })
     }
 
     /// The cache on disk, where there is one.
@@ -224,8 +229,8 @@ impl Tables {
     }
 
     /// Whether tables outlive the process.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.at_rest.is_some()
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable.is_some()
     }
 
     /// Adds an empty table.
@@ -235,8 +240,8 @@ impl Tables {
         schema: Schema,
         retention: Option<Retention>,
         deletes: Deletes,
-    ) -> Result<Arc<Table>, Fault> {
-        let Some(at_rest) = &self.at_rest else {
+    ) -> Result<Arc<Table>, RequestError> {
+        let Some(durable) = &self.durable else {
             if deletes == Deletes::Rewrite {
                 return Err(rewrite::no_files());
             }
@@ -248,30 +253,30 @@ impl Tables {
         };
         let properties = retention_properties(retention.as_ref()).into_iter().chain([deletes.property()]);
         let properties = properties.filter_map(|(name, value)| Some((name, value?))).collect();
-        let created = at_rest.log.create(&at_rest.state(), name, &schema, properties).await?;
+        let created = durable.log.create(&durable.state(), name, &schema, properties).await?;
         let version = created.catalog.version();
-        let table = self.take_in_own(at_rest, created).await?;
+        let table = self.take_in_own(durable, created).await?;
         self.shared.peers().catalog_changed(version).await;
         Ok(table)
     }
 
     /// Attaches the table of another writer, which is read only, by its address.
-    pub(crate) async fn attach(&self, name: &str, url: &str) -> Result<Arc<Table>, Fault> {
-        let Some(at_rest) = &self.at_rest else {
+    pub(crate) async fn attach(&self, name: &str, url: &str) -> Result<Arc<Table>, RequestError> {
+        let Some(durable) = &self.durable else {
             let message =
                 "a server that keeps its tables in memory alone attaches none; start it with a store";
-            return Err(Fault::new(ErrorReason::InvalidStore, message));
+            return Err(RequestError::new(ErrorReason::InvalidStore, message));
         };
-        let attached = at_rest.log.attach(&at_rest.state(), name, url).await;
-        let created = attached.map_err(|e| Fault::from(e).at("url"))?;
+        let attached = durable.log.attach(&durable.state(), name, url).await;
+        let created = attached.map_err(|e| RequestError::from(e).at("url"))?;
         let (version, entry) = (created.catalog.version(), created.entry.clone());
-        let added = self.take_in_own(at_rest, created).await;
+        let added = self.take_in_own(durable, created).await;
         match &added {
             Ok(_) => self.shared.peers().catalog_changed(version).await,
             // What cannot be loaded is not attached.
-            Err(_) if at_rest.has(entry.number()) => {
-                if let Ok(next) = at_rest.log.remove(&at_rest.state(), name).await {
-                    self.take_in(at_rest, next, None);
+            Err(_) if durable.has(entry.number()) => {
+                if let Ok(next) = durable.log.remove(&durable.state(), name).await {
+                    self.take_in(durable, next, None);
                 }
             }
             Err(_) => {}
@@ -280,17 +285,17 @@ impl Tables {
     }
 
     /// Removes a table; queries that run go on with their snapshot. One that this node could not load has none.
-    pub(crate) async fn remove(&self, name: &str) -> Result<Option<Arc<Table>>, Fault> {
+    pub(crate) async fn remove(&self, name: &str) -> Result<Option<Arc<Table>>, RequestError> {
         let table = self.shared.catalog.find(name);
-        if let Some(at_rest) = &self.at_rest {
-            let state = at_rest.state();
+        if let Some(durable) = &self.durable {
+            let state = durable.state();
             let known = match state.tables().contains_key(name) {
                 true => state,
-                false => at_rest.log.refresh(&state).await?,
+                false => durable.log.refresh(&state).await?,
             };
-            let next = at_rest.log.remove(&known, name).await?;
+            let next = durable.log.remove(&known, name).await?;
             let version = next.version();
-            self.take_in(at_rest, next, None);
+            self.take_in(durable, next, None);
             self.shared.peers().catalog_changed(version).await;
             return Ok(table.ok());
         }
@@ -301,13 +306,13 @@ impl Tables {
 
     /// What is known of a table that is gone.
     fn forget(&self, table: &Table) {
-        self.shared.ledger.forget(table);
+        self.shared.request_log.forget(table);
         self.shared.cache.forget_table(table.id());
         self.shared.memory.count_tables(&self.shared.catalog);
     }
 
     /// Commits rows; they are durable, where the table is, when this returns.
-    pub(crate) async fn write(&self, rows: NewRows) -> Result<Written, Fault> {
+    pub(crate) async fn write(&self, rows: NewRows) -> Result<Written, RequestError> {
         let table = Arc::clone(rows.table());
         match self.stored(&table)? {
             Some(stored) => stored.write(rows).await,
@@ -322,7 +327,7 @@ impl Tables {
     }
 
     /// How a table is kept; `None`: in memory alone.
-    fn stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, Fault> {
+    fn stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, RequestError> {
         match self.newest_stored(table)? {
             Some(stored) if !std::ptr::eq(&*stored.table, table) => Err(columns::other_columns(table)),
             stored => Ok(stored),
@@ -330,20 +335,24 @@ impl Tables {
     }
 
     /// The same with the columns that the table has now.
-    fn newest_stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, Fault> {
-        let Some(at_rest) = &self.at_rest else { return Ok(None) };
-        let tables = at_rest.tables.read().unwrap_or_else(PoisonError::into_inner);
+    fn newest_stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, RequestError> {
+        let Some(durable) = &self.durable else { return Ok(None) };
+        let tables = durable.tables.read().unwrap_or_else(PoisonError::into_inner);
         match tables.get(&table.id()) {
             Some(stored) => Ok(Some(Arc::clone(stored))),
             None => {
                 let message = format!("there is no table {:?} any longer", table.name());
-                Err(Fault::new(ErrorReason::TableNotFound, message).at("table"))
+                Err(RequestError::new(ErrorReason::TableNotFound, message).at("table"))
             }
         }
     }
 
     /// A table at a version (`None`: the newest), with all fragments that it has, in memory or not.
-    pub(crate) fn pin(&self, name: &str, version: Option<u64>) -> Result<(Arc<Table>, TableVersion), Fault> {
+    pub(crate) fn pin(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<(Arc<Table>, TableVersion), RequestError> {
         let table = self.shared.catalog.get(name)?;
         let Some(stored) = self.newest_stored(&table)? else {
             let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
@@ -354,7 +363,7 @@ impl Tables {
     }
 
     /// Makes an older version readable here, if it is kept.
-    pub(crate) async fn rebuild(&self, table: &Table, version: u64) -> Result<(), Fault> {
+    pub(crate) async fn rebuild(&self, table: &Table, version: u64) -> Result<(), RequestError> {
         match self.newest_stored(table)? {
             Some(stored) => stored.rebuild(version).await,
             None => Ok(()),
@@ -372,7 +381,7 @@ impl Tables {
         table: &Table,
         version: &TableState,
         columns: &[usize],
-    ) -> Result<Option<Snapshot>, Fault> {
+    ) -> Result<Option<Snapshot>, RequestError> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
         stored.resident(version, columns)
     }
@@ -384,7 +393,7 @@ impl Tables {
         version: &TableState,
         fragments: &[u32],
         columns: &[usize],
-    ) -> Result<Snapshot, Fault> {
+    ) -> Result<Snapshot, RequestError> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
         stored.resident_of(version, fragments, columns)
     }
@@ -398,10 +407,10 @@ impl Tables {
         fragments: &[u32],
         columns: &[usize],
         deadline: Instant,
-    ) -> Result<(Snapshot, u32), Fault> {
+    ) -> Result<(Snapshot, u32), RequestError> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
         let wave = stored.wave(version, fragments, columns, deadline).await;
-        wave.map_err(|fault| unreadable::cannot_read(table.name(), stored.attached, fault))
+        wave.map_err(|error| unreadable::cannot_read(table.name(), stored.attached, error))
     }
 
     /// What memory holds of the newest version of a table.
@@ -436,14 +445,17 @@ impl Tables {
     }
 
     fn list_stored(&self) -> Vec<Arc<Stored>> {
-        let tables = self.at_rest.as_ref().map(|at_rest| &at_rest.tables);
+        let tables = self.durable.as_ref().map(|durable| &durable.tables);
         let tables = tables.map(|tables| tables.read().unwrap_or_else(PoisonError::into_inner));
         tables.map(|tables| tables.values().cloned().collect()).unwrap_or_default()
     }
 }
 
-fn in_memory_only(name: &str) -> Fault {
-    Fault::new(ErrorReason::InvalidStore, format!("table {name:?} is in the memory of one server alone"))
+fn in_memory_only(name: &str) -> RequestError {
+    RequestError::new(
+        ErrorReason::InvalidStore,
+        format!("table {name:?} is in the memory of one server alone"),
+    )
 }
 
 /// The request of a write that has an id.

@@ -2,7 +2,7 @@
 //!
 //! What is older than it is kept is hidden from queries by the moment at which they are asked. Here its memory and its
 //! files are won back, a fragment at a time: one that is hidden whole goes, and one that is hidden for the most part is
-//! written anew without.
+//! written again without.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -18,13 +18,13 @@ use basalt_storage::{FragmentEntry, Operation, TableState, retention_properties}
 use super::{
     Shared, Tables,
     commit::{Edit, NewFragment},
-    found::Sought,
+    locate::RowPredicate,
     stored::Stored,
 };
 use crate::{
     limits,
     memory::{Consumer, Reservation},
-    status::Fault,
+    status::RequestError,
     units::now_micros,
 };
 
@@ -34,7 +34,7 @@ impl Tables {
         &self,
         table: &Arc<Table>,
         retention: Option<Retention>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestError> {
         match self.stored(table)? {
             Some(stored) => stored.set_retention(retention.as_ref()).await,
             None => {
@@ -56,22 +56,22 @@ impl Tables {
 }
 
 /// Tells what was freed of a table.
-fn freed(shared: &Shared, table: &Table, freed: Result<u64, Fault>) {
+fn freed(shared: &Shared, table: &Table, freed: Result<u64, RequestError>) {
     match freed {
         Ok(0) => {}
         Ok(rows) => {
             shared.metrics.expired(rows);
             tracing::info!(table = table.name(), rows, "freed rows that were too old");
         }
-        Err(fault) if fault.is_conflict() => {}
-        Err(fault) => {
-            tracing::warn!(table = table.name(), error = fault.message(), "cannot free old rows");
+        Err(error) if error.is_conflict() => {}
+        Err(error) => {
+            tracing::warn!(table = table.name(), error = error.message(), "cannot free old rows");
         }
     }
 }
 
 impl Stored {
-    async fn set_retention(&self, retention: Option<&Retention>) -> Result<(), Fault> {
+    async fn set_retention(&self, retention: Option<&Retention>) -> Result<(), RequestError> {
         self.check_writable()?;
         let edit = Edit::Properties(retention_properties(retention).to_vec());
         self.change(Vec::new(), edit).await.map(|_| ())
@@ -81,14 +81,14 @@ impl Stored {
     pub(super) async fn expire(&self) {
         let outcome = self.free_hidden().await;
         // Another write was first: there is nothing wrong, and no need to wait for the next round.
-        if outcome.as_ref().is_err_and(Fault::is_conflict) {
+        if outcome.as_ref().is_err_and(RequestError::is_conflict) {
             self.expires.store(true, Ordering::Relaxed);
         }
         freed(&self.shared, &self.table, outcome);
     }
 
     /// Frees what is hidden now; the answer is how many rows it was.
-    async fn free_hidden(&self) -> Result<u64, Fault> {
+    async fn free_hidden(&self) -> Result<u64, RequestError> {
         let state = self.state();
         let Some(retention) = state.retention() else { return Ok(0) };
         let cutoff = retention.cutoff(now_micros());
@@ -105,7 +105,7 @@ impl Stored {
         if partly.is_empty() {
             return Ok(freed);
         }
-        let rows = self.find(&state, &Sought::Hidden(cutoff)).await?;
+        let rows = self.find(&state, &RowPredicate::Hidden(cutoff)).await?;
         for entry in partly {
             match worth(count(&rows, entry.id), entry.live_rows()) {
                 Worth::Removing => self.replace(&state, vec![entry.id], Vec::new()).await?,
@@ -117,8 +117,8 @@ impl Stored {
         Ok(freed)
     }
 
-    /// Writes a fragment anew without some rows.
-    async fn rewrite(&self, base: &Arc<TableState>, id: u32, rows: &Sip) -> Result<(), Fault> {
+    /// Writes a fragment again without some rows.
+    async fn rewrite(&self, base: &Arc<TableState>, id: u32, rows: &Sip) -> Result<(), RequestError> {
         let snapshot = self.fragments_at(base, &[id], &self.all_columns()).await?;
         for fragment in snapshot.fragments() {
             let (rows, held) = rest_without(&self.shared, &self.table, fragment, rows).await?;
@@ -135,7 +135,7 @@ impl Stored {
         base: &Arc<TableState>,
         gone: Vec<u32>,
         new: Vec<NewFragment>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestError> {
         if gone.is_empty() {
             return Ok(());
         }
@@ -193,7 +193,7 @@ async fn rest_without(
     table: &Arc<Table>,
     fragment: &Fragment,
     rows: &Sip,
-) -> Result<(RowBuffer, Reservation), Fault> {
+) -> Result<(RowBuffer, Reservation), RequestError> {
     let rest = fragment.delete(rows).map_or_else(|| fragment.clone(), |(rest, _)| rest);
     rest_of(shared, table, rest).await
 }
@@ -203,7 +203,7 @@ pub(super) async fn rest_of(
     shared: &Arc<Shared>,
     table: &Arc<Table>,
     rest: Fragment,
-) -> Result<(RowBuffer, Reservation), Fault> {
+) -> Result<(RowBuffer, Reservation), RequestError> {
     let mut held = shared.memory.reserve(Consumer::Maintenance);
     held.set(rest.bytes() as u64)?;
     let schema = Arc::clone(table.schema());
@@ -216,11 +216,11 @@ pub(super) async fn rest_of(
 }
 
 /// Frees what is hidden now of a table that is in memory alone.
-async fn expire_in_memory(shared: &Arc<Shared>, table: &Arc<Table>) -> Result<u64, Fault> {
+async fn expire_in_memory(shared: &Arc<Shared>, table: &Arc<Table>) -> Result<u64, RequestError> {
     let snapshot = table.snapshot();
     let Some(retention) = snapshot.retention() else { return Ok(0) };
-    let sought = Sought::Hidden(retention.cutoff(now_micros()));
-    let rows = sought.within(shared, table, Arc::clone(&snapshot)).await?;
+    let predicate = RowPredicate::Hidden(retention.cutoff(now_micros()));
+    let rows = predicate.within(shared, table, Arc::clone(&snapshot)).await?;
     let mut freed = 0;
     for fragment in snapshot.fragments() {
         let n = count(&rows, fragment.id());

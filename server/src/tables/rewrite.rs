@@ -12,7 +12,7 @@ use super::{
     retention::rest_of,
     stored::Stored,
 };
-use crate::{memory::Reservation, status::Fault};
+use crate::{memory::Reservation, status::RequestError};
 
 /// A deletion as its table asks for it, and the fragments that take the place of those that lose rows.
 pub(super) struct Rewritten {
@@ -29,7 +29,7 @@ impl Tables {
     }
 
     /// Says what deletions leave in a table's files from now on.
-    pub(crate) async fn set_deletes(&self, table: &Arc<Table>, deletes: Deletes) -> Result<(), Fault> {
+    pub(crate) async fn set_deletes(&self, table: &Arc<Table>, deletes: Deletes) -> Result<(), RequestError> {
         match self.stored(table)? {
             Some(stored) => {
                 stored.check_writable()?;
@@ -42,16 +42,16 @@ impl Tables {
 }
 
 /// The error of asking for files of a table that has none.
-pub(super) fn no_files() -> Fault {
+pub(super) fn no_files() -> RequestError {
     let message =
         "a table in memory alone has no files that deletions could rewrite; start the server with a store";
-    Fault::new(ErrorReason::InvalidStore, message).at("deletes")
+    RequestError::new(ErrorReason::InvalidStore, message).at("deletes")
 }
 
 impl Stored {
     /// What a deletion of rows comes to where the table wants no deletion vectors: the fragments that lose rows go, and
     /// others with the rest of their rows come. It is one commit, as the deletion is, and conflicts with the same.
-    pub(super) async fn rewritten(&self, edit: Edit) -> Result<Rewritten, Fault> {
+    pub(super) async fn rewritten(&self, edit: Edit) -> Result<Rewritten, RequestError> {
         let (mut edit, mut new, mut held) = (edit, Vec::new(), Vec::new());
         if let Edit::Change { base, gone, deletions, .. } = &mut edit
             && base.deletes() == Deletes::Rewrite

@@ -1,4 +1,4 @@
-//! One table at rest: its log, the versions that can be read, and what memory holds of them.
+//! One durable table: its log, the versions that can be read, and what memory holds of them.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -18,7 +18,7 @@ use super::{
     Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, fragments::snapshot_of,
     load::expected_bytes,
 };
-use crate::{limits, status::Fault};
+use crate::{limits, status::RequestError};
 
 /// See the module.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Stored {
     }
 
     /// The state of a version that a request names.
-    pub(super) fn state_at(&self, version: Option<u64>) -> Result<Arc<TableState>, Fault> {
+    pub(super) fn state_at(&self, version: Option<u64>) -> Result<Arc<TableState>, RequestError> {
         let states = self.states.read().unwrap_or_else(PoisonError::into_inner);
         let mut known = [&states.newest].into_iter().chain(states.older.iter().rev().map(|(state, _)| state));
         let found = known.find(|state| version.is_none_or(|version| state.version() == version)).cloned();
@@ -99,13 +99,13 @@ impl Stored {
         found.or_else(rebuilt).ok_or_else(|| {
             let (table, newest) = (self.table.name(), states.newest.version());
             let message = format!("this version of table {table:?} cannot be read; version {newest} can");
-            Fault::new(ErrorReason::VersionGone, message)
+            RequestError::new(ErrorReason::VersionGone, message)
         })
     }
 
     /// Makes a version again from the log that this node has not, but that is still kept: it has not seen it, because
     /// another node committed it and the next at once, or because it was not there then.
-    pub(super) async fn rebuild(&self, version: u64) -> Result<(), Fault> {
+    pub(super) async fn rebuild(&self, version: u64) -> Result<(), RequestError> {
         let newest = self.state();
         if version >= newest.version() || self.state_at(Some(version)).is_ok() {
             return Ok(());
@@ -124,17 +124,17 @@ impl Stored {
     }
 
     /// Fails for the table of another writer.
-    pub(super) fn check_writable(&self) -> Result<(), Fault> {
+    pub(super) fn check_writable(&self) -> Result<(), RequestError> {
         if self.attached {
             let message =
                 format!("table {:?} is attached; its own writer alone writes to it", self.table.name());
-            return Err(Fault::new(ErrorReason::ReadOnly, message).at("table"));
+            return Err(RequestError::new(ErrorReason::ReadOnly, message).at("table"));
         }
         Ok(())
     }
 
     /// Goes to the version that the table is taken in with. What is on disk is not waited for: whether there is such.
-    pub(super) async fn begin(&self, progress: Progress<'_>) -> Result<bool, Fault> {
+    pub(super) async fn begin(&self, progress: Progress<'_>) -> Result<bool, RequestError> {
         let state = self.state();
         let mine = self.mine(&state);
         let (now, late) = self.put_off(&state, mine).await;
@@ -165,7 +165,7 @@ impl Stored {
         state: Arc<TableState>,
         fresh: &[Fresh],
         progress: Progress<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestError> {
         let before = self.state();
         // What is encoded by other columns is not taken, whatever it was read from.
         if !state.has_same_columns(&before) {
@@ -201,7 +201,7 @@ impl Stored {
 
     /// Reads what this node holds by its place, now that the nodes are others than before; what it holds no longer goes
     /// first when memory is needed.
-    pub(super) async fn place(&self) -> Result<(), Fault> {
+    pub(super) async fn place(&self) -> Result<(), RequestError> {
         let state = self.state();
         let (mine, others): (Vec<_>, Vec<_>) = state.fragments().iter().partition(|entry| self.holds(entry));
         self.cool(others);

@@ -16,8 +16,8 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::{StorageError, TableEntry};
 use tokio::time::sleep;
 
-use super::{AtRest, Tables};
-use crate::{limits, panics::caught_async, status::Fault};
+use super::{Durable, Tables};
+use crate::{limits, panics::caught_async, status::RequestError};
 
 /// A table that could not be loaded.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub(super) struct LeftOut {
 }
 
 /// The error of requests for a table whose log cannot be read.
-pub(super) fn cannot_open(entry: &TableEntry, error: StorageError) -> Fault {
+pub(super) fn cannot_open(entry: &TableEntry, error: StorageError) -> RequestError {
     match entry.attached {
         true => unreadable(&entry.name, error),
         false => damaged(&entry.name, &error.into()),
@@ -37,60 +37,60 @@ pub(super) fn cannot_open(entry: &TableEntry, error: StorageError) -> Fault {
 }
 
 /// The error of requests for a table that cannot be loaded.
-pub(super) fn cannot_load(entry: &TableEntry, fault: Fault) -> Fault {
+pub(super) fn cannot_load(entry: &TableEntry, error: RequestError) -> RequestError {
     match entry.attached {
-        true => newest(&entry.name, fault),
-        false => damaged(&entry.name, &fault),
+        true => newest(&entry.name, error),
+        false => damaged(&entry.name, &error),
     }
 }
 
 /// The error of a request for rows that cannot be read.
-pub(super) fn cannot_read(table: &str, attached: bool, fault: Fault) -> Fault {
+pub(super) fn cannot_read(table: &str, attached: bool, error: RequestError) -> RequestError {
     match attached {
-        _ if fault.is_outage() || fault.is_of_memory() || !fault.is_of_store() => fault,
-        true => newest(table, fault),
-        false => damaged(table, &fault),
+        _ if error.is_outage() || error.is_of_memory() || !error.is_of_store() => error,
+        true => newest(table, error),
+        false => damaged(table, &error),
     }
 }
 
-fn damaged(table: &str, fault: &Fault) -> Fault {
-    let what = match fault.reason() {
+fn damaged(table: &str, error: &RequestError) -> RequestError {
+    let what = match error.reason() {
         "MEMORY_LIMIT" => "does not fit into memory here",
         _ => "is damaged and cannot be read",
     };
-    Fault::new(ErrorReason::TableDamaged, format!("table {table:?} {what}: {}", fault.message()))
+    RequestError::new(ErrorReason::TableDamaged, format!("table {table:?} {what}: {}", error.message()))
 }
 
 /// The error of requests for an attached table that cannot be read.
-pub(super) fn unreadable(table: &str, error: StorageError) -> Fault {
+pub(super) fn unreadable(table: &str, error: StorageError) -> RequestError {
     match &error {
         StorageError::NoTable { path } | StorageError::Address { url: path, .. } => {
             let message = format!(
                 "table {table:?} is gone: there is no Delta table at {path} any longer; it is served again once it is \
                  back"
             );
-            Fault::new(ErrorReason::StoreUnavailable, message)
+            RequestError::new(ErrorReason::StoreUnavailable, message)
         }
         StorageError::Replaced { path, why } => {
             let message = format!(
                 "table {table:?} is not what was attached: at {path}, {why}; drop it and attach it again to read what \
                  is there now"
             );
-            Fault::new(ErrorReason::InvalidStore, message)
+            RequestError::new(ErrorReason::InvalidStore, message)
         }
         _ => newest(table, error.into()),
     }
 }
 
 /// The error of requests for a table whose newest version cannot be taken in.
-pub(super) fn newest(table: &str, fault: Fault) -> Fault {
-    let message = format!("the newest version of table {table:?} cannot be read: {}", fault.message());
-    fault.with_message(message)
+pub(super) fn newest(table: &str, error: RequestError) -> RequestError {
+    let message = format!("the newest version of table {table:?} cannot be read: {}", error.message());
+    error.with_message(message)
 }
 
 impl Tables {
     /// Notes whether a table that is held can be read.
-    pub(super) fn note(&self, table: &Table, unreadable: Option<&Fault>) {
+    pub(super) fn note(&self, table: &Table, unreadable: Option<&RequestError>) {
         let (catalog, name, id) = (&self.shared.catalog, table.name(), table.id());
         let known = catalog.unreadable().into_iter().find(|(_, known, _)| *known == id);
         match (unreadable, known) {
@@ -99,10 +99,10 @@ impl Tables {
                 tracing::info!(table = name, "the table can be read again");
                 catalog.set_readable(id);
             }
-            (Some(fault), known) => {
-                let error = fault.to_engine();
+            (Some(error), known) => {
+                let error = error.to_engine();
                 if known.is_none_or(|(_, _, before)| before != error) {
-                    tracing::warn!(table = name, error = fault.message(), "the table cannot be read");
+                    tracing::warn!(table = name, error = error.message(), "the table cannot be read");
                     catalog.set_unreadable(name, id, error);
                 }
             }
@@ -110,15 +110,15 @@ impl Tables {
     }
 
     /// Notes that a table could not be loaded, and when it is tried again.
-    pub(super) fn note_left_out(&self, at_rest: &AtRest, entry: &TableEntry, fault: &Fault) {
-        let (table, error) = (&entry.name, fault.message());
-        let mut left_out = at_rest.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn note_left_out(&self, durable: &Durable, entry: &TableEntry, error: &RequestError) {
+        let (table, why) = (&entry.name, error.message());
+        let mut left_out = durable.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         let before = left_out.get(&entry.number()).map(|before| before.pause);
         if before.is_none() {
             if entry.attached {
-                tracing::warn!(table, error, "the table cannot be read, and is left out");
+                tracing::warn!(table, error = why, "the table cannot be read, and is left out");
             } else {
-                tracing::error!(table, error, "the table is damaged, and left out");
+                tracing::error!(table, error = why, "the table is damaged, and left out");
             }
         }
         let (first, most) = limits::DAMAGED_PAUSE;
@@ -126,29 +126,29 @@ impl Tables {
         let pause = before.map_or(first, |before| (2 * before).min(most));
         let known = LeftOut { entry: entry.clone(), next: Instant::now() + pause, pause };
         left_out.insert(entry.number(), known);
-        self.shared.catalog.set_unreadable(&entry.name, entry.number(), fault.to_engine());
+        self.shared.catalog.set_unreadable(&entry.name, entry.number(), error.to_engine());
     }
 
     /// Forgets that a table could not be read: it is read by now, or gone.
-    pub(super) fn forget_unreadable(&self, at_rest: &AtRest, id: u64) {
-        at_rest.left_out.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+    pub(super) fn forget_unreadable(&self, durable: &Durable, id: u64) {
+        durable.left_out.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
         self.shared.catalog.set_readable(id);
     }
 
     /// Tries again to load those whose time has come.
     async fn retry(&self) {
-        let Some(at_rest) = &self.at_rest else { return };
+        let Some(durable) = &self.durable else { return };
         let due: Vec<TableEntry> = {
-            let left_out = at_rest.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+            let left_out = durable.left_out.lock().unwrap_or_else(PoisonError::into_inner);
             let due = left_out.values().filter(|known| known.next <= Instant::now());
             due.map(|known| known.entry.clone()).collect()
         };
         for entry in due {
-            match self.open_table(at_rest, &entry).await {
+            match self.open_table(durable, &entry).await {
                 // Reading it took its time, in which it was dropped.
-                _ if !at_rest.has(entry.number()) => self.drop_if_gone(at_rest, entry.number()),
+                _ if !durable.has(entry.number()) => self.drop_if_gone(durable, entry.number()),
                 Ok(()) => tracing::info!(table = entry.name, "the table can be read again"),
-                Err(fault) => self.note_left_out(at_rest, &entry, &fault),
+                Err(error) => self.note_left_out(durable, &entry, &error),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Reading all that tables have at rest, to find what is damaged while it can still be mended: when somebody asks, and
+//! Reading all that tables have on storage, to find what is damaged while it can still be mended: when somebody asks, and
 //! in the background, everything once in a while.
 //!
 //! What is found is said in the log and counted. Tables are served on from memory, which holds what was written.
@@ -12,8 +12,8 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::{Damage, DataFile, StorageError, TableLog, TableState};
 use tokio::time::{sleep, timeout_at};
 
-use super::{AtRest, Tables, stored::Stored};
-use crate::{limits, panics::caught_async, status::Fault};
+use super::{Durable, Tables, stored::Stored};
+use crate::{limits, panics::caught_async, status::RequestError};
 
 /// What reading some files of a table has found.
 #[derive(Debug, Default)]
@@ -35,41 +35,46 @@ pub(super) struct Place {
 impl Tables {
     /// Reads the files of a table whose place in the log is behind `after`, as many as half of the time until the
     /// deadline allows.
-    pub(crate) async fn verify(&self, name: &str, after: &str, deadline: Instant) -> Result<Page, Fault> {
-        let Some(at_rest) = &self.at_rest else { return Err(super::in_memory_only(name)) };
+    pub(crate) async fn verify(
+        &self,
+        name: &str,
+        after: &str,
+        deadline: Instant,
+    ) -> Result<Page, RequestError> {
+        let Some(durable) = &self.durable else { return Err(super::in_memory_only(name)) };
         let enough = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         let read = async {
             let _alone = self.verifying.acquire().await;
-            self.verify_page(at_rest, name, after, enough).await
+            self.verify_page(durable, name, after, enough).await
         };
-        timeout_at(deadline.into(), read).await.map_err(|_| Fault::deadline())?
+        timeout_at(deadline.into(), read).await.map_err(|_| RequestError::deadline())?
     }
 
     async fn verify_page(
         &self,
-        at_rest: &AtRest,
+        durable: &Durable,
         name: &str,
         after: &str,
         enough: Instant,
-    ) -> Result<Page, Fault> {
-        let entry = at_rest.state().tables().get(name).cloned();
+    ) -> Result<Page, RequestError> {
+        let entry = durable.state().tables().get(name).cloned();
         let entry = entry.ok_or_else(|| {
-            Fault::new(ErrorReason::TableNotFound, format!("there is no table {name:?}")).at("name")
+            RequestError::new(ErrorReason::TableNotFound, format!("there is no table {name:?}")).at("name")
         })?;
         let stored = {
-            let tables = at_rest.tables.read().unwrap_or_else(PoisonError::into_inner);
+            let tables = durable.tables.read().unwrap_or_else(PoisonError::into_inner);
             tables.get(&entry.number()).cloned()
         };
         let mut page = Page::default();
         // Whether a start would find the table: the journal is short, and read as at a start.
         if after.is_empty()
-            && let Err(error) = at_rest.log.load().await
+            && let Err(error) = durable.log.load().await
         {
-            self.found(name, &damage_of(at_rest.log.store().url(), error)?, &mut page);
+            self.found(name, &damage_of(durable.log.store().url(), error)?, &mut page);
         }
         let log = match &stored {
             Some(stored) => stored.log.clone(),
-            None => at_rest.log.table(&entry)?,
+            None => durable.log.table(&entry)?,
         };
         // The log is read as at a start: once for a table, and always where nobody has its state.
         let read = if after.is_empty() || stored.is_none() { Some(log.load().await) } else { None };
@@ -105,7 +110,7 @@ impl Tables {
         stored: Option<&Stored>,
         file: &Arc<DataFile>,
         page: &mut Page,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestError> {
         let verified = log.verify(state, file).await?;
         self.shared.metrics.verified(verified.bytes);
         page.files += 1;
@@ -151,8 +156,8 @@ impl Tables {
             let _alone = self.verifying.acquire().await;
             let mut page = Page::default();
             let read = self.verify_file(name, &stored.log, &state, Some(stored), &file, &mut page).await;
-            if let Err(fault) = read {
-                tracing::warn!(table = name, error = fault.message(), "cannot verify a file");
+            if let Err(error) = read {
+                tracing::warn!(table = name, error = error.message(), "cannot verify a file");
             }
             let share =
                 u128::from(file.bytes()) * limits::VERIFY_PERIOD.as_millis() / u128::from(total.max(1));
@@ -164,7 +169,7 @@ impl Tables {
 }
 
 /// What an error of a table's log is damaged of; a store that fails is none.
-fn damage_of(table: &str, error: StorageError) -> Result<Damage, Fault> {
+fn damage_of(table: &str, error: StorageError) -> Result<Damage, RequestError> {
     let (path, why) = match error {
         StorageError::Corrupt { path, why } => (path, why),
         // Tables without a catalog are at no address of a store.

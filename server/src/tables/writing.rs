@@ -9,7 +9,7 @@ use basalt_core::{fragment::RowBuffer, table::Table};
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{Tables, commit::NewFragment, stored::Stored};
-use crate::{limits, memory::Reservation, panics::caught_async, status::Fault};
+use crate::{limits, memory::Reservation, panics::caught_async, status::RequestError};
 
 /// See the module.
 #[derive(Debug)]
@@ -24,12 +24,12 @@ pub(crate) struct Writing {
 #[derive(Debug)]
 struct UnderWay {
     bytes: u64,
-    task: JoinHandle<Result<NewFragment, Fault>>,
+    task: JoinHandle<Result<NewFragment, RequestError>>,
 }
 
 impl Tables {
     /// For the full fragments of a write; `None` for a table in memory alone, which has no files.
-    pub(crate) fn writing(&self, table: &Table) -> Result<Option<Writing>, Fault> {
+    pub(crate) fn writing(&self, table: &Table) -> Result<Option<Writing>, RequestError> {
         let stored = self.stored(table)?;
         Ok(stored.map(|stored| Writing {
             stored,
@@ -54,7 +54,7 @@ impl Writing {
         rows: RowBuffer,
         held: &mut Reservation,
         beside: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RequestError> {
         self.stored.check_writable()?;
         while self.under_way.len() >= limits::FRAGMENTS_OF_A_WRITE {
             self.next().await?;
@@ -69,7 +69,7 @@ impl Writing {
 
     /// Reserves what is held here and `beside`. Where memory is short it waits for what is under way, which takes less
     /// when it is done.
-    pub(crate) async fn hold(&mut self, held: &mut Reservation, beside: u64) -> Result<(), Fault> {
+    pub(crate) async fn hold(&mut self, held: &mut Reservation, beside: u64) -> Result<(), RequestError> {
         while let Err(refused) = held.set(self.bytes() + beside) {
             if !self.next().await? {
                 return Err(refused);
@@ -79,17 +79,17 @@ impl Writing {
     }
 
     /// Waits for the oldest that is under way; `false` when none is.
-    async fn next(&mut self) -> Result<bool, Fault> {
+    async fn next(&mut self) -> Result<bool, RequestError> {
         let Some(oldest) = self.under_way.front_mut() else { return Ok(false) };
         // It stays there while it is waited for: whoever gives up waiting drops all of this.
         let written = (&mut oldest.task).await;
         self.under_way.pop_front();
-        self.done.push(written.map_err(|_| Fault::internal())??);
+        self.done.push(written.map_err(|_| RequestError::internal())??);
         Ok(true)
     }
 
     /// Waits for all, and gives them to a commit.
-    pub(super) async fn finish(mut self) -> Result<Vec<NewFragment>, Fault> {
+    pub(super) async fn finish(mut self) -> Result<Vec<NewFragment>, RequestError> {
         while self.next().await? {}
         Ok(std::mem::take(&mut self.done))
     }

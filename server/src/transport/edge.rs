@@ -31,7 +31,7 @@ use crate::{
     limits,
     services::{Catalog, Cluster, Ingest, Query, Sips},
     state::State,
-    status::Fault,
+    status::RequestError,
 };
 
 const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
@@ -173,8 +173,8 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
         let mut ours = None;
         if request.uri().path().starts_with("/basalt.") {
             if self.state.is_stopping() {
-                let fault = Fault::new(ErrorReason::ShuttingDown, "the server is shutting down");
-                return Reply::new(answer(fault.into()));
+                let error = RequestError::new(ErrorReason::ShuttingDown, "the server is shutting down");
+                return Reply::new(answer(error.into()));
             }
             if self.state.is_loading() {
                 return Reply::new(answer(self.state.tables.loading().into()));

@@ -156,7 +156,7 @@ async fn accept_peer(
 /// Counts a connection; one that there is no memory for is closed.
 fn counted(port: &Arc<Port>, address: SocketAddr) -> Option<Arc<receive::Connection>> {
     let counted = port.connect();
-    counted.inspect_err(|fault| tracing::warn!(%address, error = fault.message(), "no connection")).ok()
+    counted.inspect_err(|error| tracing::warn!(%address, error = error.message(), "no connection")).ok()
 }
 
 async fn connection<E>(

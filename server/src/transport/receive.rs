@@ -26,7 +26,7 @@ use tonic::Status;
 use crate::{
     limits,
     memory::{Consumer, MemoryPool, Reservation},
-    status::Fault,
+    status::RequestError,
 };
 
 /// Where connections come in, and what they may hold together.
@@ -112,7 +112,7 @@ impl Port {
     }
 
     /// Takes in a connection.
-    pub(super) fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, Fault> {
+    pub(super) fn connect(self: &Arc<Self>) -> Result<Arc<Connection>, RequestError> {
         let mut held = self.memory.reserve(self.kinds.connections);
         held.set(limits::CONNECTION_BYTES)?;
         let messages = Arc::new(Semaphore::new(self.connection_messages as usize));
@@ -136,7 +136,7 @@ impl Connection {
         self: &Arc<Self>,
         inner: B,
         method: Method,
-    ) -> Result<(Received<B>, Arc<Receipt>), Fault> {
+    ) -> Result<(Received<B>, Arc<Receipt>), RequestError> {
         let request = if method.streams { Some(self.request()?) } else { None };
         let receipt = Arc::new(Receipt::default());
         let received = Received {
@@ -154,12 +154,12 @@ impl Connection {
         Ok((received, receipt))
     }
 
-    fn request(&self) -> Result<Held, Fault> {
+    fn request(&self) -> Result<Held, RequestError> {
         let Port { memory, kinds, requests, stream_window, .. } = &*self.port;
         let bytes = u64::from(*stream_window) + limits::REQUEST_BYTES;
         let permit = Arc::clone(requests).try_acquire_many_owned(kib(bytes)).map_err(|_| no_memory())?;
         let mut reservation = memory.reserve(kinds.requests);
-        reservation.set(bytes).map_err(Fault::retryable)?;
+        reservation.set(bytes).map_err(RequestError::retryable)?;
         Ok(Held { _permits: (permit, None), _reservation: reservation })
     }
 
@@ -174,7 +174,7 @@ impl Connection {
     }
 
     /// Waits for the memory of a message: behind the others of its connection, then behind those of other connections.
-    async fn message(self: Arc<Self>, bytes: u64) -> Result<Held, Fault> {
+    async fn message(self: Arc<Self>, bytes: u64) -> Result<Held, RequestError> {
         let Port { memory, kinds, messages, .. } = &*self.port;
         let until = Instant::now() + limits::MESSAGE_WAIT;
         let own = Arc::clone(&self.messages).acquire_many_owned(kib(bytes));
@@ -187,9 +187,9 @@ impl Connection {
     }
 }
 
-fn no_memory() -> Fault {
+fn no_memory() -> RequestError {
     let message = "other requests that are being received take the memory for them; try again later";
-    Fault::new(ErrorReason::MemoryLimit, message).retryable()
+    RequestError::new(ErrorReason::MemoryLimit, message).retryable()
 }
 
 /// Rounded up.
@@ -218,12 +218,12 @@ pub(super) struct Method {
 pub(super) struct Receipt {
     /// The memory of the message that was read last.
     message: Mutex<Option<Held>>,
-    refused: OnceLock<Fault>,
+    refused: OnceLock<RequestError>,
 }
 
 impl Receipt {
     /// Why the body was not read to its end.
-    pub(super) fn refused(&self) -> Option<&Fault> {
+    pub(super) fn refused(&self) -> Option<&RequestError> {
         self.refused.get()
     }
 
@@ -255,7 +255,7 @@ pub(super) struct Received<B> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-type Waiting = Pin<Box<dyn Future<Output = Result<Held, Fault>> + Send>>;
+type Waiting = Pin<Box<dyn Future<Output = Result<Held, RequestError>> + Send>>;
 
 /// How far the body is handed on.
 #[derive(Debug)]
@@ -325,24 +325,24 @@ impl<B> Received<B> {
         let connection = Arc::clone(&self.connection);
         match self.count_window() {
             Ok(()) => Box::pin(connection.message(bytes)),
-            Err(fault) => Box::pin(std::future::ready(Err(fault))),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 
-    fn count_window(&mut self) -> Result<(), Fault> {
+    fn count_window(&mut self) -> Result<(), RequestError> {
         if self.request.is_none() {
             self.request = Some(self.connection.request()?);
         }
         Ok(())
     }
 
-    fn refuse<T>(&mut self, fault: Fault) -> Poll<Option<Result<T, Status>>> {
+    fn refuse<T>(&mut self, error: RequestError) -> Poll<Option<Result<T, Status>>> {
         self.state = State::Ended;
         self.unread = Bytes::new();
         drop(self.receipt.take());
-        let status = Status::from(fault.clone());
+        let status = Status::from(error.clone());
         // It is the first: nothing is read after it.
-        let _ = self.receipt.refused.set(fault);
+        let _ = self.receipt.refused.set(error);
         Poll::Ready(Some(Err(status)))
     }
 
@@ -383,7 +383,7 @@ where
                         me.receipt.put(held);
                         me.due = Some(Instant::now() + limits::MESSAGE_TIMEOUT);
                     }
-                    Err(fault) => return me.refuse(fault),
+                    Err(error) => return me.refuse(error),
                 }
             }
             if !me.unread.is_empty() {
@@ -399,11 +399,11 @@ where
                 Poll::Pending if me.is_late(context) => {
                     let seconds = limits::MESSAGE_TIMEOUT.as_secs();
                     let message = format!("the request did not arrive within {seconds} seconds");
-                    return me.refuse(Fault::new(ErrorReason::DeadlineExceeded, message));
+                    return me.refuse(RequestError::new(ErrorReason::DeadlineExceeded, message));
                 }
                 Poll::Pending => match me.count_window() {
                     Ok(()) => return Poll::Pending,
-                    Err(fault) => return me.refuse(fault),
+                    Err(error) => return me.refuse(error),
                 },
                 Poll::Ready(Some(Ok(frame))) => {
                     if me.inner.is_end_stream() {

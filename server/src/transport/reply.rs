@@ -13,7 +13,7 @@ use hyper::{Request, Response, body::Incoming};
 use tonic::{Status, body::Body, codegen::BoxFuture};
 
 use super::receive::{Answering, Connection, Method, Receipt, Received};
-use crate::{call::Arrival, panics, status::Fault};
+use crate::{call::Arrival, panics, status::RequestError};
 
 /// See the module.
 pub(super) struct Reply {
@@ -47,11 +47,11 @@ impl Reply {
                 streams: method.streams,
                 ours,
             },
-            Err(fault) => {
+            Err(error) => {
                 if let Some(arrival) = &ours {
-                    unread(&fault, arrival);
+                    unread(&error, arrival);
                 }
-                Self::new(answer(fault.into()))
+                Self::new(answer(error.into()))
             }
         }
     }
@@ -71,12 +71,12 @@ impl Future for Reply {
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
         let Ok(mut response) =
             ready!(polled.unwrap_or_else(|panic| {
-                Poll::Ready(Ok(Status::from(panics::fault(&*panic)).into_http()))
+                Poll::Ready(Ok(Status::from(panics::error(&*panic)).into_http()))
             }));
         let Some(receipt) = self.receipt.take() else { return Poll::Ready(Ok(response)) };
         if let Some(arrival) = &self.ours {
             match receipt.refused() {
-                Some(fault) if !self.streams => unread(fault, arrival),
+                Some(error) if !self.streams => unread(error, arrival),
                 _ => response = with_details(response, arrival),
             }
         }
@@ -96,16 +96,16 @@ fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
     if !headers.contains_key(Status::GRPC_STATUS) || headers.contains_key(Status::GRPC_STATUS_DETAILS) {
         return response;
     }
-    let Some(fault) = Status::from_header_map(headers).as_ref().and_then(Fault::of_reading) else {
+    let Some(error) = Status::from_header_map(headers).as_ref().and_then(RequestError::of_reading) else {
         return response;
     };
-    unread(&fault, arrival);
-    Status::from(fault).into_http()
+    unread(&error, arrival);
+    Status::from(error).into_http()
 }
 
 /// Tells of a request that was not read to its end.
-fn unread(fault: &Fault, Arrival { peer, at, metrics, .. }: &Arrival) {
-    metrics.request("unread", fault.code(), at.elapsed(), 0);
-    let code = tracing::field::debug(fault.code());
-    tracing::info!(code, reason = fault.reason(), error = fault.message(), %peer, "request");
+fn unread(error: &RequestError, Arrival { peer, at, metrics, .. }: &Arrival) {
+    metrics.request("unread", error.code(), at.elapsed(), 0);
+    let code = tracing::field::debug(error.code());
+    tracing::info!(code, reason = error.reason(), error = error.message(), %peer, "request");
 }

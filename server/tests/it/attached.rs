@@ -434,7 +434,7 @@ async fn a_table_in_the_place_of_an_attached_one_is_not_taken_for_it() {
 }
 
 #[tokio::test]
-async fn a_history_that_was_written_anew_is_not_taken_for_the_old_one() {
+async fn a_history_that_was_rewritten_is_not_taken_for_the_old_one() {
     // The same table by its id: put back from an older copy, or its last version made again.
     for goes_back in [true, false] {
         let (store, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -453,7 +453,7 @@ async fn a_history_that_was_written_anew_is_not_taken_for_the_old_one() {
             theirs.commit(&[file]);
         }
         let told = refused(&server, "t", ErrorReason::InvalidStore).await;
-        let why = if goes_back { "from version 1 to 0" } else { "version 1 was written anew" };
+        let why = if goes_back { "from version 1 to 0" } else { "version 1 was written again" };
         assert!(told.contains(why), "{told}");
     }
 }

@@ -61,7 +61,7 @@ async fn a_wrong_answer_is_noticed() {
     let server = Server::start().await;
     assert!(bench(&server, &["1s", "--prepare-only"]).await.status.success());
     // Events that no load has made, among those that are asked about.
-    for (id, word) in [(1_i64 << 32, "where Some(Total"), (-1, "--fresh makes it anew")] {
+    for (id, word) in [(1_i64 << 32, "where Some(Total"), (-1, "--fresh makes it again")] {
         let batch = RecordBatch::try_from_iter([
             ("id", Arc::new(Int64Array::from(vec![id])) as ArrayRef),
             ("user", Arc::new(Int32Array::from(vec![5]))),

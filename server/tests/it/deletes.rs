@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tonic::Code;
 
 use crate::{
-    at_rest::against_a_model_with,
     cluster::nodes::Nodes,
+    durable::against_a_model_with,
     support::{Server, batch, check, commit, field, open_as},
 };
 

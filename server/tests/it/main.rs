@@ -8,7 +8,6 @@
 )]
 
 mod ambiguous;
-mod at_rest;
 mod attached;
 mod below;
 mod bench;
@@ -21,6 +20,7 @@ mod damaged;
 mod deletes;
 mod disk;
 mod disk_cache;
+mod durable;
 mod errors;
 mod fairness;
 mod files;
@@ -47,7 +47,7 @@ mod unread;
 fn every_reason_is_produced() {
     const SOURCES: [&str; 13] = [
         include_str!("ambiguous.rs"),
-        include_str!("at_rest.rs"),
+        include_str!("durable.rs"),
         include_str!("catalog.rs"),
         include_str!("cluster/mod.rs"),
         include_str!("damaged.rs"),

@@ -140,8 +140,8 @@ async fn a_request_that_panics_is_told_so_and_no_other_notices() {
     let memory = start(&["--store", "memory:"]).await;
     every_path(&memory).await;
     let store = TempDir::new().unwrap();
-    let at_rest = start(&["--store", store.path().to_str().unwrap()]).await;
-    every_path(&at_rest).await;
+    let durable = start(&["--store", store.path().to_str().unwrap()]).await;
+    every_path(&durable).await;
 
     // As the message is on the wire, and as a person reads it.
     let mut queries = QueryServiceClient::new(memory.client.channel());

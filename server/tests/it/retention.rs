@@ -101,7 +101,7 @@ async fn old_rows_are_hidden_and_freed_in_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn old_rows_are_hidden_and_freed_at_rest() {
+async fn old_rows_are_hidden_and_freed_on_storage() {
     let store = TempDir::new().unwrap();
     let at = async |store: &Path| {
         let store = store.to_str().unwrap().to_owned();

@@ -49,7 +49,7 @@ impl Server {
             let _ = stopped.await;
         }));
         let client = Client::connect(&address).await.unwrap();
-        // Tables at rest are loaded first.
+        // Durable tables are loaded first.
         while let Err(error) = client.list_tables().await {
             assert_eq!(error.reason(), pb::ErrorReason::Starting, "{error}");
             assert!(!task.is_finished(), "the server does not start");

@@ -292,8 +292,8 @@ mod tests {
                 let shown = |fragments: &Fragments| -> Vec<_> {
                     fragments.iter().map(|f| (f.id, f.file.path().to_owned(), f.first_row, f.rows)).collect()
                 };
-                let anew = Fragments { by_id: OrdMap::new(), hash }.rebuilt(&files, "").unwrap();
-                prop_assert_eq!(shown(&fragments), shown(&anew));
+                let again = Fragments { by_id: OrdMap::new(), hash }.rebuilt(&files, "").unwrap();
+                prop_assert_eq!(shown(&fragments), shown(&again));
             }
         }
     }

@@ -184,7 +184,7 @@ impl TableLog {
     ///
     /// # Errors
     /// [`StorageError::NoTable`]; [`StorageError::Unsupported`] for a table that needs more than this reader
-    /// knows; [`StorageError::Corrupt`] for a log with holes or other faults.
+    /// knows; [`StorageError::Corrupt`] for a log with holes or other errors.
     pub async fn load(&self) -> Result<Arc<TableState>> {
         let at = Moment::now();
         let hint = self.last_checkpoint().await?;

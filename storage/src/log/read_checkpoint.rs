@@ -47,7 +47,7 @@ pub(super) async fn read(store: &Store, path: &str, version: u64, mut replay: Re
     let metadata = footer::read(store, path, None, |_| Ok(())).await?;
     let bytes = store.get_known(path, CHECKPOINT_BYTES).await?;
     catching(place, move || {
-        digest::check_seal(&bytes).map_err(Fault)?;
+        digest::check_seal(&bytes).map_err(Unreadable)?;
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(metadata, options)?;
         let schema = metadata.parquet_schema();
@@ -69,27 +69,27 @@ pub(super) async fn read(store: &Store, path: &str, version: u64, mut replay: Re
                 return Ok(Err(error));
             }
         }
-        Ok::<_, Fault>(Ok(replay))
+        Ok::<_, Unreadable>(Ok(replay))
     })
     .await?
 }
 
 /// What is wrong with a checkpoint.
-struct Fault(String);
+struct Unreadable(String);
 
-impl<E: std::error::Error> From<E> for Fault {
+impl<E: std::error::Error> From<E> for Unreadable {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for Unreadable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-type Read<T> = std::result::Result<T, Fault>;
+type Read<T> = std::result::Result<T, Unreadable>;
 
 /// A struct column at a row.
 #[derive(Clone, Copy)]
@@ -102,7 +102,8 @@ impl<'a> Row<'a> {
     fn child<T: Array + 'static>(self, name: &str) -> Read<Option<&'a T>> {
         let Some(array) = self.column.column_by_name(name) else { return Ok(None) };
         let typed = array.as_any().downcast_ref::<T>();
-        let typed = typed.ok_or_else(|| Fault(format!("{name} is of the type {}", array.data_type())))?;
+        let typed =
+            typed.ok_or_else(|| Unreadable(format!("{name} is of the type {}", array.data_type())))?;
         Ok(typed.is_valid(self.row).then_some(typed))
     }
 
@@ -143,17 +144,17 @@ impl<'a> Row<'a> {
 fn texts(array: &ArrayRef, name: &str) -> Read<Vec<Option<String>>> {
     let texts = array.as_any().downcast_ref::<StringArray>();
     let texts =
-        texts.ok_or_else(|| Fault(format!("{name} holds values of the type {}", array.data_type())))?;
+        texts.ok_or_else(|| Unreadable(format!("{name} holds values of the type {}", array.data_type())))?;
     Ok(texts.iter().map(|text| text.map(str::to_owned)).collect())
 }
 
 fn missing<T>(value: Option<T>, name: &str) -> Read<T> {
-    value.ok_or_else(|| Fault(format!("an action has no {name}")))
+    value.ok_or_else(|| Unreadable(format!("an action has no {name}")))
 }
 
 fn unsigned<T: TryFrom<i64>>(value: Option<i64>, name: &str) -> Read<T> {
     let value = missing(value, name)?;
-    T::try_from(value).map_err(|_| Fault(format!("{name} is {value}")))
+    T::try_from(value).map_err(|_| Unreadable(format!("{name} is {value}")))
 }
 
 fn actions_of(batch: &RecordBatch, actions: &mut Vec<Action>) -> Read<()> {

@@ -1,6 +1,6 @@
 //! Whether a log is still the one that a state was read from.
 //!
-//! A table of another writer may be deleted and written anew under its address. Version numbers do not tell: the new
+//! A table of another writer may be deleted and written again under its address. Version numbers do not tell: the new
 //! log has the same ones. What tells is the file of the state's own version, which a log never changes.
 
 use std::{
@@ -35,7 +35,7 @@ pub(super) type Looked = Option<(u64, Mark)>;
 
 impl TableLog {
     /// Makes sure that the log is the one that a state was read from. What was read behind the state *before* this call
-    /// is of the same log then, since a log that is written anew begins with its first version.
+    /// is of the same log then, since a log that is written again begins with its first version.
     ///
     /// One request for what the store says of a file, as long as that does not change.
     ///
@@ -78,7 +78,7 @@ impl TableLog {
         } else if newest.version < state.version {
             format!("it went back from version {} to {}", state.version, newest.version)
         } else if !may_be_same || (newest.version == state.version && !newest.has_same_files(state)) {
-            format!("its version {} was written anew", state.version)
+            format!("its version {} was written again", state.version)
         } else {
             return Ok(());
         };

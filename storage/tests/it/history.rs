@@ -61,7 +61,7 @@ struct Nodes {
 }
 
 impl Nodes {
-    /// Commits what `plan` makes of a node's state, which may be an old one; plans anew while it is second.
+    /// Commits what `plan` makes of a node's state, which may be an old one; plans again while it is second.
     async fn commit(
         &mut self,
         node: bool,

@@ -1,4 +1,4 @@
-//! A catalog that is gone, or names what is not its own: nothing is begun anew, and nothing is removed.
+//! A catalog that is gone, or names what is not its own: nothing is begun again, and nothing is removed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! Tables at rest: what is written comes back, races have one winner, faults are errors.
+//! Durable tables: what is written comes back, races have one winner, faults are errors.
 
 #![allow(
     clippy::unwrap_used,

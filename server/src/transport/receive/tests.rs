@@ -169,8 +169,8 @@ async fn a_message_waits_for_memory_and_is_refused_in_the_end() {
     let start = Instant::now();
     let status = second.refused().await;
     assert_eq!(start.elapsed().as_secs(), limits::MESSAGE_WAIT.as_secs());
-    let fault = Fault::of_reading(&status).unwrap();
-    assert_eq!((status.code(), fault.reason()), (Code::ResourceExhausted, "MEMORY_LIMIT"));
+    let error = RequestError::of_reading(&status).unwrap();
+    assert_eq!((status.code(), error.reason()), (Code::ResourceExhausted, "MEMORY_LIMIT"));
     let again = tonic_types::StatusExt::get_error_details(&status).retry_info().unwrap().retry_delay;
     assert_eq!(again, Some(limits::RETRY_DELAY));
     assert_eq!(second.receipt.refused().unwrap().reason(), "MEMORY_LIMIT");
@@ -221,7 +221,7 @@ async fn requests_are_refused_when_there_are_too_many() {
         let (frames, receiver) = mpsc::unbounded_channel();
         match connection.receive(Frames(receiver), STREAM) {
             Ok(request) => requests.push((frames, request)),
-            Err(fault) => break fault,
+            Err(error) => break error,
         }
     };
     assert_eq!(refused.reason(), "MEMORY_LIMIT");
@@ -234,7 +234,7 @@ async fn requests_are_refused_when_there_are_too_many() {
     let mut half = request(&connection, UNARY);
     half.send(prefix(100));
     assert!(half.now().is_some());
-    assert_eq!(Fault::of_reading(&half.refused().await).unwrap().reason(), "MEMORY_LIMIT");
+    assert_eq!(RequestError::of_reading(&half.refused().await).unwrap().reason(), "MEMORY_LIMIT");
     requests.pop();
     assert!(connection.receive(Frames(mpsc::unbounded_channel().1), STREAM).is_ok());
 }
@@ -247,7 +247,7 @@ async fn what_does_not_arrive_is_refused() {
         let start = Instant::now();
         let status = request.refused().await;
         assert_eq!(start.elapsed().as_secs(), seconds);
-        assert_eq!(Fault::of_reading(&status).unwrap().reason(), "DEADLINE_EXCEEDED");
+        assert_eq!(RequestError::of_reading(&status).unwrap().reason(), "DEADLINE_EXCEEDED");
         assert_eq!(status.code(), Code::DeadlineExceeded);
         assert!(request.next().await.is_none());
     };

@@ -26,7 +26,7 @@ use self::{
     nodes::{Alone, Nodes, fill, rows},
     proxy::Way,
 };
-use crate::{at_rest::against_a_model, support::check as told_as};
+use crate::{durable::against_a_model, support::check as told_as};
 
 /// Queries over the tables `t` (7 fragments) and `u` (3), of every kind that is put together in its own way.
 fn queries(client: &Client) -> Vec<(&'static str, pb::QueryRequest)> {

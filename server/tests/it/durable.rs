@@ -1,4 +1,4 @@
-//! Tables at rest: what outlives the server, and what several servers make of one store.
+//! Durable tables: what outlives the server, and what several servers make of one store.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 

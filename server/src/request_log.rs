@@ -15,7 +15,7 @@ use basalt_storage::DoneRequest;
 use hashbrown::HashMap;
 use sha2::{Digest as _, Sha256};
 
-use crate::{limits, status::Fault};
+use crate::{limits, status::RequestError};
 
 /// The id of a table, and that of a write.
 type Key = (u64, String);
@@ -37,13 +37,13 @@ struct Entries {
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct RequestLog {
     entries: Mutex<Entries>,
     capacity: usize,
     age: Duration,
 }
 
-/// What the ledger knows of an id.
+/// What the request log knows of an id.
 #[derive(Debug)]
 pub(crate) enum Known {
     /// Nothing: the write may run.
@@ -52,17 +52,17 @@ pub(crate) enum Known {
     Done(Done),
 }
 
-impl Ledger {
+impl RequestLog {
     pub(crate) fn new(capacity: usize, age: Duration) -> Self {
         Self { entries: Mutex::default(), capacity, age }
     }
 
     /// Starts a write under an id.
-    pub(crate) fn open(self: &Arc<Self>, table: &Arc<Table>, id: &str) -> Result<Known, Fault> {
+    pub(crate) fn open(self: &Arc<Self>, table: &Arc<Table>, id: &str) -> Result<Known, RequestError> {
         if id.len() > limits::REQUEST_ID_BYTES {
             let message =
                 format!("a request id of {} bytes; the limit is {}", id.len(), limits::REQUEST_ID_BYTES);
-            return Err(Fault::protocol(message).at("open.request_id"));
+            return Err(RequestError::protocol(message).at("open.request_id"));
         }
         let key = (table.id(), id.to_owned());
         let mut entries = self.lock();
@@ -71,11 +71,11 @@ impl Ledger {
             Some(Some(done)) => Ok(Known::Done(*done)),
             Some(None) => {
                 let message = format!("a write with the request id {id:?} is under way");
-                Err(Fault::new(ErrorReason::RequestInProgress, message).at("open.request_id"))
+                Err(RequestError::new(ErrorReason::RequestInProgress, message).at("open.request_id"))
             }
             None => {
                 entries.by_key.insert(key.clone(), None);
-                Ok(Known::New(Ticket { ledger: Arc::clone(self), key: Some(key) }))
+                Ok(Known::New(Ticket { request_log: Arc::clone(self), key: Some(key) }))
             }
         }
     }
@@ -124,7 +124,7 @@ impl Ledger {
 /// A running write; dropped without [`Ticket::done`], its id is free again.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    ledger: Arc<Ledger>,
+    request_log: Arc<RequestLog>,
     key: Option<Key>,
 }
 
@@ -132,12 +132,12 @@ impl Ticket {
     /// The rows are in.
     pub(crate) fn done(mut self, digest: u64, commit: Commit) {
         let Some(key) = self.key.take() else { return };
-        let mut entries = self.ledger.lock();
+        let mut entries = self.request_log.lock();
         // Not there: the table was dropped meanwhile.
         if let Some(entry) = entries.by_key.get_mut(&key) {
             *entry = Some(Done { digest, commit });
             entries.order.push_back((Instant::now(), key));
-            self.ledger.forget_old(&mut entries);
+            self.request_log.forget_old(&mut entries);
         }
     }
 }
@@ -145,19 +145,19 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(key) = self.key.take() {
-            self.ledger.lock().by_key.remove(&key);
+            self.request_log.lock().by_key.remove(&key);
         }
     }
 }
 
 impl Done {
     /// The commit of the first write, if this one had the same rows.
-    pub(crate) fn replay(&self, digest: u64) -> Result<Commit, Fault> {
+    pub(crate) fn replay(&self, digest: u64) -> Result<Commit, RequestError> {
         if digest == self.digest {
             return Ok(self.commit);
         }
         let message = "a finished write has this request id and other rows (or the same in other batches)";
-        Err(Fault::new(ErrorReason::RequestIdReused, message).at("open.request_id"))
+        Err(RequestError::new(ErrorReason::RequestIdReused, message).at("open.request_id"))
     }
 }
 
@@ -267,8 +267,8 @@ mod tests {
         catalog.create(name, Schema::new(vec![Field::new("a", DataType::Int64, false)]).unwrap()).unwrap()
     }
 
-    fn ticket(ledger: &Arc<Ledger>, table: &Arc<Table>, id: &str) -> Ticket {
-        match ledger.open(table, id).unwrap() {
+    fn ticket(request_log: &Arc<RequestLog>, table: &Arc<Table>, id: &str) -> Ticket {
+        match request_log.open(table, id).unwrap() {
             Known::New(ticket) => ticket,
             Known::Done(done) => panic!("{id} is known: {done:?}"),
         }
@@ -276,37 +276,37 @@ mod tests {
 
     #[test]
     fn an_id_is_free_running_or_done() {
-        let (catalog, ledger) = (Catalog::new(), Arc::new(Ledger::new(10, Duration::from_secs(60))));
+        let (catalog, request_log) = (Catalog::new(), Arc::new(RequestLog::new(10, Duration::from_secs(60))));
         let (a, b) = (table(&catalog, "a"), table(&catalog, "b"));
-        let running = ticket(&ledger, &a, "x");
-        assert_eq!(ledger.open(&a, "x").unwrap_err().reason(), "REQUEST_IN_PROGRESS");
-        drop(ticket(&ledger, &b, "x"));
+        let running = ticket(&request_log, &a, "x");
+        assert_eq!(request_log.open(&a, "x").unwrap_err().reason(), "REQUEST_IN_PROGRESS");
+        drop(ticket(&request_log, &b, "x"));
         drop(running);
 
-        ticket(&ledger, &a, "x").done(7, COMMIT);
-        let Known::Done(done) = ledger.open(&a, "x").unwrap() else { panic!("it is done") };
+        ticket(&request_log, &a, "x").done(7, COMMIT);
+        let Known::Done(done) = request_log.open(&a, "x").unwrap() else { panic!("it is done") };
         assert_eq!(done.replay(7).unwrap(), COMMIT);
         assert_eq!(done.replay(8).unwrap_err().reason(), "REQUEST_ID_REUSED");
-        assert_eq!(ledger.open(&a, &"x".repeat(129)).unwrap_err().reason(), "PROTOCOL");
+        assert_eq!(request_log.open(&a, &"x".repeat(129)).unwrap_err().reason(), "PROTOCOL");
     }
 
     #[test]
     fn ids_are_forgotten_by_number_by_age_and_with_their_table() {
         let catalog = Catalog::new();
-        let ledger = Arc::new(Ledger::new(2, Duration::from_secs(60)));
+        let request_log = Arc::new(RequestLog::new(2, Duration::from_secs(60)));
         let a = table(&catalog, "a");
         for id in ["1", "2", "3"] {
-            ticket(&ledger, &a, id).done(0, COMMIT);
+            ticket(&request_log, &a, id).done(0, COMMIT);
         }
-        assert_eq!(ledger.lock().by_key.len(), 2);
-        drop(ticket(&ledger, &a, "1"));
+        assert_eq!(request_log.lock().by_key.len(), 2);
+        drop(ticket(&request_log, &a, "1"));
 
-        let late = ticket(&ledger, &a, "4");
-        ledger.forget(&a);
+        let late = ticket(&request_log, &a, "4");
+        request_log.forget(&a);
         late.done(0, COMMIT);
-        assert!(ledger.lock().by_key.is_empty());
+        assert!(request_log.lock().by_key.is_empty());
 
-        let brief = Arc::new(Ledger::new(2, Duration::ZERO));
+        let brief = Arc::new(RequestLog::new(2, Duration::ZERO));
         ticket(&brief, &a, "1").done(0, COMMIT);
         drop(ticket(&brief, &a, "1"));
     }

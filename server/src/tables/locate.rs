@@ -14,11 +14,11 @@ use basalt_sip::Sip;
 use basalt_storage::{Operation, TableState};
 
 use super::{Shared, commit::Edit, fragments::snapshot_of, stored::Stored};
-use crate::{panics, status::Fault};
+use crate::{panics, status::RequestError};
 
 /// Which rows.
 #[derive(Clone, Debug)]
-pub(crate) enum Sought {
+pub(crate) enum RowPredicate {
     /// Those that a filter without semi-joins selects; `None`: all. Rows that retention hides are not among them.
     Selected(Arc<Option<Filter>>),
     /// Those with the keys of new rows, hidden or not.
@@ -27,9 +27,9 @@ pub(crate) enum Sought {
     Hidden(Cutoff),
 }
 
-impl Sought {
+impl RowPredicate {
     /// The columns of a version that tell which they are, by their places.
-    fn columns(&self, table: &Table, state: &TableState) -> Result<Vec<usize>, Fault> {
+    fn columns(&self, table: &Table, state: &TableState) -> Result<Vec<usize>, RequestError> {
         let filter = match self {
             Self::SameKeys(keys) => return Ok(keys.columns().to_vec()),
             Self::Hidden(cutoff) => return Ok(vec![cutoff.column]),
@@ -46,11 +46,11 @@ impl Sought {
         shared: &Shared,
         table: &Arc<Table>,
         snapshot: Arc<Snapshot>,
-    ) -> Result<Sip, Fault> {
-        let (table, sought, control) = (Arc::clone(table), self.clone(), shared.memory.control());
+    ) -> Result<Sip, RequestError> {
+        let (table, predicate, control) = (Arc::clone(table), self.clone(), shared.memory.control());
         let find = move || {
             panics::wanted("find", table.name());
-            match &sought {
+            match &predicate {
                 Self::Selected(filter) => {
                     let seen = snapshot.seen_at(control.time());
                     exec::select(&table, &seen, filter.as_ref().as_ref(), &control).map(|(rows, _)| rows)
@@ -68,14 +68,18 @@ impl Sought {
 
 impl Stored {
     /// The addresses of rows in a version.
-    pub(super) async fn find(&self, state: &TableState, sought: &Sought) -> Result<Sip, Fault> {
-        if let Some(found) = self.shared.peers().find(&self.table, state.version(), sought).await? {
+    pub(super) async fn find(
+        &self,
+        state: &TableState,
+        predicate: &RowPredicate,
+    ) -> Result<Sip, RequestError> {
+        if let Some(found) = self.shared.peers().find(&self.table, state.version(), predicate).await? {
             return Ok(found);
         }
         let ids: Vec<u32> = state.fragments().iter().map(|entry| entry.id).collect();
-        let columns = sought.columns(&self.table, state)?;
+        let columns = predicate.columns(&self.table, state)?;
         let snapshot = Arc::new(self.fragments_at(state, &ids, &columns).await?);
-        sought.within(&self.shared, &self.table, snapshot).await
+        predicate.within(&self.shared, &self.table, snapshot).await
     }
 
     /// The deletion of rows of a version, by their addresses; fragments of which no row is left go.
@@ -84,7 +88,7 @@ impl Stored {
         operation: Operation,
         base: Arc<TableState>,
         rows: Sip,
-    ) -> Result<Edit, Fault> {
+    ) -> Result<Edit, RequestError> {
         let mut touched = Vec::new();
         for entry in base.fragments().iter() {
             let (first, n) = (u64::from(entry.id) << 32, entry.rows as usize);
