@@ -142,7 +142,7 @@ pub struct DescribeArgs {
     /// The table
     pub table: String,
 
-    /// Also the entropy of every column and what each encoding bids, which reads all of them
+    /// Also the entropy of every column and each encoding's size estimate, which reads all of them
     #[arg(long)]
     pub full: bool,
 }

@@ -1,4 +1,4 @@
-//! What the encodings need to know of a column of keys before they bid, computed once.
+//! What the encodings need to know of a column of keys for their size estimates, computed once.
 
 use std::borrow::Cow;
 
@@ -49,8 +49,8 @@ pub struct KeyStats {
     /// The distinct keys in order and how often each occurs; `None` when there are more than pay for a
     /// dictionary.
     pub distinct: Option<ValueCounts>,
-    /// Pieces of [`SAMPLE_ROWS`] consecutive keys, spread evenly over the column, for bids that would need a pass of
-    /// their own; empty where the keys themselves are not at hand.
+    /// Pieces of [`SAMPLE_ROWS`] consecutive keys, spread evenly over the column, for estimates that would need
+    /// a pass of their own; empty where the keys themselves are not at hand.
     pub sample: Vec<Box<[i64]>>,
     /// The most frequent key, where the rows of the others are few enough to be told.
     pub(super) common: Option<Common>,

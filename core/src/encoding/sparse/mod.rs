@@ -35,7 +35,7 @@ use self::{
 };
 pub(super) use self::{layout::Layout, others::Others, stats::Common};
 use super::{
-    Bid, KeyColumn, KeyEncoding,
+    KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, ensure},
     chooser,
     stats::KeyStats,
@@ -58,9 +58,9 @@ impl KeyEncoding for Sparse {
         2
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         let common = stats.common.as_ref()?;
-        bid(self, &common.layout, stats)
+        estimate(self, &common.layout, stats)
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
@@ -80,14 +80,18 @@ fn head_bytes(native: Native, own_keys: bool) -> usize {
 }
 
 /// What a layout makes of a column: exact where it is, and where the other rows hold one key.
-pub(super) fn bid(encoding: &dyn KeyEncoding, layout: &Layout, stats: &KeyStats) -> Option<Bid> {
+pub(super) fn estimate(
+    encoding: &dyn KeyEncoding,
+    layout: &Layout,
+    stats: &KeyStats,
+) -> Option<SizeEstimate> {
     let common = stats.common.as_ref()?;
     let own_keys = stats.distinct.as_ref().is_none_or(|counts| counts.len() > 2);
     let bytes = head_bytes(stats.native, own_keys) + layout.bytes();
     if !own_keys {
-        return Some(Bid::exact(encoding.name(), bytes));
+        return Some(SizeEstimate::exact(encoding.name(), bytes));
     }
-    let keys = chooser::least_bid(encoding.level(), &common.others(stats)?)?;
+    let keys = chooser::least_estimate(encoding.level(), &common.others(stats)?)?;
     Some(keys.around(encoding.name(), align(bytes)).about(100))
 }
 
