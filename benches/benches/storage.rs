@@ -1,4 +1,4 @@
-//! Tables at rest in a local directory: data files with the share of encoding, writing and syncing; commits;
+//! Durable tables in a local directory: data files with the share of encoding, writing and syncing; commits;
 //! opening a log. The directory is made below `BASALT_BENCH_DIR`, or the system's for temporary files: what is
 //! measured is that disk.
 //!

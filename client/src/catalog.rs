@@ -38,7 +38,7 @@ pub struct Table {
     pub deletes: Option<Deletes>,
 }
 
-/// What deletions, and writes that replace rows, leave in the files of a table at rest.
+/// What deletions, and writes that replace rows, leave in the files of a durable table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Deletes {
@@ -239,7 +239,7 @@ impl Client {
         table_from_proto(answer.table)
     }
 
-    /// Has the server read all files that a table has at rest, and says what is damaged.
+    /// Has the server read all files of a table on storage, and says what is damaged.
     ///
     /// # Errors
     /// `TABLE_NOT_FOUND`, `INVALID_STORE` of a table in memory alone, `STORE_UNAVAILABLE`, and those of any call.

@@ -121,7 +121,7 @@ pub enum Command {
     Retention(RetentionArgs),
     /// What deletions leave in a table's files: vectors, or files without the rows
     Deletes(DeletesArgs),
-    /// Read all files of tables at rest, and name what is damaged
+    /// Read all files of tables on storage, and name what is damaged
     Verify(VerifyArgs),
     /// Read the Delta Lake table of another writer, as it grows
     Attach(AttachArgs),

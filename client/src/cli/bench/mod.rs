@@ -106,7 +106,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub tries: u32,
 
-    /// Drop the tables and make them anew
+    /// Drop the tables and make them again
     #[arg(long)]
     pub fresh: bool,
 

@@ -92,7 +92,7 @@ async fn settle(clients: &[Client], rows: u64) -> Result<(), CliError> {
 }
 
 fn damaged(table: &str) -> CliError {
-    CliError::input(format!("{table} holds other rows than a load prepares; --fresh makes it anew"))
+    CliError::input(format!("{table} holds other rows than a load prepares; --fresh makes it again"))
 }
 
 fn bar(rows: u64) -> ProgressBar {

@@ -1,7 +1,7 @@
 //! A common key, and for all other rows where they are and which keys they hold.
 //!
 //! The rows are coded in intervals, each by itself, as the Rice code of their gaps. For random access an interval takes
-//! 1 to 2 Kibit, about; where that makes the column larger than the price of speed allows, it is a block.
+//! 1 to 2 Kibit, about; where that makes the column larger than the size/speed trade-off allows, it is a block.
 //! [`elias_fano`](super::elias_fano) shares everything but the code.
 //!
 //! | byte | what |
@@ -133,7 +133,7 @@ pub(super) fn encode(
     Ok(writer.finish())
 }
 
-/// Opens a column of a common key whose other rows are told by `highs`.
+/// Opens a column of a common key whose other rows are coded by `highs`.
 pub(super) fn open(encoding: &dyn KeyEncoding, highs: Highs, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
     let (head, native, mut reader) = Reader::keys(buffer.clone())?;
     let [k, shift] = head.params.map(u32::from);

@@ -1,6 +1,6 @@
-//! Tables at rest on a local disk: what a write takes and what of it, what a commit waits for, how fast a start loads.
+//! Durable tables on a local disk: what a write takes and what of it, what a commit waits for, how fast a start loads.
 //!
-//! `cargo bench -p basalt-benches --bench at_rest`; `-- --small` for a quick look. The store is made in the directory
+//! `cargo bench -p basalt-benches --bench durable`; `-- --small` for a quick look. The store is made in the directory
 //! that `TMPDIR` names, which should be on the disk in question.
 
 #![allow(
@@ -142,7 +142,7 @@ async fn steps(fragments: usize) {
     let line =
         |name: &str, time: Duration| vec![name.to_owned(), millis(time / u32::try_from(fragments).unwrap())];
     table::print(
-        &format!("A fragment of {FRAGMENT_ROWS} rows at rest, one after the other"),
+        &format!("A fragment of {FRAGMENT_ROWS} rows made durable, one step after the other"),
         &["step", "time"],
         &[
             line("encode for memory", encode),
