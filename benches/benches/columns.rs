@@ -44,8 +44,8 @@ struct Pattern {
     rows: fn(usize) -> Vec<u32>,
     /// Whether the rows ascend.
     scan: bool,
-    /// Whether each row is asked of the column again, without what a cursor remembers.
-    again: bool,
+    /// Whether each row is asked of the column itself, without what a cursor remembers.
+    without_cursor: bool,
     /// The source's nanoseconds for byte, PFOR and bitcompress.
     published: [&'static str; 3],
 }
@@ -54,31 +54,32 @@ const SEQUENTIAL: Pattern = Pattern {
     name: "sequential scan",
     rows: |n| (0..).take(n).collect(),
     scan: true,
-    again: false,
+    without_cursor: false,
     published: ["1", "2", "4"],
 };
 const SPARSE_50: Pattern = Pattern {
     name: "sparse scan 50 %",
     rows: |n| data::sparse(u32::try_from(n).unwrap(), 0.5),
     scan: true,
-    again: false,
+    without_cursor: false,
     published: ["", "", "9"],
 };
 const SPARSE_10: Pattern = Pattern {
     name: "sparse scan 10 %",
     rows: |n| data::sparse(u32::try_from(n).unwrap(), 0.1),
     scan: true,
-    again: false,
+    without_cursor: false,
     published: ["", "", "16"],
 };
 const RANDOM_ACCESS: Pattern = Pattern {
     name: "random access",
     rows: |n| data::random(u32::try_from(n).unwrap(), RANDOM),
     scan: false,
-    again: false,
+    without_cursor: false,
     published: ["", "", "674"],
 };
-const RANDOM_GET: Pattern = Pattern { name: "random get", again: true, published: [""; 3], ..RANDOM_ACCESS };
+const RANDOM_GET: Pattern =
+    Pattern { name: "random get", without_cursor: true, published: [""; 3], ..RANDOM_ACCESS };
 
 const PATTERNS: [Pattern; 5] = [SEQUENTIAL, SPARSE_50, SPARSE_10, RANDOM_ACCESS, RANDOM_GET];
 
@@ -173,7 +174,7 @@ impl Held {
     fn visit(&self, pattern: &Pattern, rows: &[u32], mut seen: impl FnMut(usize, i64)) {
         let rows = rows.iter().map(|&row| row as usize).enumerate();
         match (self.column.native(), &self.bitcompress) {
-            (Some(NativeSlice::Bool(bytes) | NativeSlice::U8(bytes)), _) if !pattern.again => {
+            (Some(NativeSlice::Bool(bytes) | NativeSlice::U8(bytes)), _) if !pattern.without_cursor => {
                 rows.for_each(|(place, row)| seen(place, bytes[row].into()));
             }
             _ if pattern.scan && self.label == CHOOSER => {
@@ -186,7 +187,7 @@ impl Held {
                     seen(place, piece[row % PIECE]);
                 });
             }
-            (_, Some(column)) if !pattern.again => {
+            (_, Some(column)) if !pattern.without_cursor => {
                 let mut cursor = column.cursor();
                 rows.for_each(|(place, row)| seen(place, cursor.get(row)));
             }

@@ -142,7 +142,7 @@ async fn steps(fragments: usize) {
     let line =
         |name: &str, time: Duration| vec![name.to_owned(), millis(time / u32::try_from(fragments).unwrap())];
     table::print(
-        &format!("A fragment of {FRAGMENT_ROWS} rows on storage, one after the other"),
+        &format!("A fragment of {FRAGMENT_ROWS} rows made durable, one step after the other"),
         &["step", "time"],
         &[
             line("encode for memory", encode),

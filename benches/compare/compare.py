@@ -52,7 +52,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @dataclasses.dataclass
 class Options:
-    """What an engine is told."""
+    """What an engine is given."""
 
     folder: pathlib.Path
     basalt: str

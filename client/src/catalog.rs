@@ -15,7 +15,7 @@ use crate::{
 /// Which encoding holds how much of a column.
 pub type EncodingUse = v1::EncodingUse;
 /// What an encoding would make of a column's values.
-pub type EncodingBid = v1::EncodingBid;
+pub type EncodingEstimate = v1::EncodingEstimate;
 
 /// A table and its sizes.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,8 +129,8 @@ pub struct ColumnInfo {
     pub min: Option<Literal>,
     /// The largest value.
     pub max: Option<Literal>,
-    /// What each encoding would make of the values; only where the full view was asked for.
-    pub bids: Vec<EncodingBid>,
+    /// Each encoding's size estimate for the values; only where the full view was asked for.
+    pub estimates: Vec<EncodingEstimate>,
 }
 
 impl Client {
@@ -239,7 +239,7 @@ impl Client {
         table_from_proto(answer.table)
     }
 
-    /// Has the server read all files that a table has on storage, and says what is damaged.
+    /// Has the server read all files of a table on storage, and says what is damaged.
     ///
     /// # Errors
     /// `TABLE_NOT_FOUND`, `INVALID_STORE` of a table in memory alone, `STORE_UNAVAILABLE`, and those of any call.
@@ -356,7 +356,7 @@ impl Client {
         self.table_view(name, TableView::Basic).await
     }
 
-    /// Also the entropy of every column and the bids of all encodings, which reads all of them.
+    /// Also the entropy of every column and the size estimates of all encodings, which reads all of them.
     ///
     /// # Errors
     /// `TABLE_NOT_FOUND`, and those of any call.
@@ -418,6 +418,6 @@ fn column_from_proto(column: v1::ColumnInfo) -> Result<ColumnInfo> {
         entropy_bits: column.entropy_bits,
         min: literal(column.min),
         max: literal(column.max),
-        bids: column.bids,
+        estimates: column.estimates,
     })
 }

@@ -44,7 +44,7 @@ mod types;
 mod write;
 
 pub use catalog::{
-    ColumnInfo, Damage, DamagedTable, Deletes, EncodingBid, EncodingUse, Retention, Table, TableDetails,
+    ColumnInfo, Damage, DamagedTable, Deletes, EncodingEstimate, EncodingUse, Retention, Table, TableDetails,
     TableOptions, Verified,
 };
 pub use client::{Client, ClientOptions, ServerInfo};

@@ -52,7 +52,7 @@ pub struct Query {
 }
 
 impl Client {
-    /// A query over `table`: all of its rows and columns, until told otherwise.
+    /// A query over `table`: all of its rows and columns by default.
     pub fn query(&self, table: impl Into<String>) -> Query {
         self.query_of(v1::QueryRequest {
             table: table.into(),

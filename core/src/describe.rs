@@ -103,9 +103,9 @@ fn plain_bytes(column: &Column) -> u64 {
     values + if column.nulls() > 0 { rows.div_ceil(8) } else { 0 }
 }
 
-/// What one encoding bids for the values of a column's fragments.
+/// The size of a column's values by one encoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncodingBid {
+pub struct EncodingEstimate {
     /// The encoding, without what holds its parts.
     pub encoding: &'static str,
     /// Fragments that it can hold.
@@ -116,26 +116,26 @@ pub struct EncodingBid {
     pub exact: bool,
 }
 
-/// What every encoding bids for a column's values, as the chooser hears it. Reads the whole column.
+/// Every encoding's size estimate for a column's values, as the chooser sees it. Reads the whole column.
 ///
 /// # Errors
 /// [`crate::error::ErrorKind::MemoryLimit`] when `control` has no room for a fragment's values, and its stops.
-pub fn bids(snapshot: &Snapshot, index: usize, control: &Control) -> Result<Vec<EncodingBid>> {
-    let mut sums: Vec<EncodingBid> = Vec::new();
+pub fn estimates(snapshot: &Snapshot, index: usize, control: &Control) -> Result<Vec<EncodingEstimate>> {
+    let mut sums: Vec<EncodingEstimate> = Vec::new();
     for fragment in snapshot.fragments() {
         control.check()?;
         let column = fragment.column(index);
         control.reserve(column.decoded_bytes())?;
-        for bid in column.bids() {
-            let new = EncodingBid { encoding: bid.name, fragments: 0, bytes: 0, exact: true };
-            let place = sums.iter().position(|sum| sum.encoding == bid.name).unwrap_or(sums.len());
+        for estimate in column.estimates() {
+            let new = EncodingEstimate { encoding: estimate.name, fragments: 0, bytes: 0, exact: true };
+            let place = sums.iter().position(|sum| sum.encoding == estimate.name).unwrap_or(sums.len());
             if place == sums.len() {
                 sums.push(new);
             }
             let sum = &mut sums[place];
             sum.fragments += 1;
-            sum.bytes += bid.bytes as u64;
-            sum.exact &= bid.exact;
+            sum.bytes += estimate.bytes as u64;
+            sum.exact &= estimate.exact;
         }
         control.release(column.decoded_bytes());
     }

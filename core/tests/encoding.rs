@@ -37,15 +37,18 @@ fn draw(weights: &[usize], rows: usize) -> Vec<i64> {
 }
 
 fn chosen(keys: &[i64], native: Native) -> (String, usize) {
-    let Encoded { column, bids, .. } = encode_keys(keys, native, None, None).unwrap();
+    let Encoded { column, estimates, .. } = encode_keys(keys, native, None, None).unwrap();
     let bytes = column.buffer().len();
     // A faster encoding may take a seventieth more.
     let afforded = |least: usize| least + least / 70 >= bytes;
-    assert!(bids.iter().all(|bid| !bid.exact || afforded(bid.bytes)), "{bids:?}, but {bytes} were chosen");
+    assert!(
+        estimates.iter().all(|estimate| !estimate.exact || afforded(estimate.bytes)),
+        "{estimates:?}, but {bytes} were chosen"
+    );
     for encoding in KEY_ENCODINGS {
         let forced = encode_keys(keys, native, None, Some(encoding.name())).unwrap().column;
-        let as_told = forced.name().starts_with(encoding.name());
-        assert!(as_told || encoding.bid(&encoding::KeyStats::new(keys, native)).is_none());
+        let as_forced = forced.name().starts_with(encoding.name());
+        assert!(as_forced || encoding.estimate(&encoding::KeyStats::new(keys, native)).is_none());
         assert!(afforded(forced.buffer().len()), "{} is smaller than {}", forced.name(), column.name());
     }
     (column.name(), bytes)
@@ -297,8 +300,8 @@ fn entropy_coded_columns_are_near_the_entropy() {
         let stored = 8.0 * column.buffer().len() as f64 / bits;
         assert!(stored <= most, "{stored} of the entropy for {} keys", weights.len());
         let entropy = KEY_ENCODINGS.iter().find(|encoding| encoding.name() == "entropy").unwrap();
-        let bid = entropy.bid(&encoding::KeyStats::new(&keys, Native::U8)).unwrap();
-        let off = bid.bytes as f64 / column.buffer().len() as f64;
-        assert!((0.99..1.01).contains(&off), "a bid {off} of what came of it");
+        let estimate = entropy.estimate(&encoding::KeyStats::new(&keys, Native::U8)).unwrap();
+        let off = estimate.bytes as f64 / column.buffer().len() as f64;
+        assert!((0.99..1.01).contains(&off), "the estimate is {off} of the size");
     }
 }

@@ -41,7 +41,7 @@ pub struct Measured {
     pub smallest_names: Vec<String>,
     /// Seconds that encoding took.
     pub encoding: f64,
-    /// Seconds of them for the choice: the bids, and encoding what was not taken in the end.
+    /// Seconds of them for the choice: the size estimates, and encoding what was not taken in the end.
     pub choosing: f64,
 }
 
@@ -153,7 +153,7 @@ fn measure_keys(keys: &[i64], native: Native, valid: Option<&[u64]>) -> Measured
         || drop(black_box(stats())),
         || {
             let stats = stats();
-            black_box(KEY_ENCODINGS.iter().filter_map(|encoding| encoding.bid(&stats)).count());
+            black_box(KEY_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats)).count());
         },
     )
 }
@@ -177,18 +177,18 @@ fn measure_texts(texts: &StringArray) -> Measured {
         || drop(black_box(stats())),
         || {
             let stats = stats();
-            black_box(TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.bid(&stats)).count());
+            black_box(TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats)).count());
         },
     )
 }
 
 /// Encodes by the chooser and by every name, which say what they made and its bytes, and times the choice: `stats`
-/// makes the statistics, `bids` them and the bids.
+/// makes the statistics, `estimates` makes the statistics and the size estimates.
 fn measure_encodings(
     names: impl Iterator<Item = &'static str>,
     encode: impl Fn(Option<&str>) -> (String, usize),
     mut stats: impl FnMut(),
-    mut bids: impl FnMut(),
+    mut estimates: impl FnMut(),
 ) -> Measured {
     let (chosen, ours) = encode(None);
     let outermost = chosen.split('(').next();
@@ -196,11 +196,11 @@ fn measure_encodings(
         |(name, bytes), other: (String, usize)| if other.1 < bytes { other } else { (name, bytes) };
     let (smallest_name, smallest) =
         names.map(|name| encode(Some(name))).fold((chosen.clone(), ours), least_of);
-    let [encoding, forced, statistics, with_bids] = least([
+    let [encoding, forced, statistics, with_estimates] = least([
         &mut || drop(black_box(encode(None))),
         &mut || drop(black_box(encode(outermost))),
         &mut stats,
-        &mut bids,
+        &mut estimates,
     ]);
     Measured {
         ours,
@@ -208,7 +208,7 @@ fn measure_encodings(
         chosen: vec![chosen],
         smallest_names: vec![smallest_name],
         encoding,
-        choosing: (encoding - forced).max(0.0) + (with_bids - statistics).max(0.0),
+        choosing: (encoding - forced).max(0.0) + (with_estimates - statistics).max(0.0),
         ..Measured::default()
     }
 }

@@ -7,7 +7,7 @@ use basalt_proto::v1::value::Kind;
 use super::{human, output::Grid, retention::shown, style::Style};
 use crate::{
     calendar::{Date, Timestamp},
-    catalog::{ColumnInfo, DamagedTable, Deletes, EncodingBid, Table, TableDetails},
+    catalog::{ColumnInfo, DamagedTable, Deletes, EncodingEstimate, Table, TableDetails},
     convert::REFERENCES_KEY,
     expr::Literal,
     types::type_name,
@@ -85,30 +85,34 @@ pub fn describe(details: &TableDetails) -> String {
         kept.unwrap_or_default(),
         deletes.unwrap_or_default(),
     );
-    format!("{}  {}\n\n{}{}", style.bold(&table.name), style.dim(&summary), grid.render(), bids(columns))
+    format!("{}  {}\n\n{}{}", style.bold(&table.name), style.dim(&summary), grid.render(), estimates(columns))
 }
 
-/// What the encodings bid for each column, the smallest first; nothing where nobody asked.
-fn bids(columns: &[ColumnInfo]) -> String {
-    if columns.iter().all(|column| column.bids.is_empty()) {
+/// The encodings' size estimates for each column, the smallest first; nothing where nobody asked.
+fn estimates(columns: &[ColumnInfo]) -> String {
+    if columns.iter().all(|column| column.estimates.is_empty()) {
         return String::new();
     }
-    let mut grid = Grid::new([("column", false), ("bids, the smallest first; ~ is an estimate", false)]);
+    let mut grid =
+        Grid::new([("column", false), ("sizes by encoding, the smallest first; ~ is an estimate", false)]);
     for column in columns {
         let fragments: u64 = column.encodings.iter().map(|used| used.fragments).sum();
-        let mut bids: Vec<_> = column.bids.iter().collect();
-        bids.sort_by_key(|bid| (bid.fragments != fragments, bid.bytes));
-        let bid = |bid: &&EncodingBid| {
-            let about = if bid.exact { "" } else { "~" };
-            // An encoding that cannot hold all fragments bids for those that it can.
-            let part = if bid.fragments == fragments {
+        let mut estimates: Vec<_> = column.estimates.iter().collect();
+        estimates.sort_by_key(|estimate| (estimate.fragments != fragments, estimate.bytes));
+        let estimate = |estimate: &&EncodingEstimate| {
+            let about = if estimate.exact { "" } else { "~" };
+            // An encoding that cannot hold all fragments has an estimate for those that it can.
+            let part = if estimate.fragments == fragments {
                 String::new()
             } else {
-                format!(" ({} of {fragments} fragments)", bid.fragments)
+                format!(" ({} of {fragments} fragments)", estimate.fragments)
             };
-            format!("{} {about}{}{part}", bid.encoding, human::bytes(bid.bytes))
+            format!("{} {about}{}{part}", estimate.encoding, human::bytes(estimate.bytes))
         };
-        grid.row([column.field.name().clone(), bids.iter().map(bid).collect::<Vec<_>>().join(", ")]);
+        grid.row([
+            column.field.name().clone(),
+            estimates.iter().map(estimate).collect::<Vec<_>>().join(", "),
+        ]);
     }
     format!("\n{}", grid.render())
 }
@@ -222,7 +226,7 @@ mod tests {
             fragments,
             ..Default::default()
         };
-        let bid = |name: &str, fragments, bytes| EncodingBid {
+        let estimate = |name: &str, fragments, bytes| EncodingEstimate {
             encoding: name.to_owned(),
             fragments,
             bytes,
@@ -242,8 +246,8 @@ mod tests {
             entropy_bits,
             min: [Some("a rather long name of an airport".into()), None][i].clone(),
             max: [Some("ZZZ".into()), Some(Literal::decimal(-5, 2))][i].clone(),
-            bids: entropy_bits.map_or_else(Vec::new, |_| {
-                vec![bid("plain", 2, 2000), bid("constant", 1, 8), bid("packed", 2, 1400)]
+            estimates: entropy_bits.map_or_else(Vec::new, |_| {
+                vec![estimate("plain", 2, 2000), estimate("constant", 1, 8), estimate("packed", 2, 1400)]
             }),
         }
     }
@@ -266,8 +270,8 @@ flights  1,000 rows in 2 fragments, version 3, 2.20 kB held
         let text = describe(&full);
         assert!(text.contains("bits/row  entropy    plain"), "{text}");
         assert!(text.contains("16.800    6.750  11.1 kB"), "{text}");
-        let bids = "  dest    packed ~1.40 kB, plain 2.00 kB, constant 8 B (1 of 2 fragments)\n";
-        assert!(text.contains(bids), "{text}");
+        let estimates = "  dest    packed ~1.40 kB, plain 2.00 kB, constant 8 B (1 of 2 fragments)\n";
+        assert!(text.contains(estimates), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a command could not do, and how a person is told.
+//! What a command could not do, and the message that a person reads.
 
 use std::io;
 

@@ -121,7 +121,7 @@ pub enum Command {
     Retention(RetentionArgs),
     /// What deletions leave in a table's files: vectors, or files without the rows
     Deletes(DeletesArgs),
-    /// Read all files of durable tables, and name what is damaged
+    /// Read all files of tables on storage, and name what is damaged
     Verify(VerifyArgs),
     /// Read the Delta Lake table of another writer, as it grows
     Attach(AttachArgs),
@@ -142,7 +142,7 @@ pub struct DescribeArgs {
     /// The table
     pub table: String,
 
-    /// Also the entropy of every column and what each encoding bids, which reads all of them
+    /// Also the entropy of every column and each encoding's size estimate, which reads all of them
     #[arg(long)]
     pub full: bool,
 }

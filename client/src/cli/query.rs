@@ -121,7 +121,7 @@ pub(super) fn one_version(in_text: Option<u64>, given: Option<u64>) -> Result<Op
     }
 }
 
-/// Read before connecting, so that a mistake is told even where no server runs.
+/// Parsed before connecting, so that a mistake is an error even where no server runs.
 pub(super) fn parse(sql: &str) -> Result<Select, CliError> {
     sql::parse_select(sql).map_err(|error| CliError::Sql { error, sql: sql.to_owned() })
 }

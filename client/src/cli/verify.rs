@@ -1,4 +1,4 @@
-//! `basalt verify`: all that tables have on storage is read, and what is damaged is named.
+//! `basalt verify`: reads all files of tables on storage, and names what is damaged.
 
 use clap::Args;
 

@@ -52,11 +52,11 @@ pub(super) fn convert(
         }
         Some(Distinct::Distinct) => {
             let ordered = order_by.iter().map(|(key, _)| key);
-            let one_group = having.is_some() || items.iter().chain(ordered).any(is_computed_from_groups);
+            let scalar = having.is_some() || items.iter().chain(ordered).any(is_computed_from_groups);
             match items.iter().position(|item| has_column(&item.clone().into())) {
-                // All rows are one group here, as they are without DISTINCT.
-                Some(loose) if one_group => return Err(not_grouped(&select.projection[loose])),
-                _ if one_group => {}
+                // A scalar aggregate: all rows are one group, as they are without DISTINCT.
+                Some(loose) if scalar => return Err(not_grouped(&select.projection[loose])),
+                _ if scalar => {}
                 _ => group_by = keys(&items),
             }
         }

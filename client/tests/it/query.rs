@@ -97,11 +97,11 @@ async fn a_broken_answer_is_asked_again_and_never_mixed() {
 async fn select(answer: pb::SelectResponse) -> [Result<(), String>; 3] {
     let client = Script { select: answer, ..Default::default() }.start().await;
     let query = || client.query("t");
-    let told = |error: Error| error.to_string();
+    let message = |error: Error| error.to_string();
     [
-        query().select_rows().await.map(drop).map_err(told),
-        query().select_keys("a").await.map(drop).map_err(told),
-        query().select_rows().only_kept(Duration::from_secs(1)).await.map(drop).map_err(told),
+        query().select_rows().await.map(drop).map_err(message),
+        query().select_keys("a").await.map(drop).map_err(message),
+        query().select_rows().only_kept(Duration::from_secs(1)).await.map(drop).map_err(message),
     ]
 }
 

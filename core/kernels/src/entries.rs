@@ -12,7 +12,7 @@ macro_rules! kernels {
             groups::GroupCode,
             packed::Rows,
             mask::BLOCK_WORDS,
-            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, sum, survey},
+            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, statistics, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, RunsKernels, Sums,
@@ -72,8 +72,8 @@ macro_rules! kernels {
             runs: RunsKernels { ends: runs_ends, spread: runs_spread, numbers: runs_numbers },
             decimals_convert,
             rans_nibbles,
-            changes: survey_changes,
-            count_at_least: survey_count_at_least,
+            changes: statistics_changes,
+            count_at_least: statistics_count_at_least,
             gaps_to_ids: prefix_gaps_to_ids,
             intersect: sorted16_intersect,
         };
@@ -405,13 +405,13 @@ macro_rules! kernels {
         }
 
         $(#[$attribute])*
-        fn survey_changes(keys: &[i64]) -> u64 {
-            survey::changes(keys)
+        fn statistics_changes(keys: &[i64]) -> u64 {
+            statistics::changes(keys)
         }
 
         $(#[$attribute])*
-        fn survey_count_at_least(keys: &[i64], bound: i64) -> u64 {
-            survey::count_at_least(keys, bound)
+        fn statistics_count_at_least(keys: &[i64], bound: i64) -> u64 {
+            statistics::count_at_least(keys, bound)
         }
 
         $(#[$attribute])*

@@ -1,7 +1,7 @@
 //! Ascending positions as codes of their gaps, in parts of which registers take many at once.
 //!
-//! Position `i` is `high << k | low`. The low parts stand one behind the other, `k` bits each; the high parts are told
-//! by unary numbers, each as many zero bits and a one bit:
+//! Position `i` is `high << k | low`. The low parts stand one behind the other, `k` bits each; the high parts are
+//! unary numbers, each as many zero bits and a one bit:
 //!
 //! - **Elias-Fano** ([`Highs::Steps`]): how far a high part is above the one before it.
 //! - **Rice** ([`Highs::Carried`]): the same, less one where the low part is not above the one before it, for then
@@ -15,7 +15,7 @@ use crate::{dispatch::current, scalar};
 /// The greatest `k`.
 pub const MAX_K: u32 = 14;
 
-/// How high parts are told.
+/// How high parts are coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Highs {
     /// As steps from one to the next.

@@ -5,7 +5,7 @@
 //!
 //! **Masks.** A mask has one bit for each row, row 0 in the lowest bit of the first word, in
 //! `rows.div_ceil(64)` words. Bits behind the last row are 0 in every mask written here and ignored in those
-//! read (except by the functions of [`mask`] that are not told the rows, which take words as they are). Values that
+//! read (except by the functions of [`mask`] that do not know the rows, which take words as they are). Values that
 //! a mask does not select never influence an answer.
 //!
 //! **Floats.** NaN equals NaN and is greater than +inf, -0.0 equals 0.0: so `x < NaN` is "`x` is not NaN" and
@@ -43,7 +43,7 @@ mod registers;
 pub mod runs;
 mod scalar;
 pub mod sorted16;
-pub mod survey;
+pub mod statistics;
 mod table;
 mod test;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]

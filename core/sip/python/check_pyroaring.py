@@ -1,6 +1,6 @@
 """Compares the vectors with what pyroaring (CRoaring) writes and reads: tag 0x01, and deletion vectors.
 
-`check_pyroaring.py --write` writes the deletion vectors in `testdata/` anew, as other libraries leave them: plain
+`check_pyroaring.py --write` writes the deletion vectors in `testdata/` again, as other libraries leave them: plain
 containers, run-optimised ones, and a bitmap for each bucket up to the last, most of them empty.
 """
 

@@ -1,5 +1,5 @@
-//! The blocks that a thread decoded last: what reads a block in pieces, or in turns with another, decodes it once. What
-//! reads block after block has some decoded ahead.
+//! The thread-local block cache: the blocks that a thread decoded last. A reader of a block in pieces, or in turns with
+//! another, so decodes it once; for a reader of block after block some are decoded ahead.
 
 use std::{
     cell::RefCell,
@@ -9,9 +9,9 @@ use std::{
 
 use arrow_buffer::MutableBuffer;
 
-/// Bytes of blocks that a thread keeps: those of the eight greatest, of 64 KiB and a vector. A query reads its columns in
+/// Bytes of a thread's cache: those of the eight greatest blocks, of 64 KiB and a vector. A query reads its columns in
 /// turns, batch by batch: where their blocks are more than this, each is decoded again for every batch.
-const KEPT: usize = 8 * (66 << 10);
+const CACHE_BYTES: usize = 8 * (66 << 10);
 
 /// Names a column, as long as the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Id {
 }
 
 /// A decoded block.
-struct Kept {
+struct Cached {
     id: Id,
     block: usize,
     words: MutableBuffer,
@@ -34,7 +34,7 @@ struct Kept {
 
 thread_local! {
     /// The last one used comes last.
-    static CACHE: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    static CACHE: RefCell<Vec<Cached>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What decodes blocks.
@@ -46,16 +46,17 @@ pub(super) trait Blocks {
     fn decode(&self, first: usize, out: &mut [&mut [u64]]);
 }
 
-/// Calls `work` with the words of a block. If they are not at hand, `ahead` is asked how many blocks from that one on to
-/// decode; it is told whether the one before is at hand.
+/// Calls `work` with the words of a block. If they are not cached, `ahead` says how many blocks to decode from that one
+/// on; its argument is whether the block before is cached.
 pub(super) fn with_block<R>(
     (id, block): (Id, usize),
     blocks: &impl Blocks,
     ahead: impl FnOnce(bool) -> usize,
     work: impl FnOnce(&[u64]) -> R,
 ) -> R {
-    let find = |cache: &[Kept], block| cache.iter().position(|kept| kept.id == id && kept.block == block);
-    let at_hand = CACHE.with_borrow_mut(|cache| match find(cache, block) {
+    let find =
+        |cache: &[Cached], block| cache.iter().position(|cached| cached.id == id && cached.block == block);
+    let found = CACHE.with_borrow_mut(|cache| match find(cache, block) {
         Some(at) => Ok(cache.remove(at)),
         None => {
             let follows = block.checked_sub(1).is_some_and(|before| find(cache, before).is_some());
@@ -65,38 +66,38 @@ pub(super) fn with_block<R>(
         }
     });
     // What is decoded, and `work`, may read other blocks.
-    let kept = at_hand.unwrap_or_else(|(range, unused)| {
+    let cached = found.unwrap_or_else(|(range, unused)| {
         let mut fresh = decode(id, range, unused, blocks);
-        let kept = fresh.remove(0);
+        let cached = fresh.remove(0);
         CACHE.with_borrow_mut(|cache| cache.append(&mut fresh));
-        kept
+        cached
     });
-    let result = work(kept.words.typed_data());
-    CACHE.with_borrow_mut(|cache| cache.push(kept));
+    let result = work(cached.words.typed_data());
+    CACHE.with_borrow_mut(|cache| cache.push(cached));
     result
 }
 
 /// Takes out blocks that have not been used for long, in whose place there is room for others.
-fn make_room(cache: &mut Vec<Kept>, range: Range<usize>, blocks: &impl Blocks) -> Vec<Kept> {
-    let mut room = KEPT.saturating_sub(range.map(|block| 8 * blocks.words(block)).sum());
-    let kept = cache.iter().rev().take_while(|kept| {
-        let fits = kept.words.len() <= room;
-        room = room.saturating_sub(kept.words.len());
+fn make_room(cache: &mut Vec<Cached>, range: Range<usize>, blocks: &impl Blocks) -> Vec<Cached> {
+    let mut room = CACHE_BYTES.saturating_sub(range.map(|block| 8 * blocks.words(block)).sum());
+    let cached = cache.iter().rev().take_while(|cached| {
+        let fits = cached.words.len() <= room;
+        room = room.saturating_sub(cached.words.len());
         fits
     });
-    cache.drain(..cache.len() - kept.count()).collect()
+    cache.drain(..cache.len() - cached.count()).collect()
 }
 
 /// Decodes blocks, to the buffers of unused ones where they have the size.
-fn decode(id: Id, range: Range<usize>, mut unused: Vec<Kept>, blocks: &impl Blocks) -> Vec<Kept> {
+fn decode(id: Id, range: Range<usize>, mut unused: Vec<Cached>, blocks: &impl Blocks) -> Vec<Cached> {
     let fresh = range.clone().map(|block| {
         let bytes = 8 * blocks.words(block);
-        let same = unused.pop_if(|kept| kept.words.len() == bytes);
-        let words = same.map_or_else(|| MutableBuffer::from_len_zeroed(bytes), |kept| kept.words);
-        Kept { id, block, words }
+        let same = unused.pop_if(|cached| cached.words.len() == bytes);
+        let words = same.map_or_else(|| MutableBuffer::from_len_zeroed(bytes), |cached| cached.words);
+        Cached { id, block, words }
     });
-    let mut fresh: Vec<Kept> = fresh.collect();
-    let mut out: Vec<&mut [u64]> = fresh.iter_mut().map(|kept| kept.words.typed_data_mut()).collect();
+    let mut fresh: Vec<Cached> = fresh.collect();
+    let mut out: Vec<&mut [u64]> = fresh.iter_mut().map(|cached| cached.words.typed_data_mut()).collect();
     blocks.decode(range.start, &mut out);
     fresh
 }

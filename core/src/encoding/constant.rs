@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::{
-    Bid, Costs, KeyColumn, KeyEncoding, KeyTest,
+    Costs, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
     bytes::{HEAD, Head, Reader, Writer},
     mask,
     stats::KeyStats,
@@ -31,8 +31,8 @@ impl KeyEncoding for Constant {
         "constant"
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
-        (stats.min == stats.max).then(|| Bid::exact(self.name(), BYTES))
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+        (stats.min == stats.max).then(|| SizeEstimate::exact(self.name(), BYTES))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::{
-    Bid, Costs, KeyColumn, KeyEncoding, KeyTest, UNIT_ROWS,
+    Costs, KeyColumn, KeyEncoding, KeyTest, SizeEstimate, UNIT_ROWS,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, bits, count, ensure},
     chooser, fallback, mask, packed,
     stats::KeyStats,
@@ -31,7 +31,7 @@ const FIXED: usize = HEAD + 4;
 /// The bases are searched: by nothing slower than bit-packing.
 const LEVEL_OF_BASES: u8 = 1;
 
-/// What the sample may hide, in parts of a bid.
+/// How far the sample may be wrong: one part in so many of the estimate.
 const ERROR: usize = 32;
 
 /// Bytes before the differences.
@@ -79,7 +79,7 @@ impl KeyEncoding for Delta {
         5
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         let sample = sample(stats);
         if sample.iter().all(|piece| piece.is_empty()) {
             return None;
@@ -90,12 +90,12 @@ impl KeyEncoding for Delta {
         let most = packed - packed / 16;
         let rough = rough_bytes(stats, &sample);
         if rough >= most && (packed <= stats.rows || scattered(&sample)) {
-            return Some(Bid::estimate(self.name(), bases + rough, ERROR).undercut());
+            return Some(SizeEstimate::inexact(self.name(), bases + rough, ERROR).only_if_forced());
         }
         let differences = KeyStats::of_sample(sample, stats.rows, Native::I64);
-        let bytes = bases + chooser::least_bid(self.level(), &differences)?.bytes;
-        let bid = Bid::estimate(self.name(), bytes, ERROR);
-        Some(if bytes < most { bid } else { bid.undercut() })
+        let bytes = bases + chooser::least_estimate(self.level(), &differences)?.bytes;
+        let estimate = SizeEstimate::inexact(self.name(), bytes, ERROR);
+        Some(if bytes < most { estimate } else { estimate.only_if_forced() })
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow_buffer::{Buffer, ScalarBuffer};
 
 use super::{
-    Bid, Codes, Costs, KeyColumn, KeyEncoding, KeyTest,
+    Codes, Costs, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, count, ensure, index},
     chooser,
     code_map::CodeMap,
@@ -77,15 +77,15 @@ impl KeyEncoding for Dictionary {
         4
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_ref()?;
         let head = entries_end(distinct.len());
         if distinct.len() as u64 - 1 == stats.span() {
             // The codes are the keys less the first: what holds them holds the keys as well.
-            let codes = chooser::least_bid(self.level(), stats)?;
-            return Some(codes.around(self.name(), head).about(32).undercut());
+            let codes = chooser::least_estimate(self.level(), stats)?;
+            return Some(codes.around(self.name(), head).about(32).only_if_forced());
         }
-        let codes = chooser::least_bid(self.level(), &stats_of_codes(stats, distinct))?;
+        let codes = chooser::least_estimate(self.level(), &stats_of_codes(stats, distinct))?;
         Some(codes.around(self.name(), head).about(32))
     }
 

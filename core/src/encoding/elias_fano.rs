@@ -11,7 +11,7 @@ use arrow_buffer::Buffer;
 use basalt_kernels::gaps::Highs;
 
 use super::{
-    Bid, KeyColumn, KeyEncoding,
+    KeyColumn, KeyEncoding, SizeEstimate,
     bytes::corrupt,
     sparse::{self, Layout, Others},
     stats::KeyStats,
@@ -34,11 +34,11 @@ impl KeyEncoding for EliasFano {
         2
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         let common = stats.common.as_ref()?;
-        let bid = sparse::bid(self, &common.layout.as_elias_fano(stats.rows), stats)?;
+        let estimate = sparse::estimate(self, &common.layout.as_elias_fano(stats.rows), stats)?;
         // The deviations of other intervals may be a bit shorter.
-        Some(Bid::estimate(self.name(), bid.bytes, 20))
+        Some(SizeEstimate::inexact(self.name(), estimate.bytes, 20))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

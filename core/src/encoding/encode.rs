@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_array::{Array, StringArray};
 
 use super::{
-    Bid, KEY_ENCODINGS, KeyColumn, KeyStats, TEXT_ENCODINGS, TextColumn, TextEncoding, TextStats, chooser,
+    KEY_ENCODINGS, KeyColumn, KeyStats, SizeEstimate, TEXT_ENCODINGS, TextColumn, TextEncoding, TextStats,
+    chooser,
     stats::{ValueCounts, fill_nulls, value_counts},
 };
 use crate::{
@@ -20,8 +21,9 @@ use crate::{
 pub struct Encoded<C: ?Sized> {
     /// The column.
     pub column: Arc<C>,
-    /// What each encoding bid, in the order of their list; exact where the column was encoded so.
-    pub bids: Vec<Bid>,
+    /// The size estimate of each encoding that can hold the column, in the order of their list; exact where the column
+    /// was encoded so.
+    pub estimates: Vec<SizeEstimate>,
     /// The distinct keys (of text in a dictionary: codes) in order and how often each occurs in rows that are
     /// not null, when they are at most [`MAX_VALUE_COUNTS`](super::MAX_VALUE_COUNTS).
     pub value_counts: Option<ValueCounts>,
@@ -57,9 +59,9 @@ pub fn encode_keys(
     if stats.min < least || stats.max > greatest {
         return Err(Error::new(ErrorKind::InvalidBatch, "a key is not of its type"));
     }
-    let (column, bids) = chooser::choose(u8::MAX, &keys, &stats, forced)?;
+    let (column, estimates) = chooser::choose(u8::MAX, &keys, &stats, forced)?;
     let value_counts = value_counts(valid_counts, stats.distinct);
-    Ok(Encoded { column, bids, value_counts })
+    Ok(Encoded { column, estimates, value_counts })
 }
 
 /// Encodes the texts of one column of a fragment.
@@ -71,31 +73,31 @@ pub fn encode_keys(
 pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<EncodedTexts> {
     check_rows(texts.len())?;
     let stats = TextStats::new(texts);
-    let mut bidders: Vec<(&dyn TextEncoding, Bid)> =
-        TEXT_ENCODINGS.iter().filter_map(|&encoding| Some((encoding, encoding.bid(&stats)?))).collect();
-    let column = chooser::smallest(&mut bidders, forced, |encoding| {
+    let mut candidates: Vec<(&dyn TextEncoding, SizeEstimate)> =
+        TEXT_ENCODINGS.iter().filter_map(|&encoding| Some((encoding, encoding.estimate(&stats)?))).collect();
+    let column = chooser::smallest(&mut candidates, forced, |encoding| {
         let column = encoding.open(encoding.encode(&stats)?)?;
         assert_eq!(column.rows(), texts.len(), "{} holds the rows that it was given", encoding.name());
         let bytes = column.buffer().len();
         Ok((column, bytes))
     })?;
-    let bids = bidders.into_iter().map(|(_, bid)| bid).collect();
+    let estimates = candidates.into_iter().map(|(_, estimate)| estimate).collect();
     let value_counts =
         stats.distinct.filter(|_| column.codes().is_some()).and_then(|distinct| distinct.counts);
-    Ok(Encoded { column, bids, value_counts })
+    Ok(Encoded { column, estimates, value_counts })
 }
 
-/// What each encoding bids for a column that is held, in the order of their list: decodes all of it.
-pub fn bids_for_keys(column: &dyn KeyColumn) -> Vec<Bid> {
+/// Each encoding's size estimate for a column that is held, in the order of their list: decodes all of it.
+pub fn estimates_for_keys(column: &dyn KeyColumn) -> Vec<SizeEstimate> {
     let mut keys = vec![0; column.rows()];
     column.decode(0, &mut keys);
-    chooser::bids(&KeyStats::new(&keys, column.key_type()))
+    chooser::estimates(&KeyStats::new(&keys, column.key_type()))
 }
 
-/// What each encoding bids for texts, in the order of their list.
-pub fn bids_for_texts(texts: &StringArray) -> Vec<Bid> {
+/// Each encoding's size estimate for texts, in the order of their list.
+pub fn estimates_for_texts(texts: &StringArray) -> Vec<SizeEstimate> {
     let stats = TextStats::new(texts);
-    TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.bid(&stats)).collect()
+    TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats)).collect()
 }
 
 /// Encodes which of `rows` rows are not null: a column of 0 and 1, without nulls of its own.

@@ -105,7 +105,7 @@ pub(super) fn decode_floats<C: KeyColumn + ?Sized>(column: &C, start: usize, out
 /// Nanoseconds that it takes to decode a unit of rows, about.
 const UNIT_COST: usize = 250;
 
-/// `KeyColumn::gather`: row by row, or by whole units where several rows lie in one and a row is dear.
+/// `KeyColumn::gather`: row by row, or by whole units where several rows lie in one and a single row is expensive.
 pub(super) fn gather<C: KeyColumn + ?Sized>(column: &C, start: usize, places: &[u16], out: &mut [i64]) {
     let cost = column.costs().get as usize;
     let mut unit = [0; UNIT_ROWS];

@@ -97,8 +97,8 @@ impl Members {
     }
 
     /// Finds the fastest form for look-ups of the keys of `rows` rows, from `min` to `max`: all others may be left
-    /// out. There is none for few rows beside many keys, which a SIP can stand for in a few bytes. `hold` is told
-    /// again and again the bytes that the form takes, and may stop the work.
+    /// out. There is none for few rows beside many keys, which a SIP can stand for in a few bytes. `hold` is
+    /// called again and again with the bytes that the form takes, and its error ends the preparation.
     ///
     /// # Errors
     /// Those of `hold`.

@@ -56,10 +56,10 @@ use arrow_buffer::Buffer;
 
 use self::bytes::{aligned, corrupt, ensure};
 pub use self::{
-    chooser::Bid,
+    chooser::SizeEstimate,
     encode::{
-        Encoded, EncodedKeys, EncodedTexts, bids_for_keys, bids_for_texts, check_forced, encode_keys,
-        encode_texts, encode_validity,
+        Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity,
+        estimates_for_keys, estimates_for_texts,
     },
     members::{IdKeys, Members},
     stats::{BlockStats, KeyStats, MAX_VALUE_COUNTS, SAMPLE_ROWS, ValueCounts},
@@ -244,10 +244,10 @@ pub trait KeyEncoding: Sync {
         0
     }
 
-    /// What it would make of a column; `None` when it cannot hold it.
-    fn bid(&self, stats: &KeyStats) -> Option<Bid>;
+    /// The size of what it would make of a column; `None` when it cannot hold it.
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate>;
 
-    /// Encodes a column for which it has bid.
+    /// Encodes a column for which it has given an estimate.
     ///
     /// # Errors
     /// Those of an encoding it holds the parts with.
@@ -268,10 +268,10 @@ pub trait TextEncoding: Sync {
     /// What people call it.
     fn name(&self) -> &'static str;
 
-    /// What it would make of a column; `None` when it cannot hold it.
-    fn bid(&self, stats: &TextStats<'_>) -> Option<Bid>;
+    /// The size of what it would make of a column; `None` when it cannot hold it.
+    fn estimate(&self, stats: &TextStats<'_>) -> Option<SizeEstimate>;
 
-    /// Encodes a column for which it has bid.
+    /// Encodes a column for which it has given an estimate.
     ///
     /// # Errors
     /// Those of an encoding it holds the parts with.

@@ -11,7 +11,7 @@ use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use basalt_kernels as kernels;
 
 use super::{
-    Bid, Costs, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST,
+    Costs, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST, SizeEstimate,
     bytes::{ALIGNMENT, Head, Reader, Writer, count},
     fallback, mask,
     stats::KeyStats,
@@ -33,8 +33,8 @@ impl KeyEncoding for Plain {
         "plain"
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
-        Some(Bid::exact(self.name(), ALIGNMENT + stats.rows * stats.native.width()))
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+        Some(SizeEstimate::exact(self.name(), ALIGNMENT + stats.rows * stats.native.width()))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

@@ -1,4 +1,4 @@
-//! What the encodings need to know of a column of keys before they bid, computed once.
+//! What the encodings need to know of a column of keys for their size estimates, computed once.
 
 use std::borrow::Cow;
 
@@ -49,12 +49,12 @@ pub struct KeyStats {
     /// The distinct keys in order and how often each occurs; `None` when there are more than pay for a
     /// dictionary.
     pub distinct: Option<ValueCounts>,
-    /// Pieces of [`SAMPLE_ROWS`] consecutive keys, spread evenly over the column, for bids that would need a pass of
-    /// their own; empty where the keys themselves are not at hand.
+    /// Pieces of [`SAMPLE_ROWS`] consecutive keys, spread evenly over the column, for estimates that would need
+    /// a pass of their own; empty where the keys themselves are not at hand.
     pub sample: Vec<Box<[i64]>>,
-    /// The most frequent key, where the rows of the others are few enough to be told.
+    /// The most frequent key, where the rows of the others are few enough to be listed.
     pub(super) common: Option<Common>,
-    /// The lengths of the runs, where they are few enough to be told.
+    /// The lengths of the runs, where they are few enough to be listed.
     pub(super) lengths: Option<Lengths>,
 }
 
@@ -80,7 +80,7 @@ impl KeyStats {
     pub fn new(keys: &[i64], native: Native) -> Self {
         let blocks: Vec<_> = keys.chunks(BLOCK_ROWS).map(BlockStats::new).collect();
         let (min, max) = extremes(keys);
-        let runs = 1 + index(kernels::survey::changes(keys));
+        let runs = 1 + index(kernels::statistics::changes(keys));
         // A dictionary has 8 bytes for each distinct key: with more of them packed keys are smaller.
         let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
         let distinct = distinct(keys, (min, max), most);
@@ -172,7 +172,7 @@ impl BlockStats {
         };
         while length > 0 && pay(longer) {
             let bound = min.wrapping_add_unsigned(1 << (length - 1));
-            let at_least = kernels::survey::count_at_least(keys, bound);
+            let at_least = kernels::statistics::count_at_least(keys, bound);
             lengths[length as usize] = count(index(at_least - longer));
             (length, longer) = (length - 1, at_least);
         }
@@ -258,7 +258,7 @@ pub(super) fn fill_nulls<'a>(
         return (Cow::Owned(vec![0; keys.len()]), Some(Vec::new()));
     };
     let counts = distinct(&present, extremes(&present), MAX_VALUE_COUNTS);
-    let runs = 1 + index(kernels::survey::changes(&present));
+    let runs = 1 + index(kernels::statistics::changes(&present));
     let most_frequent = counts.as_ref().and_then(|counts| counts.iter().max_by_key(|(_, n)| *n));
     // The first pass is done with: its memory serves again.
     let mut filled = present;

@@ -11,7 +11,7 @@ use super::members::FEW;
 pub struct TextMembers {
     /// Sorted and distinct.
     texts: Box<[Box<str>]>,
-    /// The least and the greatest length: most texts are told by theirs.
+    /// The least and the greatest length: most other texts have one outside of these.
     lengths: RangeInclusive<usize>,
     /// The places of the texts, when they are more than a few.
     table: HashTable<u32>,

@@ -1,7 +1,7 @@
 //! Answers from statistics alone: value counts, null counts and zone maps of whole fragments.
 
 use super::{
-    Block, Work,
+    Block, Scan,
     conjuncts::Conjunct,
     distinct::Distinct,
     filter,
@@ -15,28 +15,28 @@ use crate::{
 };
 
 /// The groups of the fragments whose statistics know them, each with a block of the fragment; their blocks are
-/// taken off the work.
+/// taken off the scan.
 pub(super) fn by_statistics<'a>(
     keys: &[BoundExpr],
     arguments: &Arguments<'a>,
-    work: &mut Work<'a, '_>,
+    scan: &mut Scan<'a, '_>,
 ) -> Vec<(Block<'a>, Partial<'a>)> {
     let mut answers = Vec::new();
-    let mut blocks = Vec::with_capacity(work.blocks.len());
-    for of_fragment in work.blocks.chunk_by(|(a, _), (b, _)| a.at == b.at) {
+    let mut blocks = Vec::with_capacity(scan.blocks.len());
+    for of_fragment in scan.blocks.chunk_by(|(a, _), (b, _)| a.at == b.at) {
         let (first, _) = of_fragment[0];
         let whole = of_fragment.iter().filter(|(_, all)| *all).count() == first.fragment.blocks();
-        let filter = work.filters.get(first.at).filter(|_| !whole);
+        let filter = scan.filters.get(first.at).filter(|_| !whole);
         match groups(keys, arguments, filter, first.fragment) {
             Some((partial, rows)) => {
-                work.statistics.blocks_pruned += of_fragment.iter().filter(|(_, all)| !all).count() as u64;
-                work.statistics.rows_selected += rows;
+                scan.statistics.blocks_pruned += of_fragment.iter().filter(|(_, all)| !all).count() as u64;
+                scan.statistics.rows_selected += rows;
                 answers.push((first, partial));
             }
             None => blocks.extend_from_slice(of_fragment),
         }
     }
-    work.blocks = blocks;
+    scan.blocks = blocks;
     answers
 }
 
@@ -59,18 +59,18 @@ fn groups<'a>(
         [] if filter.is_none() => {
             let total = |argument: &Argument<'a>| total(argument, column(argument.expr)?);
             let totals = arguments.all.iter().map(total).collect::<Option<_>>()?;
-            Some(one_group(fragment.rows() as u64, totals))
+            Some(only_group(fragment.rows() as u64, totals))
         }
         [] if arguments.all.is_empty() => {
             let [conjunct] = filter?.as_slice() else { return None };
-            Some(one_group(filter::count(&conjunct.pred, fragment)?, Vec::new()))
+            Some(only_group(filter::count(&conjunct.pred, fragment)?, Vec::new()))
         }
         [key] if arguments.all.is_empty() && filter.is_none() => counted(column(key)?),
         _ => None,
     }
 }
 
-fn one_group(rows: u64, totals: Vec<Totals<'_>>) -> (Partial<'_>, u64) {
+fn only_group(rows: u64, totals: Vec<Totals<'_>>) -> (Partial<'_>, u64) {
     let mut keys = KeyTable::new(0, None);
     keys.push(&[]);
     (Partial { keys, key_texts: Vec::new(), rows: Totals::of_counts(vec![rows]), totals }, rows)

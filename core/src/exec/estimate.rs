@@ -1,6 +1,6 @@
 //! What a plan takes before it is run: enough to tell what is done at once from what is worth a thread of its own.
 
-use super::{Control, Work, conjuncts};
+use super::{Control, Scan, conjuncts};
 use crate::{
     limits::{BATCH_ROWS, BLOCK_ROWS},
     plan::{Plan, Shape, expr::BoundExpr},
@@ -66,11 +66,11 @@ impl Plan {
         // Sets that are not prepared prune slowly: as if they did not.
         let filter = if sets.is_empty() { self.filter.as_ref() } else { None };
         let control = Control::default();
-        let Ok(work) = Work::new(snapshot, filter, &control) else { return Estimate::default() };
-        let mut fragments: Vec<usize> = work.blocks.iter().map(|(block, _)| block.at).collect();
+        let Ok(scan) = Scan::new(snapshot, filter, &control) else { return Estimate::default() };
+        let mut fragments: Vec<usize> = scan.blocks.iter().map(|(block, _)| block.at).collect();
         fragments.dedup();
-        let rows = work.blocks.iter().map(|(block, _)| block.rows() as u64).sum();
-        let selected = self.selected(&work).min(rows);
+        let rows = scan.blocks.iter().map(|(block, _)| block.rows() as u64).sum();
+        let selected = self.selected(&scan).min(rows);
         let left = Left { snapshot, fragments, rows, selected };
         // Few bytes of a set can stand for many ids.
         let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes) + set.cardinality);
@@ -84,16 +84,16 @@ impl Plan {
     }
 
     /// How many rows the filter should select: [`MARGIN`] times what the conjuncts' shares say.
-    fn selected(&self, work: &Work<'_, '_>) -> u64 {
-        if work.filters.is_empty() {
+    fn selected(&self, scan: &Scan<'_, '_>) -> u64 {
+        if scan.filters.is_empty() {
             return u64::MAX;
         }
         let (mut all, mut last) = (0_u64, None);
-        for (block, _) in &work.blocks {
+        for (block, _) in &scan.blocks {
             if last.replace(block.at) == Some(block.at) {
                 continue;
             }
-            let shares = work.filters[block.at].iter();
+            let shares = scan.filters[block.at].iter();
             let share: f64 =
                 shares.map(|one| conjuncts::Estimate::of(&one.pred, block.fragment).share).product();
             all = all.saturating_add(MARGIN.saturating_mul(part(block.fragment.rows() as u64, share)));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write};
 
 use super::{
-    Control, Part, SetUse, Statistics, Usage, conjuncts::Estimate, filter, profile::Step, sets, work::Work,
+    Control, Part, SetUse, Statistics, Usage, conjuncts::Estimate, filter, profile::Step, scan::Scan, sets,
 };
 use crate::{
     error::Result,
@@ -80,7 +80,7 @@ impl Plan {
             })?
         } else {
             let _held = sets::prepare(self.filter.as_ref(), snapshot, control)?;
-            Work::new(snapshot, self.filter.as_ref(), control)?.statistics
+            Scan::new(snapshot, self.filter.as_ref(), control)?.statistics
         };
         let mut explanation = self.explanation(snapshot, statistics, control);
         if !analyze {

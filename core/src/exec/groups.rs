@@ -3,14 +3,14 @@
 use std::cmp::Ordering;
 
 use super::{
-    Block, Control, Work,
+    Block, Control, Scan,
     aggregate::{Keys, Kind, State},
     by_statistics::by_statistics,
     distinct::Distinct,
     group_keys::{Interner, KeyTable, Partial, Translation},
-    many_groups::many_groups,
-    one_group::one_group,
+    hash_aggregate::hash_aggregate,
     radix::{KeyRange, Radix},
+    scalar_aggregate::scalar_aggregate,
     source::attribute_range,
     totals::Arguments,
 };
@@ -139,7 +139,7 @@ pub(super) fn collect<'q>(
     keys: &'q [BoundExpr],
     aggregates: &'q [BoundAggregate],
     snapshot: &'q Snapshot,
-    work: &mut Work<'q, '_>,
+    scan: &mut Scan<'q, '_>,
     apart: bool,
     control: &Control,
 ) -> Result<Groups<'q>> {
@@ -160,21 +160,21 @@ pub(super) fn collect<'q>(
         }
         merger.merge(groups, id, partial)
     };
-    for (block, partial) in by_statistics(keys, &arguments, work) {
+    for (block, partial) in by_statistics(keys, &arguments, scan) {
         merge(&mut groups, block, &partial)?;
     }
     if keys.is_empty() {
-        arguments.extremes_first(&mut work.blocks);
+        arguments.extremes_first(&mut scan.blocks);
     }
-    work.run(
+    scan.run(
         slots,
         if keys.is_empty() { 1 } else { width },
         false,
         |block, mask| {
             let partial = if keys.is_empty() {
-                one_group(&arguments, slots, block, &mask)?
+                scalar_aggregate(&arguments, slots, block, &mask)?
             } else {
-                many_groups(keys, &arguments, slots, block, &mask)?
+                hash_aggregate(keys, &arguments, slots, block, &mask)?
             };
             let held = partial.keys.len() * width + partial.set_bytes();
             control.reserve(held)?;

@@ -9,7 +9,7 @@ use basalt_kernels::mask::for_each;
 use basalt_sip::Sip;
 use hashbrown::HashSet;
 
-use super::{Block, Control, Held, SetUse, Statistics, Work, marks::Marks, sets};
+use super::{Block, Control, Held, Scan, SetUse, Statistics, marks::Marks, sets};
 use crate::{
     encoding::{KeyColumn, TextMembers, owned_bytes},
     error::{Error, ErrorKind, Result},
@@ -146,13 +146,13 @@ impl<'a> Distinct<'a> {
         let (slots, pred) = Plan::filter(table, snapshot, filter)?;
         let _held = sets::prepare(pred.as_ref(), snapshot, control)?;
         let mut distinct = Self::new(snapshot, slot, control);
-        let mut work = Work::new(snapshot, pred.as_ref(), control)?;
-        distinct.add_by_statistics(&mut work)?;
-        distinct.run(&mut work, &slots)?;
+        let mut scan = Scan::new(snapshot, pred.as_ref(), control)?;
+        distinct.add_by_statistics(&mut scan)?;
+        distinct.run(&mut scan, &slots)?;
         if control.has_clock() {
             uses.extend(sets::uses(pred.as_ref(), snapshot, control));
         }
-        Ok((distinct, work.statistics))
+        Ok((distinct, scan.statistics))
     }
 
     fn new(snapshot: &'a Snapshot, slot: usize, control: &'a Control) -> Self {
@@ -178,9 +178,9 @@ impl<'a> Distinct<'a> {
     }
 
     /// Adds those of the blocks that statistics leave.
-    fn run(&mut self, work: &mut Work<'a, '_>, slots: &Slots) -> Result<()> {
+    fn run(&mut self, scan: &mut Scan<'a, '_>, slots: &Slots) -> Result<()> {
         let Self { slot, control, codes, marks, list, sorted, texts, text_bytes, has_null, held, .. } = self;
-        work.run(
+        scan.run(
             slots,
             16,
             false,
@@ -212,11 +212,11 @@ impl<'a> Distinct<'a> {
         )
     }
 
-    /// Adds those of fragments that are selected whole, without deleted rows, and whose values were counted, and takes their blocks off the
-    /// work.
-    fn add_by_statistics(&mut self, work: &mut Work<'a, '_>) -> Result<()> {
+    /// Adds the keys of fragments that are selected whole, without deleted rows, and whose values were counted; takes
+    /// their blocks off the scan.
+    fn add_by_statistics(&mut self, scan: &mut Scan<'a, '_>) -> Result<()> {
         let mut whole = vec![0; self.snapshot.fragments().len()];
-        work.blocks.iter().filter(|(_, all)| *all).for_each(|(block, _)| whole[block.at] += 1);
+        scan.blocks.iter().filter(|(_, all)| *all).for_each(|(block, _)| whole[block.at] += 1);
         for (at, fragment) in self.snapshot.fragments().iter().enumerate() {
             let column = fragment.column(self.slot);
             let whole_fragment = whole[at] == fragment.blocks() && fragment.deleted().is_none();
@@ -224,7 +224,7 @@ impl<'a> Distinct<'a> {
                 whole[at] = 0;
                 continue;
             };
-            work.statistics.rows_selected += fragment.rows() as u64;
+            scan.statistics.rows_selected += fragment.rows() as u64;
             self.has_null |= column.nulls() > 0;
             let keys = counts.iter().map(|(key, _)| *key);
             match column.values() {
@@ -232,7 +232,7 @@ impl<'a> Distinct<'a> {
                 Values::Text(_) => self.codes[at] = marked(code_count(column), keys),
             }
         }
-        work.blocks.retain(|(block, _)| whole[block.at] == 0);
+        scan.blocks.retain(|(block, _)| whole[block.at] == 0);
         Ok(())
     }
 

@@ -18,23 +18,23 @@ mod explain;
 mod filter;
 mod group_keys;
 mod groups;
+mod hash_aggregate;
 mod keys;
 mod linear;
-mod many_groups;
 mod marks;
-mod one_group;
 mod output;
 mod partial;
 mod profile;
 mod radix;
 mod rows;
 mod same_keys;
+mod scalar_aggregate;
+mod scan;
 mod semi_join;
 mod sets;
 mod source;
 mod totals;
 mod vector;
-mod work;
 
 use arrow_array::RecordBatch;
 use basalt_sip::Sip;
@@ -56,7 +56,7 @@ pub use self::{
 use self::{
     control::Held,
     profile::{Step, Watch},
-    work::{Block, Work},
+    scan::{Block, Scan},
 };
 use crate::{
     error::Result,
@@ -110,20 +110,20 @@ impl Plan {
     ) -> Result<Statistics> {
         control.check()?;
         let _held = sets::prepare(self.filter.as_ref(), snapshot, control)?;
-        let mut work = Work::new(snapshot, self.filter.as_ref(), control)?;
+        let mut scan = Scan::new(snapshot, self.filter.as_ref(), control)?;
         match &self.shape {
             Shape::Rows if self.order.is_empty() => {
-                rows::stream(self, &mut work, control, &mut |_, batch| sink(batch))?;
+                rows::stream(self, &mut scan, control, &mut |_, batch| sink(batch))?;
             }
-            Shape::Rows => rows::sorted(self, snapshot, &mut work, control, sink)?,
+            Shape::Rows => rows::sorted(self, snapshot, &mut scan, control, sink)?,
             Shape::Groups { keys, aggregates, having } => {
-                let groups = groups::collect(self, keys, aggregates, snapshot, &mut work, false, control)?;
+                let groups = groups::collect(self, keys, aggregates, snapshot, &mut scan, false, control)?;
                 let watch = Watch::start(control);
                 let answered = output::groups(self, &groups, having.as_ref(), control, sink)?;
                 watch.stop(Step::Finish, groups.len() as u64, answered);
             }
         }
-        Ok(work.statistics)
+        Ok(scan.statistics)
     }
 }
 
@@ -139,10 +139,10 @@ pub fn select(
 ) -> Result<(Sip, Statistics)> {
     let (slots, pred) = Plan::filter(table, snapshot, filter)?;
     let _held = sets::prepare(pred.as_ref(), snapshot, control)?;
-    let mut work = Work::new(snapshot, pred.as_ref(), control)?;
+    let mut scan = Scan::new(snapshot, pred.as_ref(), control)?;
     let mut held = Held::new(control);
     let mut masks: Vec<(u64, Mask)> = Vec::new();
-    work.run(
+    scan.run(
         &slots,
         1,
         false,
@@ -164,7 +164,7 @@ pub fn select(
         Mask::Full => (*base, FULL.as_slice()),
         Mask::Words(words) => (*base, words.as_slice()),
     });
-    Ok((Sip::from_masks(words), work.statistics))
+    Ok((Sip::from_masks(words), scan.statistics))
 }
 
 /// The words of a mask that selects all rows of a block.

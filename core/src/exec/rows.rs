@@ -5,7 +5,7 @@ use std::{borrow::Cow, cmp::Ordering};
 use arrow_array::RecordBatch;
 
 use super::{
-    Block, Control, Work, failure_code,
+    Block, Control, Scan, failure_code,
     output::{self, ColumnBuilder, compare_values, keep_top, sort_page},
     profile::{Step, Watch},
     source::one_zero,
@@ -55,7 +55,7 @@ impl Page {
 /// Rows in the order of their addresses, handed out as blocks are done, with the id of their fragment.
 pub(super) fn stream<'q>(
     plan: &'q Plan,
-    work: &mut Work<'q, '_>,
+    scan: &mut Scan<'q, '_>,
     control: &Control,
     sink: &mut dyn FnMut(u32, RecordBatch) -> Result<()>,
 ) -> Result<()> {
@@ -64,7 +64,7 @@ pub(super) fn stream<'q>(
         return Ok(());
     }
     let top = page.top;
-    work.run(
+    scan.run(
         &plan.rows,
         plan.outputs.len() * size_of::<Value>(),
         top != usize::MAX,
@@ -184,7 +184,7 @@ fn compare_keys(order: &SortKey, a: &Key<'_>, b: &Key<'_>) -> Ordering {
 pub(super) fn sorted<'q>(
     plan: &'q Plan,
     snapshot: &Snapshot,
-    work: &mut Work<'q, '_>,
+    scan: &mut Scan<'q, '_>,
     control: &Control,
     sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
 ) -> Result<()> {
@@ -197,7 +197,7 @@ pub(super) fn sorted<'q>(
     let width = size_of::<Candidate<'_>>() + plan.order.len() * size_of::<Key<'_>>();
     let bytes = |some: &[Candidate<'_>]| some.iter().map(|one| width + one.text_bytes()).sum::<usize>();
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
-    work.run(
+    scan.run(
         &plan.rows,
         width,
         false,

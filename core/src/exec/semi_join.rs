@@ -73,7 +73,7 @@ fn uneven(which: &str) -> Error {
     Error::new(ErrorKind::InvalidQuery, format!("{which} sets than semi-joins"))
 }
 
-/// Puts what `with` makes of them in the places of a filter's semi-joins, depth first; it is told how deep each is.
+/// Puts what `with` makes of them in the places of a filter's semi-joins, depth first; its argument is how deep each is.
 fn replace(
     filter: &mut Filter,
     depth: usize,

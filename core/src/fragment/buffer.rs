@@ -185,7 +185,7 @@ impl RowBuffer {
                 (Data::Keys(keys), Data::Keys(more)) => keys.extend(more),
                 (Data::Texts(texts), Data::Texts(mut more)) => {
                     let more = more.finish();
-                    debug_assert_eq!(more.null_count(), 0, "nulls are told beside the texts");
+                    debug_assert_eq!(more.null_count(), 0, "nulls are held beside the texts");
                     (0..more.len()).for_each(|row| texts.append_value(more.value(row)));
                 }
                 _ => broken(SAME_SCHEMA),

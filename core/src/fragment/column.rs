@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 pub use self::parts::ColumnParts;
 use crate::{
-    encoding::{self, Bid, KeyColumn, KeyTest, TextColumn},
+    encoding::{self, KeyColumn, KeyTest, SizeEstimate, TextColumn},
     error::Result,
     invariant::{Invariant, broken, count, index},
     limits::{BATCH_ROWS, BLOCK_ROWS},
@@ -193,14 +193,14 @@ impl Column {
         }
     }
 
-    /// What every encoding bids for the values, as if they were to be encoded again: decodes all of them.
-    pub fn bids(&self) -> Vec<Bid> {
+    /// Every encoding's size estimate for the values, as if they were to be encoded again: decodes all of them.
+    pub fn estimates(&self) -> Vec<SizeEstimate> {
         match &self.values {
-            Values::Keys(keys) => encoding::bids_for_keys(keys.as_ref()),
+            Values::Keys(keys) => encoding::estimates_for_keys(keys.as_ref()),
             Values::Text(texts) => {
                 let is_null = |row| self.validity.as_ref().is_some_and(|validity| validity.get(row) == 0);
                 let text = |row| (!is_null(row)).then(|| texts.get(row));
-                encoding::bids_for_texts(&(0..self.rows()).map(text).collect())
+                encoding::estimates_for_texts(&(0..self.rows()).map(text).collect())
             }
         }
     }

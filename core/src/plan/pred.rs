@@ -173,7 +173,7 @@ impl Pred {
         }
     }
 
-    /// How dear a row of it is, roughly: enough to tell light work from heavy.
+    /// The cost of a row, roughly: enough to separate cheap predicates from expensive ones.
     pub fn cost(&self) -> u32 {
         match self {
             Self::Constant(_) => 0,

@@ -7,7 +7,7 @@ use basalt_core::{
 };
 
 #[test]
-fn a_damaged_table_is_told_from_one_that_is_not_there() {
+fn a_damaged_table_has_another_error_than_a_missing_one() {
     let schema = || Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();
     let catalog = Catalog::new();
     catalog.create("other", schema()).unwrap();

@@ -90,7 +90,7 @@ fn a_value_of_a_deleted_row_is_never_computed() {
 }
 
 #[test]
-fn older_versions_stay_for_a_while_and_conflicts_are_told() {
+fn older_versions_stay_for_a_while_and_conflicts_are_errors() {
     let table = table();
     let before = table.snapshot();
     let rows = Sip::from_sorted_ids(&[1, 2, 3]);

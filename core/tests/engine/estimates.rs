@@ -96,7 +96,7 @@ fn wide_texts_are_work() {
     assert!(unread.effort < 100_000 && unread.answer_bytes < 20_000, "{unread:?}");
 }
 
-/// What should be selected is told from what might be: few rows of many, by statistics, or by the page.
+/// What should be selected and what might be are estimated apart: few rows of many, by statistics, or by the page.
 #[test]
 fn few_rows_are_expected_to_be_little_work() {
     let table = texts(&(0..200_000).map(|i| format!("{i}")).collect::<Vec<_>>());

@@ -248,7 +248,7 @@ fn explain_counts_what_a_set_did() {
     assert_eq!((used.tag, used.bytes), (sip.tag().name(), sip.as_bytes().len() as u64));
     assert!(explanation.text.contains("set id IN SIP of 5000 keys"), "{}", explanation.text);
 
-    // Without a clock there are no times; a set that is a constant is still told of.
+    // Without a clock there are no times; a set that is a constant is still listed.
     let explanation = explain(&table, not(keys("id", DataType::Int64, [])), &Control::default());
     let used = &explanation.sets[0];
     assert_eq!((used.blocks_full, used.rows_in, used.build_ns, used.apply_ns), (3, 0, 0, 0));

@@ -1,4 +1,4 @@
-//! One value, its order, and its way in and out of Arrow: written anew, so that it shares no mistake with
+//! One value, its order, and its way in and out of Arrow: written a second time, so that it shares no mistake with
 //! the engine.
 
 use std::{cmp::Ordering, sync::Arc};

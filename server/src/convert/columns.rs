@@ -15,23 +15,23 @@ use basalt_proto::v1::{self as pb, value::Kind};
 use super::schema::to_field;
 use crate::limits;
 
-/// How the columns of a snapshot are held, apart from their entropy; `bids` has all of them read.
+/// How the columns of a snapshot are held, apart from their entropy; `estimates` has all of them read.
 pub(crate) fn columns(
     schema: &Schema,
     snapshot: &Snapshot,
-    bids: bool,
+    estimates: bool,
     control: &Control,
 ) -> Result<Vec<pb::ColumnInfo>> {
     let mut columns = Vec::with_capacity(schema.fields().len());
     for (index, field) in schema.fields().iter().enumerate() {
         control.check()?;
         let summary = ColumnSummary::new(snapshot, schema, index);
-        let bids = if bids { describe::bids(snapshot, index, control)? } else { Vec::new() };
-        let bids = bids.into_iter().map(|bid| pb::EncodingBid {
-            encoding: bid.encoding.to_owned(),
-            fragments: bid.fragments,
-            bytes: bid.bytes,
-            exact: bid.exact,
+        let estimates = if estimates { describe::estimates(snapshot, index, control)? } else { Vec::new() };
+        let estimates = estimates.into_iter().map(|estimate| pb::EncodingEstimate {
+            encoding: estimate.encoding.to_owned(),
+            fragments: estimate.fragments,
+            bytes: estimate.bytes,
+            exact: estimate.exact,
         });
         let encodings = summary.encodings.into_iter().map(|used| pb::EncodingUse {
             encoding: used.encoding,
@@ -50,7 +50,7 @@ pub(crate) fn columns(
             entropy_bits: None,
             min: min.and_then(to_value),
             max: max.and_then(to_value),
-            bids: bids.collect(),
+            estimates: estimates.collect(),
         });
     }
     Ok(columns)
@@ -75,14 +75,14 @@ pub(crate) fn add_column(sum: &mut pb::ColumnInfo, other: pb::ColumnInfo) {
         }
     }
     sum.encodings.sort_by_key(|used| Reverse(used.rows));
-    for bid in other.bids {
-        match sum.bids.iter_mut().find(|known| known.encoding == bid.encoding) {
+    for estimate in other.estimates {
+        match sum.estimates.iter_mut().find(|known| known.encoding == estimate.encoding) {
             Some(known) => {
-                known.fragments = known.fragments.saturating_add(bid.fragments);
-                known.bytes = known.bytes.saturating_add(bid.bytes);
-                known.exact &= bid.exact;
+                known.fragments = known.fragments.saturating_add(estimate.fragments);
+                known.bytes = known.bytes.saturating_add(estimate.bytes);
+                known.exact &= estimate.exact;
             }
-            None => sum.bids.push(bid),
+            None => sum.estimates.push(estimate),
         }
     }
 }

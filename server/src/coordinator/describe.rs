@@ -20,7 +20,7 @@ use crate::{
     status::{RequestError, Result},
 };
 
-/// What is held of each column; with `full` also its entropy and what each encoding bids.
+/// What is held of each column; with `full` also its entropy and each encoding's size estimate.
 pub(crate) fn columns<N: Nodes>(
     coordinator: &mut Coordinator<'_, N>,
     pinned: &Pinned,
@@ -38,7 +38,7 @@ pub(crate) fn columns<N: Nodes>(
         }
         return Ok(columns);
     }
-    for message in coordinator.ask_all(pinned, Request::Describe(Describe { bids: full }))? {
+    for message in coordinator.ask_all(pinned, Request::Describe(Describe { estimates: full }))? {
         let part = pb::GetTableResponse::decode(message);
         let part =
             part.map_err(|_| RequestError::protocol("what a node tells of its columns cannot be read"))?;

@@ -103,7 +103,7 @@ pub(crate) fn execute(
         Some(Request::Describe(request)) => {
             let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
             while let Some(snapshot) = waves.next(&columns)? {
-                let columns = convert::columns(table.schema(), &snapshot, request.bids, control)?;
+                let columns = convert::columns(table.schema(), &snapshot, request.estimates, control)?;
                 sink(pb::GetTableResponse { columns, table: None }.encode_to_vec().into())?;
                 add(&mut whole, &snapshot, End::default());
             }

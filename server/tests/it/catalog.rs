@@ -51,13 +51,17 @@ async fn a_table_tells_of_its_columns() {
     assert_eq!(column.encodings.iter().map(|e| e.rows).sum::<u64>(), 1000);
     assert_eq!(column.encodings.iter().map(|e| e.bytes).sum::<u64>(), column.bytes);
     assert!(column.bytes < 8000 && table.bytes >= column.bytes);
-    let bid = |name: &str| column.bids.iter().find(|bid| bid.encoding == name);
-    let plain = bid("plain").unwrap();
+    let estimate = |name: &str| column.estimates.iter().find(|estimate| estimate.encoding == name);
+    let plain = estimate("plain").unwrap();
     assert_eq!((plain.fragments, plain.bytes, plain.exact), (1, 64 + 8000, true));
-    assert!(bid("packed").unwrap().bytes < 400 && bid("constant").is_none(), "{:?}", column.bids);
+    assert!(
+        estimate("packed").unwrap().bytes < 400 && estimate("constant").is_none(),
+        "{:?}",
+        column.estimates
+    );
 
     let answer = server.catalog().get_table(get(pb::TableView::Basic)).await.unwrap().into_inner();
-    assert_eq!((answer.columns[0].entropy_bits, answer.columns[0].bids.len()), (None, 0));
+    assert_eq!((answer.columns[0].entropy_bits, answer.columns[0].estimates.len()), (None, 0));
 }
 
 #[tokio::test]

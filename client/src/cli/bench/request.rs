@@ -193,15 +193,15 @@ pub(super) async fn prepared(client: &Client) -> Result<(u64, Option<i128>), Err
 
 fn check<T: PartialEq + fmt::Debug>(
     wanted: &T,
-    told: &T,
+    got: &T,
     answer: &QueryResult,
     rows: usize,
 ) -> Result<(), Failure> {
-    if told == wanted && answer.rows == rows as u64 {
+    if got == wanted && answer.rows == rows as u64 {
         return Ok(());
     }
     Err(Failure::Wrong(format!(
-        "version {}: {told:?} in {} rows, where {wanted:?} in {rows} is true",
+        "version {}: {got:?} in {} rows, where {wanted:?} in {rows} is true",
         answer.version, answer.rows
     )))
 }

@@ -70,7 +70,7 @@ pub(crate) fn open_all(args: &LoadArgs) -> Result<Vec<InputFile>, CliError> {
     args.files.iter().map(|path| InputFile::new(path, args.format)).collect()
 }
 
-/// Is told the bytes read; an error stops the reading.
+/// Called with the bytes read; an error stops the reading.
 pub(crate) type Progress = dyn Fn(u64) -> Result<(), CliError>;
 
 /// What to read, and as what.

@@ -384,7 +384,7 @@ fn null_texts_by_default() {
 }
 
 #[test]
-fn what_is_told_at_the_end() {
+fn the_summary_of_a_load() {
     let details = |rows| TableDetails {
         table: crate::catalog::Table {
             name: "t".to_owned(),
@@ -408,8 +408,8 @@ fn what_is_told_at_the_end() {
         summary(&details(2), 0, None, 10, second),
         "t  0 rows loaded in 1.00 s (0.00 rows/s, 10.0 B/s)\n   1.00 kB held for 2 rows in all\n"
     );
-    let told = summary(&details(2), 1, Some(1), 10, second);
-    assert!(told.starts_with("t  1 row loaded, 1 row replaced, in 1.00 s ("), "{told}");
+    let replaced = summary(&details(2), 1, Some(1), 10, second);
+    assert!(replaced.starts_with("t  1 row loaded, 1 row replaced, in 1.00 s ("), "{replaced}");
     assert!(
         summary(&details(2), 1, Some(0), 10, second).starts_with("t  1 row loaded, 0 rows replaced, in ")
     );

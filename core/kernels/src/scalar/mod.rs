@@ -15,8 +15,8 @@ pub(crate) mod prefix;
 pub(crate) mod rans;
 pub(crate) mod runs;
 pub(crate) mod sorted16;
+pub(crate) mod statistics;
 pub(crate) mod sum;
-pub(crate) mod survey;
 pub(crate) mod table;
 
 pub(crate) use lanes::Scalar;

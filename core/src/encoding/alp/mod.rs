@@ -28,7 +28,7 @@ use self::{
     exceptions::Exceptions,
 };
 use super::{
-    Bid, KeyColumn, KeyEncoding,
+    KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure},
     chooser,
     stats::KeyStats,
@@ -42,7 +42,7 @@ use crate::{
 /// The encoding.
 pub(super) struct Alp;
 
-/// What the sample may hide, in parts of a bid.
+/// How far the sample may be wrong: one part in so many of the estimate.
 const ERROR: usize = 32;
 
 /// Bytes before the integers.
@@ -63,11 +63,11 @@ impl KeyEncoding for Alp {
         6
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         stats.native.infinity()?;
         let Some(decimals) = Decimals::of_sample(&stats.sample, stats.native) else {
             let exceptions = stats.rows * (2 + stats.native.width());
-            return Some(Bid::estimate(self.name(), exceptions, ERROR).undercut());
+            return Some(SizeEstimate::inexact(self.name(), exceptions, ERROR).only_if_forced());
         };
         let mut exceptions = Vec::new();
         let integers = stats.sample.iter();
@@ -78,8 +78,12 @@ impl KeyEncoding for Alp {
         let exceptions = (exceptions.len() * stats.rows).div_ceil(sampled);
         let keys = if same { 0 } else { exceptions * stats.native.width() };
         let integers = KeyStats::of_sample(integers, stats.rows, Native::I64);
-        let integers = chooser::least_bid(self.level(), &integers)?.bytes;
-        Some(Bid::estimate(self.name(), positions_end(stats.rows, exceptions) + integers + keys, ERROR))
+        let integers = chooser::least_estimate(self.level(), &integers)?.bytes;
+        Some(SizeEstimate::inexact(
+            self.name(),
+            positions_end(stats.rows, exceptions) + integers + keys,
+            ERROR,
+        ))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

@@ -28,7 +28,7 @@ use self::{
     index::JumpIndex,
 };
 use super::{
-    Bid, Costs, KeyColumn, KeyEncoding, KeyTest,
+    Costs, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
     bytes::{HEAD, Head, Reader, Writer, count, ensure},
     code_map::CodeMap,
     mask,
@@ -41,7 +41,7 @@ pub(super) struct Bitcompress;
 
 const FIXED: usize = HEAD + 8;
 /// What a chunk's 64 bits hold of the rows' information, about: the state starts with less than one symbol
-/// needs and ends before the next would overflow. For the bid alone.
+/// needs and ends before the next would overflow. For the size estimate alone.
 const BITS_OF_CHUNK: f64 = 59.5;
 
 impl Bitcompress {
@@ -63,7 +63,7 @@ impl KeyEncoding for Bitcompress {
         1
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         let counts = stats.distinct.as_ref().filter(|counts| counts.len() <= SLOTS)?;
         let widths = codec::widths(counts.iter().map(|(_, n)| *n));
         let bits = |(&(_, n), &width): (&(i64, u64), &u16)| n as f64 * (8.0 - f64::from(width).log2());
@@ -73,7 +73,7 @@ impl KeyEncoding for Bitcompress {
             ((bits / BITS_OF_CHUNK) as usize).max(stats.rows / usize::from(codec::MAX_CHUNK_ROWS)) + 1;
         // Default: a chunk has no more rows.
         let rows = u16::try_from(2 * stats.rows / chunks).unwrap_or(u16::MAX);
-        Some(Bid::estimate(self.name(), Self::bytes(counts.len(), chunks, index::shift(rows)), 8))
+        Some(SizeEstimate::inexact(self.name(), Self::bytes(counts.len(), chunks, index::shift(rows)), 8))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

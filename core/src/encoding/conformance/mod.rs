@@ -180,12 +180,12 @@ const SHAPES: [(&str, Shape); 14] = [
 /// The column that an encoding makes of the keys, if it can hold them.
 fn encode(encoding: &dyn KeyEncoding, keys: &[i64], native: Native) -> Option<Arc<dyn KeyColumn>> {
     let stats = KeyStats::new(keys, native);
-    let bid = encoding.bid(&stats)?;
+    let estimate = encoding.estimate(&stats)?;
     let buffer = encoding.encode(keys, &stats).unwrap();
     assert_eq!(buffer.first(), Some(&encoding.code()));
     assert!(
-        !bid.exact || bid.bytes == buffer.len(),
-        "{} bid {bid:?}, made {}",
+        !estimate.exact || estimate.bytes == buffer.len(),
+        "{} estimated {estimate:?}, made {}",
         encoding.name(),
         buffer.len()
     );

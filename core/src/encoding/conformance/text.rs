@@ -79,12 +79,12 @@ pub(super) fn shapes(rows: usize) -> Vec<(&'static str, StringArray)> {
 /// The column that an encoding makes of the texts, if it can hold them.
 pub(super) fn encode(encoding: &dyn TextEncoding, texts: &StringArray) -> Option<Arc<dyn TextColumn>> {
     let stats = TextStats::new(texts);
-    let bid = encoding.bid(&stats)?;
+    let estimate = encoding.estimate(&stats)?;
     let buffer = encoding.encode(&stats).unwrap();
     assert_eq!(buffer.first(), Some(&encoding.code()));
     assert!(
-        !bid.exact || bid.bytes == buffer.len(),
-        "{} bid {bid:?}, made {}",
+        !estimate.exact || estimate.bytes == buffer.len(),
+        "{} estimated {estimate:?}, made {}",
         encoding.name(),
         buffer.len()
     );

@@ -27,7 +27,7 @@ use basalt_kernels::rans;
 
 use self::{frequencies::quantise, image::Image};
 use super::{
-    Bid, KeyColumn, KeyEncoding,
+    KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{HEAD, Head, Writer, count, index},
     code_map::CodeMap,
     stats::KeyStats,
@@ -88,7 +88,7 @@ impl KeyEncoding for Entropy {
         1
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_deref()?;
         let keys = distinct.len();
         if !(2..=MAX_KEYS).contains(&keys) {
@@ -98,7 +98,7 @@ impl KeyEncoding for Entropy {
         let block = if Image::is_wide(keys) { WIDE_BLOCK_BYTES } else { BLOCK_BYTES };
         let blocks = stats.blocks.len();
         let bytes = fixed(keys, stats.native, blocks) + block * blocks + index(bits / 8);
-        Some(Bid::estimate(self.name(), bytes, error))
+        Some(SizeEstimate::inexact(self.name(), bytes, error))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

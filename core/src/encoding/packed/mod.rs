@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::{
-    Bid, KeyColumn, KeyEncoding, bitpack,
+    KeyColumn, KeyEncoding, SizeEstimate, bitpack,
     bytes::{HEAD, Head, Writer, align, bits, count},
     stats::{BlockStats, KeyStats},
 };
@@ -88,8 +88,8 @@ impl KeyEncoding for Packed {
         "packed"
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
-        Some(Bid::exact(self.name(), bytes(&stats.blocks)))
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+        Some(SizeEstimate::exact(self.name(), bytes(&stats.blocks)))
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {

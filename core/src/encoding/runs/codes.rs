@@ -98,7 +98,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place behind the run here, whose quotient is told by so many zeros; the low bits begin a word.
+    /// The place behind the run here, whose quotient is the number of zeros; the low bits begin a word.
     #[inline]
     fn behind(self, quotient: usize, k: u32, word: u64) -> Self {
         let low = index(word & ((1 << k) - 1));

@@ -9,8 +9,8 @@ use super::{
     codes::MAX_K,
 };
 
-/// What one parameter for all lengths may cost, in parts of the codes.
-const PRICE: u64 = 256;
+/// How much longer the codes may be with one parameter for all lengths, which is read faster: by one part in so many.
+const TRADE_OFF: u64 = 256;
 
 /// The Rice codes of the lengths.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Lengths {
         let k = apart[1].k;
         let alike = [Rice::new(&numbers[0], k), apart[1]];
         let bits = |codes: [Rice; 2]| codes.iter().map(Rice::bits).sum::<u64>();
-        let codes = if bits(alike) <= bits(apart) + bits(apart) / PRICE { alike } else { apart };
+        let codes = if bits(alike) <= bits(apart) + bits(apart) / TRADE_OFF { alike } else { apart };
         Some(Self { key, turns, codes })
     }
 

@@ -28,7 +28,7 @@ use self::{
     column::{Column, RunKeys},
 };
 use super::{
-    Bid, KeyColumn, KeyEncoding,
+    KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure},
     cache::Id,
     chooser,
@@ -60,16 +60,16 @@ impl KeyEncoding for Runs {
         3
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         let lengths = stats.lengths.as_ref()?;
         let bytes = head_bytes(stats.native, lengths.turns)
             + codes::index_bytes(stats.rows, stats.runs, lengths.bits())
             + lengths.bits().div_ceil(8);
         if lengths.turns {
-            return Some(Bid::exact(self.name(), bytes));
+            return Some(SizeEstimate::exact(self.name(), bytes));
         }
         let keys = lengths::stats_of_keys(stats);
-        let keys = chooser::least_bid(self.level(), &keys)?;
+        let keys = chooser::least_estimate(self.level(), &keys)?;
         Some(keys.around(self.name(), align(bytes)).about(50))
     }
 

@@ -22,8 +22,9 @@ pub(super) const SHIFTS: std::ops::RangeInclusive<u32> = 9..=16;
 /// the index adds about a percent to them.
 const INTERVAL_BITS: usize = 1024;
 
-/// What random access may cost: one part of the bytes in so many, as the chooser's price of speed.
-const PRICE: usize = 70;
+/// How much larger intervals for random access may be than blocks: by one part in so many, as in the chooser's size/speed
+/// trade-off.
+const TRADE_OFF: usize = 70;
 
 /// How rows are coded.
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +41,14 @@ pub(in super::super) struct Layout {
 type Before = [Vec<u32>; 2];
 
 impl Layout {
-    /// The Rice code: in intervals for random access, where these take at most the price of it more than blocks do.
+    /// The Rice code: in intervals for random access, where these are within the trade-off.
     pub(super) fn rice(others: &Others) -> Self {
         let near = Self::rice_by(others, shift(others.rows(), others.len()));
-        if near.lines.bytes() <= near.bytes() / PRICE {
+        if near.lines.bytes() <= near.bytes() / TRADE_OFF {
             return near;
         }
         let far = Self::rice_by(others, *SHIFTS.end());
-        if near.bytes() <= far.bytes() + far.bytes() / PRICE { near } else { far }
+        if near.bytes() <= far.bytes() + far.bytes() / TRADE_OFF { near } else { far }
     }
 
     /// The Rice code in intervals of `1 << shift` rows.

@@ -1,7 +1,7 @@
 //! A common key, and for all other rows where they are and which keys they hold.
 //!
 //! The rows are coded in intervals, each by itself, as the Rice code of their gaps. For random access an interval takes
-//! 1 to 2 Kibit, about; where that makes the column larger than the price of speed allows, it is a block.
+//! 1 to 2 Kibit, about; where that makes the column larger than the size/speed trade-off allows, it is a block.
 //! [`elias_fano`](super::elias_fano) shares everything but the code.
 //!
 //! | byte | what |
@@ -35,7 +35,7 @@ use self::{
 };
 pub(super) use self::{layout::Layout, others::Others, stats::Common};
 use super::{
-    Bid, KeyColumn, KeyEncoding,
+    KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, ensure},
     chooser,
     stats::KeyStats,
@@ -58,9 +58,9 @@ impl KeyEncoding for Sparse {
         2
     }
 
-    fn bid(&self, stats: &KeyStats) -> Option<Bid> {
+    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
         let common = stats.common.as_ref()?;
-        bid(self, &common.layout, stats)
+        estimate(self, &common.layout, stats)
     }
 
     fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
@@ -80,14 +80,18 @@ fn head_bytes(native: Native, own_keys: bool) -> usize {
 }
 
 /// What a layout makes of a column: exact where it is, and where the other rows hold one key.
-pub(super) fn bid(encoding: &dyn KeyEncoding, layout: &Layout, stats: &KeyStats) -> Option<Bid> {
+pub(super) fn estimate(
+    encoding: &dyn KeyEncoding,
+    layout: &Layout,
+    stats: &KeyStats,
+) -> Option<SizeEstimate> {
     let common = stats.common.as_ref()?;
     let own_keys = stats.distinct.as_ref().is_none_or(|counts| counts.len() > 2);
     let bytes = head_bytes(stats.native, own_keys) + layout.bytes();
     if !own_keys {
-        return Some(Bid::exact(encoding.name(), bytes));
+        return Some(SizeEstimate::exact(encoding.name(), bytes));
     }
-    let keys = chooser::least_bid(encoding.level(), &common.others(stats)?)?;
+    let keys = chooser::least_estimate(encoding.level(), &common.others(stats)?)?;
     Some(keys.around(encoding.name(), align(bytes)).about(100))
 }
 
@@ -129,7 +133,7 @@ pub(super) fn encode(
     Ok(writer.finish())
 }
 
-/// Opens a column of a common key whose other rows are told by `highs`.
+/// Opens a column of a common key whose other rows are coded by `highs`.
 pub(super) fn open(encoding: &dyn KeyEncoding, highs: Highs, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
     let (head, native, mut reader) = Reader::keys(buffer.clone())?;
     let [k, shift] = head.params.map(u32::from);

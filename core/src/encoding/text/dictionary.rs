@@ -14,9 +14,9 @@ use arrow_buffer::Buffer;
 use super::{Raw, TextStats};
 use crate::{
     encoding::{
-        Bid, Codes, KeyColumn, TEXT_ENCODINGS, TextColumn, TextEncoding, TextTest, Texts,
+        Codes, KeyColumn, SizeEstimate, TEXT_ENCODINGS, TextColumn, TextEncoding, TextTest, Texts,
         bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure, index},
-        chooser::{self, Bidder},
+        chooser::{self, Candidate},
         dictionary::open_codes,
         open_text,
     },
@@ -33,13 +33,13 @@ const LEVEL: u8 = 4;
 /// Where the entries begin.
 const ENTRIES: usize = align(HEAD + 4);
 
-/// What the encodings that may hold the entries bid. Those that are little beside the bytes of the codes are as
-/// fast as can be.
-fn entry_bidders(entries: &TextStats<'_>, codes: usize) -> Vec<Bidder<&'static dyn TextEncoding>> {
+/// The encodings that may hold the entries, with their size estimates. Entries that are little beside the bytes of
+/// the codes are held raw, the fastest.
+fn entry_candidates(entries: &TextStats<'_>, codes: usize) -> Vec<Candidate<&'static dyn TextEncoding>> {
     let few = entries.bytes < codes / 32;
     let fits = |code: u8| if few { code == Raw.code() } else { code != Dictionary.code() };
     let encodings = TEXT_ENCODINGS.iter().filter(|encoding| fits(encoding.code()));
-    encodings.filter_map(|&encoding| Some((encoding, encoding.bid(entries)?))).collect()
+    encodings.filter_map(|&encoding| Some((encoding, encoding.estimate(entries)?))).collect()
 }
 
 impl TextEncoding for Dictionary {
@@ -51,10 +51,10 @@ impl TextEncoding for Dictionary {
         "dictionary"
     }
 
-    fn bid(&self, stats: &TextStats<'_>) -> Option<Bid> {
+    fn estimate(&self, stats: &TextStats<'_>) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_ref()?;
-        let codes = chooser::least_bid(LEVEL, &distinct.stats)?;
-        let entries = chooser::favourite(&entry_bidders(&distinct.entries, codes.bytes))?;
+        let codes = chooser::least_estimate(LEVEL, &distinct.stats)?;
+        let entries = chooser::expected_choice(&entry_candidates(&distinct.entries, codes.bytes))?;
         let padding = align(entries.bytes) - entries.bytes;
         Some(codes.and(entries).around(self.name(), ENTRIES + padding))
     }
@@ -62,8 +62,8 @@ impl TextEncoding for Dictionary {
     fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {
         let distinct = stats.distinct.as_ref().ok_or_else(|| corrupt("too many distinct texts"))?;
         let (codes, _) = chooser::choose(LEVEL, &distinct.codes, &distinct.stats, None)?;
-        let mut bidders = entry_bidders(&distinct.entries, codes.buffer().len());
-        let entries = chooser::smallest(&mut bidders, None, |encoding| {
+        let mut candidates = entry_candidates(&distinct.entries, codes.buffer().len());
+        let entries = chooser::smallest(&mut candidates, None, |encoding| {
             let entries = encoding.encode(&distinct.entries)?;
             let bytes = entries.len();
             Ok((entries, bytes))

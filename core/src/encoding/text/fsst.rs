@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     encoding::{
-        Bid, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
+        SizeEstimate, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
         bytes::{HEAD, Head, Reader, Writer, corrupt, count, ensure, index},
     },
     error::Result,
@@ -50,7 +50,7 @@ impl TextEncoding for Fsst {
         "fsst"
     }
 
-    fn bid(&self, stats: &TextStats<'_>) -> Option<Bid> {
+    fn estimate(&self, stats: &TextStats<'_>) -> Option<SizeEstimate> {
         let bytes = |codes: usize, highest: u64, symbols: usize| {
             end_of_places(HEAD + 4, highest, stats.rows()) + symbols + codes
         };
@@ -59,13 +59,13 @@ impl TextEncoding for Fsst {
         }
         let least = bytes(stats.bytes / MAX_LENGTH, stats.places.highest / MAX_LENGTH as u64, 0);
         if least > stats.dictionary_bytes() {
-            return Some(Bid::estimate(self.name(), least, 1).undercut());
+            return Some(SizeEstimate::inexact(self.name(), least, 1).only_if_forced());
         }
         let trained = stats.trained();
         let codes = index(trained.estimate(stats.bytes as u64));
         let highest = trained.estimate(stats.places.highest);
         let bytes = bytes(codes, highest, Symbols::bytes(&trained.compressor));
-        Some(Bid::estimate(self.name(), bytes + bytes / 50, 25))
+        Some(SizeEstimate::inexact(self.name(), bytes + bytes / 50, 25))
     }
 
     fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     encoding::{
-        Bid, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
+        SizeEstimate, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
         bytes::{HEAD, Head, Reader, Writer, corrupt, count, ensure},
     },
     error::Result,
@@ -37,8 +37,8 @@ impl TextEncoding for Raw {
         "text"
     }
 
-    fn bid(&self, stats: &TextStats<'_>) -> Option<Bid> {
-        Some(Bid::exact(self.name(), bytes(stats)))
+    fn estimate(&self, stats: &TextStats<'_>) -> Option<SizeEstimate> {
+        Some(SizeEstimate::exact(self.name(), bytes(stats)))
     }
 
     fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {

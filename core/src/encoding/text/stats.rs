@@ -1,4 +1,4 @@
-//! What the encodings need to know of a column of texts before they bid, computed once.
+//! What the encodings need to know of a column of texts for their size estimates, computed once.
 
 use std::{cell::OnceCell, ops::Range};
 

@@ -1,4 +1,4 @@
-//! What stands in a part of groups, told by the plan.
+//! The layout of a part of groups, which follows from the plan.
 
 use super::super::{aggregate::Kind, groups::Groups};
 use crate::schema::DataType;

@@ -44,7 +44,7 @@ use arrow_array::RecordBatch;
 pub(super) use self::rows::value_at;
 use self::{layout::Layout, rows::Sorted};
 use super::{
-    Control, Held, Statistics, Work,
+    Control, Held, Scan, Statistics,
     aggregate::{FragmentSum, Kind},
     distinct::Distinct,
     groups::{self, Groups, Merger},
@@ -120,13 +120,13 @@ impl Plan {
         control.check()?;
         let part = self.of_part();
         let _held = sets::prepare(self.filter.as_ref(), snapshot, control)?;
-        let mut work = Work::new(snapshot, self.filter.as_ref(), control)?;
+        let mut scan = Scan::new(snapshot, self.filter.as_ref(), control)?;
         match &self.shape {
             Shape::Rows if self.order.is_empty() => {
-                let done = stream(&part, &mut work, control, &mut |fragment, batch| {
+                let done = stream(&part, &mut scan, control, &mut |fragment, batch| {
                     sink(Part::Rows { fragment, batch })
                 });
-                match (done, work.failed) {
+                match (done, scan.failed) {
                     (Err(error), Some(block)) if failure_code(&error).is_some() => {
                         sink(Part::Failed { fragment: block.fragment.id(), error })?;
                     }
@@ -134,14 +134,14 @@ impl Plan {
                 }
             }
             Shape::Rows => {
-                sorted(&part, snapshot, &mut work, control, &mut |batch| sink(Part::Sorted(batch)))?;
+                sorted(&part, snapshot, &mut scan, control, &mut |batch| sink(Part::Sorted(batch)))?;
             }
             Shape::Groups { keys, aggregates, .. } => {
-                let mut groups = groups::collect(self, keys, aggregates, snapshot, &mut work, true, control)?;
+                let mut groups = groups::collect(self, keys, aggregates, snapshot, &mut scan, true, control)?;
                 write::write(&mut groups, control, &mut |bytes| sink(Part::Groups(bytes)))?;
             }
         }
-        Ok(work.statistics)
+        Ok(scan.statistics)
     }
 
     /// The columns of the batches in a [`Part`] of this plan.

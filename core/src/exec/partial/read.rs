@@ -194,7 +194,7 @@ fn fragment_sums(reader: &mut Reader<'_>, n: usize, fragments: &[u32]) -> Result
     for group in 0..count(n) {
         let mut last = None;
         for _ in 0..reader.number()? {
-            // Default: the first is told as it is. A sum that is too large is no fragment.
+            // Default: the first is a number of its own, the others are differences. A sum that is too large is no fragment.
             let fragment = reader.number()?.saturating_add(last.unwrap_or(0));
             let id = u32::try_from(fragment).ok().filter(|id| fragments.binary_search(id).is_ok());
             if last.replace(fragment).is_some_and(|last| last >= fragment) {

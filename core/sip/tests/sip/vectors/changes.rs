@@ -1,4 +1,4 @@
-//! Changes of a SIP that make one fault: each has a name, an error, and new bytes.
+//! Changes of a SIP that make one error: each has a name, an error, and new bytes.
 
 use crate::naive::{self, Field, What, concat};
 

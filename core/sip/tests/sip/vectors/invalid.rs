@@ -1,4 +1,4 @@
-//! Bytes that are no SIP: valid ones with one fault each. What the fault is says the change that made it, not a
+//! Bytes that are no SIP: valid ones with one error each. The change that made it names the error, not a
 //! reader.
 
 use std::collections::{BTreeMap, BTreeSet};

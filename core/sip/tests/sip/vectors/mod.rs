@@ -1,7 +1,7 @@
 //! The vectors in `testdata/`: sets and their bytes under each tag, and bytes that are no SIP, each with the error
 //! that FORMAT.md has for it. The naive writer makes them, not the crate.
 //!
-//! `UPDATE_VECTORS=1 cargo test -p basalt-sip vectors` writes them anew.
+//! `UPDATE_VECTORS=1 cargo test -p basalt-sip vectors` writes them again.
 
 mod changes;
 mod invalid;

@@ -1,4 +1,4 @@
-//! What is asked of keys before they are encoded: loops that compilers make vectors of.
+//! Statistics of keys before they are encoded: loops that compilers vectorise.
 
 #[inline(always)]
 pub(crate) fn changes(keys: &[i64]) -> u64 {

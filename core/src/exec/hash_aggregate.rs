@@ -1,5 +1,5 @@
-//! Group-by within a block. Where the keys span little, a row's keys are a number, and a place in arrays of totals
-//! that the kernels add to; elsewhere a hash table gives groups their numbers.
+//! Hash aggregates: the groups of a block's selected rows. A hash table numbers the groups. Where the keys span little
+//! it is a perfect hash: a row's keys are a number, the offset in arrays of totals that the kernels add to.
 
 use basalt_kernels::groups;
 
@@ -26,7 +26,7 @@ const MOST_PLACES: usize = 1 << 16;
 const BITMAP_BYTES: usize = 1 << 20;
 
 /// The groups of a block's selected rows.
-pub(super) fn many_groups<'a>(
+pub(super) fn hash_aggregate<'a>(
     keys: &'a [BoundExpr],
     arguments: &Arguments<'a>,
     slots: &Slots,

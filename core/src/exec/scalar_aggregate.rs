@@ -1,4 +1,4 @@
-//! Aggregates of all selected rows of a block as one group: kernels and push-downs where the argument is a column,
+//! Scalar aggregates: those of all selected rows of a block as one group. Kernels and push-downs where the argument is a column,
 //! batches where it is an expression.
 
 use basalt_kernels::{Float, FloatSum};
@@ -25,7 +25,7 @@ use crate::{
 const BITMAP_WORDS: u64 = 1 << 13;
 
 /// Aggregates of all selected rows of a block, by kernels and push-downs.
-pub(super) fn one_group<'a>(
+pub(super) fn scalar_aggregate<'a>(
     arguments: &Arguments<'a>,
     slots: &Slots,
     block: Block<'a>,

@@ -1,4 +1,5 @@
-//! The blocks of a query: pruned by statistics, filtered and worked on in parallel, merged in order.
+//! The scan of a query: blocks are pruned by statistics, filtered and processed in parallel; their results are merged
+//! in order.
 
 use rayon::prelude::*;
 
@@ -32,7 +33,7 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Calls `each` with the batches of a mask that select rows; the work stops between them.
+    /// Calls `each` with the batches of a mask that select rows; the scan may stop between them.
     pub(super) fn for_each_batch(
         self,
         mask: &Mask,
@@ -98,20 +99,20 @@ fn whole_chunks(places: &[u16]) -> usize {
     }
 }
 
-/// What pruning left: the blocks to read.
-pub(super) struct Work<'a, 'p> {
+/// A query's scan: the blocks that pruning left.
+pub(super) struct Scan<'a, 'p> {
     /// The filter as each fragment sees it; none without a filter.
     pub(super) filters: Vec<Vec<Conjunct<'p>>>,
     /// Blocks that may hold rows, and whether all of their rows that are not deleted are known to be selected.
     pub(super) blocks: Vec<(Block<'a>, bool)>,
     pub(super) statistics: Statistics,
-    /// The block that ended the work by an error of its own.
+    /// The block whose own error ended the scan.
     pub(super) failed: Option<Block<'a>>,
     control: &'a Control,
     _held: Held<'a>,
 }
 
-impl<'a, 'p> Work<'a, 'p> {
+impl<'a, 'p> Scan<'a, 'p> {
     /// Prunes by zone maps and counts.
     pub(super) fn new(
         snapshot: &'a Snapshot,

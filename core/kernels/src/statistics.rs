@@ -1,4 +1,4 @@
-//! What is asked of keys before they are encoded.
+//! Statistics kernels: what the encodings need to know of keys, before they are encoded.
 
 use crate::dispatch::current;
 
