@@ -140,7 +140,6 @@ class Writer(threading.Thread):
         self.rows = {}  # of acknowledged writes
         self.unknown = {}  # rows that an unacknowledged write may have changed: what they may be
         self.versions = collections.deque(maxlen=50)  # version, time, count and sum of the rows at it
-        self.settled = True
 
     def known(self):
         return len(self.rows), sum(self.rows.values())
@@ -191,15 +190,21 @@ class Writer(threading.Thread):
     def delete(self, key):
         where = compare(filter_pb2.COMPARE_OP_EQ, col("id"), lit(int=key))
         request = ingest_pb2.DeleteRequest(table=TABLE, filter=where)
-        try:
-            deleted = self.trial.any(self.random).ingest.Delete(request, timeout=DEADLINE)
-        except grpc.RpcError as error:
-            # Deleting again is harmless, and tells.
-            self.trial.errors[reason(error)] += 1
-            self.unknown[key] = {self.rows.pop(key), None}
-            return []
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                deleted = self.trial.any(self.random).ingest.Delete(request, timeout=DEADLINE)
+                break
+            except grpc.RpcError as error:
+                # Deleting again is harmless.
+                self.trial.errors[reason(error)] += 1
+                if self.trial.over.is_set():
+                    self.unknown[key] = {self.rows.pop(key), None}
+                    return []
+                time.sleep(0.05)
         value = self.rows.pop(key)
-        if deleted.rows != 1:
+        if tries == 1 and deleted.rows != 1:
             self.trial.fail("lost", f"deleting {key}={value} found {deleted.rows} rows")
         self.trial.done["deletes"] += 1
         self.acknowledged(deleted.version)
