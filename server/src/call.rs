@@ -1,12 +1,9 @@
 //! One request from its arrival to its log line.
 
-use std::{
-    net::SocketAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use basalt_core::table::Table;
+use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
 

@@ -1,7 +1,5 @@
 //! Short queries and long ones: which of the two a request is, before anything of it is run.
 
-use std::time::Instant;
-
 use basalt_core::{
     exec::Estimate,
     plan::Plan,
@@ -9,6 +7,7 @@ use basalt_core::{
 };
 use basalt_proto::v1 as pb;
 use basalt_storage::TableState;
+use tokio::time::Instant;
 
 use crate::{convert, limits, state::State};
 

@@ -3,7 +3,6 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
 
 use crate::{
     Error, limits,
@@ -307,7 +306,7 @@ impl Config {
     }
 
     /// The name of this node in its cluster.
-    pub(crate) fn node_name(&self, peers: &TcpListener) -> Result<String, Error> {
+    pub(crate) fn node_name(&self, peers: &dyn crate::environment::Listener) -> Result<String, Error> {
         match &self.advertise {
             Some(name) => Ok(name.clone()),
             None => Ok(peers.local_addr()?.to_string()),

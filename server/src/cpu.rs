@@ -12,8 +12,6 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
-    time::Instant,
 };
 
 use basalt_core::{
@@ -23,19 +21,18 @@ use basalt_core::{
 use basalt_proto::v1::ErrorReason;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::{
-    runtime::Handle,
     sync::{
         OwnedSemaphorePermit, Semaphore,
         mpsc::{self, error::TrySendError},
         oneshot,
     },
-    task::spawn_blocking,
-    time::{sleep, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 
 use crate::{
     Error,
     class::{ByClass, Class},
+    environment::Environment,
     limits,
     panics::caught,
     status::RequestError,
@@ -46,6 +43,7 @@ use crate::{
 pub(crate) struct Cpu {
     lanes: ByClass<Lane>,
     concurrent: usize,
+    environment: Arc<dyn Environment>,
 }
 
 /// What the queries of one class have.
@@ -94,9 +92,13 @@ pub(crate) struct Permit {
 }
 
 impl Cpu {
-    pub(crate) fn new(threads: usize, concurrent: usize) -> Result<Self, Error> {
+    pub(crate) fn new(
+        threads: usize,
+        concurrent: usize,
+        environment: Arc<dyn Environment>,
+    ) -> Result<Self, Error> {
         let lane = |class| Lane::new(class, threads, concurrent);
-        Ok(Self { lanes: ByClass::new(lane(Class::Short)?, lane(Class::Long)?), concurrent })
+        Ok(Self { lanes: ByClass::new(lane(Class::Short)?, lane(Class::Long)?), concurrent, environment })
     }
 
     fn lane(&self, class: Class) -> &Lane {
@@ -130,12 +132,12 @@ impl Cpu {
     /// [`ErrorKind::DeadlineExceeded`].
     pub(crate) fn admit_again(
         &self,
-        _: &MayWait,
+        may_wait: &MayWait,
         class: Class,
         deadline: Instant,
     ) -> basalt_core::error::Result<Permit> {
-        let permit = timeout_at(deadline.into(), Arc::clone(&self.lane(class).permits).acquire_owned());
-        let permit = Handle::current().block_on(permit).ok().and_then(Result::ok);
+        let permit = timeout_at(deadline, Arc::clone(&self.lane(class).permits).acquire_owned());
+        let permit = may_wait.wait(permit).ok().and_then(Result::ok);
         let permit = permit.map(|held| Permit { class, _held: held });
         permit.ok_or_else(|| EngineError::new(ErrorKind::DeadlineExceeded, "the deadline passed"))
     }
@@ -155,10 +157,11 @@ impl Cpu {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RequestError> {
         let (sender, receiver) = oneshot::channel();
-        self.lane(class).pool.spawn(move || {
+        let job = move || {
             // An error says that the caller is gone.
             let _ = sender.send(caught(|| Ok(job())));
-        });
+        };
+        self.environment.on_pool(&self.lane(class).pool, Box::new(job));
         receiver.await.map_err(|_| RequestError::internal())?
     }
 
@@ -183,7 +186,9 @@ impl Cpu {
                     let _permit = permit;
                     caught(|| job(control.with_pool(pool)))
                 };
-                on_own_thread_as(Class::Long, run).await.map_err(|_| RequestError::internal())?
+                on_own_thread_as(&self.environment, Class::Long, run)
+                    .await
+                    .map_err(|_| RequestError::internal())?
             }
         }
     }
@@ -204,7 +209,7 @@ impl Cpu {
 
     /// Waits for the permit of a part.
     pub(crate) async fn admit_part(&self, class: Class, deadline: Instant) -> Result<Permit, RequestError> {
-        let permit = timeout_at(deadline.into(), Arc::clone(&self.lane(class).parts).acquire_owned()).await;
+        let permit = timeout_at(deadline, Arc::clone(&self.lane(class).parts).acquire_owned()).await;
         let held = permit.map_err(|_| RequestError::deadline())?.map_err(|_| RequestError::internal())?;
         Ok(Permit { class, _held: held })
     }
@@ -225,7 +230,7 @@ impl Cpu {
             return Err(overloaded());
         }
         let until = class.patience(deadline);
-        match timeout_at(until.into(), Arc::clone(&lane.permits).acquire_owned()).await {
+        match timeout_at(until, Arc::clone(&lane.permits).acquire_owned()).await {
             Ok(held) => Ok(Permit { class, _held: held.map_err(|_| RequestError::internal())? }),
             Err(_) if until == deadline => Err(RequestError::deadline()),
             Err(_) => Err(overloaded()),
@@ -244,39 +249,37 @@ pub(crate) fn lower_priority() {
 /// Shows that a thread may wait for others: it belongs neither to the runtime nor to a pool, and this cannot leave it.
 /// Whatever waits for a client or for another node asks for one.
 #[derive(Debug)]
-pub(crate) struct MayWait(PhantomData<*const ()>);
+pub(crate) struct MayWait(Arc<dyn Environment>, PhantomData<*const ()>);
+
+impl MayWait {
+    /// Waits.
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0.wait(future)
+    }
+}
 
 /// Runs a job that takes little of the CPU on a thread that may wait.
 pub(crate) fn on_own_thread<T: Send + 'static>(
+    environment: &Arc<dyn Environment>,
     job: impl FnOnce(&MayWait) -> T + Send + 'static,
 ) -> oneshot::Receiver<T> {
-    on_own_thread_as(Class::Short, job)
+    on_own_thread_as(environment, Class::Short, job)
 }
 
 /// The same with the priority of a class. Where no thread can be had the job is dropped.
 pub(crate) fn on_own_thread_as<T: Send + 'static>(
+    environment: &Arc<dyn Environment>,
     class: Class,
     job: impl FnOnce(&MayWait) -> T + Send + 'static,
 ) -> oneshot::Receiver<T> {
     let (sender, receiver) = oneshot::channel();
+    let token = Arc::clone(environment);
     let run = move || {
         // An error says that nobody waits for it.
-        let _ = sender.send(job(&MayWait(PhantomData)));
+        let _ = sender.send(job(&MayWait(token, PhantomData)));
     };
-    match class {
-        Class::Short => drop(spawn_blocking(run)),
-        // Threads of the runtime are used again, and a priority is never raised.
-        Class::Long => {
-            let runtime = Handle::current();
-            let spawned = thread::Builder::new().name("basalt-long".to_owned()).spawn(move || {
-                let _runtime = runtime.enter();
-                lower_priority();
-                run();
-            });
-            if let Err(error) = spawned {
-                tracing::error!(%error, "no thread for a query");
-            }
-        }
+    if let Err(error) = environment.on_own_thread(class, Box::new(run)) {
+        tracing::error!(%error, "no thread for a query");
     }
     receiver
 }
@@ -287,7 +290,7 @@ pub(crate) fn on_own_thread_as<T: Send + 'static>(
 /// [`ErrorKind::Cancelled`] when nobody listens any longer, [`ErrorKind::DeadlineExceeded`] when whoever does is too
 /// slow.
 pub(crate) fn hand_over<T>(
-    _: &MayWait,
+    may_wait: &MayWait,
     sender: &mpsc::Sender<T>,
     item: T,
     deadline: Instant,
@@ -299,7 +302,7 @@ pub(crate) fn hand_over<T>(
         Err(TrySendError::Closed(_)) => return Err(cancelled()),
     };
     let until = deadline.min(Instant::now() + limits::SLOW_READER_TIMEOUT);
-    match Handle::current().block_on(timeout_at(until.into(), sender.send(item))) {
+    match may_wait.wait(timeout_at(until, sender.send(item))) {
         Ok(sent) => sent.map_err(|_| cancelled()),
         Err(_) => Err(EngineError::new(ErrorKind::DeadlineExceeded, "the client read the answer too slowly")),
     }
@@ -320,14 +323,16 @@ pub(crate) async fn until_stopped<T>(
         }
     };
     tokio::select! {
-        answer = timeout_at(deadline.into(), work) => answer.unwrap_or_else(|_| Err(RequestError::deadline())),
+        biased;
+        answer = timeout_at(deadline, work) => answer.unwrap_or_else(|_| Err(RequestError::deadline())),
         error = stopped => Err(error.into()),
     }
 }
 
-/// Nanoseconds since it was first asked.
+/// Nanoseconds since it was first asked, by the processor's own clock on whatever thread: they are shown, and nothing is
+/// decided by them.
 pub(crate) fn clock() -> u64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
     u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -342,7 +347,7 @@ impl StopOnDrop {
         deadline: Instant,
         work: impl Future<Output = T>,
     ) -> Result<T, RequestError> {
-        timeout_at(deadline.into(), work).await.map_err(|_| {
+        timeout_at(deadline, work).await.map_err(|_| {
             self.0.expire();
             RequestError::deadline()
         })
@@ -378,6 +383,7 @@ mod tests {
     use std::{sync::mpsc, time::Duration};
 
     use super::*;
+    use crate::environment::process;
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_secs(30)
@@ -391,7 +397,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_job_that_panics_gives_its_permit_back() {
-        let cpu = Cpu::new(1, 1).unwrap();
+        let cpu = Cpu::new(1, 1, process()).unwrap();
         for class in [Class::Short, Class::Long].into_iter().cycle().take(6) {
             let permit = cpu.admit(class, soon()).await.unwrap();
             let panics = |_: Control| -> Result<(), RequestError> { panic!("wanted") };
@@ -404,7 +410,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_short_query_runs_while_long_ones_have_all_that_is_theirs() {
-        let cpu = Arc::new(Cpu::new(1, 1).unwrap());
+        let cpu = Arc::new(Cpu::new(1, 1, process()).unwrap());
         let (end, ended) = mpsc::channel::<()>();
         // The thread of the pool is taken, the permit of queries, that of parts, and others wait for them.
         let held = cpu.admit(Class::Long, soon()).await.unwrap();
@@ -431,7 +437,7 @@ mod tests {
     /// Long queries share the pool by turns: none of them is a job of the pool as a whole.
     #[tokio::test]
     async fn a_long_query_has_a_thread_of_its_own() {
-        let cpu = Cpu::new(1, 2).unwrap();
+        let cpu = Cpu::new(1, 2, process()).unwrap();
         for (class, in_pool) in [(Class::Short, true), (Class::Long, false)] {
             let permit = cpu.admit(class, soon()).await.unwrap();
             let where_it_runs = |_: Control| Ok(rayon::current_thread_index().is_some());
@@ -443,7 +449,7 @@ mod tests {
     /// Nobody who was there first is passed by somebody who came later.
     #[tokio::test]
     async fn long_queries_are_admitted_in_their_order() {
-        let cpu = Arc::new(Cpu::new(1, 1).unwrap());
+        let cpu = Arc::new(Cpu::new(1, 1, process()).unwrap());
         let first = cpu.admit(Class::Long, soon()).await.unwrap();
         let order = Arc::new(std::sync::Mutex::new(Vec::new()));
         let mut all = tokio::task::JoinSet::new();
@@ -470,12 +476,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_threads_of_long_queries_have_a_lower_priority() {
-        let cpu = Cpu::new(1, 1).unwrap();
+        let cpu = Cpu::new(1, 1, process()).unwrap();
         let here = niceness();
         let lower = (here + limits::LONG_NICE).min(19);
         for (class, wanted) in [(Class::Short, here), (Class::Long, lower)] {
             assert_eq!(cpu.run_as(class, niceness).await.unwrap(), wanted, "{class:?}: the pool");
-            let own = on_own_thread_as(class, |_| niceness()).await.unwrap();
+            let own = on_own_thread_as(&process(), class, |_| niceness()).await.unwrap();
             assert_eq!(own, wanted, "{class:?}: a thread of its own");
             let permit = cpu.admit(class, soon()).await.unwrap();
             let query = cpu.run_query(permit, Control::default(), |_| Ok(niceness())).await.unwrap();

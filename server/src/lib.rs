@@ -12,6 +12,7 @@ mod convert;
 mod coordinator;
 mod cpu;
 mod disk;
+mod environment;
 pub mod limits;
 mod logging;
 mod membership;
@@ -36,6 +37,7 @@ use std::{future::Future, io, sync::Arc};
 use tokio::net::TcpListener;
 
 pub use config::{Config, Flags};
+use environment::{Environment, Listener};
 pub use logging::start as start_logging;
 pub use units::Memory;
 
@@ -83,21 +85,41 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let mut listeners = listeners.into();
-    if let (None, Some(address)) = (&listeners.peers, config.peer_listen) {
-        listeners.peers = Some(TcpListener::bind(address).await?);
+    let boxed = |listener| Box::new(listener) as Box<dyn Listener>;
+    let Listeners { clients, peers, metrics } = listeners.into();
+    let doors = Doors { clients: boxed(clients), peers: peers.map(boxed), metrics: metrics.map(boxed) };
+    run_in(environment::process(), doors, config, shutdown).await
+}
+
+/// Where a server listens, in whatever network.
+#[derive(Debug)]
+struct Doors {
+    clients: Box<dyn Listener>,
+    peers: Option<Box<dyn Listener>>,
+    metrics: Option<Box<dyn Listener>>,
+}
+
+/// [`run`] in an environment.
+async fn run_in(
+    environment: Arc<dyn Environment>,
+    mut doors: Doors,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    if let (None, Some(address)) = (&doors.peers, config.peer_listen) {
+        doors.peers = Some(environment.listen(address).await?);
     }
-    if let (None, Some(address)) = (&listeners.metrics, config.metrics_listen) {
-        listeners.metrics = Some(TcpListener::bind(address).await?);
+    if let (None, Some(address)) = (&doors.metrics, config.metrics_listen) {
+        doors.metrics = Some(environment.listen(address).await?);
     }
-    let name = listeners.peers.as_ref().map(|peers| config.node_name(peers)).transpose()?;
-    let state = Arc::new(state::State::new(&config, name)?);
+    let name = doors.peers.as_ref().map(|peers| config.node_name(&**peers)).transpose()?;
+    let state = Arc::new(state::State::new(environment, &config, name)?);
     state.connect();
-    let metrics = listeners.metrics.take();
+    let metrics = doors.metrics.take();
     let _metrics =
         metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
     let tables = Arc::clone(&state.tables);
-    let served = transport::serve(listeners, &config, state, shutdown).await;
+    let served = transport::serve(doors, &config, state, shutdown).await;
     tables.close().await;
     served
 }

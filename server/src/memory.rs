@@ -7,7 +7,6 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
-    time::Instant,
 };
 
 use basalt_core::{
@@ -16,9 +15,12 @@ use basalt_core::{
     table::Catalog,
 };
 use basalt_proto::v1::ErrorReason;
-use tokio::{sync::Notify, time::timeout_at};
+use tokio::{
+    sync::Notify,
+    time::{Instant, timeout_at},
+};
 
-use crate::{limits, status::RequestError, units};
+use crate::{limits, status::RequestError};
 
 /// What memory is held for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,10 +154,10 @@ impl MemoryPool {
     }
 
     /// The control of one query, or of other work on many rows, which takes of this memory what it needs.
-    pub(crate) fn control(self: &Arc<Self>) -> Control {
+    pub(crate) fn control(self: &Arc<Self>, now_micros: i64) -> Control {
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let shared = Arc::new(Shared(Arc::clone(self)));
-        Control::with_memory(limit).sharing(shared).with_time(units::now_micros())
+        Control::with_memory(limit).sharing(shared).with_time(now_micros)
     }
 
     /// What is held in all, but for what may be beside the limit.
@@ -301,7 +303,7 @@ impl Reservation {
                 Ok(()) => return Ok(()),
                 Err(refused) => refused,
             };
-            if timeout_at(until.into(), freed).await.is_err() {
+            if timeout_at(until, freed).await.is_err() {
                 return Err(refused.retryable());
             }
         }
@@ -367,7 +369,7 @@ mod tests {
         let memory = Arc::new(MemoryPool::new(100));
         let (mut a, mut b) = (memory.reserve(Consumer::Writes), memory.reserve(Consumer::Parts));
         a.set(60).unwrap();
-        let soon = |seconds| tokio::time::Instant::now().into_std() + Duration::from_secs(seconds);
+        let soon = |seconds| Instant::now() + Duration::from_secs(seconds);
         let refused = b.set_by(50, soon(5)).await.unwrap_err();
         assert_eq!(refused.reason(), "MEMORY_LIMIT");
         let until = soon(5);
@@ -381,12 +383,12 @@ mod tests {
     #[test]
     fn queries_take_what_is_free_and_leave_small_ones_their_share() {
         let memory = Arc::new(MemoryPool::new(800));
-        let large = memory.control();
+        let large = memory.control(0);
         large.reserve(600).unwrap();
         large.with_own_memory().reserve(70).unwrap();
         assert_eq!(memory.used(Consumer::Queries), 600);
         assert_eq!(large.clone().reserve(150).unwrap_err().kind(), ErrorKind::MemoryLimit);
-        let small = memory.control();
+        let small = memory.control(0);
         small.reserve(100).unwrap();
         assert_eq!(memory.held(), 700);
         drop((small, large));

@@ -9,11 +9,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     pin::pin,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
 };
 
 use basalt_core::{
@@ -22,8 +21,8 @@ use basalt_core::{
 };
 use basalt_proto::v1::{self as pb, ErrorReason};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{sleep, sleep_until},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep, sleep_until, timeout_at},
 };
 
 use crate::{
@@ -107,8 +106,9 @@ impl Readers {
         let mut slot = pin!(Arc::clone(slots).acquire_owned());
         loop {
             tokio::select! {
+                biased;
                 slot = &mut slot => return slot.map_err(|_| RequestError::internal()),
-                () = sleep_until(until.into()) => return Err(late()),
+                () = sleep_until(until) => return Err(late()),
                 () = sleep(limits::UNREAD_INTERVAL) => self.make_room(class, of),
             }
         }
@@ -149,7 +149,7 @@ impl Readers {
             class: slot.class,
             connection: Arc::clone(&slot.connection),
             control,
-            room: Condvar::new(),
+            room: Notify::new(),
             state: Mutex::new(State { slot: Some(slot), ..State::default() }),
         });
         let mut queues = self.queues();
@@ -225,7 +225,7 @@ struct Queue {
     control: Control,
     state: Mutex<State>,
     /// The writer waits for it.
-    room: Condvar,
+    room: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -271,23 +271,22 @@ impl Writer {
     ///
     /// # Errors
     /// Those of [`Writer::is_full`]; the answer is given up when this takes too long.
-    pub(crate) fn wait(&self, _: &MayWait, deadline: Instant) -> Result<()> {
-        let mut state = self.queue.lock();
+    pub(crate) fn wait(&self, may_wait: &MayWait, deadline: Instant) -> Result<()> {
         loop {
+            let state = self.queue.lock();
             state.is_full()?;
             if state.pieces.len() <= limits::WAITING_PIECES / 2 {
                 return Ok(());
             }
             let (now, since) = (Instant::now(), state.unread_since);
             let until = deadline.min(since.unwrap_or(now) + limits::SLOW_READER_TIMEOUT);
-            let left = until.saturating_duration_since(now);
-            if left == Duration::ZERO {
-                drop(state);
+            drop(state);
+            if until <= now {
                 self.readers.give_up(&self.queue);
                 return Err(too_slow());
             }
-            let waited = self.queue.room.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            // Room that is made meanwhile is kept for this.
+            let _ = may_wait.wait(timeout_at(until, self.queue.room.notified()));
         }
     }
 
@@ -433,10 +432,12 @@ impl Drop for Reader {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::time::timeout;
 
     use super::*;
-    use crate::cpu::on_own_thread;
+    use crate::{cpu::on_own_thread, environment::process};
 
     fn piece() -> Piece {
         Piece::from([pb::QueryResponse::default()])
@@ -462,7 +463,7 @@ mod tests {
         let readers = Readers::new(0, 1);
         let (writer, reader) = unread(&readers, &Connection::new()).await;
         let deadline = Instant::now() + limits::DEFAULT_DEADLINE;
-        let written = on_own_thread(move |may_wait| {
+        let written = on_own_thread(&process(), move |may_wait| {
             for _ in 0..100 {
                 writer.wait(may_wait, deadline).unwrap();
                 writer.push(piece()).unwrap();

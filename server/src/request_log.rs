@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use basalt_core::table::{Commit, Table};
@@ -14,6 +14,7 @@ use basalt_proto::v1::{self as pb, ErrorReason, batch::Rows, column::Values};
 use basalt_storage::DoneRequest;
 use hashbrown::HashMap;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use crate::{limits, status::RequestError};
 
@@ -80,9 +81,9 @@ impl RequestLog {
         }
     }
 
-    /// Takes in the finished writes that a table's log knows of; one that runs here goes on.
-    pub(crate) fn restore(&self, table: &Table, done: impl Iterator<Item = DoneRequest>) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    /// Takes in the finished writes that a table's log knows of; one that runs here goes on. `now`: the time of day.
+    pub(crate) fn restore(&self, table: &Table, now: SystemTime, done: impl Iterator<Item = DoneRequest>) {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut done: Vec<_> = done.collect();
         done.sort_unstable_by_key(|done| done.at_millis);
         let mut entries = self.lock();

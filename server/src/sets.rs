@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use basalt_core::schema::DataType;
@@ -15,6 +15,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use hashbrown::HashMap;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use crate::{
     limits,

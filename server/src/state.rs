@@ -1,15 +1,15 @@
 //! What all services share.
 
 use std::{
-    hash::{BuildHasher as _, RandomState},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use basalt_core::{exec::Control, table::Catalog};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
+    environment::Environment,
     limits,
     membership::Cluster,
     memory::MemoryPool,
@@ -32,6 +33,7 @@ use crate::{
 /// The tables, the CPU pool, and the limits that requests share.
 #[derive(Debug)]
 pub(crate) struct State {
+    pub(crate) environment: Arc<dyn Environment>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) cpu: Arc<Cpu>,
@@ -56,11 +58,15 @@ pub(crate) struct State {
 
 impl State {
     /// `name` is that of this node in its cluster; without one the server is alone.
-    pub(crate) fn new(config: &Config, name: Option<String>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        environment: Arc<dyn Environment>,
+        config: &Config,
+        name: Option<String>,
+    ) -> Result<Self, Error> {
         let limit = config.memory.resolve().map_err(Error::Config)?;
         let memory = Arc::new(MemoryPool::new(limit));
-        let catalog = Arc::new(Catalog::with_seed(seed()));
-        let cpu = Arc::new(Cpu::new(config.cpu_threads(), config.query_permits())?);
+        let catalog = Arc::new(Catalog::with_seed(environment.number()));
+        let cpu = Arc::new(Cpu::new(config.cpu_threads(), config.query_permits(), Arc::clone(&environment))?);
         let request_log = Arc::new(RequestLog::new(limits::REQUEST_IDS, limits::REQUEST_ID_AGE));
         let metrics: Arc<Metrics> = Arc::default();
         let tables = Tables::open(
@@ -70,8 +76,9 @@ impl State {
             Arc::clone(&request_log),
             Arc::clone(&cpu),
             Arc::clone(&metrics),
+            Arc::clone(&environment),
         )?;
-        let cluster = name.map(|name| Arc::new(Cluster::new(&name, config)));
+        let cluster = name.map(|name| Arc::new(Cluster::new(&name, config, &environment)));
         if cluster.is_some() && !tables.is_durable() {
             let message = "store: the nodes of a cluster need one that they share, not memory:";
             return Err(Error::Config(message.to_owned()));
@@ -81,6 +88,7 @@ impl State {
             tables.set_peers(Arc::clone(peers) as Arc<dyn tables::Peers>);
         }
         Ok(Self {
+            environment,
             catalog,
             loading: AtomicBool::new(tables.is_durable()),
             tables: Arc::new(tables),
@@ -150,11 +158,6 @@ impl State {
 
     /// The control of one query, with its share of the memory.
     pub(crate) fn control(&self) -> Control {
-        self.memory.control()
+        self.memory.control(self.environment.now_micros())
     }
-}
-
-/// A number that no other run of a server has, as far as chance goes.
-fn seed() -> u64 {
-    RandomState::new().hash_one(Instant::now())
 }

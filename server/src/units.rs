@@ -1,11 +1,6 @@
 //! Sizes and durations as people write them: `4GiB`, `70%`, `30s`.
 
-use std::{
-    fmt,
-    path::Path,
-    str::FromStr,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{fmt, path::Path, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -100,12 +95,6 @@ impl<'de> Deserialize<'de> for Memory {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
-}
-
-/// Microseconds since 1970.
-pub(crate) fn now_micros() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Whole milliseconds.

@@ -8,11 +8,10 @@ use std::{
     collections::BTreeMap,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
 };
 
 use basalt_proto::v1::ErrorReason;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, time::Instant};
 
 use crate::{
     limits,

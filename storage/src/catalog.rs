@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::{
     error::{Result, StorageError},
     limits::{CONCURRENT_REQUESTS, FOLDER_NAME_CHARS, SMALL_BYTES},
-    log::{TableLog, TableState, now_millis},
+    log::{TableLog, TableState},
     store::Store,
 };
 
@@ -272,7 +272,11 @@ impl CatalogLog {
         if state.entries > 0 {
             return Ok(state);
         }
-        let entry = Entry { at: now_millis(), entry: Uuid::new_v4(), step: Step::Begin(Uuid::new_v4()) };
+        let entry = Entry {
+            at: self.store.now_millis(),
+            entry: self.store.new_id(),
+            step: Step::Begin(self.store.new_id()),
+        };
         self.store.create(&entry_path(0), bytes_of(0, &entry)?).await?;
         self.refresh(&state).await
     }
@@ -317,7 +321,7 @@ impl CatalogLog {
         check_name(name).map_err(|e| e.at("name"))?;
         state.check_free(name)?;
         let state = self.begun(state).await?;
-        let id = Uuid::new_v4();
+        let id = self.store.new_id();
         let location = location(name, id);
         let (log, table) = TableLog::create(self.store.folder(&location)?, name, schema, properties).await?;
         let delta_id = Some(table.id().to_owned());
@@ -343,10 +347,10 @@ impl CatalogLog {
     pub async fn attach(&self, state: &Arc<CatalogState>, name: &str, url: &str) -> Result<Created> {
         check_name(name).map_err(|e| e.at("name"))?;
         state.check_free(name)?;
-        let log = TableLog::new(Store::open_existing(url)?);
+        let log = TableLog::new(Store::open_existing_in(Arc::clone(self.store.environment()), url)?);
         let table = log.load().await?;
         let location = log.store().url().to_owned();
-        let (id, delta_id) = (Uuid::new_v4(), Some(table.id().to_owned()));
+        let (id, delta_id) = (self.store.new_id(), Some(table.id().to_owned()));
         let entry = TableEntry { name: name.to_owned(), id, location, attached: true, delta_id };
         let state = self.add(&self.begun(state).await?, entry.clone()).await?;
         Ok(Created { catalog: state, entry, log, table })
@@ -378,7 +382,7 @@ impl CatalogLog {
         step: Step,
         check: impl Fn(&CatalogState) -> Result<()>,
     ) -> Result<Arc<CatalogState>> {
-        let entry = Entry { at: now_millis(), entry: Uuid::new_v4(), step };
+        let entry = Entry { at: self.store.now_millis(), entry: self.store.new_id(), step };
         let mut state = self.refresh(state).await?;
         loop {
             check(&state)?;
@@ -419,7 +423,7 @@ impl CatalogLog {
     /// [`StorageError::Address`] when an attached table's store is gone.
     pub fn table(&self, entry: &TableEntry) -> Result<TableLog> {
         let store = match entry.attached {
-            true => Store::open_existing(&entry.location)?,
+            true => Store::open_existing_in(Arc::clone(self.store.environment()), &entry.location)?,
             false => self.store.folder(&entry.location)?,
         };
         Ok(TableLog::new(store).keeping(self.keep))

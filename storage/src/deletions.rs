@@ -27,8 +27,8 @@ pub(crate) struct Vectors {
 }
 
 impl Vectors {
-    pub(crate) fn new() -> Self {
-        Self { id: Uuid::new_v4(), file: Vec::new() }
+    pub(crate) fn new(id: Uuid) -> Self {
+        Self { id, file: Vec::new() }
     }
 
     /// Takes in a set of rows; says where it will be.

@@ -7,7 +7,7 @@ use crate::{
     catalog::{CatalogLog, CatalogState, JOURNAL, TABLES, TableEntry},
     error::{Result, StorageError},
     limits::ORPHAN_AGE,
-    log::{FOLDER, TableLog, now_millis},
+    log::{FOLDER, TableLog},
     vacuum::Vacuumed,
 };
 
@@ -27,7 +27,7 @@ impl CatalogLog {
         for folder in self.store.folders(TABLES).await? {
             let Some((table, at)) = state.dropped.get(&folder) else { continue };
             let is_live = state.tables().values().any(|table| table.location == folder);
-            if is_live || !table.is_in_own_folder() || now_millis().saturating_sub(*at) <= keep {
+            if is_live || !table.is_in_own_folder() || self.store.now_millis().saturating_sub(*at) <= keep {
                 continue;
             }
             if let Some(other) = self.other_table(table).await? {

@@ -30,6 +30,7 @@ mod data;
 mod deletes;
 mod deletions;
 mod dropped;
+mod environment;
 mod error;
 mod limits;
 mod log;
@@ -43,6 +44,7 @@ mod z85;
 pub use catalog::{CatalogLog, CatalogState, Created, TableEntry};
 pub use data::{ColumnStats, DataReader, EncodedColumn, EncodedFile, FileEncoder, NewFile};
 pub use deletes::Deletes;
+pub use environment::{Environment, Panicked, Process, run};
 pub use error::{CommitError, Result, StorageError};
 pub use log::{
     Change, Changes, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Fragments,

@@ -20,8 +20,10 @@ use object_store::{
     Error, GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload,
     local::LocalFileSystem, memory::InMemory, path::Path,
 };
+use uuid::Uuid;
 
 use crate::{
+    environment::{self, Environment, Panicked, Process},
     error::{Result, StorageError},
     limits::{CONCURRENT_REQUESTS, LOGGED_DELETIONS},
 };
@@ -35,6 +37,7 @@ pub struct Store {
     url: String,
     /// The folder, where it is one of this machine.
     local: Option<PathBuf>,
+    environment: Arc<dyn Environment>,
 }
 
 impl Store {
@@ -45,12 +48,23 @@ impl Store {
     /// # Errors
     /// [`StorageError::Address`] when there can be no such store.
     pub fn open(url: &str) -> Result<Self> {
+        Self::open_in(Process::shared(), url)
+    }
+
+    /// The same in an environment, which may have other objects at the address.
+    ///
+    /// # Errors
+    /// [`StorageError::Address`].
+    pub fn open_in(environment: Arc<dyn Environment>, url: &str) -> Result<Self> {
+        if let Some(objects) = environment.objects(url) {
+            return Ok(Self::new(environment, objects, url.into()));
+        }
         match Scheme::of(url)? {
-            Scheme::Memory => Ok(Self::in_memory()),
-            Scheme::S3 => Self::bucket(url),
+            Scheme::Memory => Ok(Self::new(environment, Arc::new(InMemory::new()), url.into())),
+            Scheme::S3 => Self::bucket(environment, url),
             Scheme::Directory(path) => {
                 create_folder(&path).map_err(|e| address(url, e))?;
-                Self::directory(url, path)
+                Self::directory(environment, url, path)
             }
         }
     }
@@ -60,42 +74,74 @@ impl Store {
     /// # Errors
     /// [`StorageError::Address`].
     pub fn open_existing(url: &str) -> Result<Self> {
+        Self::open_existing_in(Process::shared(), url)
+    }
+
+    /// The same in an environment, which may have other objects at the address.
+    pub(crate) fn open_existing_in(environment: Arc<dyn Environment>, url: &str) -> Result<Self> {
+        if let Some(objects) = environment.objects(url) {
+            return Ok(Self::new(environment, objects, url.into()));
+        }
         match Scheme::of(url)? {
             Scheme::Memory => Err(address(url, "there is nothing in a new one")),
-            Scheme::S3 => Self::bucket(url),
-            Scheme::Directory(path) => Self::directory(url, path),
+            Scheme::S3 => Self::bucket(environment, url),
+            Scheme::Directory(path) => Self::directory(environment, url, path),
         }
     }
 
     /// A new store in memory; its clones share it.
     pub fn in_memory() -> Self {
-        Self::new(Arc::new(InMemory::new()), "memory:".into())
+        Self::new(Process::shared(), Arc::new(InMemory::new()), "memory:".into())
     }
 
     /// A store over objects of any kind: for tests that need one that fails.
     #[doc(hidden)]
     pub fn over(objects: Arc<dyn ObjectStore>) -> Self {
-        Self::new(objects, "test:".into())
+        Self::new(Process::shared(), objects, "test:".into())
     }
 
-    fn new(objects: Arc<dyn ObjectStore>, url: String) -> Self {
-        Self { objects, root: Path::default(), url, local: None }
+    fn new(environment: Arc<dyn Environment>, objects: Arc<dyn ObjectStore>, url: String) -> Self {
+        Self { objects, root: Path::default(), url, local: None, environment }
     }
 
-    fn directory(url: &str, path: PathBuf) -> Result<Self> {
+    /// Where it is asked for time, ids and threads.
+    pub(crate) fn environment(&self) -> &Arc<dyn Environment> {
+        &self.environment
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn now_millis(&self) -> i64 {
+        environment::now_millis(&*self.environment)
+    }
+
+    /// An id that nothing else has.
+    pub(crate) fn new_id(&self) -> Uuid {
+        environment::new_id(&*self.environment)
+    }
+
+    /// Runs a job that waits for files or takes the processor for long.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> std::result::Result<T, Panicked> {
+        environment::run(&*self.environment, job).await
+    }
+
+    fn directory(environment: Arc<dyn Environment>, url: &str, path: PathBuf) -> Result<Self> {
         let path = path.canonicalize().map_err(|e| address(url, e))?;
         let objects = LocalFileSystem::new_with_prefix(&path).map_err(|e| address(url, e))?.with_fsync(true);
-        let mut store = Self::new(Arc::new(objects), path.display().to_string());
+        let mut store = Self::new(environment, Arc::new(objects), path.display().to_string());
         store.local = Some(path);
         Ok(store)
     }
 
     #[cfg(feature = "s3")]
-    fn bucket(url: &str) -> Result<Self> {
+    fn bucket(environment: Arc<dyn Environment>, url: &str) -> Result<Self> {
         // The HTTP client takes the process's provider; the first to set one is right.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let bucket = object_store::aws::AmazonS3Builder::from_env().with_url(url).build();
-        let mut store = Self::new(Arc::new(bucket.map_err(|e| address(url, e))?), String::new());
+        let bucket = Arc::new(bucket.map_err(|e| address(url, e))?);
+        let mut store = Self::new(environment, bucket, String::new());
         // Default: the whole bucket.
         let prefix = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, p)| p);
         store.root = Path::parse(prefix).map_err(|e| address(url, e))?;
@@ -104,7 +150,7 @@ impl Store {
     }
 
     #[cfg(not(feature = "s3"))]
-    fn bucket(url: &str) -> Result<Self> {
+    fn bucket(_: Arc<dyn Environment>, url: &str) -> Result<Self> {
         Err(address(url, "this build has no S3 (feature `s3`)"))
     }
 
@@ -116,7 +162,8 @@ impl Store {
         let root = self.place(folder)?;
         let url = format!("{}/{folder}", self.url);
         let local = self.local.as_ref().map(|local| local.join(folder));
-        Ok(Self { objects: Arc::clone(&self.objects), root, url, local })
+        let (objects, environment) = (Arc::clone(&self.objects), Arc::clone(&self.environment));
+        Ok(Self { objects, root, url, local, environment })
     }
 
     /// Its address, for people: the URL, or the directory.
@@ -180,7 +227,7 @@ impl Store {
             std::fs::File::open(&file)?.sync_all()?;
             file.parent().map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
         };
-        let synced = tokio::task::spawn_blocking(sync).await.unwrap_or_else(|e| Err(e.into()));
+        let synced = self.run(sync).await.unwrap_or_else(|e| Err(std::io::Error::other(e)));
         synced.map_err(|e| self.error(path, Error::Generic { store: "LocalFileSystem", source: Box::new(e) }))
     }
 
@@ -249,7 +296,7 @@ impl Store {
     fn listed(&self, meta: ObjectMeta) -> Result<Listed> {
         let skip = self.root.as_ref().len() + usize::from(!self.root.as_ref().is_empty());
         let (size, modified) = (meta.size, meta.last_modified.into());
-        Ok(Listed { path: self.below(&meta.location, skip)?, size, modified })
+        Ok(Listed { path: self.below(&meta.location, skip)?, size, modified, seen: self.environment.wall() })
     }
 
     /// The folders right below a folder, from this store's root.
@@ -323,12 +370,13 @@ impl Store {
     /// names that Basalt writes, older than `age`. Other stores show nothing of such a write.
     pub(crate) async fn delete_leftovers(&self, folder: &str, age: Duration) -> usize {
         let Some(folder) = self.local.as_ref().map(|local| local.join(folder)) else { return 0 };
+        let now = self.environment.wall();
         let walk = move || {
             let mut deleted = Vec::new();
-            delete_leftovers(&folder, age, &mut deleted);
+            delete_leftovers(&folder, now, age, &mut deleted);
             deleted
         };
-        let deleted = match tokio::task::spawn_blocking(walk).await {
+        let deleted = match self.run(walk).await {
             Ok(deleted) => deleted,
             Err(error) => {
                 tracing::error!(%error, "looking for what writes have left");
@@ -342,7 +390,7 @@ impl Store {
     /// Removes a folder of a local store, and those in it, as far as they hold no files. Other stores have no folders.
     pub(crate) async fn delete_empty_folders(&self, folder: &str) {
         let Some(folder) = self.local.as_ref().map(|local| local.join(folder)) else { return };
-        let _ = tokio::task::spawn_blocking(move || delete_empty_folders(&folder)).await;
+        let _ = self.run(move || delete_empty_folders(&folder)).await;
     }
 }
 
@@ -366,13 +414,15 @@ pub(crate) struct Listed {
     pub(crate) path: String,
     pub(crate) size: u64,
     pub(crate) modified: SystemTime,
+    /// When it was listed.
+    pub(crate) seen: SystemTime,
 }
 
 impl Listed {
     /// How long ago it was written.
     pub(crate) fn age(&self) -> Duration {
         // Default: what another clock has written later than now is new.
-        self.modified.elapsed().unwrap_or_default()
+        self.seen.duration_since(self.modified).unwrap_or_default()
     }
 }
 
@@ -415,14 +465,14 @@ fn create_folder(path: &std::path::Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn delete_leftovers(folder: &std::path::Path, age: Duration, deleted: &mut Vec<String>) {
+fn delete_leftovers(folder: &std::path::Path, now: SystemTime, age: Duration, deleted: &mut Vec<String>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         // Of a link, its own: nothing outside of the folder is removed.
         let Ok(meta) = entry.path().symlink_metadata() else { continue };
-        let old = meta.modified().is_ok_and(|at| at.elapsed().is_ok_and(|passed| passed >= age));
+        let old = meta.modified().is_ok_and(|at| now.duration_since(at).is_ok_and(|passed| passed >= age));
         if meta.is_dir() {
-            delete_leftovers(&entry.path(), age, deleted);
+            delete_leftovers(&entry.path(), now, age, deleted);
         } else if meta.is_file()
             && old
             && is_leftover(&entry.file_name().to_string_lossy())

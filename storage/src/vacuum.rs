@@ -11,7 +11,7 @@ use crate::{
     deletions,
     error::Result,
     limits::{KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, READ_GRACE},
-    log::{Descriptor, FOLDER, LogFile, TableLog, TableState, now_millis},
+    log::{Descriptor, FOLDER, LogFile, TableLog, TableState},
     store::Listed,
 };
 
@@ -47,7 +47,8 @@ impl TableLog {
         let listed = self.store().list("", None).await?;
         let keep = kept_for(&listed, state.version(), self.keep());
         // Default: for good.
-        let (keep_millis, now) = (i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), now_millis());
+        let (keep_millis, now) =
+            (i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), self.store().now_millis());
         let mut needed = BTreeSet::new();
         for file in state.files.values() {
             needed.insert(path_of(file)?);
@@ -157,6 +158,7 @@ mod tests {
                 path: format!("_delta_log/{version:020}.json"),
                 size: 1,
                 modified: SystemTime::now() - minute * u32::try_from(newest - version).unwrap(),
+                seen: SystemTime::now(),
             };
             (0..=newest).map(commit).collect()
         };
@@ -176,6 +178,7 @@ mod tests {
             path,
             size: 1,
             modified: SystemTime::now() - Duration::from_secs(60 * minutes),
+            seen: SystemTime::now(),
         };
         let commit = |version: u64, minutes| file(format!("_delta_log/{version:020}.json"), minutes);
         let checkpoint =

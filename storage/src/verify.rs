@@ -126,7 +126,7 @@ impl TableLog {
             [bytes] => seen.check(&file, piece, bytes),
             several => seen.check(&file, piece, &several.concat()),
         };
-        catching(format!("{}/{path}", self.store().url()), check).await
+        catching(self.store(), format!("{}/{path}", self.store().url()), check).await
     }
 
     /// Decodes every column of a file.

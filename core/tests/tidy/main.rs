@@ -74,6 +74,49 @@ const DEFAULTS: &[&str] = &[
 ];
 const REASON: &str = "// Default: ";
 
+/// What asks the process or the machine for time, chance, threads, the network or a store. In the server and in storage
+/// only their environments do, so that many nodes run in one thread and in a time of their own. A runtime is the seam of
+/// tasks (`tokio::spawn`) and of time that passes (`tokio::time`); `select!` without an order asks for chance.
+const SURROUNDINGS: &[&str] = &[
+    "std::time::Instant",
+    "SystemTime::now",
+    "clock_gettime",
+    "spawn_blocking",
+    "block_in_place",
+    "Handle::current",
+    "thread::spawn",
+    "thread::Builder",
+    "thread::sleep",
+    "thread::park",
+    "Condvar",
+    "rayon::spawn",
+    "pool.spawn",
+    "TcpListener",
+    "TcpStream",
+    "UdpSocket",
+    "lookup_host",
+    "to_socket_addrs",
+    "connect_lazy",
+    "rand::",
+    "getrandom",
+    "RandomState",
+    "Uuid::new_v4",
+    "LocalFileSystem::new",
+    "InMemory::new",
+    "AmazonS3Builder",
+    "select!",
+];
+
+/// Where they may be asked, besides, and why.
+const ASKED: &[(&str, &str, &str)] = &[
+    ("server/src/cpu.rs", "std::time::Instant", "what is shown in an explanation and decides nothing"),
+    ("server/src/lib.rs", "TcpListener", "whoever runs a server has bound it"),
+    ("server/src/tables/writing.rs", "Handle::current", "tasks go to the runtime that the write came from"),
+    ("storage/src/store.rs", "LocalFileSystem::new", "an environment may have other objects there"),
+    ("storage/src/store.rs", "InMemory::new", "an environment may have other objects there"),
+    ("storage/src/store.rs", "AmazonS3Builder", "an environment may have other objects there"),
+];
+
 /// Lines of one file, tests apart.
 const MAX_LINES: usize = 600;
 
@@ -211,6 +254,46 @@ fn the_engine_knows_no_protocol() {
             }
         }
     }
+}
+
+/// What a server is given by its environment it can be given by a test.
+#[test]
+fn the_surroundings_are_asked_by_the_environment_alone() {
+    let (mut found, mut excused) = (Vec::new(), BTreeSet::new());
+    for file in rust_files() {
+        let path = file.to_string_lossy();
+        let ours = path.starts_with("server/src/") || path.starts_with("storage/src/");
+        let apart = ["server/src/main.rs", "server/src/environment.rs", "storage/src/environment.rs"];
+        let folders = ["server/src/demo/", "server/src/simulation/"];
+        if !ours || apart.contains(&&*path) || folders.iter().any(|folder| path.starts_with(folder)) {
+            continue;
+        }
+        if path.ends_with("/tests.rs") {
+            continue;
+        }
+        let code = code_of(&file);
+        let lines: Vec<&str> =
+            code.lines().map(|line| line.split("//").next().unwrap_or("").trim()).collect();
+        for (i, line) in lines.iter().enumerate() {
+            for asked in SURROUNDINGS.iter().filter(|asked| line.contains(*asked)) {
+                let is_ordered =
+                    *asked == "select!" && lines.get(i + 1).is_some_and(|next| *next == "biased;");
+                let excuse = ASKED.iter().find(|(at, what, _)| *at == path && what == asked);
+                excused.extend(excuse);
+                if !is_ordered && excuse.is_none() {
+                    found.push(format!("{path}:{}: {line}", i + 1));
+                }
+            }
+        }
+        // The standard library's moments go on while a test's time stands still.
+        for imports in code.split("use std::").skip(1).filter_map(|rest| rest.split(';').next()) {
+            if imports.contains("Instant") {
+                found.push(format!("{path}: it takes `Instant` from the standard library, not from tokio"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} asked directly:\n{}", found.len(), found.join("\n"));
+    assert_eq!(excused.len(), ASKED.len(), "only these are asked where they may be: {excused:?}");
 }
 
 /// A broken rule is an error or a panic, never a value that looks right.

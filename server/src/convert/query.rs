@@ -1,13 +1,12 @@
 //! Queries on their way in, and what is told of their run.
 
-use std::time::Instant;
-
 use basalt_core::{
     exec::{Explanation, SetUse, Statistics},
     limits::MAX_OUTPUTS,
     query::{Filter, OrderBy, Query, SelectItem},
 };
 use basalt_proto::v1 as pb;
+use tokio::time::Instant;
 
 use super::filter::{Trees, invalid};
 use crate::{sets::Sets, status::Result};

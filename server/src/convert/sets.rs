@@ -1,6 +1,6 @@
 //! Sets of ids and what they mean, on their way in and out.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use basalt_core::{
     error::ErrorKind,
@@ -9,6 +9,7 @@ use basalt_core::{
 use basalt_proto::v1::{self as pb, ErrorReason, SipTag, key_set, row_set};
 use basalt_sip::{Limits, Sip, Tag};
 use prost::bytes::Bytes;
+use tokio::time::Instant;
 
 use super::{filter::invalid, schema};
 use crate::{

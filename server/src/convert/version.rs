@@ -1,8 +1,7 @@
 //! The version that a request reads which names none.
 
-use std::time::Instant;
-
 use basalt_proto::v1::{self as pb, filter, row_set};
+use tokio::time::Instant;
 
 use crate::sets::{Handle, Sets};
 

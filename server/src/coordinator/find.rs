@@ -1,12 +1,10 @@
 //! The rows that a write of this node takes away, found by those that hold them.
 
-use std::{
-    sync::{Arc, OnceLock, Weak},
-    time::Instant,
-};
+use std::sync::{Arc, OnceLock, Weak};
 
 use basalt_core::{exec::Question, plan::Plan, query::Filter, table::Table};
 use basalt_sip::Sip;
+use tokio::time::Instant;
 
 use super::{Coordinator, Nodes, Pinned, Reach};
 use crate::{
@@ -75,9 +73,10 @@ async fn find(
 ) -> Result<Option<Sip>> {
     let (control, deadline) = (state.control(), Instant::now() + limits::MAX_DEADLINE);
     let stop = StopOnDrop(control.clone());
+    let environment = Arc::clone(&state.environment);
     let reach = Reach::new(state, deadline, control.clone());
     let (table, predicate) = (Arc::clone(table), predicate.clone());
-    let running = on_own_thread(move |_| {
+    let running = on_own_thread(&environment, move |_| {
         let seen = reach.known(&table, version)?;
         let whole = || Pinned { cutoff: None, ..seen.clone() };
         let mut coordinator = Coordinator::new(&reach, &control, false);

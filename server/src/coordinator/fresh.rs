@@ -13,7 +13,7 @@ use crate::{moment::Moment, state::State, status::Result, tables::TableVersion};
 /// The moment since when the store must have been looked into.
 fn needed(state: &State) -> Moment {
     match &state.cluster {
-        Some(cluster) => cluster.members().leased().unwrap_or_else(Moment::now),
+        Some(cluster) => cluster.members().leased().unwrap_or_else(|| Moment::now(&*state.environment)),
         None => Moment::default(),
     }
 }
@@ -34,7 +34,7 @@ async fn announced_catalog(state: &State) -> Result<()> {
     if let Some(cluster) = &state.cluster
         && let Some(version) = cluster.announced().catalog()
     {
-        state.tables.refresh_catalog(Moment::now()).await?;
+        state.tables.refresh_catalog(Moment::now(&*state.environment)).await?;
         cluster.announced().catalog_reached(version);
     }
     Ok(())
@@ -93,7 +93,7 @@ async fn table_since(state: &State, name: &str, needed: Moment) -> Result<()> {
 
 /// Makes a table as new as the store has it, and with it those that a filter asks or may ask for attributes.
 pub(crate) async fn newest(state: &State, name: &str, filter: Option<&pb::Filter>) -> Result<()> {
-    let now = Moment::now();
+    let now = Moment::now(&*state.environment);
     table_since(state, name, now).await?;
     let (mut others, mut done) = (Vec::new(), BTreeSet::from([name.to_owned()]));
     filter.iter().for_each(|filter| asked(filter, &mut others));

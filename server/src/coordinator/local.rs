@@ -1,6 +1,6 @@
 //! A task at this node, for its own queries and for those of others.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use basalt_core::{
     exec::Control,
@@ -12,7 +12,7 @@ use basalt_proto::{
 };
 use basalt_storage::TableState;
 use prost::bytes::Bytes;
-use tokio::{runtime::Handle, time::timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     execute::{Waves, execute},
@@ -42,7 +42,6 @@ pub(crate) struct Reads {
     rest: Vec<u32>,
     deadline: Instant,
     control: Control,
-    runtime: Handle,
     /// How many were read.
     pub(crate) loaded: u32,
     /// Some could not be.
@@ -57,9 +56,8 @@ impl Reads {
         deadline: Instant,
         control: Control,
     ) -> Result<Self> {
-        let (table, version) = timeout_at(deadline.into(), pinned(state, task))
-            .await
-            .map_err(|_| RequestError::deadline())??;
+        let (table, version) =
+            timeout_at(deadline, pinned(state, task)).await.map_err(|_| RequestError::deadline())??;
         let cutoff = task.cutoff.map(|cutoff| convert::cutoff(cutoff, table.schema())).transpose()?;
         Ok(Self {
             state: Arc::clone(state),
@@ -69,7 +67,6 @@ impl Reads {
             rest: task.fragments.clone(),
             deadline,
             control,
-            runtime: Handle::current(),
             loaded: 0,
             failed: false,
         })
@@ -106,7 +103,7 @@ impl Waves for Reads {
         }
         let tables = &self.state.tables;
         let wave = tables.wave(&self.table, &self.version, &self.rest, columns, self.deadline);
-        let wave = self.runtime.block_on(until_stopped(&self.control, self.deadline, wave));
+        let wave = self.state.environment.wait(until_stopped(&self.control, self.deadline, wave));
         let (snapshot, loaded) = wave.inspect_err(|_| self.failed = true)?;
         self.rest.drain(..snapshot.fragments().len());
         self.loaded += loaded;
@@ -131,7 +128,7 @@ async fn pinned(state: &State, task: &peer::Task) -> Result<(Arc<Table>, Arc<Tab
         return Ok(found);
     }
     // It was dropped and made again, there or here.
-    state.tables.refresh_catalog(Moment::now()).await?;
+    state.tables.refresh_catalog(Moment::now(&*state.environment)).await?;
     same(fresh::pin(state, &task.table, Some(task.version)).await?).ok_or_else(|| other_table(&task.table))
 }
 
@@ -184,7 +181,7 @@ pub(super) async fn part(
     let (stop, times) = (StopOnDrop(control.clone()), Times::since(arrived));
     let mut held = state.memory.reserve(Consumer::Parts);
     let (server, data) = (Arc::clone(state), task.data.clone());
-    let running = on_own_thread_as(class, move |may_wait| {
+    let running = on_own_thread_as(&state.environment, class, move |may_wait| {
         let _permit = permit;
         let control = server.cpu.spread(may_wait, class, control);
         let (mut messages, mut bytes) = (Vec::new(), 0);

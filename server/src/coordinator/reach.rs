@@ -1,13 +1,13 @@
 //! What a coordinator reaches: tables pinned as new as was announced, and tasks done by whoever holds the fragments.
 
-use std::{future::Future, sync::Arc, time::Instant};
+use std::{future::Future, sync::Arc};
 
 use basalt_core::{
     exec::Control,
     table::{Snapshot, Table},
 };
 use basalt_proto::cluster::v1::task::Request;
-use tokio::{runtime::Handle, time::timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::{
     Nodes, Pinned, coverage, fresh,
@@ -31,22 +31,21 @@ pub(crate) struct Reach {
     view: Arc<View>,
     deadline: Instant,
     control: Control,
-    runtime: Handle,
 }
 
 impl Reach {
-    /// For a request that is given up at `deadline`, or when its control says so; in a runtime.
+    /// For a request that is given up at `deadline`, or when its control says so.
     pub(crate) fn new(state: Arc<State>, deadline: Instant, control: Control) -> Self {
         let view = match &state.cluster {
             Some(cluster) => cluster.members().view(),
             None => View::alone(),
         };
-        Self { state, view, deadline, control, runtime: Handle::current() }
+        Self { state, view, deadline, control }
     }
 
     /// A version of a table, as new as what was acknowledged.
     pub(crate) async fn find(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
-        let found = timeout_at(self.deadline.into(), fresh::pin(&self.state, name, version)).await;
+        let found = timeout_at(self.deadline, fresh::pin(&self.state, name, version)).await;
         let (table, version) = found.map_err(|_| RequestError::deadline())??;
         Ok(self.pinned(table, version))
     }
@@ -67,7 +66,7 @@ impl Reach {
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
-        self.runtime.block_on(until_stopped(&self.control, self.deadline, future))
+        self.state.environment.wait(until_stopped(&self.control, self.deadline, future))
     }
 }
 
@@ -80,7 +79,7 @@ impl Nodes for Reach {
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>> {
         let work = Work { reach: self, task, pinned };
         let table = (pinned.table.name(), pinned.table.id());
-        self.wait(scatter(&self.view, table, fragments, self.deadline.into(), &work))
+        self.wait(scatter(&self.view, table, fragments, self.deadline, &work))
     }
 
     fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {

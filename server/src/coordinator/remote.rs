@@ -1,10 +1,10 @@
 //! A task at another node: sent, and its part gathered.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use basalt_proto::cluster::v1::{self as peer, End, ExecuteRequest, execute_request, execute_response::Kind};
 use prost::{Message as _, bytes::Bytes};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Request, Status};
 
 use super::scatter::Failure;
@@ -89,7 +89,7 @@ pub(super) async fn execute(
         }
     };
     let (messages, received, held, end) =
-        timeout_at(deadline.into(), run).await.map_err(|_| Failure::Request(RequestError::deadline()))??;
+        timeout_at(deadline, run).await.map_err(|_| Failure::Request(RequestError::deadline()))??;
     Ok(Part {
         node: Arc::clone(name),
         fragments: fragments.to_vec(),

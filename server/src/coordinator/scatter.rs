@@ -138,6 +138,7 @@ impl<A: Ask> Scatter<'_, A> {
         let Some(first) = first else {
             let mut others = self.next(share.clone(), tried.with(self.view, place, "too slow"));
             return tokio::select! {
+                biased;
                 part = &mut own => match part {
                     Ok(part) => Ok(vec![part]),
                     Err(Failure::Request(error)) => Err(Missing::Request(error)),
@@ -181,6 +182,7 @@ impl<A: Ask> Scatter<'_, A> {
             let delay =
                 slowest.borrow_and_update().map_or(most, |slowest| (4 * slowest).max(least)).min(half);
             tokio::select! {
+                biased;
                 () = sleep_until(started + delay) => return,
                 // It cannot close: `self` has the other end.
                 _ = slowest.changed() => {}

@@ -1,9 +1,8 @@
 //! The files of the cache on disk as far as this process knows them, and which of them goes first.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Instant,
-};
+use std::collections::{BTreeMap, HashMap};
+
+use tokio::time::Instant;
 
 /// Names a file: that of the table, of the rows, and which of the files of these rows it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -27,12 +27,11 @@ use std::{
         mpsc::{SyncSender, TrySendError, sync_channel},
     },
     thread::JoinHandle,
-    time::{Instant, SystemTime},
 };
 
 use basalt_core::{encoding, fragment::ColumnParts};
 use basalt_storage::{FragmentEntry, TableState};
-use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 use twox_hash::XxHash3_64;
 
 use self::{
@@ -41,6 +40,7 @@ use self::{
 };
 use crate::{
     cache::{FragmentCache, Rows},
+    environment::{Environment, run},
     limits,
     metrics::Metrics,
 };
@@ -100,6 +100,7 @@ struct Shared {
     stopping: AtomicBool,
     cache: Arc<FragmentCache>,
     metrics: Arc<Metrics>,
+    environment: Arc<dyn Environment>,
 }
 
 /// See the module.
@@ -149,6 +150,7 @@ impl DiskCache {
         limit: u64,
         cache: Arc<FragmentCache>,
         metrics: Arc<Metrics>,
+        environment: Arc<dyn Environment>,
     ) -> Option<Arc<Self>> {
         let refuse = |why: &str| {
             tracing::warn!(folder = %folder.display(), "the server runs without its cache on disk: {why}");
@@ -174,11 +176,11 @@ impl DiskCache {
             stopping: AtomicBool::new(false),
             cache,
             metrics,
+            environment,
         });
         let (sender, jobs) = sync_channel(limits::CACHE_WRITES);
         let writing = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("basalt-cache".to_owned());
-        match thread.spawn(move || writing.run(&jobs)) {
+        match shared.environment.thread("basalt-cache", Box::new(move || writing.run(&jobs))) {
             Ok(writer) => {
                 let (jobs, writer) = (Mutex::new(Some(sender)), Mutex::new(Some(writer)));
                 Some(Arc::new(Self { shared, jobs, writer, lock }))
@@ -197,7 +199,7 @@ impl DiskCache {
         }
         let shared = Arc::clone(&self.shared);
         let n = columns.len();
-        let found = spawn_blocking(move || shared.find(&key, &columns)).await.ok();
+        let found = run(&*self.shared.environment, move || shared.find(&key, &columns)).await.ok();
         let hits = found.as_ref().map_or(0, |found| found.columns.len());
         self.shared.metrics.disk_cache_found(hits as u64, (n - hits) as u64);
         found.filter(|found| !found.columns.is_empty())
@@ -206,7 +208,7 @@ impl DiskCache {
     /// Reads what was found; what is damaged is left out.
     pub(crate) async fn read(&self, found: Found) -> Vec<Read> {
         let shared = Arc::clone(&self.shared);
-        spawn_blocking(move || shared.read(found)).await.unwrap_or_default()
+        run(&*self.shared.environment, move || shared.read(found)).await.unwrap_or_default()
     }
 
     /// What was read is no column: its file is deleted.
@@ -219,7 +221,7 @@ impl DiskCache {
         let (shared, n) = (Arc::clone(&self.shared), keys.len());
         let is_there =
             move |key: &Key| (0..PARTS).any(|part| fs::symlink_metadata(shared.path(key.name(part))).is_ok());
-        let which = spawn_blocking(move || keys.iter().map(is_there).collect()).await;
+        let which = run(&*self.shared.environment, move || keys.iter().map(is_there).collect()).await;
         which.unwrap_or_else(|_| vec![false; n])
     }
 
@@ -255,7 +257,7 @@ impl DiskCache {
         self.stop();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         // It ends with the file in hand.
-        let _ = spawn_blocking(move || writer.map(JoinHandle::join)).await;
+        let _ = run(&*self.shared.environment, move || writer.map(JoinHandle::join)).await;
         let _ = self.lock.unlock();
     }
 
@@ -332,7 +334,7 @@ impl Shared {
         for (name, opened) in &found.files {
             self.files().touch(*name, now);
             // For the next process; where it fails, this one goes sooner then.
-            let _ = opened.file().set_modified(SystemTime::now());
+            let _ = opened.file().set_modified(self.environment.wall());
         }
         let mut all = Vec::with_capacity(found.columns.len());
         for (place, at, entry) in found.columns {

@@ -20,7 +20,13 @@ struct Tiers {
 impl Tiers {
     fn open(folder: &Path, limit: u64) -> Self {
         let (pool, memory) = (Arc::new(MemoryPool::new(1 << 30)), Arc::<FragmentCache>::default());
-        let disk = DiskCache::open(folder, limit, Arc::clone(&memory), Arc::default());
+        let disk = DiskCache::open(
+            folder,
+            limit,
+            Arc::clone(&memory),
+            Arc::default(),
+            crate::environment::process(),
+        );
         Self { pool, memory, disk }
     }
 

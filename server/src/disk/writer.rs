@@ -6,10 +6,11 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering, mpsc::Receiver},
-    time::{Instant, SystemTime},
+    time::SystemTime,
 };
 
 use basalt_core::fragment::Column;
+use tokio::time::Instant;
 
 use super::{
     FOLDER, Job, Key, PARTS, Shared, UNFINISHED,

@@ -3,20 +3,20 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use basalt_proto::cluster::v1::{
     self as peer, GetStatusRequest, GetStatusResponse, peer_service_client::PeerServiceClient,
 };
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tonic::{
     Request,
     transport::{Channel, Endpoint},
 };
 
 use super::PROTOCOL;
-use crate::{limits, moment::Moment, units::millis};
+use crate::{environment::Environment, limits, moment::Moment, units::millis};
 
 /// What a node is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(crate) struct Link {
     address: Arc<str>,
     client: PeerServiceClient<Channel>,
     health: Mutex<Health>,
+    environment: Arc<dyn Environment>,
 }
 
 #[derive(Debug)]
@@ -70,14 +71,17 @@ struct Lease {
 }
 
 impl Lease {
-    fn is_good(&self) -> bool {
-        self.asked.is_within(self.length)
+    fn is_good(&self, environment: &dyn Environment) -> bool {
+        self.asked.is_within(self.length, environment)
     }
 }
 
 impl Link {
     /// Nothing is connected before the first call.
-    pub(crate) fn new(address: &str) -> Result<Self, tonic::transport::Error> {
+    pub(crate) fn new(
+        address: &str,
+        environment: Arc<dyn Environment>,
+    ) -> Result<Self, tonic::transport::Error> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?
             .connect_timeout(limits::PEER_CONNECT_TIMEOUT)
             .tcp_nodelay(true)
@@ -87,7 +91,7 @@ impl Link {
             .http2_max_local_error_reset_streams(limits::LOCAL_ERROR_RESETS)
             .initial_stream_window_size(limits::PEER_STREAM_WINDOW_BYTES)
             .initial_connection_window_size(limits::PEER_CONNECTION_WINDOW_BYTES);
-        let client = PeerServiceClient::new(endpoint.connect_lazy())
+        let client = PeerServiceClient::new(environment.channel(&endpoint))
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
         let now = Instant::now();
@@ -102,7 +106,7 @@ impl Link {
             given: None,
             overdue: 0,
         };
-        Ok(Self { address: address.into(), client, health: Mutex::new(health) })
+        Ok(Self { address: address.into(), client, health: Mutex::new(health), environment })
     }
 
     pub(crate) fn address(&self) -> &Arc<str> {
@@ -162,7 +166,7 @@ impl Link {
     /// Asks for its status. Whether its name or its process is another than before.
     pub(crate) async fn ask(&self, own: &str) -> bool {
         let request = GetStatusRequest { protocol: PROTOCOL, node: own.to_owned(), leaving: false };
-        let at = Moment::now();
+        let at = Moment::now(&*self.environment);
         let asked = timeout(limits::STATUS_TIMEOUT, self.client().get_status(request)).await;
         let answer = match asked {
             Ok(Ok(answer)) => Ok(answer.into_inner()),
@@ -177,7 +181,8 @@ impl Link {
             Ok(status) => {
                 let known = health.status.as_ref().map(|s| (s.node.as_str(), s.instance));
                 let changed = known != Some((&status.node, status.instance));
-                health.lease = health.renewed(at, Duration::from_millis(status.lease_ms.into()));
+                let length = Duration::from_millis(status.lease_ms.into());
+                health.lease = health.renewed(at, length, &*self.environment);
                 health.status = Some(Arc::new(status));
                 (health.heard, health.failures) = (Some(now), 0);
                 health.next = now + limits::STATUS_INTERVAL;
@@ -201,7 +206,7 @@ impl Link {
 
     /// Since when it acknowledges nothing that this node has not heard of; `None`: it may.
     pub(crate) fn leased(&self) -> Option<Moment> {
-        self.health().lease.filter(Lease::is_good).map(|lease| lease.since)
+        self.health().lease.filter(|lease| lease.is_good(&*self.environment)).map(|lease| lease.since)
     }
 
     /// Gives it a lease, if it is one that can be told of commits: for so many milliseconds from when it has asked.
@@ -210,7 +215,7 @@ impl Link {
         if health.failures > 0 || health.overdue > 0 || health.status.is_none() {
             return 0;
         }
-        health.given = Some(Moment::now());
+        health.given = Some(Moment::now(&*self.environment));
         u32::try_from(millis(limits::LEASE)).unwrap_or(0)
     }
 
@@ -227,7 +232,9 @@ impl Link {
             (Some(given), Some(started)) => given.later(started),
             (given, started) => given.or(started)?,
         };
-        (limits::LEASE + limits::LEASE_DRIFT).checked_sub(last.passed()).filter(|left| !left.is_zero())
+        (limits::LEASE + limits::LEASE_DRIFT)
+            .checked_sub(last.passed(&*self.environment))
+            .filter(|left| !left.is_zero())
     }
 
     /// Tells of new versions; whether it has heard of them.
@@ -276,18 +283,18 @@ impl Link {
 
 impl Health {
     /// The lease that follows from an answer to a question that was asked `at`.
-    fn renewed(&self, at: Moment, length: Duration) -> Option<Lease> {
+    fn renewed(&self, at: Moment, length: Duration, environment: &dyn Environment) -> Option<Lease> {
         let length = length.min(limits::LEASE);
         if length.is_zero() {
             // The one before ends when it ends.
             return self.lease;
         }
-        Some(match self.lease.filter(Lease::is_good) {
+        Some(match self.lease.filter(|lease| lease.is_good(environment)) {
             // An older answer that comes late.
             Some(lease) if lease.asked.is_since(at) => lease,
             Some(lease) => Lease { asked: at, length, ..lease },
             // What was acknowledged before is in the store by now.
-            None => Lease { since: Moment::now(), asked: at, length },
+            None => Lease { since: Moment::now(environment), asked: at, length },
         })
     }
 }
@@ -318,20 +325,21 @@ impl fmt::Debug for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::process;
 
     #[tokio::test]
     async fn a_lease_goes_on_without_a_gap_or_begins_anew() {
-        let link = Link::new("node:1").unwrap();
+        let link = Link::new("node:1", process()).unwrap();
         let renew = |asked: Moment, length: Duration| {
             let mut health = link.health();
-            health.lease = health.renewed(asked, length);
+            health.lease = health.renewed(asked, length, &*process());
         };
         assert!(link.leased().is_none());
-        renew(Moment::now(), Duration::ZERO);
+        renew(Moment::now(&*process()), Duration::ZERO);
         assert!(link.leased().is_none(), "none was given");
-        renew(Moment::now(), limits::LEASE);
+        renew(Moment::now(&*process()), limits::LEASE);
         let since = link.leased().unwrap();
-        renew(Moment::now(), limits::LEASE);
+        renew(Moment::now(&*process()), limits::LEASE);
         assert_eq!(link.leased(), Some(since));
         // An answer that was long on its way gives nothing; nor is what was given before taken away by it.
         renew(Moment::default(), limits::LEASE);
@@ -339,7 +347,7 @@ mod tests {
         // Behind a gap it counts from the answer on: what was acknowledged in between has to be read first.
         link.health().lease = Some(Lease { since, asked: Moment::default(), length: limits::LEASE });
         assert!(link.leased().is_none());
-        let asked = Moment::now();
+        let asked = Moment::now(&*process());
         renew(asked, Duration::from_secs(3600));
         let again = link.leased().unwrap();
         assert!(again != since && again.is_since(asked));
@@ -348,7 +356,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lease_is_given_to_who_can_be_told() {
-        let link = Link::new("node:1").unwrap();
+        let link = Link::new("node:1", process()).unwrap();
         assert_eq!(link.give(), 0, "it has not answered yet");
         link.health().status = Some(Arc::default());
         assert!(link.owed(None).is_none());
@@ -363,6 +371,9 @@ mod tests {
         link.left();
         assert!(link.owed(None).is_none());
         // A process that has just begun does not know what the one before has given.
-        assert!(link.owed(Some(Moment::now())).is_some() && link.owed(Some(Moment::default())).is_none());
+        assert!(
+            link.owed(Some(Moment::now(&*process()))).is_some()
+                && link.owed(Some(Moment::default())).is_none()
+        );
     }
 }

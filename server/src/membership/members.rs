@@ -10,22 +10,21 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::future::join_all;
 use tokio::{
-    net::lookup_host,
     sync::watch,
     task::JoinSet,
-    time::{interval, timeout},
+    time::{Instant, interval, timeout},
 };
 
 use super::{
     link::{Link, State},
     placement::{self, Seed},
 };
-use crate::{config, limits, moment::Moment};
+use crate::{config, environment::Environment, limits, moment::Moment};
 
 /// See the module.
 #[derive(Debug)]
@@ -44,6 +43,7 @@ pub(crate) struct Members {
     started: Moment,
     /// This node answers nothing more.
     left: AtomicBool,
+    environment: Arc<dyn Environment>,
 }
 
 #[derive(Debug)]
@@ -156,7 +156,14 @@ impl View {
 
 impl Members {
     /// `peers` are those of the configuration; nobody is asked before [`Members::watch`].
-    pub(crate) fn new(own: &str, instance: u64, peers: &[String], replicas: usize, forget: Duration) -> Self {
+    pub(crate) fn new(
+        own: &str,
+        instance: u64,
+        peers: &[String],
+        replicas: usize,
+        forget: Duration,
+        environment: Arc<dyn Environment>,
+    ) -> Self {
         let (names, listed): (Vec<_>, Vec<_>) = peers.iter().partition(|peer| peer.starts_with(config::DNS));
         let names =
             names.iter().filter_map(|name| name.strip_prefix(config::DNS)).map(str::to_owned).collect();
@@ -172,8 +179,9 @@ impl Members {
             links: Mutex::default(),
             view: RwLock::new(Arc::new(view)),
             changed: watch::Sender::new(()),
-            started: Moment::now(),
+            started: Moment::now(&*environment),
             left: AtomicBool::new(false),
+            environment,
         };
         members.configured.iter().for_each(|address| members.add(address, Source::Configured));
         members.refresh();
@@ -248,7 +256,7 @@ impl Members {
         if self.names.is_empty() {
             return None;
         }
-        (limits::LEASE + limits::LEASE_DRIFT).checked_sub(self.started.passed())
+        (limits::LEASE + limits::LEASE_DRIFT).checked_sub(self.started.passed(&*self.environment))
     }
 
     /// Gives up the leases of this node, which answers nothing more: so that nobody waits until they are over.
@@ -289,6 +297,7 @@ impl Members {
         let (mut asked, mut looked_up) = (JoinSet::new(), None::<Instant>);
         loop {
             tokio::select! {
+                biased;
                 Some(changed) = asked.join_next() => {
                     if changed.unwrap_or(false) {
                         self.refresh();
@@ -324,8 +333,8 @@ impl Members {
     async fn look_up(&self) -> bool {
         let mut found = BTreeSet::new();
         for name in &self.names {
-            match timeout(limits::LOOKUP_INTERVAL, lookup_host(name.as_str())).await {
-                Ok(Ok(addresses)) => found.extend(addresses.map(|address| address.to_string())),
+            match timeout(limits::LOOKUP_INTERVAL, self.environment.lookup(name)).await {
+                Ok(Ok(addresses)) => found.extend(addresses.iter().map(ToString::to_string)),
                 Ok(Err(error)) => {
                     tracing::warn!(name, %error, "cannot look up the nodes");
                     return false;
@@ -354,7 +363,7 @@ impl Members {
             tracing::warn!(address, "there are {} nodes, the most", limits::NODES);
             return;
         }
-        match Link::new(address) {
+        match Link::new(address, Arc::clone(&self.environment)) {
             Ok(link) => {
                 links.insert(address.into(), Known { link: Arc::new(link), source });
             }
@@ -415,13 +424,14 @@ impl Members {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::process;
 
     impl View {
         /// Nodes `node0:7701` and so on, of which the first is this one.
         pub(crate) fn of_names(nodes: usize, replicas: usize) -> Self {
             let node = |n: usize| {
                 let name = format!("node{n}:7701");
-                let link = (n > 0).then(|| Arc::new(Link::new(&name).unwrap()));
+                let link = (n > 0).then(|| Arc::new(Link::new(&name, process()).unwrap()));
                 Node { name: name.into(), link }
             };
             Self::new((0..nodes).map(node).collect(), replicas)
@@ -447,7 +457,7 @@ mod tests {
     #[tokio::test]
     async fn members_are_those_of_the_configuration_and_the_name_is_their_own() {
         let peers = ["a:1", "b:1", "c:1", "dns:d:1"].map(str::to_owned);
-        let members = Members::new("b:1", 7, &peers, 2, limits::FORGET_NODE);
+        let members = Members::new("b:1", 7, &peers, 2, limits::FORGET_NODE, process());
         let names = |members: &Members| {
             members.view().nodes().iter().map(|node| node.name.to_string()).collect::<Vec<_>>()
         };

@@ -8,16 +8,13 @@ mod link;
 mod members;
 mod placement;
 
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use basalt_proto::cluster::v1::{AnnounceRequest, TableVersion};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
-use crate::{Config, limits, tables::Tables};
+use crate::{Config, environment::Environment, limits, tables::Tables};
 
 pub(crate) use announced::Announced;
 pub(crate) use link::{Link, State as LinkState};
@@ -35,9 +32,10 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// A cluster of one node, until [`Cluster::watch`] finds the others.
-    pub(crate) fn new(name: &str, config: &Config) -> Self {
-        let instance = RandomState::new().hash_one(name);
-        let members = Members::new(name, instance, &config.peers, config.replication, config.forget_node);
+    pub(crate) fn new(name: &str, config: &Config, environment: &Arc<dyn Environment>) -> Self {
+        let (instance, environment) = (environment.number(), Arc::clone(environment));
+        let Config { peers, replication, forget_node, .. } = config;
+        let members = Members::new(name, instance, peers, *replication, *forget_node, environment);
         Self { members: Arc::new(members), announced: Announced::default() }
     }
 

@@ -26,12 +26,15 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use tokio::{
-    net::{TcpListener, TcpStream},
     task::{AbortHandle, JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
 
-use crate::{limits, state::State};
+use crate::{
+    environment::{Listener, Stream, run},
+    limits,
+    state::State,
+};
 
 /// The media type of what [`super::Metrics::render`] makes.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -44,7 +47,7 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     /// Answers from `state`.
-    pub(crate) fn start(listener: TcpListener, state: Arc<State>) -> io::Result<Self> {
+    pub(crate) fn start(listener: Box<dyn Listener>, state: Arc<State>) -> io::Result<Self> {
         tracing::info!(address = %listener.local_addr()?, "metrics");
         Ok(Self { task: tokio::spawn(accept(listener, routes(state))) })
     }
@@ -75,7 +78,8 @@ async fn readyz(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str)
 
 async fn metrics(Shared(state): Shared<Arc<State>>) -> Response {
     // Every fragment is looked at, which is no work for an async thread.
-    let rendered = tokio::task::spawn_blocking(move || state.metrics.render(&state)).await;
+    let environment = Arc::clone(&state.environment);
+    let rendered = run(&*environment, move || state.metrics.render(&state)).await;
     match rendered {
         Ok(Ok(body)) => ([(CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n").into_response(),
@@ -89,7 +93,7 @@ struct Open {
     task: AbortHandle,
 }
 
-async fn accept(listener: TcpListener, routes: Router) -> Infallible {
+async fn accept(listener: Box<dyn Listener>, routes: Router) -> Infallible {
     // They end with the listener.
     let mut tasks = JoinSet::new();
     let mut open: Vec<Open> = Vec::new();
@@ -121,7 +125,7 @@ fn make_room(open: &mut Vec<Open>) {
     }
 }
 
-async fn connection(stream: TcpStream, routes: Router, requests: Arc<AtomicUsize>) {
+async fn connection(stream: Box<dyn Stream>, routes: Router, requests: Arc<AtomicUsize>) {
     let counted = middleware::from_fn(move |request: Request, next: Next| {
         let requests = Arc::clone(&requests);
         async move {
@@ -145,6 +149,8 @@ async fn connection(stream: TcpStream, routes: Router, requests: Arc<AtomicUsize
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
     use std::{net::SocketAddr, time::Duration};
 
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -154,10 +160,10 @@ mod tests {
 
     async fn start() -> (Arc<State>, Endpoint, SocketAddr) {
         let config = Config { store: "memory:".into(), ..Config::default() };
-        let state = Arc::new(State::new(&config, None).unwrap());
+        let state = Arc::new(State::new(crate::environment::process(), &config, None).unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        (Arc::clone(&state), Endpoint::start(listener, state).unwrap(), address)
+        (Arc::clone(&state), Endpoint::start(Box::new(listener), state).unwrap(), address)
     }
 
     /// The whole answer to a request on a connection of its own.

@@ -324,7 +324,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().display().to_string();
         let config = Config { peers: vec!["b:7701".into()], store, ..Config::default() };
-        let state = State::new(&config, Some("a:7701".into())).unwrap();
+        let state = State::new(crate::environment::process(), &config, Some("a:7701".into())).unwrap();
         // Names with labels are told once there is something to tell.
         state.metrics.request("Query", Code::Ok, Duration::ZERO, 1);
         let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();

@@ -1,9 +1,6 @@
 //! Kept sets of other nodes. A handle is the digest of its set, so whoever gives another one is found out.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use basalt_proto::{
     cluster::v1::{FetchSipRequest, fetch_sip_response::Kind},
@@ -11,7 +8,7 @@ use basalt_proto::{
 };
 use basalt_sip::{Limits, Sip};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Request, Status};
 
 use crate::{
@@ -81,7 +78,7 @@ async fn fetch(link: &Arc<Link>, handle: Handle, deadline: Instant) -> Option<(K
     let until = Instant::now() + left;
     let mut request = Request::new(FetchSipRequest { protocol: PROTOCOL, handle: handle.to_vec() });
     request.set_timeout(left);
-    let status = match timeout_at(until.into(), read(link, request)).await {
+    let status = match timeout_at(until, read(link, request)).await {
         Ok(Ok((set, left))) if sets::handle_of(&set) == handle => return Some((set, left)),
         Ok(Ok(_)) => Status::data_loss("it is not the one of its handle"),
         Ok(Err(status)) if status.code() == Code::NotFound => return None,

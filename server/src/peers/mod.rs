@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
 };
 
 use basalt_core::limits::MAX_TABLES;
@@ -28,6 +27,7 @@ mod status;
 
 use serve::{Pieces, Running};
 pub(crate) use status::overview;
+use tokio::time::Instant;
 
 use crate::{
     call::Call,

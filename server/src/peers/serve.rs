@@ -38,9 +38,8 @@ pub(super) async fn start(
 ) -> Result<(Pieces, StopOnDrop)> {
     let deadline = state.deadline(call)?;
     let mut held = state.memory.reserve(Consumer::Parts);
-    let task = timeout_at(deadline.into(), read(stream, &mut held))
-        .await
-        .map_err(|_| RequestError::deadline())??;
+    let task =
+        timeout_at(deadline, read(stream, &mut held)).await.map_err(|_| RequestError::deadline())??;
     let control = state.control();
     let mut reads = Reads::new(state, &task.head, deadline, control.clone()).await?;
     call.table = Some(Arc::clone(&reads.table));
@@ -50,7 +49,7 @@ pub(super) async fn start(
     let times = Times::since(call.at());
     let stop = StopOnDrop(control.clone());
     let server = Arc::clone(state);
-    on_own_thread_as(class, move |may_wait| {
+    on_own_thread_as(&state.environment, class, move |may_wait| {
         let _held = (permit, held);
         let control = server.cpu.spread(may_wait, class, control);
         let mut sink = |bytes: Bytes| Ok(hand_over(may_wait, &sender, Ok(Kind::Partial(bytes)), deadline)?);

@@ -7,7 +7,6 @@
 use std::{
     pin::Pin,
     task::{Context, Poll},
-    time::Instant,
 };
 
 use arrow_array::RecordBatch;
@@ -17,7 +16,7 @@ use basalt_core::{
     schema::Schema,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, query_response::Kind};
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -230,7 +229,7 @@ impl Stream for Answer {
                 Poll::Ready(next) => next,
                 Poll::Pending => {
                     let until = *deadline;
-                    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until.into())));
+                    let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
                     std::task::ready!(timer.as_mut().poll(context));
                     stop.0.expire();
                     Next::Failed(RequestError::deadline())

@@ -1,10 +1,6 @@
 //! IngestService: a write from Open to Commit.
 
-use std::{
-    collections::VecDeque,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use arrow_array::RecordBatch;
 use basalt_core::{error::Error as EngineError, exec, fragment::RowBuffer, table::Appender};
@@ -12,7 +8,10 @@ use basalt_proto::v1::{
     self as pb, ErrorReason, ingest_service_server::IngestService, write_request, write_response,
 };
 use prost::Message as _;
-use tokio::{sync::mpsc, time::timeout_at};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -60,7 +59,7 @@ impl IngestService for Ingest {
                 // A client that is gone does not hear why.
                 Err(error) => {
                     let told = session.answers.send(Err(call.fail(error)));
-                    drop(timeout_at((Instant::now() + limits::INGEST_IDLE_TIMEOUT).into(), told).await);
+                    drop(timeout_at(Instant::now() + limits::INGEST_IDLE_TIMEOUT, told).await);
                 }
             }
         });
@@ -96,7 +95,7 @@ impl Ingest {
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));
-        let deletion = match timeout_at(deadline.into(), delete).await {
+        let deletion = match timeout_at(deadline, delete).await {
             Ok(done) => done.map_err(|_| RequestError::internal())??,
             Err(_) => return Err(RequestError::deadline()),
         };
@@ -160,7 +159,7 @@ impl Session {
 
     /// The next message: in time for the deadline, and not too long after the last.
     async fn next(&mut self, idle: Duration) -> Result<Option<write_request::Kind>, RequestError> {
-        let message = timeout_at(self.patience(idle).into(), self.requests.message());
+        let message = timeout_at(self.patience(idle), self.requests.message());
         let message = self.stream.wait(message).await?.map_err(|_| RequestError::deadline())?;
         match message {
             Ok(None) => Ok(None),
@@ -181,7 +180,7 @@ impl Session {
         let answer = Ok(pb::WriteResponse { kind: Some(kind) });
         // A client that does not read its acknowledgements keeps neither its permit nor its rows.
         let until = self.patience(limits::INGEST_IDLE_TIMEOUT);
-        match self.stream.wait(timeout_at(until.into(), self.answers.send(answer))).await? {
+        match self.stream.wait(timeout_at(until, self.answers.send(answer))).await? {
             Ok(sent) => sent.map_err(|_| RequestError::new(ErrorReason::Cancelled, "the client gave up")),
             Err(_) => Err(RequestError::deadline()),
         }

@@ -1,9 +1,10 @@
 //! What waits for others: it runs on a thread that may, with a permit.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use basalt_core::{exec::Control, query::Filter};
 use basalt_proto::v1 as pb;
+use tokio::time::Instant;
 
 use crate::{
     class::Class,
@@ -63,8 +64,8 @@ pub(super) async fn coordinate<T: Send + 'static>(
 ) -> Result<T> {
     let permit = state.cpu.admit(Class::Long, deadline).await?;
     let stop = StopOnDrop(control.clone());
-    let state = Arc::clone(state);
-    let running = on_own_thread_as(Class::Long, move |may_wait| {
+    let (environment, state) = (Arc::clone(&state.environment), Arc::clone(state));
+    let running = on_own_thread_as(&environment, Class::Long, move |may_wait| {
         let _permit = permit;
         let control = state.cpu.spread(may_wait, Class::Long, control);
         caught(|| job(&state, &control))

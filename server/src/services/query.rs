@@ -1,6 +1,6 @@
 //! QueryService: rows and aggregates, and how they are found; sets are in [`select`](super::select).
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use basalt_core::{
     exec::{Control, Estimate, Explanation, Statistics},
@@ -10,6 +10,7 @@ use basalt_core::{
 };
 use basalt_proto::v1::{self as pb, query_service_server::QueryService};
 use prost::Message as _;
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -176,7 +177,7 @@ impl Query {
         let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
         let permit = self.0.cpu.admit(class, deadline).await?;
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
-        on_own_thread_as(class, move |may_wait| {
+        on_own_thread_as(&self.0.environment, class, move |may_wait| {
             let cpu = Arc::clone(&job.state.cpu);
             let outlet = Queued { writer, may_wait, cpu: &cpu, class, permit: Some(permit), deadline };
             let mut sink = Sink::new(outlet, job.format, job.arrived);

@@ -1,13 +1,11 @@
 //! QueryService.Select: the rows that a filter selects, as a set of their addresses or of a column's values.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use basalt_core::exec::{self, BuiltSet, Control, Statistics};
 use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_sip::{Sip, Tag};
+use tokio::time::Instant;
 
 use super::{Query, nodes::coordinate};
 use crate::{

@@ -1,11 +1,9 @@
 //! SipService: the sets that clients keep on the server.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use basalt_proto::v1::{self as pb, sip_service_server::SipService};
+use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use crate::{

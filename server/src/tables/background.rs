@@ -4,7 +4,6 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Weak, atomic::Ordering},
-    time::Instant,
 };
 
 use basalt_core::{
@@ -15,14 +14,13 @@ use basalt_storage::{FragmentEntry, Fragments, Operation};
 use futures_util::FutureExt as _;
 use tokio::{
     task::{AbortHandle, JoinSet},
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
 use super::{Tables, commit::Edit, load::expected_bytes, stored::Stored};
 use crate::{
     limits,
     memory::Consumer,
-    moment::Moment,
     panics::{self, caught_async},
     status::RequestError,
 };
@@ -115,13 +113,13 @@ impl Tasks {
 
 impl Tables {
     async fn follow_catalog(self) {
-        if let Err(error) = self.refresh_catalog(Moment::now()).await {
+        if let Err(error) = self.refresh_catalog(self.shared.now()).await {
             tracing::warn!(error = error.message(), "cannot follow the store");
         }
     }
 
     async fn follow_store(self, stored: Arc<Stored>) {
-        if let Err(error) = self.refresh_since(&stored.table, Moment::now()).await {
+        if let Err(error) = self.refresh_since(&stored.table, self.shared.now()).await {
             tracing::warn!(table = stored.table.name(), error = error.message(), "cannot follow");
         }
     }

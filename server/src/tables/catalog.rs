@@ -84,7 +84,7 @@ impl Tables {
             }
             Arc::clone(&known.state)
         };
-        let at = Moment::now();
+        let at = self.shared.now();
         let next = durable.log.refresh(&state).await?;
         self.take_in(durable, next, None);
         let mut known = durable.known();
@@ -97,7 +97,7 @@ impl Tables {
         let Some(durable) = &self.durable else { return Ok(()) };
         durable.opened(Some(name)).await;
         if self.shared.catalog.get(name).is_err() {
-            self.refresh_catalog(Moment::now()).await?;
+            self.refresh_catalog(self.shared.now()).await?;
             durable.opened(Some(name)).await;
         }
         Ok(())

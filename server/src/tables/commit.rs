@@ -6,7 +6,7 @@
 
 use std::{
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use arrow_array::ArrayRef;
@@ -21,7 +21,7 @@ use basalt_proto::v1::ErrorReason;
 use basalt_storage::{CommitError, FileEncoder, FragmentEntry, NewFile, Operation, Request, TableState};
 use tokio::{
     sync::{mpsc, oneshot},
-    time::timeout_at,
+    time::{Instant, timeout_at},
 };
 
 use super::{
@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     class::Class,
-    limits,
+    environment, limits,
     panics::{self, caught, caught_async},
     status::RequestError,
 };
@@ -178,7 +178,7 @@ impl Stored {
         };
         // A few rows do not wait for what queries have given the pool to do.
         let (data, file) = match is_small {
-            true => tokio::task::spawn_blocking(|| caught(encode))
+            true => environment::run(&*self.shared.environment, || caught(encode))
                 .await
                 .map_err(|_| RequestError::internal())??,
             false => self.shared.cpu.run_as(class, encode).await??,
@@ -238,7 +238,7 @@ impl Stored {
     async fn keys_of(&self, new: &[NewFragment], slots: Vec<usize>) -> Result<Arc<SameKeys>, RequestError> {
         let table = Arc::clone(&self.table);
         let data: Vec<_> = new.iter().map(|new| Arc::clone(&new.data)).collect();
-        let control = self.shared.memory.control();
+        let control = self.shared.control();
         let keys = self.shared.cpu.run(move || SameKeys::new(&table, &data, &slots, &control)).await??;
         Ok(Arc::new(keys))
     }
@@ -319,9 +319,11 @@ impl Stored {
                 }
                 Err(CommitError::Conflict(newer)) => {
                     self.shared.metrics.commit_conflict();
-                    self.shared
-                        .request_log
-                        .restore(&self.table, newer.requests_since(state.version()).cloned());
+                    self.shared.request_log.restore(
+                        &self.table,
+                        self.shared.environment.wall(),
+                        newer.requests_since(state.version()).cloned(),
+                    );
                     self.advance(newer, &[], &|_| {}).await?;
                 }
                 Err(CommitError::Storage(error)) => return Err(error.into()),
@@ -414,7 +416,7 @@ pub(super) fn in_memory(shared: &Shared, rows: NewRows) -> Result<Written, Reque
     }
     let (table, rows) = (Arc::clone(appender.table()), appender.rows());
     let add: Vec<_> = appender.finish()?.into_iter().map(Arc::new).collect();
-    let control = shared.memory.control();
+    let control = shared.control();
     let keys = SameKeys::new(&table, &add, &replace_by, &control)?;
     for _ in 0..limits::COMMIT_ATTEMPTS {
         let snapshot = table.snapshot();
@@ -448,7 +450,7 @@ pub(super) async fn run(stored: Weak<Stored>, mut queue: mpsc::Receiver<Write>, 
         if group[0].replace_by.is_empty() {
             let (mut rows, mut bytes) = (group[0].pending.rows(), group[0].pending.bytes());
             while group.len() < limits::WRITES
-                && let Ok(Some(write)) = timeout_at(until.into(), queue.recv()).await
+                && let Ok(Some(write)) = timeout_at(until, queue.recv()).await
             {
                 if !write.joins(rows, bytes) {
                     next = Some(write);

@@ -6,11 +6,12 @@
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use basalt_core::limits::FRAGMENT_ROWS;
 use basalt_proto::v1::ErrorReason;
+use tokio::time::Instant;
 
 use super::stored::Stored;
 use crate::{limits, status::RequestError};

@@ -31,10 +31,10 @@ impl Tables {
         if stored.was_followed() {
             return;
         }
-        match timeout(limits::FOLLOW_INTERVAL, self.refresh_since(table, Moment::now())).await {
+        match timeout(limits::FOLLOW_INTERVAL, self.refresh_since(table, self.shared.now())).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(table = table.name(), error = error.message(), "cannot follow"),
-            Err(_) => stored.set_followed(|followed| followed.tried = Moment::now()),
+            Err(_) => stored.set_followed(|followed| followed.tried = self.shared.now()),
         }
     }
 
@@ -73,12 +73,12 @@ impl Tables {
     }
 
     async fn follow_locked(&self, stored: &Arc<Stored>) -> Result<(), RequestError> {
-        let (table, at) = (&*stored.table, Moment::now());
+        let (table, at) = (&*stored.table, self.shared.now());
         let (followed, is_other) = match stored.refresh_locked().await {
             Ok(Newest::Here) => (Ok(()), false),
             Ok(Newest::OtherColumns(state)) => {
                 let requests = state.requests_since(stored.state().version()).cloned();
-                self.shared.request_log.restore(table, requests);
+                self.shared.request_log.restore(table, self.shared.environment.wall(), requests);
                 let followed = Followed { looked: at, tried: at };
                 (self.replace(stored, state, followed).await, true)
             }
@@ -125,7 +125,7 @@ pub(super) enum Newest {
 impl Stored {
     /// Looks for newer versions, for a caller that holds the lock.
     pub(super) async fn refresh_locked(&self) -> Result<Newest, RequestError> {
-        let at = Moment::now();
+        let at = self.shared.now();
         let newest = self.newest().await;
         self.set_followed(|followed| {
             followed.tried = at;
@@ -150,7 +150,11 @@ impl Stored {
             if !newer.has_same_columns(&state) {
                 return Ok(Newest::OtherColumns(newer));
             }
-            self.shared.request_log.restore(&self.table, newer.requests_since(state.version()).cloned());
+            self.shared.request_log.restore(
+                &self.table,
+                self.shared.environment.wall(),
+                newer.requests_since(state.version()).cloned(),
+            );
             self.advance(newer, &[], &|_| {}).await?;
         }
         Ok(Newest::Here)
@@ -179,6 +183,6 @@ impl Stored {
 
     /// Whether it was followed lately, or could not be.
     fn was_followed(&self) -> bool {
-        self.followed().tried.is_within(limits::FOLLOWED_FOR)
+        self.followed().tried.is_within(limits::FOLLOWED_FOR, &*self.shared.environment)
     }
 }

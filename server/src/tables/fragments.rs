@@ -1,9 +1,6 @@
 //! Fragments of a version with the columns that somebody reads: from memory, or from their files.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
 use basalt_core::{
     fragment::{Column, Deleted, Fragment, FragmentData, Zone},
@@ -13,6 +10,7 @@ use basalt_core::{
 use basalt_storage::{FragmentEntry, TableState};
 use futures_util::{FutureExt as _, Stream, StreamExt as _, future::BoxFuture, stream};
 use rayon::prelude::*;
+use tokio::time::Instant;
 
 use super::{
     load::{self, decoded_bytes, expected_bytes, expected_bytes_of},

@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use basalt_core::{
@@ -15,14 +15,17 @@ use basalt_core::{
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableEntry, TableLog, TableState};
-use tokio::{sync::mpsc, time::MissedTickBehavior};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior},
+};
 
 use super::{
     Durable, Tables, commit,
     stored::{Progress, Stored},
     unreadable::{cannot_load, cannot_open},
 };
-use crate::{Error, cpu::Cpu, limits, moment::Moment, status::RequestError};
+use crate::{Error, cpu::Cpu, limits, status::RequestError};
 
 /// Bytes that a fragment will take in memory: as it was written; of another writer's file, its size.
 pub(super) fn expected_bytes(entry: &FragmentEntry) -> u64 {
@@ -95,7 +98,7 @@ impl Tables {
         let Some(durable) = &self.durable else { return Ok(()) };
         let started = Instant::now();
         let failed = |what: &str, e: &dyn std::fmt::Display| Error::Start(format!("{what}: {e}"));
-        let at = Moment::now();
+        let at = self.shared.now();
         let catalog = durable.log.load().await.map_err(|e| failed("the catalog", &e))?;
         for folder in durable.log.unnamed_folders(&catalog).await.map_err(|e| failed("the store", &e))? {
             let folder = format!("{}/{folder}", durable.log.store().url());
@@ -143,6 +146,7 @@ impl Tables {
         let mut load = std::pin::pin!(load);
         let rows = loop {
             tokio::select! {
+                biased;
                 rows = &mut load => break rows,
                 _ = ticks.tick() => {
                     let bytes = loaded.load(Ordering::Relaxed);
@@ -182,7 +186,7 @@ impl Tables {
         let stored = Arc::new(stored);
         // A table is in the catalog once it can be read.
         let has_more = stored.begin(progress).await?;
-        self.shared.request_log.restore(&table, state.requests().cloned());
+        self.shared.request_log.restore(&table, self.shared.environment.wall(), state.requests().cloned());
         self.shared.catalog.insert(Arc::clone(&table))?;
         self.forget_unreadable(durable, entry.number());
         tokio::spawn(commit::run(Arc::downgrade(&stored), queue, self.shared.commit_delay));

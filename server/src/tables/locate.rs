@@ -47,7 +47,7 @@ impl RowPredicate {
         table: &Arc<Table>,
         snapshot: Arc<Snapshot>,
     ) -> Result<Sip, RequestError> {
-        let (table, predicate, control) = (Arc::clone(table), self.clone(), shared.memory.control());
+        let (table, predicate, control) = (Arc::clone(table), self.clone(), shared.control());
         let find = move || {
             panics::wanted("find", table.name());
             match &predicate {

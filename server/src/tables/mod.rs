@@ -26,10 +26,11 @@ use std::{
     fmt,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use basalt_core::{
+    exec::Control,
     fragment::Column,
     schema::Schema,
     table::{Catalog, Change, Retention, Snapshot, Table},
@@ -38,7 +39,10 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use basalt_storage::{CatalogLog, Deletes, Request, Store, TableState, retention_properties};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Written};
@@ -56,9 +60,11 @@ use crate::{
     class::Class,
     cpu::Cpu,
     disk::DiskCache,
+    environment::Environment,
     limits,
     memory::{Evict, MemoryPool},
     metrics::Metrics,
+    moment::Moment,
     request_log::RequestLog,
     status::RequestError,
 };
@@ -113,6 +119,7 @@ impl Peers for Alone {
 /// What every table needs of the server.
 #[derive(Debug)]
 struct Shared {
+    environment: Arc<dyn Environment>,
     catalog: Arc<Catalog>,
     memory: Arc<MemoryPool>,
     cache: Arc<FragmentCache>,
@@ -133,6 +140,15 @@ struct Shared {
 }
 
 impl Shared {
+    fn now(&self) -> Moment {
+        Moment::now(&*self.environment)
+    }
+
+    /// The control of work with its share of the memory.
+    fn control(&self) -> Control {
+        self.memory.control(self.environment.now_micros())
+    }
+
     fn peers(&self) -> &dyn Peers {
         self.peers.get().map_or(&Alone, |peers| &**peers)
     }
@@ -168,11 +184,13 @@ impl Tables {
         request_log: Arc<RequestLog>,
         cpu: Arc<Cpu>,
         metrics: Arc<Metrics>,
+        environment: Arc<dyn Environment>,
     ) -> Result<Self, Error> {
         let durable = match config.store.as_str() {
             "memory:" => None,
             url => {
-                let store = Store::open(url).map_err(|e| Error::Start(format!("store: {e}")))?;
+                let storage = Arc::clone(&environment) as Arc<dyn basalt_storage::Environment>;
+                let store = Store::open_in(storage, url).map_err(|e| Error::Start(format!("store: {e}")))?;
                 Some(Arc::new(Durable {
                     log: CatalogLog::new(store, config.keep_versions),
                     known: Mutex::default(),
@@ -187,10 +205,17 @@ impl Tables {
         let cache = Arc::<FragmentCache>::default();
         memory.set_cache(Arc::downgrade(&cache) as Weak<dyn Evict>);
         let open = |folder: &PathBuf| {
-            DiskCache::open(folder, config.cache_size, Arc::clone(&cache), Arc::clone(&metrics))
+            DiskCache::open(
+                folder,
+                config.cache_size,
+                Arc::clone(&cache),
+                Arc::clone(&metrics),
+                Arc::clone(&environment),
+            )
         };
         let disk = config.cache.as_ref().and_then(open);
         let shared = Shared {
+            environment,
             catalog,
             memory,
             cache,

@@ -25,7 +25,6 @@ use crate::{
     limits,
     memory::{Consumer, Reservation},
     status::RequestError,
-    units::now_micros,
 };
 
 impl Tables {
@@ -91,7 +90,7 @@ impl Stored {
     async fn free_hidden(&self) -> Result<u64, RequestError> {
         let state = self.state();
         let Some(retention) = state.retention() else { return Ok(0) };
-        let cutoff = retention.cutoff(now_micros());
+        let cutoff = retention.cutoff(self.shared.environment.now_micros());
         let (mut gone, mut partly) = (Vec::new(), Vec::new());
         for entry in state.fragments().iter().filter(|entry| entry.is_whole_file()) {
             match hidden(&state, entry, cutoff) {
@@ -219,7 +218,7 @@ pub(super) async fn rest_of(
 async fn expire_in_memory(shared: &Arc<Shared>, table: &Arc<Table>) -> Result<u64, RequestError> {
     let snapshot = table.snapshot();
     let Some(retention) = snapshot.retention() else { return Ok(0) };
-    let predicate = RowPredicate::Hidden(retention.cutoff(now_micros()));
+    let predicate = RowPredicate::Hidden(retention.cutoff(shared.environment.now_micros()));
     let rows = predicate.within(shared, table, Arc::clone(&snapshot)).await?;
     let mut freed = 0;
     for fragment in snapshot.fragments() {

@@ -3,7 +3,6 @@
 use std::{
     collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicBool},
-    time::Instant,
 };
 
 use basalt_core::{
@@ -12,7 +11,7 @@ use basalt_core::{
 };
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{FragmentEntry, TableLog, TableState};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, fragments::snapshot_of,

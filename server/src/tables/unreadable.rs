@@ -8,13 +8,13 @@
 
 use std::{
     sync::{PoisonError, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use basalt_core::table::Table;
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{StorageError, TableEntry};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::{Durable, Tables};
 use crate::{limits, panics::caught_async, status::RequestError};

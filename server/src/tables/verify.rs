@@ -5,12 +5,12 @@
 
 use std::{
     sync::{Arc, PoisonError, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{Damage, DataFile, StorageError, TableLog, TableState};
-use tokio::time::{sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{Durable, Tables, stored::Stored};
 use crate::{limits, panics::caught_async, status::RequestError};
@@ -47,7 +47,7 @@ impl Tables {
             let _alone = self.verifying.acquire().await;
             self.verify_page(durable, name, after, enough).await
         };
-        timeout_at(deadline.into(), read).await.map_err(|_| RequestError::deadline())?
+        timeout_at(deadline, read).await.map_err(|_| RequestError::deadline())?
     }
 
     async fn verify_page(
@@ -226,7 +226,8 @@ mod tests {
     async fn the_background_reads_every_file_in_turn_and_counts_what_is_damaged() {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().display().to_string();
-        let state = State::new(&Config { store, ..Config::default() }, None).unwrap();
+        let state =
+            State::new(crate::environment::process(), &Config { store, ..Config::default() }, None).unwrap();
         state.tables.load().await.unwrap();
         for table in ["s", "t"] {
             let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]).unwrap();

@@ -1,6 +1,6 @@
 //! The edge: every request of one connection, before and after its method.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Instant};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use basalt_proto::v1::{
     ErrorReason,
@@ -11,6 +11,7 @@ use basalt_proto::v1::{
     sip_service_server::{self, SipServiceServer},
 };
 use hyper::{Request, Response, body::Incoming};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, codegen::BoxFuture};
 use tonic_health::{

@@ -9,35 +9,32 @@ mod peers;
 mod receive;
 mod reply;
 
-use std::{
-    convert::Infallible,
-    future::Future,
-    io,
-    net::SocketAddr,
-    pin::pin,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{convert::Infallible, future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::select;
 use hyper::{Request, Response, body::Incoming, server::conn::http2, service::Service};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
-    net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
-    time::{interval, sleep, timeout},
+    time::{Instant, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tonic::body::Body;
 
-use crate::{Config, Error, Listeners, limits, state::State};
+use crate::{
+    Config, Doors, Error,
+    environment::{Listener, Stream},
+    limits,
+    state::State,
+};
 use edge::{Edge, Services};
 use peers::PeerEdge;
 use receive::Port;
 
 /// See [`crate::run`].
 pub(crate) async fn serve(
-    Listeners { clients, peers, .. }: Listeners,
+    Doors { clients, peers, .. }: Doors,
     config: &Config,
     state: Arc<State>,
     shutdown: impl Future<Output = ()>,
@@ -58,8 +55,6 @@ pub(crate) async fn serve(
 
     let port = Port::clients(&state.memory, config.max_connections);
     let peer_port = Port::peers(&state.memory);
-    let permits = Arc::new(Semaphore::new(port.connections()));
-    let peer_permits = Arc::new(Semaphore::new(peer_port.connections()));
     let mut background = JoinSet::new();
     if let (Some(cluster), Some(listener)) = (&state.cluster, &peers) {
         let (address, name) = (listener.local_addr()?, cluster.members().own());
@@ -73,8 +68,16 @@ pub(crate) async fn serve(
     let load = Arc::clone(&state);
     let mut load = tokio::spawn(async move { load.load().await });
     let mut loading = true;
+    let mut doors = Accepting {
+        clients,
+        permits: Arc::new(Semaphore::new(port.connections())),
+        peers,
+        peer_permits: Arc::new(Semaphore::new(peer_port.connections())),
+        first: Door::Clients,
+    };
     loop {
         let accepted = tokio::select! {
+            biased;
             () = &mut shutdown => break,
             _ = purge.tick() => {
                 state.sets.purge(Instant::now());
@@ -86,20 +89,18 @@ pub(crate) async fn serve(
                 services.health.serving().await;
                 continue;
             }
-            accepted = accept(&clients, &permits) => accepted.map(|(stream, address, permit)| {
-                if let Some(counted) = counted(&port, address) {
+            accepted = doors.next() => accepted.map(|(door, (stream, address, permit))| match door {
+                Door::Clients => if let Some(counted) = counted(&port, address) {
                     let edge = Edge::new(services.clone(), Arc::clone(&state), address, counted);
                     let (http2, closed) = (http2(port.stream_window()), edge.closed());
                     connections.spawn(connection(stream, http2, edge, closing.clone(), closed, permit));
-                }
-            }),
-            accepted = accept_peer(peers.as_ref(), &peer_permits) => accepted.map(|(stream, address, permit)| {
-                if let Some(counted) = counted(&peer_port, address) {
+                },
+                Door::Peers => if let Some(counted) = counted(&peer_port, address) {
                     let edge = PeerEdge::new(Arc::clone(&state), address, counted);
                     let http2 = peers::http2(peer_port.stream_window());
                     let never = CancellationToken::new();
                     connections.spawn(connection(stream, http2, edge, closing.clone(), never, permit));
-                }
+                },
             }),
         };
         while connections.try_join_next().is_some() {}
@@ -111,7 +112,7 @@ pub(crate) async fn serve(
     }
 
     load.abort();
-    drop(clients);
+    drop(doors.clients);
     tracing::info!(running = state.running.len(), grace = ?config.shutdown_grace, "shutting down");
     state.stop();
     services.health.not_serving().await;
@@ -131,22 +132,50 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+/// Where a connection comes in.
+#[derive(Clone, Copy)]
+enum Door {
+    Clients,
+    Peers,
+}
+
+type Accepted = (Box<dyn Stream>, SocketAddr, OwnedSemaphorePermit);
+
+/// The doors, of which neither keeps the other waiting.
+struct Accepting {
+    clients: Box<dyn Listener>,
+    permits: Arc<Semaphore>,
+    peers: Option<Box<dyn Listener>>,
+    peer_permits: Arc<Semaphore>,
+    /// Which is looked at first: the other than the last time.
+    first: Door,
+}
+
+impl Accepting {
+    async fn next(&mut self) -> io::Result<(Door, Accepted)> {
+        let client = async { Ok((Door::Clients, accept(&*self.clients, &self.permits).await?)) };
+        let peer = async { Ok((Door::Peers, accept_peer(self.peers.as_deref(), &self.peer_permits).await?)) };
+        let accepted = match self.first {
+            Door::Clients => select(pin!(client), pin!(peer)).await.factor_first().0,
+            Door::Peers => select(pin!(peer), pin!(client)).await.factor_first().0,
+        };
+        self.first = match accepted {
+            Ok((Door::Clients, _)) => Door::Peers,
+            _ => Door::Clients,
+        };
+        accepted
+    }
+}
+
 /// The next connection, once there may be one more.
-async fn accept(
-    listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+async fn accept(listener: &dyn Listener, permits: &Arc<Semaphore>) -> io::Result<Accepted> {
     let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
-    stream.set_nodelay(true)?;
     Ok((stream, peer, permit))
 }
 
 /// The same of the other nodes; never, where there is no cluster.
-async fn accept_peer(
-    listener: Option<&TcpListener>,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+async fn accept_peer(listener: Option<&dyn Listener>, permits: &Arc<Semaphore>) -> io::Result<Accepted> {
     match listener {
         Some(listener) => accept(listener, permits).await,
         None => std::future::pending().await,
@@ -160,7 +189,7 @@ fn counted(port: &Arc<Port>, address: SocketAddr) -> Option<Arc<receive::Connect
 }
 
 async fn connection<E>(
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     http2: http2::Builder<TokioExecutor>,
     edge: E,
     closing: CancellationToken,
@@ -170,11 +199,12 @@ async fn connection<E>(
     E: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
     E::Future: Send + 'static,
 {
-    if !matches!(timeout(limits::PREFACE_TIMEOUT, preface(&stream)).await, Ok(Ok(()))) {
+    if !matches!(timeout(limits::PREFACE_TIMEOUT, preface(&*stream)).await, Ok(Ok(()))) {
         return;
     }
     let mut connection = pin!(http2.serve_connection(TokioIo::new(stream), edge));
     let served = tokio::select! {
+        biased;
         served = &mut connection => served,
         () = closing.cancelled() => {
             connection.as_mut().graceful_shutdown();
@@ -191,7 +221,7 @@ async fn connection<E>(
 }
 
 /// Waits until the client has sent as many bytes as the preface of HTTP/2 has; hyper reads them.
-async fn preface(stream: &TcpStream) -> io::Result<()> {
+async fn preface(stream: &dyn Stream) -> io::Result<()> {
     let mut bytes = [0; 24];
     loop {
         match stream.peek(&mut bytes).await? {

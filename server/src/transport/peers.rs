@@ -1,10 +1,11 @@
 //! The edge towards the other nodes of the cluster: one service, whose limits are wider.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Instant};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use basalt_proto::cluster::v1::peer_service_server::PeerServiceServer;
 use hyper::{Request, Response, body::Incoming, server::conn::http2, service::Service};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::Instant;
 use tonic::body::Body;
 use tower::Service as _;
 

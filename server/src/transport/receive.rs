@@ -182,7 +182,7 @@ impl Connection {
         let all = Arc::clone(messages).acquire_many_owned(kib(bytes));
         let all = timeout_at(until, all).await.map_err(|_| no_memory())?.map_err(|_| no_memory())?;
         let mut reservation = memory.reserve(kinds.messages);
-        reservation.set_by(bytes, until.into_std()).await?;
+        reservation.set_by(bytes, until).await?;
         Ok(Held { _permits: (own, Some(all)), _reservation: reservation })
     }
 }

@@ -73,7 +73,7 @@ pub(crate) async fn read(
     let start = start.ok_or_else(|| StorageError::corrupt(place(), "it has become shorter"))?;
     check(&end[start..]).map_err(|why| StorageError::corrupt(place(), why))?;
     let thrift = end.slice(start..end.len() - END);
-    let metadata = catching(place(), move || ParquetMetaDataReader::decode_metadata(&thrift)).await?;
+    let metadata = catching(store, place(), move || ParquetMetaDataReader::decode_metadata(&thrift)).await?;
     check_fit(&metadata, found).map_err(|why| StorageError::corrupt(place(), why))?;
     Ok(Arc::new(metadata))
 }

@@ -124,7 +124,9 @@ impl DataReader {
             return Err(StorageError::corrupt(place, why));
         }
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let metadata = catching(place.clone(), move || ArrowReaderMetadata::try_new(footer, options)).await?;
+        let metadata =
+            catching(log.store(), place.clone(), move || ArrowReaderMetadata::try_new(footer, options))
+                .await?;
         let (sources, leaves) = sources(state, &fragment.file, columns, &metadata)
             .map_err(|why| StorageError::corrupt(place.clone(), why))?;
         let schema = Schema::of_answer(sources.iter().map(|(field, _)| field.clone()).collect()).to_arrow();
@@ -181,7 +183,7 @@ impl DataReader {
                 let batch = reader.next().transpose()?;
                 Ok::<_, arrow::ArrowError>((batch, reader))
             };
-            if let (Some(batch), reader) = catching(self.place(), decode).await? {
+            if let (Some(batch), reader) = catching(&self.store, self.place(), decode).await? {
                 self.current = Mutex::new(Some(reader));
                 self.rows = self
                     .rows
@@ -215,7 +217,7 @@ impl DataReader {
                 seen.check(&file, piece, bytes).map_err(|why| format!("column {name:?}: {why}"))
             })
         };
-        catching(self.place(), check).await?;
+        catching(&self.store, self.place(), check).await?;
         let chunks = Chunks { chunks: ranges.into_iter().map(|range| range.start).zip(bytes).collect() };
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, self.metadata.clone())
             .with_projection(self.projection.clone())
@@ -223,7 +225,7 @@ impl DataReader {
             .with_offset(rows.start)
             .with_limit(rows.len())
             .with_batch_size(BATCH_ROWS);
-        catching(self.place(), move || builder.build()).await
+        catching(&self.store, self.place(), move || builder.build()).await
     }
 
     fn to_table(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -317,10 +319,11 @@ pub(crate) fn path_of(file: &DataFile) -> Result<String> {
 /// Runs what decodes bytes of a file on a thread that may block. A panic in there is an error of the file: the
 /// libraries that decode are sound, and not all of them are free of panics when bytes lie.
 pub(crate) async fn catching<T: Send + 'static, E: ToString + Send + 'static>(
+    store: &Store,
     place: String,
     work: impl FnOnce() -> std::result::Result<T, E> + Send + 'static,
 ) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
+    match store.run(work).await {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(e)) => Err(StorageError::corrupt(place, e)),
         Err(_) => Err(StorageError::corrupt(place, "it cannot be decoded")),

@@ -1,11 +1,11 @@
 //! Writing a data file.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use basalt_core::{limits::PARALLEL_ROWS, schema::Schema};
 use rayon::prelude::*;
-use uuid::Uuid;
+use tokio::time::Instant;
 
 use super::encode::{EncodedFile, FileEncoder, invalid};
 use crate::{
@@ -56,7 +56,7 @@ impl TableLog {
     /// [`StorageError::Invalid`] when the batches do not fit the schema; [`StorageError::Store`].
     pub async fn write_data(&self, schema: &Arc<Schema>, batches: Vec<RecordBatch>) -> Result<NewFile> {
         let schema = Arc::clone(schema);
-        let encoded = tokio::task::spawn_blocking(move || encode(&schema, &batches)).await;
+        let encoded = self.store().run(move || encode(&schema, &batches)).await;
         let encoded = encoded.map_err(|e| StorageError::corrupt("a new data file", e))??;
         self.put_data(encoded).await
     }
@@ -68,7 +68,7 @@ impl TableLog {
     pub async fn put_data(&self, file: EncodedFile) -> Result<NewFile> {
         let started = Instant::now();
         let EncodedFile { bytes, rows, stats, digests } = file;
-        let path = format!("part-{}.zstd.parquet", Uuid::new_v4());
+        let path = format!("part-{}.zstd.parquet", self.store().new_id());
         let size = bytes.len() as u64;
         // The put syncs a local file, and says so of a remote one.
         self.store().put(&path, bytes).await?;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use basalt_sip::Sip;
+use uuid::Uuid;
 
 use super::{
     actions::{Action, Add, CommitInfo, Descriptor, Remove, Txn},
@@ -72,7 +73,12 @@ pub(super) struct Planned {
 }
 
 /// The actions that make the version behind `base`.
-pub(super) fn plan(base: &TableState, change: &Change, now: i64) -> Result<Planned> {
+pub(super) fn plan(
+    base: &TableState,
+    change: &Change,
+    now: i64,
+    mut new_id: impl FnMut() -> Uuid,
+) -> Result<Planned> {
     protocol::check_writable(&base.protocol, &base.metadata, base.schema.has_invariants)?;
     let version = base.version + 1;
     let info = CommitInfo {
@@ -81,7 +87,7 @@ pub(super) fn plan(base: &TableState, change: &Change, now: i64) -> Result<Plann
         operation_parameters: BTreeMap::new(),
         engine_info: concat!("basalt/", env!("CARGO_PKG_VERSION")),
         read_version: Some(base.version),
-        txn_id: uuid::Uuid::new_v4().to_string(),
+        txn_id: new_id().to_string(),
     };
     let mut actions = vec![Action::CommitInfo(info)];
 
@@ -125,7 +131,7 @@ pub(super) fn plan(base: &TableState, change: &Change, now: i64) -> Result<Plann
     for id in &change.remove {
         actions.push(Action::Remove(remove(&find(*id)?.file, data_change, now)));
     }
-    let mut vectors = Vectors::new();
+    let mut vectors = Vectors::new(new_id());
     for (id, deleted) in &change.deletions {
         let fragment = find(*id)?;
         if deleted.view().last().is_none_or(|last| last >= u64::from(fragment.rows)) {

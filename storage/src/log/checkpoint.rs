@@ -19,7 +19,7 @@ use parquet::{
 use super::{
     LastCheckpoint, TableLog,
     actions::{Add, Descriptor, Metadata, Protocol, Remove, StringMap, Txn},
-    names, now_millis,
+    names,
     state::{TableState, tombstone_age},
 };
 use crate::{
@@ -42,8 +42,8 @@ impl TableLog {
     /// # Errors
     /// [`StorageError::Store`]; the table is as before.
     pub async fn checkpoint(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
-        let (written, keep) = (Arc::clone(state), self.keep_millis());
-        let encoded = tokio::task::spawn_blocking(move || encode(&written, keep)).await;
+        let (written, keep, now) = (Arc::clone(state), self.keep_millis(), self.store().now_millis());
+        let encoded = self.store().run(move || encode(&written, keep, now)).await;
         let encoded = encoded.map_err(|e| StorageError::corrupt("a checkpoint", e))?;
         let (bytes, size) = encoded.map_err(|e| StorageError::corrupt("a checkpoint", e))?;
         let num_of_add_files = Some(state.files.len() as u64);
@@ -76,8 +76,7 @@ struct Rows {
 }
 
 /// The actions of a checkpoint, some at a time: as they are written they take several times the memory of a state.
-fn rows(state: &TableState, keep: i64) -> impl Iterator<Item = Rows> {
-    let now = now_millis();
+fn rows(state: &TableState, keep: i64, now: i64) -> impl Iterator<Item = Rows> {
     let requests = state.requests().filter(move |done| now.saturating_sub(done.at_millis) <= REQUEST_AGE);
     let requests = requests.map(|done| done.request.to_txn(done.version, done.at_millis));
     let mut txns = state.txns.values().cloned().chain(requests);
@@ -293,7 +292,7 @@ fn batch(rows: &Rows, of: &Protocol) -> std::result::Result<RecordBatch, ArrowEr
 }
 
 /// The checkpoint of a state, and how many actions are in it.
-fn encode(state: &TableState, keep: i64) -> std::result::Result<(Vec<u8>, u64), ParquetError> {
+fn encode(state: &TableState, keep: i64, now: i64) -> std::result::Result<(Vec<u8>, u64), ParquetError> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
         .set_max_row_group_row_count(Some(CHECKPOINT_GROUP_ROWS))
@@ -309,7 +308,7 @@ fn encode(state: &TableState, keep: i64) -> std::result::Result<(Vec<u8>, u64), 
     let (mut bytes, mut actions) = (Vec::new(), 0);
     let schema = batch(&Rows::default(), &state.protocol)?.schema();
     let mut writer = ArrowWriter::try_new_with_options(&mut bytes, schema, options)?;
-    for rows in rows(state, keep) {
+    for rows in rows(state, keep, now) {
         writer.write(&batch(&rows, &state.protocol)?)?;
         actions += rows.len() as u64;
     }

@@ -8,7 +8,6 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use tokio::time::{Instant, sleep};
-use uuid::Uuid;
 
 use super::{
     Committed, Moment, TableLog,
@@ -16,7 +15,6 @@ use super::{
     change::{self, Change},
     lock,
     names::{self, LogFile},
-    now_millis,
     replay::Replay,
     state::TableState,
     whole_checkpoints,
@@ -49,7 +47,7 @@ impl TableLog {
             }
         }
         let was_newest = self.newest_at(base.version);
-        let planned = change::plan(base, change, now_millis())?;
+        let planned = change::plan(base, change, self.store.now_millis(), || self.store.new_id())?;
         let version = base.version + 1;
         let bytes = Bytes::from(actions::serialize(version, &planned.actions)?);
         // What is no state is not written.
@@ -60,7 +58,7 @@ impl TableLog {
             self.store.put(&path, bytes).await?;
         }
 
-        let at = Moment::now();
+        let at = Moment::now(&self.store);
         let (written, base_stands) = match self.store.is_local() {
             true => (self.write_version(base.version, version, bytes).await, Ok(true)),
             false => {
@@ -72,7 +70,7 @@ impl TableLog {
         if !written? {
             return Err(CommitError::Conflict(self.refresh(base).await?));
         }
-        let is_known = was_newest.is_some_and(|at| at.is_within(NEWEST_FOR));
+        let is_known = was_newest.is_some_and(|at| at.is_within(NEWEST_FOR, &self.store));
         if !(is_known && matches!(base_stands, Ok(true))) {
             match self.is_part(base.version, version).await {
                 Ok(true) => {}
@@ -151,7 +149,7 @@ impl TableLog {
                 // What a directory has not got after an error it will not get.
                 Ok(None) if self.store.is_local() => return Err(CommitError::Storage(error)),
                 Ok(None) => {
-                    let nothing = actions::serialize(version, &[Action::CommitInfo(no_change(base))]);
+                    let nothing = actions::serialize(version, &[Action::CommitInfo(self.no_change(base))]);
                     let nothing = nothing.map_err(CommitError::Unknown)?;
                     if matches!(self.store.create(&path, nothing).await, Ok(true)) {
                         tracing::warn!(
@@ -191,16 +189,16 @@ impl TableLog {
         *lock(&self.unsynced) = None;
         Ok(())
     }
-}
 
-/// The one action of a version that changes nothing.
-fn no_change(base: u64) -> CommitInfo {
-    CommitInfo {
-        timestamp: now_millis(),
-        operation: "NO CHANGE",
-        operation_parameters: BTreeMap::new(),
-        engine_info: concat!("basalt/", env!("CARGO_PKG_VERSION")),
-        read_version: Some(base),
-        txn_id: Uuid::new_v4().to_string(),
+    /// The one action of a version that changes nothing.
+    fn no_change(&self, base: u64) -> CommitInfo {
+        CommitInfo {
+            timestamp: self.store.now_millis(),
+            operation: "NO CHANGE",
+            operation_parameters: BTreeMap::new(),
+            engine_info: concat!("basalt/", env!("CARGO_PKG_VERSION")),
+            read_version: Some(base),
+            txn_id: self.store.new_id().to_string(),
+        }
     }
 }

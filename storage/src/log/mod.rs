@@ -23,13 +23,13 @@ mod state;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use basalt_core::schema::Schema;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+use tokio::time::Instant;
 
 use actions::{Action, CommitInfo, Format};
 pub(crate) use actions::{Descriptor, Metadata};
@@ -44,6 +44,7 @@ pub use state::{DoneRequest, Request, TableState};
 
 use crate::{
     data::{self, digest::Seen},
+    environment::age,
     error::{Result, StorageError},
     limits::{CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, LOG_YOUNG, NEWEST_FOR, SMALL_BYTES},
     schema,
@@ -56,13 +57,13 @@ use crate::{
 struct Moment(SystemTime, Instant);
 
 impl Moment {
-    fn now() -> Self {
-        Self(SystemTime::now(), Instant::now())
+    fn now(store: &Store) -> Self {
+        Self(store.environment().wall(), Instant::now())
     }
 
     /// Whether less than `time` has passed, by either clock.
-    fn is_within(self, time: Duration) -> bool {
-        self.0.elapsed().is_ok_and(|passed| passed < time) && self.1.elapsed() < time
+    fn is_within(self, time: Duration, store: &Store) -> bool {
+        age(&**store.environment(), self.0).is_some_and(|passed| passed < time) && self.1.elapsed() < time
     }
 }
 
@@ -131,9 +132,9 @@ impl TableLog {
         schema: &Schema,
         properties: BTreeMap<String, String>,
     ) -> Result<(Self, Arc<TableState>)> {
-        let now = now_millis();
+        let now = store.now_millis();
         let metadata = Metadata {
-            id: Uuid::new_v4().to_string(),
+            id: store.new_id().to_string(),
             name: Some(name.to_owned()),
             description: None,
             format: Format { provider: "parquet".into(), options: BTreeMap::new() },
@@ -148,7 +149,7 @@ impl TableLog {
             operation_parameters: BTreeMap::new(),
             engine_info: concat!("basalt/", env!("CARGO_PKG_VERSION")),
             read_version: None,
-            txn_id: Uuid::new_v4().to_string(),
+            txn_id: store.new_id().to_string(),
         };
         let actions =
             vec![Action::CommitInfo(info), Action::Protocol(protocol::first()), Action::MetaData(metadata)];
@@ -186,7 +187,7 @@ impl TableLog {
     /// [`StorageError::NoTable`]; [`StorageError::Unsupported`] for a table that needs more than this reader
     /// knows; [`StorageError::Corrupt`] for a log with holes or other errors.
     pub async fn load(&self) -> Result<Arc<TableState>> {
-        let at = Moment::now();
+        let at = Moment::now(&self.store);
         let hint = self.last_checkpoint().await?;
         let (replay, from) = match self.load_checkpoint(hint.as_ref()).await? {
             Some(found) => found,
@@ -281,7 +282,7 @@ impl TableLog {
     }
 
     async fn follow(&self, state: &Arc<TableState>) -> Result<Arc<TableState>> {
-        let at = Moment::now();
+        let at = Moment::now(&self.store);
         let (unbroken, first) =
             futures_util::join!(self.is_unbroken_from(state.version), self.read_next(state.version));
         if !unbroken? {
@@ -333,7 +334,8 @@ impl TableLog {
     /// [`StorageError::Corrupt`] when neither the version nor anything behind it is there.
     async fn is_unbroken_from(&self, version: u64) -> Result<bool> {
         let own = self.store.head(&names::commit(version)).await?;
-        let is_young = |file: Listed| file.modified.elapsed().is_ok_and(|age| age < LOG_YOUNG);
+        let is_young =
+            |file: Listed| file.seen.duration_since(file.modified).is_ok_and(|age| age < LOG_YOUNG);
         let is_there = own.is_some();
         if own.is_some_and(is_young) || is_there && self.newest_at(version).is_some() {
             return Ok(true);
@@ -366,7 +368,9 @@ impl TableLog {
     /// When a version was the newest, if that is not long ago.
     fn newest_at(&self, version: u64) -> Option<Moment> {
         let newest = *lock(&self.newest);
-        newest.filter(|(newest, at)| *newest == version && at.is_within(NEWEST_FOR)).map(|(_, at)| at)
+        newest
+            .filter(|(newest, at)| *newest == version && at.is_within(NEWEST_FOR, &self.store))
+            .map(|(_, at)| at)
     }
 
     fn was_newest(&self, version: u64, at: Moment) {
@@ -430,12 +434,4 @@ fn whole_checkpoints(listed: &[Listed]) -> BTreeMap<(u64, u64), SystemTime> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_millis() -> i64 {
-    // Default: a clock that stands before 1970 is at its beginning, one beyond all times at their end.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Default: as above.
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

@@ -46,7 +46,7 @@ pub(super) async fn read(store: &Store, path: &str, version: u64, mut replay: Re
     let place = format!("{}/{path}", store.url());
     let metadata = footer::read(store, path, None, |_| Ok(())).await?;
     let bytes = store.get_known(path, CHECKPOINT_BYTES).await?;
-    catching(place, move || {
+    catching(store, place, move || {
         digest::check_seal(&bytes).map_err(Unreadable)?;
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(metadata, options)?;

@@ -13,7 +13,6 @@ use std::{
 use super::{
     TableLog, actions,
     names::{self, FOLDER, LogFile},
-    now_millis,
     replay::Replay,
     state::TableState,
     whole_checkpoints,
@@ -81,7 +80,7 @@ impl TableLog {
         let Some(bytes) = self.store.get(&path, COMMIT_BYTES).await? else { return Ok(false) };
         // Default: a writer that does not say the time has written the file at it.
         let superseded = actions::timestamp(&bytes).unwrap_or_else(|| millis(file.modified));
-        Ok(now_millis().saturating_sub(superseded) <= self.keep_millis())
+        Ok(self.store.now_millis().saturating_sub(superseded) <= self.keep_millis())
     }
 }
 
