@@ -12,7 +12,6 @@ use std::{
         Arc, LazyLock,
         atomic::{AtomicUsize, Ordering},
     },
-    thread,
     time::Instant,
 };
 
@@ -37,6 +36,7 @@ use crate::{
     Error,
     class::{ByClass, Class},
     limits,
+    long_threads::{LONG_THREADS, lower_priority},
     panics::caught,
     status::RequestError,
 };
@@ -233,14 +233,6 @@ impl Cpu {
     }
 }
 
-/// Lets all other threads of the process go first. What is not Linux has no priorities of threads.
-pub(crate) fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(limits::LONG_NICE) {
-        tracing::warn!(%error, "long queries run with the priority of short ones");
-    }
-}
-
 /// Shows that a thread may wait for others: it belongs neither to the runtime nor to a pool, and this cannot leave it.
 /// Whatever waits for a client or for another node asks for one.
 #[derive(Debug)]
@@ -265,17 +257,13 @@ pub(crate) fn on_own_thread_as<T: Send + 'static>(
     };
     match class {
         Class::Short => drop(spawn_blocking(run)),
-        // Threads of the runtime are used again, and a priority is never raised.
+        // Threads of the runtime are used again by others, and a priority is never raised.
         Class::Long => {
             let runtime = Handle::current();
-            let spawned = thread::Builder::new().name("basalt-long".to_owned()).spawn(move || {
+            LONG_THREADS.run(Box::new(move || {
                 let _runtime = runtime.enter();
-                lower_priority();
                 run();
-            });
-            if let Err(error) = spawned {
-                tracing::error!(%error, "no thread for a query");
-            }
+            }));
         }
     }
     receiver

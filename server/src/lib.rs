@@ -14,6 +14,7 @@ mod cpu;
 mod disk;
 pub mod limits;
 mod logging;
+mod long_threads;
 mod membership;
 mod memory;
 mod metrics;
