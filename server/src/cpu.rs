@@ -34,6 +34,7 @@ use crate::{
     class::{ByClass, Class},
     environment::Environment,
     limits,
+    long_threads::lower_priority,
     panics::caught,
     status::RequestError,
 };
@@ -235,14 +236,6 @@ impl Cpu {
             Err(_) if until == deadline => Err(RequestError::deadline()),
             Err(_) => Err(overloaded()),
         }
-    }
-}
-
-/// Lets all other threads of the process go first. What is not Linux has no priorities of threads.
-pub(crate) fn lower_priority() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::nice(limits::LONG_NICE) {
-        tracing::warn!(%error, "long queries run with the priority of short ones");
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{class::Class, cpu};
+use crate::{class::Class, long_threads::LONG_THREADS};
 
 /// What a thread is to do.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -125,14 +125,13 @@ impl Environment for Process {
     fn on_own_thread(&self, class: Class, job: Job) -> io::Result<()> {
         match class {
             Class::Short => drop(spawn_blocking(job)),
-            // Threads of the runtime are used again, and a priority is never raised.
+            // Threads of the runtime are used again by others, and a priority is never raised.
             Class::Long => {
                 let runtime = Handle::current();
-                drop(thread::Builder::new().name("basalt-long".to_owned()).spawn(move || {
+                LONG_THREADS.run(Box::new(move || {
                     let _runtime = runtime.enter();
-                    cpu::lower_priority();
                     job();
-                })?);
+                }))?;
             }
         }
         Ok(())

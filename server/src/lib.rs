@@ -15,6 +15,7 @@ mod disk;
 mod environment;
 pub mod limits;
 mod logging;
+mod long_threads;
 mod membership;
 mod memory;
 mod metrics;

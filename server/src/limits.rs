@@ -152,6 +152,10 @@ pub const CONNECTION_ABANDONED: usize = 8;
 pub const ABANDONED: usize = 64;
 /// Threads for what waits: queries with long answers, coordinators, and work on files.
 pub const WAITING_THREADS: usize = 4096;
+/// Threads of long queries that wait for the next one, at most, and for how long.
+pub const SPARE_LONG_THREADS: usize = 8;
+/// See [`SPARE_LONG_THREADS`].
+pub const SPARE_LONG_THREAD_AGE: Duration = Duration::from_secs(10);
 /// `Write` streams that have sent rows and are not committed.
 pub const WRITES: usize = 256;
 /// `Write` streams open at once, with those that have sent no rows.

@@ -17,13 +17,13 @@ use super::{
     file::{Contents, Source},
     known::Name,
 };
-use crate::{cache::Rows, cpu, limits, panics::caught};
+use crate::{cache::Rows, limits, long_threads, panics::caught};
 
 impl Shared {
     /// Works until nobody can give it more to do.
     pub(super) fn run(&self, jobs: &Receiver<Job>) {
         // Queries and writes come first.
-        cpu::lower_priority();
+        long_threads::lower_priority();
         self.scan();
         for job in jobs {
             if !self.stopping.load(Ordering::Relaxed) {
