@@ -27,10 +27,13 @@ mod dispatch;
 mod entries;
 mod filter;
 mod float_sum;
+mod forms;
 pub mod gaps;
 pub mod groups;
+mod isa;
 mod lanes;
 pub mod mask;
+mod methods;
 mod native;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -49,9 +52,10 @@ mod test;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod words;
 
-pub use dispatch::{Isa, isa, tables};
+pub use dispatch::{isa, tables};
 pub use filter::Filter;
 pub use float_sum::FloatSum;
+pub use isa::Isa;
 pub use native::{CmpOp, Float, Integer, Native};
 pub use plain::{
     between, compare, count_nonzero, count_nonzero_masked, is_nan, min_max, min_max_masked, sum, sum_floats,
