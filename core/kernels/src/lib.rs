@@ -13,6 +13,10 @@
 //!
 //! **Alignment.** Any is right; 64-byte aligned values are fastest.
 //!
+//! **Layers.** A file knows those below it alone: forms of data, the table that has a function for each kernel, the
+//! types that columns are made of, the loops and the instruction sets, the tables of these, the choice among the tables,
+//! and the functions that callers use.
+//!
 //! **Unsafe code** does three things: it calls functions of a table whose instructions were detected, it loads
 //! registers from arrays of their size, and it views words as narrower lanes.
 

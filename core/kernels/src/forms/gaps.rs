@@ -1,14 +1,4 @@
-//! Ascending positions as codes of their gaps, in parts of which registers take many at once.
-//!
-//! Position `i` is `high << k | low`. The low parts stand one behind the other, `k` bits each; the high parts are
-//! unary numbers, each as many zero bits and a one bit:
-//!
-//! - **Elias-Fano** ([`Highs::Steps`]): how far a high part is above the one before it.
-//! - **Rice** ([`Highs::Carried`]): the same, less one where the low part is not above the one before it, for then
-//!   the high part has to be. Such a number is the gap between the positions divided by 2^k, so this is as long as
-//!   the Rice code of the gaps; but as its low parts are those of the positions, reading it sums up bits alone.
-//!
-//! In front of the first stands position -1 (Rice) or 0 (Elias-Fano). All is modulo 2^16.
+//! Ascending positions as codes of their gaps, as [`crate::gaps`] describes them.
 
 /// The greatest `k`.
 pub const MAX_K: u32 = 14;

@@ -1,15 +1,4 @@
-//! Bit-packed codes, laid out so that SIMD registers hold consecutive rows.
-//!
-//! A code has `width` bits, 1 to 64. Lanes are the least of 8, 16, 32 and 64 bits that hold it, and a vector is
-//! 64 bytes of lanes. A unit is 512 rows in `width` vectors: row `r` lies in lane `r % lanes` at place
-//! `r / lanes`, and every lane is a little-endian stream of bits of its own, in which place `p` has bits
-//! `p * width .. (p + 1) * width`; the stream's k-th word is the lane's word in the unit's k-th vector. So all
-//! lanes shift by the same amount, and the codes of one place are consecutive rows. (The vertical layout of
-//! Lemire and Boytsov, "Decoding billions of integers per second through vectorization", 2015, and of FastLanes,
-//! Afroozeh and Boncz, PVLDB 16(9), but in the rows' own order.)
-//!
-//! Units follow each other; the last one ends with the vector that holds its last row (rounded up to 64 rows),
-//! and a vector of zeros follows, which a reader may load but never needs.
+//! Bit-packed codes, in the layout that [`crate::packed`] describes.
 
 use crate::chunks::CHUNK;
 

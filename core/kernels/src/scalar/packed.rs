@@ -1,5 +1,5 @@
 //! Loops over bit-packed codes: a register of codes at a time goes to the operations that plain arrays use. The
-//! layout is described at [`crate::forms::packed`].
+//! layout is described at [`crate::packed`].
 
 use crate::{
     chunks::{CHUNK, low_bits},
