@@ -48,7 +48,10 @@ fn chosen(keys: &[i64], native: Native) -> (String, usize) {
     for encoding in KEY_ENCODINGS {
         let forced = encode_keys(keys, native, None, Some(encoding.name())).unwrap().column;
         let as_forced = forced.name().starts_with(encoding.name());
-        assert!(as_forced || encoding.estimate(&encoding::KeyStats::new(keys, native)).is_none());
+        assert!(
+            as_forced
+                || encoding.estimate(&encoding::KeyStats::new(keys, native), &encoding::ENCODINGS).is_none()
+        );
         assert!(afforded(forced.buffer().len()), "{} is smaller than {}", forced.name(), column.name());
     }
     (column.name(), bytes)
@@ -300,7 +303,8 @@ fn entropy_coded_columns_are_near_the_entropy() {
         let stored = 8.0 * column.buffer().len() as f64 / bits;
         assert!(stored <= most, "{stored} of the entropy for {} keys", weights.len());
         let entropy = KEY_ENCODINGS.iter().find(|encoding| encoding.name() == "entropy").unwrap();
-        let estimate = entropy.estimate(&encoding::KeyStats::new(&keys, Native::U8)).unwrap();
+        let estimate =
+            entropy.estimate(&encoding::KeyStats::new(&keys, Native::U8), &encoding::ENCODINGS).unwrap();
         let off = estimate.bytes as f64 / column.buffer().len() as f64;
         assert!((0.99..1.01).contains(&off), "the estimate is {off} of the size");
     }

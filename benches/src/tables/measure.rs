@@ -12,7 +12,8 @@ use arrow_array::{
 };
 use basalt_core::{
     encoding::{
-        KEY_ENCODINGS, KeyStats, TEXT_ENCODINGS, TextStats, encode_keys, encode_texts, encode_validity,
+        ENCODINGS, KEY_ENCODINGS, KeyStats, TEXT_ENCODINGS, TextStats, encode_keys, encode_texts,
+        encode_validity,
     },
     keys::{self, Native},
 };
@@ -153,7 +154,9 @@ fn measure_keys(keys: &[i64], native: Native, valid: Option<&[u64]>) -> Measured
         || drop(black_box(stats())),
         || {
             let stats = stats();
-            black_box(KEY_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats)).count());
+            black_box(
+                KEY_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats, &ENCODINGS)).count(),
+            );
         },
     )
 }
@@ -177,7 +180,9 @@ fn measure_texts(texts: &StringArray) -> Measured {
         || drop(black_box(stats())),
         || {
             let stats = stats();
-            black_box(TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats)).count());
+            black_box(
+                TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats, &ENCODINGS)).count(),
+            );
         },
     )
 }

@@ -1,17 +1,7 @@
 //! Numbers in streams of bits, of which the lowest of a byte is the first: the parts of a Rice code.
 
 use crate::dispatch::current;
-
-/// The greatest number that [`unary`] reads.
-pub const UNARY_MAX: u64 = 16;
-
-/// Bytes of `values` numbers of `width` bits, one behind the other.
-#[track_caller]
-pub(crate) fn packed_bytes(values: usize, width: u32) -> usize {
-    assert!(width < u64::BITS, "a number has 0 to 63 bits, not {width}");
-    // In parts, so that no product overflows.
-    values / 8 * width as usize + (values % 8 * width as usize).div_ceil(8)
-}
+pub use crate::forms::bits::UNARY_MAX;
 
 /// Reads numbers of `width` bits, one behind the other from the first bit of `bytes` on, which may go on behind
 /// them.

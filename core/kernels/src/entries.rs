@@ -7,11 +7,15 @@ macro_rules! kernels {
         use crate::{
             Float, FloatSum, Integer, Native,
             lanes::{FloatLanes, IntegerLanes, Lanes},
-            decimals::{Form, Scale},
-            gaps::Gaps,
-            groups::GroupCode,
-            packed::Rows,
-            mask::BLOCK_WORDS,
+            forms::{
+                decimals::{Form, Scale},
+                gaps::Gaps,
+                mask::BLOCK_WORDS,
+                packed::Rows,
+                rans::Stream,
+            },
+            native::GroupCode,
+            rans::Table,
             scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, statistics, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
@@ -400,7 +404,7 @@ macro_rules! kernels {
         }
 
         $(#[$attribute])*
-        fn rans_nibbles(table: &crate::rans::Table, streams: &mut [crate::rans::Stream<'_>]) {
+        fn rans_nibbles(table: &Table, streams: &mut [Stream<'_>]) {
             rans::nibbles($new, table, streams)
         }
 

@@ -2,52 +2,8 @@
 //!
 //! A mask leaves rows out; what the codes and values of those are does not matter.
 
-use crate::{
-    Native,
-    dispatch::current,
-    table::{GroupKernels, Kernels},
-};
-
-/// The number of a group: u8, u16 or u32.
-pub trait GroupCode: Native + sealed::GroupCode {}
-
-pub(crate) mod sealed {
-    use super::{GroupKernels, Kernels};
-
-    pub trait GroupCode: Sized {
-        /// The type's entries of a table.
-        fn group_kernels(table: &Kernels) -> &GroupKernels<Self>;
-
-        fn index(self) -> usize;
-
-        /// The code of a group that the type can number.
-        fn of(index: usize) -> Self;
-    }
-}
-
-macro_rules! codes {
-    ($($t:ident),*) => {$(
-        impl GroupCode for $t {}
-
-        impl sealed::GroupCode for $t {
-            fn group_kernels(table: &Kernels) -> &GroupKernels<Self> {
-                &table.groups.$t
-            }
-
-            #[inline(always)]
-            fn index(self) -> usize {
-                self as usize
-            }
-
-            #[inline(always)]
-            fn of(index: usize) -> Self {
-                index as $t
-            }
-        }
-    )*};
-}
-
-codes!(u8, u16, u32);
+use crate::dispatch::current;
+pub use crate::native::GroupCode;
 
 /// Adds to each group the number of its rows.
 ///

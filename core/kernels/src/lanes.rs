@@ -1,7 +1,7 @@
 //! What an instruction set does with a register. The loops of [`crate::scalar`] are written once over these
 //! traits; a type that implements them is a proof that the CPU has its instructions.
 
-use crate::{Native, chunks::CHUNK};
+use crate::{Integer, Native, chunks::CHUNK};
 
 /// Registers of `T`. A chunk is `CHUNK / COUNT` of them, counted by `i`.
 pub(crate) trait Lanes<T>: Copy {
@@ -122,3 +122,52 @@ pub(crate) trait PackedLanes<L>: IntegerLanes<L> {
     /// The codes of `width` bits that begin at bit `shift` of `lo`, which is not 0, and go on in `hi`.
     fn extract_both(self, lo: Self::Vector, hi: Self::Vector, shift: u32, width: u32) -> Self::Vector;
 }
+
+/// The integer of a lane.
+pub(crate) trait Lane: Integer {
+    /// Lanes of a vector.
+    const COUNT: usize = 64 / size_of::<Self>();
+
+    /// The words as lanes.
+    fn lanes(words: &[u64]) -> &[Self];
+
+    /// The words as lanes.
+    fn lanes_mut(words: &mut [u64]) -> &mut [Self];
+
+    fn truncate(code: u64) -> Self;
+
+    fn widen(self) -> u64;
+}
+
+macro_rules! lanes {
+    ($($t:ident),*) => {$(
+        impl Lane for $t {
+            #[inline(always)]
+            fn lanes(words: &[u64]) -> &[Self] {
+                let lanes = size_of_val(words) / size_of::<$t>();
+                // SAFETY: the lanes cover the bytes of the words; every bit pattern is a lane, and no lane is
+                // aligned more strictly than a word.
+                unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), lanes) }
+            }
+
+            #[inline(always)]
+            fn lanes_mut(words: &mut [u64]) -> &mut [Self] {
+                let lanes = size_of_val(words) / size_of::<$t>();
+                // SAFETY: as above, and every bit pattern is a word.
+                unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), lanes) }
+            }
+
+            #[inline(always)]
+            fn truncate(code: u64) -> Self {
+                code as Self
+            }
+
+            #[inline(always)]
+            fn widen(self) -> u64 {
+                u64::from(self)
+            }
+        }
+    )*};
+}
+
+lanes!(u8, u16, u32, u64);

@@ -13,6 +13,10 @@
 //!
 //! **Alignment.** Any is right; 64-byte aligned values are fastest.
 //!
+//! **Layers.** A file knows those below it alone: forms of data, the table that has a function for each kernel, the
+//! types that columns are made of, the loops and the instruction sets, the tables of these, the choice among the tables,
+//! and the functions that callers use.
+//!
 //! **Unsafe code** does three things: it calls functions of a table whose instructions were detected, it loads
 //! registers from arrays of their size, and it views words as narrower lanes.
 
@@ -27,10 +31,13 @@ mod dispatch;
 mod entries;
 mod filter;
 mod float_sum;
+mod forms;
 pub mod gaps;
 pub mod groups;
+mod isa;
 mod lanes;
 pub mod mask;
+mod methods;
 mod native;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -49,9 +56,10 @@ mod test;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod words;
 
-pub use dispatch::{Isa, isa, tables};
+pub use dispatch::{isa, tables};
 pub use filter::Filter;
 pub use float_sum::FloatSum;
+pub use isa::Isa;
 pub use native::{CmpOp, Float, Integer, Native};
 pub use plain::{
     between, compare, count_nonzero, count_nonzero_masked, is_nan, min_max, min_max_masked, sum, sum_floats,

@@ -1,9 +1,7 @@
 //! Mask words as sets of rows: row 0 is the lowest bit of the first word, bits behind the last row are 0.
 
+pub use crate::forms::mask::BLOCK_WORDS;
 use crate::{chunks, dispatch::current, scalar};
-
-/// Words of a block: of all positions that are a u16.
-pub const BLOCK_WORDS: usize = 1024;
 
 /// The bytes of mask words, as they stand in memory: little-endian, which is all that this crate is built for.
 pub fn as_bytes(words: &[u64]) -> &[u8] {

@@ -1,7 +1,7 @@
 //! The types that columns are made of, and what every kernel asks of them.
 
 use crate::{
-    table::{FloatKernels, IntegerKernels, Kernels, NativeKernels},
+    table::{FloatKernels, GroupKernels, IntegerKernels, Kernels, NativeKernels},
     test::Test,
 };
 
@@ -31,9 +31,11 @@ pub trait Integer: Native + sealed::Integer {}
 /// A float: f32 and f64.
 pub trait Float: Native + sealed::Float {}
 
+/// The number of a group: u8, u16 or u32.
+pub trait GroupCode: Native + sealed::GroupCode {}
+
 pub(crate) mod sealed {
-    use super::{FloatKernels, IntegerKernels, Kernels, NativeKernels, Test};
-    use crate::CmpOp;
+    use super::{CmpOp, FloatKernels, GroupKernels, IntegerKernels, Kernels, NativeKernels, Test};
 
     pub trait Native: Copy + PartialOrd + Default + std::fmt::Debug + Send + Sync + 'static {
         /// What the least value of no values is: nothing is greater (NaN apart).
@@ -75,6 +77,16 @@ pub(crate) mod sealed {
 
     pub trait Float: Native + Into<f64> {
         fn float_kernels(table: &Kernels) -> &FloatKernels<Self>;
+    }
+
+    pub trait GroupCode: Sized {
+        /// The type's entries of a table.
+        fn group_kernels(table: &Kernels) -> &GroupKernels<Self>;
+
+        fn index(self) -> usize;
+
+        /// The code of a group that the type can number.
+        fn of(index: usize) -> Self;
     }
 }
 
@@ -236,3 +248,27 @@ macro_rules! floats {
 }
 
 floats!(f32, f64);
+
+macro_rules! codes {
+    ($($t:ident),*) => {$(
+        impl GroupCode for $t {}
+
+        impl sealed::GroupCode for $t {
+            fn group_kernels(table: &Kernels) -> &GroupKernels<Self> {
+                &table.groups.$t
+            }
+
+            #[inline(always)]
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            #[inline(always)]
+            fn of(index: usize) -> Self {
+                index as $t
+            }
+        }
+    )*};
+}
+
+codes!(u8, u16, u32);

@@ -3,9 +3,7 @@
 use std::ops::Range;
 
 use crate::dispatch::current;
-
-/// The greatest `k` whose codes [`ends`] reads.
-pub const MAX_K: u32 = 2;
+pub use crate::forms::runs::MAX_K;
 
 /// Selects the last row of each run: `bits` of `codes` are a Rice code (Rice and Plaunt, 1971) of each run's length less
 /// one, the quotient by 2^k in unary, as many zeros and a one, and the k low bits. The first run begins at row `row`.

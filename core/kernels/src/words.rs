@@ -3,8 +3,7 @@
 
 use crate::{
     Integer,
-    lanes::{GroupLanes, IntegerLanes, Lanes, PackedLanes},
-    packed::Lane,
+    lanes::{GroupLanes, IntegerLanes, Lane, Lanes, PackedLanes},
     registers::{Register, store},
 };
 

@@ -20,6 +20,9 @@ use crate::{
     limits,
 };
 
+/// Rows whose places `decode` and `filter` may start at: every multiple of it.
+pub const UNIT_ROWS: usize = 512;
+
 /// Sections that kernels read begin at multiples of it.
 pub(super) const ALIGNMENT: usize = 64;
 /// Bytes of the head.

@@ -7,53 +7,8 @@
 
 use std::sync::Arc;
 
-use super::{KEY_ENCODINGS, KeyColumn, KeyEncoding, stats::KeyStats};
+use super::{Encodings, KeyColumn, KeyEncoding, SizeEstimate, stats::KeyStats};
 use crate::{error::Result, keys::Native};
-
-/// The size of a column in one encoding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SizeEstimate {
-    /// The encoding's name.
-    pub name: &'static str,
-    /// Bytes of the buffer; once the column is encoded so, the exact number.
-    pub bytes: usize,
-    /// Whether `bytes` is exact.
-    pub exact: bool,
-    /// The least that it may come to.
-    least: usize,
-}
-
-impl SizeEstimate {
-    pub(super) fn exact(name: &'static str, bytes: usize) -> Self {
-        Self { name, bytes, exact: true, least: bytes }
-    }
-
-    /// An estimate that may be too high by one part in `error`.
-    pub(super) fn inexact(name: &'static str, bytes: usize, error: usize) -> Self {
-        Self { name, bytes, exact: false, least: bytes - bytes / error }
-    }
-
-    /// The estimate of an encoding that is sure to be larger than another: it is used only when it is forced.
-    pub(super) fn only_if_forced(self) -> Self {
-        Self { least: usize::MAX, ..self }
-    }
-
-    /// The size of two columns together.
-    pub(super) fn and(self, other: Self) -> Self {
-        let least = self.least.saturating_add(other.least);
-        Self { name: self.name, bytes: self.bytes + other.bytes, exact: self.exact && other.exact, least }
-    }
-
-    /// The size in an encoding that adds `bytes` to what another makes.
-    pub(super) fn around(self, name: &'static str, bytes: usize) -> Self {
-        Self { name, bytes: self.bytes + bytes, least: self.least.saturating_add(bytes), ..self }
-    }
-
-    /// The same where what it is made from is itself an estimate, too high by one part in `error` at most.
-    pub(super) fn about(self, error: usize) -> Self {
-        Self { exact: false, least: self.least.saturating_sub(self.bytes / error), ..self }
-    }
-}
 
 /// An encoding that can hold a column, and its size.
 pub(super) type Candidate<E> = (E, SizeEstimate);
@@ -95,19 +50,24 @@ pub(super) fn smallest<E: Copy, C>(
 }
 
 /// The encodings of a level below `level` that can hold the keys.
-fn candidates(level: u8, stats: &KeyStats) -> impl Iterator<Item = Candidate<&'static dyn KeyEncoding>> {
-    let encodings = KEY_ENCODINGS.iter().filter(move |encoding| encoding.level() < level);
-    encodings.filter_map(|&encoding| Some((encoding, encoding.estimate(stats)?)))
+fn candidates(
+    encodings: &Encodings,
+    level: u8,
+    stats: &KeyStats,
+) -> impl Iterator<Item = Candidate<&'static dyn KeyEncoding>> {
+    let below = encodings.keys.iter().filter(move |encoding| encoding.level() < level);
+    below.filter_map(move |&encoding| Some((encoding, encoding.estimate(stats, encodings)?)))
 }
 
 /// The size estimates of all encodings.
-pub(super) fn estimates(stats: &KeyStats) -> Vec<SizeEstimate> {
-    candidates(u8::MAX, stats).map(|(_, estimate)| estimate).collect()
+pub(super) fn estimates(encodings: &Encodings, stats: &KeyStats) -> Vec<SizeEstimate> {
+    candidates(encodings, u8::MAX, stats).map(|(_, estimate)| estimate).collect()
 }
 
 /// Encodes keys by the smallest encoding of a level below `level`, or the one named `forced`; with it each candidate's
 /// size estimate.
 pub(super) fn choose(
+    encodings: &Encodings,
     level: u8,
     keys: &[i64],
     stats: &KeyStats,
@@ -115,9 +75,9 @@ pub(super) fn choose(
 ) -> Result<(Arc<dyn KeyColumn>, Vec<SizeEstimate>)> {
     debug_assert!(keys.len() == stats.rows, "the statistics are of other keys");
     debug_assert!(stats.distinct.as_ref().is_none_or(|counts| counts.is_sorted_by(|a, b| a.0 < b.0)));
-    let mut candidates: Vec<_> = candidates(level, stats).collect();
+    let mut candidates: Vec<_> = candidates(encodings, level, stats).collect();
     let column = smallest(&mut candidates, forced, |encoding| {
-        let column = encoding.open(encoding.encode(keys, stats)?)?;
+        let column = encoding.open(encoding.encode(keys, stats, encodings)?, encodings)?;
         assert_eq!(column.rows(), keys.len(), "{} holds the rows that it was given", encoding.name());
         let bytes = column.buffer().len();
         Ok((column, bytes))
@@ -126,11 +86,16 @@ pub(super) fn choose(
 }
 
 /// Encodes the keys that an encoding of `level` holds.
-pub(super) fn choose_below(level: u8, keys: &[i64], native: Native) -> Result<Arc<dyn KeyColumn>> {
-    choose(level, keys, &KeyStats::new(keys, native), None).map(|(column, _)| column)
+pub(super) fn choose_below(
+    encodings: &Encodings,
+    level: u8,
+    keys: &[i64],
+    native: Native,
+) -> Result<Arc<dyn KeyColumn>> {
+    choose(encodings, level, keys, &KeyStats::new(keys, native), None).map(|(column, _)| column)
 }
 
 /// The smallest estimate of a level below `level`.
-pub(super) fn least_estimate(level: u8, stats: &KeyStats) -> Option<SizeEstimate> {
-    candidates(level, stats).map(|(_, estimate)| estimate).min_by_key(|estimate| estimate.least)
+pub(super) fn least_estimate(encodings: &Encodings, level: u8, stats: &KeyStats) -> Option<SizeEstimate> {
+    candidates(encodings, level, stats).map(|(_, estimate)| estimate).min_by_key(|estimate| estimate.least)
 }

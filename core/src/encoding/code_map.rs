@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use super::bytes::{count, index};
-use crate::invariant::Invariant;
+use crate::{invariant::Invariant, keys::Native};
 
 /// Entries that span at most this many keys are found in an array.
 const DENSE_SPAN: u64 = 1 << 18;
@@ -11,6 +11,15 @@ const DENSE_SPAN: u64 = 1 << 18;
 const NO_ENTRY: u32 = u32::MAX;
 /// What callers see to.
 const IS_ENTRY: &str = "a key that is turned into a code is an entry";
+
+/// How codes of so many entries lie in a plain array.
+pub(super) fn code_type(entries: usize) -> Native {
+    match entries {
+        0..=0x100 => Native::U8,
+        0x101..=0x1_0000 => Native::U16,
+        _ => Native::U32,
+    }
+}
 
 /// The code of each entry.
 pub(crate) enum CodeMap {

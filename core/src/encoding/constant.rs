@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::{
-    Costs, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
+    Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
     bytes::{HEAD, Head, Reader, Writer},
     mask,
     stats::KeyStats,
@@ -31,17 +31,17 @@ impl KeyEncoding for Constant {
         "constant"
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         (stats.min == stats.max).then(|| SizeEstimate::exact(self.name(), BYTES))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {
         let mut writer = Writer::new(Head::keys(self.code(), stats.native, [0; 2], keys.len()), BYTES);
         writer.put(stats.min);
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         let (head, _, mut reader) = Reader::keys(buffer.clone())?;
         let key = reader.i64()?;
         reader.finish()?;

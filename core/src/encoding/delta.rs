@@ -16,9 +16,11 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 
 use super::{
-    Costs, KeyColumn, KeyEncoding, KeyTest, SizeEstimate, UNIT_ROWS,
+    Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, SizeEstimate, UNIT_ROWS,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, bits, count, ensure},
-    chooser, fallback, mask, packed,
+    chooser, fallback, mask,
+    open::open_below,
+    packed,
     stats::KeyStats,
 };
 use crate::{error::Result, keys::Native, limits::BATCH_ROWS};
@@ -79,7 +81,7 @@ impl KeyEncoding for Delta {
         5
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let sample = sample(stats);
         if sample.iter().all(|piece| piece.is_empty()) {
             return None;
@@ -93,19 +95,19 @@ impl KeyEncoding for Delta {
             return Some(SizeEstimate::inexact(self.name(), bases + rough, ERROR).only_if_forced());
         }
         let differences = KeyStats::of_sample(sample, stats.rows, Native::I64);
-        let bytes = bases + chooser::least_estimate(self.level(), &differences)?.bytes;
+        let bytes = bases + chooser::least_estimate(inner, self.level(), &differences)?.bytes;
         let estimate = SizeEstimate::inexact(self.name(), bytes, ERROR);
         Some(if bytes < most { estimate } else { estimate.only_if_forced() })
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
         let bases: Vec<i64> = keys.iter().step_by(UNIT_ROWS).copied().collect();
         let mut differences: Vec<i64> = differences(keys).collect();
         // Default: any difference will do, for it leads nowhere.
         differences.push(differences.last().copied().unwrap_or(0));
         let sorted = keys.is_sorted() && differences.iter().all(|&difference| difference >= 0);
-        let bases = chooser::choose_below(LEVEL_OF_BASES, &bases, stats.native)?;
-        let differences = chooser::choose_below(self.level(), &differences, Native::I64)?;
+        let bases = chooser::choose_below(inner, LEVEL_OF_BASES, &bases, stats.native)?;
+        let differences = chooser::choose_below(inner, self.level(), &differences, Native::I64)?;
         let bytes = bases_end(bases.buffer().len()) + differences.buffer().len();
         let head = Head::keys(self.code(), stats.native, [sorted.into(), 0], keys.len());
         let mut writer = Writer::new(head, bytes);
@@ -117,14 +119,14 @@ impl KeyEncoding for Delta {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         let (head, native, mut reader) = Reader::keys(buffer.clone())?;
         ensure(head.params[0] <= 1 && head.params[1] == 0, "unknown parameters")?;
         let bases = reader.u32()? as usize;
         reader.align(ALIGNMENT)?;
-        let bases = super::open_below(reader.skip(bases)?, LEVEL_OF_BASES)?;
+        let bases = open_below(inner, reader.skip(bases)?, LEVEL_OF_BASES)?;
         reader.align(ALIGNMENT)?;
-        let differences = super::open_below(reader.rest()?, self.level())?;
+        let differences = open_below(inner, reader.rest()?, self.level())?;
         let same = differences.rows() == head.rows && bases.rows() == head.rows.div_ceil(UNIT_ROWS);
         ensure(same, "the differences have other rows than the column")?;
         let column = Column { buffer, sorted: head.params[0] == 1, bases, differences };

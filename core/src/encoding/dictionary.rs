@@ -12,14 +12,15 @@ use std::sync::Arc;
 use arrow_buffer::{Buffer, ScalarBuffer};
 
 use super::{
-    Codes, Costs, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
+    Codes, Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, count, ensure, index},
     chooser,
-    code_map::CodeMap,
+    code_map::{CodeMap, code_type},
     fallback,
+    open::open_below,
     stats::KeyStats,
 };
-use crate::{error::Result, invariant::Invariant, keys::Native};
+use crate::{error::Result, invariant::Invariant};
 
 /// The encoding.
 pub(super) struct Dictionary;
@@ -29,23 +30,15 @@ fn entries_end(entries: usize) -> usize {
     align(align(HEAD + 4) + 8 * entries)
 }
 
-/// How codes of so many entries lie in a plain array.
-pub(super) fn code_type(entries: usize) -> Native {
-    match entries {
-        0..=0x100 => Native::U8,
-        0x101..=0x1_0000 => Native::U16,
-        _ => Native::U32,
-    }
-}
-
 /// Opens the codes of a dictionary: as many as its rows, all of them below the number of entries.
 pub(super) fn open_codes(
+    inner: &Encodings,
     buffer: Buffer,
     level: u8,
     rows: usize,
     entries: usize,
 ) -> Result<Arc<dyn KeyColumn>> {
-    let codes = super::open_below(buffer, level)?;
+    let codes = open_below(inner, buffer, level)?;
     ensure(codes.rows() == rows, "the codes have other rows than the dictionary")?;
     let inside =
         codes.min_max(0, rows, None).is_some_and(|(min, max)| min >= 0 && max < count(entries).into());
@@ -77,23 +70,23 @@ impl KeyEncoding for Dictionary {
         4
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_ref()?;
         let head = entries_end(distinct.len());
         if distinct.len() as u64 - 1 == stats.span() {
             // The codes are the keys less the first: what holds them holds the keys as well.
-            let codes = chooser::least_estimate(self.level(), stats)?;
+            let codes = chooser::least_estimate(inner, self.level(), stats)?;
             return Some(codes.around(self.name(), head).about(32).only_if_forced());
         }
-        let codes = chooser::least_estimate(self.level(), &stats_of_codes(stats, distinct))?;
+        let codes = chooser::least_estimate(inner, self.level(), &stats_of_codes(stats, distinct))?;
         Some(codes.around(self.name(), head).about(32))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
         let distinct = stats.distinct.as_ref().invariant("a dictionary is made where keys were counted");
         let entries: Vec<i64> = distinct.iter().map(|(key, _)| *key).collect();
         let codes = CodeMap::new(&entries).codes(keys, i64::from);
-        let codes = chooser::choose_below(self.level(), &codes, code_type(entries.len()))?;
+        let codes = chooser::choose_below(inner, self.level(), &codes, code_type(entries.len()))?;
         let bytes = entries_end(entries.len()) + codes.buffer().len();
         let mut writer = Writer::new(Head::keys(self.code(), stats.native, [0; 2], keys.len()), bytes);
         writer.put(count(entries.len()));
@@ -104,14 +97,14 @@ impl KeyEncoding for Dictionary {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         let (head, _, mut reader) = Reader::keys(buffer.clone())?;
         let entries = reader.u32()? as usize;
         reader.align(ALIGNMENT)?;
         let entries: ScalarBuffer<i64> = reader.section(entries)?;
         ensure(entries.is_sorted_by(|a, b| a < b), "the entries are not in order")?;
         reader.align(ALIGNMENT)?;
-        let codes = open_codes(reader.rest()?, self.level(), head.rows, entries.len())?;
+        let codes = open_codes(inner, reader.rest()?, self.level(), head.rows, entries.len())?;
         Ok(Arc::new(Column { buffer, entries, codes }))
     }
 }

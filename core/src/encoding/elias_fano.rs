@@ -11,7 +11,7 @@ use arrow_buffer::Buffer;
 use basalt_kernels::gaps::Highs;
 
 use super::{
-    KeyColumn, KeyEncoding, SizeEstimate,
+    Encodings, KeyColumn, KeyEncoding, SizeEstimate,
     bytes::corrupt,
     sparse::{self, Layout, Others},
     stats::KeyStats,
@@ -34,20 +34,20 @@ impl KeyEncoding for EliasFano {
         2
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let common = stats.common.as_ref()?;
-        let estimate = sparse::estimate(self, &common.layout.as_elias_fano(stats.rows), stats)?;
+        let estimate = sparse::estimate(self, &common.layout.as_elias_fano(stats.rows), stats, inner)?;
         // The deviations of other intervals may be a bit shorter.
         Some(SizeEstimate::inexact(self.name(), estimate.bytes, 20))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
         let common = stats.common.ok_or_else(|| corrupt("no key is common"))?;
         let others = Others::new(keys, common.key);
-        sparse::encode(self, &Layout::elias_fano(&others), common.key, &others, keys, stats.native)
+        sparse::encode(self, &Layout::elias_fano(&others), common.key, &others, keys, stats.native, inner)
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
-        sparse::open(self, Highs::Steps, buffer)
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn KeyColumn>> {
+        sparse::open(self, Highs::Steps, buffer, inner)
     }
 }

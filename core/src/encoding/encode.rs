@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow_array::{Array, StringArray};
 
 use super::{
-    KEY_ENCODINGS, KeyColumn, KeyStats, SizeEstimate, TEXT_ENCODINGS, TextColumn, TextEncoding, TextStats,
-    chooser,
-    stats::{ValueCounts, fill_nulls, value_counts},
+    ENCODINGS, KEY_ENCODINGS, KeyColumn, KeyStats, SizeEstimate, TEXT_ENCODINGS, TextColumn, TextEncoding,
+    TextStats, ValueCounts, chooser,
+    stats::{fill_nulls, value_counts},
 };
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -59,7 +59,7 @@ pub fn encode_keys(
     if stats.min < least || stats.max > greatest {
         return Err(Error::new(ErrorKind::InvalidBatch, "a key is not of its type"));
     }
-    let (column, estimates) = chooser::choose(u8::MAX, &keys, &stats, forced)?;
+    let (column, estimates) = chooser::choose(&ENCODINGS, u8::MAX, &keys, &stats, forced)?;
     let value_counts = value_counts(valid_counts, stats.distinct);
     Ok(Encoded { column, estimates, value_counts })
 }
@@ -73,10 +73,12 @@ pub fn encode_keys(
 pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<EncodedTexts> {
     check_rows(texts.len())?;
     let stats = TextStats::new(texts);
-    let mut candidates: Vec<(&dyn TextEncoding, SizeEstimate)> =
-        TEXT_ENCODINGS.iter().filter_map(|&encoding| Some((encoding, encoding.estimate(&stats)?))).collect();
+    let mut candidates: Vec<(&dyn TextEncoding, SizeEstimate)> = TEXT_ENCODINGS
+        .iter()
+        .filter_map(|&encoding| Some((encoding, encoding.estimate(&stats, &ENCODINGS)?)))
+        .collect();
     let column = chooser::smallest(&mut candidates, forced, |encoding| {
-        let column = encoding.open(encoding.encode(&stats)?)?;
+        let column = encoding.open(encoding.encode(&stats, &ENCODINGS)?, &ENCODINGS)?;
         assert_eq!(column.rows(), texts.len(), "{} holds the rows that it was given", encoding.name());
         let bytes = column.buffer().len();
         Ok((column, bytes))
@@ -91,13 +93,13 @@ pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<Encoded
 pub fn estimates_for_keys(column: &dyn KeyColumn) -> Vec<SizeEstimate> {
     let mut keys = vec![0; column.rows()];
     column.decode(0, &mut keys);
-    chooser::estimates(&KeyStats::new(&keys, column.key_type()))
+    chooser::estimates(&ENCODINGS, &KeyStats::new(&keys, column.key_type()))
 }
 
 /// Each encoding's size estimate for texts, in the order of their list.
 pub fn estimates_for_texts(texts: &StringArray) -> Vec<SizeEstimate> {
     let stats = TextStats::new(texts);
-    TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats)).collect()
+    TEXT_ENCODINGS.iter().filter_map(|encoding| encoding.estimate(&stats, &ENCODINGS)).collect()
 }
 
 /// Encodes which of `rows` rows are not null: a column of 0 and 1, without nulls of its own.

@@ -3,13 +3,10 @@
 use basalt_kernels as kernels;
 
 use super::{
-    KeyColumn, KeyTest, Members, UNIT_ROWS, mask,
+    KeyColumn, KeyTest, Members, mask,
     members::{FEW_KEYS, Form, write_mask},
 };
-use crate::{
-    keys::{self, Native},
-    limits::BATCH_ROWS,
-};
+use crate::limits::BATCH_ROWS;
 
 /// `KeyColumn::filter` by a set: a comparison for each of a few keys, else by look-up of decoded keys.
 pub(super) fn filter_in(column: &dyn KeyColumn, start: usize, rows: usize, set: &Members, out: &mut [u64]) {
@@ -86,44 +83,6 @@ pub(super) fn widen(a: Option<(i64, i64)>, b: Option<(i64, i64)>) -> Option<(i64
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
         (a, b) => a.or(b),
-    }
-}
-
-/// `KeyColumn::decode_floats`.
-pub(super) fn decode_floats<C: KeyColumn + ?Sized>(column: &C, start: usize, out: &mut [f64]) {
-    let double = column.key_type() == Native::F64;
-    let mut keys = vec![0; out.len().min(BATCH_ROWS)];
-    for (i, out) in out.chunks_mut(BATCH_ROWS).enumerate() {
-        let keys = &mut keys[..out.len()];
-        column.decode(start + i * BATCH_ROWS, keys);
-        for (out, &key) in out.iter_mut().zip(&*keys) {
-            *out = if double { keys::to_f64(key) } else { keys::to_f32(key).into() };
-        }
-    }
-}
-
-/// Nanoseconds that it takes to decode a unit of rows, about.
-const UNIT_COST: usize = 250;
-
-/// `KeyColumn::gather`: row by row, or by whole units where several rows lie in one and a single row is expensive.
-pub(super) fn gather<C: KeyColumn + ?Sized>(column: &C, start: usize, places: &[u16], out: &mut [i64]) {
-    let cost = column.costs().get as usize;
-    let mut unit = [0; UNIT_ROWS];
-    let mut rest = out;
-    let unit_of = |place: &u16| usize::from(*place) / UNIT_ROWS;
-    for places in places.chunk_by(|a, b| unit_of(a) == unit_of(b)) {
-        let out;
-        (out, rest) = rest.split_at_mut(places.len());
-        if places.len() * cost <= UNIT_COST {
-            out.iter_mut()
-                .zip(places)
-                .for_each(|(out, place)| *out = column.get(start + usize::from(*place)));
-            continue;
-        }
-        let first = unit_of(&places[0]) * UNIT_ROWS;
-        let rows = UNIT_ROWS.min(column.rows() - start - first);
-        column.decode(start + first, &mut unit[..rows]);
-        out.iter_mut().zip(places).for_each(|(out, place)| *out = unit[usize::from(*place) - first]);
     }
 }
 

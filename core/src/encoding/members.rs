@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use super::{KeyTest, bytes::index, key_table::KeyTable, mask};
+use super::{bytes::index, key_table::KeyTable, mask};
 use crate::{
     error::Result,
     invariant::{Invariant, broken},
@@ -22,7 +22,7 @@ pub struct IdKeys {
     pub half: bool,
 }
 
-const TOP: u64 = 1 << 63;
+pub(super) const TOP: u64 = 1 << 63;
 
 impl IdKeys {
     /// The key of an id.
@@ -80,11 +80,6 @@ const SAMPLE_WORDS: usize = 64;
 const FORM_BYTES: usize = 1 << 20;
 /// ... or so many bytes for each row that is looked up: more would take longer to make than look-ups in the SIP.
 const FORM_BYTES_OF_ROW: usize = 128;
-/// Parts of a larger set become sets of their own when they span at most this many keys, 64 KiB of bits, ...
-const PART_SPAN: u64 = 1 << 19;
-/// ... or are at most this many keys, which the cache holds as the whole set it does not.
-const PART_KEYS: usize = 1 << 13;
-
 impl Members {
     /// The set of sorted distinct keys.
     pub fn new(keys: Vec<i64>) -> Self {
@@ -145,24 +140,6 @@ impl Members {
         self.form.get()
     }
 
-    /// This set as a test of keys from `min` to `max` alone, where that is less work; keys without a gap
-    /// are a range.
-    pub fn within(&self, min: i64, max: i64) -> Option<KeyTest> {
-        match self.form.get()? {
-            Form::Bits { .. } => None,
-            Form::Sorted { keys, .. } => {
-                let part = &keys[keys.partition_point(|&key| key < min)..];
-                let part = &part[..part.partition_point(|&key| key <= max)];
-                let (Some(first), Some(last)) = (part.first(), part.last()) else {
-                    return Some(KeyTest::NONE);
-                };
-                let is_dense = last.wrapping_sub(*first).cast_unsigned() < PART_SPAN;
-                let is_small = part.len() <= PART_KEYS && keys.len() > 2 * PART_KEYS;
-                (part.len() < keys.len() && (is_dense || is_small)).then(|| KeyTest::of(part.to_vec()))
-            }
-        }
-    }
-
     /// How many keys from `min` to `max` are members, about.
     pub fn count(&self, min: i64, max: i64) -> u64 {
         match self.form.get() {
@@ -221,24 +198,6 @@ fn count(sip: &Sip, ids: &RangeInclusive<u64>) -> u64 {
     // Default: nothing comes before the first id.
     let before = ids.start().checked_sub(1).map_or(0, |before| sip.rank(before));
     sip.rank(*ids.end()) - before
-}
-
-impl KeyTest {
-    /// The test of the keys that are ids in a SIP; a range where there is no gap.
-    pub fn of_sip(sip: &Arc<Sip>, ids: IdKeys) -> Self {
-        if let (Some(first), Some(last)) = (sip.first(), sip.last())
-            && last - first == sip.cardinality() - 1
-        {
-            let last = if ids.half { last.min(TOP - 1) } else { last };
-            match (ids.key(first), ids.key(last)) {
-                (None, _) => return Self::NONE,
-                // Not so where the ids go over from the greatest key to the least.
-                (Some(lo), Some(hi)) if lo <= hi => return Self::Range { lo, hi },
-                _ => {}
-            }
-        }
-        Self::In(Arc::new(Members::of_sip(Arc::clone(sip), ids)))
-    }
 }
 
 impl Form {
@@ -432,7 +391,7 @@ fn in_bits(first: i64, words: &[u64], key: i64) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
+    use super::{super::KeyTest, *};
 
     const ALL: [IdKeys; 4] = [
         IdKeys { flipped: false, half: false },

@@ -11,10 +11,11 @@ use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use basalt_kernels as kernels;
 
 use super::{
-    Costs, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST, SizeEstimate,
+    Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST, SizeEstimate,
     bytes::{ALIGNMENT, Head, Reader, Writer, count},
     fallback, mask,
     stats::KeyStats,
+    traits::decode_floats,
 };
 use crate::{
     error::Result,
@@ -33,11 +34,11 @@ impl KeyEncoding for Plain {
         "plain"
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         Some(SizeEstimate::exact(self.name(), ALIGNMENT + stats.rows * stats.native.width()))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {
         let head = Head::keys(self.code(), stats.native, [0; 2], keys.len());
         let mut writer = Writer::new(head, ALIGNMENT + keys.len() * stats.native.width());
         writer.align(ALIGNMENT);
@@ -56,7 +57,7 @@ impl KeyEncoding for Plain {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         let (head, native, mut reader) = Reader::keys(buffer.clone())?;
         reader.align(ALIGNMENT)?;
         let rows = head.rows;
@@ -251,7 +252,7 @@ impl KeyColumn for Column {
                     *out = value.into();
                 }
             }
-            _ => fallback::decode_floats(self, start, out),
+            _ => decode_floats(self, start, out),
         }
     }
 

@@ -5,12 +5,48 @@ use std::{
     sync::Arc,
 };
 
+use basalt_sip::Sip;
+
 use super::{
-    KeyTest, Members, TextColumn, TextTest, UNIT_ROWS,
     bytes::count,
-    members::{Form, write_mask},
+    members::{Form, IdKeys, Members, TOP, write_mask},
+    text_members::TextMembers,
 };
-use crate::mask::selects;
+
+/// Parts of a larger set become sets of their own when they span at most this many keys, 64 KiB of bits, ...
+const PART_SPAN: u64 = 1 << 19;
+/// ... or are at most this many keys, which the cache holds as the whole set it does not.
+const PART_KEYS: usize = 1 << 13;
+
+/// What a filter asks of keys. Negation is the caller's: it knows the nulls.
+#[derive(Clone, Debug)]
+pub enum KeyTest {
+    /// `lo <= key <= hi`; empty when `lo > hi`.
+    Range {
+        /// The smallest key that passes.
+        lo: i64,
+        /// The largest key that passes.
+        hi: i64,
+    },
+    /// Keys of a set.
+    In(Arc<Members>),
+}
+
+/// What a filter asks of texts.
+#[derive(Clone, Debug)]
+pub enum TextTest {
+    /// `lo <= text <= hi` in byte order, each bound inclusive, exclusive or absent.
+    Range {
+        /// The lower bound.
+        lo: Bound<String>,
+        /// The upper bound.
+        hi: Bound<String>,
+    },
+    /// Texts of a set.
+    In(Arc<TextMembers>),
+    /// SQL LIKE.
+    Like(Arc<crate::like::Pattern>),
+}
 
 impl KeyTest {
     /// The test that no key passes.
@@ -26,6 +62,22 @@ impl KeyTest {
             }
             _ => Self::In(Arc::new(Members::new(keys))),
         }
+    }
+
+    /// The test of the keys that are ids in a SIP; a range where there is no gap.
+    pub fn of_sip(sip: &Arc<Sip>, ids: IdKeys) -> Self {
+        if let (Some(first), Some(last)) = (sip.first(), sip.last())
+            && last - first == sip.cardinality() - 1
+        {
+            let last = if ids.half { last.min(TOP - 1) } else { last };
+            match (ids.key(first), ids.key(last)) {
+                (None, _) => return Self::NONE,
+                // Not so where the ids go over from the greatest key to the least.
+                (Some(lo), Some(hi)) if lo <= hi => return Self::Range { lo, hi },
+                _ => {}
+            }
+        }
+        Self::In(Arc::new(Members::of_sip(Arc::clone(sip), ids)))
     }
 
     /// Whether `key` passes.
@@ -60,6 +112,26 @@ impl KeyTest {
                 }
                 _ => code_set((0..entries.len()).filter(|&code| members.contains(entries[code]))),
             },
+        }
+    }
+}
+
+impl Members {
+    /// This set as a test of keys from `min` to `max` alone, where that is less work; keys without a gap
+    /// are a range.
+    pub fn within(&self, min: i64, max: i64) -> Option<KeyTest> {
+        match self.form()? {
+            Form::Bits { .. } => None,
+            Form::Sorted { keys, .. } => {
+                let part = &keys[keys.partition_point(|&key| key < min)..];
+                let part = &part[..part.partition_point(|&key| key <= max)];
+                let (Some(first), Some(last)) = (part.first(), part.last()) else {
+                    return Some(KeyTest::NONE);
+                };
+                let is_dense = last.wrapping_sub(*first).cast_unsigned() < PART_SPAN;
+                let is_small = part.len() <= PART_KEYS && keys.len() > 2 * PART_KEYS;
+                (part.len() < keys.len() && (is_dense || is_small)).then(|| KeyTest::of(part.to_vec()))
+            }
         }
     }
 }
@@ -101,48 +173,9 @@ impl TextTest {
             Self::Like(pattern) => agrees(&pattern.prefix().0),
         }
     }
-
-    /// The test of codes that is this test of the entries, which are sorted and distinct.
-    #[must_use]
-    pub fn over(&self, entries: &dyn TextColumn) -> KeyTest {
-        let all = 0..entries.rows();
-        match self {
-            Self::Range { lo, hi } => {
-                let from = partition_point(entries, |text| !above(lo, text));
-                code_range(from..partition_point(entries, |text| below(hi, text)))
-            }
-            Self::In(members) if members.texts().len() < entries.rows() / 8 => {
-                code_set(members.texts().iter().filter_map(|text| {
-                    let code = partition_point(entries, |entry| entry < &**text);
-                    (code < all.end && *entries.get(code) == **text).then_some(code)
-                }))
-            }
-            Self::In(_) => self.among(entries, all),
-            Self::Like(pattern) => {
-                let (prefix, whole) = pattern.prefix();
-                let from = partition_point(entries, |text| text < prefix.as_str());
-                let to = partition_point(entries, |text| text < prefix.as_str() || text.starts_with(&prefix));
-                if whole { code_range(from..to) } else { self.among(entries, from..to) }
-            }
-        }
-    }
-
-    /// The test of codes that is this test of some entries.
-    fn among(&self, entries: &dyn TextColumn, codes: Range<usize>) -> KeyTest {
-        if codes.is_empty() {
-            return KeyTest::NONE;
-        }
-        let start = codes.start / UNIT_ROWS * UNIT_ROWS;
-        let rows = codes.end - start;
-        let mut passed = vec![0; rows.div_ceil(64)];
-        entries.filter(start, rows, self, None, &mut passed);
-        code_set(
-            (codes.start - start..rows).filter(|&row| selects(Some(&passed), row)).map(|row| start + row),
-        )
-    }
 }
 
-fn above(lo: &Bound<String>, text: &str) -> bool {
+pub(super) fn above(lo: &Bound<String>, text: &str) -> bool {
     match lo {
         Bound::Included(lo) => text >= lo.as_str(),
         Bound::Excluded(lo) => text > lo.as_str(),
@@ -150,7 +183,7 @@ fn above(lo: &Bound<String>, text: &str) -> bool {
     }
 }
 
-fn below(hi: &Bound<String>, text: &str) -> bool {
+pub(super) fn below(hi: &Bound<String>, text: &str) -> bool {
     match hi {
         Bound::Included(hi) => text <= hi.as_str(),
         Bound::Excluded(hi) => text < hi.as_str(),
@@ -158,21 +191,11 @@ fn below(hi: &Bound<String>, text: &str) -> bool {
     }
 }
 
-/// The number of entries at the front for which `before` holds.
-fn partition_point(entries: &dyn TextColumn, before: impl Fn(&str) -> bool) -> usize {
-    let (mut from, mut to) = (0, entries.rows());
-    while from < to {
-        let middle = usize::midpoint(from, to);
-        if before(&entries.get(middle)) { from = middle + 1 } else { to = middle }
-    }
-    from
-}
-
 fn key(code: usize) -> i64 {
     i64::from(count(code))
 }
 
-fn code_range(codes: Range<usize>) -> KeyTest {
+pub(super) fn code_range(codes: Range<usize>) -> KeyTest {
     if codes.is_empty() {
         return KeyTest::NONE;
     }
@@ -180,6 +203,6 @@ fn code_range(codes: Range<usize>) -> KeyTest {
 }
 
 /// The test of ascending codes.
-fn code_set(codes: impl Iterator<Item = usize>) -> KeyTest {
+pub(super) fn code_set(codes: impl Iterator<Item = usize>) -> KeyTest {
     KeyTest::of(codes.map(key).collect())
 }

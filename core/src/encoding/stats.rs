@@ -6,28 +6,20 @@ use basalt_kernels as kernels;
 use hashbrown::HashMap;
 
 use super::{
+    block_stats::{BlockStats, MAX_VALUE_COUNTS, ValueCounts, extremes},
     bytes::{bits, count, index},
     mask, packed,
     runs::Lengths,
     sparse::Common,
 };
-use crate::{invariant::Invariant, keys::Native, limits::BLOCK_ROWS};
+use crate::{keys::Native, limits::BLOCK_ROWS};
 
-/// Distinct values up to which an encoded column comes with the number of rows of each.
-pub const MAX_VALUE_COUNTS: usize = 256;
 /// Distinct values up to which a dictionary is considered.
 pub(super) const MAX_DISTINCT: usize = 1 << 16;
-/// Keys in order, each with the number of its rows.
-pub type ValueCounts = Vec<(i64, u64)>;
-
 /// Spans of keys up to it are counted in an array instead of a hash table.
 const DENSE_SPAN: u64 = 1 << 18;
 /// Values up to which four tables count them.
 const TABLED: usize = 1 << 10;
-/// Bits of an exception's place.
-const PLACE_BITS: u64 = 16;
-/// Bits that packing adds at most: to fill the last chunk of 64 rows and two vectors.
-const PADDING_BITS: u64 = 64 * 64 + 2 * 512;
 /// Runs of this length on average are worth keeping whole across nulls.
 const LONG_RUN: usize = 16;
 
@@ -63,18 +55,6 @@ pub const SAMPLE_ROWS: usize = 512;
 /// Pieces of the sample, at most.
 const SAMPLE_PIECES: usize = 16;
 
-/// Statistics of one block.
-#[derive(Clone, Debug)]
-pub struct BlockStats {
-    /// Keys.
-    pub rows: usize,
-    /// The least key.
-    pub min: i64,
-    /// How many of the differences to `min` have each length in bits. Where most are longer than some length, the
-    /// shorter ones count among those longest ones that are not many: no packing would take them for exceptions.
-    pub lengths: [u32; 65],
-}
-
 impl KeyStats {
     /// The statistics of `keys`, of which there is at least one.
     pub fn new(keys: &[i64], native: Native) -> Self {
@@ -97,8 +77,8 @@ impl KeyStats {
             common: None,
             lengths: None,
         };
-        stats.common = Common::of(keys, &stats);
-        stats.lengths = Lengths::of(keys, &stats);
+        stats.common = Common::of(keys, stats.distinct.as_ref(), &stats.sample);
+        stats.lengths = Lengths::of(keys, stats.runs, stats.distinct.as_ref());
         stats
     }
 
@@ -157,38 +137,6 @@ fn sample(keys: &[i64]) -> Vec<Box<[i64]>> {
     let pieces = (keys.len() / SAMPLE_ROWS).clamp(1, SAMPLE_PIECES);
     let step = keys.len() / pieces;
     (0..pieces).map(|piece| keys[piece * step..].iter().copied().take(SAMPLE_ROWS).collect()).collect()
-}
-
-impl BlockStats {
-    fn new(keys: &[i64]) -> Self {
-        let (min, max) = extremes(keys);
-        let width = bits(max.wrapping_sub(min).cast_unsigned());
-        let mut lengths = [0; 65];
-        let (mut length, mut longer) = (width, 0);
-        // An exception takes its place and the bits that it is longer: where those of all longer ones exceed what the
-        // others save, even without a bit left to them, there is no need to know the lengths of the others.
-        let pay = |longer: u64| {
-            (keys.len() as u64 - longer) * u64::from(width) + PADDING_BITS > longer * PLACE_BITS
-        };
-        while length > 0 && pay(longer) {
-            let bound = min.wrapping_add_unsigned(1 << (length - 1));
-            let at_least = kernels::statistics::count_at_least(keys, bound);
-            lengths[length as usize] = count(index(at_least - longer));
-            (length, longer) = (length - 1, at_least);
-        }
-        lengths[length as usize] = count(keys.len() - index(longer));
-        Self { rows: keys.len(), min, lengths }
-    }
-
-    /// The longest difference, in bits.
-    pub fn width(&self) -> u32 {
-        // Default: 0 where an estimate has rounded all counts away.
-        (0..).zip(&self.lengths).filter(|(_, n)| **n > 0).last().map_or(0, |(length, _)| length)
-    }
-}
-
-fn extremes(keys: &[i64]) -> (i64, i64) {
-    kernels::min_max(keys).invariant("statistics are of a key at least")
 }
 
 /// The distinct keys in order, with their counts; `None` when there are more than `most`.

@@ -1,7 +1,9 @@
 //! Keeps ARCHITECTURE.md true: who may depend on whom, where `unsafe` is, that every path exists, that no file
-//! is dead or holds too many things.
+//! is dead or holds too many things, and that files of a layer do not import each other in circles.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod imports;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

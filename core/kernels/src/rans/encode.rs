@@ -1,7 +1,10 @@
 //! Encoding: the decoder's steps, undone from the last to the first.
 
-use super::{LEAST, PRECISION, SLOTS, STEP, SYMBOLS, TAIL_STATES, Table, VECTOR_STEPS, steps};
-use crate::packed::Lane;
+use super::Table;
+use crate::{
+    forms::rans::{LEAST, PRECISION, SLOTS, STEP, SYMBOLS, TAIL_STATES, VECTOR_STEPS, steps},
+    lanes::Lane,
+};
 
 /// Steps of a tail, at most.
 const MAX_TAIL: usize = u8::MAX as usize;

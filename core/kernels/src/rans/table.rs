@@ -1,6 +1,6 @@
 //! Which symbol a slot names: the alias method (Walker 1977; Vose 1991), so that 4,096 slots take 32 entries.
 
-use super::{SLOTS, SYMBOLS};
+use crate::forms::rans::{PRECISION, SLOTS, SYMBOLS};
 
 /// Slots of a bucket.
 const BUCKET: u16 = SLOTS / SYMBOLS as u16;
@@ -77,7 +77,7 @@ impl Table {
         let slot = *state as u16 & (SLOTS - 1);
         let number = slot.wrapping_add(self.number[entry]);
         // Less than `frequency * 2^20`, for the number is less than the frequency.
-        *state = (*state >> super::PRECISION) * u32::from(self.frequency[entry]) + u32::from(number);
+        *state = (*state >> PRECISION) * u32::from(self.frequency[entry]) + u32::from(number);
         self.symbol[entry]
     }
 

@@ -1,7 +1,7 @@
 //! Numbers in streams of bits.
 
 use super::Portable;
-use crate::bits::UNARY_MAX;
+use crate::forms::bits::UNARY_MAX;
 
 /// Numbers that are read together. They take as many bytes as one has bits, so the next begin at the same bits of
 /// their bytes.

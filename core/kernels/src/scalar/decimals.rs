@@ -1,7 +1,7 @@
 //! Integers to floats. The compiler finds the instructions: AVX-512 converts eight integers at once, AVX2 by way of
 //! the halves of each.
 
-use crate::decimals::{Form, Scale};
+use crate::forms::decimals::{Form, Scale};
 
 #[inline(always)]
 pub(crate) fn convert(scale: Scale, form: Form, integers: &mut [i64]) {

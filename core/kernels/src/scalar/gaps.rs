@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::bits::word_at;
-use crate::gaps::{Gaps, Highs};
+use crate::forms::gaps::{Gaps, Highs};
 
 #[inline(always)]
 pub(crate) fn positions(gaps: &Gaps<'_>, out: &mut [u16]) -> Option<usize> {

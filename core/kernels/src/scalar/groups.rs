@@ -5,8 +5,8 @@
 
 use crate::{
     chunks::{Bits, CHUNK, low_bits, pad},
-    groups::GroupCode,
     lanes::{GroupLanes, Lanes},
+    native::GroupCode,
     scalar::min_max,
 };
 

@@ -3,8 +3,7 @@
 use crate::{
     Float, Integer, Native,
     chunks::CHUNK,
-    lanes::{FloatLanes, GroupLanes, IntegerLanes, Lanes, PackedLanes},
-    packed::Lane,
+    lanes::{FloatLanes, GroupLanes, IntegerLanes, Lane, Lanes, PackedLanes},
 };
 
 /// No instructions but those that every CPU has.

@@ -1,6 +1,7 @@
 //! The loops, over registers of any instruction set; and, over plain arrays, the reference.
 
 pub(crate) mod bits;
+pub(crate) mod codes;
 pub(crate) mod compare;
 pub(crate) mod decimals;
 pub(crate) mod filter;

@@ -3,9 +3,9 @@
 
 use crate::{
     chunks::{CHUNK, low_bits},
-    lanes::{Lanes, PackedLanes},
-    packed::{self, Lane, Rows, UNIT_CHUNKS, UNIT_ROWS},
-    scalar::{mask, min_max::Extremes, sum::BLOCK},
+    forms::packed::{Rows, UNIT_CHUNKS, UNIT_ROWS},
+    lanes::{Lane, Lanes, PackedLanes},
+    scalar::{codes, mask, min_max::Extremes, sum::BLOCK},
 };
 
 /// The operations on all lane types.
@@ -359,7 +359,7 @@ fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: Opt
 #[inline(always)]
 pub(crate) fn min_max(arch: impl Arch, rows: Rows<'_>, mask: Option<&[u64]>) -> Option<(u64, u64)> {
     let first = mask.map_or(Some(0), mask::first).filter(|&row| row < rows.count)?;
-    let some = packed::get(rows.width, rows.words, rows.start + first);
+    let some = codes::get(rows.width, rows.words, rows.start + first);
     Some(match mask {
         Some(_) => with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), mask)),
         None => with_codes!(arch, rows, |codes| extremes(arch, codes, Lane::truncate(some), None)),

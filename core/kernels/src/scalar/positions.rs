@@ -1,6 +1,6 @@
 //! Mask words to positions and back.
 
-use crate::mask::BLOCK_WORDS;
+use crate::forms::mask::BLOCK_WORDS;
 
 /// A number that positions are written as.
 pub(crate) trait Position: Copy {

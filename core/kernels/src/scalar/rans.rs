@@ -2,8 +2,9 @@
 
 use super::Portable;
 use crate::{
-    packed::Lane,
-    rans::{HEAD_WORDS, LEAST, SIDE_BY_SIDE, STEP, Stream, TAIL_STATES, Table, VECTOR_STEPS, steps},
+    forms::rans::{HEAD_WORDS, LEAST, SIDE_BY_SIDE, STEP, Stream, TAIL_STATES, VECTOR_STEPS, steps},
+    lanes::Lane,
+    rans::Table,
 };
 
 /// The body of a stream.

@@ -4,7 +4,10 @@
 use std::ops::Range;
 
 use super::{Portable, bits::word_at};
-use crate::{mask::BLOCK_WORDS, packed::Lane, runs::MAX_K};
+use crate::{
+    forms::{mask::BLOCK_WORDS, runs::MAX_K},
+    lanes::Lane,
+};
 
 /// Bytes that a code goes on with: at a quotient, or at its low bits, some of which are read.
 const STATES: usize = 1 << MAX_K;

@@ -1,6 +1,6 @@
 //! Increasing arrays of 16-bit numbers.
 
-use crate::{mask::BLOCK_WORDS, scalar::positions};
+use crate::{forms::mask::BLOCK_WORDS, scalar::positions};
 
 /// An array so many times longer than the other is searched.
 const SEARCHED: usize = 32;

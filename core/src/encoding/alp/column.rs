@@ -5,8 +5,11 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 use basalt_kernels::decimals::as_bits;
 
-use super::{Alp, decimals::Decimals, exceptions::Exceptions};
-use crate::encoding::{Costs, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST, fallback, mask};
+use super::{decimals::Decimals, exceptions::Exceptions};
+use crate::encoding::{Costs, KeyColumn, KeyTest, LOOK_UP_COST, fallback, mask};
+
+/// What the encoding is called.
+pub(super) const NAME: &str = "alp";
 
 /// Rows decoded at a time: integers and floats stay in the L1 cache.
 const BATCH: usize = 2 * crate::encoding::UNIT_ROWS;
@@ -74,7 +77,7 @@ impl KeyColumn for Column {
     }
 
     fn name(&self) -> String {
-        format!("{}({})", Alp.name(), self.integers.name())
+        format!("{}({})", NAME, self.integers.name())
     }
 
     fn decode(&self, start: usize, out: &mut [i64]) {

@@ -28,9 +28,10 @@ use self::{
     exceptions::Exceptions,
 };
 use super::{
-    KeyColumn, KeyEncoding, SizeEstimate,
+    Encodings, KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure},
     chooser,
+    open::open_below,
     stats::KeyStats,
 };
 use crate::{
@@ -56,14 +57,14 @@ impl KeyEncoding for Alp {
     }
 
     fn name(&self) -> &'static str {
-        "alp"
+        column::NAME
     }
 
     fn level(&self) -> u8 {
         6
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         stats.native.infinity()?;
         let Some(decimals) = Decimals::of_sample(&stats.sample, stats.native) else {
             let exceptions = stats.rows * (2 + stats.native.width());
@@ -78,7 +79,7 @@ impl KeyEncoding for Alp {
         let exceptions = (exceptions.len() * stats.rows).div_ceil(sampled);
         let keys = if same { 0 } else { exceptions * stats.native.width() };
         let integers = KeyStats::of_sample(integers, stats.rows, Native::I64);
-        let integers = chooser::least_estimate(self.level(), &integers)?.bytes;
+        let integers = chooser::least_estimate(inner, self.level(), &integers)?.bytes;
         Some(SizeEstimate::inexact(
             self.name(),
             positions_end(stats.rows, exceptions) + integers + keys,
@@ -86,7 +87,7 @@ impl KeyEncoding for Alp {
         ))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
         let decimals = Decimals::of_sample(&stats.sample, stats.native);
         let decimals = decimals.or_else(|| Decimals::new(0, 0, stats.native));
         let decimals = decimals.ok_or_else(|| corrupt("only floats are decimals"))?;
@@ -97,10 +98,10 @@ impl KeyEncoding for Alp {
             positions.push(position(row));
             exceptions.push(key);
         });
-        let integers = chooser::choose_below(self.level(), &integers, Native::I64)?;
+        let integers = chooser::choose_below(inner, self.level(), &integers, Native::I64)?;
         let exceptions = match exceptions.as_slice() {
             [] => None,
-            keys => Some(chooser::choose_below(self.level(), keys, stats.native)?),
+            keys => Some(chooser::choose_below(inner, self.level(), keys, stats.native)?),
         };
         let exceptions = exceptions.as_ref().map_or(&[][..], |keys| keys.buffer().as_slice());
         let bytes =
@@ -119,7 +120,7 @@ impl KeyEncoding for Alp {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         let (head, native, mut reader) = Reader::keys(buffer.clone())?;
         let [exponent, factor] = head.params;
         let decimals =
@@ -135,10 +136,10 @@ impl KeyEncoding for Alp {
         }
         let positions = reader.section(exceptions)?;
         reader.align(ALIGNMENT)?;
-        let integers = super::open_below(reader.skip(integers)?, self.level())?;
+        let integers = open_below(inner, reader.skip(integers)?, self.level())?;
         let keys = if exceptions > 0 {
             reader.align(ALIGNMENT)?;
-            let keys = super::open_below(reader.rest()?, self.level())?;
+            let keys = open_below(inner, reader.rest()?, self.level())?;
             ensure(keys.key_type() == native, "the exceptions are of another type")?;
             Some(keys)
         } else {

@@ -28,7 +28,7 @@ use self::{
     index::JumpIndex,
 };
 use super::{
-    Costs, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
+    Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
     bytes::{HEAD, Head, Reader, Writer, count, ensure},
     code_map::CodeMap,
     mask,
@@ -63,7 +63,7 @@ impl KeyEncoding for Bitcompress {
         1
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         let counts = stats.distinct.as_ref().filter(|counts| counts.len() <= SLOTS)?;
         let widths = codec::widths(counts.iter().map(|(_, n)| *n));
         let bits = |(&(_, n), &width): (&(i64, u64), &u16)| n as f64 * (8.0 - f64::from(width).log2());
@@ -76,7 +76,7 @@ impl KeyEncoding for Bitcompress {
         Some(SizeEstimate::inexact(self.name(), Self::bytes(counts.len(), chunks, index::shift(rows)), 8))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {
         let counts = stats.distinct.as_deref().invariant("symbols are made where keys were counted");
         let symbols: Vec<i64> = counts.iter().map(|(key, _)| *key).collect();
         let widths = codec::widths(counts.iter().map(|(_, n)| *n));
@@ -98,7 +98,7 @@ impl KeyEncoding for Bitcompress {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         Ok(Arc::new(Column::open(buffer)?))
     }
 }

@@ -10,6 +10,8 @@ mod text;
 
 use std::sync::Arc;
 
+use arrow_buffer::Buffer;
+
 use super::*;
 use crate::keys::{self as key, Native};
 
@@ -180,8 +182,8 @@ const SHAPES: [(&str, Shape); 14] = [
 /// The column that an encoding makes of the keys, if it can hold them.
 fn encode(encoding: &dyn KeyEncoding, keys: &[i64], native: Native) -> Option<Arc<dyn KeyColumn>> {
     let stats = KeyStats::new(keys, native);
-    let estimate = encoding.estimate(&stats)?;
-    let buffer = encoding.encode(keys, &stats).unwrap();
+    let estimate = encoding.estimate(&stats, &ENCODINGS)?;
+    let buffer = encoding.encode(keys, &stats, &ENCODINGS).unwrap();
     assert_eq!(buffer.first(), Some(&encoding.code()));
     assert!(
         !estimate.exact || estimate.bytes == buffer.len(),

@@ -79,8 +79,8 @@ pub(super) fn shapes(rows: usize) -> Vec<(&'static str, StringArray)> {
 /// The column that an encoding makes of the texts, if it can hold them.
 pub(super) fn encode(encoding: &dyn TextEncoding, texts: &StringArray) -> Option<Arc<dyn TextColumn>> {
     let stats = TextStats::new(texts);
-    let estimate = encoding.estimate(&stats)?;
-    let buffer = encoding.encode(&stats).unwrap();
+    let estimate = encoding.estimate(&stats, &ENCODINGS)?;
+    let buffer = encoding.encode(&stats, &ENCODINGS).unwrap();
     assert_eq!(buffer.first(), Some(&encoding.code()));
     assert!(
         !estimate.exact || estimate.bytes == buffer.len(),

@@ -4,13 +4,12 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use basalt_kernels::{self as kernels, packed, rans};
 
 use super::{
-    Entropy, MAX_KEYS,
     image::{Image, is_of_codes},
     wide,
 };
 use crate::{
     encoding::{
-        Costs, KeyColumn, KeyEncoding, KeyTest,
+        Costs, KeyColumn, KeyTest,
         bytes::{Reader, ensure, index},
         cache::{Blocks, Id, with_block},
         fallback, mask,
@@ -20,6 +19,11 @@ use crate::{
     keys::Native,
     limits::{BLOCK_ROWS, BLOCK_WORDS},
 };
+
+/// What the encoding is called.
+pub(super) const NAME: &str = "entropy";
+/// Keys, at most.
+pub(super) const MAX_KEYS: usize = 256;
 
 /// Ranges of codes that are compared one by one; of more, which only codes of a byte have, each row is looked up.
 const MAX_RANGES: usize = 8;
@@ -376,7 +380,7 @@ impl KeyColumn for Column {
     }
 
     fn name(&self) -> String {
-        Entropy.name().to_owned()
+        NAME.to_owned()
     }
 
     fn decode(&self, start: usize, out: &mut [i64]) {

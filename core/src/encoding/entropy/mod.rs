@@ -25,9 +25,9 @@ use std::sync::Arc;
 use arrow_buffer::Buffer;
 use basalt_kernels::rans;
 
-use self::{frequencies::quantise, image::Image};
+use self::{column::MAX_KEYS, frequencies::quantise, image::Image};
 use super::{
-    KeyColumn, KeyEncoding, SizeEstimate,
+    Encodings, KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{HEAD, Head, Writer, count, index},
     code_map::CodeMap,
     stats::KeyStats,
@@ -37,8 +37,6 @@ use crate::{error::Result, invariant::Invariant, keys::Native, limits::BLOCK_ROW
 /// The encoding.
 pub(super) struct Entropy;
 
-/// Keys, at most.
-const MAX_KEYS: usize = 256;
 /// Bytes that a block takes beyond its information, about: its line in the index, and what the states waste.
 const BLOCK_BYTES: usize = 18;
 /// The same of the wide stream.
@@ -81,14 +79,14 @@ impl KeyEncoding for Entropy {
     }
 
     fn name(&self) -> &'static str {
-        "entropy"
+        column::NAME
     }
 
     fn level(&self) -> u8 {
         1
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_deref()?;
         let keys = distinct.len();
         if !(2..=MAX_KEYS).contains(&keys) {
@@ -101,7 +99,7 @@ impl KeyEncoding for Entropy {
         Some(SizeEstimate::inexact(self.name(), bytes, error))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {
         let distinct = stats.distinct.as_deref().invariant("codes are made where keys were counted");
         let symbols: Vec<i64> = distinct.iter().map(|(key, _)| *key).collect();
         let byte = |n: usize| count(n).to_le_bytes()[0];
@@ -129,7 +127,7 @@ impl KeyEncoding for Entropy {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         Ok(Arc::new(column::Column::open(buffer)?))
     }
 }
@@ -172,9 +170,9 @@ mod tests {
         for values in [2, 4, 16, 40] {
             let columns = [0, 1, 2].map(|salt| {
                 let keys = keys(values, salt << 40);
-                (encode_keys(&keys, Native::I64, None, Some("entropy")).unwrap().column, keys)
+                (encode_keys(&keys, Native::I64, None, Some(column::NAME)).unwrap().column, keys)
             });
-            assert!(columns.iter().all(|(column, _)| column.name() == "entropy"));
+            assert!(columns.iter().all(|(column, _)| column.name() == column::NAME));
             let forwards: Vec<(usize, usize)> = (0..BLOCKS).map(|block| (0, block)).collect();
             let backwards = forwards.iter().rev().copied().collect();
             let in_turns = (0..3 * BLOCKS).map(|i| (i % 3, i / 3)).collect();

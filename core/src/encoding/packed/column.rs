@@ -4,10 +4,9 @@ use std::ops::Range;
 
 use arrow_buffer::{Buffer, ScalarBuffer};
 
-use super::Packed;
 use crate::{
     encoding::{
-        Costs, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST, Members, bitpack,
+        Costs, KeyColumn, KeyTest, LOOK_UP_COST, Members, bitpack,
         bytes::{ALIGNMENT, Reader, count, ensure},
         fallback, mask,
         members::Form,
@@ -16,6 +15,9 @@ use crate::{
     invariant::Invariant,
     limits::{BLOCK_ROWS, BLOCK_WORDS},
 };
+
+/// What the encoding is called.
+pub(super) const NAME: &str = "packed";
 
 /// Bits of a set that are made for each row that is looked up, at most.
 const ROW_BITS: usize = 8;
@@ -249,7 +251,7 @@ impl KeyColumn for Column {
     }
 
     fn name(&self) -> String {
-        Packed.name().to_owned()
+        NAME.to_owned()
     }
 
     fn decode(&self, start: usize, out: &mut [i64]) {

@@ -11,73 +11,23 @@
 //! | ... | the high bits of each exception, little-endian, not 0 |
 
 mod column;
+mod plan;
 
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 
+use self::plan::Plan;
+pub(super) use self::plan::{bytes, flat_bytes};
 use super::{
-    KeyColumn, KeyEncoding, SizeEstimate, bitpack,
-    bytes::{HEAD, Head, Writer, align, bits, count},
-    stats::{BlockStats, KeyStats},
+    Encodings, KeyColumn, KeyEncoding, SizeEstimate, bitpack,
+    bytes::{Head, Writer, count},
+    stats::KeyStats,
 };
 use crate::{error::Result, limits::BLOCK_ROWS};
 
 /// The encoding.
 pub(super) struct Packed;
-
-/// Bytes of a block's entry in the table.
-const ENTRY: usize = 16;
-
-/// How a block is packed.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    width: u32,
-    exceptions: usize,
-    high_bytes: usize,
-    rows: usize,
-}
-
-impl Plan {
-    /// The smallest; of equal ones that with the fewest exceptions.
-    fn of(block: &BlockStats) -> Self {
-        let longest = block.width();
-        let mut plan = Self { width: longest, exceptions: 0, high_bytes: 0, rows: block.rows };
-        let mut exceptions = 0;
-        for width in (0..longest).rev() {
-            exceptions += block.lengths[width as usize + 1] as usize;
-            let high_bytes = (longest - width).div_ceil(8) as usize;
-            let narrower = Self { width, exceptions, high_bytes, rows: block.rows };
-            if narrower.bytes() < plan.bytes() {
-                plan = narrower;
-            }
-        }
-        plan
-    }
-
-    fn words(&self) -> usize {
-        bitpack::words(self.width, self.rows)
-    }
-
-    fn bytes(&self) -> usize {
-        8 * self.words() + (2 + self.high_bytes) * self.exceptions
-    }
-}
-
-/// Bytes of `rows` keys packed at one width, without exceptions.
-pub(super) fn flat_bytes(span: u64, rows: usize) -> usize {
-    table_bytes(rows.div_ceil(BLOCK_ROWS)) + 8 * bitpack::words(bits(span), rows)
-}
-
-/// Bytes of the whole column.
-pub(super) fn bytes(blocks: &[BlockStats]) -> usize {
-    table_bytes(blocks.len()) + blocks.iter().map(|block| Plan::of(block).bytes()).sum::<usize>()
-}
-
-/// Bytes before the words.
-fn table_bytes(blocks: usize) -> usize {
-    align(HEAD + ENTRY * blocks)
-}
 
 impl KeyEncoding for Packed {
     fn code(&self) -> u8 {
@@ -85,14 +35,14 @@ impl KeyEncoding for Packed {
     }
 
     fn name(&self) -> &'static str {
-        "packed"
+        column::NAME
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         Some(SizeEstimate::exact(self.name(), bytes(&stats.blocks)))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {
         let plans: Vec<Plan> = stats.blocks.iter().map(Plan::of).collect();
         let head = Head::keys(self.code(), stats.native, [0; 2], keys.len());
         let mut writer = Writer::new(head, bytes(&stats.blocks));
@@ -126,7 +76,7 @@ impl KeyEncoding for Packed {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         Ok(Arc::new(column::Column::open(buffer)?))
     }
 }

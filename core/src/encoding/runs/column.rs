@@ -7,12 +7,11 @@ use basalt_kernels::mask as words;
 
 use super::{
     super::{
-        Costs, KeyColumn, KeyEncoding, KeyTest, UNIT_ROWS,
+        Costs, KeyColumn, KeyTest, UNIT_ROWS,
         bytes::{corrupt, count, ensure, index},
         cache::{Blocks, Id, with_block},
         fallback, mask,
     },
-    Runs,
     codes::{Codes, GROUP, Place},
 };
 use crate::{
@@ -20,6 +19,9 @@ use crate::{
     invariant::{Invariant, broken},
     limits::BLOCK_ROWS,
 };
+
+/// What the encoding is called.
+pub(super) const NAME: &str = "runs";
 
 /// The keys of runs.
 #[derive(Debug)]
@@ -204,8 +206,8 @@ impl KeyColumn for Column {
 
     fn name(&self) -> String {
         match &self.keys {
-            RunKeys::Turns(_) => Runs.name().to_owned(),
-            RunKeys::Own { keys, .. } => format!("{}({})", Runs.name(), keys.name()),
+            RunKeys::Turns(_) => NAME.to_owned(),
+            RunKeys::Own { keys, .. } => format!("{}({})", NAME, keys.name()),
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::{
     super::{
+        block_stats::ValueCounts,
         bytes::{count, index},
         rice::Rice,
-        stats::{BlockStats, KeyStats},
     },
     codes::MAX_K,
 };
@@ -24,15 +24,16 @@ pub(in super::super) struct Lengths {
 }
 
 impl Lengths {
-    /// The lengths of the runs where they are long enough: `stats` are those of `keys`, apart from these.
-    pub(in super::super) fn of(keys: &[i64], stats: &KeyStats) -> Option<Self> {
-        let turns = stats.distinct.as_ref().is_some_and(|counts| counts.len() <= 2);
+    /// The lengths of the `runs` of `keys` where they are long enough; `distinct` are the counts of the keys, where they
+    /// are few.
+    pub(in super::super) fn of(keys: &[i64], runs: usize, distinct: Option<&ValueCounts>) -> Option<Self> {
+        let turns = distinct.is_some_and(|counts| counts.len() <= 2);
         // With two keys, shorter runs are better held as rows of the rarer one.
-        let most = if turns { stats.rows / 8 } else { stats.rows / 4 * 3 };
-        if stats.runs > most {
+        let most = if turns { keys.len() / 8 } else { keys.len() / 4 * 3 };
+        if runs > most {
             return None;
         }
-        let frequent = stats.distinct.iter().flatten().max_by_key(|(_, n)| *n).map(|(key, _)| *key);
+        let frequent = distinct.into_iter().flatten().max_by_key(|(_, n)| *n).map(|(key, _)| *key);
         let key = frequent.filter(|_| !turns).unwrap_or(keys[0]);
         let mut numbers = [Vec::new(), Vec::new()];
         for run in keys.chunk_by(|a, b| a == b) {
@@ -71,30 +72,5 @@ impl Lengths {
     /// The same of `to` rows, as if they went on like these `from`.
     pub(in super::super) fn scaled(self, from: usize, to: usize) -> Self {
         Self { codes: self.codes.map(|code| code.scaled(from, to)), ..self }
-    }
-}
-
-/// Statistics of the keys of runs, about.
-pub(super) fn stats_of_keys(stats: &KeyStats) -> KeyStats {
-    let keys = |piece: &[i64]| piece.chunk_by(|a, b| a == b).map(|run| run[0]).collect();
-    let sample: Vec<Box<[i64]>> = stats.sample.iter().map(|piece| keys(piece)).collect();
-    if !sample.is_empty() {
-        return KeyStats::of_sample(sample, stats.runs, stats.native);
-    }
-    // As if all keys had runs of one length.
-    let scaled = |n: usize| (n * stats.runs).div_ceil(stats.rows);
-    let blocks = stats.blocks.iter().map(|block| BlockStats {
-        rows: scaled(block.rows),
-        min: block.min,
-        lengths: block.lengths.map(|n| count(scaled(n as usize))),
-    });
-    let distinct = stats.distinct.iter().flatten().map(|&(key, n)| (key, scaled(index(n)) as u64));
-    KeyStats {
-        rows: stats.runs,
-        blocks: blocks.collect(),
-        distinct: stats.distinct.as_ref().map(|_| distinct.collect()),
-        common: None,
-        lengths: None,
-        ..stats.clone()
     }
 }

@@ -28,10 +28,12 @@ use self::{
     column::{Column, RunKeys},
 };
 use super::{
-    KeyColumn, KeyEncoding, SizeEstimate,
-    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure},
+    Encodings, KeyColumn, KeyEncoding, SizeEstimate,
+    block_stats::BlockStats,
+    bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure, index},
     cache::Id,
     chooser,
+    open::open_below,
     stats::KeyStats,
 };
 use crate::{error::Result, keys::Native};
@@ -53,14 +55,14 @@ impl KeyEncoding for Runs {
     }
 
     fn name(&self) -> &'static str {
-        "runs"
+        column::NAME
     }
 
     fn level(&self) -> u8 {
         3
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let lengths = stats.lengths.as_ref()?;
         let bytes = head_bytes(stats.native, lengths.turns)
             + codes::index_bytes(stats.rows, stats.runs, lengths.bits())
@@ -68,12 +70,12 @@ impl KeyEncoding for Runs {
         if lengths.turns {
             return Some(SizeEstimate::exact(self.name(), bytes));
         }
-        let keys = lengths::stats_of_keys(stats);
-        let keys = chooser::least_estimate(self.level(), &keys)?;
+        let keys = stats_of_keys(stats);
+        let keys = chooser::least_estimate(inner, self.level(), &keys)?;
         Some(keys.around(self.name(), align(bytes)).about(50))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
         let lengths = stats.lengths.as_ref().ok_or_else(|| corrupt("the runs are too short"))?;
         let mut codes = CodesWriter::new(keys.len(), stats.runs, lengths.bits());
         let mut values = Vec::new();
@@ -85,7 +87,7 @@ impl KeyEncoding for Runs {
         }
         let column = match lengths.turns {
             true => None,
-            false => Some(chooser::choose_below(self.level(), &values, stats.native)?),
+            false => Some(chooser::choose_below(inner, self.level(), &values, stats.native)?),
         };
         // At most 20 each.
         let mut params = lengths.parameters().map(|k| k.to_le_bytes()[0]);
@@ -107,7 +109,7 @@ impl KeyEncoding for Runs {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn KeyColumn>> {
         let (head, native, mut reader) = Reader::keys(buffer.clone())?;
         let (runs, bits) = (reader.u32()? as usize, reader.u32()? as usize);
         let [k, other_k] = head.params;
@@ -121,7 +123,7 @@ impl KeyEncoding for Runs {
             }
             None => {
                 reader.align(ALIGNMENT)?;
-                let keys = super::open_below(reader.rest()?, self.level())?;
+                let keys = open_below(inner, reader.rest()?, self.level())?;
                 ensure(keys.rows() == runs, "the runs have other keys")?;
                 RunKeys::Own { first, keys }
             }
@@ -129,5 +131,30 @@ impl KeyEncoding for Runs {
         let column = Column { buffer, id: Id::new(), keys, codes };
         column.check()?;
         Ok(Arc::new(column))
+    }
+}
+
+/// Statistics of the keys of runs, about.
+fn stats_of_keys(stats: &KeyStats) -> KeyStats {
+    let keys = |piece: &[i64]| piece.chunk_by(|a, b| a == b).map(|run| run[0]).collect();
+    let sample: Vec<Box<[i64]>> = stats.sample.iter().map(|piece| keys(piece)).collect();
+    if !sample.is_empty() {
+        return KeyStats::of_sample(sample, stats.runs, stats.native);
+    }
+    // As if all keys had runs of one length.
+    let scaled = |n: usize| (n * stats.runs).div_ceil(stats.rows);
+    let blocks = stats.blocks.iter().map(|block| BlockStats {
+        rows: scaled(block.rows),
+        min: block.min,
+        lengths: block.lengths.map(|n| count(scaled(n as usize))),
+    });
+    let distinct = stats.distinct.iter().flatten().map(|&(key, n)| (key, scaled(index(n)) as u64));
+    KeyStats {
+        rows: stats.runs,
+        blocks: blocks.collect(),
+        distinct: stats.distinct.as_ref().map(|_| distinct.collect()),
+        common: None,
+        lengths: None,
+        ..stats.clone()
     }
 }

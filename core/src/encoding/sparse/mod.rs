@@ -35,9 +35,10 @@ use self::{
 };
 pub(super) use self::{layout::Layout, others::Others, stats::Common};
 use super::{
-    KeyColumn, KeyEncoding, SizeEstimate,
+    Encodings, KeyColumn, KeyEncoding, SizeEstimate,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, ensure},
     chooser,
+    open::open_below,
     stats::KeyStats,
 };
 use crate::{error::Result, keys::Native};
@@ -58,19 +59,19 @@ impl KeyEncoding for Sparse {
         2
     }
 
-    fn estimate(&self, stats: &KeyStats) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let common = stats.common.as_ref()?;
-        estimate(self, &common.layout, stats)
+        estimate(self, &common.layout, stats, inner)
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
         let common = stats.common.ok_or_else(|| corrupt("no key is common"))?;
         let others = Others::new(keys, common.key);
-        encode(self, &common.layout, common.key, &others, keys, stats.native)
+        encode(self, &common.layout, common.key, &others, keys, stats.native, inner)
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
-        open(self, Highs::Carried, buffer)
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn KeyColumn>> {
+        open(self, Highs::Carried, buffer, inner)
     }
 }
 
@@ -84,6 +85,7 @@ pub(super) fn estimate(
     encoding: &dyn KeyEncoding,
     layout: &Layout,
     stats: &KeyStats,
+    inner: &Encodings,
 ) -> Option<SizeEstimate> {
     let common = stats.common.as_ref()?;
     let own_keys = stats.distinct.as_ref().is_none_or(|counts| counts.len() > 2);
@@ -91,8 +93,23 @@ pub(super) fn estimate(
     if !own_keys {
         return Some(SizeEstimate::exact(encoding.name(), bytes));
     }
-    let keys = chooser::least_estimate(encoding.level(), &common.others(stats)?)?;
+    let keys = chooser::least_estimate(inner, encoding.level(), &stats_of_others(common, stats)?)?;
     Some(keys.around(encoding.name(), align(bytes)).about(100))
+}
+
+/// Statistics of the keys beside the common one, about; there is one at least.
+fn stats_of_others(common: &Common, stats: &KeyStats) -> Option<KeyStats> {
+    let rows = common.layout.rows();
+    let other = |key: i64| key != common.key;
+    let Some(counts) = &stats.distinct else {
+        let pieces = stats.sample.iter();
+        let sample: Vec<Box<[i64]>> =
+            pieces.map(|piece| piece.iter().copied().filter(|&key| other(key)).collect()).collect();
+        let any = sample.iter().any(|piece| !piece.is_empty());
+        return any.then(|| KeyStats::of_sample(sample, rows, stats.native));
+    };
+    let counts: Vec<_> = counts.iter().copied().filter(|&(key, _)| other(key)).collect();
+    (!counts.is_empty()).then(|| KeyStats::of_counts(counts, rows, stats.native))
 }
 
 /// Encodes a column of a common key in a layout of the rows of the others.
@@ -103,13 +120,14 @@ pub(super) fn encode(
     others: &Others,
     keys: &[i64],
     native: Native,
+    inner: &Encodings,
 ) -> Result<Buffer> {
     let other_keys = others.keys(keys);
     debug_assert!(!other_keys.is_empty() && other_keys.len() == layout.rows(), "the layout is of other rows");
     let one = other_keys.iter().all(|key| *key == other_keys[0]);
     let column = match one {
         true => None,
-        false => Some(chooser::choose_below(encoding.level(), &other_keys, native)?),
+        false => Some(chooser::choose_below(inner, encoding.level(), &other_keys, native)?),
     };
     // Default: one key for all others takes no column.
     let column_bytes = column.as_ref().map_or(0, |c| c.buffer().len());
@@ -134,7 +152,12 @@ pub(super) fn encode(
 }
 
 /// Opens a column of a common key whose other rows are coded by `highs`.
-pub(super) fn open(encoding: &dyn KeyEncoding, highs: Highs, buffer: Buffer) -> Result<Arc<dyn KeyColumn>> {
+pub(super) fn open(
+    encoding: &dyn KeyEncoding,
+    highs: Highs,
+    buffer: Buffer,
+    inner: &Encodings,
+) -> Result<Arc<dyn KeyColumn>> {
     let (head, native, mut reader) = Reader::keys(buffer.clone())?;
     let [k, shift] = head.params.map(u32::from);
     let layout = Layout::read(highs, shift, k, head.rows, &mut reader)?;
@@ -151,7 +174,7 @@ pub(super) fn open(encoding: &dyn KeyEncoding, highs: Highs, buffer: Buffer) -> 
         }
         None => {
             reader.align(ALIGNMENT)?;
-            let keys = super::open_below(reader.rest()?, encoding.level())?;
+            let keys = open_below(inner, reader.rest()?, encoding.level())?;
             ensure(keys.rows() == layout.rows(), "the other rows have other keys")?;
             OtherKeys::Column(keys)
         }

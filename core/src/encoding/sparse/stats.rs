@@ -2,8 +2,8 @@
 
 use super::{
     super::{
+        block_stats::{MAX_VALUE_COUNTS, ValueCounts},
         bytes::{count, index},
-        stats::{KeyStats, MAX_VALUE_COUNTS},
     },
     layout::Layout,
     others::Others,
@@ -17,18 +17,22 @@ pub(in super::super) struct Common {
 }
 
 impl Common {
-    /// The most frequent key where it is frequent enough: `stats` are those of `keys`, apart from this.
-    pub(in super::super) fn of(keys: &[i64], stats: &KeyStats) -> Option<Self> {
-        let (key, others) = match &stats.distinct {
+    /// The most frequent key where it is frequent enough; `distinct` are the counts of the keys, where they are few.
+    pub(in super::super) fn of(
+        keys: &[i64],
+        distinct: Option<&ValueCounts>,
+        sample: &[Box<[i64]>],
+    ) -> Option<Self> {
+        let (key, others) = match distinct {
             Some(counts) => {
                 let &(key, n) = counts.iter().max_by_key(|(_, n)| *n)?;
-                (key, Some(stats.rows - index(n)))
+                (key, Some(keys.len() - index(n)))
             }
-            None => (most_frequent(&stats.sample)?, None),
+            None => (most_frequent(sample)?, None),
         };
         // With more rows than these an entropy code of all keys is smaller, and as fast.
-        let coded = stats.distinct.as_ref().is_some_and(|counts| counts.len() <= MAX_VALUE_COUNTS);
-        let most = stats.rows / if coded { 5 } else { 2 };
+        let coded = distinct.is_some_and(|counts| counts.len() <= MAX_VALUE_COUNTS);
+        let most = keys.len() / if coded { 5 } else { 2 };
         if others.is_some_and(|others| others == 0 || others > most) {
             return None;
         }
@@ -45,21 +49,6 @@ impl Common {
     /// The same of `to` rows, as if they went on like these `from`.
     pub(in super::super) fn scaled(self, from: usize, to: usize) -> Self {
         Self { layout: self.layout.scaled(from, to), ..self }
-    }
-
-    /// Statistics of the other keys, about; there is one at least.
-    pub(super) fn others(&self, stats: &KeyStats) -> Option<KeyStats> {
-        let rows = self.layout.rows();
-        let other = |key: i64| key != self.key;
-        let Some(counts) = &stats.distinct else {
-            let pieces = stats.sample.iter();
-            let sample: Vec<Box<[i64]>> =
-                pieces.map(|piece| piece.iter().copied().filter(|&key| other(key)).collect()).collect();
-            let any = sample.iter().any(|piece| !piece.is_empty());
-            return any.then(|| KeyStats::of_sample(sample, rows, stats.native));
-        };
-        let counts: Vec<_> = counts.iter().copied().filter(|&(key, _)| other(key)).collect();
-        (!counts.is_empty()).then(|| KeyStats::of_counts(counts, rows, stats.native))
     }
 }
 

@@ -14,11 +14,11 @@ use arrow_buffer::Buffer;
 use super::{Raw, TextStats};
 use crate::{
     encoding::{
-        Codes, KeyColumn, SizeEstimate, TEXT_ENCODINGS, TextColumn, TextEncoding, TextTest, Texts,
+        Codes, Encodings, KeyColumn, SizeEstimate, TextColumn, TextEncoding, TextTest, Texts,
         bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure, index},
         chooser::{self, Candidate},
         dictionary::open_codes,
-        open_text,
+        open::open_text,
     },
     error::Result,
     limits::BATCH_ROWS,
@@ -35,11 +35,15 @@ const ENTRIES: usize = align(HEAD + 4);
 
 /// The encodings that may hold the entries, with their size estimates. Entries that are little beside the bytes of
 /// the codes are held raw, the fastest.
-fn entry_candidates(entries: &TextStats<'_>, codes: usize) -> Vec<Candidate<&'static dyn TextEncoding>> {
+fn entry_candidates(
+    entries: &TextStats<'_>,
+    codes: usize,
+    inner: &Encodings,
+) -> Vec<Candidate<&'static dyn TextEncoding>> {
     let few = entries.bytes < codes / 32;
     let fits = |code: u8| if few { code == Raw.code() } else { code != Dictionary.code() };
-    let encodings = TEXT_ENCODINGS.iter().filter(|encoding| fits(encoding.code()));
-    encodings.filter_map(|&encoding| Some((encoding, encoding.estimate(entries)?))).collect()
+    let encodings = inner.texts.iter().filter(|encoding| fits(encoding.code()));
+    encodings.filter_map(|&encoding| Some((encoding, encoding.estimate(entries, inner)?))).collect()
 }
 
 impl TextEncoding for Dictionary {
@@ -51,20 +55,20 @@ impl TextEncoding for Dictionary {
         "dictionary"
     }
 
-    fn estimate(&self, stats: &TextStats<'_>) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &TextStats<'_>, inner: &Encodings) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_ref()?;
-        let codes = chooser::least_estimate(LEVEL, &distinct.stats)?;
-        let entries = chooser::expected_choice(&entry_candidates(&distinct.entries, codes.bytes))?;
+        let codes = chooser::least_estimate(inner, LEVEL, &distinct.stats)?;
+        let entries = chooser::expected_choice(&entry_candidates(&distinct.entries, codes.bytes, inner))?;
         let padding = align(entries.bytes) - entries.bytes;
         Some(codes.and(entries).around(self.name(), ENTRIES + padding))
     }
 
-    fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {
+    fn encode(&self, stats: &TextStats<'_>, inner: &Encodings) -> Result<Buffer> {
         let distinct = stats.distinct.as_ref().ok_or_else(|| corrupt("too many distinct texts"))?;
-        let (codes, _) = chooser::choose(LEVEL, &distinct.codes, &distinct.stats, None)?;
-        let mut candidates = entry_candidates(&distinct.entries, codes.buffer().len());
+        let (codes, _) = chooser::choose(inner, LEVEL, &distinct.codes, &distinct.stats, None)?;
+        let mut candidates = entry_candidates(&distinct.entries, codes.buffer().len(), inner);
         let entries = chooser::smallest(&mut candidates, None, |encoding| {
-            let entries = encoding.encode(&distinct.entries)?;
+            let entries = encoding.encode(&distinct.entries, inner)?;
             let bytes = entries.len();
             Ok((entries, bytes))
         })?;
@@ -78,16 +82,16 @@ impl TextEncoding for Dictionary {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn TextColumn>> {
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn TextColumn>> {
         let (head, mut reader) = Reader::text(buffer.clone())?;
         let bytes = reader.u32()? as usize;
         reader.align(ALIGNMENT)?;
         let entries = reader.skip(bytes)?;
         ensure(entries.first() != Some(&self.code()), "a dictionary in a dictionary")?;
-        let entries = open_text(entries)?;
+        let entries = open_text(inner, entries)?;
         ensure(ascending(&*entries), "the entries are not in order")?;
         reader.align(ALIGNMENT)?;
-        let codes = open_codes(reader.rest()?, LEVEL, head.rows, entries.rows())?;
+        let codes = open_codes(inner, reader.rest()?, LEVEL, head.rows, entries.rows())?;
         Ok(Arc::new(Column { buffer, entries, codes }))
     }
 }

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     encoding::{
-        SizeEstimate, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
+        Encodings, SizeEstimate, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
         bytes::{HEAD, Head, Reader, Writer, corrupt, count, ensure, index},
     },
     error::Result,
@@ -50,7 +50,7 @@ impl TextEncoding for Fsst {
         "fsst"
     }
 
-    fn estimate(&self, stats: &TextStats<'_>) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &TextStats<'_>, _: &Encodings) -> Option<SizeEstimate> {
         let bytes = |codes: usize, highest: u64, symbols: usize| {
             end_of_places(HEAD + 4, highest, stats.rows()) + symbols + codes
         };
@@ -68,7 +68,7 @@ impl TextEncoding for Fsst {
         Some(SizeEstimate::inexact(self.name(), bytes + bytes / 50, 25))
     }
 
-    fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {
+    fn encode(&self, stats: &TextStats<'_>, _: &Encodings) -> Result<Buffer> {
         let compressor = &stats.trained().compressor;
         let (mut codes, mut ends) = (Vec::new(), Vec::with_capacity(stats.rows()));
         for start in (0..stats.rows()).step_by(BLOCK_ROWS) {
@@ -89,7 +89,7 @@ impl TextEncoding for Fsst {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn TextColumn>> {
+    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn TextColumn>> {
         let (head, mut reader) = Reader::text(buffer.clone())?;
         let bytes = reader.u32()?;
         let places = Places::read(&mut reader, head.params[0], head.rows, bytes)?;

@@ -1,5 +1,6 @@
 //! Encodings of text.
 
+mod codes;
 mod dictionary;
 mod fsst;
 mod places;

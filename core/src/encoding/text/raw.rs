@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     encoding::{
-        SizeEstimate, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
+        Encodings, SizeEstimate, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
         bytes::{HEAD, Head, Reader, Writer, corrupt, count, ensure},
     },
     error::Result,
@@ -37,11 +37,11 @@ impl TextEncoding for Raw {
         "text"
     }
 
-    fn estimate(&self, stats: &TextStats<'_>) -> Option<SizeEstimate> {
+    fn estimate(&self, stats: &TextStats<'_>, _: &Encodings) -> Option<SizeEstimate> {
         Some(SizeEstimate::exact(self.name(), bytes(stats)))
     }
 
-    fn encode(&self, stats: &TextStats<'_>) -> Result<Buffer> {
+    fn encode(&self, stats: &TextStats<'_>, _: &Encodings) -> Result<Buffer> {
         let head = Head::text(self.code(), [stats.places.width(), 0], stats.rows());
         let mut writer = Writer::new(head, bytes(stats));
         writer.put(count(stats.bytes));
@@ -52,7 +52,7 @@ impl TextEncoding for Raw {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer) -> Result<Arc<dyn TextColumn>> {
+    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn TextColumn>> {
         let (head, mut reader) = Reader::text(buffer.clone())?;
         let bytes = reader.u32()?;
         let places = Places::read(&mut reader, head.params[0], head.rows, bytes)?;

@@ -8,9 +8,10 @@ use hashbrown::HashMap;
 use super::{places::PlaceBuilder, trained::Trained};
 use crate::encoding::{
     KeyStats,
+    block_stats::ValueCounts,
     bytes::{bits, count, index},
-    dictionary::code_type,
-    stats::{ValueCounts, fill_nulls, value_counts},
+    code_map::code_type,
+    stats::{fill_nulls, value_counts},
 };
 
 /// Statistics of a column of texts. One under a null counts as empty, and is in no dictionary.
@@ -71,7 +72,7 @@ impl<'a> TextStats<'a> {
 
     /// A compressor for the texts, trained when it is first asked for.
     pub(super) fn trained(&self) -> &Trained {
-        self.trained.get_or_init(|| Trained::new(self))
+        self.trained.get_or_init(|| Trained::new(self.rows(), self.bytes, |row| self.text(row)))
     }
 
     /// Texts.

@@ -2,8 +2,6 @@
 
 use fsst::Compressor;
 
-use super::TextStats;
-
 /// Bytes of the sample that the compressor is trained on: as many as its training looks at.
 const TRAINING_BYTES: usize = (1 << 14) - 1;
 /// Bytes of the sample that shows how well it does.
@@ -25,11 +23,12 @@ impl std::fmt::Debug for Trained {
 }
 
 impl Trained {
-    /// Trained on texts, and tried on others where there are enough.
-    pub(super) fn new(stats: &TextStats<'_>) -> Self {
-        let compressor = Compressor::train(&sample(stats, TRAINING_BYTES, 0));
+    /// Trained on texts, and tried on others where there are enough: `rows` of `bytes` bytes, which `text` gives.
+    pub(super) fn new<'a>(rows: usize, bytes: usize, text: impl Fn(usize) -> &'a str) -> Self {
+        let sample = |most, number| sample((rows, bytes), &text, most, number);
+        let compressor = Compressor::train(&sample(TRAINING_BYTES, 0));
         let (mut codes, mut ends) = (Vec::new(), Vec::new());
-        let trial = sample(stats, TRIAL_BYTES, 1);
+        let trial = sample(TRIAL_BYTES, 1);
         compress(&compressor, &trial, &mut codes, &mut ends);
         Self { compressor, trial: (trial.iter().map(|text| text.len()).sum(), codes.len()) }
     }
@@ -46,19 +45,23 @@ pub(super) fn compress(compressor: &Compressor, texts: &[&[u8]], codes: &mut Vec
     compressor.compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(texts, codes, ends);
 }
 
-/// Pieces of texts all over the column, of at most `bytes` bytes: the whole column where that is no more. Samples of
-/// other numbers take other texts.
-fn sample<'a>(stats: &TextStats<'a>, bytes: usize, number: usize) -> Vec<&'a [u8]> {
-    let rows = stats.rows();
-    if stats.bytes <= bytes {
-        return stats.texts(0..rows).map(str::as_bytes).collect();
+/// Pieces of texts all over a column of so many rows and bytes, of at most `most` bytes: the whole column where that is
+/// no more. Samples of other numbers take other texts.
+fn sample<'a>(
+    (rows, bytes): (usize, usize),
+    text: impl Fn(usize) -> &'a str,
+    most: usize,
+    number: usize,
+) -> Vec<&'a [u8]> {
+    if bytes <= most {
+        return (0..rows).map(|row| text(row).as_bytes()).collect();
     }
     // A step of many texts makes for a sample of many places. Pieces are shorter than that where texts are.
-    let piece = (stats.bytes / rows).clamp(1, PIECE);
-    let step = (rows * piece / bytes).max(1);
-    let (mut sample, mut left) = (Vec::new(), bytes);
+    let piece = (bytes / rows).clamp(1, PIECE);
+    let step = (rows * piece / most).max(1);
+    let (mut sample, mut left) = (Vec::new(), most);
     for row in (number * step / 2..rows).step_by(step) {
-        let text = stats.text(row).as_bytes();
+        let text = text(row).as_bytes();
         let start = row * PIECE % (text.len() / PIECE + 1).saturating_mul(PIECE);
         let piece = &text[start.min(text.len())..];
         let piece = &piece[..piece.len().min(PIECE).min(left)];

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::{Vbmi2, positions::PLACES};
 use crate::{
-    gaps::{Gaps, Highs},
+    forms::gaps::{Gaps, Highs},
     registers::{load, simd, store},
     scalar::gaps::{Places, rank_by_steps},
 };

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::Vbmi2;
 use crate::{
-    packed::Rows,
+    forms::packed::Rows,
     registers::{load, simd},
     scalar::packed::{self, Probe},
 };

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::Vbmi2;
 use crate::{
-    mask::BLOCK_WORDS,
+    forms::mask::BLOCK_WORDS,
     registers::{load, simd, store},
     scalar::positions::{self, GROUP, Position},
 };

@@ -5,7 +5,8 @@ use std::arch::x86_64::*;
 
 use super::Vbmi2;
 use crate::{
-    rans::{LEAST, STEP, Stream, Table, VECTOR_STEPS},
+    forms::rans::{LEAST, STEP, Stream, VECTOR_STEPS},
+    rans::Table,
     registers::{load, simd, store},
     scalar::rans::{self, Bodies, Body},
 };

@@ -3,9 +3,8 @@
 use super::{Vbmi2, gaps, packed, positions, rans, runs, sorted16, unary};
 use crate::{
     avx512::table::TABLE,
-    gaps::Gaps,
-    packed::Rows,
-    rans::{Stream, Table},
+    forms::{gaps::Gaps, packed::Rows, rans::Stream},
+    rans::Table,
     table::{BitsKernels, GapsKernels, Kernels, MaskKernels, PackedKernels},
 };
 

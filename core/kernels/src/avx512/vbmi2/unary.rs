@@ -4,8 +4,8 @@ use std::arch::x86_64::*;
 
 use super::{Vbmi2, positions::PLACES};
 use crate::{
-    bits::UNARY_MAX,
     chunks::low_bits,
+    forms::bits::UNARY_MAX,
     registers::{load, simd, store},
     scalar::bits::word_at,
 };
