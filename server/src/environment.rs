@@ -62,9 +62,9 @@ pub(crate) trait Listener: fmt::Debug + Send + Sync {
 
 /// A connection.
 #[tonic::async_trait]
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + Sync {
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Waits for bytes, and leaves them there.
-    async fn peek(&self, bytes: &mut [u8]) -> io::Result<usize>;
+    async fn peek(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
 }
 
 impl dyn Environment {
@@ -165,7 +165,7 @@ impl Listener for TcpListener {
 
 #[tonic::async_trait]
 impl Stream for TcpStream {
-    async fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
+    async fn peek(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         Self::peek(self, bytes).await
     }
 }

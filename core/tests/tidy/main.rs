@@ -261,7 +261,7 @@ fn the_engine_knows_no_protocol() {
 /// What a server is given by its environment it can be given by a test.
 #[test]
 fn the_surroundings_are_asked_by_the_environment_alone() {
-    let (mut found, mut excused) = (Vec::new(), BTreeSet::new());
+    let (mut found, mut excused) = (Vec::new(), BTreeSet::<&(&str, &str, &str)>::new());
     for file in rust_files() {
         let path = file.to_string_lossy();
         let ours = path.starts_with("server/src/") || path.starts_with("storage/src/");

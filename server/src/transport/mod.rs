@@ -189,7 +189,7 @@ fn counted(port: &Arc<Port>, address: SocketAddr) -> Option<Arc<receive::Connect
 }
 
 async fn connection<E>(
-    stream: Box<dyn Stream>,
+    mut stream: Box<dyn Stream>,
     http2: http2::Builder<TokioExecutor>,
     edge: E,
     closing: CancellationToken,
@@ -199,7 +199,7 @@ async fn connection<E>(
     E: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
     E::Future: Send + 'static,
 {
-    if !matches!(timeout(limits::PREFACE_TIMEOUT, preface(&*stream)).await, Ok(Ok(()))) {
+    if !matches!(timeout(limits::PREFACE_TIMEOUT, preface(&mut *stream)).await, Ok(Ok(()))) {
         return;
     }
     let mut connection = pin!(http2.serve_connection(TokioIo::new(stream), edge));
@@ -221,7 +221,7 @@ async fn connection<E>(
 }
 
 /// Waits until the client has sent as many bytes as the preface of HTTP/2 has; hyper reads them.
-async fn preface(stream: &dyn Stream) -> io::Result<()> {
+async fn preface(stream: &mut dyn Stream) -> io::Result<()> {
     let mut bytes = [0; 24];
     loop {
         match stream.peek(&mut bytes).await? {
