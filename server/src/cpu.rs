@@ -30,7 +30,7 @@ use tokio::{
         oneshot,
     },
     task::spawn_blocking,
-    time::{sleep, timeout_at},
+    time::{sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -253,13 +253,46 @@ pub(crate) fn on_own_thread<T: Send + 'static>(
     on_own_thread_as(Class::Short, job)
 }
 
+/// Threads of [`on_own_thread`], of all servers of the process.
+static OWN_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+struct OwnThread;
+
+impl OwnThread {
+    fn new() -> Self {
+        OWN_THREADS.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        OWN_THREADS.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Waits, for a moment, until queries that were cancelled have left their threads: they wait with the help of the runtime,
+/// which panics when it ends meanwhile.
+pub(crate) async fn threads_ended() {
+    let ended = async {
+        while OWN_THREADS.load(Ordering::Acquire) > 0 {
+            sleep(limits::CONTROL_INTERVAL).await;
+        }
+    };
+    if timeout(limits::CLOSE_TIMEOUT, ended).await.is_err() {
+        tracing::warn!(threads = OWN_THREADS.load(Ordering::Acquire), "queries that were cancelled still run");
+    }
+}
+
 /// The same with the priority of a class. Where no thread can be had the job is dropped.
 pub(crate) fn on_own_thread_as<T: Send + 'static>(
     class: Class,
     job: impl FnOnce(&MayWait) -> T + Send + 'static,
 ) -> oneshot::Receiver<T> {
     let (sender, receiver) = oneshot::channel();
+    let counted = OwnThread::new();
     let run = move || {
+        let _counted = counted;
         // An error says that nobody waits for it.
         let _ = sender.send(job(&MayWait(PhantomData)));
     };

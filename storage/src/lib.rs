@@ -33,6 +33,7 @@ mod dropped;
 mod error;
 mod limits;
 mod log;
+mod pins;
 mod retention;
 mod schema;
 mod store;
@@ -48,6 +49,7 @@ pub use log::{
     Change, Changes, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Fragments,
     Operation, Request, TableLog, TableState,
 };
+pub use pins::{Pin, Pinned};
 pub use retention::retention_properties;
 pub use store::Store;
 pub use vacuum::Vacuumed;
