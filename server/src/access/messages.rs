@@ -68,7 +68,6 @@ static METHODS: &[Method] = &[
     of(CATALOG, "GetServerInfo", "GetServerInfo", Action::Probe, Object::Server),
     of(CLUSTER, "GetCluster", "GetCluster", Action::Observe, Object::Server),
     of(HEALTH, "Check", "Check", Action::Probe, Object::Server),
-    of(HEALTH, "List", "List", Action::Probe, Object::Server),
     of(HEALTH, "Watch", "Watch", Action::Probe, Object::Server),
     of(REFLECTION, "ServerReflectionInfo", "Reflection", Action::Probe, Object::Server),
     of(REFLECTION_ALPHA, "ServerReflectionInfo", "Reflection", Action::Probe, Object::Server),

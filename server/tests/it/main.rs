@@ -37,6 +37,7 @@ mod pinned;
 mod query;
 mod readme;
 mod retention;
+mod scale;
 mod select;
 mod semi_joins;
 mod sets;

@@ -123,6 +123,10 @@ async fn in_memory_too_and_no_more_than_there_may_be() {
     let (handle, version, _) = handles[0].clone();
     SipServiceClient::new(client.channel()).delete(pb::DeleteSipRequest { handle }).await.unwrap();
     QueryServiceClient::new(client.channel()).select(request).await.unwrap();
+    for i in 0..20 {
+        client.write_all("t", &[rows(200 + i, 201 + i)]).await.unwrap();
+    }
+    assert_eq!(selected(client, &handles[1].0).await.unwrap(), handles[1].2);
     check(at(client, version).await, Code::FailedPrecondition, "VERSION_GONE", "version");
 }
 
