@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("basalt.bin"), descriptors.encode_to_vec())?;
     let descriptors = protox::compile(PROTOS.iter().chain(PEER_PROTOS), ["."])?;
+    fs::write(out.join("peer.bin"), descriptors.encode_to_vec())?;
     // `bytes::Bytes` where a field can be large: decoding then shares the message's buffer.
     tonic_prost_build::configure()
         .bytes(".basalt.v1.Batch.arrow_ipc")

@@ -222,6 +222,28 @@ fn cpu_time() -> Duration {
     read().map_or_else(|| START.elapsed(), Duration::from_nanos)
 }
 
+/// Microseconds that a coordinator takes for each fragment to choose whom it asks, and what it would take to put all nodes
+/// in their order; both choose the same.
+fn choose(seeds: &[placement::TableSeed], fragments: usize) -> (f64, f64) {
+    const REPLICAS: usize = 2;
+    let fragments = fragments.min(CHOSEN / seeds.len()) as u64;
+    let health = |_| placement::Health::Good;
+    let start = Instant::now();
+    let chosen: Vec<usize> = (0..fragments)
+        .map(|fragment| placement::choose(seeds, (0, REPLICAS), fragment, health).unwrap())
+        .collect();
+    let took = start.elapsed();
+    let start = Instant::now();
+    for (fragment, chosen) in (0..fragments).zip(chosen) {
+        let mut places: Vec<usize> = (0..seeds.len()).collect();
+        places.sort_by_cached_key(|&place| std::cmp::Reverse(seeds[place].score(fragment)));
+        let first = if places[..REPLICAS].contains(&0) { 0 } else { places[0] };
+        assert_eq!(first, chosen, "fragment {fragment}");
+    }
+    let micros = |time: Duration| time.as_secs_f64() * 1e6 / fragments as f64;
+    (micros(took), micros(start.elapsed()))
+}
+
 /// Fragments on simulated nodes.
 fn place(fragments: usize) {
     const TABLE: u64 = 0x5eed;
@@ -255,6 +277,7 @@ fn place(fragments: usize) {
                 left.count()
             })
             .sum();
+        let (chosen, sorted) = choose(&seeds[..nodes], fragments);
         let mut shares = vec![0_usize; nodes];
         before.iter().for_each(|owner| shares[*owner] += 1);
         let fair = fragments as f64 / nodes as f64;
@@ -267,9 +290,20 @@ fn place(fragments: usize) {
             times(*shares.iter().min().unwrap(), fair),
             times(*shares.iter().max().unwrap(), fair),
             millis(time.as_secs_f64()),
+            figure(chosen),
+            figure(sorted),
         ]);
     }
-    let header =
-        ["nodes", "fragments", "moved: join", "moved: leave", "least share", "greatest", "to place all, ms"];
+    let header = [
+        "nodes",
+        "fragments",
+        "moved: join",
+        "moved: leave",
+        "least share",
+        "greatest",
+        "to place all, ms",
+        "whom to ask, us",
+        "all in order, us",
+    ];
     table::print("Placement, shares as times of the fair one", &header, &lines);
 }

@@ -31,3 +31,6 @@ pub mod cluster {
 
 /// The encoded `google.protobuf.FileDescriptorSet` of the API, for reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/basalt.bin"));
+
+/// The same, with what the nodes of a cluster say to each other.
+pub const PEER_FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/peer.bin"));

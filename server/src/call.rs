@@ -1,31 +1,35 @@
 //! One request from its arrival to its log line.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use basalt_core::table::Table;
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
+use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 
-use crate::{connection::Connection, metrics::Metrics, status::RequestError};
+use crate::{
+    access::{Action, Asks, Caller, Method, Object},
+    connection::Connection,
+    metrics::Metrics,
+    status::RequestError,
+};
 
 /// What the connection knows of a request; travels to its method in the request's extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
-    pub(crate) peer: SocketAddr,
+    pub(crate) caller: Caller,
+    pub(crate) method: &'static Method,
     pub(crate) at: Instant,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connection: Arc<Connection>,
     /// A shutdown waits for those that hold one.
-    pub(crate) _running: TaskTrackerToken,
+    pub(crate) running: Option<TaskTrackerToken>,
 }
 
 /// A request under way. It writes its log line when it is dropped, as cancelled if nothing else was said.
 #[derive(Debug)]
 pub(crate) struct Call {
-    method: &'static str,
-    arrival: Option<Arrival>,
-    at: Instant,
+    arrival: Arrival,
     timeout: Result<Option<Duration>, ()>,
     /// What the log line tells of.
     pub(crate) table: Option<Arc<Table>>,
@@ -52,35 +56,70 @@ struct Failure {
 }
 
 impl Call {
-    pub(crate) fn begin<T>(method: &'static str, request: &mut Request<T>) -> Self {
+    /// A request with its message, if its sender may have done what it asks for.
+    pub(crate) fn begin<T: Asks>(request: Request<T>) -> Result<(Self, T), Status> {
+        let (mut call, message) = Self::arrived(request)?;
+        match call.authorise(&message) {
+            Ok(()) => Ok((call, message)),
+            Err(error) => Err(call.fail(error)),
+        }
+    }
+
+    /// A request with a stream of messages, the first of which is to be [authorised](Self::authorise).
+    pub(crate) fn begin_stream<T>(request: Request<Streaming<T>>) -> Result<(Self, Streaming<T>), Status> {
+        Self::arrived(request)
+    }
+
+    fn arrived<T>(mut request: Request<T>) -> Result<(Self, T), Status> {
         let arrival: Option<Arrival> = request.extensions_mut().remove();
-        Self {
-            method,
-            at: arrival.as_ref().map_or_else(Instant::now, |a| a.at),
+        // A door has let it in that asks nobody.
+        let arrival = arrival.ok_or_else(RequestError::internal)?;
+        let call = Self {
             arrival,
             timeout: grpc_timeout(request.metadata()),
             table: None,
             rows: 0,
             selected: 0,
             outcome: Outcome::Dropped,
-        }
+        };
+        Ok((call, request.into_inner()))
+    }
+
+    /// Fails where its sender may not do to a message's object what the method does.
+    pub(crate) fn authorise(&self, message: &impl Asks) -> Result<(), RequestError> {
+        self.may(self.arrival.method.action, message.object())
+    }
+
+    /// Fails where its sender may not do something else.
+    pub(crate) fn may(&self, action: Action, object: Object<'_>) -> Result<(), RequestError> {
+        self.arrival.caller.authorise(action, object)
+    }
+
+    /// What a shutdown waits for: whoever takes it holds it for as long as this request is worth waiting for.
+    pub(crate) fn take_running(&mut self) -> Option<TaskTrackerToken> {
+        self.arrival.running.take()
+    }
+
+    /// Who has sent it.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.arrival.caller
     }
 
     /// When the request arrived.
     pub(crate) fn at(&self) -> Instant {
-        self.at
+        self.arrival.at
     }
 
-    /// The connection that it came on; one of its own where none is known.
+    /// The connection that it came on.
     pub(crate) fn connection(&self) -> Arc<Connection> {
-        self.arrival.as_ref().map_or_else(Connection::new, |arrival| Arc::clone(&arrival.connection))
+        Arc::clone(&self.arrival.connection)
     }
 
     /// The client's deadline.
     pub(crate) fn deadline(&self) -> Result<Option<Instant>, RequestError> {
         let timeout =
             self.timeout.map_err(|()| RequestError::protocol("the header grpc-timeout is malformed"))?;
-        Ok(timeout.map(|timeout| self.at + timeout))
+        Ok(timeout.map(|timeout| self.arrival.at + timeout))
     }
 
     /// The answer is complete, unless it failed before.
@@ -110,19 +149,17 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let Self { method, table, rows, selected, .. } = self;
-        let peer = self.arrival.as_ref().map(|a| tracing::field::display(a.peer));
+        let Self { arrival, table, rows, selected, .. } = self;
+        let (method, peer) = (arrival.method.label, tracing::field::display(arrival.caller.principal));
         let table = table.as_ref().map(|t| t.name());
-        let elapsed = self.at.elapsed();
+        let elapsed = arrival.at.elapsed();
         let elapsed_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
-        if let Some(arrival) = &self.arrival {
-            let code = match &self.outcome {
-                Outcome::Done => Code::Ok,
-                Outcome::Dropped => Code::Cancelled,
-                Outcome::Failed(failure) => failure.code,
-            };
-            arrival.metrics.request(method, code, elapsed, *rows);
-        }
+        let code = match &self.outcome {
+            Outcome::Done => Code::Ok,
+            Outcome::Dropped => Code::Cancelled,
+            Outcome::Failed(failure) => failure.code,
+        };
+        arrival.metrics.request(method, code, elapsed, *rows);
         match &self.outcome {
             Outcome::Done => {
                 tracing::info!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");

@@ -26,7 +26,7 @@ use tokio::{
         mpsc::{self, error::TrySendError},
         oneshot,
     },
-    time::{Instant, sleep, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use crate::{
@@ -259,6 +259,40 @@ pub(crate) fn on_own_thread<T: Send + 'static>(
     on_own_thread_as(environment, Class::Short, job)
 }
 
+/// Threads of [`on_own_thread`], of all servers of the process.
+static OWN_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+struct OwnThread;
+
+impl OwnThread {
+    fn new() -> Self {
+        OWN_THREADS.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for OwnThread {
+    fn drop(&mut self) {
+        OWN_THREADS.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Waits, for a moment, until queries that were cancelled have left their threads: they wait with the help of the runtime,
+/// which panics when it ends meanwhile.
+pub(crate) async fn threads_ended() {
+    let ended = async {
+        while OWN_THREADS.load(Ordering::Acquire) > 0 {
+            sleep(limits::CONTROL_INTERVAL).await;
+        }
+    };
+    if timeout(limits::CLOSE_TIMEOUT, ended).await.is_err() {
+        tracing::warn!(
+            threads = OWN_THREADS.load(Ordering::Acquire),
+            "queries that were cancelled still run"
+        );
+    }
+}
+
 /// The same with the priority of a class. Where no thread can be had the job is dropped.
 pub(crate) fn on_own_thread_as<T: Send + 'static>(
     environment: &Arc<dyn Environment>,
@@ -266,8 +300,9 @@ pub(crate) fn on_own_thread_as<T: Send + 'static>(
     job: impl FnOnce(&MayWait) -> T + Send + 'static,
 ) -> oneshot::Receiver<T> {
     let (sender, receiver) = oneshot::channel();
-    let token = Arc::clone(environment);
+    let (token, counted) = (Arc::clone(environment), OwnThread::new());
     let run = move || {
+        let _counted = counted;
         // An error says that nobody waits for it.
         let _ = sender.send(job(&MayWait(token, PhantomData)));
     };

@@ -2,6 +2,7 @@
 //!
 //! [`run`] serves a listener until it is told to stop; the binary, the tests and the demo all call it.
 
+mod access;
 mod cache;
 mod call;
 mod cgroup;
@@ -74,6 +75,12 @@ impl From<TcpListener> for Listeners {
     fn from(clients: TcpListener) -> Self {
         Self { clients, peers: None, metrics: None }
     }
+}
+
+/// Waits, for a moment, until queries that were cancelled have ended. Whoever ends the runtime of a server that has
+/// [returned](run) does this before.
+pub async fn settle() {
+    cpu::threads_ended().await;
 }
 
 /// Serves `listeners` until `shutdown` is ready; then refuses what is new, finishes what runs within

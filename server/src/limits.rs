@@ -125,6 +125,11 @@ pub const KEPT_SET_BYTES: usize = 512;
 pub const DEFAULT_KEEP: Duration = Duration::from_secs(10 * 60);
 /// See [`DEFAULT_KEEP`].
 pub const MAX_KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+/// Versions of a table that this node's kept sets of rows pin: as many as that can be read beside those that are retained.
+pub const PINNED_VERSIONS: usize = 32;
+/// How often a pin is renewed in the store, where its lease is a few times as long: a node that is gone pins nothing after
+/// that.
+pub const PIN_RENEWAL: Duration = Duration::from_secs(30);
 /// How often kept sets are looked through for those whose time is over.
 pub const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 /// A query that holds more than this part of the memory leaves as much of it to those that hold less.

@@ -136,9 +136,11 @@ mod tests {
         let barrier = std::sync::Arc::new(std::sync::Barrier::new(n + 1));
         for _ in 0..n {
             let barrier = std::sync::Arc::clone(&barrier);
-            threads.run(Box::new(move || {
-                barrier.wait();
-            })).unwrap();
+            threads
+                .run(Box::new(move || {
+                    barrier.wait();
+                }))
+                .unwrap();
         }
         barrier.wait();
         while threads.lock().idle < limits::SPARE_LONG_THREADS {

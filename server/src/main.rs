@@ -52,14 +52,16 @@ fn main() -> ExitCode {
         Err(error) => return failed(&error),
     };
     runtime.block_on(async {
-        match command {
+        let exit = match command {
             Command::Serve(flags) => serve(&flags).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS),
             Command::Demo(args) => demo::run(args).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS),
             Command::Generate(args) => {
                 demo::generate::run(args).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS)
             }
             Command::Client(command) => cli::run(command, &connect).await,
-        }
+        };
+        basalt_server::settle().await;
+        exit
     })
 }
 

@@ -24,6 +24,7 @@ use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep, sleep_until, timeout_at},
 };
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::{
     class::{ByClass, Class},
@@ -51,6 +52,8 @@ pub(crate) struct Readers {
 pub(crate) struct Slot {
     class: Class,
     connection: Arc<Connection>,
+    /// A shutdown waits for the answer until it is read, or given up.
+    pub(crate) running: Option<TaskTrackerToken>,
     _own: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -85,7 +88,7 @@ impl Readers {
         let own =
             self.acquire(connection.answers.of(class), class, Some(connection.id()), until, late).await?;
         let of_all = self.acquire(self.slots.of(class), class, None, until, late).await?;
-        Ok(Slot { class, connection: Arc::clone(connection), _own: own, _of_all: of_all })
+        Ok(Slot { class, connection: Arc::clone(connection), running: None, _own: own, _of_all: of_all })
     }
 
     async fn acquire(
@@ -132,6 +135,18 @@ impl Readers {
         let most = unread.into_values().max_by_key(Vec::len).unwrap_or_default();
         if let Some((_, queue)) = most.into_iter().min_by_key(|(since, _)| *since) {
             self.give_up(&queue);
+        }
+    }
+
+    /// Gives up all answers that have been left unread for a while.
+    pub(crate) fn give_up_unread(&self) {
+        let now = Instant::now();
+        let queues: Vec<_> = self.queues().iter().filter_map(Weak::upgrade).collect();
+        for queue in queues {
+            let since = queue.lock().unread_since;
+            if since.is_some_and(|since| now.saturating_duration_since(since) >= limits::UNREAD_TIMEOUT) {
+                self.give_up(&queue);
+            }
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A set is known by a digest of what it is, so that keeping it twice is keeping it once, and a handle can
 //! never come to mean another set. Its time is the client's choice within a limit; all sets together stay
-//! within a quota, and count against the memory limit beside tables and writes.
+//! within a quota, and count against the memory limit beside tables and writes. A set of rows pins the version that they
+//! are rows of.
 
 use std::{
     collections::BTreeSet,
@@ -21,6 +22,7 @@ use crate::{
     limits,
     memory::{Consumer, MemoryPool, Reservation},
     status::RequestError,
+    tables::{Tables, VersionPin},
 };
 
 /// What the ids of a set mean.
@@ -70,6 +72,8 @@ struct Entries {
 #[derive(Debug)]
 struct Entry {
     set: KeptSet,
+    /// Of a set of rows.
+    pin: Option<Arc<VersionPin>>,
     expires: Instant,
     memory: Reservation,
 }
@@ -84,11 +88,21 @@ impl Sets {
         self.quota
     }
 
+    /// What a set needs so that it stays of use: a set of rows, their version. `None`: nothing, or it is gone already, as
+    /// whoever reads the set hears.
+    pub(crate) async fn pin(tables: &Tables, scope: &Scope) -> Result<Option<Arc<VersionPin>>, RequestError> {
+        match scope.key {
+            Some(_) => Ok(None),
+            None => tables.pin_version(&scope.table, scope.table_id, scope.version).await,
+        }
+    }
+
     /// Keeps a set for `time`, shortened to the limit. One that is kept already stays for at least that long.
     /// The answer is its handle and the time that it has left.
     pub(crate) fn keep(
         &self,
         set: KeptSet,
+        pin: Option<Arc<VersionPin>>,
         time: Duration,
         now: Instant,
     ) -> Result<(Handle, Duration), RequestError> {
@@ -102,6 +116,7 @@ impl Sets {
                 by_expiry.insert((expires, handle));
                 entry.expires = expires;
             }
+            entry.pin = entry.pin.take().or(pin);
             return Ok((handle, entry.expires - now));
         }
         let wanted = set.bytes();
@@ -110,7 +125,7 @@ impl Sets {
         memory.set(wanted)?;
         *bytes += wanted;
         by_expiry.insert((expires, handle));
-        by_handle.insert(handle, Entry { set, expires, memory });
+        by_handle.insert(handle, Entry { set, pin, expires, memory });
         Ok((handle, expires - now))
     }
 
@@ -224,7 +239,7 @@ mod tests {
     #[test]
     fn a_set_is_there_until_its_time_is_over() {
         let ((sets, memory), start) = (two(), Instant::now());
-        let (handle, left) = sets.keep(set(&[1]), MINUTE, start).unwrap();
+        let (handle, left) = sets.keep(set(&[1]), None, MINUTE, start).unwrap();
         assert_eq!(left, MINUTE);
         let last = start + MINUTE - Duration::from_millis(1);
         let (kept, left) = sets.get(&handle, last).unwrap();
@@ -234,17 +249,17 @@ mod tests {
         assert_eq!((sets.entries.lock().unwrap().bytes, memory.held()), (0, 0));
         assert_eq!(sets.get(&handle[1..], start).unwrap_err().reason(), "SIP_NOT_FOUND");
 
-        let (_, left) = sets.keep(set(&[1]), Duration::MAX, start).unwrap();
+        let (_, left) = sets.keep(set(&[1]), None, Duration::MAX, start).unwrap();
         assert_eq!(left, limits::MAX_KEEP);
     }
 
     #[test]
     fn keeping_again_renews() {
         let ((sets, _), start) = (two(), Instant::now());
-        let (handle, _) = sets.keep(set(&[1]), MINUTE, start).unwrap();
+        let (handle, _) = sets.keep(set(&[1]), None, MINUTE, start).unwrap();
         let half = start + MINUTE / 2;
-        assert_eq!(sets.keep(set(&[1]), MINUTE, half).unwrap(), (handle, MINUTE));
-        assert_eq!(sets.keep(set(&[1]), MINUTE / 4, half).unwrap(), (handle, MINUTE));
+        assert_eq!(sets.keep(set(&[1]), None, MINUTE, half).unwrap(), (handle, MINUTE));
+        assert_eq!(sets.keep(set(&[1]), None, MINUTE / 4, half).unwrap(), (handle, MINUTE));
         assert_eq!(sets.entries.lock().unwrap().bytes, set(&[1]).bytes());
         assert!(sets.get(&handle, start + MINUTE).is_ok());
         assert!(sets.get(&handle, half + MINUTE).is_err());
@@ -254,20 +269,20 @@ mod tests {
     #[test]
     fn the_quota_holds_and_what_is_over_makes_room() {
         let ((sets, memory), start) = (two(), Instant::now());
-        let (first, _) = sets.keep(set(&[1]), MINUTE, start).unwrap();
-        let (second, _) = sets.keep(set(&[2]), 2 * MINUTE, start).unwrap();
-        let full = sets.keep(set(&[3]), MINUTE, start).unwrap_err();
+        let (first, _) = sets.keep(set(&[1]), None, MINUTE, start).unwrap();
+        let (second, _) = sets.keep(set(&[2]), None, 2 * MINUTE, start).unwrap();
+        let full = sets.keep(set(&[3]), None, MINUTE, start).unwrap_err();
         assert_eq!(full.reason(), "SIP_QUOTA");
         assert_eq!(memory.held(), sets.quota());
-        assert!(sets.keep(set(&[2]), MINUTE, start).is_ok(), "no room is needed for what is there");
+        assert!(sets.keep(set(&[2]), None, MINUTE, start).is_ok(), "no room is needed for what is there");
 
-        sets.keep(set(&[3]), MINUTE, start + MINUTE).unwrap();
+        sets.keep(set(&[3]), None, MINUTE, start + MINUTE).unwrap();
         assert!(sets.get(&first, start + MINUTE).is_err());
         assert!(sets.delete(&second, start + MINUTE));
         assert!(!sets.delete(&second, start + MINUTE));
         sets.purge(start + 2 * MINUTE);
         assert_eq!(memory.held(), 0);
-        assert!(sets.keep(set(&(0..10).map(|i| i * 1000).collect::<Vec<_>>()), MINUTE, start).is_ok());
+        assert!(sets.keep(set(&(0..10).map(|i| i * 1000).collect::<Vec<_>>()), None, MINUTE, start).is_ok());
     }
 
     #[test]
@@ -276,9 +291,9 @@ mod tests {
         let sets = Sets::new(u64::MAX, Arc::clone(&memory));
         let (now, mut write) = (Instant::now(), memory.reserve(Consumer::Writes));
         write.set(1).unwrap();
-        assert_eq!(sets.keep(set(&[1]), MINUTE, now).unwrap_err().reason(), "MEMORY_LIMIT");
+        assert_eq!(sets.keep(set(&[1]), None, MINUTE, now).unwrap_err().reason(), "MEMORY_LIMIT");
         drop(write);
-        sets.keep(set(&[1]), MINUTE, now).unwrap();
+        sets.keep(set(&[1]), None, MINUTE, now).unwrap();
         assert_eq!(memory.reserve(Consumer::Writes).set(1).unwrap_err().reason(), "MEMORY_LIMIT");
     }
 

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     Config, Error,
+    access::Access,
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
@@ -41,6 +42,7 @@ pub(crate) struct State {
     pub(crate) sets: Sets,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) request_log: Arc<RequestLog>,
+    pub(crate) access: Access,
     pub(crate) writes: Arc<Writes>,
     pub(crate) readers: Arc<Readers>,
     /// `None`: the server is alone.
@@ -97,6 +99,7 @@ impl State {
             memory,
             metrics,
             request_log,
+            access: Access::default(),
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
             readers: Readers::new(limit, config.query_permits()),
             cluster,

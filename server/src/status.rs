@@ -272,6 +272,7 @@ fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
             (Code::NotFound, None)
         }
         ErrorReason::TableDamaged => (Code::DataLoss, None),
+        ErrorReason::PermissionDenied => (Code::PermissionDenied, None),
         ErrorReason::TableExists | ErrorReason::RequestIdReused => (Code::AlreadyExists, None),
         ErrorReason::InvalidName
         | ErrorReason::InvalidSchema
@@ -350,7 +351,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 36);
+        assert_eq!(seen, 37);
     }
 
     #[test]

@@ -7,7 +7,10 @@
 use std::{
     collections::BTreeMap,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use basalt_proto::v1::ErrorReason;
@@ -23,6 +26,8 @@ use crate::{
 pub(crate) struct Writes {
     most_places: usize,
     most_open: usize,
+    /// The server is shutting down.
+    stopping: AtomicBool,
     streams: Mutex<Streams>,
 }
 
@@ -44,7 +49,8 @@ struct Open {
 
 impl Writes {
     pub(crate) fn new(most_places: usize, most_open: usize) -> Arc<Self> {
-        Arc::new(Self { most_places, most_open, streams: Mutex::default() })
+        let (stopping, streams) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Self { most_places, most_open, stopping, streams })
     }
 
     /// Streams that have a place.
@@ -64,6 +70,21 @@ impl Writes {
         let open = Open { connection, silent_since: None, has_place: false, given_up: Arc::clone(&given_up) };
         streams.open.insert(id, open);
         Ok(Arc::new(Stream { writes: Arc::clone(self), id, given_up }))
+    }
+
+    /// The server is shutting down: gives up all streams whose clients have been silent for a while.
+    pub(crate) fn give_up_silent(&self) {
+        self.stopping.store(true, Ordering::Release);
+        while self.streams().give_one_up(|_| true) {}
+    }
+
+    /// What a stream that was given up is told.
+    fn silent(&self) -> RequestError {
+        if self.stopping.load(Ordering::Acquire) {
+            let message = "the server is shutting down, and the client was silent; nothing was written";
+            return RequestError::new(ErrorReason::ShuttingDown, message);
+        }
+        silent()
     }
 
     fn streams(&self) -> MutexGuard<'_, Streams> {
@@ -114,13 +135,13 @@ impl Stream {
     /// Takes a place, unless it has one.
     pub(crate) fn take_place(&self) -> Result<()> {
         let mut streams = self.writes.streams();
-        if streams.open.get(&self.id).ok_or_else(silent)?.has_place {
+        if streams.open.get(&self.id).ok_or_else(|| self.writes.silent())?.has_place {
             return Ok(());
         }
         if streams.places >= self.writes.most_places && !streams.give_one_up(|open| open.has_place) {
             return Err(overloaded(self.writes.most_places, "are under way"));
         }
-        streams.open.get_mut(&self.id).ok_or_else(silent)?.has_place = true;
+        streams.open.get_mut(&self.id).ok_or_else(|| self.writes.silent())?.has_place = true;
         streams.places += 1;
         Ok(())
     }
@@ -144,11 +165,13 @@ impl Stream {
             () = self.given_up.notified() => None,
         };
         self.set_silent(None)?;
-        done.ok_or_else(silent)
+        done.ok_or_else(|| self.writes.silent())
     }
 
     fn set_silent(&self, since: Option<Instant>) -> Result<()> {
-        self.writes.streams().open.get_mut(&self.id).ok_or_else(silent)?.silent_since = since;
+        let mut streams = self.writes.streams();
+        let open = streams.open.get_mut(&self.id).ok_or_else(|| self.writes.silent())?;
+        open.silent_since = since;
         Ok(())
     }
 }

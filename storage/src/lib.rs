@@ -34,6 +34,7 @@ mod environment;
 mod error;
 mod limits;
 mod log;
+mod pins;
 mod retention;
 mod schema;
 mod store;
@@ -50,6 +51,7 @@ pub use log::{
     Change, Changes, Committed, DataFile, DoneRequest, FIRST_FOREIGN_FRAGMENT, FragmentEntry, Fragments,
     Operation, Request, TableLog, TableState,
 };
+pub use pins::{Pin, Pinned};
 pub use retention::retention_properties;
 pub use store::Store;
 pub use vacuum::Vacuumed;

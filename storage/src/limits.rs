@@ -59,6 +59,12 @@ pub(crate) const LEAST_KEEP: Duration = Duration::from_secs(60);
 /// How long files stay, at most, after the last version that needs them is no longer retained: reads that began
 /// while it was are still under way, and clocks differ. Where versions are retained for less, it is as long as that.
 pub(crate) const READ_GRACE: Duration = Duration::from_secs(60);
+/// How long a version stays pinned after its pin was last renewed.
+pub(crate) const PIN_LEASE: Duration = Duration::from_secs(3 * 60);
+/// By how much longer a vacuum counts that: clocks differ, and a renewal takes its time.
+pub(crate) const PIN_GRACE: Duration = Duration::from_secs(60);
+/// Pins of one table, of all nodes together.
+pub(crate) const TABLE_PINS: usize = 256;
 /// How old a version of the log must be to be removed, however many there are: whoever follows the log has read it by
 /// then, or looks for a checkpoint.
 pub(crate) const LOG_LEAST_AGE: Duration = Duration::from_secs(5 * 60);

@@ -10,8 +10,11 @@ use crate::{
     data::path_of,
     deletions,
     error::Result,
-    limits::{KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, READ_GRACE},
+    limits::{
+        KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, PIN_GRACE, PIN_LEASE, READ_GRACE,
+    },
     log::{Descriptor, FOLDER, LogFile, TableLog, TableState},
+    pins::pins_of,
     store::Listed,
 };
 
@@ -36,7 +39,7 @@ impl Vacuumed {
 impl TableLog {
     /// Removes data files and deletion vectors that are part of no version that is retained (see [`at`](Self::at)): those
     /// that left the table longer ago than [`keep`](Self::keep) and a while, and those that Basalt has written and no
-    /// version names, from writes that were cut off a day ago. Then the versions of the log that are older and stand
+    /// version names, from writes that were cut off a day ago. What a pinned version has stays as well. Then the versions of the log that are older and stand
     /// before a checkpoint that is older, too. Files of other names stay, whosever they are. What is removed is logged.
     ///
     /// # Errors
@@ -45,6 +48,8 @@ impl TableLog {
     pub async fn vacuum(&self, state: &Arc<TableState>) -> Result<Vacuumed> {
         let state = self.refresh(state).await?;
         let listed = self.store().list("", None).await?;
+        let (pins, ended) = pins_of(&listed, PIN_LEASE + PIN_GRACE);
+        let pinned = self.pinned_states(&state, &pins).await?;
         let keep = kept_for(&listed, state.version(), self.keep());
         // Default: for good.
         let (keep_millis, now) =
@@ -71,13 +76,18 @@ impl TableLog {
                 orphans.push(file);
             }
         }
+        for state in pinned.values() {
+            forget_needed(&mut [&mut left, &mut orphans], state)?;
+        }
         let before = (state.version() + 1).saturating_sub(KEPT_VERSIONS);
-        let log = old_versions(log, keep.max(LOG_AGE), before);
+        let first_pinned = pinned.keys().next().copied();
+        let log = old_versions(log, keep.max(LOG_AGE), before, first_pinned);
         let mut done = Vacuumed::default();
         for (why, files) in [
             ("it has left the table", left),
             ("it is of a write that was cut off", orphans),
             ("a checkpoint has taken its place", log),
+            ("it is a pin whose holder is gone", ended),
         ] {
             done.add(&files);
             self.store().delete(why, files.into_iter().map(|file| file.path)).await?;
@@ -86,6 +96,20 @@ impl TableLog {
         self.store().delete_leftovers("", ORPHAN_AGE).await;
         Ok(done)
     }
+}
+
+/// Takes the files that a state needs from those that are to be removed.
+fn forget_needed(remove: &mut [&mut Vec<Listed>], state: &TableState) -> Result<()> {
+    if remove.iter().all(|files| files.is_empty()) {
+        return Ok(());
+    }
+    let mut needed = BTreeSet::new();
+    for file in state.files.values() {
+        needed.insert(path_of(file)?);
+        needed.extend(file.deletion_vector.as_deref().map(deletions::file_of).transpose()?.flatten());
+    }
+    remove.iter_mut().for_each(|files| files.retain(|file| !needed.contains(&file.path)));
+    Ok(())
 }
 
 /// Whether a file has a name that Basalt gives to data files and deletion vectors.
@@ -115,10 +139,12 @@ fn kept_for(listed: &[Listed], newest: u64, keep: Duration) -> Duration {
 }
 
 /// Files of the log that are older than `age` and stand before the newest checkpoint of which every part is; of the
-/// versions before `few` the same by a shorter time. A version from `few` on is made of what stands behind the last
-/// checkpoint before it.
-fn old_versions(log: Vec<Listed>, age: Duration, few: u64) -> Vec<Listed> {
-    let (cut, early) = (last_checkpoint(&log, age, u64::MAX), last_checkpoint(&log, LOG_LEAST_AGE, few));
+/// versions before `few` the same by a shorter time. A version from `few` on, and one that is pinned, is made of what
+/// stands behind the last checkpoint before it.
+fn old_versions(log: Vec<Listed>, age: Duration, few: u64, pinned: Option<u64>) -> Vec<Listed> {
+    let first = pinned.map_or(u64::MAX, |pinned| last_checkpoint(&log, Duration::ZERO, pinned));
+    let cut = last_checkpoint(&log, age, u64::MAX).min(first);
+    let early = last_checkpoint(&log, LOG_LEAST_AGE, few).min(first);
     let is_old = |file: &Listed| {
         let version = LogFile::of(&file.path).map(|file| file.version());
         version.is_some_and(|version| {
@@ -184,7 +210,7 @@ mod tests {
         let checkpoint =
             |version: u64, minutes| file(format!("_delta_log/{version:020}.checkpoint.parquet"), minutes);
         let removed = |log: Vec<Listed>, few: u64| -> Vec<u64> {
-            let removed = old_versions(log, LOG_AGE, few);
+            let removed = old_versions(log, LOG_AGE, few, None);
             removed.iter().filter_map(|file| LogFile::of(&file.path)).map(|file| file.version()).collect()
         };
         let log = |minutes: u64| -> Vec<Listed> {
@@ -200,5 +226,8 @@ mod tests {
         assert_eq!(removed(log(6), 64), [(0..64).collect::<Vec<_>>(), vec![32]].concat());
         assert_eq!(removed(log(6), 90), [(0..64).collect::<Vec<_>>(), vec![32]].concat());
         assert!(removed(log(4), 90).is_empty());
+        // What a pinned version is made of stays, however old it is.
+        let pinned = |version| old_versions(log(61), LOG_AGE, 90, Some(version)).len();
+        assert_eq!([pinned(100), pinned(64), pinned(63), pinned(31)], [65, 65, 32, 0]);
     }
 }

@@ -6,7 +6,7 @@ mod merge;
 mod retention;
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -144,6 +144,25 @@ struct Versions {
     newest: Arc<Snapshot>,
     /// Oldest first.
     older: VecDeque<Arc<Snapshot>>,
+    /// Those that stay, however old they are, and how often each was asked for.
+    pinned: BTreeMap<u64, usize>,
+}
+
+impl Versions {
+    /// Forgets the oldest of too many, as far as they are not pinned.
+    fn cut(&mut self) {
+        let mut many = self.older.len().saturating_sub(KEPT_VERSIONS + self.pinned_older());
+        let Self { older, pinned, .. } = self;
+        older.retain(|snapshot| {
+            let goes = many > 0 && !pinned.contains_key(&snapshot.version);
+            many -= usize::from(goes);
+            !goes
+        });
+    }
+
+    fn pinned_older(&self) -> usize {
+        self.older.iter().filter(|snapshot| self.pinned.contains_key(&snapshot.version)).count()
+    }
 }
 
 impl Table {
@@ -155,7 +174,7 @@ impl Table {
             name: name.to_owned(),
             id,
             schema: Arc::new(schema),
-            versions: RwLock::new(Versions { newest, older: VecDeque::new() }),
+            versions: RwLock::new(Versions { newest, older: VecDeque::new(), pinned: BTreeMap::new() }),
             commit: Mutex::new(0),
             dropped: AtomicBool::new(false),
             keys: Mutex::default(),
@@ -243,16 +262,44 @@ impl Table {
         let before = std::mem::replace(&mut versions.newest, Arc::new(snapshot));
         if before.version < versions.newest.version {
             versions.older.push_back(before);
-            if versions.older.len() > KEPT_VERSIONS {
-                versions.older.pop_front();
-            }
+            versions.cut();
         }
     }
 
     /// Forgets the versions before one; the newest stays.
     pub fn forget_before(&self, version: u64) {
         let mut versions = self.versions.write().unwrap_or_else(PoisonError::into_inner);
-        versions.older.retain(|snapshot| snapshot.version >= version);
+        let Versions { older, pinned, .. } = &mut *versions;
+        older.retain(|snapshot| snapshot.version >= version || pinned.contains_key(&snapshot.version));
+    }
+
+    /// Keeps a version, however old, until it is unpinned as often as it was pinned; whether it is there.
+    ///
+    /// # Errors
+    /// How many versions are pinned, where that is `most` already.
+    pub fn pin(&self, version: u64, most: usize) -> std::result::Result<bool, usize> {
+        let mut versions = self.versions.write().unwrap_or_else(PoisonError::into_inner);
+        let Versions { newest, older, pinned } = &mut *versions;
+        if newest.version != version && !older.iter().any(|snapshot| snapshot.version == version) {
+            return Ok(false);
+        }
+        if pinned.len() >= most && !pinned.contains_key(&version) {
+            return Err(pinned.len());
+        }
+        *pinned.entry(version).or_default() += 1;
+        Ok(true)
+    }
+
+    /// See [`Table::pin`].
+    pub fn unpin(&self, version: u64) {
+        let mut versions = self.versions.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(times) = versions.pinned.get_mut(&version) {
+            *times -= 1;
+            if *times == 0 {
+                versions.pinned.remove(&version);
+                versions.cut();
+            }
+        }
     }
 
     /// Bytes held by all versions that are kept; what several share is counted once.

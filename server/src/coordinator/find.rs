@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{Coordinator, Nodes, Pinned, Reach};
 use crate::{
+    access::Caller,
     cpu::{StopOnDrop, on_own_thread},
     limits,
     membership::Cluster,
@@ -72,9 +73,9 @@ async fn find(
     predicate: &RowPredicate,
 ) -> Result<Option<Sip>> {
     let (control, deadline) = (state.control(), Instant::now() + limits::MAX_DEADLINE);
-    let stop = StopOnDrop(control.clone());
+    let (stop, caller) = (StopOnDrop(control.clone()), Caller::itself(&state.access));
     let environment = Arc::clone(&state.environment);
-    let reach = Reach::new(state, deadline, control.clone());
+    let reach = Reach::new(state, &caller, deadline, control.clone());
     let (table, predicate) = (Arc::clone(table), predicate.clone());
     let running = on_own_thread(&environment, move |_| {
         let seen = reach.known(&table, version)?;

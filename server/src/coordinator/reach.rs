@@ -16,6 +16,7 @@ use super::{
     scatter::{Ask, Failure, scatter},
 };
 use crate::{
+    access::{Action, Caller, Object},
     cpu::until_stopped,
     membership::View,
     metrics::Metrics,
@@ -29,18 +30,20 @@ use crate::{
 pub(crate) struct Reach {
     state: Arc<State>,
     view: Arc<View>,
+    /// Whose request it is.
+    caller: Caller,
     deadline: Instant,
     control: Control,
 }
 
 impl Reach {
     /// For a request that is given up at `deadline`, or when its control says so.
-    pub(crate) fn new(state: Arc<State>, deadline: Instant, control: Control) -> Self {
+    pub(crate) fn new(state: Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let view = match &state.cluster {
             Some(cluster) => cluster.members().view(),
             None => View::alone(),
         };
-        Self { state, view, deadline, control }
+        Self { state, view, caller: caller.clone(), deadline, control }
     }
 
     /// A version of a table, as new as what was acknowledged.
@@ -72,6 +75,7 @@ impl Reach {
 
 impl Nodes for Reach {
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned> {
+        self.caller.authorise(Action::Read, Object::Table(name))?;
         let (table, version) = self.wait(fresh::pin(&self.state, name, version))?;
         Ok(self.pinned(table, version))
     }

@@ -19,7 +19,11 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use crate::{limits, membership::View, status::RequestError};
+use crate::{
+    limits,
+    membership::{Choice, View},
+    status::RequestError,
+};
 
 /// Asks a node for its part.
 pub(crate) trait Ask: Sync {
@@ -56,14 +60,8 @@ pub(crate) async fn scatter<A: Ask>(
     ask: &A,
 ) -> Result<Vec<A::Part>, RequestError> {
     let states: Vec<_> = view.nodes().iter().map(|node| node.state()).collect();
-    let candidates = |&fragment: &u32| (fragment, view.candidates(&states, id, fragment));
-    let scatter = Scatter {
-        view,
-        candidates: fragments.iter().map(candidates).collect(),
-        ask,
-        deadline,
-        slowest: watch::Sender::new(None),
-    };
+    let scatter =
+        Scatter { view, choice: view.choice(&states, id), ask, deadline, slowest: watch::Sender::new(None) };
     match timeout_at(deadline, scatter.next(fragments.to_vec(), Tried::default())).await {
         Ok(Ok(parts)) => Ok(parts),
         Ok(Err(Missing::Request(error))) => Err(error),
@@ -98,7 +96,7 @@ type Parts<'a, P> = Pin<Box<dyn Future<Output = Result<Vec<P>, Missing>> + Send 
 
 struct Scatter<'a, A> {
     view: &'a View,
-    candidates: BTreeMap<u32, Vec<usize>>,
+    choice: Choice<'a>,
     ask: &'a A,
     deadline: Instant,
     /// What the slowest part has taken that is ready.
@@ -110,8 +108,7 @@ impl<A: Ask> Scatter<'_, A> {
     fn next(&self, fragments: Vec<u32>, tried: Tried) -> Parts<'_, A::Part> {
         let (mut shares, mut nobody) = (BTreeMap::<usize, Vec<u32>>::new(), Vec::new());
         for fragment in fragments {
-            let candidates = self.candidates.get(&fragment).into_iter().flatten();
-            match candidates.copied().find(|&place| !tried.has(place)) {
+            match self.choice.next(fragment, |place| tried.has(place)) {
                 Some(place) => shares.entry(place).or_default().push(fragment),
                 None => nobody.push(fragment),
             }

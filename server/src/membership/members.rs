@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     link::{Link, State},
-    placement::{self, Seed},
+    placement::{self, Health, Seed, TableSeed},
 };
 use crate::{config, environment::Environment, limits, moment::Moment};
 
@@ -131,26 +131,32 @@ impl View {
         placement::first(&seeds, placement::TABLE, is_alive) == Some(self.own)
     }
 
-    /// The places of the nodes that may be asked for a fragment, in the order in which they are: those that hold it,
-    /// this node first; those that have to load it; and the same again of those that are suspect.
-    /// `states` are those of the nodes.
-    pub(crate) fn candidates(&self, states: &[State], table: u64, fragment: u32) -> Vec<usize> {
-        let order = placement::order(&self.seeds, table, fragment.into());
-        let mut ranked: Vec<_> = order
-            .into_iter()
-            .enumerate()
-            .filter_map(|(rank, place)| {
-                let loads = rank >= self.replicas;
-                let doubt = match states[place] {
-                    State::Alive => 0,
-                    State::Suspect => 1,
-                    State::Dead | State::Incompatible | State::NotReady => return None,
-                };
-                Some(((doubt, loads, place != self.own || loads, rank), place))
-            })
-            .collect();
-        ranked.sort_unstable();
-        ranked.into_iter().map(|(_, place)| place).collect()
+    /// Whom to ask for the fragments of a table. `states` are those of the nodes.
+    pub(crate) fn choice<'a>(&'a self, states: &'a [State], table: u64) -> Choice<'a> {
+        let seeds = self.seeds.iter().map(|seed| seed.of_table(table)).collect();
+        Choice { view: self, states, seeds }
+    }
+}
+
+/// Whom to ask for the fragments of one table.
+#[derive(Debug)]
+pub(crate) struct Choice<'a> {
+    view: &'a View,
+    states: &'a [State],
+    seeds: Vec<TableSeed>,
+}
+
+impl Choice<'_> {
+    /// The place of the next node to ask for a fragment: those that hold it come first, this node before the others; then
+    /// those that have to load it; and then the same again of those that are suspect. Nobody is asked who was `tried`.
+    pub(crate) fn next(&self, fragment: u32, tried: impl Fn(usize) -> bool) -> Option<usize> {
+        let View { own, replicas, .. } = self.view;
+        placement::choose(&self.seeds, (*own, *replicas), fragment.into(), |place| match self.states[place] {
+            _ if tried(place) => Health::Out,
+            State::Alive => Health::Good,
+            State::Suspect => Health::Doubtful,
+            State::Dead | State::Incompatible | State::NotReady => Health::Out,
+        })
     }
 }
 
@@ -442,15 +448,22 @@ mod tests {
     async fn candidates_are_holders_then_others_and_the_doubtful_last() {
         use State::{Alive, Dead, Incompatible, NotReady, Suspect};
         let view = View::of_names(5, 2);
+        let candidates = |states: &[State], fragment| {
+            let (choice, mut asked) = (view.choice(states, 3), Vec::new());
+            while let Some(place) = choice.next(fragment, |place| asked.contains(&place)) {
+                asked.push(place);
+            }
+            asked
+        };
         for fragment in 0..200 {
-            let all = view.candidates(&[Alive; 5], 3, fragment);
+            let all = candidates(&[Alive; 5], fragment);
             assert_eq!(all.len(), 5);
             let holders = &all[..2];
             assert_eq!(view.holds(3, fragment), holders.contains(&0));
             assert!(!holders.contains(&0) || all[0] == 0, "this node is asked first for what it holds");
             let states = [Alive, Suspect, Dead, Incompatible, NotReady];
             let expected: &[usize] = &[0, 1];
-            assert_eq!(view.candidates(&states, 3, fragment), expected);
+            assert_eq!(candidates(&states, fragment), expected);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{Config, environment::Environment, limits, tables::Tables};
 
 pub(crate) use announced::Announced;
 pub(crate) use link::{Link, State as LinkState};
-pub(crate) use members::{Members, Node, View};
+pub(crate) use members::{Choice, Members, Node, View};
 
 /// The version of what nodes say to each other. Nodes of another one are not asked.
 pub(crate) const PROTOCOL: u32 = 3;

@@ -44,8 +44,8 @@ impl TableSeed {
     }
 }
 
-/// The place of the first node, of those that `among` wants, in the order in which they hold a fragment. What takes time is
-/// a step for each node, where [`order`] sorts them.
+/// The place of the first node, of those that `among` wants, in the order in which they hold a fragment, in a step for each
+/// node.
 pub(crate) fn first(seeds: &[TableSeed], fragment: u64, among: impl Fn(usize) -> bool) -> Option<usize> {
     let mut found = None;
     for (place, seed) in seeds.iter().enumerate() {
@@ -57,6 +57,44 @@ pub(crate) fn first(seeds: &[TableSeed], fragment: u64, among: impl Fn(usize) ->
     found.map(|(place, _)| place)
 }
 
+/// Whether a node may be asked for a fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    Good,
+    /// After all others.
+    Doubtful,
+    /// Not, or not again.
+    Out,
+}
+
+/// The place of the node to ask for a fragment: this one, at `own`, if it is among the `replicas` that hold it; else the
+/// first in their order of those that are well, else the first of those in doubt. It takes a step for each node.
+pub(crate) fn choose(
+    seeds: &[TableSeed],
+    (own, replicas): (usize, usize),
+    fragment: u64,
+    health: impl Fn(usize) -> Health,
+) -> Option<usize> {
+    let own_score = seeds[own].score(fragment);
+    let (mut before_own, mut good, mut doubtful) = (0, None, None);
+    for (place, seed) in seeds.iter().enumerate() {
+        let score = seed.score(fragment);
+        before_own += usize::from(score > own_score || (score == own_score && place < own));
+        let best: &mut Option<(usize, u64)> = match health(place) {
+            Health::Good => &mut good,
+            Health::Doubtful => &mut doubtful,
+            Health::Out => continue,
+        };
+        if best.is_none_or(|(_, best)| score > best) {
+            *best = Some((place, score));
+        }
+    }
+    if before_own < replicas && health(own) == Health::Good {
+        return Some(own);
+    }
+    good.or(doubtful).map(|(place, _)| place)
+}
+
 /// One step of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the input moves half of the output's.
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -66,7 +104,8 @@ fn mix(value: u64) -> u64 {
 }
 
 /// The nodes in the order in which they hold a fragment: the places of `seeds`, highest number first. Equal
-/// numbers keep the order of `seeds`, which is that of the names.
+/// numbers keep the order of `seeds`, which is that of the names. Requests find the [first](choose) alone.
+#[cfg(test)]
 pub(crate) fn order(seeds: &[Seed], table: u64, fragment: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..seeds.len()).collect();
     places.sort_by_cached_key(|&place| std::cmp::Reverse(seeds[place].score(table, fragment)));
@@ -164,6 +203,37 @@ mod tests {
             let lives = |place: &usize| !dead.contains(place);
             let expected = order(&seeds, table, fragment).into_iter().find(lives);
             prop_assert_eq!(first(&of_table, fragment, |place| lives(&place)), expected);
+        }
+
+        #[test]
+        fn those_that_are_chosen_are_holders_then_others_and_the_doubtful_last(
+            names in names(), table: u64, fragment: u64, own in 0_usize..9, replicas in 0_usize..5,
+            health in prop::collection::vec(0_u8..3, 9)
+        ) {
+            let seeds: Vec<Seed> = names.iter().map(|name| Seed::of(name)).collect();
+            let of_table: Vec<TableSeed> = seeds.iter().map(|seed| seed.of_table(table)).collect();
+            let own = own % seeds.len();
+            let health: Vec<Health> = health.into_iter().enumerate().map(|(place, health)| match health {
+                _ if place == own => Health::Good,
+                0 => Health::Good,
+                1 => Health::Doubtful,
+                _ => Health::Out,
+            }).collect();
+            let order = order(&seeds, table, fragment).into_iter().enumerate();
+            let mut expected: Vec<_> = order.filter(|(_, place)| health[*place] != Health::Out).collect();
+            expected.sort_by_key(|(rank, place)| {
+                let loads = *rank >= replicas;
+                (health[*place] == Health::Doubtful, loads, *place != own || loads, *rank)
+            });
+            let expected: Vec<usize> = expected.into_iter().map(|(_, place)| place).collect();
+            // Each that was asked, and has not answered, is not asked again.
+            let mut chosen = Vec::new();
+            while let Some(place) = choose(&of_table, (own, replicas), fragment, |place| {
+                if chosen.contains(&place) { Health::Out } else { health[place] }
+            }) {
+                chosen.push(place);
+            }
+            prop_assert_eq!(chosen, expected);
         }
 
         #[test]

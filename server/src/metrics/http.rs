@@ -31,9 +31,11 @@ use tokio::{
 };
 
 use crate::{
+    access::{Access, Action, Caller, Object, Principal},
     environment::{Listener, Stream, run},
     limits,
     state::State,
+    status::RequestError,
 };
 
 /// The media type of what [`super::Metrics::render`] makes.
@@ -49,7 +51,7 @@ impl Endpoint {
     /// Answers from `state`.
     pub(crate) fn start(listener: Box<dyn Listener>, state: Arc<State>) -> io::Result<Self> {
         tracing::info!(address = %listener.local_addr()?, "metrics");
-        Ok(Self { task: tokio::spawn(accept(listener, routes(state))) })
+        Ok(Self { task: tokio::spawn(accept(listener, state.access.clone(), routes(state))) })
     }
 }
 
@@ -93,18 +95,19 @@ struct Open {
     task: AbortHandle,
 }
 
-async fn accept(listener: Box<dyn Listener>, routes: Router) -> Infallible {
+async fn accept(listener: Box<dyn Listener>, access: Access, routes: Router) -> Infallible {
     // They end with the listener.
     let mut tasks = JoinSet::new();
     let mut open: Vec<Open> = Vec::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, address)) => {
                 while tasks.try_join_next().is_some() {}
                 open.retain(|connection| !connection.task.is_finished());
                 make_room(&mut open);
                 let requests = Arc::new(AtomicUsize::new(0));
-                let served = connection(stream, routes.clone(), Arc::clone(&requests));
+                let caller = Caller { principal: Principal::Anonymous(address), access: access.clone() };
+                let served = connection(stream, caller, routes.clone(), Arc::clone(&requests));
                 // Whoever is slower than this is no scraper.
                 let served = timeout(limits::METRICS_CONNECTION_AGE, served);
                 open.push(Open { requests, task: tasks.spawn(async { drop(served.await) }) });
@@ -125,10 +128,18 @@ fn make_room(open: &mut Vec<Open>) {
     }
 }
 
-async fn connection(stream: Box<dyn Stream>, routes: Router, requests: Arc<AtomicUsize>) {
+/// Every request passes here, whatever it asks for.
+fn authorise(caller: &Caller, path: &str) -> Result<(), RequestError> {
+    caller.authorise(if path == "/metrics" { Action::Observe } else { Action::Probe }, Object::Server)
+}
+
+async fn connection(stream: Box<dyn Stream>, caller: Caller, routes: Router, requests: Arc<AtomicUsize>) {
     let counted = middleware::from_fn(move |request: Request, next: Next| {
-        let requests = Arc::clone(&requests);
+        let (requests, allowed) = (Arc::clone(&requests), authorise(&caller, request.uri().path()));
         async move {
+            if let Err(error) = allowed {
+                return (StatusCode::FORBIDDEN, format!("{}\n", error.message())).into_response();
+            }
             requests.fetch_add(1, Ordering::Relaxed);
             let response = next.run(request).await;
             requests.fetch_sub(1, Ordering::Relaxed);

@@ -12,23 +12,31 @@ use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Request, Status};
 
 use crate::{
+    access::{Action, Caller, Object},
     convert, limits,
     membership::{Link, LinkState as State, PROTOCOL},
-    sets::{self, Handle, KeptSet},
+    sets::{self, Handle, KeptSet, Sets},
     state::State as Server,
+    status::RequestError,
 };
 
 /// Gets the sets that a filter names by their handles, and that other nodes keep. One that nobody keeps is left to
 /// whoever then looks for it.
-pub(crate) async fn sets_of(server: &Server, filter: Option<&pb::Filter>, deadline: Instant) {
-    if server.cluster.is_none() {
-        return;
-    }
+pub(crate) async fn sets_of(
+    server: &Server,
+    caller: &Caller,
+    filter: Option<&pb::Filter>,
+    deadline: Instant,
+) -> Result<(), RequestError> {
     let mut handles = Vec::new();
     filter.iter().for_each(|filter| named(filter, &mut handles));
+    if !handles.is_empty() {
+        caller.authorise(Action::Read, Object::Sets)?;
+    }
     for handle in handles {
         set(server, handle, deadline).await;
     }
+    Ok(())
 }
 
 /// The handles in a filter; decoding the message has bounded how deep it is.
@@ -64,7 +72,9 @@ pub(crate) async fn set(server: &Server, handle: &[u8], deadline: Instant) {
     while let Some(answer) = answers.next().await {
         if let Some((set, left)) = answer {
             // Where there is no room for it, the request that needs it says so.
-            if let Err(error) = server.sets.keep(set, left, Instant::now()) {
+            // The other node has pinned its version; this one's pin goes on when that one is gone.
+            let pin = Sets::pin(&server.tables, &set.scope).await.ok().flatten();
+            if let Err(error) = server.sets.keep(set, pin, left, Instant::now()) {
                 tracing::warn!(reason = error.reason(), "a set of another node is not kept");
             }
             return;

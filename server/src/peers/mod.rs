@@ -82,10 +82,10 @@ impl PeerService for PeerHandler {
 
     async fn execute(
         &self,
-        mut request: Request<Streaming<ExecuteRequest>>,
+        request: Request<Streaming<ExecuteRequest>>,
     ) -> Result<Response<Self::ExecuteStream>, Status> {
-        let mut call = Call::begin("Execute", &mut request);
-        match self.start(&mut call, request.into_inner()).await {
+        let (mut call, stream) = Call::begin_stream(request)?;
+        match self.start(&mut call, stream).await {
             Ok(work) => Ok(Response::new(Box::pin(Running::new(call, work)))),
             Err(error) => Err(call.fail(error)),
         }
@@ -115,10 +115,10 @@ impl PeerService for PeerHandler {
 
     async fn fetch_sip(
         &self,
-        mut request: Request<FetchSipRequest>,
+        request: Request<FetchSipRequest>,
     ) -> Result<Response<Self::FetchSipStream>, Status> {
-        let mut call = Call::begin("FetchSip", &mut request);
-        let answer = self.fetch(&mut call, &request.into_inner());
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.fetch(&mut call, &request);
         call.reply(answer)
     }
 }

@@ -39,7 +39,7 @@ pub(super) async fn start(
     let deadline = state.deadline(call)?;
     let mut held = state.memory.reserve(Consumer::Parts);
     let task =
-        timeout_at(deadline, read(stream, &mut held)).await.map_err(|_| RequestError::deadline())??;
+        timeout_at(deadline, read(call, stream, &mut held)).await.map_err(|_| RequestError::deadline())??;
     let control = state.control();
     let mut reads = Reads::new(state, &task.head, deadline, control.clone()).await?;
     call.table = Some(Arc::clone(&reads.table));
@@ -63,11 +63,12 @@ pub(super) async fn start(
 }
 
 /// Reads a task, whose bytes are as many as it says. They are counted as they come.
-async fn read(mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> Result<Task> {
+async fn read(call: &Call, mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> Result<Task> {
     let Some(execute_request::Kind::Task(head)) = next(&mut stream).await? else {
         return Err(RequestError::protocol("the first message is no task"));
     };
     same_protocol(head.protocol)?;
+    call.authorise(&head)?;
     if !head.fragments.is_sorted_by(|a, b| a < b) {
         return Err(RequestError::protocol("the fragments do not ascend"));
     }

@@ -25,81 +25,81 @@ pub(crate) struct Catalog(pub(crate) Arc<State>);
 impl CatalogService for Catalog {
     async fn create_table(
         &self,
-        mut request: Request<pb::CreateTableRequest>,
+        request: Request<pb::CreateTableRequest>,
     ) -> Result<Response<pb::CreateTableResponse>, Status> {
-        let mut call = Call::begin("CreateTable", &mut request);
-        let answer = self.create(&mut call, request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.create(&mut call, request).await;
         call.reply(answer)
     }
 
     async fn drop_table(
         &self,
-        mut request: Request<pb::DropTableRequest>,
+        request: Request<pb::DropTableRequest>,
     ) -> Result<Response<pb::DropTableResponse>, Status> {
-        let mut call = Call::begin("DropTable", &mut request);
-        let answer = self.drop(&mut call, &request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.drop(&mut call, &request).await;
         call.reply(answer)
     }
 
     async fn attach_table(
         &self,
-        mut request: Request<pb::AttachTableRequest>,
+        request: Request<pb::AttachTableRequest>,
     ) -> Result<Response<pb::AttachTableResponse>, Status> {
-        let mut call = Call::begin("AttachTable", &mut request);
-        let answer = self.attach(&mut call, &request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.attach(&mut call, &request).await;
         call.reply(answer)
     }
 
     async fn set_retention(
         &self,
-        mut request: Request<pb::SetRetentionRequest>,
+        request: Request<pb::SetRetentionRequest>,
     ) -> Result<Response<pb::SetRetentionResponse>, Status> {
-        let mut call = Call::begin("SetRetention", &mut request);
-        let answer = self.retain(&mut call, &request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.retain(&mut call, &request).await;
         call.reply(answer)
     }
 
     async fn set_deletes(
         &self,
-        mut request: Request<pb::SetDeletesRequest>,
+        request: Request<pb::SetDeletesRequest>,
     ) -> Result<Response<pb::SetDeletesResponse>, Status> {
-        let mut call = Call::begin("SetDeletes", &mut request);
-        let answer = self.set_how_to_delete(&mut call, &request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.set_how_to_delete(&mut call, &request).await;
         call.reply(answer)
     }
 
     async fn verify_table(
         &self,
-        mut request: Request<pb::VerifyTableRequest>,
+        request: Request<pb::VerifyTableRequest>,
     ) -> Result<Response<pb::VerifyTableResponse>, Status> {
-        let mut call = Call::begin("VerifyTable", &mut request);
-        let answer = self.verify(&mut call, &request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.verify(&mut call, &request).await;
         call.reply(answer)
     }
 
     async fn list_tables(
         &self,
-        mut request: Request<pb::ListTablesRequest>,
+        request: Request<pb::ListTablesRequest>,
     ) -> Result<Response<pb::ListTablesResponse>, Status> {
-        let call = Call::begin("ListTables", &mut request);
+        let (call, request) = Call::begin(request)?;
         let fresh = fresh::all(&self.0).await;
-        call.reply(fresh.map(|()| self.list(&request.into_inner())))
+        call.reply(fresh.map(|()| self.list(&request)))
     }
 
     async fn get_table(
         &self,
-        mut request: Request<pb::GetTableRequest>,
+        request: Request<pb::GetTableRequest>,
     ) -> Result<Response<pb::GetTableResponse>, Status> {
-        let mut call = Call::begin("GetTable", &mut request);
-        let answer = self.get(&mut call, &request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.get(&mut call, &request).await;
         call.reply(answer)
     }
 
     async fn get_server_info(
         &self,
-        mut request: Request<pb::GetServerInfoRequest>,
+        request: Request<pb::GetServerInfoRequest>,
     ) -> Result<Response<pb::GetServerInfoResponse>, Status> {
-        let call = Call::begin("GetServerInfo", &mut request);
+        let (call, _) = Call::begin(request)?;
         call.reply(Ok(self.info()))
     }
 }
@@ -276,7 +276,7 @@ impl Catalog {
         let columns = if request.view() == pb::TableView::Summary {
             Vec::new()
         } else {
-            nodes::columns(&self.0, &request.name, full, deadline).await?
+            nodes::columns(&self.0, call.caller(), &request.name, full, deadline).await?
         };
         Ok(pb::GetTableResponse { table: Some(told), columns })
     }

@@ -15,9 +15,9 @@ pub(crate) struct Cluster(pub(crate) Arc<State>);
 impl ClusterService for Cluster {
     async fn get_cluster(
         &self,
-        mut request: Request<pb::GetClusterRequest>,
+        request: Request<pb::GetClusterRequest>,
     ) -> Result<Response<pb::GetClusterResponse>, Status> {
-        let call = Call::begin("GetCluster", &mut request);
+        let (call, _) = Call::begin(request)?;
         call.reply(Ok(peers::overview(&self.0).await))
     }
 }

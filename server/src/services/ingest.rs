@@ -43,21 +43,22 @@ impl IngestService for Ingest {
 
     async fn write(
         &self,
-        mut request: Request<Streaming<pb::WriteRequest>>,
+        request: Request<Streaming<pb::WriteRequest>>,
     ) -> Result<Response<Self::WriteStream>, Status> {
-        let mut call = Call::begin("Write", &mut request);
+        let (mut call, requests) = Call::begin_stream(request)?;
         let (answers, receiver) = mpsc::channel(limits::WAITING_ACKS);
         let stream = match self.0.writes.open(call.connection().id()) {
             Ok(stream) => stream,
             Err(error) => return Err(call.fail(error)),
         };
-        let (state, requests) = (Arc::clone(&self.0), request.into_inner());
+        let state = Arc::clone(&self.0);
         let mut session = Session { state, stream, requests, answers, until: None };
         tokio::spawn(async move {
             match caught_async(session.run(&mut call)).await {
                 Ok(()) => call.done(),
-                // A client that is gone does not hear why.
+                // A client that is gone does not hear why, and a shutdown does not wait for one that does not read it.
                 Err(error) => {
+                    drop(call.take_running());
                     let told = session.answers.send(Err(call.fail(error)));
                     drop(timeout_at(Instant::now() + limits::INGEST_IDLE_TIMEOUT, told).await);
                 }
@@ -68,10 +69,10 @@ impl IngestService for Ingest {
 
     async fn delete(
         &self,
-        mut request: Request<pb::DeleteRequest>,
+        request: Request<pb::DeleteRequest>,
     ) -> Result<Response<pb::DeleteResponse>, Status> {
-        let mut call = Call::begin("Delete", &mut request);
-        let answer = self.delete_rows(&mut call, request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.delete_rows(&mut call, request).await;
         call.reply(answer)
     }
 }
@@ -91,7 +92,7 @@ impl Ingest {
             let message = "a deletion without a filter; the constant true selects all rows";
             return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("filter"));
         }
-        let filter = nodes::resolve(&self.0, request, deadline).await?;
+        let filter = nodes::resolve(&self.0, call.caller(), request, deadline).await?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));
@@ -121,6 +122,7 @@ impl Session {
             Some(_) => return Err(RequestError::protocol("the first message is not Open")),
             None => return Err(RequestError::protocol("the stream ended before Open")),
         };
+        call.authorise(&open).map_err(|e| e.at("open"))?;
         fresh::table(&self.state, &open.table).await.map_err(|e| e.at("open"))?;
         let mut write = Write::open(&self.state, &open)?;
         call.table = Some(Arc::clone(write.appender.table()));

@@ -7,6 +7,7 @@ use basalt_proto::v1 as pb;
 use tokio::time::Instant;
 
 use crate::{
+    access::Caller,
     class::Class,
     convert,
     coordinator::{Coordinator, Reach, describe},
@@ -20,12 +21,13 @@ use crate::{
 /// The filter of a deletion, whose semi-joins are sets.
 pub(super) async fn resolve(
     state: &Arc<State>,
+    caller: &Caller,
     request: pb::DeleteRequest,
     deadline: Instant,
 ) -> Result<Option<Filter>> {
-    fetch::sets_of(state, request.filter.as_ref(), deadline).await;
+    fetch::sets_of(state, caller, request.filter.as_ref(), deadline).await?;
     let control = state.control();
-    let reach = Reach::new(Arc::clone(state), deadline, control.clone());
+    let reach = Reach::new(Arc::clone(state), caller, deadline, control.clone());
     let pinned = reach.find(&request.table, None).await?;
     let resolve = move |state: &State, control: &Control| {
         let filter = convert::filter(request.filter, &request.table, &state.sets)?;
@@ -39,12 +41,13 @@ pub(super) async fn resolve(
 /// How the columns of a table are held.
 pub(super) async fn columns(
     state: &Arc<State>,
+    caller: &Caller,
     table: &str,
     full: bool,
     deadline: Instant,
 ) -> Result<Vec<pb::ColumnInfo>> {
     let control = state.control();
-    let reach = Reach::new(Arc::clone(state), deadline, control.clone());
+    let reach = Reach::new(Arc::clone(state), caller, deadline, control.clone());
     let pinned = reach.find(table, None).await?;
     let describe = move |_: &State, control: &Control| {
         panics::wanted("describe", pinned.table.name());

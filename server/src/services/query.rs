@@ -40,9 +40,9 @@ pub(crate) struct Query(pub(crate) Arc<State>);
 impl QueryService for Query {
     type QueryStream = Answer;
 
-    async fn query(&self, mut request: Request<pb::QueryRequest>) -> Result<Response<Answer>, Status> {
-        let mut call = Call::begin("Query", &mut request);
-        match self.start(&mut call, request.into_inner()).await {
+    async fn query(&self, request: Request<pb::QueryRequest>) -> Result<Response<Answer>, Status> {
+        let (mut call, request) = Call::begin(request)?;
+        match self.start(&mut call, request).await {
             Ok(begun) => Ok(Response::new(Answer::new(call, begun))),
             Err(error) => Err(call.fail(error)),
         }
@@ -50,19 +50,19 @@ impl QueryService for Query {
 
     async fn select(
         &self,
-        mut request: Request<pb::SelectRequest>,
+        request: Request<pb::SelectRequest>,
     ) -> Result<Response<pb::SelectResponse>, Status> {
-        let mut call = Call::begin("Select", &mut request);
-        let answer = self.select_set(&mut call, request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.select_set(&mut call, request).await;
         call.reply(answer)
     }
 
     async fn explain(
         &self,
-        mut request: Request<pb::ExplainRequest>,
+        request: Request<pb::ExplainRequest>,
     ) -> Result<Response<pb::ExplainResponse>, Status> {
-        let mut call = Call::begin("Explain", &mut request);
-        let answer = self.plan(&mut call, request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.plan(&mut call, request).await;
         call.reply(answer)
     }
 }
@@ -79,7 +79,7 @@ impl Query {
         deadline: Instant,
     ) -> Result<Pinned, RequestError> {
         for filter in filters {
-            fetch::sets_of(&self.0, filter.as_ref(), deadline).await;
+            fetch::sets_of(&self.0, call.caller(), filter.as_ref(), deadline).await?;
         }
         let of_rows = version.is_none().then(|| convert::version_of(table, &filters, &self.0.sets)).flatten();
         let pinned = match reach.find(table, version.or(of_rows)).await {
@@ -98,7 +98,7 @@ impl Query {
     async fn start(&self, call: &mut Call, request: pb::QueryRequest) -> Result<Begun, RequestError> {
         let deadline = self.0.deadline(call)?;
         let control = self.0.control();
-        let reach = Reach::new(Arc::clone(&self.0), deadline, control.clone());
+        let reach = Reach::new(Arc::clone(&self.0), call.caller(), deadline, control.clone());
         let (of, filters) = ((request.table.as_str(), request.version), [&request.filter, &request.having]);
         let pinned = self.target(call, of, filters, &reach, deadline).await?;
         let stop = StopOnDrop(control.clone());
@@ -148,16 +148,19 @@ impl Query {
     /// A small answer, which needs a slot only where many others are unread.
     async fn kept(
         &self,
-        call: &Call,
+        call: &mut Call,
         answer: Small,
         stop: StopOnDrop,
         deadline: Instant,
     ) -> Result<Begun, RequestError> {
         let Small { messages, counts, bytes } = answer;
         if let Some(kept) = self.0.readers.keep(bytes) {
+            // As with a call that is not a stream, a shutdown leaves the client a moment to read it.
+            drop(call.take_running());
             return Ok(Begun::Whole { messages, counts, _kept: kept });
         }
-        let slot = self.0.readers.admit(&call.connection(), Class::Short, deadline).await?;
+        let mut slot = self.0.readers.admit(&call.connection(), Class::Short, deadline).await?;
+        slot.running = call.take_running();
         let (writer, reader) = self.0.readers.queue(slot, stop.0.clone());
         writer.end(Ok((messages, counts)));
         Begun::queued(reader, stop, deadline).await
@@ -167,15 +170,16 @@ impl Query {
     /// that may wait for its reader.
     async fn stream(
         &self,
-        call: &Call,
+        call: &mut Call,
         job: Job,
         bound: Bound,
         stop: StopOnDrop,
         deadline: Instant,
     ) -> Result<Begun, RequestError> {
         let class = bound.class();
-        let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
+        let mut slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
         let permit = self.0.cpu.admit(class, deadline).await?;
+        slot.running = call.take_running();
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
         on_own_thread_as(&self.0.environment, class, move |may_wait| {
             let cpu = Arc::clone(&job.state.cpu);
@@ -203,7 +207,7 @@ impl Query {
         let query = request.query.unwrap_or_default();
         let control = self.0.control();
         let control = if request.analyze { control.with_clock(clock) } else { control };
-        let reach = Reach::new(Arc::clone(&self.0), deadline, control.clone());
+        let reach = Reach::new(Arc::clone(&self.0), call.caller(), deadline, control.clone());
         let (of, filters) = ((query.table.as_str(), query.version), [&query.filter, &query.having]);
         let pinned = self.target(call, of, filters, &reach, deadline).await?;
         let explain = move |state: &State, control: &Control| {

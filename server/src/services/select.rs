@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::{Query, nodes::coordinate};
 use crate::{
+    access::{Action, Object},
     call::Call,
     convert,
     coordinator::{Coordinator, Pinned, Reach},
@@ -16,6 +17,7 @@ use crate::{
     sets::{KeptSet, KeyDomain, Scope},
     state::State,
     status::{RequestError, Result},
+    tables::VersionPin,
     units::millis,
 };
 
@@ -31,15 +33,26 @@ impl Query {
             let message = "without its bytes a set is of use only when it is kept";
             return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("omit_sip"));
         }
+        if request.keep_ms > 0 {
+            call.may(Action::KeepSet, Object::Sets)?;
+        }
         let arrived = call.at();
         let control = self.0.control();
-        let reach = Reach::new(Arc::clone(&self.0), deadline, control.clone());
+        let reach = Reach::new(Arc::clone(&self.0), call.caller(), deadline, control.clone());
         let (of, filters) = ((request.table.as_str(), request.version), [&request.filter, &None]);
         let pinned = self.target(call, of, filters, &reach, deadline).await?;
+        // Before the rows are looked for: then their version is there when they are found.
+        let pin = match request.keep_ms > 0 && request.key.is_empty() {
+            true => {
+                let (table, version) = (&pinned.table, pinned.version.number());
+                self.0.tables.pin_version(table.name(), table.id(), version).await?
+            }
+            false => None,
+        };
         let select = move |state: &State, control: &Control| {
             let started = Instant::now();
             let found = find(state, &reach, &pinned, &request, control)?;
-            finish(state, request, found, arrived, started)
+            finish(state, request, found, pin, arrived, started)
         };
         let answer = coordinate(&self.0, deadline, control, select).await?;
         call.rows = answer.cardinality;
@@ -89,6 +102,7 @@ fn finish(
     state: &State,
     request: pb::SelectRequest,
     found: Found,
+    pin: Option<Arc<VersionPin>>,
     arrived: Instant,
     started: Instant,
 ) -> Result<pb::SelectResponse> {
@@ -110,7 +124,7 @@ fn finish(
     }
     if request.keep_ms > 0 {
         let (set, time) = (KeptSet { scope, sip: Arc::new(sip) }, Duration::from_millis(request.keep_ms));
-        let (handle, left) = state.sets.keep(set, time, Instant::now())?;
+        let (handle, left) = state.sets.keep(set, pin, time, Instant::now())?;
         (answer.handle, answer.expires_ms) = (handle.to_vec(), millis(left));
     }
     answer.statistics = Some(convert::statistics(&statistics, arrived, started));

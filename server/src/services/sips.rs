@@ -7,7 +7,13 @@ use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use crate::{
-    call::Call, convert, limits, peers::fetch, sets::KeptSet, state::State, status::Result, units::millis,
+    call::Call,
+    convert, limits,
+    peers::fetch,
+    sets::{KeptSet, Sets},
+    state::State,
+    status::Result,
+    units::millis,
 };
 
 /// See the module.
@@ -18,43 +24,44 @@ pub(crate) struct Sips(pub(crate) Arc<State>);
 impl SipService for Sips {
     async fn put(
         &self,
-        mut request: Request<pb::PutSipRequest>,
+        request: Request<pb::PutSipRequest>,
     ) -> std::result::Result<Response<pb::PutSipResponse>, Status> {
-        let mut call = Call::begin("PutSip", &mut request);
-        let answer = self.put_set(&mut call, request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.put_set(&mut call, request).await;
         call.reply(answer)
     }
 
     async fn get(
         &self,
-        mut request: Request<pb::GetSipRequest>,
+        request: Request<pb::GetSipRequest>,
     ) -> std::result::Result<Response<pb::GetSipResponse>, Status> {
-        let mut call = Call::begin("GetSip", &mut request);
-        let answer = self.get_set(&mut call, &request.into_inner()).await;
+        let (mut call, request) = Call::begin(request)?;
+        let answer = self.get_set(&mut call, &request).await;
         call.reply(answer)
     }
 
     async fn delete(
         &self,
-        mut request: Request<pb::DeleteSipRequest>,
+        request: Request<pb::DeleteSipRequest>,
     ) -> std::result::Result<Response<pb::DeleteSipResponse>, Status> {
-        let call = Call::begin("DeleteSip", &mut request);
-        let existed = self.0.sets.delete(&request.into_inner().handle, Instant::now());
+        let (call, request) = Call::begin(request)?;
+        let existed = self.0.sets.delete(&request.handle, Instant::now());
         call.reply(Ok(pb::DeleteSipResponse { existed }))
     }
 }
 
 impl Sips {
     async fn put_set(&self, call: &mut Call, request: pb::PutSipRequest) -> Result<pb::PutSipResponse> {
-        let state = Arc::clone(&self.0);
+        let (state, scope) = (Arc::clone(&self.0), convert::scope(request.scope)?);
+        let pin = Sets::pin(&self.0.tables, &scope).await?;
         let put = move |_: &_| {
-            let (scope, sip) = (convert::scope(request.scope)?, Arc::new(convert::sip(request.sip)?));
+            let sip = Arc::new(convert::sip(request.sip)?);
             let cardinality = sip.cardinality();
             let time = match request.ttl_ms {
                 0 => limits::DEFAULT_KEEP,
                 ms => Duration::from_millis(ms),
             };
-            let (handle, left) = state.sets.keep(KeptSet { scope, sip }, time, Instant::now())?;
+            let (handle, left) = state.sets.keep(KeptSet { scope, sip }, pin, time, Instant::now())?;
             Ok(pb::PutSipResponse { handle: handle.to_vec(), expires_ms: millis(left), cardinality })
         };
         let answer = self.0.cpu.query(self.0.deadline(call)?, self.0.control(), put).await?;

@@ -66,6 +66,9 @@ async fn look_after(tables: &Weak<Tables>) {
                 stored.expires.store(true, Ordering::Relaxed);
             }
             tasks.start(id, Work::Follow, Tables::clone(&tables).follow_store(Arc::clone(&stored)));
+            if stored.has_pins() {
+                tasks.start(id, Work::Pin, Arc::clone(&stored).renew_pins());
+            }
             if !stored.attached {
                 tasks.start(id, Work::Tidy, stored.look_after());
             }
@@ -83,6 +86,8 @@ async fn look_after(tables: &Weak<Tables>) {
 enum Work {
     /// What other nodes commit is taken in.
     Follow,
+    /// Leases of versions that kept sets need are renewed.
+    Pin,
     /// Files are merged, old ones removed, and what else there is to do.
     Tidy,
 }

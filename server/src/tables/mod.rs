@@ -13,6 +13,7 @@ mod follow;
 mod fragments;
 mod load;
 mod locate;
+mod pins;
 mod retention;
 mod rewrite;
 mod stored;
@@ -39,15 +40,17 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sip::Sip;
 use basalt_storage::{CatalogLog, Deletes, Request, Store, TableState, retention_properties};
 
+use futures_util::future::join_all;
 use tokio::{
     sync::{Notify, Semaphore},
-    time::Instant,
+    time::{Instant, timeout},
 };
 
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Written};
 pub(crate) use fragments::Held;
 pub(crate) use locate::RowPredicate;
+pub(crate) use pins::VersionPin;
 use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
@@ -241,6 +244,10 @@ impl Tables {
 
     /// Lets another server have what this one alone may use. Requests should have ended.
     pub(crate) async fn close(&self) {
+        let given_up =
+            self.list_stored().into_iter().map(|stored| async move { stored.give_up_pins().await });
+        // What is left of them ends with its lease.
+        let _ = timeout(limits::CLOSE_TIMEOUT, join_all(given_up)).await;
         if let Some(disk) = &self.shared.disk {
             disk.close().await;
         }

@@ -15,7 +15,7 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, fragments::snapshot_of,
-    load::expected_bytes,
+    load::expected_bytes, pins::Pins,
 };
 use crate::{limits, status::RequestError};
 
@@ -38,6 +38,8 @@ pub(super) struct Stored {
     states: RwLock<States>,
     /// Versions that this node has not seen, or has forgotten, made again from the log: the last used last.
     rebuilt: Mutex<VecDeque<Arc<TableState>>>,
+    /// Versions that are kept for sets.
+    pub(super) pins: Mutex<Pins>,
     /// Rows that the newest version has no longer, and since when.
     retired: Mutex<VecDeque<(Instant, Vec<u64>)>>,
 }
@@ -77,6 +79,7 @@ impl Stored {
             expires: AtomicBool::new(true),
             states: RwLock::new(States { newest: state, older: VecDeque::new() }),
             rebuilt: Mutex::default(),
+            pins: Mutex::default(),
             retired: Mutex::default(),
         }
     }
@@ -95,7 +98,8 @@ impl Stored {
             let rebuilt = self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner);
             rebuilt.iter().find(|state| version == Some(state.version())).cloned()
         };
-        found.or_else(rebuilt).ok_or_else(|| {
+        let pinned = || version.and_then(|version| self.pinned_at(version));
+        found.or_else(rebuilt).or_else(pinned).ok_or_else(|| {
             let (table, newest) = (self.table.name(), states.newest.version());
             let message = format!("this version of table {table:?} cannot be read; version {newest} can");
             RequestError::new(ErrorReason::VersionGone, message)

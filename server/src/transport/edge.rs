@@ -23,10 +23,11 @@ use tower::{Service, util::BoxCloneSyncService};
 
 use super::{
     receive::{self, Method, Received},
-    reply::{Reply, answer},
+    reply::{Reply, answer, refused},
 };
 use crate::{
     Error,
+    access::{Caller, Method as Asked, Principal, REFLECTION, REFLECTION_ALPHA},
     call::Arrival,
     connection::Connection,
     limits,
@@ -35,8 +36,6 @@ use crate::{
     status::RequestError,
 };
 
-const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
-const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
 /// The method of the ingest service whose request is a stream.
 const WRITE: &str = "Write";
 
@@ -171,6 +170,15 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
     type Future = Reply;
 
     fn call(&self, mut request: Request<Incoming>) -> Reply {
+        let at = Instant::now();
+        let (service, method) = service_of(&request);
+        let Some(asked) = Asked::find(service, method) else {
+            return Reply::new(answer(Status::unimplemented("there is no such method")));
+        };
+        let caller = Caller { principal: Principal::Anonymous(self.peer), access: self.state.access.clone() };
+        if let Err(error) = caller.authorise(asked.action, asked.object) {
+            return refused(error, asked, &caller, at, &self.state.metrics);
+        }
         let mut ours = None;
         if request.uri().path().starts_with("/basalt.") {
             if self.state.is_stopping() {
@@ -181,18 +189,19 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 return Reply::new(answer(self.state.tables.loading().into()));
             }
             let arrival = Arrival {
-                peer: self.peer,
-                at: Instant::now(),
+                caller,
+                method: asked,
+                at,
                 metrics: Arc::clone(&self.state.metrics),
                 connection: Arc::clone(&self.connection),
-                _running: self.state.running.token(),
+                running: Some(self.state.running.token()),
             };
             ours = Some(arrival.clone());
             request.extensions_mut().insert(arrival);
         }
-        let (service, method) = service_of(&request);
+        let service = asked.service;
         let (streams, message_bytes) = match service {
-            ingest_service_server::SERVICE_NAME => (method == WRITE, limits::MESSAGE_BYTES),
+            ingest_service_server::SERVICE_NAME => (asked.name == WRITE, limits::MESSAGE_BYTES),
             query_service_server::SERVICE_NAME
             | sip_service_server::SERVICE_NAME
             | catalog_service_server::SERVICE_NAME => (false, limits::MESSAGE_BYTES),
@@ -200,10 +209,10 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 (false, limits::SMALL_MESSAGE_BYTES)
             }
             REFLECTION | REFLECTION_ALPHA => (true, limits::SMALL_MESSAGE_BYTES),
+            // Those of the other nodes have a port of their own.
             _ => return Reply::new(answer(Status::unimplemented("there is no such service"))),
         };
-        let service = service.to_owned();
-        let serve = |request: Read| self.serve(&service, request);
+        let serve = |request: Read| self.serve(service, request);
         Reply::to(&self.inbound, request, Method { message_bytes, streams }, ours, serve)
     }
 }

@@ -116,7 +116,20 @@ pub(crate) async fn serve(
     tracing::info!(running = state.running.len(), grace = ?config.shutdown_grace, "shutting down");
     state.stop();
     services.health.not_serving().await;
-    if timeout(config.shutdown_grace, state.running.wait()).await.is_err() {
+    let running = async {
+        let mut ticks = interval(limits::UNREAD_INTERVAL);
+        loop {
+            tokio::select! {
+                () = state.running.wait() => return,
+                // What its client does not go on with is not waited for.
+                _ = ticks.tick() => {
+                    state.readers.give_up_unread();
+                    state.writes.give_up_silent();
+                }
+            }
+        }
+    };
+    if timeout(config.shutdown_grace, running).await.is_err() {
         tracing::warn!(running = state.running.len(), "the time is over; what still runs is cut off");
     }
     if let Some(cluster) = &state.cluster {

@@ -2,19 +2,26 @@
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
-use basalt_proto::cluster::v1::peer_service_server::PeerServiceServer;
+use basalt_proto::cluster::v1::peer_service_server::{PeerServiceServer, SERVICE_NAME};
 use hyper::{Request, Response, body::Incoming, server::conn::http2, service::Service};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
-use tonic::body::Body;
+use tonic::{Status, body::Body};
 use tower::Service as _;
 
 use super::{
     edge::service_of,
     receive::{self, Method},
-    reply::Reply,
+    reply::{Reply, answer, refused},
 };
-use crate::{call::Arrival, connection::Connection, limits, peers::PeerHandler, state::State};
+use crate::{
+    access::{Caller, Method as Asked, Principal},
+    call::Arrival,
+    connection::Connection,
+    limits,
+    peers::PeerHandler,
+    state::State,
+};
 
 /// The method whose request is a stream.
 const EXECUTE: &str = "Execute";
@@ -44,15 +51,26 @@ impl Service<Request<Incoming>> for PeerEdge {
     type Future = Reply;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let at = Instant::now();
+        let (service, method) = service_of(&request);
+        let asked = Asked::find(service, method).filter(|asked| asked.service == SERVICE_NAME);
+        let Some(asked) = asked else {
+            return Reply::new(answer(Status::unimplemented("there is no such method")));
+        };
+        let caller = Caller { principal: Principal::Node(self.peer), access: self.state.access.clone() };
+        if let Err(error) = caller.authorise(asked.action, asked.object) {
+            return refused(error, asked, &caller, at, &self.state.metrics);
+        }
         let arrival = Arrival {
-            peer: self.peer,
-            at: Instant::now(),
+            caller,
+            method: asked,
+            at,
             metrics: Arc::clone(&self.state.metrics),
             connection: Arc::clone(&self.connection),
-            _running: self.state.running.token(),
+            running: Some(self.state.running.token()),
         };
         request.extensions_mut().insert(arrival.clone());
-        let streams = service_of(&request).1 == EXECUTE;
+        let streams = asked.name == EXECUTE;
         let method = Method { message_bytes: limits::PEER_MESSAGE_BYTES, streams };
         Reply::to(&self.inbound, request, method, Some(arrival), |request| self.service.clone().call(request))
     }

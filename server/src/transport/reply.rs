@@ -10,10 +10,17 @@ use std::{
 };
 
 use hyper::{Request, Response, body::Incoming};
+use tokio::time::Instant;
 use tonic::{Status, body::Body, codegen::BoxFuture};
 
 use super::receive::{Answering, Connection, Method, Receipt, Received};
-use crate::{call::Arrival, panics, status::RequestError};
+use crate::{
+    access::{Caller, Method as Asked},
+    call::Arrival,
+    metrics::Metrics,
+    panics,
+    status::RequestError,
+};
 
 /// See the module.
 pub(super) struct Reply {
@@ -90,6 +97,20 @@ impl Future for Reply {
     }
 }
 
+/// The answer to a request whose sender may not ask it.
+pub(super) fn refused(
+    error: RequestError,
+    asked: &'static Asked,
+    caller: &Caller,
+    at: Instant,
+    metrics: &Metrics,
+) -> Reply {
+    metrics.request(asked.label, error.code(), at.elapsed(), 0);
+    let (method, code, peer) = (asked.label, tracing::field::debug(error.code()), caller.principal);
+    tracing::info!(method, code, reason = error.reason(), error = error.message(), %peer, "request");
+    Reply::new(answer(error.into()))
+}
+
 /// Gives the errors that tonic makes itself, while it reads the request, their reason and details.
 fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
     let headers = response.headers();
@@ -104,7 +125,8 @@ fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
 }
 
 /// Tells of a request that was not read to its end.
-fn unread(error: &RequestError, Arrival { peer, at, metrics, .. }: &Arrival) {
+fn unread(error: &RequestError, Arrival { caller, at, metrics, .. }: &Arrival) {
+    let peer = caller.principal;
     metrics.request("unread", error.code(), at.elapsed(), 0);
     let code = tracing::field::debug(error.code());
     tracing::info!(code, reason = error.reason(), error = error.message(), %peer, "request");

@@ -3,14 +3,16 @@
 use std::time::{Duration, Instant};
 
 use basalt_client::{Expr, col, lit, sum};
-use basalt_proto::v1::{self as pb, query_service_client::QueryServiceClient};
+use basalt_proto::v1::{
+    self as pb, ingest_service_client::IngestServiceClient, query_service_client::QueryServiceClient,
+};
 use tokio::time::timeout;
 use tonic::{Code, Request};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-use crate::support::{Server, check};
+use crate::support::{Server, batch, check, open};
 
 const ROWS: i64 = 400_000;
 
@@ -216,4 +218,50 @@ async fn a_shutdown_does_not_wait_for_ever() {
     server.signal();
     server.ended().await;
     assert!(running.await.unwrap().is_err());
+}
+
+/// The grace is for what makes progress.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shutdown_waits_for_no_client_that_does_nothing() {
+    let mut server = Server::start().await;
+    server.numbers("t", 0..4_000_000).await;
+    let all = pb::QueryRequest { table: "t".into(), ..Default::default() };
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        let mut stream =
+            QueryServiceClient::new(server.channel().await).query(all.clone()).await.unwrap().into_inner();
+        assert!(stream.message().await.unwrap().is_some());
+        unread.push(stream);
+    }
+    let (sender, receiver) = tokio::sync::mpsc::channel(4);
+    for kind in [open("t"), batch(1, &[1])] {
+        sender.send(pb::WriteRequest { kind: Some(kind) }).await.unwrap();
+    }
+    let stream = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    let mut ingest = IngestServiceClient::new(server.channel().await);
+    let mut answers = ingest.write(stream).await.unwrap().into_inner();
+    for _ in 0..2 {
+        assert!(answers.message().await.unwrap().is_some());
+    }
+    // One that works, and is waited for.
+    let (mut queries, request) = (QueryServiceClient::new(server.channel().await), slow(&server, 4));
+    let at_work = tokio::spawn(async move {
+        let mut stream = queries.query(request).await?.into_inner();
+        let mut messages = 0;
+        while stream.message().await?.is_some() {
+            messages += 1;
+        }
+        Ok::<_, tonic::Status>(messages)
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+
+    let started = Instant::now();
+    server.signal();
+    check(answers.message().await, Code::Unavailable, "SHUTTING_DOWN", "");
+    assert!(at_work.await.unwrap().unwrap() >= 2);
+    let worked = started.elapsed();
+    server.ended().await;
+    let took = started.elapsed();
+    assert!(took < worked + Duration::from_secs(6), "{took:?}, of which {worked:?} for what worked");
+    drop((unread, sender));
 }

@@ -81,6 +81,8 @@ pub struct TableLog {
     keep: Duration,
     /// What was read of files that have no digests in the log.
     seen: Seen,
+    /// What the last vacuum has found of pinned versions.
+    pub(crate) pinned_states: Arc<Mutex<BTreeMap<u64, Arc<TableState>>>>,
 }
 
 /// What a commit did.
@@ -111,7 +113,8 @@ impl TableLog {
     pub fn new(store: Store) -> Self {
         let (newest, unsynced, looked, seen) =
             (Arc::default(), Arc::default(), Arc::default(), Seen::default());
-        Self { store, newest, unsynced, looked, keep: Duration::from_secs(600), seen }
+        let pinned_states = Arc::default();
+        Self { store, newest, unsynced, looked, keep: Duration::from_secs(600), seen, pinned_states }
     }
 
     /// The same, with another time for which files that are no longer part of the table stay readable; ten

@@ -2,7 +2,8 @@
 //!
 //! A version is retained for [`TableLog::keep`] after the next one took its place, by the time that the next one's
 //! commit says, which is also the time by which a vacuum counts the files that left the table with it. Of more than
-//! [`KEPT_VERSIONS`] versions only the newest are retained. Every node decides that by the log alone, so a node that
+//! [`KEPT_VERSIONS`] versions only the newest are retained. A pinned version ([`Pin`](crate::Pin)) is retained as long
+//! as it is pinned. Every node decides that by the store alone, so a node that
 //! never had a version answers for it like all others.
 
 use std::{
@@ -34,9 +35,17 @@ impl TableLog {
         if version == newest.version {
             return Ok(Some(Arc::clone(newest)));
         }
-        if version > newest.version || !self.is_retained(newest.version, version).await? {
-            return Ok(None);
-        }
+        let is_there = version < newest.version
+            && (self.is_retained(newest.version, version).await? || self.is_pinned(version).await?);
+        if is_there { self.rebuild(newest, version).await } else { Ok(None) }
+    }
+
+    /// The state of a version before the newest; `None` where the log has no longer what it is made of.
+    pub(crate) async fn rebuild(
+        &self,
+        newest: &Arc<TableState>,
+        version: u64,
+    ) -> Result<Option<Arc<TableState>>> {
         let listed = self.store.list(FOLDER, None).await?;
         let checkpoints = whole_checkpoints(&listed);
         let start = checkpoints.keys().rfind(|(checkpoint, _)| *checkpoint <= version).copied();
@@ -71,7 +80,7 @@ impl TableLog {
     }
 
     /// Whether a version before the newest can still be read.
-    async fn is_retained(&self, newest: u64, version: u64) -> Result<bool> {
+    pub(crate) async fn is_retained(&self, newest: u64, version: u64) -> Result<bool> {
         if newest - version >= KEPT_VERSIONS {
             return Ok(false);
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use basalt_sip::Sip;
-use basalt_storage::{Change, StorageError, Store, TableLog, TableState};
+use basalt_storage::{Change, Pin, Pinned, StorageError, Store, TableLog, TableState};
 
 use crate::support::{append, commit, numbers, shown, table};
 
@@ -125,4 +125,72 @@ async fn a_hole_in_the_log_is_an_error() {
     assert!(error.to_string().contains("version 6 is missing"), "{error}");
     // Nothing tells when version 5 was followed.
     assert!(log.at(&states[12], 5).await.unwrap().is_none());
+}
+
+/// Makes the pins of a table as old as if nobody had renewed them for a while.
+fn age_pins(folder: &std::path::Path, age: Duration) {
+    for entry in fs::read_dir(folder.join("tables/t/_basalt_pins")).unwrap() {
+        let file = fs::File::options().write(true).open(entry.unwrap().path()).unwrap();
+        file.set_modified(SystemTime::now() - age).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_pinned_version_is_readable_everywhere_until_its_lease_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+    let (log, states) = history(&store).await;
+    let (newest, third) = (&states[12], &states[3]);
+    let before = numbers(&log, third).await;
+    let (first, second) = (Pin::new(3, 1), Pin::new(3, 2));
+    assert_eq!(log.pin(third, first).await.unwrap(), Pinned::Held);
+    // No version is retained from here on, and the log's files are old.
+    for entry in fs::read_dir(folder.path().join(LOG)).unwrap() {
+        let file = fs::File::options().write(true).open(entry.unwrap().path()).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(2 * 3600)).unwrap();
+    }
+    let hasty = || TableLog::new(log.store().clone()).keeping(Duration::ZERO);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(hasty().pin(newest, Pin::new(5, 3)).await.unwrap(), Pinned::Gone);
+    assert_eq!(hasty().pin(newest, Pin::new(13, 3)).await.unwrap(), Pinned::Gone);
+    for _ in 0..2 {
+        let vacuumed = hasty().vacuum(newest).await.unwrap();
+        println!("{vacuumed:?}");
+        let other = hasty();
+        let rebuilt = other.at(&other.load().await.unwrap(), 3).await.unwrap().unwrap();
+        assert_eq!((shown(&rebuilt), numbers(&other, &rebuilt).await), (shown(third), before.clone()));
+        assert!(other.at(newest, 5).await.unwrap().is_none());
+    }
+    // Others may pin what is pinned; then the first need not.
+    assert_eq!(hasty().pin(newest, second).await.unwrap(), Pinned::Held);
+    log.unpin(first).await.unwrap();
+    hasty().vacuum(newest).await.unwrap();
+    assert!(hasty().at(newest, 3).await.unwrap().is_some());
+
+    // A lease that is over keeps nothing for readers; a vacuum waits a little longer.
+    age_pins(folder.path(), Duration::from_secs(200));
+    assert!(hasty().at(newest, 3).await.unwrap().is_none());
+    let waits = hasty().vacuum(newest).await.unwrap();
+    assert_eq!(waits.files, 0, "{waits:?}");
+    age_pins(folder.path(), Duration::from_secs(300));
+    let done = hasty().vacuum(newest).await.unwrap();
+    assert!(done.files > 3, "{done:?}");
+    assert_eq!(fs::read_dir(folder.path().join("tables/t/_basalt_pins")).unwrap().count(), 0);
+    assert_eq!(hasty().pin(newest, second).await.unwrap(), Pinned::Gone);
+    assert!(hasty().at(newest, 3).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn pins_are_no_more_than_there_may_be() {
+    let (log, states) = history(&Store::in_memory()).await;
+    let mut pins = Vec::new();
+    let full = loop {
+        let pin = Pin::new(12, pins.len() as u64);
+        match log.pin(&states[12], pin).await.unwrap() {
+            Pinned::Held => pins.push(pin),
+            other => break other,
+        }
+    };
+    assert_eq!((full, pins.len()), (Pinned::Full(256), 256));
+    assert_eq!(log.pin(&states[12], pins[7]).await.unwrap(), Pinned::Held, "it is renewed");
 }

@@ -32,12 +32,18 @@ struct Running {
 impl Nodes {
     /// `n` nodes that know each other.
     pub(crate) async fn start(n: usize) -> Self {
+        let mut nodes = Self::places(n).await;
+        for i in 0..n {
+            nodes.restart(i).await;
+        }
+        nodes
+    }
+
+    /// Places for nodes that know each other, none of which runs.
+    pub(crate) async fn places(n: usize) -> Self {
         let mut nodes = Self { store: TempDir::new().unwrap(), nodes: Vec::new(), names: Vec::new() };
         for _ in 0..n {
             nodes.place().await;
-        }
-        for i in 0..n {
-            nodes.restart(i).await;
         }
         nodes
     }

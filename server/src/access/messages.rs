@@ -1,0 +1,125 @@
+//! Every method with its action, and every message with its object.
+
+use basalt_proto::{
+    cluster::v1::{self as peer, peer_service_server},
+    v1::{
+        self as pb, catalog_service_server, cluster_service_server, ingest_service_server,
+        query_service_server, sip_service_server,
+    },
+};
+use tonic_health::pb::health_server;
+
+use super::{Action, Object};
+
+/// A method of a service.
+#[derive(Debug)]
+pub(crate) struct Method {
+    pub(crate) service: &'static str,
+    pub(crate) name: &'static str,
+    /// By which the log and the metrics know it.
+    pub(crate) label: &'static str,
+    pub(crate) action: Action,
+    /// What is known of its object before its message is read.
+    pub(crate) object: Object<'static>,
+}
+
+const fn of(
+    service: &'static str,
+    name: &'static str,
+    label: &'static str,
+    action: Action,
+    object: Object<'static>,
+) -> Method {
+    Method { service, name, label, action, object }
+}
+
+const CATALOG: &str = catalog_service_server::SERVICE_NAME;
+const INGEST: &str = ingest_service_server::SERVICE_NAME;
+const QUERY: &str = query_service_server::SERVICE_NAME;
+const SIPS: &str = sip_service_server::SERVICE_NAME;
+const CLUSTER: &str = cluster_service_server::SERVICE_NAME;
+const PEER: &str = peer_service_server::SERVICE_NAME;
+const HEALTH: &str = health_server::SERVICE_NAME;
+pub(crate) const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
+pub(crate) const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
+
+/// All methods that are served, the most frequent first.
+static METHODS: &[Method] = &[
+    of(QUERY, "Query", "Query", Action::Read, Object::Tables),
+    of(QUERY, "Select", "Select", Action::Read, Object::Tables),
+    of(QUERY, "Explain", "Explain", Action::Read, Object::Tables),
+    of(INGEST, "Write", "Write", Action::Write, Object::Tables),
+    of(INGEST, "Delete", "Delete", Action::Write, Object::Tables),
+    of(PEER, "Execute", "Execute", Action::Peer, Object::Tables),
+    of(PEER, "Announce", "Announce", Action::Peer, Object::Server),
+    of(PEER, "GetStatus", "GetStatus", Action::Peer, Object::Server),
+    of(PEER, "FetchSip", "FetchSip", Action::Peer, Object::Sets),
+    of(SIPS, "Put", "PutSip", Action::KeepSet, Object::Sets),
+    of(SIPS, "Get", "GetSip", Action::Read, Object::Sets),
+    of(SIPS, "Delete", "DeleteSip", Action::KeepSet, Object::Sets),
+    of(CATALOG, "CreateTable", "CreateTable", Action::Create, Object::Tables),
+    of(CATALOG, "DropTable", "DropTable", Action::Drop, Object::Tables),
+    of(CATALOG, "AttachTable", "AttachTable", Action::Attach, Object::Tables),
+    of(CATALOG, "SetRetention", "SetRetention", Action::Alter, Object::Tables),
+    of(CATALOG, "SetDeletes", "SetDeletes", Action::Alter, Object::Tables),
+    of(CATALOG, "VerifyTable", "VerifyTable", Action::Verify, Object::Tables),
+    of(CATALOG, "ListTables", "ListTables", Action::Read, Object::Catalog),
+    of(CATALOG, "GetTable", "GetTable", Action::Read, Object::Tables),
+    of(CATALOG, "GetServerInfo", "GetServerInfo", Action::Probe, Object::Server),
+    of(CLUSTER, "GetCluster", "GetCluster", Action::Observe, Object::Server),
+    of(HEALTH, "Check", "Check", Action::Probe, Object::Server),
+    of(HEALTH, "Watch", "Watch", Action::Probe, Object::Server),
+    of(REFLECTION, "ServerReflectionInfo", "Reflection", Action::Probe, Object::Server),
+    of(REFLECTION_ALPHA, "ServerReflectionInfo", "Reflection", Action::Probe, Object::Server),
+];
+
+impl Method {
+    /// That of a service's name and its own.
+    pub(crate) fn find(service: &str, name: &str) -> Option<&'static Self> {
+        METHODS.iter().find(|method| method.name == name && method.service == service)
+    }
+
+    #[cfg(test)]
+    pub(super) fn all() -> &'static [Self] {
+        METHODS
+    }
+}
+
+/// A message that asks for something: what its method does, it does to this.
+pub(crate) trait Asks {
+    fn object(&self) -> Object<'_>;
+}
+
+macro_rules! asks {
+    ($($message:ty: $object:expr;)*) => {
+        $(impl Asks for $message {
+            fn object(&self) -> Object<'_> {
+                let object: fn(&Self) -> Object<'_> = $object;
+                object(self)
+            }
+        })*
+    };
+}
+
+asks! {
+    pb::QueryRequest: |m| Object::Table(&m.table);
+    pb::SelectRequest: |m| Object::Table(&m.table);
+    pb::ExplainRequest: |m| Object::Table(m.query.as_ref().map_or("", |query| &query.table));
+    pb::Open: |m| Object::Table(&m.table);
+    pb::DeleteRequest: |m| Object::Table(&m.table);
+    pb::CreateTableRequest: |m| Object::Table(&m.name);
+    pb::DropTableRequest: |m| Object::Table(&m.name);
+    pb::AttachTableRequest: |m| Object::Table(&m.name);
+    pb::SetRetentionRequest: |m| Object::Table(&m.table);
+    pb::SetDeletesRequest: |m| Object::Table(&m.table);
+    pb::VerifyTableRequest: |m| Object::Table(&m.name);
+    pb::GetTableRequest: |m| Object::Table(&m.name);
+    pb::ListTablesRequest: |_| Object::Catalog;
+    pb::GetServerInfoRequest: |_| Object::Server;
+    pb::GetClusterRequest: |_| Object::Server;
+    pb::PutSipRequest: |_| Object::Sets;
+    pb::GetSipRequest: |_| Object::Sets;
+    pb::DeleteSipRequest: |_| Object::Sets;
+    peer::Task: |m| Object::Table(&m.table);
+    peer::FetchSipRequest: |_| Object::Sets;
+}

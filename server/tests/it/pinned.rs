@@ -1,0 +1,163 @@
+//! Kept sets of rows pin their version: it is read as long as the set is kept, though others of its age are gone.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use basalt_client::{Client, col, count};
+use basalt_proto::v1::{
+    self as pb, filter, query_service_client::QueryServiceClient, row_set,
+    sip_service_client::SipServiceClient,
+};
+use basalt_server::limits;
+use tempfile::TempDir;
+use tonic::{Code, Status};
+
+use crate::{
+    cluster::nodes::{Nodes, rows},
+    support::{Server, check},
+};
+
+const SHORT: Duration = Duration::from_millis(500);
+
+/// Data files of the store.
+fn data_files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(data_files(&entry.path())),
+            _ => found.extend(entry.file_name().into_string().ok().filter(|name| name.starts_with("part-"))),
+        }
+    }
+    found
+}
+
+/// A kept set of the rows of `t` at its newest version with an id below a bound: its handle, its version, their number.
+async fn kept(client: &Client, below: i64, keep: Duration) -> (Vec<u8>, u64, u64) {
+    let filter = Some(basalt_client::Filter::from(col("id").lt(below)).into());
+    let keep_ms = keep.as_millis().try_into().unwrap();
+    let request = pb::SelectRequest { table: "t".into(), filter, keep_ms, ..Default::default() };
+    let answer = QueryServiceClient::new(client.channel()).select(request).await.unwrap().into_inner();
+    (answer.handle, answer.scope.unwrap().version, answer.cardinality)
+}
+
+/// How many rows of `t` a kept set selects.
+async fn selected(client: &Client, handle: &[u8]) -> Result<u64, Status> {
+    let set = Some(row_set::Set::Handle(handle.to_vec()));
+    let filter = Some(pb::Filter { kind: Some(filter::Kind::Rows(pb::RowSet { scope: None, set })) });
+    let request = pb::SelectRequest { table: "t".into(), filter, ..Default::default() };
+    let answer = QueryServiceClient::new(client.channel()).select(request).await?.into_inner();
+    Ok(answer.cardinality)
+}
+
+/// The number of rows at a version.
+async fn at(client: &Client, version: u64) -> Result<(), Status> {
+    let request = pb::SelectRequest { table: "t".into(), version: Some(version), ..Default::default() };
+    QueryServiceClient::new(client.channel()).select(request).await.map(drop)
+}
+
+/// Small writes, which are merged; as many as a vacuum comes after.
+async fn write_until(client: &Client, from: &mut i64, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    let mut last = *from + i64::try_from(limits::VACUUM_COMMITS).unwrap() + 16;
+    while *from < last || !done() {
+        client.write_all("t", &[rows(*from, *from + 1)]).await.unwrap();
+        *from += 1;
+        last = last.min(*from + 600);
+        assert!(start.elapsed() < Duration::from_secs(120), "the files stay");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_set_of_rows_is_of_use_as_long_as_it_is_kept() {
+    let store = TempDir::new().unwrap();
+    let server = Server::with(|config| {
+        store.path().to_str().unwrap().clone_into(&mut config.store);
+        config.commit_delay = Duration::ZERO;
+        config.keep_versions = SHORT;
+    })
+    .await;
+    let client = &server.client;
+    client.create_table("t", &rows(0, 0).schema()).await.unwrap();
+    client.write_all("t", &[rows(0, 1000)]).await.unwrap();
+    let first = data_files(store.path());
+    let begun = Instant::now();
+    let (handle, version, n) = kept(client, 77, Duration::from_secs(600)).await;
+    assert_eq!(n, 77);
+    // Nothing of that version is part of the newest one.
+    client.delete("t", col("id").ge(0)).await.unwrap();
+    let mut next = 1000;
+    write_until(client, &mut next, || true).await;
+    assert!(begun.elapsed() > 2 * SHORT);
+    assert_eq!(selected(client, &handle).await.unwrap(), 77);
+    check(at(client, version + 1).await, Code::FailedPrecondition, "VERSION_GONE", "version");
+    assert!(first.iter().all(|file| data_files(store.path()).contains(file)), "its files are gone");
+
+    // Its end is that of the pin, and of the files.
+    let request = pb::DeleteSipRequest { handle: handle.clone() };
+    assert!(SipServiceClient::new(client.channel()).delete(request).await.unwrap().into_inner().existed);
+    write_until(client, &mut next, || !data_files(store.path()).iter().any(|file| first.contains(file)))
+        .await;
+    check(at(client, version).await, Code::FailedPrecondition, "VERSION_GONE", "version");
+    let total = client.query("t").select([count()]).collect().await.unwrap();
+    assert_eq!(total.rows, 1);
+}
+
+#[tokio::test]
+async fn in_memory_too_and_no_more_than_there_may_be() {
+    let server = Server::start().await;
+    let client = &server.client;
+    client.create_table("t", &rows(0, 0).schema()).await.unwrap();
+    let mut handles = Vec::new();
+    for i in 0..i64::try_from(limits::PINNED_VERSIONS).unwrap() {
+        client.write_all("t", &[rows(i, i + 1)]).await.unwrap();
+        handles.push(kept(client, 1000, Duration::from_secs(60)).await);
+    }
+    for (handle, _, rows) in &handles {
+        assert_eq!(selected(client, handle).await.unwrap(), *rows);
+    }
+    client.write_all("t", &[rows(100, 101)]).await.unwrap();
+    let request = pb::SelectRequest { table: "t".into(), keep_ms: 1000, ..Default::default() };
+    let full = QueryServiceClient::new(client.channel()).select(request.clone()).await;
+    check(full, Code::ResourceExhausted, "SIP_QUOTA", "");
+    // One that ends makes room, and its version goes.
+    let (handle, version, _) = handles[0].clone();
+    SipServiceClient::new(client.channel()).delete(pb::DeleteSipRequest { handle }).await.unwrap();
+    QueryServiceClient::new(client.channel()).select(request).await.unwrap();
+    for i in 0..20 {
+        client.write_all("t", &[rows(200 + i, 201 + i)]).await.unwrap();
+    }
+    assert_eq!(selected(client, &handles[1].0).await.unwrap(), handles[1].2);
+    check(at(client, version).await, Code::FailedPrecondition, "VERSION_GONE", "version");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whichever_node_keeps_the_set_and_whichever_removes_files() {
+    let mut nodes = Nodes::places(3).await;
+    for i in 0..3 {
+        nodes.restart_with(i, |config| config.keep_versions = SHORT).await;
+    }
+    for i in 0..3 {
+        nodes.sees(i, 2).await;
+    }
+    nodes.client(0).create_table("t", &rows(0, 0).schema()).await.unwrap();
+    // One of them owns the table, and removes files: of the two others it must know the pins.
+    let mut sets = Vec::new();
+    for i in 0..3_i64 {
+        let client = nodes.client(usize::try_from(i).unwrap());
+        client.write_all("t", &[rows(i * 100, i * 100 + 100)]).await.unwrap();
+        sets.push(kept(client, 1000, Duration::from_secs(600)).await);
+    }
+    nodes.client(1).delete("t", col("id").ge(0)).await.unwrap();
+    let mut next = 1000;
+    write_until(nodes.client(1), &mut next, || true).await;
+    for (i, (handle, _, n)) in sets.iter().enumerate() {
+        assert_eq!(*n, 100 * (i as u64 + 1));
+        for asked in 0..3 {
+            assert_eq!(selected(nodes.client(asked), handle).await.unwrap(), *n, "node {asked}, set {i}");
+        }
+    }
+    let (_, version, _) = sets[2];
+    check(at(nodes.client(0), version + 1).await, Code::FailedPrecondition, "VERSION_GONE", "version");
+}
