@@ -42,6 +42,25 @@ pub enum DataType {
 }
 
 impl DataType {
+    /// A type of each kind; the decimal has 12 digits, 2 of them behind the point.
+    pub const KINDS: [Self; 15] = [
+        Self::Bool,
+        Self::Int8,
+        Self::Int16,
+        Self::Int32,
+        Self::Int64,
+        Self::UInt8,
+        Self::UInt16,
+        Self::UInt32,
+        Self::UInt64,
+        Self::Float32,
+        Self::Float64,
+        Self::Decimal { precision: 12, scale: 2 },
+        Self::Date32,
+        Self::Timestamp,
+        Self::Utf8,
+    ];
+
     /// The Arrow type that holds it at the doors of the engine.
     pub fn to_arrow(self) -> arrow::DataType {
         match self {
@@ -291,4 +310,34 @@ pub fn check_name(name: &str) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_listed_once() {
+        for (i, kind) in DataType::KINDS.into_iter().enumerate() {
+            // A new kind gets the next number here, and a place in the list.
+            let number = match kind {
+                DataType::Bool => 0,
+                DataType::Int8 => 1,
+                DataType::Int16 => 2,
+                DataType::Int32 => 3,
+                DataType::Int64 => 4,
+                DataType::UInt8 => 5,
+                DataType::UInt16 => 6,
+                DataType::UInt32 => 7,
+                DataType::UInt64 => 8,
+                DataType::Float32 => 9,
+                DataType::Float64 => 10,
+                DataType::Decimal { .. } => 11,
+                DataType::Date32 => 12,
+                DataType::Timestamp => 13,
+                DataType::Utf8 => 14,
+            };
+            assert_eq!(number, i, "{kind}");
+        }
+    }
 }

@@ -4,7 +4,7 @@ use basalt_kernels as kernels;
 
 use super::{
     KeyColumn, KeyTest, Members, mask,
-    members::{FEW_KEYS, Form, write_mask},
+    member_form::{FEW_KEYS, Form, write_mask},
 };
 use crate::limits::BATCH_ROWS;
 

@@ -42,8 +42,10 @@ mod encode;
 mod entropy;
 mod estimate;
 mod fallback;
+mod id_keys;
 mod key_table;
 mod mask;
+mod member_form;
 mod members;
 mod open;
 mod packed;
@@ -66,7 +68,8 @@ pub use self::{
         estimates_for_keys, estimates_for_texts,
     },
     estimate::SizeEstimate,
-    members::{IdKeys, Members},
+    id_keys::IdKeys,
+    members::Members,
     predicate::{KeyTest, TextTest},
     registry::{ENCODINGS, KEY_ENCODINGS, TEXT_ENCODINGS, open_keys, open_text},
     stats::{KeyStats, SAMPLE_ROWS},

@@ -9,7 +9,9 @@ use basalt_sip::Sip;
 
 use super::{
     bytes::count,
-    members::{Form, IdKeys, Members, TOP, write_mask},
+    id_keys::{IdKeys, TOP},
+    member_form::{Form, write_mask},
+    members::Members,
     text_members::TextMembers,
 };
 

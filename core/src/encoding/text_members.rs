@@ -4,7 +4,7 @@ use std::{hash::BuildHasher, ops::RangeInclusive};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use super::members::FEW;
+use super::member_form::FEW;
 
 /// A set of texts.
 #[derive(Clone, Debug)]

@@ -248,9 +248,12 @@ impl Graph {
             done: &mut BTreeSet<&'a Path>,
         ) -> Option<String> {
             if let Some(first) = way.iter().position(|(module, _)| *module == at) {
-                let steps =
-                    way[first..].iter().map(|(module, name)| format!("{} names {name}", module.join("/")));
-                return Some(format!("{} of {}", steps.collect::<Vec<_>>().join(" of "), at.join("/")));
+                let circle = &way[first..];
+                let next = circle.iter().skip(1).map(|(module, _)| *module).chain([at]);
+                let step = |((module, name), next): (&(&Path, &str), &Path)| {
+                    format!("{} names {name} of {}", module.join("/"), next.join("/"))
+                };
+                return Some(circle.iter().zip(next).map(step).collect::<Vec<_>>().join(", "));
             }
             if !done.insert(at) {
                 return None;
@@ -293,13 +296,13 @@ fn circles_are_found_and_named() {
     let facade = "mod a; mod b; pub use self::{a::A, b::B};";
     let found =
         circle(&[("", facade), ("a", "use super::B; pub struct A(B);"), ("b", "fn f(_: crate::A) {}")]);
-    assert_eq!(found.unwrap(), "a names super::B of b names crate::A of a");
+    assert_eq!(found.unwrap(), "a names super::B of b, b names crate::A of a");
     // A module inside of a file is a part of it, and a parent is a file as any other.
     let found = circle(&[("", "mod a; struct C;"), ("a", "mod inner { use super::super::C; }")]);
     assert_eq!(found, None);
     let found =
         circle(&[("", "mod a; use a::A; struct C;"), ("a", "mod inner { use super::super::C; } struct A;")]);
-    assert_eq!(found.unwrap(), " names a::A of a names super::super::C of ");
+    assert_eq!(found.unwrap(), " names a::A of a, a names super::super::C of ");
     // Neither comments, texts nor visibilities name anything; tests may name all.
     let b = "// crate::A\npub(in crate::a) struct B(&'static str); const T: &str = \"crate::A\"; const C: char = '\"';";
     assert_eq!(circle(&[("", facade), ("a", "use super::B; struct A;"), ("b", b)]), None);

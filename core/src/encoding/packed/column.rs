@@ -9,7 +9,7 @@ use crate::{
         Costs, KeyColumn, KeyTest, LOOK_UP_COST, Members, bitpack,
         bytes::{ALIGNMENT, Reader, count, ensure},
         fallback, mask,
-        members::Form,
+        member_form::Form,
     },
     error::Result,
     invariant::Invariant,

@@ -201,24 +201,6 @@ mod tests {
         schema::Field,
     };
 
-    const TYPES: [DataType; 15] = [
-        DataType::Bool,
-        DataType::Int8,
-        DataType::Int16,
-        DataType::Int32,
-        DataType::Int64,
-        DataType::UInt8,
-        DataType::UInt16,
-        DataType::UInt32,
-        DataType::UInt64,
-        DataType::Float32,
-        DataType::Float64,
-        DataType::Decimal { precision: 12, scale: 2 },
-        DataType::Date32,
-        DataType::Timestamp,
-        DataType::Utf8,
-    ];
-
     fn field(data_type: DataType, encoding: &str) -> Field {
         Field { encoding: Some(encoding.to_owned()), ..Field::new("a", data_type, true) }
     }
@@ -236,7 +218,7 @@ mod tests {
         let mut columns = Vec::new();
         let valid = valid(rows);
         for valid in [None, Some(&*valid)] {
-            for data_type in TYPES {
+            for data_type in DataType::KINDS {
                 let Some(native) = Native::of(data_type) else { continue };
                 let top = native.key_range().1.clamp(1, 50).cast_unsigned();
                 let shapes: [fn(usize) -> u64; 4] =
@@ -286,7 +268,8 @@ mod tests {
                 |data_type, rows| Column::from_parts(parts.clone(), data_type, rows).unwrap_err().kind();
             assert_eq!(other(column.data_type(), column.rows() + 1), ErrorKind::Corrupt);
             let native = Native::of(column.data_type());
-            for data_type in TYPES.into_iter().filter(|data_type| Native::of(*data_type) != native) {
+            for data_type in DataType::KINDS.into_iter().filter(|data_type| Native::of(*data_type) != native)
+            {
                 assert_eq!(other(data_type, column.rows()), ErrorKind::Corrupt);
             }
         }

@@ -12,7 +12,7 @@ use rand::{Rng, seq::IndexedRandom};
 use super::{
     Contents, one_in,
     query::{Generator, columns_of},
-    table::{INTEGERS, value},
+    table::{integer, value},
     weighted,
 };
 use crate::{INNER, TABLE, value::Value};
@@ -58,7 +58,7 @@ impl Generator<'_> {
             return Filter::Constant(true);
         };
         let of = match data_type {
-            data_type if data_type.is_integer() && one_in(self.rng, 2) => *INTEGERS.choose(self.rng).unwrap(),
+            data_type if data_type.is_integer() && one_in(self.rng, 2) => integer(self.rng),
             DataType::Decimal { scale, .. } if one_in(self.rng, 2) => {
                 DataType::Decimal { precision: 18, scale }
             }

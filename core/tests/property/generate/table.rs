@@ -74,7 +74,7 @@ fn refer(rng: &mut StdRng, outer: &mut Contents, inner: &mut Contents) {
     let (key_type, data_type) = match rng.random_range(0..6) {
         0 => (DataType::Date32, DataType::Date32),
         1 => (DataType::Timestamp, DataType::Timestamp),
-        _ => (*types.choose(rng).unwrap(), *INTEGERS.choose(rng).unwrap()),
+        _ => (*types.choose(rng).unwrap(), integer(rng)),
     };
     let of = |integer: i64| match key_type {
         DataType::Date32 => Value::Date(integer.try_into().unwrap()),
@@ -130,7 +130,7 @@ fn inner(rng: &mut StdRng, outer: &Contents) -> Contents {
     for (i, of) in outer.fields.iter().enumerate() {
         let mut field = field(rng, i);
         if of.data_type.is_integer() {
-            field.data_type = *INTEGERS.choose(rng).unwrap();
+            field.data_type = integer(rng);
         } else if !one_in(rng, 10) {
             field.data_type = of.data_type;
         }
@@ -167,17 +167,11 @@ fn deleted(rng: &mut StdRng, n: usize) -> Vec<bool> {
     rows
 }
 
-/// The types of integers.
-pub(super) const INTEGERS: [DataType; 8] = [
-    DataType::Int8,
-    DataType::Int16,
-    DataType::Int32,
-    DataType::Int64,
-    DataType::UInt8,
-    DataType::UInt16,
-    DataType::UInt32,
-    DataType::UInt64,
-];
+/// A type of integers.
+pub(super) fn integer(rng: &mut StdRng) -> DataType {
+    let integers: Vec<_> = DataType::KINDS.into_iter().filter(|kind| kind.is_integer()).collect();
+    *integers.choose(rng).unwrap()
+}
 
 fn row_count(rng: &mut StdRng) -> usize {
     match rng.random_range(0..1000) {
