@@ -47,6 +47,8 @@ struct Health {
     status: Option<Arc<GetStatusResponse>>,
     heard: Option<Instant>,
     made: Instant,
+    /// Since when its answers come without a gap; since it became known, before the first.
+    met: Moment,
     /// Answers that did not come since.
     failures: u32,
     next: Instant,
@@ -95,6 +97,7 @@ impl Link {
             status: None,
             heard: None,
             made: now,
+            met: Moment::now(),
             failures: 0,
             next: now,
             asking: false,
@@ -160,7 +163,8 @@ impl Link {
     }
 
     /// Asks for its status. Whether its name or its process is another than before.
-    pub(crate) async fn ask(&self, own: &str) -> bool {
+    /// What it answers is told before it counts.
+    pub(crate) async fn ask(&self, own: &str, told: impl Fn(&GetStatusResponse)) -> bool {
         let request = GetStatusRequest { protocol: PROTOCOL, node: own.to_owned(), leaving: false };
         let at = Moment::now();
         let asked = timeout(limits::STATUS_TIMEOUT, self.client().get_status(request)).await;
@@ -169,6 +173,7 @@ impl Link {
             Ok(Err(status)) => Err(status.message().to_owned()),
             Err(_) => Err("no answer in time".to_owned()),
         };
+        answer.iter().for_each(told);
         let before = self.state();
         let mut health = self.health();
         let now = Instant::now();
@@ -177,6 +182,9 @@ impl Link {
             Ok(status) => {
                 let known = health.status.as_ref().map(|s| (s.node.as_str(), s.instance));
                 let changed = known != Some((&status.node, status.instance));
+                if changed || health.heard.is_none_or(|heard| heard.elapsed() > limits::LEASE) {
+                    health.met = Moment::now();
+                }
                 health.lease = health.renewed(at, Duration::from_millis(status.lease_ms.into()));
                 health.status = Some(Arc::new(status));
                 (health.heard, health.failures) = (Some(now), 0);
@@ -212,6 +220,17 @@ impl Link {
         }
         health.given = Some(Moment::now());
         u32::try_from(millis(limits::LEASE)).unwrap_or(0)
+    }
+
+    /// Since when it knows this node, as far as this one can tell; `None`: it is asked, and does not answer any more.
+    pub(crate) fn met(&self) -> Option<Moment> {
+        let health = self.health();
+        match health.heard {
+            Some(_) if health.failures > 0 => None,
+            // This node has stood still.
+            Some(heard) if heard.elapsed() > limits::LEASE => Some(Moment::now()),
+            _ => Some(health.met),
+        }
     }
 
     /// It answers nothing more.
