@@ -232,6 +232,9 @@ pub const ANNOUNCE_PAUSE: Duration = Duration::from_millis(50);
 pub const LEASE: Duration = Duration::from_millis(2500);
 /// By how much clocks may differ over that time: whoever gives a lease counts it longer by this.
 pub const LEASE_DRIFT: Duration = Duration::from_millis(250);
+/// How long after its start a node behind a name gives no leases: in this time those that know it have asked it, and it can
+/// tell whoever asks of them.
+pub const INTRODUCTION: Duration = Duration::from_secs(STATUS_BACKOFF.as_secs() + 2);
 /// A node that has not followed the store for this long, by clocks that count when it stands still, looks into it
 /// before it answers, lease or not.
 pub const FOLLOWED_FOR: Duration = Duration::from_secs(3);

@@ -48,6 +48,8 @@ struct Health {
     status: Option<Arc<GetStatusResponse>>,
     heard: Option<Instant>,
     made: Instant,
+    /// Since when its answers come without a gap; since it became known, before the first.
+    met: Moment,
     /// Answers that did not come since.
     failures: u32,
     next: Instant,
@@ -99,6 +101,7 @@ impl Link {
             status: None,
             heard: None,
             made: now,
+            met: Moment::now(),
             failures: 0,
             next: now,
             asking: false,
@@ -164,7 +167,8 @@ impl Link {
     }
 
     /// Asks for its status. Whether its name or its process is another than before.
-    pub(crate) async fn ask(&self, own: &str) -> bool {
+    /// What it answers is told before it counts.
+    pub(crate) async fn ask(&self, own: &str, told: impl Fn(&GetStatusResponse)) -> bool {
         let request = GetStatusRequest { protocol: PROTOCOL, node: own.to_owned(), leaving: false };
         let at = Moment::now(&*self.environment);
         let asked = timeout(limits::STATUS_TIMEOUT, self.client().get_status(request)).await;
@@ -173,6 +177,7 @@ impl Link {
             Ok(Err(status)) => Err(status.message().to_owned()),
             Err(_) => Err("no answer in time".to_owned()),
         };
+        answer.iter().for_each(told);
         let before = self.state();
         let mut health = self.health();
         let now = Instant::now();
@@ -181,6 +186,9 @@ impl Link {
             Ok(status) => {
                 let known = health.status.as_ref().map(|s| (s.node.as_str(), s.instance));
                 let changed = known != Some((&status.node, status.instance));
+                if changed || health.heard.is_none_or(|heard| heard.elapsed() > limits::LEASE) {
+                    health.met = Moment::now(&*self.environment);
+                }
                 let length = Duration::from_millis(status.lease_ms.into());
                 health.lease = health.renewed(at, length, &*self.environment);
                 health.status = Some(Arc::new(status));
@@ -217,6 +225,17 @@ impl Link {
         }
         health.given = Some(Moment::now(&*self.environment));
         u32::try_from(millis(limits::LEASE)).unwrap_or(0)
+    }
+
+    /// Since when it knows this node, as far as this one can tell; `None`: it is asked, and does not answer any more.
+    pub(crate) fn met(&self) -> Option<Moment> {
+        let health = self.health();
+        match health.heard {
+            Some(_) if health.failures > 0 => None,
+            // This node has stood still.
+            Some(heard) if heard.elapsed() > limits::LEASE => Some(Moment::now()),
+            _ => Some(health.met),
+        }
     }
 
     /// It answers nothing more.

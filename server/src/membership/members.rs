@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use basalt_proto::cluster::v1::GetStatusResponse;
 use futures_util::future::join_all;
 use tokio::{
     sync::watch,
@@ -43,6 +44,10 @@ pub(crate) struct Members {
     started: Moment,
     /// This node answers nothing more.
     left: AtomicBool,
+    /// The configured names were never looked up.
+    unresolved: AtomicBool,
+    /// There is a node for which there was no room.
+    incomplete: AtomicBool,
     environment: Arc<dyn Environment>,
 }
 
@@ -50,6 +55,8 @@ pub(crate) struct Members {
 struct Known {
     link: Arc<Link>,
     source: Source,
+    /// It has asked this node.
+    called: bool,
 }
 
 impl Known {
@@ -64,7 +71,7 @@ enum Source {
     Configured,
     /// Behind a name, at the last look-up.
     Found,
-    /// It has asked; or it was found, and is not any longer.
+    /// It has asked, or another node knows it; or it was found, and is not any longer.
     Told,
 }
 
@@ -187,6 +194,8 @@ impl Members {
             changed: watch::Sender::new(()),
             started: Moment::now(&*environment),
             left: AtomicBool::new(false),
+            unresolved: AtomicBool::new(true),
+            incomplete: AtomicBool::new(false),
             environment,
         };
         members.configured.iter().for_each(|address| members.add(address, Source::Configured));
@@ -216,16 +225,50 @@ impl Members {
         if *self.own == *node || config::check_node(node).is_err() {
             return;
         }
-        let view = self.view();
-        match view.nodes.iter().find(|known| *known.name == *node) {
-            Some(known) => known.link.iter().for_each(|link| link.called()),
-            None => self.add(node, Source::Told),
+        if !self.is_known(node) {
+            self.add(node, Source::Told);
+        }
+        let mut links = self.links();
+        for (_, known) in links.iter_mut().filter(|(address, known)| &***address == node || known.is_node(node)) {
+            known.called = true;
+            known.link.called();
+        }
+    }
+
+    fn is_known(&self, node: &str) -> bool {
+        let links = self.links();
+        links.contains_key(node) || links.values().any(|known| known.is_node(node))
+    }
+
+    /// The names of the nodes that have asked this one, or have answered it.
+    pub(crate) fn known(&self) -> Vec<String> {
+        let links = self.links();
+        let names = links.iter().filter(|(_, known)| !self.is_own(known)).filter_map(|(address, known)| {
+            match known.link.status() {
+                Some(status) => Some(status.node.clone()),
+                None => known.called.then(|| address.to_string()),
+            }
+        });
+        names.collect()
+    }
+
+    /// Takes up the nodes that another one knows, before a lease of that one counts: they may acknowledge commits, and not
+    /// know of this one yet.
+    fn learn(&self, status: &GetStatusResponse) {
+        for name in status.known.iter().take(limits::NODES) {
+            if **name != *self.own && config::check_node(name).is_ok() && !self.is_known(name) {
+                self.add(name, Source::Told);
+            }
         }
     }
 
     /// A lease for a node that has asked for this one's status, in milliseconds. Whoever is not known to this node by
     /// its configuration gets none: after a restart nobody would know of it.
     pub(crate) fn give_lease(&self, node: &str) -> u32 {
+        // Nodes behind a name that know this one have not all asked it since it began: it cannot tell of them.
+        if !self.names.is_empty() && self.started.is_within(limits::INTRODUCTION) {
+            return 0;
+        }
         let links = self.links();
         let mut configured = links.values().filter(|known| known.source != Source::Told);
         configured.find(|known| known.is_node(node)).map_or(0, |known| known.link.give())
@@ -239,7 +282,8 @@ impl Members {
     /// Since when this node has heard of all that other nodes have acknowledged; `None`: one of them may acknowledge
     /// what this node has not heard of.
     pub(crate) fn leased(&self) -> Option<Moment> {
-        if self.left.load(Ordering::Acquire) {
+        let blind = !self.names.is_empty() && self.unresolved.load(Ordering::Acquire);
+        if blind || self.left.load(Ordering::Acquire) || self.incomplete.load(Ordering::Acquire) {
             return None;
         }
         let links = self.links();
@@ -256,13 +300,16 @@ impl Members {
         others.map(|known| (Arc::clone(&known.link), started(known))).collect()
     }
 
-    /// How long nodes that this one does not know of may have leases of an earlier process: those behind a name, which
-    /// need not be there when it is looked up.
+    /// How long nodes that this one does not know of may answer from what they know: those behind a name, which need not
+    /// be there when it is looked up. They have leases of an earlier process of this node; or of another node that has told
+    /// them of this one only since that knows it.
     pub(crate) fn owed_to_unknown(&self) -> Option<Duration> {
         if self.names.is_empty() {
             return None;
         }
-        (limits::LEASE + limits::LEASE_DRIFT).checked_sub(self.started.passed(&*self.environment))
+        let met = self.links().values().filter_map(|known| known.link.met()).fold(self.started, Moment::later);
+        let passed = met.passed(&*self.environment);
+        (limits::LEASE + limits::LEASE_DRIFT).checked_sub(passed).filter(|left| !left.is_zero())
     }
 
     /// Gives up the leases of this node, which answers nothing more: so that nobody waits until they are over.
@@ -290,7 +337,7 @@ impl Members {
     pub(crate) async fn ask(&self) {
         let links: Vec<_> = self.links().values().map(|known| Arc::clone(&known.link)).collect();
         let asked = links.iter().filter(|link| link.state() != State::Dead).map(async |link| {
-            if link.ask(&self.own).await {
+            if link.ask(&self.own, |status| self.learn(status)).await {
                 self.refresh();
             }
         });
@@ -317,8 +364,10 @@ impl Members {
                         asked.spawn(async move { members.look_up().await });
                     }
                     for link in self.due(now) {
-                        let own = Arc::clone(&self.own);
-                        asked.spawn(async move { link.ask(&own).await });
+                        let members = Arc::clone(&self);
+                        asked.spawn(async move {
+                            link.ask(&members.own, |status| members.learn(status)).await
+                        });
                     }
                     if self.forget() {
                         self.refresh();
@@ -348,6 +397,7 @@ impl Members {
                 Err(_) => return false,
             }
         }
+        self.unresolved.store(false, Ordering::Release);
         for known in self.links().values_mut().filter(|known| known.source == Source::Found) {
             if !found.contains(&**known.link.address()) {
                 known.source = Source::Told;
@@ -366,12 +416,13 @@ impl Members {
             return;
         }
         if links.len() >= limits::NODES {
+            self.incomplete.store(true, Ordering::Release);
             tracing::warn!(address, "there are {} nodes, the most", limits::NODES);
             return;
         }
         match Link::new(address, Arc::clone(&self.environment)) {
             Ok(link) => {
-                links.insert(address.into(), Known { link: Arc::new(link), source });
+                links.insert(address.into(), Known { link: Arc::new(link), source, called: false });
             }
             Err(error) => tracing::warn!(address, %error, "no address of a node"),
         }
@@ -382,7 +433,7 @@ impl Members {
     fn forget(&self) -> bool {
         let mut links = self.links();
         let before = links.len();
-        links.retain(|_, Known { link, source }| {
+        links.retain(|_, Known { link, source, .. }| {
             let patience = if link.status().is_some() { self.forget } else { limits::UNHEARD };
             *source != Source::Told || link.silence() < patience
         });

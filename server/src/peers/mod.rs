@@ -209,5 +209,6 @@ pub(super) fn status(state: &State, cluster: Option<&Arc<Cluster>>) -> GetStatus
         memory_limit_bytes: state.memory.limit(),
         instance: cluster.map_or(0, |cluster| cluster.members().instance()),
         lease_ms: 0,
+        known: cluster.map(|cluster| cluster.members().known()).unwrap_or_default(),
     }
 }
