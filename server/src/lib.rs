@@ -24,6 +24,8 @@ mod peers;
 mod readers;
 mod services;
 mod sets;
+#[cfg(feature = "sql")]
+mod sql;
 mod state;
 mod status;
 mod tables;
