@@ -19,17 +19,12 @@ use datafusion::{
         },
         error::ArrowError,
     },
-    common::{
-        DFSchema, DataFusionError, Result, ScalarValue,
-        config::ConfigOptions,
-        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
-    },
+    common::{DFSchema, DataFusionError, Result, ScalarValue},
     logical_expr::{
-        ColumnarValue, Expr, ExprSchemable as _, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+        ColumnarValue, Expr, ExprSchemable as _, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
         ScalarUDFImpl, Signature, Volatility,
         planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr},
     },
-    optimizer::AnalyzerRule,
     sql::sqlparser::ast::BinaryOperator,
 };
 
@@ -407,33 +402,8 @@ impl ScalarUDFImpl for Negate {
     }
 }
 
-/// Replaces the sign of integers and decimals, which wraps around at the least of them.
-#[derive(Debug)]
-pub(crate) struct CheckedSign;
-
-impl AnalyzerRule for CheckedSign {
-    fn name(&self) -> &str {
-        "checked_sign"
-    }
-
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|plan| {
-            let schemas: Vec<_> = plan.inputs().iter().map(|input| Arc::clone(input.schema())).collect();
-            let mut schema = DFSchema::empty();
-            schemas.iter().for_each(|input| schema.merge(input));
-            plan.map_expressions(|expr| {
-                expr.transform_up(|expr| {
-                    let Expr::Negative(inner) = &expr else { return Ok(Transformed::no(expr)) };
-                    let Ok(data_type) = inner.get_type(&schema) else { return Ok(Transformed::no(expr)) };
-                    if !data_type.is_signed_integer() && !matches!(data_type, DataType::Decimal128(..)) {
-                        return Ok(Transformed::no(expr));
-                    }
-                    let negate = Negate { signature: Signature::any(1, Volatility::Immutable) };
-                    let call = ScalarUDF::new_from_impl(negate).call(vec![inner.as_ref().clone()]);
-                    Ok(Transformed::yes(call))
-                })
-            })
-        })
-        .data()
-    }
+/// The sign of an expression, checked.
+pub(crate) fn negated(inner: Expr) -> Expr {
+    let negate = Negate { signature: Signature::any(1, Volatility::Immutable) };
+    ScalarUDF::new_from_impl(negate).call(vec![inner])
 }

@@ -11,6 +11,7 @@ mod error;
 mod filter;
 mod fuse;
 pub mod limits;
+mod meaning;
 mod memory;
 mod parse;
 mod plan;

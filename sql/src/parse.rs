@@ -34,6 +34,24 @@ use crate::{
 
 const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
 
+/// Words of which a text may have a chain.
+const CHAINS: [Keyword; 14] = [
+    Keyword::AND,
+    Keyword::OR,
+    Keyword::NOT,
+    Keyword::IS,
+    Keyword::IN,
+    Keyword::LIKE,
+    Keyword::ILIKE,
+    Keyword::BETWEEN,
+    Keyword::COLLATE,
+    Keyword::AT,
+    Keyword::UNION,
+    Keyword::INTERSECT,
+    Keyword::EXCEPT,
+    Keyword::JOIN,
+];
+
 /// A text that was cut into tokens.
 #[derive(Debug)]
 pub(crate) struct Text {
@@ -65,6 +83,7 @@ impl Text {
         let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
+        check_length(&tokens)?;
         Ok(Self { tokens, versions })
     }
 
@@ -83,12 +102,13 @@ impl Text {
             versions: &self.versions,
             used: BTreeSet::new(),
             tables: BTreeMap::new(),
+            functions: BTreeSet::new(),
             parameters,
             positional: 0,
             fault: None,
         };
         let _ = inner.visit(&mut rewrite);
-        let Rewrite { fault, used, tables: named, .. } = rewrite;
+        let Rewrite { fault, used, tables: named, functions, .. } = rewrite;
         if let Some(fault) = fault {
             return Err(fault);
         }
@@ -96,8 +116,11 @@ impl Text {
             let error = Error::invalid("FOR VERSION AS OF stands behind the name of a table in FROM");
             return Err(error.at(clause.start.line, clause.start.column));
         }
-        let (references, _) = resolve_table_references(&statement, false)?;
         let mut tables = BTreeMap::new();
+        if !reads_tables(&statement) {
+            return Ok(Parsed { statement, tables });
+        }
+        let (references, _) = resolve_table_references(&statement, false)?;
         for reference in references {
             let TableReference::Bare { table } = &reference else {
                 return Err(Error::new(
@@ -106,6 +129,9 @@ impl Text {
                 ));
             };
             let table = table.to_string();
+            if functions.contains(&table) {
+                continue;
+            }
             let of = named.get(&table).cloned().unwrap_or_else(|| (table.clone(), None));
             tables.insert(table, of);
         }
@@ -130,6 +156,41 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
         Statement::CopyTo(_) => Err(refused("COPY")),
         Statement::Reset(_) => Err(refused("RESET")),
     }
+}
+
+/// Whether it is a query, or explains one.
+fn reads_tables(statement: &Statement) -> bool {
+    match statement {
+        Statement::Explain(ExplainStatement { statement, .. }) => reads_tables(statement),
+        Statement::Statement(statement) => matches!(&**statement, ast::Statement::Query(_)),
+        _ => false,
+    }
+}
+
+/// Bounds how deep a tree may become that the parser makes of a chain: everything walks it by recursion.
+fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut operators = 0;
+    let mut before = &Token::Comma;
+    for token in tokens.iter().map(|token| &token.token) {
+        operators += usize::from(match token {
+            Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::Comma
+            | Token::Period
+            | Token::LParen
+            | Token::RParen => false,
+            // A sign, as in long lists.
+            Token::Minus => !matches!(before, Token::Comma | Token::LParen),
+            Token::Word(word) => word.quote_style.is_none() && CHAINS.contains(&word.keyword),
+            _ => true,
+        });
+        before = token;
+    }
+    if operators > limits::OPERATORS {
+        let message = format!("{operators} operators; the limit is {}", limits::OPERATORS);
+        return Err(Error::new(ErrorKind::FilterTooLarge, message));
+    }
+    Ok(())
 }
 
 fn refused(what: &str) -> Error {
@@ -215,6 +276,8 @@ struct Rewrite<'a> {
     versions: &'a Versions,
     used: BTreeSet<Location>,
     tables: BTreeMap<String, Named>,
+    /// What stands in FROM and is called.
+    functions: BTreeSet<String>,
     parameters: &'a [Literal],
     positional: usize,
     fault: Option<Error>,
@@ -224,9 +287,13 @@ impl VisitorMut for Rewrite<'_> {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::Table { name: ObjectName(parts), alias, args: None, .. } = factor else {
+        let TableFactor::Table { name: ObjectName(parts), alias, args, .. } = factor else {
             return ControlFlow::Continue(());
         };
+        if args.is_some() {
+            self.functions.extend(parts.iter().map(ToString::to_string));
+            return ControlFlow::Continue(());
+        }
         let [ObjectNamePart::Identifier(name)] = parts.as_mut_slice() else {
             return ControlFlow::Continue(());
         };

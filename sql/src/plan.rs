@@ -20,7 +20,7 @@ use datafusion::{
         runtime_env::RuntimeEnvBuilder,
     },
     logical_expr::{AggregateUDF, LogicalPlan},
-    optimizer::{Optimizer, OptimizerRule},
+    optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
     sql::{parser::Statement, sqlparser::ast},
@@ -29,12 +29,13 @@ use futures_util::{future::try_join_all, stream};
 
 use crate::{
     answer::{Shown, rows},
-    arithmetic::{CheckedSign, Planner},
+    arithmetic::Planner,
     catalog::Table,
     engine::{Request, Shared},
     error::{Error, Result},
     fuse::FuseAggregates,
     limits,
+    meaning::Meaning,
     memory::Pool,
     parse::{Named, Names, Text},
     scan::Scan,
@@ -60,7 +61,7 @@ impl Base {
     pub(crate) fn new() -> Result<Self> {
         let mut builder = SessionStateBuilder::new_with_default_features()
             .with_optimizer_rules(optimizer_rules())
-            .with_analyzer_rule(Arc::new(CheckedSign));
+            .with_analyzer_rules(analyzer_rules());
         builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Planner));
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let ours = [AggregateUDF::from(Sums::sum()), AggregateUDF::from(Sums::average())];
@@ -100,6 +101,12 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let at = before.unwrap_or(rules.len());
     rules.insert(at, Arc::new(FuseAggregates));
     rules
+}
+
+/// Ours comes before types are chosen.
+fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let ours: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(Meaning);
+    std::iter::once(ours).chain(Analyzer::new().rules).collect()
 }
 
 /// A statement that runs.
