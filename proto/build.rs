@@ -10,6 +10,7 @@ const PROTOS: &[&str] = &[
     "basalt/v1/catalog.proto",
     "basalt/v1/ingest.proto",
     "basalt/v1/query.proto",
+    "basalt/v1/sql.proto",
     "basalt/v1/sip.proto",
     "basalt/v1/cluster.proto",
     "basalt/v1/error.proto",

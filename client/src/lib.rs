@@ -38,6 +38,7 @@ mod retry;
 mod set;
 #[cfg(feature = "cli")]
 pub mod sql;
+mod statement;
 #[cfg(feature = "cli")]
 mod text;
 mod types;
@@ -59,6 +60,7 @@ pub use retry::RetryPolicy;
 pub use set::{
     Domain, Handle, Ids, Kept, KeySet, KeySource, Keys, RowSet, Rows, Select, SemiJoin, Set, keys_of,
 };
+pub use statement::Statement;
 pub use types::{parse_type, timestamp_type, type_name};
 pub use write::{Committed, Deleted, Progress, WriteOptions, Writer};
 

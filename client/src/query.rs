@@ -149,17 +149,7 @@ impl Query {
     /// # Errors
     /// What the server objects to, with its place in the request; [`Error::Incomplete`].
     pub async fn collect(self) -> Result<QueryResult> {
-        self.client
-            .retrying(|| async {
-                let mut stream = self.open().await?;
-                let mut batches = Vec::new();
-                while let Some(batch) = stream.next().await? {
-                    batches.push(batch);
-                }
-                let QueryStream { schema, version, statistics, rows, .. } = stream;
-                Ok(QueryResult { schema, version, batches, rows, statistics: statistics.unwrap_or_default() })
-            })
-            .await
+        self.client.retrying(|| async { self.open().await?.gather().await }).await
     }
 
     /// Runs the query and gives its batches as they come.
@@ -228,8 +218,10 @@ pub struct QueryResult {
     pub batches: Vec<RecordBatch>,
     /// How many rows.
     pub rows: u64,
-    /// The table's version that was read.
+    /// The table's version that was read; 0 of a SQL statement.
     pub version: u64,
+    /// The versions that a SQL statement has read.
+    pub versions: Vec<v1::TableVersion>,
     /// What the query did.
     pub statistics: Statistics,
 }
@@ -242,12 +234,13 @@ pub struct QueryStream {
     give_up_at: time::Instant,
     schema: SchemaRef,
     version: u64,
+    versions: Vec<v1::TableVersion>,
     rows: u64,
     statistics: Option<Statistics>,
 }
 
 impl QueryStream {
-    async fn open(
+    pub(crate) async fn open(
         client: Client,
         mut messages: Streaming<v1::QueryResponse>,
         give_up_at: time::Instant,
@@ -260,7 +253,19 @@ impl QueryStream {
         let schema =
             schema_from_proto(&header.schema.ok_or_else(|| malformed("a header without its schema"))?)?;
         let version = header.table_version;
-        Ok(Self { client, messages, give_up_at, schema, version, rows: 0, statistics: None })
+        let versions = Vec::new();
+        Ok(Self { client, messages, give_up_at, schema, version, versions, rows: 0, statistics: None })
+    }
+
+    /// The whole answer.
+    pub(crate) async fn gather(mut self) -> Result<QueryResult> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await? {
+            batches.push(batch);
+        }
+        let Self { schema, version, versions, statistics, rows, .. } = self;
+        let statistics = statistics.unwrap_or_default();
+        Ok(QueryResult { schema, version, versions, batches, rows, statistics })
     }
 
     /// The columns.
@@ -271,6 +276,11 @@ impl QueryStream {
     /// The table's version that is read.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The versions that a SQL statement has read, once the answer is complete.
+    pub fn versions(&self) -> &[v1::TableVersion] {
+        &self.versions
     }
 
     /// What the query did, once the answer is complete.
@@ -306,6 +316,7 @@ impl QueryStream {
             return Err(malformed("something behind the trailer"));
         }
         self.statistics = Some(trailer.statistics.unwrap_or_default());
+        self.versions = trailer.versions;
         Ok(())
     }
 }

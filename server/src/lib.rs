@@ -27,6 +27,8 @@ mod readers;
 mod request_log;
 mod services;
 mod sets;
+#[cfg(feature = "sql")]
+mod sql;
 mod state;
 mod status;
 mod tables;

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Bytes of one message, either way. It bounds what a single request can make the server hold before any of
 /// it is checked: protobuf can decode to some fifty times its size, and counts as [`MESSAGE_COPIES`] times.
 pub const MESSAGE_BYTES: usize = 4 << 20;
+/// Bytes that SQL statements write to disk for what memory has no room for, all together; in the folder of the disk
+/// cache, where there is one.
+pub const SPILL_BYTES: u64 = 16 << 30;
 /// Bytes of one message of the health and reflection services, which ask by a name.
 pub const SMALL_MESSAGE_BYTES: usize = 64 << 10;
 /// Bytes that a message of an answer is cut to: large enough that messages cost little, small enough that

@@ -160,6 +160,12 @@ impl MemoryPool {
         Control::with_memory(limit).sharing(shared).with_time(now_micros)
     }
 
+    /// What else a query takes, beside what its control counts.
+    #[cfg(feature = "sql")]
+    pub(crate) fn shared(self: &Arc<Self>) -> Arc<dyn Memory> {
+        Arc::new(Shared(Arc::clone(self)))
+    }
+
     /// What is held in all, but for what may be beside the limit.
     pub(crate) fn held(&self) -> u64 {
         self.counts().held

@@ -319,6 +319,7 @@ mod tests {
             rows: 3,
             batches: vec![batch.slice(0, 1), batch.slice(1, 2)],
             version: 1,
+            versions: Vec::new(),
             statistics: Statistics::default(),
         }
     }
@@ -402,8 +403,14 @@ day,at,x
             serde_json::json!({"day": "+5881580-07-11", "at": "+294247-01-10T04:00:54.775807Z", "x": "NaN"});
         assert_eq!((&value[0], &value[2]["x"]), (&first, &"-inf".into()));
         let (schema, rows) = (batch.schema(), 3);
-        let answer =
-            QueryResult { schema, rows, batches: vec![batch], version: 1, statistics: Statistics::default() };
+        let answer = QueryResult {
+            schema,
+            rows,
+            batches: vec![batch],
+            version: 1,
+            versions: Vec::new(),
+            statistics: Statistics::default(),
+        };
         let table = table(&answer).unwrap();
         assert!(table.contains("  -5877641-06-23  -290308-12-21T19:59:05.224192Z   inf\n"), "{table}");
     }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use tonic::Code;
 
 use super::{
     CliError, ConnectArgs,
@@ -15,6 +16,7 @@ use super::{
     style::Style,
 };
 use crate::{
+    client::Client,
     error::Error,
     query::{Query, QueryStream, Statistics},
     sql::{self, Select},
@@ -27,13 +29,14 @@ Dates and times are printed by ISO 8601, with a sign and more digits where a yea
 Examples:
   basalt query 'SELECT carrier, count(*) AS n FROM flights WHERE dep_delay > 60 GROUP BY carrier ORDER BY n DESC'
   basalt query \"SELECT * FROM flights WHERE dest IN ('SFO', 'LAX') AND time_hour >= '2013-07-04' LIMIT 5\" -f csv
+  basalt query 'SELECT name, count(*) FROM flights JOIN airlines USING (carrier) GROUP BY name'
   basalt query 'SELECT count(*) FROM flights FOR VERSION AS OF 3'";
 
 /// Arguments of `query`.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = EXAMPLES, disable_version_flag = true)]
 pub struct QueryArgs {
-    /// A SELECT over one table
+    /// A statement. A server that is built without SQL answers a SELECT over one table
     pub sql: String,
 
     /// Read this version of the table, as FOR VERSION AS OF in FROM does; the newest without either
@@ -62,28 +65,39 @@ pub enum OutputFormat {
 }
 
 pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let select = parse(&args.sql)?;
+    let select = parse(&args.sql);
     let filters = args.sets.filters()?;
-    let client = connect.connect().await?;
+    let client = match (connect.connect().await, &select) {
+        (Ok(client), _) => client,
+        // A mistake is told even where no server runs.
+        (Err(_), Err(_)) => return select.map(drop),
+        (Err(error), Ok(_)) => return Err(error.into()),
+    };
     let started = Instant::now();
-    let mut request = select.resolve(&client).await?;
-    request.version = one_version(request.version, args.version)?;
-    let query = filters.into_iter().fold(client.query_of(request), Query::filter);
+    // Versions and sets beside the text are the typed API's.
+    let is_typed = args.version.is_some() || !filters.is_empty();
+    let answered = if is_typed { None } else { statement(&client, &args.sql, &select).await? };
+    let mut stream = match answered {
+        Some(stream) => stream,
+        None => {
+            let mut request = select?.resolve(&client).await?;
+            request.version = one_version(request.version, args.version)?;
+            filters.into_iter().fold(client.query_of(request), Query::filter).stream().await?
+        }
+    };
     let (rows, statistics) = match args.format {
         OutputFormat::Table => {
-            let answer = query.collect().await?;
+            let answer = stream.gather().await?;
             print(&output::table(&answer).map_err(Error::from)?)?;
             (answer.rows, answer.statistics)
         }
         OutputFormat::Json => {
-            let mut stream = query.stream().await?;
             let mut writer = JsonWriter::new(BufWriter::new(io::stdout()), stream.schema())?;
             let rows = each_batch(&mut stream, |batch| writer.write(batch)).await?;
             writer.finish()?;
             (rows, statistics(&stream))
         }
         OutputFormat::Csv => {
-            let mut stream = query.stream().await?;
             let mut writer = CsvWriter::new(BufWriter::new(io::stdout()), stream.schema())?;
             let rows = each_batch(&mut stream, |batch| writer.write(batch)).await?;
             writer.finish()?;
@@ -93,6 +107,24 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
     let footer = output::footer(rows, started.elapsed(), &statistics);
     eprintln!("{}", Style::of(&io::stderr()).dim(&footer));
     Ok(())
+}
+
+/// The answer of the server's SQL; `None` where the typed API is to answer: the server has no SQL, or the text has what
+/// only the client's parser knows, such as attributes of what a column refers to.
+async fn statement(
+    client: &Client,
+    sql: &str,
+    select: &Result<Select, CliError>,
+) -> Result<Option<QueryStream>, CliError> {
+    let error = match client.sql(sql).stream().await {
+        Ok(stream) => return Ok(Some(stream)),
+        Err(error) => error,
+    };
+    let code = error.server().map(|error| error.code);
+    match (code, select) {
+        (Some(Code::Unimplemented), _) | (Some(Code::InvalidArgument | Code::NotFound), Ok(_)) => Ok(None),
+        _ => Err(error.into()),
+    }
 }
 
 async fn each_batch(

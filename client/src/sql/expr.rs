@@ -229,7 +229,8 @@ impl Reader<'_> {
                 Err(SqlError::unsupported("EXISTS (column IN (SELECT ...) does the same)").at(expr.span()))
             }
             ast::Expr::Like { negated, any: false, expr: operand, pattern, escape_char } => {
-                if escape_char.as_deref().is_some_and(|e| string(e) != Some("\\")) {
+                if escape_char.as_ref().is_some_and(|e| e.value != Value::SingleQuotedString("\\".to_owned()))
+                {
                     return Err(SqlError::unsupported("an ESCAPE other than '\\'").at(expr.span()));
                 }
                 let Some(pattern) = string(pattern) else {

@@ -293,12 +293,9 @@ fn order_by(clause: &ast::OrderBy, items: &[Expr], scope: &Scope) -> Result<Vec<
         let names = if is_name { Names::AliasFirst } else { Names::ColumnFirst };
         let expr = position_or_value(&order.expr, items, "ORDER BY", Reader { names, ..of_rows(scope) })?;
         // The names of the select list have been read already.
-        let key = match &order.options.sort {
-            None | Some(ast::OrderBySort::Asc) => expr.clone().asc().of_table(),
-            Some(ast::OrderBySort::Desc) => expr.clone().desc().of_table(),
-            Some(ast::OrderBySort::Using(_)) => {
-                return Err(SqlError::unsupported("ORDER BY ... USING").at(order.span()));
-            }
+        let key = match order.options.asc {
+            None | Some(true) => expr.clone().asc().of_table(),
+            Some(false) => expr.clone().desc().of_table(),
         };
         if order.with_fill.is_some() {
             return Err(SqlError::unsupported("WITH FILL").at(order.span()));

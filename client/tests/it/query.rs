@@ -28,7 +28,7 @@ fn batch(values: &[i32]) -> Message {
 }
 
 fn trailer(rows: u64) -> Message {
-    message(Kind::Trailer(pb::Trailer { rows, complete: true, statistics: None }))
+    message(Kind::Trailer(pb::Trailer { rows, complete: true, ..Default::default() }))
 }
 
 fn broken() -> Message {

@@ -4,7 +4,7 @@ use basalt_proto::{
     cluster::v1::{self as peer, peer_service_server},
     v1::{
         self as pb, catalog_service_server, cluster_service_server, ingest_service_server,
-        query_service_server, sip_service_server,
+        query_service_server, sip_service_server, sql_service_server,
     },
 };
 use tonic_health::pb::health_server;
@@ -36,6 +36,7 @@ const fn of(
 const CATALOG: &str = catalog_service_server::SERVICE_NAME;
 const INGEST: &str = ingest_service_server::SERVICE_NAME;
 const QUERY: &str = query_service_server::SERVICE_NAME;
+const SQL: &str = sql_service_server::SERVICE_NAME;
 const SIPS: &str = sip_service_server::SERVICE_NAME;
 const CLUSTER: &str = cluster_service_server::SERVICE_NAME;
 const PEER: &str = peer_service_server::SERVICE_NAME;
@@ -48,6 +49,7 @@ static METHODS: &[Method] = &[
     of(QUERY, "Query", "Query", Action::Read, Object::Tables),
     of(QUERY, "Select", "Select", Action::Read, Object::Tables),
     of(QUERY, "Explain", "Explain", Action::Read, Object::Tables),
+    of(SQL, "Query", "Sql", Action::Read, Object::Tables),
     of(INGEST, "Write", "Write", Action::Write, Object::Tables),
     of(INGEST, "Delete", "Delete", Action::Write, Object::Tables),
     of(PEER, "Execute", "Execute", Action::Peer, Object::Tables),
@@ -114,6 +116,8 @@ asks! {
     pb::SetDeletesRequest: |m| Object::Table(&m.table);
     pb::VerifyTableRequest: |m| Object::Table(&m.name);
     pb::GetTableRequest: |m| Object::Table(&m.name);
+    // Each is asked for where it is pinned.
+    pb::SqlRequest: |_| Object::Tables;
     pb::ListTablesRequest: |_| Object::Catalog;
     pb::GetServerInfoRequest: |_| Object::Server;
     pb::GetClusterRequest: |_| Object::Server;

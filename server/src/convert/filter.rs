@@ -178,6 +178,13 @@ impl<'a> Trees<'a> {
     }
 }
 
+/// The parameters of a statement.
+#[cfg(feature = "sql")]
+pub(crate) fn parameters(values: Vec<pb::Value>) -> Result<Vec<Literal>> {
+    let each = values.into_iter().enumerate();
+    each.map(|(i, value)| literal(value).map_err(|error| error.at(format!("parameters[{i}]")))).collect()
+}
+
 fn literal(value: pb::Value) -> Result<Literal> {
     Ok(
         match value

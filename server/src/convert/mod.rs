@@ -21,6 +21,8 @@ mod version;
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
 pub(crate) use columns::{add_column, columns};
 pub(crate) use deletes::{from_deletes, to_deletes};
+#[cfg(feature = "sql")]
+pub(crate) use filter::parameters;
 pub(crate) use lookups::{place_lookups, to_lookups};
 pub(crate) use parts::{
     PartReader, add_statistics, addresses, from_statistics, join_set, to_join_set, to_messages, to_values,

@@ -101,7 +101,7 @@ impl Link {
             status: None,
             heard: None,
             made: now,
-            met: Moment::now(),
+            met: Moment::now(&*environment),
             failures: 0,
             next: now,
             asking: false,
@@ -233,7 +233,7 @@ impl Link {
         match health.heard {
             Some(_) if health.failures > 0 => None,
             // This node has stood still.
-            Some(heard) if heard.elapsed() > limits::LEASE => Some(Moment::now()),
+            Some(heard) if heard.elapsed() > limits::LEASE => Some(Moment::now(&*self.environment)),
             _ => Some(health.met),
         }
     }

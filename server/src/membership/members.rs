@@ -229,7 +229,9 @@ impl Members {
             self.add(node, Source::Told);
         }
         let mut links = self.links();
-        for (_, known) in links.iter_mut().filter(|(address, known)| &***address == node || known.is_node(node)) {
+        for (_, known) in
+            links.iter_mut().filter(|(address, known)| &***address == node || known.is_node(node))
+        {
             known.called = true;
             known.link.called();
         }
@@ -243,12 +245,14 @@ impl Members {
     /// The names of the nodes that have asked this one, or have answered it.
     pub(crate) fn known(&self) -> Vec<String> {
         let links = self.links();
-        let names = links.iter().filter(|(_, known)| !self.is_own(known)).filter_map(|(address, known)| {
-            match known.link.status() {
+        let names =
+            links.iter().filter(|(_, known)| !self.is_own(known)).filter_map(|(address, known)| match known
+                .link
+                .status()
+            {
                 Some(status) => Some(status.node.clone()),
                 None => known.called.then(|| address.to_string()),
-            }
-        });
+            });
         names.collect()
     }
 
@@ -266,7 +270,7 @@ impl Members {
     /// its configuration gets none: after a restart nobody would know of it.
     pub(crate) fn give_lease(&self, node: &str) -> u32 {
         // Nodes behind a name that know this one have not all asked it since it began: it cannot tell of them.
-        if !self.names.is_empty() && self.started.is_within(limits::INTRODUCTION) {
+        if !self.names.is_empty() && self.started.is_within(limits::INTRODUCTION, &*self.environment) {
             return 0;
         }
         let links = self.links();
@@ -307,7 +311,8 @@ impl Members {
         if self.names.is_empty() {
             return None;
         }
-        let met = self.links().values().filter_map(|known| known.link.met()).fold(self.started, Moment::later);
+        let met =
+            self.links().values().filter_map(|known| known.link.met()).fold(self.started, Moment::later);
         let passed = met.passed(&*self.environment);
         (limits::LEASE + limits::LEASE_DRIFT).checked_sub(passed).filter(|left| !left.is_zero())
     }

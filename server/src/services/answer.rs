@@ -100,13 +100,24 @@ pub(crate) struct Sink<O> {
     messages: Piece,
     bytes: usize,
     rows: u64,
+    versions: Vec<pb::TableVersion>,
     error: Option<RequestError>,
 }
 
 impl<O: Outlet> Sink<O> {
     pub(crate) fn new(outlet: O, format: pb::Format, arrived: Instant) -> Self {
         let (started, messages) = (Instant::now(), Piece::with_capacity(3));
-        Self { outlet, format, arrived, started, messages, bytes: 0, rows: 0, error: None }
+        Self {
+            outlet,
+            format,
+            arrived,
+            started,
+            messages,
+            bytes: 0,
+            rows: 0,
+            versions: Vec::new(),
+            error: None,
+        }
     }
 
     pub(crate) fn header(&mut self, schema: &Schema, table_version: u64) {
@@ -146,6 +157,12 @@ impl<O: Outlet> Sink<O> {
         self.outlet.piece(messages)
     }
 
+    /// The versions that a statement has read, for its trailer.
+    #[cfg(feature = "sql")]
+    pub(crate) fn read(&mut self, versions: Vec<pb::TableVersion>) {
+        self.versions = versions;
+    }
+
     /// What stopped the engine: its own error, or the one that this sink stopped it with.
     pub(crate) fn error(&mut self, error: Error) -> RequestError {
         self.error.take().unwrap_or_else(|| error.into())
@@ -160,7 +177,9 @@ impl<O: Outlet> Sink<O> {
     pub(crate) fn finish(mut self, outcome: std::result::Result<Statistics, RequestError>) -> O::Done {
         let last = outcome.map(|statistics| {
             let told = convert::statistics(&statistics, self.arrived, self.started);
-            self.push(Kind::Trailer(pb::Trailer { rows: self.rows, complete: true, statistics: Some(told) }));
+            let versions = std::mem::take(&mut self.versions);
+            let trailer = pb::Trailer { rows: self.rows, complete: true, statistics: Some(told), versions };
+            self.push(Kind::Trailer(trailer));
             (std::mem::take(&mut self.messages), (self.rows, statistics.rows_selected))
         });
         self.outlet.end(last)

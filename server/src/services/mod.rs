@@ -8,9 +8,11 @@ mod nodes;
 mod query;
 mod select;
 mod sips;
+mod sql;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use cluster::Cluster;
 pub(crate) use ingest::Ingest;
 pub(crate) use query::Query;
 pub(crate) use sips::Sips;
+pub(crate) use sql::Sql;

@@ -9,6 +9,7 @@ use basalt_proto::v1::{
     ingest_service_server::{self, IngestServiceServer},
     query_service_server::{self, QueryServiceServer},
     sip_service_server::{self, SipServiceServer},
+    sql_service_server::{self, SqlServiceServer},
 };
 use hyper::{Request, Response, body::Incoming};
 use tokio::time::Instant;
@@ -26,12 +27,12 @@ use super::{
     reply::{Reply, answer, refused},
 };
 use crate::{
-    Error,
+    Config, Error,
     access::{Caller, Method as Asked, Principal, REFLECTION, REFLECTION_ALPHA},
     call::Arrival,
     connection::Connection,
     limits,
-    services::{Catalog, Cluster, Ingest, Query, Sips},
+    services::{Catalog, Cluster, Ingest, Query, Sips, Sql},
     state::State,
     status::RequestError,
 };
@@ -51,6 +52,7 @@ pub(super) struct Services {
     ingest: IngestServiceServer<Ingest>,
     query: QueryServiceServer<Query>,
     sips: SipServiceServer<Sips>,
+    sql: SqlServiceServer<Sql>,
     cluster: ClusterServiceServer<Cluster>,
     health_service: HealthServer<HealthService>,
     reflection: Reflection,
@@ -59,7 +61,7 @@ pub(super) struct Services {
 }
 
 impl Services {
-    pub(super) async fn new(state: Arc<State>) -> Result<Self, Error> {
+    pub(super) async fn new(state: Arc<State>, config: &Config) -> Result<Self, Error> {
         let health = Health(HealthReporter::new());
         let loading = state.is_loading();
         health.set(if loading { ServingStatus::NotServing } else { ServingStatus::Serving }).await;
@@ -91,6 +93,9 @@ impl Services {
             sips: SipServiceServer::new(Sips(Arc::clone(&state)))
                 .max_decoding_message_size(large)
                 .max_encoding_message_size(large),
+            sql: SqlServiceServer::new(Sql::new(Arc::clone(&state), config)?)
+                .max_decoding_message_size(large)
+                .max_encoding_message_size(large),
             cluster: ClusterServiceServer::new(Cluster(state))
                 .max_decoding_message_size(small)
                 .max_encoding_message_size(large),
@@ -107,12 +112,13 @@ impl Services {
 pub(super) struct Health(HealthReporter);
 
 impl Health {
-    const NAMES: [&str; 6] = [
+    const NAMES: [&str; 7] = [
         "",
         catalog_service_server::SERVICE_NAME,
         ingest_service_server::SERVICE_NAME,
         query_service_server::SERVICE_NAME,
         sip_service_server::SERVICE_NAME,
+        sql_service_server::SERVICE_NAME,
         cluster_service_server::SERVICE_NAME,
     ];
 
@@ -204,6 +210,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             ingest_service_server::SERVICE_NAME => (asked.name == WRITE, limits::MESSAGE_BYTES),
             query_service_server::SERVICE_NAME
             | sip_service_server::SERVICE_NAME
+            | sql_service_server::SERVICE_NAME
             | catalog_service_server::SERVICE_NAME => (false, limits::MESSAGE_BYTES),
             cluster_service_server::SERVICE_NAME | health_server::SERVICE_NAME => {
                 (false, limits::SMALL_MESSAGE_BYTES)
@@ -224,6 +231,7 @@ impl Edge {
             ingest,
             query,
             sips,
+            sql,
             cluster,
             health_service,
             reflection,
@@ -234,6 +242,7 @@ impl Edge {
             query_service_server::SERVICE_NAME => query.clone().call(request),
             ingest_service_server::SERVICE_NAME => ingest.clone().call(request),
             sip_service_server::SERVICE_NAME => sips.clone().call(request),
+            sql_service_server::SERVICE_NAME => sql.clone().call(request),
             catalog_service_server::SERVICE_NAME => catalog.clone().call(request),
             cluster_service_server::SERVICE_NAME => cluster.clone().call(request),
             health_server::SERVICE_NAME => health_service.clone().call(request),

@@ -4,6 +4,7 @@
     pip install duckdb    # golden.json: 2.0.0
     scripts/fetch-testdata
     python3 server/tests/flights/golden.py
+    python3 server/tests/flights/golden.py server/tests/sql
 
 The tables have the columns of schema/*.txt; airports has none and is inferred. Integers are BIGINT here,
 whatever their width there, for Basalt computes with int64. Every query is also run over shuffled tables: an
@@ -22,6 +23,7 @@ import sys
 import duckdb
 
 HERE = pathlib.Path(__file__).resolve().parent
+FOLDER = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
 ROOT = HERE.parents[2]
 TABLES = ["flights", "planes", "airports", "weather", "airlines"]
 
@@ -56,7 +58,7 @@ def load(connection, table, shuffle):
 def queries():
     """(name, SQL) in the file's order."""
     name, lines = None, []
-    for line in (HERE / "queries.sql").read_text().splitlines():
+    for line in (FOLDER / "queries.sql").read_text().splitlines():
         if match := re.fullmatch(r"-- (\w+)", line):
             name, lines = match[1], []
         elif name and not line.startswith("--"):
@@ -113,7 +115,7 @@ def main():
         if not same([columns, rows], list(answer(shuffled, sql))):
             sys.exit(f"{name}: the answer depends on the order of the rows")
         answers[name] = {"columns": columns, "rows": rows}
-    with open(HERE / "golden.json", "w") as out:
+    with open(FOLDER / "golden.json", "w") as out:
         out.write("{\n")
         for i, (name, a) in enumerate(answers.items()):
             rows = ",\n    ".join(json.dumps(row, ensure_ascii=False) for row in a["rows"])

@@ -19,20 +19,20 @@ pub(crate) struct Golden {
     /// Names and kinds.
     columns: Vec<(String, String)>,
     /// Decimals and timestamps as text.
-    rows: Rows,
+    pub(crate) rows: Rows,
 }
 
 /// The expected answers by the names of their queries.
-pub(crate) fn read() -> BTreeMap<String, Golden> {
-    serde_json::from_str(include_str!("golden.json")).unwrap()
+pub(crate) fn read(golden: &str) -> BTreeMap<String, Golden> {
+    serde_json::from_str(golden).unwrap()
 }
 
 /// The queries with their names, in the file's order: a line `-- name`, then SQL up to a semicolon.
-pub(crate) fn queries() -> Vec<(String, String)> {
+pub(crate) fn queries(text: &str) -> Vec<(String, String)> {
     let mut queries = Vec::new();
     let mut name = "";
     let mut sql = String::new();
-    for line in include_str!("queries.sql").lines() {
+    for line in text.lines() {
         if let Some(comment) = line.strip_prefix("-- ") {
             (name, sql) = (comment, String::new());
         } else if let Some(end) = line.strip_suffix(';') {
@@ -106,23 +106,4 @@ fn order(a: &[Value], b: &[Value]) -> Ordering {
         _ => a.to_string().cmp(&b.to_string()),
     };
     a.iter().zip(b).map(cells).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-}
-
-#[test]
-fn every_query_has_an_answer_and_differences_show() {
-    let (queries, answers) = (queries(), read());
-    assert!(queries.len() >= 100);
-    assert_eq!(queries.len(), answers.len());
-    assert!(queries.iter().all(|(name, _)| answers.contains_key(name)));
-
-    let answer = &answers["decimal_sums"];
-    assert_eq!(answer.columns().nth(1), Some(("rain", "decimal")));
-    let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok()).map(Value::from);
-    let mut rows: Rows =
-        answer.rows.iter().map(|row| row.iter().map(|v| number(v).unwrap_or(v.clone())).collect()).collect();
-    assert_eq!(answer.compare(rows.clone(), true), Ok(()));
-    rows[1][4] = Value::from(rows[1][4].as_f64().unwrap() * (1.0 + 1e-8));
-    assert!(answer.compare(rows.clone(), true).is_err());
-    rows.pop();
-    assert!(answer.compare(rows, false).is_err());
 }

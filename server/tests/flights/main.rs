@@ -97,10 +97,10 @@ async fn answers_of_three_nodes_are_those_of_duckdb() {
 
 /// That every query of the list gives what it should.
 async fn check_all(client: &Client) {
-    let answers = golden::read();
+    let answers = golden::read(include_str!("golden.json"));
     let mut report = String::new();
     let mut failed = 0;
-    for (name, sql) in golden::queries() {
+    for (name, sql) in golden::queries(include_str!("queries.sql")) {
         let expected =
             answers.get(&name).unwrap_or_else(|| panic!("golden.json lacks {name}; run golden.py"));
         if let Err(difference) = check(client, &sql, expected).await {
@@ -154,4 +154,24 @@ async fn check(client: &Client, sql: &str, expected: &Golden) -> Result<(), Stri
     let objects: Vec<Value> = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
     let row = |object: &Value| columns.iter().map(|(name, _)| object[name].clone()).collect();
     expected.compare(objects.iter().map(row).collect(), ordered)
+}
+
+#[test]
+fn every_query_has_an_answer_and_differences_show() {
+    let queries = golden::queries(include_str!("queries.sql"));
+    let answers = golden::read(include_str!("golden.json"));
+    assert!(queries.len() >= 100);
+    assert_eq!(queries.len(), answers.len());
+    assert!(queries.iter().all(|(name, _)| answers.contains_key(name)));
+
+    let answer = &answers["decimal_sums"];
+    assert_eq!(answer.columns().nth(1), Some(("rain", "decimal")));
+    let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok()).map(Value::from);
+    let mut rows: golden::Rows =
+        answer.rows.iter().map(|row| row.iter().map(|v| number(v).unwrap_or(v.clone())).collect()).collect();
+    assert_eq!(answer.compare(rows.clone(), true), Ok(()));
+    rows[1][4] = Value::from(rows[1][4].as_f64().unwrap() * (1.0 + 1e-8));
+    assert!(answer.compare(rows.clone(), true).is_err());
+    rows.pop();
+    assert!(answer.compare(rows, false).is_err());
 }

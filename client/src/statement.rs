@@ -1,0 +1,84 @@
+//! SQL statements over all tables, which the server plans.
+
+use basalt_proto::v1::{self, Format, sql_service_client::SqlServiceClient};
+use tonic::transport::Channel;
+
+use crate::{
+    client::Client,
+    error::Result,
+    expr::Literal,
+    query::{QueryResult, QueryStream},
+};
+
+/// A SQL statement; [`Statement::collect`] or [`Statement::stream`] runs it.
+///
+/// ```no_run
+/// # async fn example(client: &basalt_client::Client) -> basalt_client::Result<()> {
+/// let answer = client
+///     .sql("SELECT name, count(*) FROM flights JOIN airlines USING (carrier) WHERE dep_delay > $1 GROUP BY name")
+///     .bind(60)
+///     .collect()
+///     .await?;
+/// for batch in &answer.batches {
+///     println!("{batch:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Statement {
+    client: Client,
+    request: v1::SqlRequest,
+}
+
+impl Client {
+    /// A statement. A server that is built without SQL answers UNIMPLEMENTED.
+    pub fn sql(&self, sql: impl Into<String>) -> Statement {
+        let request =
+            v1::SqlRequest { sql: sql.into(), parameters: Vec::new(), format: Format::Columns.into() };
+        Statement { client: self.clone(), request }
+    }
+
+    pub(crate) fn statements(&self) -> SqlServiceClient<Channel> {
+        SqlServiceClient::new(self.channel()).max_decoding_message_size(self.options().max_message_bytes)
+    }
+}
+
+impl Statement {
+    /// The value of the next parameter: `$1`, `$2`, ..., or each `?` in turn.
+    #[must_use]
+    pub fn bind(mut self, value: impl Into<Literal>) -> Self {
+        self.request.parameters.push(value.into().into());
+        self
+    }
+
+    /// Has the batches travel as Arrow IPC instead of packed arrays; the answer is the same.
+    #[must_use]
+    pub fn as_arrow_ipc(mut self) -> Self {
+        self.request.format = Format::ArrowIpc.into();
+        self
+    }
+
+    /// Runs the statement and gathers the whole answer. Tried again when the server is not available.
+    ///
+    /// # Errors
+    /// What the server objects to, with its line and column; [`Error::Incomplete`](crate::Error::Incomplete).
+    pub async fn collect(self) -> Result<QueryResult> {
+        self.client.retrying(|| async { self.open().await?.gather().await }).await
+    }
+
+    /// Runs the statement and gives its batches as they come.
+    ///
+    /// # Errors
+    /// Those of [`Statement::collect`].
+    pub async fn stream(self) -> Result<QueryStream> {
+        self.client.retrying(|| self.open()).await
+    }
+
+    async fn open(&self) -> Result<QueryStream> {
+        let client = &self.client;
+        let give_up_at = client.give_up_at();
+        let messages = client.call(client.statements().query(client.request(self.request.clone()))).await?;
+        QueryStream::open(client.clone(), messages, give_up_at).await
+    }
+}

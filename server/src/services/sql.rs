@@ -1,0 +1,133 @@
+//! SqlService: statements over all tables.
+
+use std::sync::Arc;
+
+use basalt_proto::v1::{self as pb, sql_service_server::SqlService};
+use tonic::{Request, Response, Status};
+
+use super::answer::Answer;
+#[cfg(not(feature = "sql"))]
+use crate::state::State;
+
+/// See the module.
+#[cfg(not(feature = "sql"))]
+#[derive(Clone, Debug)]
+pub(crate) struct Sql;
+
+#[cfg(not(feature = "sql"))]
+impl Sql {
+    #[allow(clippy::unnecessary_wraps, reason = "with the feature it may fail")]
+    pub(crate) fn new(_: Arc<State>, _: &crate::Config) -> Result<Self, crate::Error> {
+        Ok(Self)
+    }
+}
+
+#[cfg(not(feature = "sql"))]
+#[tonic::async_trait]
+impl SqlService for Sql {
+    type QueryStream = Answer;
+
+    async fn query(&self, _: Request<pb::SqlRequest>) -> Result<Response<Answer>, Status> {
+        let message = "this server is built without the feature `sql`: it has no SqlService";
+        Err(Status::unimplemented(message))
+    }
+}
+
+#[cfg(feature = "sql")]
+pub(crate) use with_sql::Sql;
+
+#[cfg(feature = "sql")]
+mod with_sql {
+    use basalt_core::error::Error as EngineError;
+
+    use super::{Answer, Arc, Request, Response, SqlService, Status, pb};
+    use crate::{
+        call::Call,
+        class::Class,
+        convert,
+        cpu::{StopOnDrop, on_own_thread_as, until_stopped},
+        panics::caught,
+        services::answer::{Begun, Queued, Sink},
+        sql::{self, Tables},
+        state::State,
+        status::Result,
+    };
+
+    /// See the module.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Sql {
+        state: Arc<State>,
+        engine: Arc<basalt_sql::Engine>,
+    }
+
+    impl Sql {
+        pub(crate) fn new(
+            state: Arc<State>,
+            config: &crate::Config,
+        ) -> std::result::Result<Self, crate::Error> {
+            Ok(Self { state, engine: Arc::new(sql::engine(config)?) })
+        }
+
+        /// Plans a statement, begins to run it and waits for its first piece.
+        async fn start(&self, call: &mut Call, request: pb::SqlRequest) -> Result<Begun> {
+            let (state, class) = (&self.state, Class::Long);
+            let deadline = state.deadline(call)?;
+            let (format, arrived) = (request.format(), call.at());
+            let parameters = convert::parameters(request.parameters)?;
+            let control = state.control();
+            let stop = StopOnDrop(control.clone());
+            let mut slot = state.readers.admit(&call.connection(), class, deadline).await?;
+            slot.running = call.take_running();
+            let permit = state.cpu.admit(class, deadline).await?;
+            let tables = Arc::new(Tables::new(Arc::clone(state), call.caller(), deadline, control.clone()));
+            let request = basalt_sql::Request {
+                sql: request.sql,
+                parameters,
+                catalog: Arc::clone(&tables) as Arc<dyn basalt_sql::Catalog>,
+                memory: state.memory.shared(),
+            };
+            let planned = self.engine.query(request);
+            let planned = async { planned.await.map_err(sql::error) };
+            let mut answer = stop.until(deadline, planned).await??;
+            let (writer, reader) = state.readers.queue(slot, control.clone());
+            let server = Arc::clone(state);
+            on_own_thread_as(&state.environment, class, move |may_wait| {
+                let (cpu, permit) = (&server.cpu, Some(permit));
+                let outlet = Queued { writer, may_wait, cpu, class, permit, deadline };
+                let mut sink = Sink::new(outlet, format, arrived);
+                let outcome = caught(|| {
+                    sink.header(answer.schema(), 0);
+                    loop {
+                        let next = async { answer.next().await.map_err(sql::error) };
+                        match may_wait.wait(until_stopped(&control, deadline, next))? {
+                            Some(batch) if batch.num_rows() == 0 => {}
+                            Some(batch) => {
+                                sink.batch(batch).map_err(|error: EngineError| sink.error(error))?
+                            }
+                            None => return Ok(tables.statistics()),
+                        }
+                    }
+                });
+                sink.read(tables.versions());
+                sink.finish(outcome);
+            });
+            Begun::queued(reader, stop, deadline).await
+        }
+    }
+
+    #[tonic::async_trait]
+    impl SqlService for Sql {
+        type QueryStream = Answer;
+
+        async fn query(
+            &self,
+            request: Request<pb::SqlRequest>,
+        ) -> std::result::Result<Response<Answer>, Status> {
+            let (mut call, request) = Call::begin(request)?;
+            match self.start(&mut call, request).await {
+                Ok(begun) => Ok(Response::new(Answer::new(call, begun))),
+                Err(error) => Err(call.fail(error)),
+            }
+        }
+    }
+}

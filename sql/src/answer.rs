@@ -1,0 +1,119 @@
+//! The rows of a plan as those of an answer, whose columns have the engine's types. What has none of them is text.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow_schema::{DataType, SchemaRef};
+use basalt_core::schema::{DataType as Logical, Field, Schema};
+use datafusion::{
+    arrow::{
+        compute::{CastOptions, cast_with_options},
+        util::display::{ArrayFormatter, FormatOptions},
+    },
+    common::DFSchema,
+};
+
+use crate::{
+    error::{Error, Result},
+    limits,
+};
+
+/// How the columns of a plan are shown.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    schema: Schema,
+    arrow: SchemaRef,
+}
+
+impl Shown {
+    pub(crate) fn new(plan: &DFSchema) -> Result<Self> {
+        let fields = plan.fields();
+        if fields.len() > limits::ANSWER_COLUMNS {
+            let message = format!("{} columns; the limit is {}", fields.len(), limits::ANSWER_COLUMNS);
+            return Err(Error::invalid(message));
+        }
+        let fields = fields.iter().map(|field| Field::new(field.name(), shown_type(field.data_type()), true));
+        Ok(Self::of(Schema::of_answer(fields.collect())))
+    }
+
+    /// Columns that have the engine's types already.
+    pub(crate) fn of(schema: Schema) -> Self {
+        let arrow = schema.to_arrow();
+        Self { schema, arrow }
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(crate) fn arrow(&self) -> &SchemaRef {
+        &self.arrow
+    }
+
+    pub(crate) fn batch(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = batch.columns().iter().zip(self.arrow.fields());
+        let columns = columns.map(|(column, field)| shown(column, field.data_type()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let shown = RecordBatch::try_new(Arc::clone(&self.arrow), columns);
+        shown.map_err(|error| Error::Internal(error.to_string()))
+    }
+}
+
+fn shown_type(data_type: &DataType) -> Logical {
+    match data_type {
+        DataType::Null => Logical::Bool,
+        DataType::Float16 => Logical::Float32,
+        DataType::Timestamp(..) | DataType::Date64 => Logical::Timestamp,
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            // Default: what has digits before the point alone is text.
+            u8::try_from(*scale)
+                .map_or(Logical::Utf8, |scale| Logical::Decimal { precision: *precision, scale })
+        }
+        DataType::Dictionary(_, values) => shown_type(values),
+        // Default: text.
+        other => Logical::from_arrow(other).unwrap_or(Logical::Utf8),
+    }
+}
+
+fn shown(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    if column.data_type() == data_type {
+        return Ok(Arc::clone(column));
+    }
+    let casts = match column.data_type() {
+        DataType::Timestamp(..) => true,
+        DataType::Utf8View | DataType::LargeUtf8 | DataType::Dictionary(..) | DataType::Null => true,
+        DataType::Float16 | DataType::Date64 | DataType::Decimal32(..) | DataType::Decimal64(..) => {
+            *data_type != DataType::Utf8
+        }
+        _ => false,
+    };
+    if casts {
+        let column = match column.data_type() {
+            // A time without a zone is one of UTC, not of wherever the server is.
+            DataType::Timestamp(unit, None) => {
+                let utc = DataType::Timestamp(*unit, Some("UTC".into()));
+                cast(column, &utc)?
+            }
+            _ => Arc::clone(column),
+        };
+        return cast(&column, data_type);
+    }
+    let failed = |error: datafusion::arrow::error::ArrowError| Error::Internal(error.to_string());
+    let options = FormatOptions::default().with_display_error(false);
+    let formatter = ArrayFormatter::try_new(column, &options).map_err(failed)?;
+    let texts = (0..column.len()).map(|row| match column.is_valid(row) {
+        true => formatter.value(row).try_to_string().map(Some).map_err(failed),
+        false => Ok(None),
+    });
+    Ok(Arc::new(texts.collect::<Result<StringArray>>()?))
+}
+
+fn cast(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    Ok(cast_with_options(column, data_type, &options).map_err(datafusion::common::DataFusionError::from)?)
+}
+
+/// Rows made here.
+pub(crate) fn rows(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| Error::Internal(error.to_string()))
+}

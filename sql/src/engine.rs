@@ -1,0 +1,194 @@
+//! The threads that plan and run statements, and the answers that come from them.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use arrow_array::RecordBatch;
+use basalt_core::{exec::Memory, query::Literal, schema::Schema};
+use datafusion::execution::disk_manager::{DiskManager, DiskManagerBuilder, DiskManagerMode};
+use futures_util::StreamExt as _;
+use tokio::{
+    runtime::{self, Handle, Runtime},
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+};
+
+use crate::{
+    catalog::Catalog,
+    error::{Error, Result},
+    limits,
+    plan::{self, Planned},
+};
+
+/// What an [`Engine`] has.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Threads that plan and run statements, and parts that a plan is split into.
+    pub threads: usize,
+    /// Called on each of them before anything else.
+    pub on_thread_start: fn(),
+    /// Where operators write what memory has no room for, and how many bytes at most; `None`: they fail.
+    pub spill: Option<(PathBuf, u64)>,
+}
+
+/// A statement.
+#[derive(Debug)]
+pub struct Request {
+    /// Its text.
+    pub sql: String,
+    /// The values of `$1`, `$2`, ... or of each `?`.
+    pub parameters: Vec<Literal>,
+    /// The tables.
+    pub catalog: Arc<dyn Catalog>,
+    /// What it may hold.
+    pub memory: Arc<dyn Memory>,
+}
+
+/// Plans and runs statements.
+#[derive(Debug)]
+pub struct Engine {
+    /// `None` once it is dropped.
+    runtime: Option<Runtime>,
+    handle: Handle,
+    shared: Arc<Shared>,
+}
+
+/// What statements share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) threads: usize,
+    pub(crate) disk: Arc<DiskManager>,
+    pub(crate) base: plan::Base,
+}
+
+impl Engine {
+    /// Starts its threads.
+    ///
+    /// # Errors
+    /// When there are none to be had, or the folder for what memory has no room for cannot be made.
+    pub fn new(options: Options) -> Result<Self> {
+        let started = |error: std::io::Error| Error::Internal(error.to_string());
+        let mode = match options.spill {
+            Some((folder, bytes)) => {
+                std::fs::create_dir_all(&folder).map_err(started)?;
+                let builder =
+                    DiskManagerBuilder::default().with_mode(DiskManagerMode::Directories(vec![folder]));
+                builder.with_max_temp_directory_size(bytes)
+            }
+            None => DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+        };
+        let disk = Arc::new(mode.build()?);
+        let number = AtomicUsize::new(0);
+        let on_thread_start = options.on_thread_start;
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(options.threads.max(1))
+            .thread_name_fn(move || format!("basalt-sql-{}", number.fetch_add(1, Ordering::Relaxed)))
+            .thread_stack_size(limits::STACK_BYTES)
+            .on_thread_start(on_thread_start)
+            .enable_time()
+            .build()
+            .map_err(started)?;
+        let shared = Arc::new(Shared { threads: options.threads.max(1), disk, base: plan::Base::new()? });
+        Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime), shared })
+    }
+
+    /// Plans a statement and begins to run it. Dropping the future or the answer stops the work.
+    ///
+    /// # Errors
+    /// What is wrong with the statement, and what kept it from being run.
+    pub async fn query(&self, request: Request) -> Result<Answer> {
+        let (head, of_head) = oneshot::channel();
+        let (sender, batches) = mpsc::channel(limits::WAITING_BATCHES);
+        let shared = Arc::clone(&self.shared);
+        let task = self.handle.spawn(async move {
+            match plan::plan(&shared, request).await {
+                Ok(Planned { shown, mut batches }) => {
+                    if head.send(Ok(shown.schema().clone())).is_err() {
+                        return;
+                    }
+                    while let Some(batch) = batches.next().await {
+                        let batch = batch.map_err(Error::from).and_then(|batch| shown.batch(&batch));
+                        let is_last = batch.is_err();
+                        // An error says that nobody reads the answer any longer.
+                        if sender.send(Piece::Batch(batch)).await.is_err() || is_last {
+                            return;
+                        }
+                    }
+                    let _ = sender.send(Piece::End).await;
+                }
+                Err(error) => drop(head.send(Err(error))),
+            }
+        });
+        let task = AbortOnDrop(task.abort_handle());
+        let schema = of_head.await.map_err(|_| panicked())??;
+        Ok(Answer { schema, batches, ended: false, _task: task })
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // It may be dropped where nothing may wait.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+fn panicked() -> Error {
+    Error::Internal("the thread of a statement panicked".to_owned())
+}
+
+#[derive(Debug)]
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[derive(Debug)]
+enum Piece {
+    Batch(Result<RecordBatch>),
+    /// There are no more.
+    End,
+}
+
+/// The rows of a statement. Dropping it stops the work.
+#[derive(Debug)]
+pub struct Answer {
+    schema: Schema,
+    batches: mpsc::Receiver<Piece>,
+    ended: bool,
+    _task: AbortOnDrop,
+}
+
+impl Answer {
+    /// The columns.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The next rows; `None`: the answer is complete.
+    ///
+    /// # Errors
+    /// What kept the statement from being answered: what came before is not an answer.
+    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if self.ended {
+            return Ok(None);
+        }
+        match self.batches.recv().await {
+            Some(Piece::Batch(batch)) => batch.map(Some),
+            Some(Piece::End) => {
+                self.ended = true;
+                Ok(None)
+            }
+            None => Err(panicked()),
+        }
+    }
+}

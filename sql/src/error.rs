@@ -1,0 +1,183 @@
+//! What can go wrong with a statement, and where in its text.
+
+use std::{fmt, sync::Arc};
+
+use basalt_core::error::{Error as EngineError, ErrorKind};
+use datafusion::{
+    arrow::error::ArrowError,
+    common::{DataFusionError, SchemaError},
+    sql::sqlparser::parser::ParserError,
+};
+
+/// What a statement comes to.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a statement failed.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// What is wrong with it; the place is a line and a column of its text.
+    Statement(EngineError),
+    /// An error of whoever has the tables.
+    Tables(Arc<dyn std::error::Error + Send + Sync>),
+    /// A bug, in words for a log.
+    Internal(String),
+}
+
+impl Error {
+    /// A statement that cannot be answered as it is; `message` is a sentence for a person, without a full stop.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::Statement(EngineError::new(kind, message))
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidQuery, message)
+    }
+
+    /// SQL that is refused.
+    pub(crate) fn unsupported(what: impl fmt::Display) -> Self {
+        Self::invalid(format!("{what} is not supported"))
+    }
+
+    /// The same error at a place of the text.
+    #[must_use]
+    pub(crate) fn at(self, line: u64, column: u64) -> Self {
+        match self {
+            Self::Statement(error) if line > 0 && error.place().is_none() => {
+                Self::Statement(error.at(format!("line {line}, column {column}")))
+            }
+            error => error,
+        }
+    }
+
+    /// What is wrong with the statement, where it is the statement.
+    pub fn statement(&self) -> Option<&EngineError> {
+        match self {
+            Self::Statement(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Statement(error) => error.fmt(f),
+            Self::Tables(error) => error.fmt(f),
+            Self::Internal(message) => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        Self::Statement(error)
+    }
+}
+
+/// On its way through DataFusion.
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        of(&error)
+    }
+}
+
+/// The error behind those that DataFusion wraps around it, with its place where one of them knows it.
+fn of(error: &DataFusionError) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) => of(inner),
+        DataFusionError::Shared(inner) => of(inner),
+        DataFusionError::Collection(errors) => {
+            errors.first().map_or_else(|| Error::Internal(error.to_string()), of)
+        }
+        DataFusionError::Diagnostic(diagnostic, inner) => match diagnostic.span {
+            Some(span) => of(inner).at(span.start.line, span.start.column),
+            None => of(inner),
+        },
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(error) => error.clone(),
+            None => match inner.downcast_ref::<DataFusionError>() {
+                Some(error) => of(error),
+                None => Error::Internal(inner.to_string()),
+            },
+        },
+        DataFusionError::SQL(error, _) => of_parser(error),
+        DataFusionError::SchemaError(error, _) => match &**error {
+            SchemaError::FieldNotFound { field, .. } => {
+                let message = format!("no column {:?}", field.flat_name());
+                Error::new(ErrorKind::ColumnNotFound, message)
+            }
+            other => Error::invalid(sentence(&other.to_string())),
+        },
+        DataFusionError::Plan(message)
+        | DataFusionError::Configuration(message)
+        | DataFusionError::NotImplemented(message)
+        | DataFusionError::Execution(message) => Error::invalid(sentence(message)),
+        DataFusionError::ArrowError(error, _) => of_arrow(error),
+        DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::MemoryLimit, sentence(message)),
+        other => Error::Internal(other.to_string()),
+    }
+}
+
+fn of_arrow(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {
+            Some(error) => of(error),
+            None => match inner.downcast_ref::<Error>() {
+                Some(error) => error.clone(),
+                None => Error::Internal(inner.to_string()),
+            },
+        },
+        ArrowError::DivideByZero => Error::new(ErrorKind::DivisionByZero, "division by zero"),
+        ArrowError::ArithmeticOverflow(message) => Error::new(ErrorKind::Overflow, sentence(message)),
+        ArrowError::CastError(message) | ArrowError::ParseError(message) => {
+            Error::new(ErrorKind::TypeMismatch, sentence(message))
+        }
+        ArrowError::InvalidArgumentError(message) if message.contains("is too large to store") => {
+            Error::new(ErrorKind::Overflow, sentence(message))
+        }
+        ArrowError::InvalidArgumentError(message)
+        | ArrowError::ComputeError(message)
+        | ArrowError::NotYetImplemented(message) => Error::invalid(sentence(message)),
+        other => Error::Internal(other.to_string()),
+    }
+}
+
+/// The parser writes the place at the message's end.
+pub(crate) fn of_parser(error: &ParserError) -> Error {
+    let message = match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.as_str(),
+        ParserError::RecursionLimitExceeded => {
+            return Error::new(ErrorKind::FilterTooDeep, "the statement is nested too deeply");
+        }
+    };
+    let message = message.replacen("Expected: ", "expected ", 1).replacen(", found: ", ", found ", 1);
+    let place = |text: &str| -> Option<(u64, u64)> {
+        let (line, column) = text.split_once(", Column: ")?;
+        Some((line.parse().ok()?, column.parse().ok()?))
+    };
+    match message.rsplit_once(" at Line: ").map(|(message, text)| (message, place(text))) {
+        Some((message, Some((line, column)))) => Error::invalid(sentence(message)).at(line, column),
+        _ => Error::invalid(sentence(&message)),
+    }
+}
+
+/// A message in the form of ours: it begins small, and has no full stop.
+fn sentence(message: &str) -> String {
+    let message = message.trim().trim_end_matches('.');
+    let mut chars = message.chars();
+    match chars.next() {
+        // A word in capitals stays as it is.
+        Some(first) if !chars.clone().next().is_some_and(char::is_uppercase) => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => message.to_owned(),
+    }
+}

@@ -1,0 +1,19 @@
+//! Every limit of statements, in one place.
+
+/// Bytes of a statement's text.
+pub const STATEMENT_BYTES: usize = 256 << 10;
+/// How deep parentheses, subqueries and operators of a statement's text may nest.
+pub const NESTING: usize = 100;
+/// Operators of a statement's text, by chains of which a tree grows deep.
+pub const OPERATORS: usize = 1024;
+/// Parameters of a statement.
+pub const PARAMETERS: usize = 1024;
+/// Batches of an answer that wait to be read.
+pub const WAITING_BATCHES: usize = 2;
+/// Bytes of the stack of a thread that plans and runs statements, as far as it needs them: a tree that is as deep as
+/// [`OPERATORS`] allows is walked by recursion.
+pub const STACK_BYTES: usize = 128 << 20;
+/// Columns of an answer.
+pub const ANSWER_COLUMNS: usize = basalt_core::limits::MAX_OUTPUTS;
+/// Scans of a statement: each has a thread while it runs.
+pub const SCANS: usize = 64;

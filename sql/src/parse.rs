@@ -1,0 +1,367 @@
+//! From a text to a statement: names in the spelling that the tables have, the versions that are named, and parameters.
+//!
+//! A name without quotes is the one that is written so, or else the only one that is written so but for case; what is
+//! the name of nothing is in lower case. A quoted name is taken as it stands.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::ControlFlow,
+};
+
+use basalt_core::{error::ErrorKind, query::Literal};
+use datafusion::{
+    common::TableReference,
+    sql::{
+        parser::{DFParserBuilder, ExplainStatement, Statement},
+        resolve::resolve_table_references,
+        sqlparser::{
+            ast::{
+                self, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor, Value, VisitMut as _,
+                VisitorMut,
+            },
+            dialect::GenericDialect,
+            keywords::Keyword,
+            parser::Parser,
+            tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer},
+        },
+    },
+};
+
+use crate::{
+    error::{Error, Result, of_parser},
+    limits,
+};
+
+const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
+
+/// Words of which a text may have a chain.
+const CHAINS: [Keyword; 14] = [
+    Keyword::AND,
+    Keyword::OR,
+    Keyword::NOT,
+    Keyword::IS,
+    Keyword::IN,
+    Keyword::LIKE,
+    Keyword::ILIKE,
+    Keyword::BETWEEN,
+    Keyword::COLLATE,
+    Keyword::AT,
+    Keyword::UNION,
+    Keyword::INTERSECT,
+    Keyword::EXCEPT,
+    Keyword::JOIN,
+];
+
+/// A text that was cut into tokens.
+#[derive(Debug)]
+pub(crate) struct Text {
+    tokens: Vec<TokenWithSpan>,
+    versions: Versions,
+}
+
+/// The versions that are named, by the place of the name that stands before.
+type Versions = HashMap<Location, (u64, Span)>;
+
+/// A table as a statement names it, at a version.
+pub(crate) type Named = (String, Option<u64>);
+
+/// A statement, and the tables that it reads.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) statement: Statement,
+    /// By the name that stands for each in the statement.
+    pub(crate) tables: BTreeMap<String, Named>,
+}
+
+impl Text {
+    pub(crate) fn new(sql: &str) -> Result<Self> {
+        if sql.len() > limits::STATEMENT_BYTES {
+            let message =
+                format!("the statement has {} bytes; the limit is {}", sql.len(), limits::STATEMENT_BYTES);
+            return Err(Error::new(ErrorKind::FilterTooLarge, message));
+        }
+        let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
+        let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
+        let versions = take_versions(&mut tokens)?;
+        check_length(&tokens)?;
+        Ok(Self { tokens, versions })
+    }
+
+    /// The statement, where names without quotes are spelled as `names` has them.
+    pub(crate) fn parse(&self, names: &Names, parameters: &[Literal]) -> Result<Parsed> {
+        let tokens = self.tokens.iter().map(|token| names.spelled(token)).collect::<Vec<_>>();
+        let parser = DFParserBuilder::new(tokens).with_recursion_limit(limits::NESTING).build();
+        let mut statements = parser.and_then(|mut parser| parser.parse_statements())?;
+        let mut statement = match (statements.pop_front(), statements.pop_front()) {
+            (Some(statement), None) => statement,
+            (None, _) => return Err(Error::invalid("there is no statement")),
+            (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
+        };
+        let inner = inner(&mut statement)?;
+        let mut rewrite = Rewrite {
+            versions: &self.versions,
+            used: BTreeSet::new(),
+            tables: BTreeMap::new(),
+            functions: BTreeSet::new(),
+            parameters,
+            positional: 0,
+            fault: None,
+        };
+        let _ = inner.visit(&mut rewrite);
+        let Rewrite { fault, used, tables: named, functions, .. } = rewrite;
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        if let Some((_, (_, clause))) = self.versions.iter().find(|(place, _)| !used.contains(*place)) {
+            let error = Error::invalid("FOR VERSION AS OF stands behind the name of a table in FROM");
+            return Err(error.at(clause.start.line, clause.start.column));
+        }
+        let mut tables = BTreeMap::new();
+        if !reads_tables(&statement) {
+            return Ok(Parsed { statement, tables });
+        }
+        let (references, _) = resolve_table_references(&statement, false)?;
+        for reference in references {
+            let TableReference::Bare { table } = &reference else {
+                return Err(Error::new(
+                    ErrorKind::TableNotFound,
+                    format!("no table {:?}", reference.to_string()),
+                ));
+            };
+            let table = table.to_string();
+            if functions.contains(&table) {
+                continue;
+            }
+            let of = named.get(&table).cloned().unwrap_or_else(|| (table.clone(), None));
+            tables.insert(table, of);
+        }
+        Ok(Parsed { statement, tables })
+    }
+}
+
+/// The statement that a text holds, or explains.
+fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
+    match statement {
+        Statement::Explain(ExplainStatement { statement, .. }) => inner(statement),
+        Statement::Statement(statement) => match &**statement {
+            ast::Statement::Query(_)
+            | ast::Statement::ShowTables { .. }
+            | ast::Statement::ExplainTable { .. } => Ok(statement),
+            other => {
+                let text = other.to_string();
+                Err(refused(text.split_whitespace().next().unwrap_or_default()))
+            }
+        },
+        Statement::CreateExternalTable(_) => Err(refused("CREATE EXTERNAL TABLE")),
+        Statement::CopyTo(_) => Err(refused("COPY")),
+        Statement::Reset(_) => Err(refused("RESET")),
+    }
+}
+
+/// Whether it is a query, or explains one.
+fn reads_tables(statement: &Statement) -> bool {
+    match statement {
+        Statement::Explain(ExplainStatement { statement, .. }) => reads_tables(statement),
+        Statement::Statement(statement) => matches!(&**statement, ast::Statement::Query(_)),
+        _ => false,
+    }
+}
+
+/// Bounds how deep a tree may become that the parser makes of a chain: everything walks it by recursion.
+fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut operators = 0;
+    let mut before = &Token::Comma;
+    for token in tokens.iter().map(|token| &token.token) {
+        operators += usize::from(match token {
+            Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::Comma
+            | Token::Period
+            | Token::LParen
+            | Token::RParen => false,
+            // A sign, as in long lists.
+            Token::Minus => !matches!(before, Token::Comma | Token::LParen),
+            Token::Word(word) => word.quote_style.is_none() && CHAINS.contains(&word.keyword),
+            _ => true,
+        });
+        before = token;
+    }
+    if operators > limits::OPERATORS {
+        let message = format!("{operators} operators; the limit is {}", limits::OPERATORS);
+        return Err(Error::new(ErrorKind::FilterTooLarge, message));
+    }
+    Ok(())
+}
+
+fn refused(what: &str) -> Error {
+    Error::unsupported(format!(
+        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW TABLES and DESCRIBE are)"
+    ))
+}
+
+/// Takes the clauses `FOR VERSION AS OF n` out of a text, of which the parser's dialect knows nothing.
+fn take_versions(tokens: &mut Vec<TokenWithSpan>) -> Result<Versions> {
+    let mut versions = Versions::new();
+    let mut left: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    let mut rest =
+        std::mem::take(tokens).into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).peekable();
+    let keyword = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    while let Some(token) = rest.next() {
+        left.push(token);
+        let begins = left.len().checked_sub(CLAUSE.len()).unwrap_or(usize::MAX);
+        let Some(clause) = left.get(begins..) else { continue };
+        if !clause.iter().map(keyword).eq(CLAUSE) {
+            continue;
+        }
+        let place = clause[0].span;
+        let version = match rest.next().map(|token| token.token) {
+            Some(Token::Number(number, _)) => number.parse().ok(),
+            _ => None,
+        };
+        let Some(version) = version else {
+            let error = Error::invalid("FOR VERSION AS OF takes a version's number");
+            return Err(error.at(place.start.line, place.start.column));
+        };
+        left.truncate(begins);
+        let before = left.last().map(|token| token.span.start);
+        if before.and_then(|before| versions.insert(before, (version, place))).is_some() || before.is_none() {
+            let error = Error::invalid("FOR VERSION AS OF stands once, behind the name of a table");
+            return Err(error.at(place.start.line, place.start.column));
+        }
+    }
+    *tokens = left;
+    Ok(versions)
+}
+
+/// How names are spelled.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    exact: BTreeSet<String>,
+    by_lower: HashMap<String, Vec<String>>,
+}
+
+impl Names {
+    pub(crate) fn add(&mut self, name: &str) {
+        if self.exact.insert(name.to_owned()) {
+            self.by_lower.entry(name.to_lowercase()).or_default().push(name.to_owned());
+        }
+    }
+
+    /// Whether lower case is how all of them are spelled.
+    pub(crate) fn are_lower(&self) -> bool {
+        self.by_lower.iter().all(|(lower, spellings)| spellings.iter().all(|spelling| spelling == lower))
+    }
+
+    fn spelled(&self, token: &TokenWithSpan) -> TokenWithSpan {
+        let mut token = token.clone();
+        if let Token::Word(word) = &mut token.token
+            && word.quote_style.is_none()
+            && !self.exact.contains(&word.value)
+        {
+            let lower = word.value.to_lowercase();
+            word.value = match self.by_lower.get(&lower).map(Vec::as_slice) {
+                Some([only]) => only.clone(),
+                _ => lower,
+            };
+        }
+        token
+    }
+}
+
+/// Puts tables at versions and parameters in their places.
+struct Rewrite<'a> {
+    versions: &'a Versions,
+    used: BTreeSet<Location>,
+    tables: BTreeMap<String, Named>,
+    /// What stands in FROM and is called.
+    functions: BTreeSet<String>,
+    parameters: &'a [Literal],
+    positional: usize,
+    fault: Option<Error>,
+}
+
+impl VisitorMut for Rewrite<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let TableFactor::Table { name: ObjectName(parts), alias, args, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        if args.is_some() {
+            self.functions.extend(parts.iter().map(ToString::to_string));
+            return ControlFlow::Continue(());
+        }
+        let [ObjectNamePart::Identifier(name)] = parts.as_mut_slice() else {
+            return ControlFlow::Continue(());
+        };
+        let behind = |ident: &Ident| self.versions.get_key_value(&ident.span.start);
+        let found = behind(name).or_else(|| alias.as_ref().and_then(|alias| behind(&alias.name)));
+        let Some((place, (version, _))) = found else { return ControlFlow::Continue(()) };
+        self.used.insert(*place);
+        let table = name.value.clone();
+        let at = format!("{table}@{version}");
+        self.tables.insert(at.clone(), (table, Some(*version)));
+        if alias.is_none() {
+            *alias = Some(TableAlias { explicit: true, name: name.clone(), columns: Vec::new(), at: None });
+        }
+        *name = Ident { value: at, quote_style: Some('"'), span: name.span };
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        let ast::Expr::Value(value) = expr else { return ControlFlow::Continue(()) };
+        let Value::Placeholder(name) = &value.value else { return ControlFlow::Continue(()) };
+        let number = match name.strip_prefix('$') {
+            Some(number) => number.parse().ok(),
+            None => {
+                self.positional += 1;
+                Some(self.positional)
+            }
+        };
+        let place = value.span.start;
+        let given = number.and_then(|number: usize| self.parameters.get(number.checked_sub(1)?));
+        match given.and_then(parameter) {
+            Some(given) => {
+                *expr = given;
+                ControlFlow::Continue(())
+            }
+            None => {
+                let message = format!("there is no parameter {name}; {} are given", self.parameters.len());
+                self.fault = Some(Error::invalid(message).at(place.line, place.column));
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+/// A parameter as SQL has it.
+fn parameter(literal: &Literal) -> Option<ast::Expr> {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let sql = match literal {
+        Literal::Null => "NULL".to_owned(),
+        Literal::Bool(value) => value.to_string(),
+        Literal::Int(value) => format!("CAST('{value}' AS BIGINT)"),
+        Literal::UInt(value) => format!("CAST('{value}' AS BIGINT UNSIGNED)"),
+        Literal::Float(value) => format!("CAST('{value}' AS DOUBLE)"),
+        Literal::Decimal { scale, .. } => {
+            let text = basalt_core::plan::expr_text(&basalt_core::query::Expr::Literal(literal.clone()));
+            format!("CAST('{text}' AS DECIMAL({}, {scale}))", 18.max(*scale))
+        }
+        Literal::Text(text) => quoted(text),
+        Literal::Date(days) => format!("CAST('{}' AS DATE)", basalt_core::time::format_date(*days)),
+        Literal::Timestamp(micros) => {
+            let text = basalt_core::time::format_timestamp(*micros);
+            format!("arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')")
+        }
+    };
+    let parser = ast_parser(&sql);
+    parser.and_then(|mut parser| parser.parse_expr().ok())
+}
+
+fn ast_parser(sql: &str) -> Option<Parser<'static>> {
+    static DIALECT: GenericDialect = GenericDialect {};
+    Parser::new(&DIALECT).try_with_sql(sql).ok()
+}

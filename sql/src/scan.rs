@@ -1,0 +1,232 @@
+//! The leaf of a plan: a query of the engine over one version of a table. The engine filters, and takes whole aggregates.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use arrow_array::{
+    Array as _, ArrayRef, RecordBatch, RecordBatchOptions,
+    cast::AsArray as _,
+    types::{ArrowPrimitiveType, Float32Type, Float64Type, Int64Type},
+};
+use arrow_schema::{DataType, SchemaRef};
+use basalt_core::{limits::ANSWER_ROWS, plan::expr_text, query::Query};
+use datafusion::{
+    common::{Result, Statistics, stats::Precision, tree_node::TreeNodeRecursion},
+    execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext},
+    physical_expr::{EquivalenceProperties, PhysicalExpr},
+    physical_plan::{
+        DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
+        coop::cooperative,
+        execution_plan::{Boundedness, EmissionType},
+        metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+        statistics::StatisticsArgs,
+    },
+};
+use futures_util::{Stream, StreamExt as _};
+
+use crate::{
+    Error,
+    catalog::{Answers, Table},
+    filter,
+};
+
+/// What the rows of the leaf are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// Those of the query.
+    Rows,
+    /// As many rows without columns as the query counts, up to a limit.
+    Number { limit: Option<u64> },
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    table: Arc<dyn Table>,
+    query: Query,
+    shape: Shape,
+    rows: Precision<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl Scan {
+    pub(crate) fn new(
+        table: Arc<dyn Table>,
+        query: Query,
+        shape: Shape,
+        schema: SchemaRef,
+        rows: Precision<usize>,
+    ) -> Self {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        Self { table, query, shape, rows, properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+}
+
+impl DisplayAs for Scan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BasaltScan: {}", self.table.name())?;
+        write!(f, ", version={}", self.table.version())?;
+        describe(&self.query, f)
+    }
+}
+
+/// A query of the engine, for people.
+pub(crate) fn describe(query: &Query, f: &mut impl fmt::Write) -> fmt::Result {
+    let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
+    write!(f, ", select=[{}]", list(&mut query.select.iter().map(|item| expr_text(&item.expr))))?;
+    if let Some(condition) = &query.filter {
+        write!(f, ", filter=[{}]", filter::text(condition))?;
+    }
+    if !query.group_by.is_empty() {
+        write!(f, ", group_by=[{}]", list(&mut query.group_by.iter().map(expr_text)))?;
+    }
+    if !query.order_by.is_empty() {
+        let key = |key: &basalt_core::query::OrderBy| {
+            format!("{}{}", expr_text(&key.expr), if key.descending { " DESC" } else { "" })
+        };
+        write!(f, ", order_by=[{}]", list(&mut query.order_by.iter().map(key)))?;
+    }
+    match query.limit {
+        Some(limit) => write!(f, ", limit={limit}"),
+        None => Ok(()),
+    }
+}
+
+impl ExecutionPlan for Scan {
+    fn name(&self) -> &str {
+        "BasaltScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        Ok(Box::pin(cooperative(Rows {
+            answers: self.table.run(self.query.clone()),
+            shape: self.shape,
+            left: 0,
+            schema: self.schema(),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        })))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::new(Statistics { num_rows: self.rows, ..Statistics::new_unknown(&self.schema()) }))
+    }
+}
+
+/// The rows of a leaf.
+struct Rows {
+    answers: Answers,
+    shape: Shape,
+    /// Rows without columns that are still to be given.
+    left: u64,
+    schema: SchemaRef,
+    metrics: BaselineMetrics,
+}
+
+impl Stream for Rows {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let rows = &mut *self;
+        let batch = loop {
+            if rows.left > 0 {
+                let some = rows.left.min(ANSWER_ROWS as u64);
+                rows.left -= some;
+                break Some(bare(&rows.schema, some));
+            }
+            match (ready!(rows.answers.poll_next_unpin(context)), rows.shape) {
+                (None, _) => break None,
+                (Some(Err(error)), _) => break Some(Err(error.into())),
+                (Some(Ok(batch)), Shape::Rows) => break Some(shown(&batch, &rows.schema)),
+                (Some(Ok(batch)), Shape::Number { limit }) => match number(&batch) {
+                    Ok(all) => rows.left = limit.map_or(all, |limit| all.min(limit)),
+                    Err(error) => break Some(Err(error.into())),
+                },
+            }
+        };
+        rows.metrics.record_poll(Poll::Ready(batch))
+    }
+}
+
+impl RecordBatchStream for Rows {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// Rows without columns.
+fn bare(schema: &SchemaRef, rows: u64) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(usize::try_from(rows).ok());
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), Vec::new(), &options)?)
+}
+
+/// The one number of an answer.
+fn number(batch: &RecordBatch) -> std::result::Result<u64, Error> {
+    let column = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
+    column
+        .filter(|column| column.len() == 1)
+        .and_then(|column| u64::try_from(column.value(0)).ok())
+        .ok_or_else(|| Error::Internal("a count that is no number".to_owned()))
+}
+
+/// Rows of the engine as those of a plan. Equal floats have the same bits here: operators above compare and hash by
+/// them.
+fn shown(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Float32 => {
+            same_bits::<Float32Type>(column, |x| if x.is_nan() { f32::NAN } else { x + 0.0 })
+        }
+        DataType::Float64 => {
+            same_bits::<Float64Type>(column, |x| if x.is_nan() { f64::NAN } else { x + 0.0 })
+        }
+        _ => Arc::clone(column),
+    });
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect())?)
+}
+
+fn same_bits<T: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    canonical: impl Fn(T::Native) -> T::Native,
+) -> ArrayRef {
+    Arc::new(column.as_primitive::<T>().unary::<_, T>(canonical))
+}

@@ -1,0 +1,152 @@
+//! Tables in memory, without a server.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use basalt_core::{
+    exec::{Control, Memory},
+    plan::Plan,
+    query::Query,
+    schema::{DataType, Field, Schema},
+    table::{Appender, Snapshot, Table},
+};
+use basalt_sql::{Answers, Catalog, Engine, Error, Options, Request, Rows, async_trait};
+use futures_util::stream;
+
+/// Tables by name, and the queries that the engine was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    tables: BTreeMap<String, Arc<Table>>,
+    pub(crate) queries: Arc<Mutex<Vec<Query>>>,
+}
+
+impl Tables {
+    /// Adds a table of nullable columns.
+    pub(crate) fn add(&mut self, name: &str, columns: Vec<(&str, ArrayRef)>) {
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(name, array)| (name, array, true)),
+        )
+        .unwrap();
+        let fields = batch.schema();
+        let fields = fields
+            .fields()
+            .iter()
+            .map(|field| Field::new(field.name(), DataType::from_arrow(field.data_type()).unwrap(), true));
+        let schema = Schema::new(fields.collect()).unwrap();
+        let table = Arc::new(Table::new(name, 1, schema, 0));
+        let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
+        appender.push(&batch).unwrap();
+        appender.commit().unwrap();
+        self.tables.insert(name.to_owned(), table);
+    }
+
+    /// Another row set of a table, as a newer version.
+    pub(crate) fn append(&self, name: &str, batch: &RecordBatch) {
+        let mut appender = Appender::new(Arc::clone(&self.tables[name]), &[]).unwrap();
+        appender.push(batch).unwrap();
+        appender.commit().unwrap();
+    }
+}
+
+#[async_trait]
+impl Catalog for Tables {
+    async fn tables(&self) -> basalt_sql::Result<Vec<String>> {
+        Ok(self.tables.keys().cloned().collect())
+    }
+
+    async fn pin(&self, name: &str, version: Option<u64>) -> basalt_sql::Result<Arc<dyn basalt_sql::Table>> {
+        let table = self.tables.get(name).ok_or_else(|| {
+            Error::new(basalt_core::error::ErrorKind::TableNotFound, format!("no table {name:?}"))
+        })?;
+        let snapshot = table.snapshot_at(version)?;
+        Ok(Arc::new(At { table: Arc::clone(table), snapshot, queries: Arc::clone(&self.queries) }))
+    }
+}
+
+#[derive(Debug)]
+struct At {
+    table: Arc<Table>,
+    snapshot: Arc<Snapshot>,
+    queries: Arc<Mutex<Vec<Query>>>,
+}
+
+impl basalt_sql::Table for At {
+    fn name(&self) -> &str {
+        self.table.name()
+    }
+
+    fn version(&self) -> u64 {
+        self.snapshot.version()
+    }
+
+    fn schema(&self) -> &Schema {
+        self.table.schema()
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::Exactly(self.snapshot.rows())
+    }
+
+    fn types(&self, query: &Query) -> Option<Vec<DataType>> {
+        let plan = Plan::new(&self.table, &self.snapshot, query).ok()?;
+        Some(plan.schema().fields().iter().map(|field| field.data_type).collect())
+    }
+
+    fn run(&self, query: Query) -> Answers {
+        self.queries.lock().unwrap().push(query.clone());
+        let run = || {
+            let plan = Plan::new(&self.table, &self.snapshot, &query)?;
+            let mut batches = Vec::new();
+            plan.run(&self.snapshot, &Control::default(), &mut |batch| {
+                batches.push(batch);
+                Ok(())
+            })?;
+            Ok::<_, basalt_core::error::Error>(batches)
+        };
+        match run() {
+            Ok(batches) => Box::pin(stream::iter(batches.into_iter().map(Ok))),
+            Err(error) => Box::pin(stream::iter([Err(error.into())])),
+        }
+    }
+}
+
+/// Memory up to a limit.
+#[derive(Debug)]
+pub(crate) struct Bytes {
+    pub(crate) used: AtomicUsize,
+    pub(crate) limit: usize,
+}
+
+impl Memory for Bytes {
+    fn grow(&self, _: usize, more: usize) -> basalt_core::error::Result<()> {
+        let used = self.used.fetch_add(more, Ordering::SeqCst) + more;
+        if used > self.limit {
+            self.used.fetch_sub(more, Ordering::SeqCst);
+            let kind = basalt_core::error::ErrorKind::MemoryLimit;
+            return Err(basalt_core::error::Error::new(kind, "no memory"));
+        }
+        Ok(())
+    }
+
+    fn shrink(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
+    }
+}
+
+/// An engine of two threads.
+pub(crate) fn engine() -> Engine {
+    Engine::new(Options { threads: 2, on_thread_start: || (), spill: None }).unwrap()
+}
+
+pub(crate) fn request(tables: &Arc<Tables>, sql: &str, limit: usize) -> (Request, Arc<Bytes>) {
+    let memory = Arc::new(Bytes { used: AtomicUsize::new(0), limit });
+    let catalog = Arc::clone(tables) as Arc<dyn Catalog>;
+    let of = Arc::clone(&memory) as Arc<dyn Memory>;
+    (Request { sql: sql.to_owned(), parameters: Vec::new(), catalog, memory: of }, memory)
+}
