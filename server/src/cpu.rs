@@ -280,7 +280,10 @@ pub(crate) async fn threads_ended() {
         }
     };
     if timeout(limits::CLOSE_TIMEOUT, ended).await.is_err() {
-        tracing::warn!(threads = OWN_THREADS.load(Ordering::Acquire), "queries that were cancelled still run");
+        tracing::warn!(
+            threads = OWN_THREADS.load(Ordering::Acquire),
+            "queries that were cancelled still run"
+        );
     }
 }
 

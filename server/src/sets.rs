@@ -89,10 +89,7 @@ impl Sets {
 
     /// What a set needs so that it stays of use: a set of rows, their version. `None`: nothing, or it is gone already, as
     /// whoever reads the set hears.
-    pub(crate) async fn pin(
-        tables: &Tables,
-        scope: &Scope,
-    ) -> Result<Option<Arc<VersionPin>>, RequestError> {
+    pub(crate) async fn pin(tables: &Tables, scope: &Scope) -> Result<Option<Arc<VersionPin>>, RequestError> {
         match scope.key {
             Some(_) => Ok(None),
             None => tables.pin_version(&scope.table, scope.table_id, scope.version).await,

@@ -10,7 +10,9 @@ use crate::{
     data::path_of,
     deletions,
     error::Result,
-    limits::{KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, PIN_GRACE, PIN_LEASE, READ_GRACE},
+    limits::{
+        KEPT_VERSIONS, LEAST_KEEP, LOG_AGE, LOG_LEAST_AGE, ORPHAN_AGE, PIN_GRACE, PIN_LEASE, READ_GRACE,
+    },
     log::{Descriptor, FOLDER, LogFile, TableLog, TableState, now_millis},
     pins::pins_of,
     store::Listed,

@@ -92,8 +92,7 @@ struct Server {
 
 async fn start(refuses: fn(Action, Object<'_>) -> bool) -> Server {
     let store = TempDir::new().unwrap();
-    let config =
-        Config { threads: 2, store: store.path().to_str().unwrap().to_owned(), ..Config::default() };
+    let config = Config { threads: 2, store: store.path().to_str().unwrap().to_owned(), ..Config::default() };
     let listener = || async { TcpListener::bind("127.0.0.1:0").await.unwrap() };
     let (clients, peers, metrics) = (listener().await, listener().await, listener().await);
     let (at, peers_at) = (clients.local_addr().unwrap(), peers.local_addr().unwrap());
@@ -112,9 +111,8 @@ async fn start(refuses: fn(Action, Object<'_>) -> bool) -> Server {
     while loaded.is_loading() {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    let connect = async |at: SocketAddr| {
-        Channel::from_shared(format!("http://{at}")).unwrap().connect().await.unwrap()
-    };
+    let connect =
+        async |at: SocketAddr| Channel::from_shared(format!("http://{at}")).unwrap().connect().await.unwrap();
     Server {
         policy,
         clients: connect(at).await,
@@ -184,8 +182,7 @@ async fn what_a_message_names_is_asked_for_wherever_it_stands() {
     let field = |references: Option<&str>| pb::Field {
         name: "a".to_owned(),
         r#type: Some(integer),
-        references: references
-            .map(|table| pb::Reference { table: table.to_owned(), column: "a".to_owned() }),
+        references: references.map(|table| pb::Reference { table: table.to_owned(), column: "a".to_owned() }),
         ..Default::default()
     };
     let create = |table: &str, references| pb::CreateTableRequest {
@@ -215,7 +212,10 @@ async fn what_a_message_names_is_asked_for_wherever_it_stands() {
     let attribute = of(filter::Kind::Compare(pb::Compare {
         op: pb::CompareOp::Eq.into(),
         left: Some(pb::Expr {
-            kind: Some(pb::expr::Kind::Attribute(pb::Attribute { column: "a".into(), attribute: "a".into() })),
+            kind: Some(pb::expr::Kind::Attribute(pb::Attribute {
+                column: "a".into(),
+                attribute: "a".into(),
+            })),
         }),
         right: Some(pb::Expr {
             kind: Some(pb::expr::Kind::Literal(pb::Value { kind: Some(pb::value::Kind::Int(1)) })),
@@ -231,8 +231,7 @@ async fn what_a_message_names_is_asked_for_wherever_it_stands() {
         check(queries.query(ask(table, filter.clone())).await, &what);
         let query = Some(ask(table, filter.clone()));
         check(queries.explain(pb::ExplainRequest { query, analyze: true }).await, &what);
-        let request =
-            pb::SelectRequest { table: table.into(), filter: filter.clone(), ..Default::default() };
+        let request = pb::SelectRequest { table: table.into(), filter: filter.clone(), ..Default::default() };
         check(queries.select(request).await, &what);
         check(ingest.delete(pb::DeleteRequest { table: table.into(), filter }).await, &what);
     }

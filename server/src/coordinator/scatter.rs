@@ -60,13 +60,8 @@ pub(crate) async fn scatter<A: Ask>(
     ask: &A,
 ) -> Result<Vec<A::Part>, RequestError> {
     let states: Vec<_> = view.nodes().iter().map(|node| node.state()).collect();
-    let scatter = Scatter {
-        view,
-        choice: view.choice(&states, id),
-        ask,
-        deadline,
-        slowest: watch::Sender::new(None),
-    };
+    let scatter =
+        Scatter { view, choice: view.choice(&states, id), ask, deadline, slowest: watch::Sender::new(None) };
     match timeout_at(deadline, scatter.next(fragments.to_vec(), Tried::default())).await {
         Ok(Ok(parts)) => Ok(parts),
         Ok(Err(Missing::Request(error))) => Err(error),

@@ -221,7 +221,9 @@ impl Members {
             self.add(node, Source::Told);
         }
         let mut links = self.links();
-        for (_, known) in links.iter_mut().filter(|(address, known)| &***address == node || known.is_node(node)) {
+        for (_, known) in
+            links.iter_mut().filter(|(address, known)| &***address == node || known.is_node(node))
+        {
             known.called = true;
             known.link.called();
         }
@@ -235,12 +237,14 @@ impl Members {
     /// The names of the nodes that have asked this one, or have answered it.
     pub(crate) fn known(&self) -> Vec<String> {
         let links = self.links();
-        let names = links.iter().filter(|(_, known)| !self.is_own(known)).filter_map(|(address, known)| {
-            match known.link.status() {
+        let names =
+            links.iter().filter(|(_, known)| !self.is_own(known)).filter_map(|(address, known)| match known
+                .link
+                .status()
+            {
                 Some(status) => Some(status.node.clone()),
                 None => known.called.then(|| address.to_string()),
-            }
-        });
+            });
         names.collect()
     }
 
@@ -299,7 +303,8 @@ impl Members {
         if self.names.is_empty() {
             return None;
         }
-        let met = self.links().values().filter_map(|known| known.link.met()).fold(self.started, Moment::later);
+        let met =
+            self.links().values().filter_map(|known| known.link.met()).fold(self.started, Moment::later);
         (limits::LEASE + limits::LEASE_DRIFT).checked_sub(met.passed()).filter(|left| !left.is_zero())
     }
 
@@ -505,6 +510,25 @@ mod tests {
             let expected: &[usize] = &[0, 1];
             assert_eq!(candidates(&states, fragment), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn whom_another_node_knows_is_known() {
+        let members = Members::new("a:1", 7, &["dns:d:1".to_owned()], 2, limits::FORGET_NODE);
+        assert!(members.leased().is_none(), "nobody was looked up yet");
+        members.unresolved.store(false, Ordering::Release);
+        assert!(members.leased().is_some(), "it is alone");
+        assert_eq!(members.give_lease("b:1"), 0);
+        let known = ["a:1", "c:1", "no name"].map(str::to_owned).to_vec();
+        members.learn(&GetStatusResponse { known, ..Default::default() });
+        assert!(members.links().keys().map(|name| &**name).eq(["c:1"]));
+        assert!(members.leased().is_none(), "it may acknowledge what this node has not heard of");
+        // Of hearsay others are not told: who is gone would never be forgotten.
+        assert!(members.known().is_empty());
+        members.called_by("b:1");
+        assert_eq!(members.known(), ["b:1"]);
+        // Nodes that know this one only since now may have told others of it only since then.
+        assert!(members.owed_to_unknown().is_some_and(|owed| owed > limits::LEASE - Duration::from_secs(1)));
     }
 
     #[tokio::test]

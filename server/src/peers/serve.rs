@@ -64,11 +64,7 @@ pub(super) async fn start(
 }
 
 /// Reads a task, whose bytes are as many as it says. They are counted as they come.
-async fn read(
-    call: &Call,
-    mut stream: Streaming<ExecuteRequest>,
-    held: &mut Reservation,
-) -> Result<Task> {
+async fn read(call: &Call, mut stream: Streaming<ExecuteRequest>, held: &mut Reservation) -> Result<Task> {
     let Some(execute_request::Kind::Task(head)) = next(&mut stream).await? else {
         return Err(RequestError::protocol("the first message is no task"));
     };

@@ -222,7 +222,8 @@ impl Tables {
 
     /// Lets another server have what this one alone may use. Requests should have ended.
     pub(crate) async fn close(&self) {
-        let given_up = self.list_stored().into_iter().map(|stored| async move { stored.give_up_pins().await });
+        let given_up =
+            self.list_stored().into_iter().map(|stored| async move { stored.give_up_pins().await });
         // What is left of them ends with its lease.
         let _ = timeout(limits::CLOSE_TIMEOUT, join_all(given_up)).await;
         if let Some(disk) = &self.shared.disk {

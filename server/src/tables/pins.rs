@@ -157,7 +157,11 @@ impl Stored {
                     }
                 }
                 Ok(Pinned::Gone | Pinned::Full(_)) => {
-                    tracing::warn!(table, version, "the lease on a version of kept sets was over, and it is gone");
+                    tracing::warn!(
+                        table,
+                        version,
+                        "the lease on a version of kept sets was over, and it is gone"
+                    );
                     self.pins().remove(&version);
                 }
                 // It is tried again in a second.

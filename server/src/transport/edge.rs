@@ -174,8 +174,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
         let Some(asked) = Asked::find(service, method) else {
             return Reply::new(answer(Status::unimplemented("there is no such method")));
         };
-        let caller =
-            Caller { principal: Principal::Anonymous(self.peer), access: self.state.access.clone() };
+        let caller = Caller { principal: Principal::Anonymous(self.peer), access: self.state.access.clone() };
         if let Err(error) = caller.authorise(asked.action, asked.object) {
             return refused(error, asked, &caller, at, &self.state.metrics);
         }

@@ -19,7 +19,7 @@ use std::{
 };
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::Int64Type};
-use basalt_client::{Client, ClientOptions, Error, NodeState, RetryPolicy, WriteOptions, count, sum, col};
+use basalt_client::{Client, ClientOptions, Error, NodeState, RetryPolicy, WriteOptions, col, count, sum};
 use basalt_proto::v1::ErrorReason;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -68,7 +68,10 @@ impl Seen {
             || matches!(error.reason(), ErrorReason::ShuttingDown | ErrorReason::OutcomeUnknown);
         *self.errors.lock().unwrap().entry(format!("{what}: {error}")).or_default() += 1;
         if !(leaving && goes) {
-            self.wrong(format!("{what} at {node}, which {}: {error}", if leaving { "leaves" } else { "stays" }));
+            self.wrong(format!(
+                "{what} at {node}, which {}: {error}",
+                if leaving { "leaves" } else { "stays" }
+            ));
         }
     }
 }
@@ -118,7 +121,8 @@ impl Trial {
         for _ in 0..n {
             let address = Ipv4Addr::new(127, 0, 0, self.next);
             self.next += 1;
-            let (listen, peers) = (format!("{address}:{}", self.ports.0), format!("{address}:{}", self.ports.1));
+            let (listen, peers) =
+                (format!("{address}:{}", self.ports.0), format!("{address}:{}", self.ports.1));
             let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
             command.args(["serve", "--threads", "2", "--replication", "2", "--forget-node", "3s"]);
             command.args(["--memory", "256MiB", "--store"]).arg(self.path("store"));
@@ -132,8 +136,7 @@ impl Trial {
         }
         for (process, address, listen) in starting {
             let client = client(&listen).await;
-            let mut node =
-                Node { process, address, client, leaving: Arc::default(), load: Vec::new() };
+            let mut node = Node { process, address, client, leaving: Arc::default(), load: Vec::new() };
             for i in 0..2 {
                 node.load.push(tokio::spawn(read(Reader::of(&node), i, Arc::clone(&self.seen))));
             }
@@ -210,7 +213,13 @@ impl Trial {
             errors.lock().unwrap()
         );
         let wrong = wrong.lock().unwrap();
-        assert!(wrong.is_empty(), "{} wrong: {:#?}\n{}", wrong.len(), &wrong[..wrong.len().min(10)], self.logs());
+        assert!(
+            wrong.is_empty(),
+            "{} wrong: {:#?}\n{}",
+            wrong.len(),
+            &wrong[..wrong.len().min(10)],
+            self.logs()
+        );
         assert!(answers.load(Ordering::SeqCst) > 50 && acknowledged.load(Ordering::SeqCst) > 10, "no load");
     }
 
@@ -294,7 +303,9 @@ async fn read(node: Reader, seed: i64, seen: Arc<Seen>) {
         let (rows_of, address) = (answer.0, node.address);
         if i % 2 == 0 {
             if rows_of % WRITE_ROWS != 0 || rows_of / WRITE_ROWS < before || rows_of / WRITE_ROWS > after {
-                seen.wrong(format!("{rows_of} rows at {address}: {before} to {after} writes of {WRITE_ROWS}"));
+                seen.wrong(format!(
+                    "{rows_of} rows at {address}: {before} to {after} writes of {WRITE_ROWS}"
+                ));
             }
         } else {
             let of = i / 2 % TABLES;
@@ -328,7 +339,8 @@ async fn write(node: Reader, seen: Arc<Seen>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "scripts/check-scale runs it: it takes its time"]
 async fn nodes_come_and_go_under_load() {
-    let rounds = std::env::var("BASALT_SCALE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
+    let rounds =
+        std::env::var("BASALT_SCALE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
     let mut trial = Trial::new();
     trial.name(&[10, 11, 12].map(|last| Ipv4Addr::new(127, 0, 0, last)));
     seed(&trial).await;
@@ -349,6 +361,7 @@ async fn nodes_come_and_go_under_load() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         trial.name_all();
         trial.settled().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
         trial.check();
         if round + 1 < rounds {
             println!("round {round}: down to three");
