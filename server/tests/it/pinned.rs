@@ -35,7 +35,7 @@ fn data_files(folder: &Path) -> Vec<String> {
 
 /// A kept set of the rows of `t` at its newest version with an id below a bound: its handle, its version, their number.
 async fn kept(client: &Client, below: i64, keep: Duration) -> (Vec<u8>, u64, u64) {
-    let filter = Some(basalt_client::Filter::from(col("id").lt(below)).into());
+    let filter = Some(col("id").lt(below).into());
     let keep_ms = keep.as_millis().try_into().unwrap();
     let request = pb::SelectRequest { table: "t".into(), filter, keep_ms, ..Default::default() };
     let answer = QueryServiceClient::new(client.channel()).select(request).await.unwrap().into_inner();
