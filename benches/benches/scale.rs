@@ -46,6 +46,8 @@ static HEAP: PeakAlloc = PeakAlloc;
 const COMMITS: usize = 64;
 /// Nodes that leave, one after the other.
 const LEAVING: usize = 10;
+/// Scores that are taken to choose whom to ask, at most.
+const CHOSEN: usize = 20_000_000;
 
 fn main() {
     let small = timing::small();

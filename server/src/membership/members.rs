@@ -524,6 +524,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn whom_another_node_knows_is_known() {
+        let members = Members::new("a:1", 7, &["dns:d:1".to_owned()], 2, limits::FORGET_NODE);
+        assert!(members.leased().is_none(), "nobody was looked up yet");
+        members.unresolved.store(false, Ordering::Release);
+        assert!(members.leased().is_some(), "it is alone");
+        assert_eq!(members.give_lease("b:1"), 0);
+        let known = ["a:1", "c:1", "no name"].map(str::to_owned).to_vec();
+        members.learn(&GetStatusResponse { known, ..Default::default() });
+        assert!(members.links().keys().map(|name| &**name).eq(["c:1"]));
+        assert!(members.leased().is_none(), "it may acknowledge what this node has not heard of");
+        // Of hearsay others are not told: who is gone would never be forgotten.
+        assert!(members.known().is_empty());
+        members.called_by("b:1");
+        assert_eq!(members.known(), ["b:1"]);
+        // Nodes that know this one only since now may have told others of it only since then.
+        assert!(members.owed_to_unknown().is_some_and(|owed| owed > limits::LEASE - Duration::from_secs(1)));
+    }
+
+    #[tokio::test]
     async fn members_are_those_of_the_configuration_and_the_name_is_their_own() {
         let peers = ["a:1", "b:1", "c:1", "dns:d:1"].map(str::to_owned);
         let members = Members::new("b:1", 7, &peers, 2, limits::FORGET_NODE, process());

@@ -3,9 +3,11 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     process::{Child, Command, Stdio},
+    sync::Arc,
 };
 
-use basalt_client::Client;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use basalt_client::{Client, ClientOptions, RetryPolicy, col, keys_of, lit, sum};
 use serde_json::Value;
 
 fn basalt(arguments: &[&str]) -> Command {
@@ -22,6 +24,49 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// What a query that is cut off waits with is there until it has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_is_cut_off_does_not_panic() {
+    let store = tempfile::TempDir::new().unwrap();
+    let mut serve = basalt(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--threads", "2"]);
+    serve.args(["--shutdown-grace", "50ms", "--store"]).arg(store.path());
+    let mut server = Running(serve.spawn().unwrap());
+    let mut log = BufReader::new(server.0.stderr.take().unwrap());
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    let started: Value = serde_json::from_str(&line).unwrap();
+    let rest = std::thread::spawn(move || {
+        let mut rest = String::new();
+        log.read_to_string(&mut rest).unwrap();
+        rest
+    });
+    let options = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
+    let address = format!("http://{}", started["address"].as_str().unwrap());
+    let client = Client::connect_with(&address, options).await.unwrap();
+    while client.list_tables().await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..500_000));
+    let rows = RecordBatch::try_from_iter([("a", numbers)]).unwrap();
+    client.create_table("t", &rows.schema()).await.unwrap();
+    client.write_all("t", &[rows]).await.unwrap();
+    let queries: Vec<_> = (0..6)
+        .map(|i| {
+            let long = |k: i64| (0..20).fold(col("a") / lit(3), |e, n| e + col("a") / lit(k + n));
+            let filter = col("a").in_keys(keys_of("t", "a").filter(col("a").gt(i)));
+            let query = client.query("t").filter(filter).select((1..=20).map(|k| sum(long(k))));
+            tokio::spawn(async move { query.collect().await.map(drop) })
+        })
+        .collect();
+    tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+    assert!(queries.iter().any(|query| !query.is_finished()), "too fast to be cut off");
+    let pid = server.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert!(server.0.wait().unwrap().success());
+    let rest = rest.join().unwrap();
+    assert!(!rest.contains("panic") && rest.contains("stopped"), "{rest}");
 }
 
 #[tokio::test]

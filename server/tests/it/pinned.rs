@@ -35,7 +35,7 @@ fn data_files(folder: &Path) -> Vec<String> {
 
 /// A kept set of the rows of `t` at its newest version with an id below a bound: its handle, its version, their number.
 async fn kept(client: &Client, below: i64, keep: Duration) -> (Vec<u8>, u64, u64) {
-    let filter = Some(basalt_client::Filter::from(col("id").lt(below)).into());
+    let filter = Some(col("id").lt(below).into());
     let keep_ms = keep.as_millis().try_into().unwrap();
     let request = pb::SelectRequest { table: "t".into(), filter, keep_ms, ..Default::default() };
     let answer = QueryServiceClient::new(client.channel()).select(request).await.unwrap().into_inner();
@@ -65,7 +65,7 @@ async fn write_until(client: &Client, from: &mut i64, done: impl Fn() -> bool) {
         client.write_all("t", &[rows(*from, *from + 1)]).await.unwrap();
         *from += 1;
         last = last.min(*from + 600);
-        assert!(start.elapsed() < Duration::from_secs(120), "the files stay");
+        assert!(start.elapsed() < Duration::from_secs(300), "the files stay");
     }
 }
 
@@ -149,9 +149,15 @@ async fn whichever_node_keeps_the_set_and_whichever_removes_files() {
         client.write_all("t", &[rows(i * 100, i * 100 + 100)]).await.unwrap();
         sets.push(kept(client, 1000, Duration::from_secs(600)).await);
     }
+    let pinned = data_files(nodes.store.path());
     nodes.client(1).delete("t", col("id").ge(0)).await.unwrap();
+    nodes.client(1).write_all("t", &[rows(999, 1000)]).await.unwrap();
+    let is_other = |file: &String| !pinned.contains(file);
+    let other = data_files(nodes.store.path()).into_iter().find(is_other).unwrap();
     let mut next = 1000;
-    write_until(nodes.client(1), &mut next, || true).await;
+    write_until(nodes.client(1), &mut next, || !data_files(nodes.store.path()).contains(&other)).await;
+    let left = data_files(nodes.store.path());
+    assert!(pinned.iter().all(|file| left.contains(file)), "{pinned:?} of {left:?}");
     for (i, (handle, _, n)) in sets.iter().enumerate() {
         assert_eq!(*n, 100 * (i as u64 + 1));
         for asked in 0..3 {

@@ -361,6 +361,7 @@ async fn nodes_come_and_go_under_load() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         trial.name_all();
         trial.settled().await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
         trial.check();
         if round + 1 < rounds {
             println!("round {round}: down to three");
