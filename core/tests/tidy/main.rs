@@ -40,8 +40,18 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
 ];
 
 /// The server from top to bottom: each uses what stands below it, and nothing above.
-const SERVER: &[&str] =
-    &["transport", "services", "sql", "peers", "coordinator", "membership", "tables", "disk", "cache", "memory"];
+const SERVER: &[&str] = &[
+    "transport",
+    "services",
+    "sql",
+    "peers",
+    "coordinator",
+    "membership",
+    "tables",
+    "disk",
+    "cache",
+    "memory",
+];
 /// From here on down nobody knows the whole server.
 const WITHOUT_STATE: &str = "membership";
 
@@ -323,8 +333,9 @@ fn every_limit_stands_in_a_file_of_limits() {
     let (mut bounds, mut excused) = (0, BTreeSet::new());
     for file in rust_files() {
         let path = file.to_string_lossy();
-        let server =
-            ["core/src/", "storage/src/", "sql/src/", "server/src/"].iter().any(|folder| path.starts_with(folder));
+        let server = ["core/src/", "storage/src/", "sql/src/", "server/src/"]
+            .iter()
+            .any(|folder| path.starts_with(folder));
         let apart = ["core/src/encoding/", "server/src/demo/"].iter().any(|folder| path.starts_with(folder));
         if !server || apart || path.ends_with("/tests.rs") {
             continue;
