@@ -401,6 +401,19 @@ async fn memory_is_the_callers_and_is_given_back() {
     assert!(memory.used.load(Ordering::SeqCst) > 0, "nothing is reserved");
     drop(answer);
     given_back(&memory).await;
+
+    for sql in [
+        "SELECT repeat('x', 2000000000)",
+        "SELECT lpad(name, 1000000000, 'x') FROM airlines",
+        "SELECT rpad('x', 100000 * CAST(delay AS INT)) FROM flights WHERE delay > 10 AND distance * 1000 > 0 AND repeat(carrier, 100000000) = ''",
+    ] {
+        let (kind, message) = fails(&engine, &tables, sql).await;
+        assert_eq!(kind, ErrorKind::MemoryLimit, "{sql}: {message}");
+    }
+    assert_eq!(
+        ask(&engine, &tables, "SELECT repeat('ab', 2), lpad('x', 3), rpad('x', 2, 'y')").await,
+        ["abab|  x|xy"]
+    );
 }
 
 async fn given_back(memory: &tables::Bytes) {
