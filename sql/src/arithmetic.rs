@@ -2,7 +2,11 @@
 //! error, `/` is float64, and division by zero is an error. DataFusion's own wrap around, so they are replaced while a
 //! statement is planned, before anything is folded or rewritten.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
 
 use arrow_array::{
     Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, PrimitiveArray,
@@ -28,16 +32,33 @@ use datafusion::{
     sql::sqlparser::ast::BinaryOperator,
 };
 
-use crate::error::Error;
+use crate::{error::Error, limits};
 
 /// Digits of a decimal in an expression, at most.
 const DIGITS: u8 = 38;
 
 /// `left op right` of numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) struct Arithmetic {
     pub(crate) op: ArithmeticOpName,
+    /// What it is called where it was written. It is kept, since every part of an expression is asked for its name by
+    /// each part around it.
+    name: Arc<str>,
     signature: Signature,
+}
+
+impl PartialEq for Arithmetic {
+    fn eq(&self, other: &Self) -> bool {
+        self.op == other.op
+    }
+}
+
+impl Eq for Arithmetic {}
+
+impl Hash for Arithmetic {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.op.hash(state);
+    }
 }
 
 /// [`ArithmeticOp`] with a hash.
@@ -80,12 +101,10 @@ impl ArithmeticOpName {
 }
 
 impl Arithmetic {
-    fn new(op: ArithmeticOpName) -> Self {
-        Self { op, signature: Signature::any(2, Volatility::Immutable) }
-    }
-
     fn call(op: ArithmeticOpName, left: Expr, right: Expr) -> Expr {
-        ScalarUDF::new_from_impl(Self::new(op)).call(vec![left, right])
+        let name = short(format!("{} {} {}", left.schema_name(), op.symbol(), right.schema_name())).into();
+        let function = Self { op, name, signature: Signature::any(2, Volatility::Immutable) };
+        ScalarUDF::new_from_impl(function).call(vec![left, right])
     }
 
     /// The function of an expression, where it is one of these.
@@ -157,13 +176,12 @@ impl ScalarUDFImpl for Arithmetic {
         Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
     }
 
-    fn display_name(&self, args: &[Expr]) -> Result<String> {
-        self.schema_name(args)
+    fn display_name(&self, _: &[Expr]) -> Result<String> {
+        Ok(self.name.to_string())
     }
 
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        let [left, right] = args else { return Err(arguments()) };
-        Ok(format!("{} {} {}", left.schema_name(), self.op.symbol(), right.schema_name()))
+    fn schema_name(&self, _: &[Expr]) -> Result<String> {
+        Ok(self.name.to_string())
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -177,6 +195,18 @@ impl ScalarUDFImpl for Arithmetic {
             false => ColumnarValue::Array(array),
         })
     }
+}
+
+/// A name that does not grow with the depth of what it names: every part of an expression is asked for its own. What is
+/// cut off is told apart by its hash.
+fn short(name: String) -> String {
+    let Some(shown) = name.get(..name.floor_char_boundary(limits::NAME_BYTES)).filter(|shown| *shown != name)
+    else {
+        return name;
+    };
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    format!("{shown} ... #{:016x}", hasher.finish())
 }
 
 fn arguments() -> DataFusionError {
@@ -378,7 +408,7 @@ impl ScalarUDFImpl for Negate {
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [arg] = args else { return Err(arguments()) };
-        Ok(format!("(- {})", arg.schema_name()))
+        Ok(short(format!("(- {})", arg.schema_name())))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -5,6 +5,7 @@
 
 mod answer;
 mod arithmetic;
+mod bounded;
 mod catalog;
 mod engine;
 mod error;

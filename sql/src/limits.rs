@@ -17,3 +17,7 @@ pub const STACK_BYTES: usize = 128 << 20;
 pub const ANSWER_COLUMNS: usize = basalt_core::limits::MAX_OUTPUTS;
 /// Scans of a statement: each has a thread while it runs.
 pub const SCANS: usize = 64;
+/// Bytes of the texts that one call of a function makes of a batch of rows.
+pub const TEXTS_BYTES: u64 = 64 << 20;
+/// Bytes of the name that an expression gives a column, about.
+pub const NAME_BYTES: usize = 256;

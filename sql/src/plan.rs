@@ -30,6 +30,7 @@ use futures_util::{future::try_join_all, stream};
 use crate::{
     answer::{Shown, rows},
     arithmetic::Planner,
+    bounded::{self, Bounded},
     catalog::Table,
     engine::{Request, Shared},
     error::{Error, Result},
@@ -67,6 +68,11 @@ impl Base {
         let ours = [AggregateUDF::from(Sums::sum()), AggregateUDF::from(Sums::average())];
         aggregates.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         aggregates.extend(ours.into_iter().map(Arc::new));
+        for function in builder.scalar_functions().get_or_insert_default() {
+            if bounded::NAMES.contains(&function.name()) {
+                *function = Arc::new(Bounded::new(Arc::clone(function)));
+            }
+        }
         Ok(Self { state: builder.build() })
     }
 

@@ -19,6 +19,17 @@ fn not_not(depth: usize) -> pb::QueryRequest {
     pb::QueryRequest { table: "t".into(), filter: Some(filter), ..Default::default() }
 }
 
+/// A server says how it would have SQL.
+#[cfg(not(feature = "sql"))]
+#[tokio::test]
+async fn without_the_feature_there_is_no_sql() {
+    let server = Server::start().await;
+    let error = server.client.sql("SELECT 1").collect().await.unwrap_err();
+    let error = error.server().unwrap();
+    assert_eq!(error.code, Code::Unimplemented);
+    assert!(error.message.contains("the feature `sql`"), "{error}");
+}
+
 #[tokio::test]
 async fn wrong_queries() {
     let server = Server::start().await;
