@@ -21,6 +21,7 @@ mod metrics;
 mod moment;
 mod panics;
 mod peers;
+mod process;
 mod readers;
 mod request_log;
 mod services;
@@ -84,7 +85,28 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let mut listeners = listeners.into();
+    serve(listeners.into(), config, shutdown, false).await
+}
+
+/// The same in a process that does nothing else: what it has in memory, as the system counts it, stays within
+/// `config.memory` too.
+///
+/// # Errors
+/// When the server cannot start.
+pub async fn run_alone(
+    listeners: impl Into<Listeners>,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    serve(listeners.into(), config, shutdown, true).await
+}
+
+async fn serve(
+    mut listeners: Listeners,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+    alone: bool,
+) -> Result<(), Error> {
     if let (None, Some(address)) = (&listeners.peers, config.peer_listen) {
         listeners.peers = Some(TcpListener::bind(address).await?);
     }
@@ -94,6 +116,9 @@ pub async fn run(
     let name = listeners.peers.as_ref().map(|peers| config.node_name(peers)).transpose()?;
     let state = Arc::new(state::State::new(&config, name)?);
     state.connect();
+    if alone {
+        process::watch(&state.memory);
+    }
     let metrics = listeners.metrics.take();
     let _metrics =
         metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;

@@ -153,7 +153,7 @@ impl Query {
         deadline: Instant,
     ) -> Result<Begun, RequestError> {
         let Small { messages, counts, bytes } = answer;
-        if let Some(kept) = self.0.readers.keep(bytes) {
+        if let Some(kept) = self.0.readers.keep(bytes, &self.0.memory) {
             return Ok(Begun::Whole { messages, counts, _kept: kept });
         }
         let slot = self.0.readers.admit(&call.connection(), Class::Short, deadline).await?;
@@ -174,6 +174,7 @@ impl Query {
     ) -> Result<Begun, RequestError> {
         let class = bound.class();
         let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
+        let slot = slot.with_memory(&self.0.memory, deadline).await?;
         let permit = self.0.cpu.admit(class, deadline).await?;
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());
         on_own_thread_as(class, move |may_wait| {
