@@ -10,6 +10,8 @@ WORKDIR /src
 
 # First what others have written, which changes seldom: our crates with nothing in them.
 COPY Cargo.toml Cargo.lock ./
+# How the allocator is built.
+COPY .cargo .cargo
 COPY proto/Cargo.toml proto/
 COPY core/kernels/Cargo.toml core/kernels/
 COPY core/sip/Cargo.toml core/sip/
@@ -42,9 +44,7 @@ RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /nonex
     && install --directory --owner=basalt --group=basalt /data
 COPY --from=build /basalt /usr/local/bin/basalt
 USER 10001:10001
-# The allocator gives memory back at once: half of what stays with it otherwise where the limit is small.
-ENV MIMALLOC_PURGE_DELAY=0 \
-    BASALT_STORE=/data \
+ENV BASALT_STORE=/data \
     BASALT_LISTEN=0.0.0.0:7700 \
     BASALT_METRICS_LISTEN=0.0.0.0:7702
 VOLUME /data

@@ -48,12 +48,24 @@ pub struct Error {
     kind: ErrorKind,
     message: String,
     place: Option<String>,
+    passing: bool,
 }
 
 impl Error {
     /// An error of `kind`; `message` is a sentence for a person, without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), place: None }
+        Self { kind, message: message.into(), place: None, passing: false }
+    }
+
+    /// The same error, of what may be there later: memory that others hold.
+    #[must_use]
+    pub fn passing(self) -> Self {
+        Self { passing: true, ..self }
+    }
+
+    /// Whether the same request may succeed later, although its kind does not say so.
+    pub fn is_passing(&self) -> bool {
+        self.passing
     }
 
     /// The same error at a place in the request, such as `filter.and[1].compare.left`.

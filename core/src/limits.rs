@@ -61,6 +61,8 @@ pub const ANSWER_TEXT_BYTES: usize = 2 << 20;
 pub const WINDOW: usize = 64;
 /// Bytes of results that wait to be merged, about.
 pub const WINDOW_BYTES: usize = 256 << 20;
+/// They are this part of the memory that the query may hold, at most.
+pub const WINDOW_MEMORY_PART: usize = 8;
 /// Columns of an answer, and of a group-by.
 pub const MAX_OUTPUTS: usize = 1024;
 

@@ -106,6 +106,11 @@ impl Cpu {
         self.lanes.of(class)
     }
 
+    /// Threads of a pool.
+    pub(crate) fn threads(&self) -> usize {
+        self.lane(Class::Long).pool.current_num_threads()
+    }
+
     /// Queries of each class that may run at once.
     pub(crate) fn concurrent(&self) -> usize {
         self.concurrent

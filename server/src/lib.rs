@@ -23,6 +23,7 @@ mod metrics;
 mod moment;
 mod panics;
 mod peers;
+mod process;
 mod readers;
 mod request_log;
 mod services;
@@ -95,10 +96,20 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let boxed = |listener| Box::new(listener) as Box<dyn Listener>;
-    let Listeners { clients, peers, metrics } = listeners.into();
-    let doors = Doors { clients: boxed(clients), peers: peers.map(boxed), metrics: metrics.map(boxed) };
-    run_in(environment::process(), doors, config, shutdown).await
+    run_in(environment::process(), doors(listeners), config, shutdown, false).await
+}
+
+/// The same in a process that does nothing else: what it has in memory, as the system counts it, stays within
+/// `config.memory` too.
+///
+/// # Errors
+/// When the server cannot start.
+pub async fn run_alone(
+    listeners: impl Into<Listeners>,
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    run_in(environment::process(), doors(listeners), config, shutdown, true).await
 }
 
 /// Where a server listens, in whatever network.
@@ -109,12 +120,19 @@ struct Doors {
     metrics: Option<Box<dyn Listener>>,
 }
 
-/// [`run`] in an environment.
+fn doors(listeners: impl Into<Listeners>) -> Doors {
+    let boxed = |listener| Box::new(listener) as Box<dyn Listener>;
+    let Listeners { clients, peers, metrics } = listeners.into();
+    Doors { clients: boxed(clients), peers: peers.map(boxed), metrics: metrics.map(boxed) }
+}
+
+/// [`run`] in an environment; of a process that does nothing else where it is `alone`.
 async fn run_in(
     environment: Arc<dyn Environment>,
     mut doors: Doors,
     config: Config,
     shutdown: impl Future<Output = ()>,
+    alone: bool,
 ) -> Result<(), Error> {
     if let (None, Some(address)) = (&doors.peers, config.peer_listen) {
         doors.peers = Some(environment.listen(address).await?);
@@ -125,6 +143,9 @@ async fn run_in(
     let name = doors.peers.as_ref().map(|peers| config.node_name(&**peers)).transpose()?;
     let state = Arc::new(state::State::new(environment, &config, name)?);
     state.connect();
+    if alone {
+        process::watch(&state);
+    }
     let metrics = doors.metrics.take();
     let _metrics =
         metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;

@@ -137,6 +137,14 @@ pub const PIN_RENEWAL: Duration = Duration::from_secs(30);
 pub const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 /// A query that holds more than this part of the memory leaves as much of it to those that hold less.
 pub const QUERY_MEMORY_PART: u64 = 8;
+/// Memory of the process that nobody reserves: its threads and their stacks, decoded blocks that they have at hand, what
+/// the runtime and the log take. What it has beyond this and all that is counted counts too.
+pub const PROCESS_BYTES: u64 = 32 << 20;
+/// How often the system is asked what the process has.
+pub const PROCESS_INTERVAL: Duration = Duration::from_millis(10);
+/// What a column of a table takes beside its values, with a name of 32 bytes, which is there eight times: in the table, in
+/// its log's state, and in the schema as the log has it.
+pub const COLUMN_BYTES: u64 = 640;
 /// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.
 pub const WAITING_PIECES: usize = 4;
 /// How long a client may leave a full queue of pieces unread before its query is given up.
@@ -294,9 +302,11 @@ pub const COMPACTION_MEMORY_PART: u64 = 8;
 pub const WAVE_MEMORY_PART: u64 = 4;
 /// This part of the memory is what columns of a fragment take, decoded, that are read at once; one is always read.
 pub const DECODE_MEMORY_PART: u64 = 16;
-/// What a column of a fixed width takes while it is read, in parts of its decoded values: these as Parquet gives them, these gathered, and
-/// what encodings try.
-pub const DECODE_COPIES: u64 = 3;
+/// What a row of a column takes while it is read and encoded, at most: values as Parquet gives them, gathered, and what
+/// encodings try. Of a text, what it takes beside its bytes.
+pub const ENCODE_ROW_BYTES: u64 = 44;
+/// How often the bytes of texts are there meanwhile, in halves.
+pub const ENCODE_TEXT_HALVES: u64 = 5;
 /// Texts take this many times as much decoded as encoded, for what is reserved to read them.
 pub const TEXT_EXPANSION: u64 = 4;
 /// Bytes of rows that are encoded beside the CPU pool: it takes less time than waiting for their turn there.
@@ -306,11 +316,21 @@ pub const SMALL_BATCH_BYTES: u64 = 1 << 14;
 /// Full fragments of one write that are encoded and written while more of its rows come in: one is on its way to the disk
 /// while the other is encoded.
 pub const FRAGMENTS_OF_A_WRITE: usize = 2;
-/// What a fragment that is encoded and written takes, in parts of its rows as they came in: these, encoded for memory and for
-/// the file, and the file once more while it is put together.
-pub const FRAGMENT_COPIES: u64 = 3;
-/// Fragments that are read from the store at once.
+/// What a fragment that is encoded and written takes, in parts of its rows as they came in: these, and what is made of
+/// them, for memory and for the file. The columns that are encoded at the moment take more: [`ENCODE_ROW_BYTES`].
+pub const FRAGMENT_COPIES: u64 = 2;
+/// Bytes of a row of a column before it is encoded, at least: of a text, its place.
+pub const LEAST_COLUMN_ROW_BYTES: u64 = 4;
+/// This part of the memory is what the rows of a fragment take, at most, before they are encoded: with less memory
+/// fragments are smaller.
+pub const FRAGMENT_MEMORY_PART: u64 = 16;
+/// Fragments that are read from the store at once, at most.
 pub const LOADS: usize = 8;
+/// So many of them that this is there for each in a quarter of the memory: what a column of whole numbers takes while it
+/// is read.
+pub const LOAD_BYTES: u64 = 48 << 20;
+/// A column whose reading takes more than these eighths of the memory is read alone, and counts as so many.
+pub const LARGEST_LOAD_EIGHTHS: u64 = 5;
 /// How often the log tells how far loading is.
 pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
 /// How often the store is asked for what other nodes have committed.

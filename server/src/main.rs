@@ -13,10 +13,11 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// It gives back what is freed, more of it and sooner with `MIMALLOC_PURGE_DELAY=0`: queries come and go with threads of
-/// their own, for each of which glibc's keeps memory that is free.
+/// It gives back at once what is freed, as `.cargo/config.toml` has it built: what an allocator keeps is beyond the memory
+/// limit, or missing below it. `server/MEMORY.md` has the others that were measured.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A columnar store in memory: compressed columns, filters and aggregates over gRPC.
 #[derive(Debug, Parser)]
@@ -101,5 +102,5 @@ async fn serve(flags: &Flags) -> Result<(), Error> {
             _ = terminate.recv() => {}
         }
     };
-    basalt_server::run(listener, config, stop).await
+    basalt_server::run_alone(listener, config, stop).await
 }

@@ -12,6 +12,7 @@ use std::{
 use basalt_core::{
     error::{Error, ErrorKind},
     exec::{Control, Memory},
+    schema::Schema,
     table::Catalog,
 };
 use basalt_proto::v1::ErrorReason;
@@ -27,6 +28,8 @@ use crate::{limits, status::RequestError};
 pub(crate) enum Consumer {
     /// Tables that are in memory alone, with the versions that can still be read.
     Tables,
+    /// Columns of all tables, by name and type, with or without rows.
+    Schemas,
     /// Columns of data files, which are kept as long as there is room.
     Cache,
     /// Loading, merging and rewriting fragments.
@@ -38,6 +41,10 @@ pub(crate) enum Consumer {
     /// Partial answers and tasks that travel between nodes.
     Parts,
     KeptSets,
+    /// Answers that wait for their readers.
+    Answers,
+    /// What the process has beside all that is counted, where the system was asked.
+    Process,
     /// Connections of clients.
     Connections,
     /// What clients may have sent of a request before it is read.
@@ -51,14 +58,17 @@ pub(crate) enum Consumer {
 }
 
 impl Consumer {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Tables,
+        Self::Schemas,
         Self::Cache,
         Self::Maintenance,
         Self::Writes,
         Self::Queries,
         Self::Parts,
         Self::KeptSets,
+        Self::Answers,
+        Self::Process,
         Self::Connections,
         Self::Requests,
         Self::Messages,
@@ -71,12 +81,15 @@ impl Consumer {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tables => "tables",
+            Self::Schemas => "schemas",
             Self::Cache => "cache",
             Self::Maintenance => "maintenance",
             Self::Writes => "writes",
             Self::Queries => "queries",
             Self::Parts => "parts",
             Self::KeptSets => "kept_sets",
+            Self::Answers => "answers",
+            Self::Process => "process",
             Self::Connections => "connections",
             Self::Requests => "requests",
             Self::Messages => "messages",
@@ -166,6 +179,11 @@ impl MemoryPool {
         Arc::new(Shared(Arc::clone(self)))
     }
 
+    /// What one consumer may have at most, if there are no others.
+    fn most(&self, consumer: Consumer) -> u64 {
+        self.limit.saturating_add(self.floors[consumer as usize])
+    }
+
     /// What is held in all, but for what may be beside the limit.
     pub(crate) fn held(&self) -> u64 {
         self.counts().held
@@ -178,9 +196,35 @@ impl MemoryPool {
 
     /// Counts the tables again, after a commit or a drop.
     pub(crate) fn count_tables(&self, catalog: &Catalog) {
-        let bytes = catalog.list().iter().map(|table| table.bytes() as u64).sum();
-        self.count(&mut self.counts(), Consumer::Tables, bytes);
+        let tables = catalog.list();
+        let bytes = tables.iter().map(|table| table.bytes() as u64).sum();
+        let schemas = tables.iter().map(|table| schema_bytes(table.schema())).sum();
+        let mut counts = self.counts();
+        self.count(&mut counts, Consumer::Tables, bytes);
+        self.count(&mut counts, Consumer::Schemas, schemas);
+        drop(counts);
         self.freed.notify_waiters();
+    }
+
+    /// Counts what the process has, and nobody has reserved: of its bytes those beyond all that is counted and
+    /// [`PROCESS_BYTES`](limits::PROCESS_BYTES). What is cached makes room for it.
+    pub(crate) fn count_process(&self, anonymous: u64) {
+        let mut counts = self.counts();
+        let process = Consumer::Process as usize;
+        let counted = counts.used.iter().sum::<u64>() - counts.used[process];
+        let beyond = anonymous.saturating_sub(counted + limits::PROCESS_BYTES);
+        let shrinks = beyond < counts.used[process];
+        self.count(&mut counts, Consumer::Process, beyond);
+        let over = counts.held.saturating_sub(self.limit);
+        drop(counts);
+        if over > 0
+            && let Some(cache) = self.cache.get().and_then(Weak::upgrade)
+        {
+            cache.evict(over);
+        }
+        if shrinks {
+            self.freed.notify_waiters();
+        }
     }
 
     /// A reservation of nothing yet.
@@ -233,6 +277,11 @@ impl MemoryPool {
     }
 }
 
+/// What a table takes without rows.
+pub(crate) fn schema_bytes(schema: &Schema) -> u64 {
+    schema.fields().len() as u64 * limits::COLUMN_BYTES
+}
+
 /// The pool, for queries. One that holds more than its share leaves the last part of the limit to those that do not: a
 /// query may take what is free, and still keeps no small one from running.
 #[derive(Debug)]
@@ -244,12 +293,15 @@ impl Memory for Shared {
         let all = (taken as u64).saturating_add(more as u64);
         let limit = if all <= share { pool.limit } else { pool.limit - share };
         pool.grow_to(Consumer::Queries, more as u64, limit).map_err(|held| {
-            let message = format!(
-                "the query needs {all} bytes of memory, with which the server would hold {held}; of its {} a query that \
-                 holds more than {share} leaves as much to others",
-                pool.limit
-            );
-            Error::new(ErrorKind::MemoryLimit, message)
+            let rule = format!("of its {} a query that holds more than {share} leaves as much to others", pool.limit);
+            let message = if all > limit {
+                format!("the query needs {all} bytes of memory or more, which the server never has for one; {rule}")
+            } else {
+                format!("the query needs {all} bytes of memory, with which the server would hold {held}; {rule}")
+            };
+            let error = Error::new(ErrorKind::MemoryLimit, message);
+            // What others hold they give back.
+            if all > limit { error } else { error.passing() }
         })
     }
 
@@ -277,7 +329,10 @@ impl Reservation {
         if bytes < self.bytes {
             self.pool.shrink(self.consumer, self.bytes - bytes);
         } else if bytes > self.bytes {
-            self.pool.grow(self.consumer, bytes - self.bytes)?;
+            let grown = self.pool.grow(self.consumer, bytes - self.bytes);
+            // What others hold they give back; what is more than all there is will never fit.
+            let fits = bytes <= self.pool.most(self.consumer);
+            grown.map_err(|refused| if fits { refused.retryable() } else { refused })?;
         }
         self.bytes = bytes;
         Ok(())
@@ -301,6 +356,10 @@ impl Reservation {
     /// The same as [`set`](Self::set); growth waits until others have given back enough, but not beyond `until`.
     pub(crate) async fn set_by(&mut self, bytes: u64, until: Instant) -> Result<(), RequestError> {
         let pool = Arc::clone(&self.pool);
+        if bytes > pool.most(self.consumer) {
+            // Whatever others give back.
+            return self.set(bytes);
+        }
         loop {
             let mut freed = std::pin::pin!(pool.freed.notified());
             // What is given back from here on is heard of.
@@ -310,7 +369,7 @@ impl Reservation {
                 Err(refused) => refused,
             };
             if timeout_at(until, freed).await.is_err() {
-                return Err(refused.retryable());
+                return Err(refused);
             }
         }
     }
@@ -384,6 +443,42 @@ mod tests {
         assert!(!waiting.is_finished());
         a.set(50).unwrap();
         assert_eq!(waiting.await.unwrap().unwrap().bytes(), 50);
+    }
+
+    #[test]
+    fn what_the_process_has_beside_its_counts_counts() {
+        let memory = Arc::new(MemoryPool::new(100 << 20));
+        let mut write = memory.reserve(Consumer::Writes);
+        write.set(60 << 20).unwrap();
+        memory.count_process((60 << 20) + limits::PROCESS_BYTES);
+        assert_eq!(memory.held(), 60 << 20);
+        // What was reserved is not all that was taken.
+        memory.count_process((90 << 20) + limits::PROCESS_BYTES);
+        assert_eq!((memory.held(), memory.used(Consumer::Process)), (90 << 20, 30 << 20));
+        assert_eq!(write.set(71 << 20).unwrap_err().reason(), "MEMORY_LIMIT");
+        write.set(70 << 20).unwrap();
+        memory.count_process((90 << 20) + limits::PROCESS_BYTES);
+        assert_eq!(memory.used(Consumer::Process), 20 << 20);
+        memory.count_process(0);
+        assert_eq!(memory.used(Consumer::Process), 0);
+        write.set(100 << 20).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_never_fits_is_not_waited_for() {
+        let memory = Arc::new(MemoryPool::new(100));
+        let mut other = memory.reserve(Consumer::Writes);
+        other.set(50).unwrap();
+        let (mut held, started) = (memory.reserve(Consumer::Parts), Instant::now());
+        let until = started + Duration::from_secs(30);
+        let refused = held.set_by(101, until).await.unwrap_err();
+        assert_eq!((refused.reason(), refused.is_later()), ("MEMORY_LIMIT", false));
+        assert!(started.elapsed() < Duration::from_secs(10));
+        assert!(held.set(60).unwrap_err().is_later());
+        // The same of queries.
+        let refused = |bytes| RequestError::from(memory.control(0).reserve(bytes).unwrap_err());
+        assert!(refused(60).is_later() && !refused(95).is_later());
+        assert!(refused(95).message().contains("never"));
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::{
     connection::Connection,
     cpu::{MayWait, Waiting},
     limits,
+    memory::{Consumer, MemoryPool, Reservation},
     status::RequestError,
 };
 
@@ -54,15 +55,33 @@ pub(crate) struct Slot {
     connection: Arc<Connection>,
     /// A shutdown waits for the answer until it is read, or given up.
     pub(crate) running: Option<TaskTrackerToken>,
+    /// For the pieces that wait.
+    memory: Option<Reservation>,
     _own: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
 
+impl Slot {
+    /// Waits for the memory of the pieces that may wait.
+    pub(crate) async fn with_memory(
+        mut self,
+        pool: &Arc<MemoryPool>,
+        deadline: Instant,
+    ) -> std::result::Result<Self, RequestError> {
+        let mut held = pool.reserve(Consumer::Answers);
+        held.set_by(SLOT_BYTES as u64, self.class.patience(deadline)).await?;
+        self.memory = Some(held);
+        Ok(self)
+    }
+}
+
+/// What waits for a reader, at most: the pieces of the queue, the one that is on its way, and the one that is made.
+const SLOT_BYTES: usize = (limits::WAITING_PIECES + 2) * limits::ANSWER_MESSAGE_BYTES;
+
 impl Readers {
     /// As many as fit into their share of the memory limit, and no fewer than queries may run.
     pub(crate) fn new(memory: u64, concurrent: usize) -> Arc<Self> {
-        let bytes = (limits::WAITING_PIECES + 2) * limits::ANSWER_MESSAGE_BYTES;
-        let fit = usize::try_from(memory / limits::ANSWERS_MEMORY_PART).unwrap_or(usize::MAX) / bytes;
+        let fit = usize::try_from(memory / limits::ANSWERS_MEMORY_PART).unwrap_or(usize::MAX) / SLOT_BYTES;
         let (least, most) = limits::WAITING_ANSWERS;
         let slots = |n: usize| Arc::new(Semaphore::new(n.clamp(least, most).max(concurrent)));
         Arc::new(Self {
@@ -88,7 +107,8 @@ impl Readers {
         let own =
             self.acquire(connection.answers.of(class), class, Some(connection.id()), until, late).await?;
         let of_all = self.acquire(self.slots.of(class), class, None, until, late).await?;
-        Ok(Slot { class, connection: Arc::clone(connection), running: None, _own: own, _of_all: of_all })
+        let connection = Arc::clone(connection);
+        Ok(Slot { class, connection, running: None, memory: None, _own: own, _of_all: of_all })
     }
 
     async fn acquire(
@@ -151,9 +171,11 @@ impl Readers {
     }
 
     /// Counts a small answer until it is read; `None` where there are too many of them, so that it needs a slot.
-    pub(crate) fn keep(self: &Arc<Self>, bytes: u64) -> Option<Kept> {
+    pub(crate) fn keep(self: &Arc<Self>, bytes: u64, pool: &Arc<MemoryPool>) -> Option<Kept> {
         let bytes = bytes.saturating_sub(limits::UNCOUNTED_ANSWER_BYTES);
-        let kept = Kept { readers: Arc::clone(self), bytes };
+        let mut held = pool.reserve(Consumer::Answers);
+        held.set(bytes).ok()?;
+        let kept = Kept { readers: Arc::clone(self), bytes, _held: held };
         let all = self.kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         (bytes == 0 || all <= self.most_kept).then_some(kept)
     }
@@ -214,6 +236,7 @@ impl Readers {
 pub(crate) struct Kept {
     readers: Arc<Readers>,
     bytes: u64,
+    _held: Reservation,
 }
 
 impl Drop for Kept {
@@ -552,12 +575,33 @@ mod tests {
     #[test]
     fn small_answers_are_counted_together() {
         let readers = Readers::new(limits::ANSWERS_MEMORY_PART * 3 * limits::LIGHT_ANSWER_BYTES, 1);
-        let kept: Vec<_> = (0..3).map(|_| readers.keep(limits::LIGHT_ANSWER_BYTES).unwrap()).collect();
-        assert!(readers.keep(limits::LIGHT_ANSWER_BYTES).is_none());
-        assert!(readers.keep(limits::UNCOUNTED_ANSWER_BYTES).is_some());
+        let pool = Arc::new(MemoryPool::new(u64::MAX));
+        let kept: Vec<_> = (0..3).map(|_| readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).unwrap()).collect();
+        assert!(readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).is_none());
+        assert!(readers.keep(limits::UNCOUNTED_ANSWER_BYTES, &pool).is_some());
         drop(kept);
         assert_eq!(readers.kept.load(Ordering::Relaxed), 0);
-        assert!(readers.keep(limits::LIGHT_ANSWER_BYTES).is_some());
+        assert!(readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).is_some());
+        assert_eq!(pool.held(), 0);
+        // Where there is no memory none is kept.
+        let pool = Arc::new(MemoryPool::new(limits::LIGHT_ANSWER_BYTES));
+        let _kept = readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).unwrap();
+        assert!(readers.keep(limits::LIGHT_ANSWER_BYTES, &pool).is_none());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_waits_holds_its_memory() {
+        let (readers, connection) = (Readers::new(0, 1), Connection::new());
+        let pool = Arc::new(MemoryPool::new(SLOT_BYTES as u64 * 3 / 2));
+        let soon = || Instant::now() + Duration::from_millis(200);
+        let slot = readers.admit(&connection, Class::Long, soon()).await.unwrap();
+        let slot = slot.with_memory(&pool, soon()).await.unwrap();
+        assert_eq!(pool.used(Consumer::Answers), SLOT_BYTES as u64);
+        let other = readers.admit(&connection, Class::Long, soon()).await.unwrap();
+        let error = other.with_memory(&pool, soon()).await.unwrap_err();
+        assert_eq!(error.reason(), "MEMORY_LIMIT");
+        drop(slot);
+        assert_eq!(pool.used(Consumer::Answers), 0);
     }
 
     #[tokio::test]

@@ -109,7 +109,8 @@ impl RequestError {
             ErrorReason::Internal => ErrorKind::Corrupt,
             _ => ErrorKind::Unavailable,
         };
-        Error::new(kind, self.message.clone())
+        let error = Error::new(kind, self.message.clone());
+        if self.later { error.passing() } else { error }
     }
 
     pub(crate) fn code(&self) -> Code {
@@ -118,6 +119,12 @@ impl RequestError {
 
     pub(crate) fn message(&self) -> &str {
         &self.message
+    }
+
+    /// Whether the same request may succeed later, although its reason does not say so.
+    #[cfg(test)]
+    pub(crate) fn is_later(&self) -> bool {
+        self.later
     }
 
     /// Where in the request.
@@ -188,7 +195,7 @@ impl From<Error> for RequestError {
             message: error.message().to_owned(),
             place: error.place().map(ToOwned::to_owned),
             metadata: Vec::new(),
-            later: false,
+            later: error.is_passing(),
             outage: false,
         }
     }

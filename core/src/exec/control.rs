@@ -201,6 +201,11 @@ impl Control {
         }
     }
 
+    /// What the work may hold.
+    pub(super) fn memory(&self) -> usize {
+        self.memory
+    }
+
     /// Counts memory that the work holds from now on.
     ///
     /// # Errors

@@ -90,6 +90,10 @@ impl KeyTable {
     }
 }
 
+/// What a text takes beside its bytes: its counts, two pointers to it, and their places in a list and in a table, both of
+/// which may be half empty and are there twice while they grow.
+const TEXT_BYTES: usize = 128;
+
 /// Texts of all fragments, each with a number.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
@@ -106,7 +110,7 @@ impl Interner {
         }
         let id = i64::from(count(self.texts.len()));
         let text: Arc<str> = text.into();
-        self.bytes += text.len() + 64;
+        self.bytes += text.len() + TEXT_BYTES;
         self.ids.insert(Arc::clone(&text), id);
         self.texts.push(text);
         id

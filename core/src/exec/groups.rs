@@ -77,9 +77,9 @@ impl<'a> Groups<'a> {
         control.reserve(self.states.iter().map(State::set_bytes).sum())
     }
 
-    /// Bytes of a group.
+    /// Bytes of a group. What holds them may be half empty, and is there twice while it grows.
     fn width(&self) -> usize {
-        self.key_types.len() * 16 + 16 + self.states.iter().map(State::width).sum::<usize>()
+        2 * (self.key_types.len() * 16 + 16 + self.states.iter().map(State::width).sum::<usize>())
     }
 
     pub(super) fn len(&self) -> usize {

@@ -81,8 +81,8 @@ pub(super) fn stream<'q>(
     )
 }
 
-/// The first `top` selected rows of a block, in batches with the memory that each has reserved: long texts
-/// are copied out of their columns, where they may stand once for many rows.
+/// The first `top` selected rows of a block, in batches with the memory that each has reserved: texts are copied out of
+/// their columns, where they may stand once for many rows.
 fn block_rows<'a>(
     plan: &Plan,
     block: Block<'a>,
@@ -113,21 +113,27 @@ fn block_rows<'a>(
             n += now.len();
             if text_bytes >= ANSWER_TEXT_BYTES {
                 control.check()?;
-                control.reserve(text_bytes)?;
-                batches.push((output::batch(plan.schema(), &mut columns, n)?, text_bytes));
+                batches.push(reserved(output::batch(plan.schema(), &mut columns, n)?, control)?);
                 (n, text_bytes) = (0, 0);
             }
         }
         if n >= ANSWER_ROWS {
-            batches.push((output::batch(plan.schema(), &mut columns, n)?, 0));
+            batches.push(reserved(output::batch(plan.schema(), &mut columns, n)?, control)?);
             (n, text_bytes) = (0, 0);
         }
         Ok(())
     })?;
     if n > 0 {
-        batches.push((output::batch(plan.schema(), &mut columns, n)?, 0));
+        batches.push(reserved(output::batch(plan.schema(), &mut columns, n)?, control)?);
     }
     Ok(batches)
+}
+
+/// A batch, and what is counted for it.
+fn reserved(batch: RecordBatch, control: &Control) -> Result<(RecordBatch, usize)> {
+    let bytes = batch.get_array_memory_size();
+    control.reserve(bytes)?;
+    Ok((batch, bytes))
 }
 
 /// How many of `rows` come before the texts have [`ANSWER_TEXT_BYTES`]; their bytes are added to `text_bytes`.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     error::Result,
     fragment::Fragment,
-    limits::{BATCH_ROWS, BLOCK_ROWS, WINDOW, WINDOW_BYTES},
+    limits::{BATCH_ROWS, BLOCK_ROWS, WINDOW, WINDOW_BYTES, WINDOW_MEMORY_PART},
     mask::Mask,
     plan::{expr::Slots, pred::Pred},
     table::Snapshot,
@@ -181,7 +181,8 @@ impl<'a, 'p> Scan<'a, 'p> {
             watch.stop(Step::Block, selected, selected);
             Ok((selected, Some(result)))
         };
-        let widest = (WINDOW_BYTES / (BLOCK_ROWS * row_bytes.max(1))).clamp(1, WINDOW);
+        let waiting = WINDOW_BYTES.min(self.control.memory() / WINDOW_MEMORY_PART);
+        let widest = (waiting / (BLOCK_ROWS * row_bytes.max(1))).clamp(1, WINDOW);
         let mut window = if maybe_few { 1 } else { widest };
         let mut rest = self.blocks.as_slice();
         while !rest.is_empty() {

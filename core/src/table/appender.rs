@@ -30,6 +30,8 @@ pub struct Appender {
     /// Columns of a batch.
     width: usize,
     pending: RowBuffer,
+    /// Bytes of `pending` from which on it is a full fragment.
+    most: usize,
     done: Vec<FragmentData>,
     rows: u64,
 }
@@ -62,7 +64,13 @@ impl Appender {
         }
         let width = if columns.is_empty() { fields.len() } else { columns.len() };
         let pending = RowBuffer::new(&table.schema);
-        Ok(Self { table, sources, width, pending, done: Vec::new(), rows: 0 })
+        Ok(Self { table, sources, width, pending, most: PENDING_BYTES, done: Vec::new(), rows: 0 })
+    }
+
+    /// The same, where there is memory for fragments whose rows take no more than so many bytes before they are encoded.
+    #[must_use]
+    pub fn with_fragments_of(self, bytes: usize) -> Self {
+        Self { most: bytes.min(PENDING_BYTES), ..self }
     }
 
     /// The table written to.
@@ -135,7 +143,7 @@ impl Appender {
     /// place behind them, and the full fragment's rows for an owner that encodes them itself.
     pub fn fill(&mut self, batch: &RecordBatch, start: usize) -> (usize, Option<RowBuffer>) {
         // A column that is left out, or sent in bits, grows to eight bytes a row.
-        let most = (PENDING_BYTES / (8 * self.sources.len())).max(BATCH_ROWS);
+        let most = (self.most / (8 * self.sources.len())).max(BATCH_ROWS);
         let mut end = start;
         while end < batch.num_rows() {
             let n = (batch.num_rows() - end).min(FRAGMENT_ROWS - self.pending.rows()).min(most);
@@ -144,7 +152,7 @@ impl Appender {
             self.pending.push(&arrays, n);
             end += n;
             self.rows += n as u64;
-            if self.pending.rows() == FRAGMENT_ROWS || self.pending.bytes() >= PENDING_BYTES {
+            if self.pending.rows() == FRAGMENT_ROWS || self.pending.bytes() >= self.most {
                 return (end, Some(self.take_pending()));
             }
         }

@@ -525,7 +525,14 @@ mod tests {
 
     #[tokio::test]
     async fn whom_another_node_knows_is_known() {
-        let members = Members::new("a:1", 7, &["dns:d:1".to_owned()], 2, limits::FORGET_NODE);
+        let members = Members::new(
+            "a:1",
+            7,
+            &["dns:d:1".to_owned()],
+            2,
+            limits::FORGET_NODE,
+            crate::environment::process(),
+        );
         assert!(members.leased().is_none(), "nobody was looked up yet");
         members.unresolved.store(false, Ordering::Release);
         assert!(members.leased().is_some(), "it is alone");

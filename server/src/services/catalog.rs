@@ -13,7 +13,14 @@ use tonic::{Request, Response, Status};
 
 use super::nodes;
 use crate::{
-    call::Call, convert, coordinator::fresh, limits, state::State, status::RequestError, tables::Verified,
+    call::Call,
+    convert,
+    coordinator::fresh,
+    limits,
+    memory::{Consumer, schema_bytes},
+    state::State,
+    status::RequestError,
+    tables::Verified,
     units::millis,
 };
 
@@ -114,6 +121,9 @@ impl Catalog {
         let retention = request.retention.as_ref().map(|r| convert::from_retention(r, &schema));
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
         let deletes = convert::from_deletes(request.deletes)?;
+        // It is counted with the other tables once it is one of them.
+        let mut held = self.0.memory.reserve(Consumer::Maintenance);
+        held.set(schema_bytes(&schema))?;
         let (tables, name, of) = (Arc::clone(&self.0.tables), request.name.clone(), schema.clone());
         let kept = retention.clone();
         let how = deletes.unwrap_or_default();

@@ -215,6 +215,8 @@ impl Write {
         let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
         panics::wanted("open", &open.table);
         let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
+        let fragment = usize::try_from(state.memory.limit() / limits::FRAGMENT_MEMORY_PART);
+        let appender = appender.with_fragments_of(fragment.unwrap_or(usize::MAX));
         let column = |(i, name): (usize, &String)| {
             exec::check_key_column(&table, name).map_err(|e| e.at(format!("open.replace_by[{i}]")))
         };
@@ -330,7 +332,8 @@ impl Write {
         }
         if self.writing.is_some() {
             // What the rest takes on its way to its file.
-            self.hold((limits::FRAGMENT_COPIES - 1) * self.appender.bytes() as u64).await?;
+            let (bytes, rows) = (self.appender.bytes() as u64, self.appender.rows());
+            self.hold(tables::writing_bytes(bytes, rows, self.state.cpu.threads()) - bytes).await?;
         }
         let Self { state, appender, writing, replace_by, identity, held, rows, .. } = self;
         let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {

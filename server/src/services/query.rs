@@ -154,7 +154,7 @@ impl Query {
         deadline: Instant,
     ) -> Result<Begun, RequestError> {
         let Small { messages, counts, bytes } = answer;
-        if let Some(kept) = self.0.readers.keep(bytes) {
+        if let Some(kept) = self.0.readers.keep(bytes, &self.0.memory) {
             // As with a call that is not a stream, a shutdown leaves the client a moment to read it.
             drop(call.take_running());
             return Ok(Begun::Whole { messages, counts, _kept: kept });
@@ -177,7 +177,8 @@ impl Query {
         deadline: Instant,
     ) -> Result<Begun, RequestError> {
         let class = bound.class();
-        let mut slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
+        let slot = self.0.readers.admit(&call.connection(), class, deadline).await?;
+        let mut slot = slot.with_memory(&self.0.memory, deadline).await?;
         let permit = self.0.cpu.admit(class, deadline).await?;
         slot.running = call.take_running();
         let (writer, reader) = self.0.readers.queue(slot, job.control.clone());

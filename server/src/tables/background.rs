@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 
-use super::{Tables, commit::Edit, load::expected_bytes, stored::Stored};
+use super::{Tables, commit::Edit, load::decoded_bytes, stored::Stored};
 use crate::{
     limits,
     memory::Consumer,
@@ -178,7 +178,9 @@ impl Stored {
         // No more than memory has room for beside what is read.
         let mut bytes = self.shared.memory.limit() / limits::COMPACTION_MEMORY_PART;
         chosen.retain(|id| {
-            let takes = state.fragment(*id).map_or(0, expected_bytes);
+            let columns = self.all_columns();
+            let decoded = |entry| decoded_bytes(&state, entry, &columns) / limits::ENCODE_ROW_BYTES * 9;
+            let takes = state.fragment(*id).map_or(0, decoded);
             bytes = bytes.saturating_sub(takes);
             bytes > 0
         });
@@ -191,7 +193,10 @@ impl Stored {
         let schema = Arc::clone(self.table.schema());
         let small = was.clone();
         let mut held = self.shared.memory.reserve(Consumer::Maintenance);
-        held.set(small.iter().map(|fragment| fragment.bytes() as u64).sum())?;
+        let columns = self.all_columns();
+        let decoded = |entry: &FragmentEntry| decoded_bytes(&state, entry, &columns);
+        let rows = chosen.iter().filter_map(|id| state.fragment(*id)).map(decoded);
+        held.set((rows.sum::<u64>() / limits::ENCODE_ROW_BYTES * 9).min(self.shared.memory.limit() / 2))?;
         let merge = move || {
             let mut rows = RowBuffer::new(&schema);
             // What does not fit waits for the next time.

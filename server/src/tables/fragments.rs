@@ -51,6 +51,12 @@ impl Stored {
         (0..self.table.schema().fields().len()).collect()
     }
 
+    /// Fragments to read at once.
+    fn loads(&self) -> usize {
+        let fit = self.shared.memory.limit() / 4 / limits::LOAD_BYTES;
+        usize::try_from(fit).unwrap_or(limits::LOADS).clamp(1, limits::LOADS)
+    }
+
     fn rows(&self, entry: &FragmentEntry) -> Rows {
         Rows { table: self.table.id(), hash: entry.source().rows }
     }
@@ -90,7 +96,8 @@ impl Stored {
         columns: &[usize],
     ) -> Result<Snapshot> {
         let entries = self.entries(state, ids)?;
-        Ok(snapshot_of(state, self.read_all(state, &entries, columns, Room::Now).await?))
+        let room = Room::By(Instant::now() + limits::QUEUE_TIMEOUT);
+        Ok(snapshot_of(state, self.read_all(state, &entries, columns, room).await?))
     }
 
     /// The first of some fragments of a version with some columns: as many as memory has room for at once, at least
@@ -117,7 +124,7 @@ impl Stored {
         let mut fragments = Vec::with_capacity(n);
         if let Some((first, rest)) = entries[..n].split_first() {
             fragments.push(self.read(state, first, columns, Room::By(until)).await?);
-            let mut reads = self.reads(state, rest, columns, Room::Now).buffered(limits::LOADS);
+            let mut reads = self.reads(state, rest, columns, Room::Now).buffered(self.loads());
             while let Some(read) = reads.next().await {
                 match read {
                     Ok(fragment) => fragments.push(fragment),
@@ -146,7 +153,7 @@ impl Stored {
             let bytes = expected_bytes(entry);
             reads.push(async move { Ok(read.await?.map(|_| bytes)) }.boxed());
         }
-        let mut reads = stream::iter(reads).buffer_unordered(limits::LOADS);
+        let mut reads = stream::iter(reads).buffer_unordered(self.loads());
         while let Some(read) = reads.next().await {
             match read? {
                 Some(bytes) => progress(bytes),
@@ -247,7 +254,7 @@ impl Stored {
         columns: &[usize],
         room: Room,
     ) -> Result<Vec<Fragment>> {
-        let mut reads = self.reads(state, entries, columns, room).buffered(limits::LOADS);
+        let mut reads = self.reads(state, entries, columns, room).buffered(self.loads());
         let mut fragments = Vec::with_capacity(entries.len());
         while let Some(read) = reads.next().await {
             fragments.push(read?);
@@ -404,10 +411,14 @@ impl Stored {
         let started = Instant::now();
         let mut held = self.shared.memory.reserve(Consumer::Maintenance);
         let encoded = expected_bytes_of(state, entry, places.len());
-        if !room.reserve(&mut held, encoded.saturating_add(decoded_bytes(state, entry, places))).await? {
+        let load = load::Load::open(&self.log, state, entry, places).await?;
+        let takes = load.bytes().unwrap_or_else(|| decoded_bytes(state, entry, places));
+        // What takes more than all is read alone.
+        let most = self.shared.memory.limit() / 8 * limits::LARGEST_LOAD_EIGHTHS;
+        if !room.reserve(&mut held, encoded.saturating_add(takes).min(most)).await? {
             return Ok(None);
         }
-        let data = load::read_columns(&self.log, state, entry, places, &self.shared.cpu).await?;
+        let data = load.read(&self.shared.cpu).await?;
         self.shared.metrics.fragment_loaded(data.bytes() as u64);
         let mut columns = Vec::with_capacity(places.len());
         for (at, place) in places.iter().enumerate() {

@@ -14,7 +14,7 @@ use basalt_core::{
     table::Table,
 };
 use basalt_proto::v1::ErrorReason;
-use basalt_storage::{FragmentEntry, TableEntry, TableLog, TableState};
+use basalt_storage::{DataReader, FragmentEntry, TableEntry, TableLog, TableState};
 use tokio::{
     sync::mpsc,
     time::{Instant, MissedTickBehavior},
@@ -42,36 +42,67 @@ pub(super) fn expected_bytes_of(state: &TableState, entry: &FragmentEntry, colum
     expected_bytes(entry) / state.schema().fields().len().max(1) as u64 * columns as u64
 }
 
-/// Bytes that rows take on their way into memory, decoded and while encodings are tried: some columns of a fragment, given by their places.
+/// Bytes that some columns of a fragment, given by their places, take while they are read and encoded, as far as that is
+/// known before their file is looked into.
 pub(super) fn decoded_bytes(state: &TableState, entry: &FragmentEntry, columns: &[usize]) -> u64 {
     let fields = state.schema().fields();
-    let of = |place: &usize| match fields.get(*place).map(|field| field.data_type) {
-        // What texts take is in the file alone; there they are compressed.
-        Some(DataType::Utf8) => limits::TEXT_EXPANSION * expected_bytes_of(state, entry, 1),
-        _ => limits::DECODE_COPIES * 9 * u64::from(entry.rows),
-    };
-    columns.iter().map(of).fold(0, u64::saturating_add)
+    let is_text = |place: &&usize| fields.get(**place).is_some_and(|field| field.data_type == DataType::Utf8);
+    let texts = columns.iter().filter(is_text).count() as u64;
+    // What texts take is in the file alone; there they are compressed.
+    let texts =
+        texts.saturating_mul(limits::TEXT_EXPANSION).saturating_mul(expected_bytes_of(state, entry, 1));
+    encoding_bytes(u64::from(entry.rows), columns.len() as u64, texts)
 }
 
-/// Reads some columns of a fragment, given by their places, and encodes them.
-pub(super) async fn read_columns(
-    log: &TableLog,
-    state: &TableState,
-    entry: &FragmentEntry,
-    columns: &[usize],
-    cpu: &Cpu,
-) -> Result<Arc<FragmentData>, RequestError> {
-    let fields = state.schema().fields();
-    let fields = columns.iter().filter_map(|place| fields.get(*place).cloned());
-    let schema = Schema::of_answer(fields.collect());
-    let mut reader = log.read(state, entry, columns).await?;
-    let mut buffer = RowBuffer::new(&schema);
-    while let Some(batch) = reader.next().await? {
-        let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
-        buffer.push(&arrays, batch.num_rows());
+/// Bytes that so many rows of so many columns take while they are read and encoded, with so many bytes of texts.
+fn encoding_bytes(rows: u64, columns: u64, texts: u64) -> u64 {
+    let rows = limits::ENCODE_ROW_BYTES.saturating_mul(rows).saturating_mul(columns);
+    rows.saturating_add(texts.saturating_mul(limits::ENCODE_TEXT_HALVES) / 2)
+}
+
+/// Some columns of a fragment on their way from their file into memory. Nothing of them is read yet.
+pub(super) struct Load {
+    reader: DataReader,
+    schema: Schema,
+    rows: u64,
+    /// Bytes of texts, where they are known.
+    texts: Option<u64>,
+}
+
+impl Load {
+    /// Some columns, given by their places.
+    pub(super) async fn open(
+        log: &TableLog,
+        state: &TableState,
+        entry: &FragmentEntry,
+        columns: &[usize],
+    ) -> Result<Self, RequestError> {
+        let fields = state.schema().fields();
+        let fields = columns.iter().filter_map(|place| fields.get(*place).cloned());
+        let schema = Schema::of_answer(fields.collect());
+        let reader = log.read(state, entry, columns).await?;
+        let texts = reader.text_bytes();
+        Ok(Self { reader, schema, rows: u64::from(entry.rows), texts })
     }
-    let data = cpu.run(move || buffer.encode(&schema)).await??;
-    Ok(Arc::new(data))
+
+    /// Bytes that reading takes; `None` where the file does not say.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        Some(encoding_bytes(self.rows, self.schema.fields().len() as u64, self.texts?))
+    }
+
+    /// Reads and encodes.
+    pub(super) async fn read(mut self, cpu: &Cpu) -> Result<Arc<FragmentData>, RequestError> {
+        let mut buffer = RowBuffer::new(&self.schema);
+        while let Some(batch) = self.reader.next().await? {
+            let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
+            buffer.push(&arrays, batch.num_rows());
+        }
+        let Self { schema, reader, .. } = self;
+        // The compressed columns are not needed any longer.
+        drop(reader);
+        let data = cpu.run(move || buffer.encode(&schema)).await??;
+        Ok(Arc::new(data))
+    }
 }
 
 /// How far loading is, in bytes of memory.

@@ -55,7 +55,7 @@ use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
 pub(crate) use verify::{Page as Verified, run as run_verify};
 pub(crate) use version::{TableVersion, source};
-pub(crate) use writing::Writing;
+pub(crate) use writing::{Writing, writing_bytes};
 
 use crate::{
     Config, Error,

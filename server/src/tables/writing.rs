@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use basalt_core::{fragment::RowBuffer, table::Table};
+use basalt_core::{fragment::RowBuffer, limits::FRAGMENT_ROWS, table::Table};
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{Tables, commit::NewFragment, stored::Stored};
@@ -19,6 +19,16 @@ pub(crate) struct Writing {
     /// In the order of the rows.
     under_way: VecDeque<UnderWay>,
     done: Vec<NewFragment>,
+}
+
+/// What rows of so many bytes take while they are encoded and written by so many threads.
+pub(crate) fn writing_bytes(bytes: u64, rows: u64, threads: usize) -> u64 {
+    // Of a fragment's rows there are no more.
+    let rows = rows.min(FRAGMENT_ROWS as u64);
+    let at_once = limits::ENCODE_ROW_BYTES * rows * threads as u64;
+    // Of few columns few are encoded at once.
+    let most = limits::ENCODE_ROW_BYTES * bytes / limits::LEAST_COLUMN_ROW_BYTES;
+    limits::FRAGMENT_COPIES * bytes + at_once.min(most)
 }
 
 #[derive(Debug)]
@@ -59,7 +69,8 @@ impl Writing {
         while self.under_way.len() >= limits::FRAGMENTS_OF_A_WRITE {
             self.next().await?;
         }
-        let bytes = limits::FRAGMENT_COPIES * rows.bytes() as u64;
+        let threads = self.stored.shared.cpu.threads();
+        let bytes = writing_bytes(rows.bytes() as u64, rows.rows() as u64, threads);
         self.hold(held, beside + bytes).await?;
         let stored = Arc::clone(&self.stored);
         let task = self.runtime.spawn(caught_async(async move { stored.write_rows(rows).await }));

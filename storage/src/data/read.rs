@@ -12,7 +12,7 @@ use basalt_core::{
     error::{Error, ErrorKind},
     fragment::check_array,
     invariant::{Invariant, index},
-    schema::{Field, Schema},
+    schema::{DataType, Field, Schema},
 };
 use basalt_sip::Sip;
 use bytes::{Buf as _, Bytes};
@@ -157,6 +157,23 @@ impl DataReader {
             current: Mutex::new(None),
             rows: fragment.rows as usize,
         })
+    }
+
+    /// Bytes of the texts that it reads, before any of them is; `None` where the file does not say.
+    pub fn text_bytes(&self) -> Option<u64> {
+        let leaf = |(field, source): &(Field, Source)| match source {
+            Source::File(i) if field.data_type == DataType::Utf8 => Some(self.leaves[*i]),
+            _ => None,
+        };
+        let columns: Vec<usize> = self.columns.iter().filter_map(leaf).collect();
+        let mut bytes = 0_u64;
+        for (group, _) in self.groups.as_slice() {
+            for leaf in &columns {
+                let column = self.metadata.metadata().row_group(*group).column(*leaf);
+                bytes = bytes.saturating_add(u64::try_from(column.unencoded_byte_array_data_bytes()?).ok()?);
+            }
+        }
+        Some(bytes)
     }
 
     /// The columns, as the batches have them.

@@ -1,0 +1,51 @@
+//! What the process has, as the system counts it: the pool's own counts are of what was reserved, and some things take
+//! more for a moment, or stay with the allocator for a while after they were given back.
+
+use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc, thread};
+
+use crate::{limits, state::State};
+
+/// Tells the pool again and again, as long as there is one, what the process has beyond its counts. Only for a process
+/// that is one server and nothing else. Where the system does not say, nothing is told.
+pub(crate) fn watch(state: &State) {
+    let pool = Arc::downgrade(&state.memory);
+    let Ok(file) = File::open("/proc/self/statm") else { return };
+    let page = rustix::param::page_size() as u64;
+    let watch = move || {
+        while let Some(pool) = pool.upgrade() {
+            let Some(pages) = anonymous_pages(&file) else { return };
+            pool.count_process(pages.saturating_mul(page));
+            drop(pool);
+            thread::sleep(limits::PROCESS_INTERVAL);
+        }
+    };
+    if let Err(error) = state.environment.thread("basalt-memory", Box::new(watch)) {
+        tracing::warn!(%error, "no thread that looks at the process's memory");
+    }
+}
+
+/// Pages that are resident and not shared with a file.
+fn anonymous_pages(statm: &File) -> Option<u64> {
+    let mut bytes = [0; 128];
+    let n = statm.read_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(bytes.get(..n)?).ok()?;
+    let mut numbers = text.split_ascii_whitespace().map(str::parse::<u64>);
+    let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
+    Some(resident.saturating_sub(shared))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_process_takes_is_seen() {
+        let statm = File::open("/proc/self/statm").unwrap();
+        let before = anonymous_pages(&statm).unwrap();
+        let taken = vec![7_u8; 256 << 20];
+        let after = anonymous_pages(&statm).unwrap();
+        assert!(taken.iter().all(|byte| *byte == 7));
+        // Other tests run beside this one, and give back.
+        assert!((after - before) * rustix::param::page_size() as u64 > 200 << 20, "{before} {after}");
+    }
+}

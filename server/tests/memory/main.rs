@@ -1,0 +1,164 @@
+//! What work on a column takes while it is under way, by an allocator that counts: no more than is reserved for it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use arrow_array::{
+    ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
+use basalt_core::{
+    fragment::RowBuffer,
+    limits::{BLOCK_ROWS, FRAGMENT_ROWS},
+    schema::{DataType, Field, Schema},
+};
+use basalt_storage::{Change, FileEncoder, Store, TableLog};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// What was held beside what was there before, at most, and what is left of it.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    let done = work();
+    let (peak, left) = (MEMORY.peak_usage(), MEMORY.current_usage());
+    (done, peak.saturating_sub(before), left.saturating_sub(before))
+}
+
+fn scattered(i: usize) -> i64 {
+    (i as u64)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(29)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        .cast_signed()
+}
+
+/// Columns of all kinds: values that no encoding makes smaller, and those that one does.
+fn columns(rows: usize) -> Vec<(&'static str, DataType, ArrayRef)> {
+    let ints =
+        |of: &dyn Fn(usize) -> i64| -> ArrayRef { Arc::new((0..rows).map(of).collect::<Int64Array>()) };
+    let some = |i: usize| i % 3 != 0;
+    let texts = |of: &dyn Fn(usize) -> String| -> ArrayRef {
+        Arc::new((0..rows).map(|i| Some(of(i))).collect::<StringArray>())
+    };
+    let decimals = (0..rows).map(|i| i128::from(scattered(i) % 1_000_000)).collect::<Decimal128Array>();
+    let decimal = DataType::Decimal { precision: 15, scale: 2 };
+    vec![
+        ("scattered", DataType::Int64, ints(&scattered)),
+        ("ascending", DataType::Int64, ints(&|i| i as i64 * 3)),
+        ("few", DataType::Int64, ints(&|i| scattered(i) & 31)),
+        ("runs", DataType::Int64, ints(&|i| scattered(i / 1000))),
+        ("many", DataType::Int64, ints(&|i| scattered(i & 0xffff))),
+        (
+            "nulls",
+            DataType::Int64,
+            Arc::new((0..rows).map(|i| some(i).then(|| scattered(i))).collect::<Int64Array>()),
+        ),
+        (
+            "int32",
+            DataType::Int32,
+            Arc::new((0..rows).map(|i| (scattered(i) >> 40) as i32).collect::<Int32Array>()),
+        ),
+        (
+            "bool",
+            DataType::Bool,
+            Arc::new((0..rows).map(|i| Some(scattered(i) & 1 == 0)).collect::<BooleanArray>()),
+        ),
+        (
+            "floats",
+            DataType::Float64,
+            Arc::new((0..rows).map(|i| f64::from_bits(scattered(i) as u64 >> 2)).collect::<Float64Array>()),
+        ),
+        (
+            "prices",
+            DataType::Float64,
+            Arc::new((0..rows).map(|i| (scattered(i) & 0xf_ffff) as f64 / 100.0).collect::<Float64Array>()),
+        ),
+        ("decimals", decimal, Arc::new(decimals.with_precision_and_scale(15, 2).unwrap())),
+        (
+            "names",
+            DataType::Utf8,
+            texts(&|i| format!("{:016x} {:08x}", scattered(i), scattered(i + 7) as u32)),
+        ),
+        ("words", DataType::Utf8, texts(&|i| format!("word {} of many", scattered(i) & 0xff))),
+        ("short", DataType::Utf8, texts(&|i| format!("{}", i % 1_000_000))),
+        ("long", DataType::Utf8, texts(&|i| format!("{:016x}", scattered(i)).repeat(6))),
+        ("empty", DataType::Utf8, texts(&|_| String::new())),
+    ]
+}
+
+#[test]
+fn what_columns_take() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let rows = FRAGMENT_ROWS;
+    println!(
+        "{:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "", "decoded", "file", "encoded", "left", "read", "encode", "write"
+    );
+    let mib = |n: usize| format!("{:.1}", n as f64 / (1 << 20) as f64);
+    for (name, data_type, array) in columns(rows) {
+        let schema =
+            Arc::new(Schema::new(vec![Field::new(name, data_type, array.null_count() > 0)]).unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().to_str().unwrap()).unwrap();
+        let batches = || (0..rows).step_by(BLOCK_ROWS).map(|start| array.slice(start, BLOCK_ROWS));
+        let (buffer, _, _) = measured(|| {
+            let mut buffer = RowBuffer::new(&schema);
+            batches().for_each(|array| buffer.push(&[Some(array)], BLOCK_ROWS));
+            buffer
+        });
+        let decoded = buffer.bytes();
+        let ((data, file), write, _) = measured(|| {
+            pool.install(|| {
+                let file = FileEncoder::new(&schema, rows).unwrap();
+                let encode = |place, array: ArrayRef| file.column(place, &[array]);
+                let (data, columns) =
+                    buffer.encode_and::<_, basalt_storage::StorageError>(&schema, encode).unwrap();
+                (data, file.finish(columns).unwrap())
+            })
+        });
+        let encoded = data.bytes();
+        drop(data);
+        let (log, state, in_file) = runtime.block_on(async {
+            let (log, state) = TableLog::create(store, "t", &schema, BTreeMap::new()).await.unwrap();
+            let file = log.put_data(file).await.unwrap();
+            let bytes = file.bytes();
+            let done = log.commit(&state, &Change { add: vec![file], ..Change::default() }).await.unwrap();
+            (log, done.state, bytes)
+        });
+        let (buffer, read, _) = measured(|| {
+            runtime.block_on(async {
+                let entry = state.fragments().iter().next().unwrap();
+                let mut reader = log.read(&state, entry, &[0]).await.unwrap();
+                let mut buffer = RowBuffer::new(&schema);
+                while let Some(batch) = reader.next().await.unwrap() {
+                    let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
+                    buffer.push(&arrays, batch.num_rows());
+                }
+                buffer
+            })
+        });
+        let held = MEMORY.current_usage();
+        let before_encode = held;
+        MEMORY.reset_peak_usage();
+        let data = pool.install(|| buffer.encode(&schema).unwrap());
+        let encode = MEMORY.peak_usage() - before_encode;
+        let left_base = MEMORY.current_usage();
+        drop(data);
+        let left = left_base - MEMORY.current_usage();
+        println!(
+            "{name:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            mib(decoded),
+            mib(in_file as usize),
+            mib(encoded),
+            mib(left),
+            mib(read),
+            mib(encode),
+            mib(write)
+        );
+    }
+    let _ = RecordBatch::new_empty(Arc::new(arrow_schema::Schema::empty()));
+}
