@@ -25,6 +25,8 @@ mod readers;
 mod request_log;
 mod services;
 mod sets;
+#[cfg(test)]
+mod simulation;
 mod state;
 mod status;
 mod tables;
@@ -88,7 +90,7 @@ pub async fn run(
     let boxed = |listener| Box::new(listener) as Box<dyn Listener>;
     let Listeners { clients, peers, metrics } = listeners.into();
     let doors = Doors { clients: boxed(clients), peers: peers.map(boxed), metrics: metrics.map(boxed) };
-    run_in(environment::process(), doors, config, shutdown).await
+    run_in(environment::process(), doors, config, |_| {}, shutdown).await
 }
 
 /// Where a server listens, in whatever network.
@@ -99,11 +101,12 @@ struct Doors {
     metrics: Option<Box<dyn Listener>>,
 }
 
-/// [`run`] in an environment.
+/// [`run`] in an environment. `started` is told what is shared by all services.
 async fn run_in(
     environment: Arc<dyn Environment>,
     mut doors: Doors,
     config: Config,
+    started: impl FnOnce(&Arc<state::State>),
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     if let (None, Some(address)) = (&doors.peers, config.peer_listen) {
@@ -115,6 +118,7 @@ async fn run_in(
     let name = doors.peers.as_ref().map(|peers| config.node_name(&**peers)).transpose()?;
     let state = Arc::new(state::State::new(environment, &config, name)?);
     state.connect();
+    started(&state);
     let metrics = doors.metrics.take();
     let _metrics =
         metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
