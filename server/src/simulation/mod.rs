@@ -72,7 +72,6 @@ struct World {
     commands: Rc<RefCell<Vec<Command>>>,
     up: Rc<RefCell<BTreeSet<usize>>>,
     model: Rc<RefCell<Model>>,
-    began: Instant,
 }
 
 impl World {
@@ -91,7 +90,6 @@ impl World {
             commands: Rc::default(),
             up: Rc::new(RefCell::new((0..nodes).collect())),
             model: Rc::default(),
-            began: Instant::now(),
         }
     }
 
@@ -432,14 +430,12 @@ fn run(seed: u64) -> Result<u64, String> {
     }
 }
 
-/// Some seeds, and how many: `BASALT_SEED` and `BASALT_SEEDS`.
-fn number(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
-}
+/// 0: a table that a store in an outage did not give at a start was said to be damaged.
+const SEEDS: [u64; 3] = [0, 1, 3];
 
 #[test]
 fn seeds_find_nothing() {
-    for seed in 0..number("BASALT_SEEDS", 4) {
+    for seed in SEEDS {
         if let Err(error) = run(seed) {
             panic!("seed {seed}: {error}");
         }
@@ -448,14 +444,14 @@ fn seeds_find_nothing() {
 
 #[test]
 fn a_seed_says_all() {
-    assert_eq!(run(1000).unwrap(), run(1000).unwrap());
+    assert_eq!(run(2).unwrap(), run(2).unwrap());
 }
 
 /// For scripts/check-simulation, and to look at one.
 #[test]
 #[ignore = "one seed, by BASALT_SEED"]
 fn one() {
-    let seed = number("BASALT_SEED", 0);
+    let seed = std::env::var("BASALT_SEED").map_or(0, |text| text.parse().unwrap());
     match run(seed) {
         Ok(hash) => println!("seed {seed}: {hash:016x}"),
         Err(error) => panic!("seed {seed}: {error}"),
