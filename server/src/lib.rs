@@ -28,6 +28,8 @@ mod readers;
 mod request_log;
 mod services;
 mod sets;
+#[cfg(test)]
+mod simulation;
 #[cfg(feature = "sql")]
 mod sql;
 mod state;
@@ -96,7 +98,7 @@ pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    run_in(environment::process(), doors(listeners), config, shutdown, false).await
+    run_in(environment::process(), doors(listeners), config, |_| {}, shutdown).await
 }
 
 /// The same in a process that does nothing else: what it has in memory, as the system counts it, stays within
@@ -109,7 +111,8 @@ pub async fn run_alone(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    run_in(environment::process(), doors(listeners), config, shutdown, true).await
+    let watch = |state: &Arc<state::State>| process::watch(state);
+    run_in(environment::process(), doors(listeners), config, watch, shutdown).await
 }
 
 /// Where a server listens, in whatever network.
@@ -126,13 +129,13 @@ fn doors(listeners: impl Into<Listeners>) -> Doors {
     Doors { clients: boxed(clients), peers: peers.map(boxed), metrics: metrics.map(boxed) }
 }
 
-/// [`run`] in an environment; of a process that does nothing else where it is `alone`.
+/// [`run`] in an environment. `started` is told what is shared by all services.
 async fn run_in(
     environment: Arc<dyn Environment>,
     mut doors: Doors,
     config: Config,
+    started: impl FnOnce(&Arc<state::State>),
     shutdown: impl Future<Output = ()>,
-    alone: bool,
 ) -> Result<(), Error> {
     if let (None, Some(address)) = (&doors.peers, config.peer_listen) {
         doors.peers = Some(environment.listen(address).await?);
@@ -143,9 +146,7 @@ async fn run_in(
     let name = doors.peers.as_ref().map(|peers| config.node_name(&**peers)).transpose()?;
     let state = Arc::new(state::State::new(environment, &config, name)?);
     state.connect();
-    if alone {
-        process::watch(&state);
-    }
+    started(&state);
     let metrics = doors.metrics.take();
     let _metrics =
         metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;

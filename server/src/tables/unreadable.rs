@@ -53,7 +53,12 @@ pub(super) fn cannot_read(table: &str, attached: bool, error: RequestError) -> R
     }
 }
 
+/// A store that does not answer says nothing of the table: whoever asks may ask again.
 fn damaged(table: &str, error: &RequestError) -> RequestError {
+    if error.is_outage() {
+        let message = format!("table {table:?} is not loaded, and is tried again: {}", error.message());
+        return error.clone().with_message(message);
+    }
     let what = match error.reason() {
         "MEMORY_LIMIT" => "does not fit into memory here",
         _ => "is damaged and cannot be read",
@@ -115,14 +120,18 @@ impl Tables {
         let mut left_out = durable.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         let before = left_out.get(&entry.number()).map(|before| before.pause);
         if before.is_none() {
-            if entry.attached {
+            if entry.attached || error.is_outage() {
                 tracing::warn!(table, error = why, "the table cannot be read, and is left out");
             } else {
                 tracing::error!(table, error = why, "the table is damaged, and left out");
             }
         }
         let (first, most) = limits::DAMAGED_PAUSE;
-        let most = if entry.attached { limits::REOPEN_INTERVAL } else { most };
+        let most = match entry.attached {
+            _ if error.is_outage() => first,
+            true => limits::REOPEN_INTERVAL,
+            false => most,
+        };
         let pause = before.map_or(first, |before| (2 * before).min(most));
         let known = LeftOut { entry: entry.clone(), next: Instant::now() + pause, pause };
         left_out.insert(entry.number(), known);

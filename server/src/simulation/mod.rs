@@ -1,0 +1,459 @@
+//! Whole nodes in one thread and in a time of its own, with faults by chance, and a checker that hears every answer.
+//!
+//! Everything that differs between two runs follows from the seed: what clients ask, when calls to the store and messages
+//! arrive, which fail, which nodes crash, leave, come back or cannot reach each other. `scripts/check-simulation` runs as
+//! many seeds as one likes; `BASALT_SEED=7 cargo test -p basalt-server --lib simulation::one` runs one again, and
+//! `BASALT_TRACE=file` writes down what happened.
+
+mod client;
+mod model;
+mod node;
+mod store;
+mod threads;
+mod trace;
+
+use std::{
+    cell::RefCell,
+    collections::BTreeSet,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, Mutex, Weak},
+    time::Duration,
+};
+
+use futures_util::future::join_all;
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+use turmoil::Sim;
+
+use self::{
+    client::{Client, excused},
+    model::Model,
+    node::{Names, Node, any},
+    store::Objects,
+    trace::Trace,
+};
+use crate::{Config, Doors, Memory, environment::Environment, run_in, state::State};
+use basalt_proto::v1::ErrorReason;
+
+const STORE: &str = "simulated:store";
+/// How long there are faults.
+const FAULTS: Duration = Duration::from_secs(25);
+/// How long it may take until everybody answers when they are over.
+const HEALED: Duration = Duration::from_secs(30);
+/// Clients that ask at the same time.
+const CLIENTS: usize = 4;
+
+type Outcome = Result<(), String>;
+
+/// What is done to nodes from outside of them.
+enum Command {
+    Crash(usize),
+    Start(usize),
+}
+
+/// What the nodes of a run share, and who looks at them.
+#[derive(Clone)]
+struct World {
+    seed: u64,
+    nodes: usize,
+    /// They find each other by a name.
+    by_name: bool,
+    objects: Arc<Objects>,
+    trace: Trace,
+    names: Names,
+    states: Arc<Mutex<Vec<Weak<State>>>>,
+    /// Counts the times that a node was told to leave.
+    leave: Arc<Vec<watch::Sender<()>>>,
+    starts: Arc<Mutex<u64>>,
+    commands: Rc<RefCell<Vec<Command>>>,
+    up: Rc<RefCell<BTreeSet<usize>>>,
+    model: Rc<RefCell<Model>>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let nodes = 3 + usize::try_from(seed % 3).unwrap();
+        Self {
+            seed,
+            nodes,
+            by_name: seed % 4 == 3,
+            objects: Arc::default(),
+            trace: Trace::new(),
+            names: Names::default(),
+            states: Arc::new(Mutex::new(vec![Weak::new(); nodes])),
+            leave: Arc::new((0..nodes).map(|_| watch::Sender::new(())).collect()),
+            starts: Arc::default(),
+            commands: Rc::default(),
+            up: Rc::new(RefCell::new((0..nodes).collect())),
+            model: Rc::default(),
+        }
+    }
+
+    fn note(&self, what: &str) {
+        self.trace.add(turmoil::sim_elapsed().unwrap_or_default(), what);
+    }
+
+    fn config(&self, node: usize) -> Config {
+        let name = |node: usize| format!("node{node}:7701");
+        let (advertise, peers) = match self.by_name {
+            true => (self.address(node).to_string(), vec!["dns:cluster:7701".to_owned()]),
+            false => (name(node), (0..self.nodes).map(name).collect()),
+        };
+        Config {
+            store: STORE.into(),
+            threads: 1,
+            memory: Memory::Bytes(256 << 20),
+            keep_versions: Duration::from_secs(if self.seed % 2 == 0 { 8 } else { 600 }),
+            advertise: Some(advertise),
+            peers,
+            shutdown_grace: Duration::from_secs(5),
+            ..Config::default()
+        }
+    }
+
+    fn address(&self, node: usize) -> SocketAddr {
+        (turmoil::lookup(format!("node{node}")), 7701).into()
+    }
+
+    /// A process of a node, and the next one where it cannot start.
+    async fn serve(self, node: usize) -> turmoil::Result {
+        loop {
+            let start = {
+                let mut starts = self.starts.lock().unwrap();
+                *starts += 1;
+                *starts
+            };
+            let seed = StdRng::seed_from_u64(self.seed ^ start << 32).random();
+            let environment: Arc<dyn Environment> =
+                Arc::new(Node::new(node, seed, &self.objects, &self.trace, &self.names));
+            let doors = Doors {
+                clients: environment.listen(any(7700)).await?,
+                peers: Some(environment.listen(any(7701)).await?),
+                metrics: None,
+            };
+            let own = self.address(node);
+            self.names.lock().unwrap().push(own);
+            let mut leave = self.leave[node].subscribe();
+            let states = Arc::clone(&self.states);
+            let started = move |state: &Arc<State>| states.lock().unwrap()[node] = Arc::downgrade(state);
+            let left = async move { drop(leave.changed().await) };
+            let ended = run_in(environment, doors, self.config(node), started, left).await;
+            self.names.lock().unwrap().retain(|address| *address != own);
+            match ended {
+                Ok(()) => return Ok(()),
+                Err(error) => self.note(&format!("node {node} does not start: {error}")),
+            }
+            sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    /// What is asked, and what is done to the nodes meanwhile.
+    async fn drive(self) -> Outcome {
+        self.ready(HEALED).await?;
+        self.note("the table is there");
+        let end = Instant::now() + FAULTS;
+        let clients = (0..CLIENTS).map(|client| self.ask(client, end));
+        let (asked, ()) = tokio::join!(join_all(clients), self.disturb(end));
+        asked.into_iter().collect::<Outcome>()?;
+        self.heal();
+        self.note("healed");
+        self.ready(HEALED).await?;
+        self.agree().await
+    }
+
+    /// Waits until all nodes answer, with all that was acknowledged.
+    async fn ready(&self, within: Duration) -> Outcome {
+        let late = Instant::now() + within;
+        for node in 0..self.nodes {
+            let client = Client::new(node);
+            loop {
+                let answered = match client.create().await {
+                    Ok(()) => self.read(&client, None).await?,
+                    Err(error) => excused("create", &error, None).map(|()| false)?,
+                };
+                if answered {
+                    break;
+                }
+                if Instant::now() > late {
+                    return Err(format!("node {node} does not answer {within:?} after the last fault"));
+                }
+                sleep(Duration::from_millis(200)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads at a node; whether that has answered.
+    async fn read(&self, client: &Client, version: Option<u64>) -> Result<bool, String> {
+        let acknowledged = self.model.borrow().acknowledged;
+        let answer = client.rows(version).await;
+        self.note(&match &answer {
+            Ok((at, rows)) => format!("{} rows at {at} of {version:?}", rows.len()),
+            Err(error) => format!("no rows of {version:?}: {:?} {}", error.code(), error.message()),
+        });
+        match answer {
+            Ok((at, rows)) => {
+                fresh(acknowledged, at, version)?;
+                self.model.borrow_mut().answered(at, rows)?;
+                Ok(true)
+            }
+            Err(error) => {
+                excused("rows", &error, version.map(|_| ErrorReason::VersionGone))?;
+                Ok(false)
+            }
+        }
+    }
+
+    async fn count(&self, client: &Client) -> Outcome {
+        let acknowledged = self.model.borrow().acknowledged;
+        let answer = client.count().await;
+        self.note(&match &answer {
+            Ok((at, of)) => format!("{of:?} at {at}"),
+            Err(error) => format!("no count: {:?} {}", error.code(), error.message()),
+        });
+        match answer {
+            Ok((at, of)) => {
+                fresh(acknowledged, at, None)?;
+                self.model.borrow_mut().counted(at, of)
+            }
+            Err(error) => excused("count", &error, None),
+        }
+    }
+
+    /// One client.
+    async fn ask(&self, client: usize, end: Instant) -> Outcome {
+        let mut chance = StdRng::seed_from_u64(self.seed.wrapping_mul(31) + client as u64);
+        let clients: Vec<Client> = (0..self.nodes).map(Client::new).collect();
+        while Instant::now() < end {
+            sleep(Duration::from_millis(chance.random_range(1..150))).await;
+            let at = chance.random_range(0..self.nodes);
+            match chance.random_range(0..20) {
+                0..8 => {
+                    let rows =
+                        if chance.random_range(0..30) == 0 { 5000 } else { chance.random_range(1..40) };
+                    let write = self.model.borrow_mut().begin_write(rows);
+                    let rows = self.model.borrow().writes[write].rows.clone();
+                    // Whoever has no answer asks again, and sometimes whoever has one.
+                    for _ in 0..6 {
+                        let node = chance.random_range(0..self.nodes);
+                        let written = clients[node].write(&format!("write {write}"), rows.clone()).await;
+                        self.note(&format!(
+                            "write {write} of {rows:?} at node {node}: {:?}",
+                            brief(&written)
+                        ));
+                        match written {
+                            Ok(version) => {
+                                self.model.borrow_mut().written(write, version)?;
+                                if chance.random_range(0..10) > 0 {
+                                    break;
+                                }
+                            }
+                            Err(error) => {
+                                excused("write", &error, None)?;
+                                if chance.random_range(0..5) == 0 {
+                                    break;
+                                }
+                                sleep(Duration::from_millis(chance.random_range(1..500))).await;
+                            }
+                        }
+                    }
+                }
+                8..10 => {
+                    let all = self.model.borrow().rows();
+                    let first = chance.random_range(0..=all);
+                    let rows = first..first + chance.random_range(1..60);
+                    let delete = self.model.borrow_mut().begin_delete(rows.clone());
+                    let deleted = clients[at].delete(rows.clone()).await;
+                    self.note(&format!("delete {rows:?} at node {at}: {:?}", brief(&deleted)));
+                    match deleted {
+                        Ok(version) => self.model.borrow_mut().deleted(delete, version),
+                        Err(error) => excused("delete", &error, None)?,
+                    }
+                }
+                10..13 => self.count(&clients[at]).await?,
+                13..19 => drop(self.read(&clients[at], None).await?),
+                _ => {
+                    let known: Vec<u64> = self.model.borrow().versions().collect();
+                    let old = known.get(chance.random_range(0..known.len().max(1))).copied();
+                    self.read(&clients[at], old).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Faults, until there are to be no more.
+    async fn disturb(&self, end: Instant) {
+        let mut chance = StdRng::seed_from_u64(self.seed.wrapping_mul(77) + 1);
+        while Instant::now() < end {
+            sleep(Duration::from_millis(chance.random_range(100..2500))).await;
+            let node = chance.random_range(0..self.nodes);
+            let other = (node + chance.random_range(1..self.nodes)) % self.nodes;
+            let (a, b) = (format!("node{node}"), format!("node{other}"));
+            let is_up = self.up.borrow().contains(&node);
+            let fault = chance.random_range(0..12);
+            self.note(&format!("fault {fault} at {a} and {b}"));
+            match fault {
+                0 | 1 if is_up && self.up.borrow().len() > 1 => self.command(Command::Crash(node)),
+                2 if is_up && self.up.borrow().len() > 1 => {
+                    self.up.borrow_mut().remove(&node);
+                    self.leave[node].send_replace(());
+                }
+                0..5 if !is_up => self.command(Command::Start(node)),
+                5 | 6 => turmoil::partition(a, b),
+                7 => turmoil::hold(a, b),
+                8 => self.objects.fail(chance.random_range(0..150)),
+                9 => self.objects.fail(0),
+                _ => {
+                    turmoil::repair(a.as_str(), b.as_str());
+                    turmoil::release(a, b);
+                }
+            }
+        }
+    }
+
+    fn command(&self, command: Command) {
+        match command {
+            Command::Crash(node) => self.up.borrow_mut().remove(&node),
+            Command::Start(node) => self.up.borrow_mut().insert(node),
+        };
+        self.commands.borrow_mut().push(command);
+    }
+
+    fn heal(&self) {
+        self.objects.fail(0);
+        for a in 0..self.nodes {
+            for b in 0..a {
+                let (a, b) = (format!("node{a}"), format!("node{b}"));
+                turmoil::repair(a.as_str(), b.as_str());
+                turmoil::release(a, b);
+            }
+        }
+        for node in 0..self.nodes {
+            if !self.up.borrow().contains(&node) {
+                self.command(Command::Start(node));
+            }
+        }
+    }
+
+    /// That all nodes know all, agree on who holds what, and answer the same for each version that was answered for.
+    async fn agree(&self) -> Outcome {
+        let agreed = timeout(HEALED, async {
+            while !self.is_agreed() {
+                sleep(Duration::from_millis(500)).await;
+            }
+        });
+        agreed.await.map_err(|_| "the nodes do not agree on who they are".to_owned())?;
+        self.note("agreed");
+        let clients: Vec<Client> = (0..self.nodes).map(Client::new).collect();
+        for client in &clients {
+            if !self.read(client, None).await? {
+                return Err("a healed node does not answer".to_owned());
+            }
+        }
+        let unchecked = self.model.borrow().unchecked();
+        for (i, version) in unchecked.into_iter().enumerate() {
+            self.read(&clients[i % self.nodes], Some(version)).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether all nodes are members at all nodes, and each fragment is held by as many as shall hold it.
+    fn is_agreed(&self) -> bool {
+        let states: Vec<_> = self.states.lock().unwrap().iter().filter_map(Weak::upgrade).collect();
+        let views: Vec<_> =
+            states.iter().filter_map(|state| Some(state.cluster.as_ref()?.members().view())).collect();
+        let names = |i: usize| views[i].nodes().iter().map(|node| Arc::clone(&node.name)).collect::<Vec<_>>();
+        views.len() == self.nodes
+            && (0..views.len()).all(|i| names(i) == names(0) && names(i).len() == self.nodes)
+            && (0..200).all(|fragment| {
+                views.iter().filter(|view| view.holds(7, fragment)).count()
+                    == views[0].replicas().min(self.nodes)
+            })
+    }
+
+    fn obey(&self, sim: &mut Sim<'_>) {
+        for command in self.commands.take() {
+            match command {
+                Command::Crash(node) => {
+                    sim.crash(format!("node{node}"));
+                    let address = SocketAddr::new(sim.lookup(format!("node{node}")), 7701);
+                    self.names.lock().unwrap().retain(|known| *known != address);
+                }
+                Command::Start(node) => sim.bounce(format!("node{node}")),
+            }
+        }
+    }
+}
+
+/// That an answer is as new as what was acknowledged before it was asked for.
+fn fresh(acknowledged: u64, at: u64, version: Option<u64>) -> Outcome {
+    match version {
+        Some(version) if version != at => Err(format!("version {at} instead of {version}")),
+        None if at < acknowledged => Err(format!("version {at} is stale: {acknowledged} was acknowledged")),
+        _ => Ok(()),
+    }
+}
+
+fn brief(answer: &Result<u64, tonic::Status>) -> Result<u64, (tonic::Code, &str)> {
+    answer.as_ref().copied().map_err(|error| (error.code(), error.message()))
+}
+
+/// Runs a seed; the hash of what happened.
+fn run(seed: u64) -> Result<u64, String> {
+    let mut builder = turmoil::Builder::new();
+    builder
+        .rng_seed(seed)
+        .tick_duration(Duration::from_millis(2))
+        .simulation_duration(Duration::from_secs(600))
+        .min_message_latency(Duration::from_millis(1))
+        .max_message_latency(Duration::from_millis(if seed % 5 == 0 { 60 } else { 10 }))
+        .tcp_capacity(1 << 16);
+    let mut sim = builder.build();
+    let world = World::new(seed);
+    for node in 0..world.nodes {
+        let world = world.clone();
+        sim.host(format!("node{node}"), move || world.clone().serve(node));
+    }
+    let driver = world.clone();
+    sim.client("clients", async move { Ok(driver.drive().await?) });
+    loop {
+        let is_over = sim.step().map_err(|error| error.to_string())?;
+        if is_over {
+            return Ok(world.trace.hash());
+        }
+        world.obey(&mut sim);
+    }
+}
+
+/// 0: a table that a store in an outage did not give at a start was said to be damaged.
+const SEEDS: [u64; 3] = [0, 1, 3];
+
+#[test]
+fn seeds_find_nothing() {
+    for seed in SEEDS {
+        if let Err(error) = run(seed) {
+            panic!("seed {seed}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_says_all() {
+    assert_eq!(run(2).unwrap(), run(2).unwrap());
+}
+
+/// For scripts/check-simulation, and to look at one.
+#[test]
+#[ignore = "one seed, by BASALT_SEED"]
+fn one() {
+    let seed = std::env::var("BASALT_SEED").map_or(0, |text| text.parse().unwrap());
+    match run(seed) {
+        Ok(hash) => println!("seed {seed}: {hash:016x}"),
+        Err(error) => panic!("seed {seed}: {error}"),
+    }
+}
