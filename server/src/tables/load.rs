@@ -46,7 +46,8 @@ pub(super) fn decoded_bytes(state: &TableState, entry: &FragmentEntry, columns: 
     let is_text = |place: &&usize| fields.get(**place).is_some_and(|field| field.data_type == DataType::Utf8);
     let texts = columns.iter().filter(is_text).count() as u64;
     // What texts take is in the file alone; there they are compressed.
-    let texts = texts.saturating_mul(limits::TEXT_EXPANSION).saturating_mul(expected_bytes_of(state, entry, 1));
+    let texts =
+        texts.saturating_mul(limits::TEXT_EXPANSION).saturating_mul(expected_bytes_of(state, entry, 1));
     encoding_bytes(u64::from(entry.rows), columns.len() as u64, texts)
 }
 
