@@ -139,6 +139,8 @@ pub const PROCESS_INTERVAL: Duration = Duration::from_millis(10);
 pub const COLUMN_BYTES: u64 = 640;
 /// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.
 pub const WAITING_PIECES: usize = 4;
+/// What waits for a reader, at most: the pieces of the queue, the one that is on its way, and the one that is made.
+pub const ANSWER_SLOT_BYTES: usize = (WAITING_PIECES + 2) * ANSWER_MESSAGE_BYTES;
 /// How long a client may leave a full queue of pieces unread before its query is given up.
 pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Answers that may wait for their readers, at least and at most: see [`ANSWERS_MEMORY_PART`].
