@@ -63,6 +63,9 @@ pub const WINDOW: usize = 64;
 pub const WINDOW_BYTES: usize = 256 << 20;
 /// They are this part of the memory that the query may hold, at most.
 pub const WINDOW_MEMORY_PART: usize = 8;
+/// What a text of a group-by takes beside its bytes: its counts, two pointers to it, and their places in a list and in a
+/// table, both of which may be half empty and are there twice while they grow.
+pub const GROUPED_TEXT_BYTES: usize = 128;
 /// Columns of an answer, and of a group-by.
 pub const MAX_OUTPUTS: usize = 1024;
 

@@ -147,6 +147,8 @@ pub const PROCESS_INTERVAL: Duration = Duration::from_millis(10);
 pub const COLUMN_BYTES: u64 = 640;
 /// Pieces of an answer, of about [`ANSWER_MESSAGE_BYTES`], that may wait for the client to read them.
 pub const WAITING_PIECES: usize = 4;
+/// What waits for a reader, at most: the pieces of the queue, the one that is on its way, and the one that is made.
+pub const ANSWER_SLOT_BYTES: usize = (WAITING_PIECES + 2) * ANSWER_MESSAGE_BYTES;
 /// How long a client may leave a full queue of pieces unread before its query is given up.
 pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Answers that may wait for their readers, at least and at most: see [`ANSWERS_MEMORY_PART`].
@@ -304,7 +306,7 @@ pub const WAVE_MEMORY_PART: u64 = 4;
 pub const DECODE_MEMORY_PART: u64 = 16;
 /// What a row of a column takes while it is read and encoded, at most: values as Parquet gives them, gathered, and what
 /// encodings try. Of a text, what it takes beside its bytes.
-pub const ENCODE_ROW_BYTES: u64 = 44;
+pub const ENCODE_ROW_BYTES: u64 = 54;
 /// How often the bytes of texts are there meanwhile, in halves.
 pub const ENCODE_TEXT_HALVES: u64 = 5;
 /// Texts take this many times as much decoded as encoded, for what is reserved to read them.
@@ -318,7 +320,7 @@ pub const SMALL_BATCH_BYTES: u64 = 1 << 14;
 pub const FRAGMENTS_OF_A_WRITE: usize = 2;
 /// What a fragment that is encoded and written takes, in parts of its rows as they came in: these, and what is made of
 /// them, for memory and for the file. The columns that are encoded at the moment take more: [`ENCODE_ROW_BYTES`].
-pub const FRAGMENT_COPIES: u64 = 2;
+pub const FRAGMENT_COPIES: u64 = 3;
 /// Bytes of a row of a column before it is encoded, at least: of a text, its place.
 pub const LEAST_COLUMN_ROW_BYTES: u64 = 4;
 /// This part of the memory is what the rows of a fragment take, at most, before they are encoded: with less memory
@@ -328,7 +330,7 @@ pub const FRAGMENT_MEMORY_PART: u64 = 16;
 pub const LOADS: usize = 8;
 /// So many of them that this is there for each in a quarter of the memory: what a column of whole numbers takes while it
 /// is read.
-pub const LOAD_BYTES: u64 = 48 << 20;
+pub const LOAD_BYTES: u64 = 56 << 20;
 /// A column whose reading takes more than these eighths of the memory is read alone, and counts as so many.
 pub const LARGEST_LOAD_EIGHTHS: u64 = 5;
 /// How often the log tells how far loading is.

@@ -13,7 +13,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-/// It gives back at once what is freed, as `.cargo/config.toml` has it built: what an allocator keeps is beyond the memory
+/// It gives back within 100 ms what is freed, as `.cargo/config.toml` has it built: what an allocator keeps is beyond the memory
 /// limit, or missing below it. `server/MEMORY.md` has the others that were measured.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]

@@ -294,14 +294,16 @@ impl Memory for Shared {
         let limit = if all <= share { pool.limit } else { pool.limit - share };
         pool.grow_to(Consumer::Queries, more as u64, limit).map_err(|held| {
             let rule = format!("of its {} a query that holds more than {share} leaves as much to others", pool.limit);
-            let message = if all > limit {
-                format!("the query needs {all} bytes of memory or more, which the server never has for one; {rule}")
+            // What could leave the cache has left it: the rest is read by this query or by others of its size.
+            let never = all.saturating_add(pool.used(Consumer::Cache)) > limit;
+            let message = if never {
+                format!("the query needs {all} bytes of memory or more beside what it reads, which the server has for none; {rule}")
             } else {
                 format!("the query needs {all} bytes of memory, with which the server would hold {held}; {rule}")
             };
             let error = Error::new(ErrorKind::MemoryLimit, message);
             // What others hold they give back.
-            if all > limit { error } else { error.passing() }
+            if never { error } else { error.passing() }
         })
     }
 
@@ -478,7 +480,7 @@ mod tests {
         // The same of queries.
         let refused = |bytes| RequestError::from(memory.control(0).reserve(bytes).unwrap_err());
         assert!(refused(60).is_later() && !refused(95).is_later());
-        assert!(refused(95).message().contains("never"));
+        assert!(refused(95).message().contains("has for none"));
     }
 
     #[test]

@@ -69,19 +69,17 @@ impl Slot {
         deadline: Instant,
     ) -> std::result::Result<Self, RequestError> {
         let mut held = pool.reserve(Consumer::Answers);
-        held.set_by(SLOT_BYTES as u64, self.class.patience(deadline)).await?;
+        held.set_by(limits::ANSWER_SLOT_BYTES as u64, self.class.patience(deadline)).await?;
         self.memory = Some(held);
         Ok(self)
     }
 }
 
-/// What waits for a reader, at most: the pieces of the queue, the one that is on its way, and the one that is made.
-const SLOT_BYTES: usize = (limits::WAITING_PIECES + 2) * limits::ANSWER_MESSAGE_BYTES;
-
 impl Readers {
     /// As many as fit into their share of the memory limit, and no fewer than queries may run.
     pub(crate) fn new(memory: u64, concurrent: usize) -> Arc<Self> {
-        let fit = usize::try_from(memory / limits::ANSWERS_MEMORY_PART).unwrap_or(usize::MAX) / SLOT_BYTES;
+        let fit = usize::try_from(memory / limits::ANSWERS_MEMORY_PART).unwrap_or(usize::MAX)
+            / limits::ANSWER_SLOT_BYTES;
         let (least, most) = limits::WAITING_ANSWERS;
         let slots = |n: usize| Arc::new(Semaphore::new(n.clamp(least, most).max(concurrent)));
         Arc::new(Self {
@@ -592,11 +590,11 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_waits_holds_its_memory() {
         let (readers, connection) = (Readers::new(0, 1), Connection::new());
-        let pool = Arc::new(MemoryPool::new(SLOT_BYTES as u64 * 3 / 2));
+        let pool = Arc::new(MemoryPool::new(limits::ANSWER_SLOT_BYTES as u64 * 3 / 2));
         let soon = || Instant::now() + Duration::from_millis(200);
         let slot = readers.admit(&connection, Class::Long, soon()).await.unwrap();
         let slot = slot.with_memory(&pool, soon()).await.unwrap();
-        assert_eq!(pool.used(Consumer::Answers), SLOT_BYTES as u64);
+        assert_eq!(pool.used(Consumer::Answers), limits::ANSWER_SLOT_BYTES as u64);
         let other = readers.admit(&connection, Class::Long, soon()).await.unwrap();
         let error = other.with_memory(&pool, soon()).await.unwrap_err();
         assert_eq!(error.reason(), "MEMORY_LIMIT");

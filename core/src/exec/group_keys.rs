@@ -6,7 +6,10 @@ use std::{hash::BuildHasher, sync::Arc};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use super::{radix::Radix, source::Texts, totals::Totals};
-use crate::invariant::{count, index};
+use crate::{
+    invariant::{count, index},
+    limits::GROUPED_TEXT_BYTES,
+};
 
 /// Distinct keys in the order of their first appearance: `width` of them make a group.
 #[derive(Debug)]
@@ -90,10 +93,6 @@ impl KeyTable {
     }
 }
 
-/// What a text takes beside its bytes: its counts, two pointers to it, and their places in a list and in a table, both of
-/// which may be half empty and are there twice while they grow.
-const TEXT_BYTES: usize = 128;
-
 /// Texts of all fragments, each with a number.
 #[derive(Debug, Default)]
 pub(super) struct Interner {
@@ -110,7 +109,7 @@ impl Interner {
         }
         let id = i64::from(count(self.texts.len()));
         let text: Arc<str> = text.into();
-        self.bytes += text.len() + TEXT_BYTES;
+        self.bytes += text.len() + GROUPED_TEXT_BYTES;
         self.ids.insert(Arc::clone(&text), id);
         self.texts.push(text);
         id

@@ -5,13 +5,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    Array as _, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray,
 };
 use basalt_core::{
     fragment::RowBuffer,
     limits::{BLOCK_ROWS, FRAGMENT_ROWS},
     schema::{DataType, Field, Schema},
 };
+use basalt_server::limits;
 use basalt_storage::{Change, FileEncoder, Store, TableLog};
 use peak_alloc::PeakAlloc;
 
@@ -28,11 +29,10 @@ fn measured<T>(work: impl FnOnce() -> T) -> (T, usize, usize) {
 }
 
 fn scattered(i: usize) -> i64 {
-    (i as u64)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(29)
-        .wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        .cast_signed()
+    let mut x = (i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (x ^ x >> 31).cast_signed()
 }
 
 /// Columns of all kinds: values that no encoding makes smaller, and those that one does.
@@ -89,27 +89,35 @@ fn columns(rows: usize) -> Vec<(&'static str, DataType, ArrayRef)> {
     ]
 }
 
+/// What a column is reserved for its reading: values in memory as they are gathered, and what encodings try.
+fn reserved(rows: usize, texts: usize) -> usize {
+    let (row, halves) = (limits::ENCODE_ROW_BYTES as usize, limits::ENCODE_TEXT_HALVES as usize);
+    rows * row + texts * halves / 2
+}
+
+/// Reading, encoding and writing a column takes no more than is reserved for it, and leaves what it says that it holds.
+/// A little is for what does not grow with the rows.
 #[test]
-fn what_columns_take() {
+fn columns_take_what_is_reserved_for_them() {
+    const LITTLE: usize = 2 << 20;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let rows = FRAGMENT_ROWS;
-    println!(
-        "{:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
-        "", "decoded", "file", "encoded", "left", "read", "encode", "write"
-    );
     let mib = |n: usize| format!("{:.1}", n as f64 / (1 << 20) as f64);
+    println!(
+        "{:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "MiB", "decoded", "file", "encoded", "read", "write", "reserved"
+    );
     for (name, data_type, array) in columns(rows) {
         let schema =
             Arc::new(Schema::new(vec![Field::new(name, data_type, array.null_count() > 0)]).unwrap());
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().to_str().unwrap()).unwrap();
-        let batches = || (0..rows).step_by(BLOCK_ROWS).map(|start| array.slice(start, BLOCK_ROWS));
-        let (buffer, _, _) = measured(|| {
-            let mut buffer = RowBuffer::new(&schema);
-            batches().for_each(|array| buffer.push(&[Some(array)], BLOCK_ROWS));
-            buffer
-        });
+        let mut buffer = RowBuffer::new(&schema);
+        for start in (0..rows).step_by(BLOCK_ROWS) {
+            buffer.push(&[Some(array.slice(start, BLOCK_ROWS))], BLOCK_ROWS);
+        }
+        drop(array);
         let decoded = buffer.bytes();
         let ((data, file), write, _) = measured(|| {
             pool.install(|| {
@@ -120,6 +128,8 @@ fn what_columns_take() {
                 (data, file.finish(columns).unwrap())
             })
         });
+        // What was there before is the buffer.
+        let write = write + decoded;
         let encoded = data.bytes();
         drop(data);
         let (log, state, in_file) = runtime.block_on(async {
@@ -129,36 +139,34 @@ fn what_columns_take() {
             let done = log.commit(&state, &Change { add: vec![file], ..Change::default() }).await.unwrap();
             (log, done.state, bytes)
         });
-        let (buffer, read, _) = measured(|| {
-            runtime.block_on(async {
-                let entry = state.fragments().iter().next().unwrap();
+        let ((data, texts), read, left) = measured(|| {
+            let entry = state.fragments().iter().next().unwrap();
+            let (buffer, texts) = runtime.block_on(async {
                 let mut reader = log.read(&state, entry, &[0]).await.unwrap();
+                let texts = reader.text_bytes().unwrap();
                 let mut buffer = RowBuffer::new(&schema);
                 while let Some(batch) = reader.next().await.unwrap() {
                     let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
                     buffer.push(&arrays, batch.num_rows());
                 }
-                buffer
-            })
+                (buffer, texts)
+            });
+            (pool.install(|| buffer.encode(&schema).unwrap()), texts)
         });
-        let held = MEMORY.current_usage();
-        let before_encode = held;
-        MEMORY.reset_peak_usage();
-        let data = pool.install(|| buffer.encode(&schema).unwrap());
-        let encode = MEMORY.peak_usage() - before_encode;
-        let left_base = MEMORY.current_usage();
-        drop(data);
-        let left = left_base - MEMORY.current_usage();
+        let reads = reserved(rows, texts as usize) + encoded;
+        let writes = limits::FRAGMENT_COPIES as usize * decoded + limits::ENCODE_ROW_BYTES as usize * rows;
         println!(
-            "{name:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+            "{name:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
             mib(decoded),
             mib(in_file as usize),
             mib(encoded),
-            mib(left),
             mib(read),
-            mib(encode),
-            mib(write)
+            mib(write),
+            mib(reads)
         );
+        assert_eq!(data.bytes(), encoded, "{name}");
+        assert!(left <= encoded + encoded / 20 + LITTLE, "{name}: {left} bytes are held, not {encoded}");
+        assert!(read <= reads + LITTLE, "{name}: reading takes {read} bytes, not {reads}");
+        assert!(write <= writes + LITTLE, "{name}: writing takes {write} bytes, not {writes}");
     }
-    let _ = RecordBatch::new_empty(Arc::new(arrow_schema::Schema::empty()));
 }
