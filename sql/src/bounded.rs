@@ -21,7 +21,7 @@ pub(crate) const NAMES: [&str; 3] = ["repeat", "lpad", "rpad"];
 pub(crate) struct Bounded(Arc<ScalarUDF>);
 
 impl Bounded {
-    pub(crate) fn new(function: Arc<ScalarUDF>) -> ScalarUDF {
+    pub(crate) fn over(function: Arc<ScalarUDF>) -> ScalarUDF {
         ScalarUDF::new_from_impl(Self(function))
     }
 }

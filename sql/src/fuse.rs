@@ -81,7 +81,7 @@ fn fused(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     if !groups.types_agree() {
         return Ok(None);
     }
-    let mut name = format!("{}", scan.table_name.table());
+    let mut name = scan.table_name.table().to_owned();
     describe(&groups.query, &mut name)?;
     let source = provider_as_source(Arc::new(groups));
     let scan = TableScanBuilder::new(datafusion::common::TableReference::bare(name), source).build()?;

@@ -7,6 +7,7 @@ mod answer;
 mod arithmetic;
 mod bounded;
 mod catalog;
+mod dynamic;
 mod engine;
 mod error;
 mod filter;

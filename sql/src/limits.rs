@@ -17,6 +17,11 @@ pub const STACK_BYTES: usize = 128 << 20;
 pub const ANSWER_COLUMNS: usize = basalt_core::limits::MAX_OUTPUTS;
 /// Scans of a statement: each has a thread while it runs.
 pub const SCANS: usize = 64;
+/// Distinct keys of a join's build side, at most, that are a set for the scan of its other side; of more it is told the
+/// least and the greatest.
+pub const SET_KEYS: usize = 20_000;
+/// Bytes of such keys.
+pub const SET_BYTES: usize = 1 << 20;
 /// Bytes of the texts that one call of a function makes of a batch of rows.
 pub const TEXTS_BYTES: u64 = 64 << 20;
 /// Bytes of the name that an expression gives a column, about.

@@ -70,7 +70,7 @@ impl Base {
         aggregates.extend(ours.into_iter().map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
-                *function = Arc::new(Bounded::new(Arc::clone(function)));
+                *function = Arc::new(Bounded::over(Arc::clone(function)));
             }
         }
         Ok(Self { state: builder.build() })
@@ -91,6 +91,9 @@ impl Base {
         options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.map_string_types_to_utf8view = false;
         options.sql_parser.collect_spans = true;
+        // What a build side has may be told as a set.
+        options.optimizer.hash_join_inlist_pushdown_max_distinct_values = limits::SET_KEYS;
+        options.optimizer.hash_join_inlist_pushdown_max_size = limits::SET_BYTES;
         options.execution.time_zone = Some("UTC".to_owned());
         options.explain.show_sizes = false;
         let builder = SessionStateBuilder::new_from_existing(self.state.clone());

@@ -13,15 +13,20 @@ use arrow_array::{
     types::{ArrowPrimitiveType, Float32Type, Float64Type, Int64Type},
 };
 use arrow_schema::{DataType, SchemaRef};
-use basalt_core::{limits::ANSWER_ROWS, plan::expr_text, query::Query};
+use basalt_core::{
+    limits::ANSWER_ROWS,
+    plan::expr_text,
+    query::{Filter, Query},
+};
 use datafusion::{
-    common::{Result, Statistics, stats::Precision, tree_node::TreeNodeRecursion},
+    common::{Result, Statistics, config::ConfigOptions, stats::Precision, tree_node::TreeNodeRecursion},
     execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext},
-    physical_expr::{EquivalenceProperties, PhysicalExpr},
+    physical_expr::{EquivalenceProperties, PhysicalExpr, expressions::DynamicFilterPhysicalExpr},
     physical_plan::{
         DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
         coop::cooperative,
         execution_plan::{Boundedness, EmissionType},
+        filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation},
         metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
         statistics::StatisticsArgs,
     },
@@ -31,7 +36,7 @@ use futures_util::{Stream, StreamExt as _};
 use crate::{
     Error,
     catalog::{Answers, Table},
-    filter,
+    dynamic, filter,
 };
 
 /// What the rows of the leaf are.
@@ -50,6 +55,8 @@ pub(crate) struct Scan {
     query: Query,
     shape: Shape,
     rows: Precision<usize>,
+    /// What joins above will know of its rows.
+    dynamic: Vec<Arc<dyn PhysicalExpr>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -68,7 +75,13 @@ impl Scan {
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        Self { table, query, shape, rows, properties, metrics: ExecutionPlanMetricsSet::new() }
+        let (dynamic, metrics) = (Vec::new(), ExecutionPlanMetricsSet::new());
+        Self { table, query, shape, rows, dynamic, properties, metrics }
+    }
+
+    /// Whether more conditions may be added to its query: they change nothing but which rows it gives.
+    fn may_be_filtered(&self) -> bool {
+        matches!(self.shape, Shape::Rows) && self.query.group_by.is_empty() && self.query.limit.is_none()
     }
 }
 
@@ -76,7 +89,11 @@ impl DisplayAs for Scan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "BasaltScan: {}", self.table.name())?;
         write!(f, ", version={}", self.table.version())?;
-        describe(&self.query, f)
+        describe(&self.query, f)?;
+        for dynamic in &self.dynamic {
+            write!(f, ", dynamic=[{dynamic}]")?;
+        }
+        Ok(())
     }
 }
 
@@ -117,9 +134,41 @@ impl ExecutionPlan for Scan {
 
     fn apply_expressions(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        let mut recursion = TreeNodeRecursion::Continue;
+        for dynamic in &self.dynamic {
+            recursion = recursion.visit_sibling(|| f(dynamic))?;
+        }
+        Ok(recursion)
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        // Whoever has a condition tests it all the same.
+        let propagation = FilterPushdownPropagation::all_unsupported(result.clone());
+        if !matches!(phase, FilterPushdownPhase::Post) || !self.may_be_filtered() {
+            return Ok(propagation);
+        }
+        let given = result.parent_filters.into_iter().map(|given| given.filter);
+        let dynamic: Vec<_> = given.filter(|given| given.is::<DynamicFilterPhysicalExpr>()).collect();
+        if dynamic.is_empty() {
+            return Ok(propagation);
+        }
+        let scan = Self {
+            table: Arc::clone(&self.table),
+            query: self.query.clone(),
+            shape: self.shape,
+            rows: self.rows,
+            dynamic: self.dynamic.iter().cloned().chain(dynamic).collect(),
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        };
+        Ok(propagation.with_updated_node(Arc::new(scan)))
     }
 
     fn replace_children(
@@ -136,7 +185,12 @@ impl ExecutionPlan for Scan {
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         Ok(Box::pin(cooperative(Rows {
-            answers: self.table.run(self.query.clone()),
+            begin: Begin {
+                table: Arc::clone(&self.table),
+                query: self.query.clone(),
+                dynamic: self.dynamic.clone(),
+            },
+            answers: None,
             shape: self.shape,
             left: 0,
             schema: self.schema(),
@@ -153,9 +207,31 @@ impl ExecutionPlan for Scan {
     }
 }
 
+/// What a leaf begins with.
+struct Begin {
+    table: Arc<dyn Table>,
+    query: Query,
+    dynamic: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+impl Begin {
+    /// What joins know is asked for here, with the first poll: then they have their build sides.
+    fn run(&self) -> Answers {
+        let condition = dynamic::condition(&self.dynamic, self.table.schema());
+        let asked = condition.map(|condition| {
+            let filter = self.query.filter.iter().cloned().chain([condition]).collect();
+            Query { filter: Some(Filter::And(filter)), ..self.query.clone() }
+        });
+        // What the engine does not take is left to the joins.
+        let asked = asked.filter(|asked| self.table.types(asked).is_some());
+        self.table.run(asked.unwrap_or_else(|| self.query.clone()))
+    }
+}
+
 /// The rows of a leaf.
 struct Rows {
-    answers: Answers,
+    begin: Begin,
+    answers: Option<Answers>,
     shape: Shape,
     /// Rows without columns that are still to be given.
     left: u64,
@@ -174,7 +250,8 @@ impl Stream for Rows {
                 rows.left -= some;
                 break Some(bare(&rows.schema, some));
             }
-            match (ready!(rows.answers.poll_next_unpin(context)), rows.shape) {
+            let answers = rows.answers.get_or_insert_with(|| rows.begin.run());
+            match (ready!(answers.poll_next_unpin(context)), rows.shape) {
                 (None, _) => break None,
                 (Some(Err(error)), _) => break Some(Err(error.into())),
                 (Some(Ok(batch)), Shape::Rows) => break Some(shown(&batch, &rows.schema)),

@@ -299,27 +299,27 @@ impl Groups {
             }
             Kind::Int => {
                 let mut sums = Int64Builder::with_capacity(rows);
-                for row in 0..rows {
-                    let sum = i64::try_from(exact[row]).map_err(|_| wrong())?;
+                for (row, sum) in exact.iter().enumerate() {
+                    let sum = i64::try_from(*sum).map_err(|_| wrong())?;
                     sums.append_option(given(row).then_some(sum));
                 }
                 Arc::new(sums.finish())
             }
             Kind::UInt => {
                 let mut sums = UInt64Builder::with_capacity(rows);
-                for row in 0..rows {
-                    let sum = u64::try_from(exact[row]).map_err(|_| wrong())?;
+                for (row, sum) in exact.iter().enumerate() {
+                    let sum = u64::try_from(*sum).map_err(|_| wrong())?;
                     sums.append_option(given(row).then_some(sum));
                 }
                 Arc::new(sums.finish())
             }
             Kind::Decimal(_) => {
                 let mut sums = Decimal128Builder::with_capacity(rows).with_data_type(sum_type.clone());
-                for row in 0..rows {
-                    if exact[row].unsigned_abs() >= 10_u128.pow(u32::from(DIGITS)) {
+                for (row, sum) in exact.iter().enumerate() {
+                    if sum.unsigned_abs() >= 10_u128.pow(u32::from(DIGITS)) {
                         return Err(wrong().into());
                     }
-                    sums.append_option(given(row).then_some(exact[row]));
+                    sums.append_option(given(row).then_some(*sum));
                 }
                 Arc::new(sums.finish())
             }

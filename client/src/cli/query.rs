@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
         (Ok(client), _) => client,
         // A mistake is told even where no server runs.
         (Err(_), Err(_)) => return select.map(drop),
-        (Err(error), Ok(_)) => return Err(error.into()),
+        (Err(error), Ok(_)) => return Err(error),
     };
     let started = Instant::now();
     // Versions and sets beside the text are the typed API's.

@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
     ("basalt-sip", "core/sip", &["basalt-kernels"]),
     ("basalt-core", "core", &["basalt-kernels", "basalt-sip"]),
     ("basalt-storage", "storage", &["basalt-core", "basalt-sip"]),
-    ("basalt-sql", "sql", &["basalt-core"]),
+    ("basalt-sql", "sql", &["basalt-core", "basalt-sip"]),
     ("basalt-client", "client", &["basalt-proto", "basalt-sip"]),
     (
         "basalt-server",
