@@ -125,7 +125,9 @@ async fn a_deadline_ends_a_statement() {
     let sql = "SELECT count(*) FROM t a, t b, t c WHERE a.key + b.key + c.key = 7";
     let started = std::time::Instant::now();
     let error = client.sql(sql).collect().await.unwrap_err();
-    assert!(matches!(error, Error::Deadline), "{error}");
+    // The server's word may come first.
+    let over = matches!(error, Error::Deadline) || error.reason() == ErrorReason::DeadlineExceeded;
+    assert!(over, "{error}");
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
