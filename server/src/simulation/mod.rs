@@ -84,7 +84,7 @@ impl World {
             objects: Arc::default(),
             trace: Trace::new(),
             names: Names::default(),
-            states: Arc::new(Mutex::new(vec![Weak::new(); nodes])),
+            states: Arc::new(Mutex::new((0..nodes).map(|_| Weak::new()).collect())),
             leave: Arc::new((0..nodes).map(|_| watch::Sender::new(())).collect()),
             starts: Arc::default(),
             commands: Rc::default(),
@@ -107,7 +107,7 @@ impl World {
             store: STORE.into(),
             threads: 1,
             memory: Memory::Bytes(256 << 20),
-            keep_versions: Duration::from_secs(if self.seed % 2 == 0 { 8 } else { 600 }),
+            keep_versions: Duration::from_secs(if self.seed.is_multiple_of(2) { 8 } else { 600 }),
             advertise: Some(advertise),
             peers,
             shutdown_grace: Duration::from_secs(5),
@@ -127,7 +127,7 @@ impl World {
                 *starts += 1;
                 *starts
             };
-            let seed = StdRng::seed_from_u64(self.seed ^ start << 32).random();
+            let seed = StdRng::seed_from_u64(self.seed ^ (start << 32)).random();
             let environment: Arc<dyn Environment> =
                 Arc::new(Node::new(node, seed, &self.objects, &self.trace, &self.names));
             let doors = Doors {
@@ -140,7 +140,9 @@ impl World {
             let mut leave = self.leave[node].subscribe();
             let states = Arc::clone(&self.states);
             let started = move |state: &Arc<State>| states.lock().unwrap()[node] = Arc::downgrade(state);
-            let left = async move { drop(leave.changed().await) };
+            let left = async move {
+                let _ = leave.changed().await;
+            };
             let ended = run_in(environment, doors, self.config(node), started, left).await;
             self.names.lock().unwrap().retain(|address| *address != own);
             match ended {
@@ -411,7 +413,7 @@ fn run(seed: u64) -> Result<u64, String> {
         .tick_duration(Duration::from_millis(2))
         .simulation_duration(Duration::from_secs(600))
         .min_message_latency(Duration::from_millis(1))
-        .max_message_latency(Duration::from_millis(if seed % 5 == 0 { 60 } else { 10 }))
+        .max_message_latency(Duration::from_millis(if seed.is_multiple_of(5) { 60 } else { 10 }))
         .tcp_capacity(1 << 16);
     let mut sim = builder.build();
     let world = World::new(seed);
