@@ -306,7 +306,7 @@ pub const WAVE_MEMORY_PART: u64 = 4;
 pub const DECODE_MEMORY_PART: u64 = 16;
 /// What a row of a column takes while it is read and encoded, at most: values as Parquet gives them, gathered, and what
 /// encodings try. Of a text, what it takes beside its bytes.
-pub const ENCODE_ROW_BYTES: u64 = 54;
+pub const ENCODE_ROW_BYTES: u64 = 60;
 /// How often the bytes of texts are there meanwhile, in halves.
 pub const ENCODE_TEXT_HALVES: u64 = 5;
 /// Texts take this many times as much decoded as encoded, for what is reserved to read them.
@@ -330,7 +330,7 @@ pub const FRAGMENT_MEMORY_PART: u64 = 16;
 pub const LOADS: usize = 8;
 /// So many of them that this is there for each in a quarter of the memory: what a column of whole numbers takes while it
 /// is read.
-pub const LOAD_BYTES: u64 = 56 << 20;
+pub const LOAD_BYTES: u64 = 64 << 20;
 /// A column whose reading takes more than these eighths of the memory is read alone, and counts as so many.
 pub const LARGEST_LOAD_EIGHTHS: u64 = 5;
 /// How often the log tells how far loading is.
