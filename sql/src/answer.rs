@@ -26,13 +26,19 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    pub(crate) fn new(plan: &DFSchema) -> Result<Self> {
-        let fields = plan.fields();
+    /// Names as the statement has them, types as they were chosen.
+    pub(crate) fn new(named: &DFSchema, typed: &SchemaRef) -> Result<Self> {
+        let fields = typed.fields();
+        if fields.is_empty() || fields.len() != named.fields().len() {
+            return Err(Error::invalid("the select list is empty: which columns?"));
+        }
         if fields.len() > limits::ANSWER_COLUMNS {
             let message = format!("{} columns; the limit is {}", fields.len(), limits::ANSWER_COLUMNS);
             return Err(Error::invalid(message));
         }
-        let fields = fields.iter().map(|field| Field::new(field.name(), shown_type(field.data_type()), true));
+        let fields = fields.iter().zip(named.fields());
+        let fields =
+            fields.map(|(typed, named)| Field::new(named.name(), shown_type(typed.data_type()), true));
         Ok(Self::of(Schema::of_answer(fields.collect())))
     }
 

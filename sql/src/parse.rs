@@ -287,9 +287,30 @@ impl VisitorMut for Rewrite<'_> {
     type Break = ();
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::Table { name: ObjectName(parts), alias, args, .. } = factor else {
+        let TableFactor::Table {
+            name: ObjectName(parts),
+            alias,
+            args,
+            sample,
+            partitions,
+            json_path,
+            version,
+            ..
+        } = factor
+        else {
             return ControlFlow::Continue(());
         };
+        // What the planner passes over without a word.
+        let ignored = [
+            (sample.is_some(), "TABLESAMPLE"),
+            (!partitions.is_empty(), "PARTITION behind a table"),
+            (json_path.is_some(), "a path behind a table"),
+            (version.is_some(), "this form of a table's version"),
+        ];
+        if let Some((_, what)) = ignored.iter().find(|(is_there, _)| *is_there) {
+            self.fault = Some(Error::unsupported(what));
+            return ControlFlow::Break(());
+        }
         if args.is_some() {
             self.functions.extend(parts.iter().map(ToString::to_string));
             return ControlFlow::Continue(());
@@ -311,8 +332,40 @@ impl VisitorMut for Rewrite<'_> {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        let ties = query.fetch.as_ref().is_some_and(|fetch| fetch.with_ties || fetch.percent);
+        let ignored = [
+            (ties, "FETCH with PERCENT or TIES"),
+            (!query.locks.is_empty(), "FOR UPDATE and FOR SHARE"),
+            (query.for_clause.is_some(), "FOR XML, JSON or BROWSE"),
+            (query.settings.is_some(), "SETTINGS"),
+            (query.format_clause.is_some(), "FORMAT"),
+        ];
+        if let Some((_, what)) = ignored.iter().find(|(is_there, _)| *is_there) {
+            self.fault = Some(Error::unsupported(what));
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
         let ast::Expr::Value(value) = expr else { return ControlFlow::Continue(()) };
+        if let Value::Number(text, _) = &value.value
+            && text.contains(['e', 'E'])
+        {
+            // With an exponent it is a float.
+            let float = text.parse().ok().filter(|float: &f64| float.is_finite());
+            match float.and_then(|float| parameter(&Literal::Float(float))) {
+                Some(float) => *expr = float,
+                None => {
+                    let message = format!("{text} does not fit a float64");
+                    let error = Error::new(ErrorKind::Overflow, message);
+                    self.fault = Some(error.at(value.span.start.line, value.span.start.column));
+                    return ControlFlow::Break(());
+                }
+            }
+            return ControlFlow::Continue(());
+        }
         let Value::Placeholder(name) = &value.value else { return ControlFlow::Continue(()) };
         let number = match name.strip_prefix('$') {
             Some(number) => number.parse().ok(),

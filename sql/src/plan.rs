@@ -13,13 +13,13 @@ use datafusion::{
         CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
         SchemaProvider,
     },
-    common::Result as PlanResult,
+    common::{DataFusionError, Result as PlanResult},
     datasource::TableProvider,
     execution::{
         SendableRecordBatchStream, SessionState, SessionStateBuilder, context::SQLOptions,
         runtime_env::RuntimeEnvBuilder,
     },
-    logical_expr::{AggregateUDF, LogicalPlan},
+    logical_expr::AggregateUDF,
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
@@ -171,12 +171,13 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
     run(session.build(), parsed.statement).await
 }
 
-async fn run(session: SessionState, statement: Statement) -> Result<Planned> {
-    let logical = session.statement_to_plan(statement).await?;
+async fn run(mut session: SessionState, statement: Statement) -> Result<Planned> {
+    session.mark_start_execution();
+    let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&logical)?;
-    let shown = Shown::new(schema_of(&logical))?;
-    let physical = session.create_physical_plan(&logical).await?;
+    let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
+    let shown = Shown::new(logical.schema(), &physical.schema())?;
     let scans = scans(&physical);
     if scans > limits::SCANS {
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
@@ -192,8 +193,15 @@ fn scans(plan: &Arc<dyn ExecutionPlan>) -> usize {
     below + usize::from(plan.is::<Scan>())
 }
 
-fn schema_of(plan: &LogicalPlan) -> &datafusion::common::DFSchema {
-    plan.schema()
+/// The error of a statement that is not planned. What the planner takes for a fault of its own is one that it cannot plan.
+fn unplanned(error: DataFusionError) -> Error {
+    match Error::from(error) {
+        Error::Internal(message) => {
+            let words: String = message.lines().next().unwrap_or_default().chars().take(200).collect();
+            Error::invalid(format!("the statement cannot be planned: {words}"))
+        }
+        error => error,
+    }
 }
 
 fn no_table(name: &str) -> Error {
