@@ -5,12 +5,12 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::{Arc, MutexGuard, PoisonError, Weak},
-    time::Instant,
 };
 
 use basalt_core::table::Table;
 use basalt_proto::v1::ErrorReason;
 use basalt_storage::{Pin, Pinned, TableState};
+use tokio::time::Instant;
 
 use super::{Tables, stored::Stored};
 use crate::{limits, status::RequestError};

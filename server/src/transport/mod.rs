@@ -120,6 +120,7 @@ pub(crate) async fn serve(
         let mut ticks = interval(limits::UNREAD_INTERVAL);
         loop {
             tokio::select! {
+                biased;
                 () = state.running.wait() => return,
                 // What its client does not go on with is not waited for.
                 _ = ticks.tick() => {
