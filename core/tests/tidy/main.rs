@@ -126,7 +126,7 @@ const ASKED: &[(&str, &str, &str)] = &[
     ("server/src/lib.rs", "TcpListener", "whoever runs a server has bound it"),
     (
         "server/src/process.rs",
-        "sleep(",
+        "thread::sleep",
         "it looks at the process that it is in, on a thread that no test has",
     ),
     ("server/src/sql/mod.rs", "Handle::current", "scans go to the runtime that the statement came from"),
