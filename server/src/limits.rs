@@ -331,8 +331,9 @@ pub const LOADS: usize = 8;
 /// So many of them that this is there for each in a quarter of the memory: what a column of whole numbers takes while it
 /// is read.
 pub const LOAD_BYTES: u64 = 64 << 20;
-/// A column whose reading takes more than these eighths of the memory is read alone, and counts as so many.
-pub const LARGEST_LOAD_EIGHTHS: u64 = 5;
+/// A column whose reading takes more than this part of the memory is read when no other such column is, and counts as so
+/// much.
+pub const LARGEST_LOAD_PART: u64 = 2;
 /// How often the log tells how far loading is.
 pub const LOAD_PROGRESS: Duration = Duration::from_secs(2);
 /// How often the store is asked for what other nodes have committed.

@@ -413,9 +413,10 @@ impl Stored {
         let encoded = expected_bytes_of(state, entry, places.len());
         let load = load::Load::open(&self.log, state, entry, places).await?;
         let takes = load.bytes().unwrap_or_else(|| decoded_bytes(state, entry, places));
-        // What takes more than all is read alone.
-        let most = self.shared.memory.limit() / 8 * limits::LARGEST_LOAD_EIGHTHS;
-        if !room.reserve(&mut held, encoded.saturating_add(takes).min(most)).await? {
+        let (takes, most) =
+            (encoded.saturating_add(takes), self.shared.memory.limit() / limits::LARGEST_LOAD_PART);
+        let _alone = if takes > most { Some(self.shared.large.acquire().await) } else { None };
+        if !room.reserve(&mut held, takes.min(most)).await? {
             return Ok(None);
         }
         let data = load.read(&self.shared.cpu).await?;

@@ -134,6 +134,8 @@ struct Shared {
     peers: OnceLock<Arc<dyn Peers>>,
     /// Held by the one table that reads from disk what its start did not wait for.
     late: Semaphore,
+    /// Reading of a column that takes more than its part of the memory: one at a time.
+    large: Semaphore,
     /// Data files that are written at once.
     files: Semaphore,
     commit_delay: Duration,
@@ -224,6 +226,7 @@ impl Tables {
             cache,
             disk,
             late: Semaphore::new(1),
+            large: Semaphore::new(1),
             request_log,
             cpu,
             metrics,
