@@ -3,9 +3,11 @@
 #
 #   docker build -t basalt .                                 the profile `dist`: link-time optimised, for use
 #   docker build -t basalt --build-arg PROFILE=release .     what docker-compose.yml builds: a first cluster is up sooner
+#   docker build -t basalt --build-arg FEATURES=sql .        with SQL over all tables, whose first build takes long
 
 FROM rust:1-bookworm AS build
 ARG PROFILE=dist
+ARG FEATURES=
 WORKDIR /src
 
 # First what others have written, which changes seldom: our crates with nothing in them.
@@ -17,10 +19,11 @@ COPY core/kernels/Cargo.toml core/kernels/
 COPY core/sip/Cargo.toml core/sip/
 COPY core/Cargo.toml core/
 COPY storage/Cargo.toml storage/
+COPY sql/Cargo.toml sql/
 COPY client/Cargo.toml client/
 COPY server/Cargo.toml server/
 COPY benches/Cargo.toml benches/
-RUN for crate in proto core/kernels core/sip core storage client server benches; do \
+RUN for crate in proto core/kernels core/sip core storage sql client server benches; do \
         mkdir -p "$crate/src" && touch "$crate/src/lib.rs"; \
     done \
     && for program in server/src/main.rs proto/build.rs; do echo 'fn main() {}' >"$program"; done \
@@ -28,12 +31,12 @@ RUN for crate in proto core/kernels core/sip core storage client server benches;
     && for bench in $(grep -A1 '^\[\[bench' benches/Cargo.toml | sed -n 's/^name = "\(.*\)"/\1/p'); do \
         touch "benches/benches/$bench.rs"; \
     done \
-    && cargo build --locked --profile "$PROFILE" --package basalt-server
+    && cargo build --locked --profile "$PROFILE" --package basalt-server --features "$FEATURES"
 
 # Then ours. Cargo goes by the files' times, and those of the empty ones are newer.
 COPY . .
 RUN find . -path ./target -prune -o -name '*.rs' -exec touch {} + \
-    && cargo build --locked --profile "$PROFILE" --package basalt-server \
+    && cargo build --locked --profile "$PROFILE" --package basalt-server --features "$FEATURES" \
     && strip -o /basalt "target/$PROFILE/basalt"
 
 FROM debian:bookworm-slim
