@@ -139,7 +139,7 @@ pub const PURGE_INTERVAL: Duration = Duration::from_secs(10);
 pub const QUERY_MEMORY_PART: u64 = 8;
 /// Memory of the process that nobody reserves: its threads and their stacks, decoded blocks that they have at hand, what
 /// the runtime and the log take. What it has beyond this and all that is counted counts too.
-pub const PROCESS_BYTES: u64 = 32 << 20;
+pub const PROCESS_BYTES: u64 = 16 << 20;
 /// How often the system is asked what the process has.
 pub const PROCESS_INTERVAL: Duration = Duration::from_millis(10);
 /// What a column of a table takes beside its values, with a name of 32 bytes, which is there eight times: in the table, in
