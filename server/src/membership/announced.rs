@@ -1,13 +1,15 @@
 //! What other nodes have announced: how new the catalog and the tables are at least.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use basalt_core::limits::MAX_TABLES;
 use basalt_proto::cluster::v1::TableVersion;
-use hashbrown::HashMap;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -15,7 +17,7 @@ pub(crate) struct Announced {
     catalog: AtomicU64,
     catalog_reached: AtomicU64,
     /// By table id.
-    tables: Mutex<HashMap<u64, u64>>,
+    tables: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Announced {
@@ -62,7 +64,7 @@ impl Announced {
         }
     }
 
-    fn tables(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+    fn tables(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

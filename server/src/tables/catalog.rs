@@ -5,7 +5,7 @@
 //! loaded once, by a task of its own.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, MutexGuard, PoisonError},
 };
 
@@ -27,7 +27,7 @@ pub(super) struct Known {
     /// When the store was last looked into.
     looked: Moment,
     /// The tables that are on their way into memory. A channel closes when its table is there or cannot be.
-    opening: HashMap<u64, watch::Receiver<()>>,
+    opening: BTreeMap<u64, watch::Receiver<()>>,
 }
 
 /// A table on its way into memory, until it is dropped.
@@ -208,6 +208,6 @@ impl Tables {
 
     /// Begins with a state that was read at a moment.
     pub(super) fn start_with(&self, durable: &Durable, state: &Arc<CatalogState>, looked: Moment) {
-        *durable.known() = Known { state: Arc::clone(state), looked, opening: HashMap::new() };
+        *durable.known() = Known { state: Arc::clone(state), looked, opening: BTreeMap::new() };
     }
 }

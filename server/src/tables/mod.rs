@@ -23,7 +23,7 @@ mod version;
 mod writing;
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak},
@@ -165,9 +165,9 @@ struct Durable {
     log: CatalogLog,
     known: Mutex<catalog::Known>,
     /// By the id of the table.
-    tables: RwLock<HashMap<u64, Arc<Stored>>>,
+    tables: RwLock<BTreeMap<u64, Arc<Stored>>>,
     /// Those that could not be loaded, by id.
-    left_out: Mutex<HashMap<u64, unreadable::LeftOut>>,
+    left_out: Mutex<BTreeMap<u64, unreadable::LeftOut>>,
 }
 
 /// See the module. A clone is the same tables.
