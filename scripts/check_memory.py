@@ -104,8 +104,6 @@ def watch(pid):
     peak = 0
     ended = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
-    trace = open(os.environ["TRACE"], "w") if "TRACE" in os.environ else None
-    started = time.monotonic()
     try:
         with open(f"/proc/{pid}/status") as status:
             while not ended.wait(0.01):
@@ -114,8 +112,6 @@ def watch(pid):
                 if not found:
                     break
                 peak = max(peak, int(found[1]) << 10)
-                if trace:
-                    print(f"{time.monotonic() - started:.2f} {int(found[1]) >> 10}", file=trace, flush=True)
     except OSError:
         pass
     print(peak)
