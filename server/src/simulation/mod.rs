@@ -444,12 +444,9 @@ fn seeds_find_nothing() {
     }
 }
 
-#[test]
-fn a_seed_says_all() {
-    assert_eq!(run(2).unwrap(), run(2).unwrap());
-}
-
-/// For scripts/check-simulation, and to look at one.
+/// For scripts/check-simulation, and to look at one. In a process of its own a seed says all, which the script holds to:
+/// beside other tests, which move what is counted for the whole process, the connections of a node that crashes end in
+/// another order.
 #[test]
 #[ignore = "one seed, by BASALT_SEED"]
 fn one() {
