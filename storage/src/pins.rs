@@ -80,7 +80,7 @@ pub(crate) fn pins_of(listed: &[Listed], lease: Duration) -> (BTreeSet<Pin>, Vec
 }
 
 impl TableLog {
-    /// Pins a version, or renews the pin: it can be read for [`PIN_LEASE`] from now on.
+    /// Pins a version, or renews the pin: it can be read for a lease of three minutes from now on.
     ///
     /// # Errors
     /// Those of [`refresh`](Self::refresh) and of the store; then nothing is known of the pin.
