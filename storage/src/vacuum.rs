@@ -39,8 +39,9 @@ impl Vacuumed {
 impl TableLog {
     /// Removes data files and deletion vectors that are part of no version that is retained (see [`at`](Self::at)): those
     /// that left the table longer ago than [`keep`](Self::keep) and a while, and those that Basalt has written and no
-    /// version names, from writes that were cut off a day ago. What a pinned version has stays as well. Then the versions of the log that are older and stand
-    /// before a checkpoint that is older, too. Files of other names stay, whosever they are. What is removed is logged.
+    /// version names, from writes that were cut off a day ago. What a pinned version has stays as well. Then the versions
+    /// of the log that are older and stand before a checkpoint that is older, too. Files of other names stay, whosever
+    /// they are. What is removed is logged.
     ///
     /// # Errors
     /// Those of [`refresh`](Self::refresh), with nothing removed: what is needed the newest version says.
@@ -54,11 +55,7 @@ impl TableLog {
         // Default: for good.
         let (keep_millis, now) =
             (i64::try_from(keep.as_millis()).unwrap_or(i64::MAX), self.store().now_millis());
-        let mut needed = BTreeSet::new();
-        for file in state.files.values() {
-            needed.insert(path_of(file)?);
-            needed.extend(file.deletion_vector.as_deref().map(deletions::file_of).transpose()?.flatten());
-        }
+        let mut needed = files_in(&state)?;
         let mut gone = BTreeSet::new();
         for (path, vector, at) in state.removed() {
             let files = files_of(path, vector);
@@ -98,16 +95,22 @@ impl TableLog {
     }
 }
 
+/// The data files and deletion vectors of a version.
+fn files_in(state: &TableState) -> Result<BTreeSet<String>> {
+    let mut files = BTreeSet::new();
+    for file in state.files.values() {
+        files.insert(path_of(file)?);
+        files.extend(file.deletion_vector.as_deref().map(deletions::file_of).transpose()?.flatten());
+    }
+    Ok(files)
+}
+
 /// Takes the files that a state needs from those that are to be removed.
 fn forget_needed(remove: &mut [&mut Vec<Listed>], state: &TableState) -> Result<()> {
     if remove.iter().all(|files| files.is_empty()) {
         return Ok(());
     }
-    let mut needed = BTreeSet::new();
-    for file in state.files.values() {
-        needed.insert(path_of(file)?);
-        needed.extend(file.deletion_vector.as_deref().map(deletions::file_of).transpose()?.flatten());
-    }
+    let needed = files_in(state)?;
     remove.iter_mut().for_each(|files| files.retain(|file| !needed.contains(&file.path)));
     Ok(())
 }
