@@ -36,6 +36,8 @@ mod source;
 mod totals;
 mod vector;
 
+use std::ops::AddAssign;
+
 use arrow_array::RecordBatch;
 use basalt_sip::Sip;
 
@@ -82,6 +84,17 @@ pub struct Statistics {
     pub blocks_full: u64,
     /// Rows that the filter selected.
     pub rows_selected: u64,
+}
+
+impl AddAssign for Statistics {
+    fn add_assign(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.fragments += other.fragments;
+        self.blocks += other.blocks;
+        self.blocks_pruned += other.blocks_pruned;
+        self.blocks_full += other.blocks_full;
+        self.rows_selected += other.rows_selected;
+    }
 }
 
 impl Statistics {

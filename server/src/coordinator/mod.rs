@@ -483,13 +483,7 @@ impl<N: Nodes> Coordinator<'_, N> {
 
 /// Counts what a node did.
 fn add(statistics: &mut Statistics, end: &peer::End) {
-    let of_node = end.statistics.as_ref().map(convert::from_statistics).unwrap_or_default();
-    statistics.rows += of_node.rows;
-    statistics.fragments += of_node.fragments;
-    statistics.blocks += of_node.blocks;
-    statistics.blocks_pruned += of_node.blocks_pruned;
-    statistics.blocks_full += of_node.blocks_full;
-    statistics.rows_selected += of_node.rows_selected;
+    *statistics += end.statistics.as_ref().map(convert::from_statistics).unwrap_or_default();
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ pub(super) fn run(table: At, query: Query) -> Answers {
         match pieces.recv().await {
             Some(Piece::Batch(batch)) => Some((Ok(batch), State::Under(pieces, table))),
             Some(Piece::End(Ok(statistics))) => {
-                add(&mut lock(&table.done).statistics, &statistics);
+                lock(&table.done).statistics += statistics;
                 None
             }
             Some(Piece::End(Err(error))) => Some((Err(told(error)), State::Over)),
@@ -80,13 +80,4 @@ fn answer(table: &At, query: Query, may_wait: &MayWait, sender: &mpsc::Sender<Pi
     });
     // An error says that nobody waits for it.
     let _ = may_wait.wait(sender.send(Piece::End(outcome)));
-}
-
-fn add(all: &mut Statistics, more: &Statistics) {
-    all.rows += more.rows;
-    all.fragments += more.fragments;
-    all.blocks += more.blocks;
-    all.blocks_pruned += more.blocks_pruned;
-    all.blocks_full += more.blocks_full;
-    all.rows_selected += more.rows_selected;
 }

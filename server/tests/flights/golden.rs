@@ -1,8 +1,9 @@
 //! The queries, DuckDB's answers to them, and when two answers are the same.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{cmp::Ordering, collections::BTreeMap, fmt::Write as _};
 
 use arrow_schema::DataType;
+use basalt_client::{QueryResult, cli::output::JsonWriter};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -25,6 +26,24 @@ pub(crate) struct Golden {
 /// The expected answers by the names of their queries.
 pub(crate) fn read(golden: &str) -> BTreeMap<String, Golden> {
     serde_json::from_str(golden).unwrap()
+}
+
+/// That every query of a list gives what it should, by `check`, which says where its answer differs.
+pub(crate) async fn check_all(
+    list: &str,
+    golden: &str,
+    check: impl AsyncFn(&str, &Golden) -> Result<(), String>,
+) {
+    let answers = read(golden);
+    let (mut report, mut failed) = (String::new(), 0);
+    for (name, sql) in queries(list) {
+        let Some(expected) = answers.get(&name) else { panic!("golden.json lacks {name}; run golden.py") };
+        if let Err(difference) = check(&sql, expected).await {
+            failed += 1;
+            write!(report, "\n{name}: {difference}\n  {}\n", sql.replace('\n', "\n  ")).unwrap();
+        }
+    }
+    assert!(failed == 0, "{failed} of {} queries differ\n{report}", answers.len());
 }
 
 /// The queries with their names, in the file's order: a line `-- name`, then SQL up to a semicolon.
@@ -62,6 +81,22 @@ impl Golden {
     /// Names and kinds of the columns.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (&str, &str)> {
         self.columns.iter().map(|(name, kind)| (name.as_str(), kind.as_str()))
+    }
+
+    /// Where an answer differs.
+    pub(crate) fn compare_answer(&self, answer: &QueryResult, ordered: bool) -> Result<(), String> {
+        let fields = answer.schema.fields().iter();
+        let columns: Vec<_> = fields.map(|f| (f.name().clone(), kind(f.data_type()))).collect();
+        if columns.iter().map(|(name, kind)| (name.as_str(), *kind)).ne(self.columns()) {
+            return Err(format!("columns {columns:?}, expected {:?}", self.columns().collect::<Vec<_>>()));
+        }
+        let mut json = Vec::new();
+        let mut writer = JsonWriter::new(&mut json, &answer.schema).unwrap();
+        answer.batches.iter().for_each(|batch| writer.write(batch).unwrap());
+        writer.finish().unwrap();
+        let objects: Vec<Value> = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+        let row = |object: &Value| columns.iter().map(|(name, _)| object[name].clone()).collect();
+        self.compare(objects.iter().map(row).collect(), ordered)
     }
 
     /// Whether `rows` are the expected ones, in their order if it was asked for.

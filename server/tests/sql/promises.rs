@@ -7,7 +7,10 @@ use basalt_client::{Client, ClientOptions, Error, RetryPolicy, proto::ErrorReaso
 use basalt_server::{Config, Memory};
 use tonic::Code;
 
-use crate::nodes::{cluster, command, serve};
+use crate::{
+    nodes::{cluster, command},
+    serve,
+};
 
 /// A batch of `key` and `text`.
 fn rows(keys: std::ops::Range<i64>) -> RecordBatch {

