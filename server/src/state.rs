@@ -45,6 +45,9 @@ pub(crate) struct State {
     pub(crate) access: Access,
     pub(crate) writes: Arc<Writes>,
     pub(crate) readers: Arc<Readers>,
+    /// Plans and runs statements.
+    #[cfg(feature = "sql")]
+    pub(crate) sql: basalt_sql::Engine,
     /// `None`: the server is alone.
     pub(crate) cluster: Option<Arc<Cluster>>,
     tables_peers: Option<Arc<TablesPeers>>,
@@ -102,6 +105,8 @@ impl State {
             access: Access::default(),
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
             readers: Readers::new(limit, config.query_permits()),
+            #[cfg(feature = "sql")]
+            sql: crate::sql::engine(config)?,
             cluster,
             tables_peers,
             running: TaskTracker::new(),

@@ -65,7 +65,8 @@ impl Shown {
     }
 }
 
-fn shown_type(data_type: &DataType) -> Logical {
+/// The type of an answer's column.
+pub(crate) fn shown_type(data_type: &DataType) -> Logical {
     match data_type {
         DataType::Null => Logical::Bool,
         DataType::Float16 => Logical::Float32,

@@ -20,6 +20,7 @@ use tokio::{
 
 use crate::{
     catalog::Catalog,
+    command::{Command, Description},
     error::{Error, Result},
     limits,
     plan::{self, Planned},
@@ -107,8 +108,8 @@ impl Engine {
         let shared = Arc::clone(&self.shared);
         let task = self.handle.spawn(async move {
             match plan::plan(&shared, request).await {
-                Ok(Planned { shown, mut batches }) => {
-                    if head.send(Ok(shown.schema().clone())).is_err() {
+                Ok(Planned { command, shown, mut batches }) => {
+                    if head.send(Ok((command, shown.schema().clone()))).is_err() {
                         return;
                     }
                     while let Some(batch) = batches.next().await {
@@ -125,8 +126,19 @@ impl Engine {
             }
         });
         let task = AbortOnDrop(task.abort_handle());
-        let schema = of_head.await.map_err(|_| panicked())??;
-        Ok(Answer { schema, batches, ended: false, _task: task })
+        let (command, schema) = of_head.await.map_err(|_| panicked())??;
+        Ok(Answer { command, schema, batches, ended: false, _task: task })
+    }
+
+    /// Plans a statement and says what it takes and gives; it is not run. The values of its parameters are not needed.
+    ///
+    /// # Errors
+    /// What is wrong with the statement, and what kept it from being planned.
+    pub async fn describe(&self, request: Request) -> Result<Description> {
+        let shared = Arc::clone(&self.shared);
+        let mut task = self.handle.spawn(async move { plan::describe(&shared, request).await });
+        let _abort = AbortOnDrop(task.abort_handle());
+        (&mut task).await.map_err(|_| panicked())?
     }
 }
 
@@ -162,6 +174,7 @@ enum Piece {
 /// The rows of a statement. Dropping it stops the work.
 #[derive(Debug)]
 pub struct Answer {
+    command: Command,
     schema: Schema,
     batches: mpsc::Receiver<Piece>,
     ended: bool,
@@ -169,6 +182,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// What the statement does.
+    pub fn command(&self) -> Command {
+        self.command
+    }
+
     /// The columns.
     pub fn schema(&self) -> &Schema {
         &self.schema

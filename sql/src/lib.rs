@@ -7,6 +7,7 @@ mod answer;
 mod arithmetic;
 mod bounded;
 mod catalog;
+mod command;
 mod dynamic;
 mod engine;
 mod error;
@@ -24,5 +25,6 @@ mod table;
 pub use async_trait::async_trait;
 
 pub use catalog::{Answers, Catalog, Rows, Table};
+pub use command::{Command, Description};
 pub use engine::{Answer, Engine, Options, Request};
 pub use error::{Error, Result};

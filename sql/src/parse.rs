@@ -65,6 +65,15 @@ type Versions = HashMap<Location, (u64, Span)>;
 /// A table as a statement names it, at a version.
 pub(crate) type Named = (String, Option<u64>);
 
+/// What stands for the parameters of a statement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Parameters<'a> {
+    /// Their values.
+    Given(&'a [Literal]),
+    /// They themselves, each `?` numbered: the statement is described, not run.
+    Open,
+}
+
 /// A statement, and the tables that it reads.
 #[derive(Debug)]
 pub(crate) struct Parsed {
@@ -88,7 +97,7 @@ impl Text {
     }
 
     /// The statement, where names without quotes are spelled as `names` has them.
-    pub(crate) fn parse(&self, names: &Names, parameters: &[Literal]) -> Result<Parsed> {
+    pub(crate) fn parse(&self, names: &Names, parameters: Parameters<'_>) -> Result<Parsed> {
         let tokens = self.tokens.iter().map(|token| names.spelled(token)).collect::<Vec<_>>();
         let parser = DFParserBuilder::new(tokens).with_recursion_limit(limits::NESTING).build();
         let mut statements = parser.and_then(|mut parser| parser.parse_statements())?;
@@ -278,7 +287,7 @@ struct Rewrite<'a> {
     tables: BTreeMap<String, Named>,
     /// What stands in FROM and is called.
     functions: BTreeSet<String>,
-    parameters: &'a [Literal],
+    parameters: Parameters<'a>,
     positional: usize,
     fault: Option<Error>,
 }
@@ -375,14 +384,26 @@ impl VisitorMut for Rewrite<'_> {
             }
         };
         let place = value.span.start;
-        let given = number.and_then(|number: usize| self.parameters.get(number.checked_sub(1)?));
+        let given = match (self.parameters, number) {
+            (Parameters::Given(given), Some(number)) => number.checked_sub(1).and_then(|at| given.get(at)),
+            (Parameters::Open, Some(1..=limits::PARAMETERS)) => {
+                value.value = Value::Placeholder(format!("${}", number.unwrap_or_default()));
+                return ControlFlow::Continue(());
+            }
+            _ => None,
+        };
         match given.and_then(parameter) {
             Some(given) => {
                 *expr = given;
                 ControlFlow::Continue(())
             }
             None => {
-                let message = format!("there is no parameter {name}; {} are given", self.parameters.len());
+                let message = match self.parameters {
+                    Parameters::Given(given) => {
+                        format!("there is no parameter {name}; {} are given", given.len())
+                    }
+                    Parameters::Open => format!("there is no parameter {name}: $1 is the first"),
+                };
                 self.fault = Some(Error::invalid(message).at(place.line, place.column));
                 ControlFlow::Break(())
             }

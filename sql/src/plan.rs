@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, StringArray};
+use arrow_schema::DataType;
 use async_trait::async_trait;
 use basalt_core::{
     error::ErrorKind,
@@ -13,13 +14,13 @@ use datafusion::{
         CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
         SchemaProvider,
     },
-    common::{DataFusionError, Result as PlanResult},
+    common::{DataFusionError, Result as PlanResult, ScalarValue},
     datasource::TableProvider,
     execution::{
         SendableRecordBatchStream, SessionState, SessionStateBuilder, context::SQLOptions,
         runtime_env::RuntimeEnvBuilder,
     },
-    logical_expr::AggregateUDF,
+    logical_expr::{AggregateUDF, LogicalPlan},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
@@ -28,17 +29,18 @@ use datafusion::{
 use futures_util::{future::try_join_all, stream};
 
 use crate::{
-    answer::{Shown, rows},
+    answer::{Shown, rows, shown_type},
     arithmetic::Planner,
     bounded::{self, Bounded},
     catalog::Table,
+    command::{Command, Description},
     engine::{Request, Shared},
     error::{Error, Result},
     fuse::FuseAggregates,
     limits,
     meaning::Meaning,
     memory::Pool,
-    parse::{Named, Names, Text},
+    parse::{Named, Names, Parameters, Text},
     scan::Scan,
     sums::Sums,
     table::BasaltTable,
@@ -120,12 +122,75 @@ fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 
 /// A statement that runs.
 pub(crate) struct Planned {
+    pub(crate) command: Command,
     pub(crate) shown: Shown,
     pub(crate) batches: SendableRecordBatchStream,
 }
 
+/// A statement whose names are resolved.
+enum Resolved {
+    /// It is planned.
+    Query(Box<SessionState>, Statement),
+    /// SHOW TABLES.
+    Tables(Vec<String>),
+    /// DESCRIBE.
+    Columns(Arc<dyn Table>),
+}
+
+impl Resolved {
+    fn command(&self) -> Command {
+        match self {
+            Self::Query(_, Statement::Explain(_)) => Command::Explain,
+            Self::Query(..) => Command::Select,
+            Self::Tables(_) | Self::Columns(_) => Command::Show,
+        }
+    }
+}
+
 /// Plans a statement and begins to run it.
 pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
+    let resolved = resolve(shared, &request, Parameters::Given(&request.parameters)).await?;
+    let command = resolved.command();
+    match resolved {
+        Resolved::Query(session, statement) => run(*session, statement, command).await,
+        Resolved::Tables(tables) => show_tables(tables),
+        Resolved::Columns(table) => describe_table(&*table),
+    }
+}
+
+/// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there.
+pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Description> {
+    let resolved = resolve(shared, &request, Parameters::Open).await?;
+    let command = resolved.command();
+    match resolved {
+        Resolved::Query(session, statement) => {
+            let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
+            verify(&logical)?;
+            let types = logical.get_parameter_types().map_err(unplanned)?;
+            let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
+            let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
+            let types: Vec<_> = (1..=last)
+                .map(|number| types.get(&format!("${number}")).cloned().flatten())
+                .map(|taken| taken.unwrap_or(DataType::Utf8))
+                .collect();
+            let nulls = types.iter().map(ScalarValue::try_from).collect::<PlanResult<Vec<_>>>();
+            let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
+            let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
+            let shown = Shown::new(logical.schema(), &physical.schema())?;
+            let parameters = types.iter().map(shown_type).collect();
+            Ok(Description { command, parameters, schema: shown.schema().clone() })
+        }
+        Resolved::Tables(_) => Ok(described(command, tables_schema())),
+        Resolved::Columns(_) => Ok(described(command, columns_schema())),
+    }
+}
+
+fn described(command: Command, schema: Schema) -> Description {
+    Description { command, parameters: Vec::new(), schema }
+}
+
+/// Reads the text and pins the tables that it names.
+async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>) -> Result<Resolved> {
     if request.parameters.len() > limits::PARAMETERS {
         let message = format!("{} parameters; the limit is {}", request.parameters.len(), limits::PARAMETERS);
         return Err(Error::invalid(message));
@@ -134,15 +199,15 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
     let known = request.catalog.tables().await?;
     let mut names = Names::default();
     known.iter().for_each(|table| names.add(table));
-    let mut parsed = text.parse(&names, &request.parameters)?;
+    let mut parsed = text.parse(&names, parameters)?;
     if let Statement::Statement(statement) = &parsed.statement {
         match &**statement {
-            ast::Statement::ShowTables { .. } => return show_tables(known),
+            ast::Statement::ShowTables { .. } => return Ok(Resolved::Tables(known)),
             ast::Statement::ExplainTable { table_name, .. } => {
                 let [ast::ObjectNamePart::Identifier(name)] = table_name.0.as_slice() else {
                     return Err(no_table(&table_name.to_string()));
                 };
-                return describe(&*pin(&request, &known, &(name.value.clone(), None)).await?);
+                return Ok(Resolved::Columns(pin(request, &known, &(name.value.clone(), None)).await?));
             }
             _ => {}
         }
@@ -150,14 +215,14 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
     let pinned = parsed
         .tables
         .iter()
-        .map(async |(name, of)| Ok::<_, Error>((name.clone(), pin(&request, &known, of).await?)));
+        .map(async |(name, of)| Ok::<_, Error>((name.clone(), pin(request, &known, of).await?)));
     let pinned: BTreeMap<_, _> = try_join_all(pinned).await?.into_iter().collect();
     for table in pinned.values() {
         table.schema().fields().iter().for_each(|field| names.add(&field.name));
     }
     if !names.are_lower() {
         // Columns have told how some of the names are spelled.
-        parsed = text.parse(&names, &request.parameters)?;
+        parsed = text.parse(&names, parameters)?;
     }
     let tables = pinned
         .into_iter()
@@ -167,15 +232,20 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
     catalog.register_schema(SCHEMA, schema)?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-    let session = shared.base.session(shared, &request)?.with_catalog_list(Arc::new(catalogs));
-    run(session.build(), parsed.statement).await
+    let session = shared.base.session(shared, request)?.with_catalog_list(Arc::new(catalogs));
+    Ok(Resolved::Query(Box::new(session.build()), parsed.statement))
 }
 
-async fn run(mut session: SessionState, statement: Statement) -> Result<Planned> {
+/// Refuses what no query is.
+fn verify(logical: &LogicalPlan) -> Result<()> {
+    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    Ok(options.verify_plan(logical)?)
+}
+
+async fn run(mut session: SessionState, statement: Statement, command: Command) -> Result<Planned> {
     session.mark_start_execution();
     let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
-    let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    options.verify_plan(&logical)?;
+    verify(&logical)?;
     let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
     let shown = Shown::new(logical.schema(), &physical.schema())?;
     let scans = scans(&physical);
@@ -184,7 +254,7 @@ async fn run(mut session: SessionState, statement: Statement) -> Result<Planned>
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
     let batches = execute_stream(physical, session.task_ctx())?;
-    Ok(Planned { shown, batches })
+    Ok(Planned { command, shown, batches })
 }
 
 /// The leaves that the engine runs.
@@ -216,19 +286,25 @@ async fn pin(request: &Request, known: &[String], (name, version): &Named) -> Re
     request.catalog.pin(name, *version).await
 }
 
-fn show_tables(tables: Vec<String>) -> Result<Planned> {
-    let schema = Schema::of_answer(vec![Field::new("table_name", Logical::Utf8, true)]);
-    made(schema, vec![Arc::new(StringArray::from(tables))])
+fn tables_schema() -> Schema {
+    Schema::of_answer(vec![Field::new("table_name", Logical::Utf8, true)])
 }
 
-fn describe(table: &dyn Table) -> Result<Planned> {
+fn show_tables(tables: Vec<String>) -> Result<Planned> {
+    made(tables_schema(), vec![Arc::new(StringArray::from(tables))])
+}
+
+fn columns_schema() -> Schema {
     let columns = [
         ("column_name", Logical::Utf8),
         ("data_type", Logical::Utf8),
         ("is_nullable", Logical::Bool),
         ("references", Logical::Utf8),
     ];
-    let schema = columns.map(|(name, data_type)| Field::new(name, data_type, true)).to_vec();
+    Schema::of_answer(columns.map(|(name, data_type)| Field::new(name, data_type, true)).to_vec())
+}
+
+fn describe_table(table: &dyn Table) -> Result<Planned> {
     let fields = table.schema().fields();
     let text = |of: &dyn Fn(&Field) -> Option<String>| {
         Arc::new(fields.iter().map(of).collect::<StringArray>()) as ArrayRef
@@ -239,7 +315,7 @@ fn describe(table: &dyn Table) -> Result<Planned> {
         Arc::new(fields.iter().map(|field| Some(field.nullable)).collect::<BooleanArray>()) as ArrayRef,
         text(&|field| field.references.as_ref().map(ToString::to_string)),
     ];
-    made(Schema::of_answer(schema), columns)
+    made(columns_schema(), columns)
 }
 
 /// An answer that is there already.
@@ -247,7 +323,7 @@ fn made(schema: Schema, columns: Vec<ArrayRef>) -> Result<Planned> {
     let shown = Shown::of(schema);
     let batch = rows(shown.arrow(), columns)?;
     let batches = RecordBatchStreamAdapter::new(Arc::clone(shown.arrow()), stream::iter([Ok(batch)]));
-    Ok(Planned { shown, batches: Box::pin(batches) })
+    Ok(Planned { command: Command::Show, shown, batches: Box::pin(batches) })
 }
 
 /// The tables of one statement.

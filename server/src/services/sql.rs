@@ -12,15 +12,7 @@ use crate::state::State;
 /// See the module.
 #[cfg(not(feature = "sql"))]
 #[derive(Clone, Debug)]
-pub(crate) struct Sql;
-
-#[cfg(not(feature = "sql"))]
-impl Sql {
-    #[allow(clippy::unnecessary_wraps, reason = "with the feature it may fail")]
-    pub(crate) fn new(_: Arc<State>, _: &crate::Config) -> Result<Self, crate::Error> {
-        Ok(Self)
-    }
-}
+pub(crate) struct Sql(pub(crate) Arc<State>);
 
 #[cfg(not(feature = "sql"))]
 #[tonic::async_trait]
@@ -45,52 +37,33 @@ mod with_sql {
         call::Call,
         class::Class,
         convert,
-        cpu::{StopOnDrop, on_own_thread_as, until_stopped},
+        cpu::{on_own_thread_as, until_stopped},
         panics::caught,
         services::answer::{Begun, Queued, Sink},
-        sql::{self, Tables},
+        sql::{self, Running, Statement},
         state::State,
         status::Result,
     };
 
     /// See the module.
     #[derive(Clone, Debug)]
-    pub(crate) struct Sql {
-        state: Arc<State>,
-        engine: Arc<basalt_sql::Engine>,
-    }
+    pub(crate) struct Sql(pub(crate) Arc<State>);
 
     impl Sql {
-        pub(crate) fn new(
-            state: Arc<State>,
-            config: &crate::Config,
-        ) -> std::result::Result<Self, crate::Error> {
-            Ok(Self { state, engine: Arc::new(sql::engine(config)?) })
-        }
-
         /// Plans a statement, begins to run it and waits for its first piece.
         async fn start(&self, call: &mut Call, request: pb::SqlRequest) -> Result<Begun> {
-            let (state, class) = (&self.state, Class::Long);
+            let state = &self.0;
             let deadline = state.deadline(call)?;
             let (format, arrived) = (request.format(), call.at());
             let parameters = convert::parameters(request.parameters)?;
-            let control = state.control();
-            let stop = StopOnDrop(control.clone());
-            let mut slot = state.readers.admit(&call.connection(), class, deadline).await?;
-            slot.running = call.take_running();
-            let permit = state.cpu.admit(class, deadline).await?;
-            let tables = Arc::new(Tables::new(Arc::clone(state), call.caller(), deadline, control.clone()));
-            let request = basalt_sql::Request {
-                sql: request.sql,
-                parameters,
-                catalog: Arc::clone(&tables) as Arc<dyn basalt_sql::Catalog>,
-                memory: state.memory.shared(),
-            };
-            let planned = self.engine.query(request);
-            let planned = async { planned.await.map_err(sql::error) };
-            let mut answer = stop.until(deadline, planned).await??;
+            let running = call.take_running();
+            let connection = call.connection();
+            let (sql, caller, connection) = (request.sql, call.caller(), &connection);
+            let statement = Statement { sql, parameters, caller, connection, deadline, running };
+            let Running { mut answer, tables, control, stop, deadline, permit, slot } =
+                statement.begin(state).await?;
             let (writer, reader) = state.readers.queue(slot, control.clone());
-            let server = Arc::clone(state);
+            let (server, class) = (Arc::clone(state), Class::Long);
             on_own_thread_as(&state.environment, class, move |may_wait| {
                 let (cpu, permit) = (&server.cpu, Some(permit));
                 let outlet = Queued { writer, may_wait, cpu, class, permit, deadline };

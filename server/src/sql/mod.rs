@@ -2,6 +2,7 @@
 //! coordinator, so that it is complete, or an error, on any number of nodes.
 
 mod run;
+mod statements;
 
 use std::{
     collections::BTreeMap,
@@ -29,6 +30,8 @@ use crate::{
     state::State,
     status::{RequestError, Result},
 };
+
+pub(crate) use statements::{RowsOfStatement, Running, Statement};
 
 /// The threads that plan statements and run what is above the scans. They have the priority of long queries.
 pub(crate) fn engine(config: &Config) -> std::result::Result<basalt_sql::Engine, crate::Error> {
@@ -85,7 +88,7 @@ impl Tables {
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> basalt_sql::Result<T> {
         let done = self.runtime.spawn(work).await.unwrap_or_else(|_| Err(RequestError::internal()));
-        done.map_err(told)
+        done.map_err(carried)
     }
 }
 
@@ -172,26 +175,26 @@ impl Table for At {
 
 /// An error on its way through SQL.
 #[derive(Debug)]
-struct Told(RequestError);
+struct Carried(RequestError);
 
-impl fmt::Display for Told {
+impl fmt::Display for Carried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.message())
     }
 }
 
-impl std::error::Error for Told {}
+impl std::error::Error for Carried {}
 
-fn told(error: RequestError) -> Error {
-    Error::Tables(Arc::new(Told(error)))
+fn carried(error: RequestError) -> Error {
+    Error::Tables(Arc::new(Carried(error)))
 }
 
 /// What a client is told of an error of SQL.
 pub(crate) fn error(error: Error) -> RequestError {
     match error {
         Error::Statement(error) => error.into(),
-        Error::Tables(error) => match error.downcast_ref::<Told>() {
-            Some(Told(error)) => error.clone(),
+        Error::Tables(error) => match error.downcast_ref::<Carried>() {
+            Some(Carried(error)) => error.clone(),
             None => internal(&error.to_string()),
         },
         Error::Internal(message) => internal(&message),

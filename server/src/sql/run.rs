@@ -6,7 +6,7 @@ use basalt_sql::Answers;
 use futures_util::stream;
 use tokio::{sync::mpsc, time::timeout_at};
 
-use super::{At, gone, lock, told};
+use super::{At, carried, gone, lock};
 use crate::{
     class::Class,
     coordinator::Coordinator,
@@ -53,8 +53,8 @@ pub(super) fn run(table: At, query: Query) -> Answers {
                 lock(&table.done).statistics += statistics;
                 None
             }
-            Some(Piece::End(Err(error))) => Some((Err(told(error)), State::Over)),
-            None => Some((Err(told(RequestError::internal())), State::Over)),
+            Some(Piece::End(Err(error))) => Some((Err(carried(error)), State::Over)),
+            None => Some((Err(carried(RequestError::internal())), State::Over)),
         }
     }))
 }

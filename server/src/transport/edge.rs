@@ -27,7 +27,7 @@ use super::{
     reply::{Reply, answer, refused},
 };
 use crate::{
-    Config, Error,
+    Error,
     access::{Caller, Method as Asked, Principal, REFLECTION, REFLECTION_ALPHA},
     call::Arrival,
     connection::Connection,
@@ -61,7 +61,7 @@ pub(super) struct Services {
 }
 
 impl Services {
-    pub(super) async fn new(state: Arc<State>, config: &Config) -> Result<Self, Error> {
+    pub(super) async fn new(state: Arc<State>) -> Result<Self, Error> {
         let health = Health(HealthReporter::new());
         let loading = state.is_loading();
         health.set(if loading { ServingStatus::NotServing } else { ServingStatus::Serving }).await;
@@ -93,7 +93,7 @@ impl Services {
             sips: SipServiceServer::new(Sips(Arc::clone(&state)))
                 .max_decoding_message_size(large)
                 .max_encoding_message_size(large),
-            sql: SqlServiceServer::new(Sql::new(Arc::clone(&state), config)?)
+            sql: SqlServiceServer::new(Sql(Arc::clone(&state)))
                 .max_decoding_message_size(large)
                 .max_encoding_message_size(large),
             cluster: ClusterServiceServer::new(Cluster(state))

@@ -40,7 +40,7 @@ pub(crate) async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let address = clients.local_addr()?;
-    let mut services = Services::new(Arc::clone(&state), config).await?;
+    let mut services = Services::new(Arc::clone(&state)).await?;
     tracing::info!(
         version = crate::VERSION,
         %address,

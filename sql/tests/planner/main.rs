@@ -10,8 +10,8 @@ use arrow_array::{
     ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray, UInt64Array,
 };
-use basalt_core::{error::ErrorKind, query::Literal};
-use basalt_sql::{Engine, Error};
+use basalt_core::{error::ErrorKind, query::Literal, schema::DataType};
+use basalt_sql::{Command, Engine, Error};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tables::{Tables, engine, request};
 
@@ -461,4 +461,35 @@ async fn given_back(memory: &tables::Bytes) {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     panic!("{} bytes are held", memory.used.load(Ordering::SeqCst));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_is_described_before_it_is_run() {
+    let (engine, tables) = (engine(), tables());
+    let describe = async |sql: &str| engine.describe(request(&tables, sql, usize::MAX).0).await;
+    let sql = "SELECT carrier, sum(delay) AS late, avg(distance) FROM flights \
+               WHERE distance > $2 AND carrier = $1 GROUP BY carrier";
+    let described = describe(sql).await.unwrap();
+    assert_eq!(described.command, Command::Select);
+    assert_eq!(described.parameters, [DataType::Utf8, DataType::Int64]);
+    let columns: Vec<_> =
+        described.schema.fields().iter().map(|field| (field.name.as_str(), field.data_type)).collect();
+    assert_eq!(
+        columns,
+        [
+            ("carrier", DataType::Utf8),
+            ("late", DataType::Int64),
+            ("avg(flights.distance)", DataType::Float64)
+        ]
+    );
+    let described = describe("SELECT delay FROM flights WHERE carrier = ? LIMIT ?").await.unwrap();
+    assert_eq!(described.parameters, [DataType::Utf8, DataType::Int64]);
+    // Of any type: it is taken as text.
+    assert_eq!(describe("SELECT $1 AS a").await.unwrap().parameters, [DataType::Utf8]);
+    assert_eq!(describe("SHOW TABLES").await.unwrap().command, Command::Show);
+    assert_eq!(describe("EXPLAIN SELECT 1").await.unwrap().command, Command::Explain);
+    for (sql, message) in [("SELECT $0", "no parameter $0"), ("SELECT $a", "no parameter $a")] {
+        let error = describe(sql).await.unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+    }
 }

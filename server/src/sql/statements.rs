@@ -1,0 +1,158 @@
+//! Statements as every door runs them: admitted among the long queries, over tables that are pinned once, until their
+//! deadline.
+
+use std::{fmt, sync::Arc};
+
+use arrow_array::RecordBatch;
+use basalt_core::{
+    exec::{Control, Statistics},
+    query::Literal,
+    schema::Schema,
+};
+use basalt_proto::v1 as pb;
+use basalt_sql::{Catalog, Command, Description};
+use tokio::time::Instant;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::{Tables, error};
+use crate::{
+    access::Caller,
+    class::Class,
+    connection::Connection,
+    cpu::{Permit, StopOnDrop},
+    readers::Slot,
+    state::State,
+    status::Result,
+};
+
+/// A statement on its way from a door.
+#[derive(Debug)]
+pub(crate) struct Statement<'a> {
+    pub(crate) sql: String,
+    /// The values of `$1`, `$2`, ... or of each `?`.
+    pub(crate) parameters: Vec<Literal>,
+    /// Who asks.
+    pub(crate) caller: &'a Caller,
+    /// Where the answer goes.
+    pub(crate) connection: &'a Arc<Connection>,
+    /// It is given up then.
+    pub(crate) deadline: Instant,
+    /// A shutdown waits for the answer until it is read, or given up.
+    pub(crate) running: Option<TaskTrackerToken>,
+}
+
+/// A statement that runs. Dropping it stops the work.
+pub(crate) struct Running {
+    pub(crate) answer: basalt_sql::Answer,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) control: Control,
+    pub(crate) stop: StopOnDrop,
+    pub(crate) deadline: Instant,
+    /// It counts among the queries that run; whoever waits for a reader gives it back.
+    pub(crate) permit: Permit,
+    pub(crate) slot: Slot,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("answer", &self.answer).finish_non_exhaustive()
+    }
+}
+
+impl Statement<'_> {
+    /// Plans it and begins to run it.
+    pub(crate) async fn begin(self, state: &Arc<State>) -> Result<Running> {
+        let (class, deadline) = (Class::Long, self.deadline);
+        let mut slot = state.readers.admit(self.connection, class, deadline).await?;
+        slot.running = self.running;
+        let permit = state.cpu.admit(class, deadline).await?;
+        let control = state.control();
+        let stop = StopOnDrop(control.clone());
+        let tables = Arc::new(Tables::new(Arc::clone(state), self.caller, deadline, control.clone()));
+        let request = request(state, &tables, self.sql, self.parameters);
+        let planned = async { state.sql.query(request).await.map_err(error) };
+        let answer = stop.until(deadline, planned).await??;
+        Ok(Running { answer, tables, control, stop, deadline, permit, slot })
+    }
+
+    /// Plans it and says what it takes and gives; its parameters need no values.
+    pub(crate) async fn describe(self, state: &Arc<State>) -> Result<Description> {
+        let deadline = self.deadline;
+        let _permit = state.cpu.admit(Class::Long, deadline).await?;
+        let control = state.control();
+        let stop = StopOnDrop(control.clone());
+        let tables = Arc::new(Tables::new(Arc::clone(state), self.caller, deadline, control.clone()));
+        let request = request(state, &tables, self.sql, Vec::new());
+        let described = async { state.sql.describe(request).await.map_err(error) };
+        stop.until(deadline, described).await?
+    }
+}
+
+fn request(
+    state: &State,
+    tables: &Arc<Tables>,
+    sql: String,
+    parameters: Vec<Literal>,
+) -> basalt_sql::Request {
+    let catalog = Arc::clone(tables) as Arc<dyn Catalog>;
+    basalt_sql::Request { sql, parameters, catalog, memory: state.memory.shared() }
+}
+
+impl Running {
+    /// Its rows, for a door that has a task to wait in.
+    pub(crate) fn rows(self, state: &Arc<State>) -> RowsOfStatement {
+        let Self { answer, tables, stop, deadline, permit, slot, .. } = self;
+        let state = Arc::clone(state);
+        RowsOfStatement { answer, tables, stop, deadline, permit: Some(permit), _slot: slot, state }
+    }
+}
+
+/// The rows of a statement that runs. Dropping them stops the work.
+pub(crate) struct RowsOfStatement {
+    answer: basalt_sql::Answer,
+    tables: Arc<Tables>,
+    stop: StopOnDrop,
+    deadline: Instant,
+    /// `None` while the door has the rows: it may be waiting for a client.
+    permit: Option<Permit>,
+    _slot: Slot,
+    state: Arc<State>,
+}
+
+impl fmt::Debug for RowsOfStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowsOfStatement").field("answer", &self.answer).finish_non_exhaustive()
+    }
+}
+
+impl RowsOfStatement {
+    /// What the statement does.
+    pub(crate) fn command(&self) -> Command {
+        self.answer.command()
+    }
+
+    /// The columns.
+    pub(crate) fn schema(&self) -> &Schema {
+        self.answer.schema()
+    }
+
+    /// The next rows; `None`: the answer is complete. What came before an error is not an answer.
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let _permit = match self.permit.take() {
+            Some(permit) => permit,
+            None => self.state.cpu.admit(Class::Long, self.deadline).await?,
+        };
+        let next = async { self.answer.next().await.map_err(error) };
+        self.stop.until(self.deadline, next).await?
+    }
+
+    /// The versions that were read.
+    pub(crate) fn versions(&self) -> Vec<pb::TableVersion> {
+        self.tables.versions()
+    }
+
+    /// What the scans did.
+    pub(crate) fn statistics(&self) -> Statistics {
+        self.tables.statistics()
+    }
+}
