@@ -169,20 +169,34 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
             let types = logical.get_parameter_types().map_err(unplanned)?;
             let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
             let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
-            let types: Vec<_> = (1..=last)
-                .map(|number| types.get(&format!("${number}")).cloned().flatten())
-                .map(|taken| taken.unwrap_or(DataType::Utf8))
-                .collect();
-            let nulls = types.iter().map(ScalarValue::try_from).collect::<PlanResult<Vec<_>>>();
-            let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
-            let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
-            let shown = Shown::new(logical.schema(), &physical.schema())?;
-            let parameters = types.iter().map(shown_type).collect();
-            Ok(Description { command, parameters, schema: shown.schema().clone() })
+            let types: Vec<_> =
+                (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
+            // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
+            let texts = typed(&session, logical.clone(), &types, &DataType::Utf8).await;
+            let (types, schema) = match texts {
+                Err(_) if types.contains(&None) => typed(&session, logical, &types, &DataType::Int64).await?,
+                texts => texts?,
+            };
+            Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
         }
         Resolved::Tables(_) => Ok(described(command, tables_schema())),
         Resolved::Columns(_) => Ok(described(command, columns_schema())),
     }
+}
+
+/// The types of the parameters, where `unknown` is that of those that may have any, and the answer's columns.
+async fn typed(
+    session: &SessionState,
+    logical: LogicalPlan,
+    types: &[Option<DataType>],
+    unknown: &DataType,
+) -> Result<(Vec<DataType>, Schema)> {
+    let types: Vec<_> = types.iter().map(|known| known.as_ref().unwrap_or(unknown).clone()).collect();
+    let nulls = types.iter().map(ScalarValue::try_from).collect::<PlanResult<Vec<_>>>();
+    let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
+    let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
+    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    Ok((types, shown.schema().clone()))
 }
 
 fn described(command: Command, schema: Schema) -> Description {
