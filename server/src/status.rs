@@ -128,9 +128,15 @@ impl RequestError {
     }
 
     /// Where in the request.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sql"))]
     pub(crate) fn place(&self) -> Option<&str> {
         self.place.as_deref()
+    }
+
+    /// The reason.
+    #[cfg(feature = "sql")]
+    pub(crate) fn kind(&self) -> ErrorReason {
+        self.reason
     }
 
     /// The reason as it stands in `ErrorInfo`.

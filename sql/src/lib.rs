@@ -19,7 +19,9 @@ mod memory;
 mod parse;
 mod plan;
 mod scan;
+pub mod script;
 mod sums;
+pub mod system;
 mod table;
 
 pub use async_trait::async_trait;

@@ -29,7 +29,7 @@ use datafusion::{
 
 use crate::{
     error::{Error, Result, of_parser},
-    limits,
+    limits, system,
 };
 
 const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
@@ -97,7 +97,12 @@ impl Text {
     }
 
     /// The statement, where names without quotes are spelled as `names` has them.
-    pub(crate) fn parse(&self, names: &Names, parameters: Parameters<'_>) -> Result<Parsed> {
+    pub(crate) fn parse(
+        &self,
+        names: &Names,
+        known: &[String],
+        parameters: Parameters<'_>,
+    ) -> Result<Parsed> {
         let tokens = self.tokens.iter().map(|token| names.spelled(token)).collect::<Vec<_>>();
         let parser = DFParserBuilder::new(tokens).with_recursion_limit(limits::NESTING).build();
         let mut statements = parser.and_then(|mut parser| parser.parse_statements())?;
@@ -107,6 +112,7 @@ impl Text {
             (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
         };
         let inner = inner(&mut statement)?;
+        system::rewrite(inner, known);
         let mut rewrite = Rewrite {
             versions: &self.versions,
             used: BTreeSet::new(),

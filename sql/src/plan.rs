@@ -43,11 +43,12 @@ use crate::{
     parse::{Named, Names, Parameters, Text},
     scan::Scan,
     sums::Sums,
+    system,
     table::BasaltTable,
 };
 
-const CATALOG: &str = "basalt";
-const SCHEMA: &str = "main";
+const CATALOG: &str = system::DATABASE;
+const SCHEMA: &str = system::SCHEMA;
 
 /// Functions and rules, which are the same for all statements.
 pub(crate) struct Base {
@@ -75,6 +76,10 @@ impl Base {
                 *function = Arc::new(Bounded::over(Arc::clone(function)));
             }
         }
+        let functions = builder.scalar_functions().get_or_insert_default();
+        let ours = system::functions();
+        functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
+        functions.extend(ours.into_iter().map(Arc::new));
         Ok(Self { state: builder.build() })
     }
 
@@ -213,7 +218,7 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     let known = request.catalog.tables().await?;
     let mut names = Names::default();
     known.iter().for_each(|table| names.add(table));
-    let mut parsed = text.parse(&names, parameters)?;
+    let mut parsed = text.parse(&names, &known, parameters)?;
     if let Statement::Statement(statement) = &parsed.statement {
         match &**statement {
             ast::Statement::ShowTables { .. } => return Ok(Resolved::Tables(known)),
@@ -226,9 +231,15 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
             _ => {}
         }
     }
+    let is_system = |name: &&String| system::is_system(name);
+    let virtuals: Vec<String> = parsed.tables.keys().filter(is_system).cloned().collect();
+    if !virtuals.is_empty() {
+        system::columns().for_each(|column| names.add(column));
+    }
     let pinned = parsed
         .tables
         .iter()
+        .filter(|(name, _)| !system::is_system(name))
         .map(async |(name, of)| Ok::<_, Error>((name.clone(), pin(request, &known, of).await?)));
     let pinned: BTreeMap<_, _> = try_join_all(pinned).await?.into_iter().collect();
     for table in pinned.values() {
@@ -236,17 +247,23 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     }
     if !names.are_lower() {
         // Columns have told how some of the names are spelled.
-        parsed = text.parse(&names, parameters)?;
+        parsed = text.parse(&names, &known, parameters)?;
     }
     let tables = pinned
         .into_iter()
         .map(|(name, table)| (name, Arc::new(BasaltTable::new(table)) as Arc<dyn TableProvider>));
-    let schema: Arc<dyn SchemaProvider> = Arc::new(Pinned(tables.collect()));
+    let mut tables: BTreeMap<_, _> = tables.collect();
+    tables.extend(system::providers(request, &known, virtuals.iter().map(String::as_str)).await?);
+    let schema: Arc<dyn SchemaProvider> = Arc::new(Pinned(tables));
     let catalog = MemoryCatalogProvider::new();
     catalog.register_schema(SCHEMA, schema)?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-    let session = shared.base.session(shared, request)?.with_catalog_list(Arc::new(catalogs));
+    let mut session = shared.base.session(shared, request)?.with_catalog_list(Arc::new(catalogs));
+    if !virtuals.is_empty() || request.sql.to_lowercase().contains("regclass") {
+        let of_names = system::functions_of(&known).into_iter().map(Arc::new);
+        session.scalar_functions().get_or_insert_default().extend(of_names);
+    }
     Ok(Resolved::Query(Box::new(session.build()), parsed.statement))
 }
 

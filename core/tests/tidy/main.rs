@@ -45,6 +45,7 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
 const SERVER: &[&str] = &[
     "transport",
     "services",
+    "postgres",
     "sql",
     "peers",
     "coordinator",

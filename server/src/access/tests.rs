@@ -105,7 +105,7 @@ async fn start(refuses: fn(Action, Object<'_>) -> bool) -> Server {
     let state = Arc::new(state);
     state.connect();
     let endpoint = Endpoint::start(metrics, Arc::clone(&state)).unwrap();
-    let doors = Doors { clients, peers: Some(peers), metrics: None };
+    let doors = Doors { clients, peers: Some(peers), metrics: None, postgres: None };
     let loaded = Arc::clone(&state);
     tokio::spawn(async move {
         transport::serve(doors, &config, state, std::future::pending()).await.unwrap();

@@ -7,6 +7,7 @@
 mod golden;
 #[path = "../flights/nodes.rs"]
 mod nodes;
+mod postgres;
 mod promises;
 
 use basalt_client::Client;
