@@ -112,7 +112,7 @@ impl Text {
             (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
         };
         let inner = inner(&mut statement)?;
-        system::rewrite(inner, known);
+        system::rewrite(inner, known)?;
         let mut rewrite = Rewrite {
             versions: &self.versions,
             used: BTreeSet::new(),

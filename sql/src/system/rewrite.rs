@@ -9,8 +9,9 @@
 //! * A subquery over virtual tables that stands for a value is the greatest one that it has: there is one at most, which
 //!   the planner does not know.
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
+use basalt_core::error::ErrorKind;
 use datafusion::sql::sqlparser::{
     ast::{
         self, AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -23,6 +24,7 @@ use datafusion::sql::sqlparser::{
 };
 
 use super::{DATABASE, Numbers, SCHEMA, tables};
+use crate::error::{Error, Result};
 
 /// Names before which nothing else is left out.
 const AGGREGATES: [&str; 14] = [
@@ -31,14 +33,19 @@ const AGGREGATES: [&str; 14] = [
 ];
 
 /// Rewrites a statement, among tables that are known.
-pub(crate) fn rewrite(statement: &mut ast::Statement, known: &[String]) {
-    let mut rewrite = Rewrite { known, numbers: None };
+///
+/// # Errors
+/// A table that is asked for its number and is not there.
+pub(crate) fn rewrite(statement: &mut ast::Statement, known: &[String]) -> Result<()> {
+    let mut rewrite = Rewrite { known, numbers: None, fault: None };
     let _ = statement.visit(&mut rewrite);
+    rewrite.fault.map_or(Ok(()), Err)
 }
 
 struct Rewrite<'a> {
     known: &'a [String],
     numbers: Option<Numbers>,
+    fault: Option<Error>,
 }
 
 /// The words of a name, where all of them are plain.
@@ -231,7 +238,8 @@ impl Rewrite<'_> {
         {
             return expr(&name.len().to_string());
         }
-        if plain == "array" && matches!(&function.args, FunctionArguments::Subquery(query) if is_empty(query)) {
+        // Lists of what there is none of: privileges, options.
+        if plain == "array" && matches!(&function.args, FunctionArguments::Subquery(query) if is_of_system(query)) {
             return Some(null());
         }
         if words.len() == 2 {
@@ -262,8 +270,12 @@ impl Rewrite<'_> {
         match of.as_str() {
             "regclass" => match literal {
                 Some(literal) => {
-                    let number = literal.parse().ok().or_else(|| self.numbers().find(literal));
-                    number.and_then(|number: i64| expr(&number.to_string()))
+                    let number: Option<i64> = literal.parse().ok().or_else(|| self.numbers().find(literal));
+                    if number.is_none() {
+                        let message = format!("no table {literal:?}");
+                        self.fault = Some(Error::new(ErrorKind::TableNotFound, message));
+                    }
+                    number.and_then(|number| expr(&number.to_string()))
                 }
                 None => expr(&format!("regclass_name({inner})")),
             },
@@ -334,6 +346,17 @@ fn parse_ident(expr: &Expr) -> Option<Vec<String>> {
         None => part.to_lowercase(),
     };
     Some(name.split('.').map(part).collect())
+}
+
+/// Whether a query reads virtual tables alone, or a list that `pg_catalog` makes rows of.
+fn is_of_system(query: &Query) -> bool {
+    let SetExpr::Select(select) = &*query.body else { return false };
+    let of_system = |from: &TableWithJoins| match &from.relation {
+        TableFactor::Table { name, args: None, .. } => virtual_table(name).is_some(),
+        TableFactor::Table { name, .. } => words(name).is_some_and(|words| words.first() == Some(&"pg_catalog")),
+        _ => false,
+    };
+    !select.from.is_empty() && select.from.iter().all(of_system)
 }
 
 /// Whether a query has no rows, because it is over a virtual table that has none.
@@ -407,7 +430,9 @@ fn empty_set(body: &mut SetExpr) -> bool {
             if !is_empty_select(select) {
                 return false;
             }
-            let items: Vec<_> = select.projection.iter().enumerate().map(|(at, item)| null_item(at, item)).collect();
+            let mut names = BTreeSet::new();
+            let items = select.projection.iter().enumerate();
+            let items: Vec<_> = items.map(|(at, item)| null_item(at, item, &mut names)).collect();
             let sql = format!("(SELECT {} WHERE false)", items.join(", "));
             let Some(Expr::Subquery(query)) = expr(&sql) else { return false };
             *body = *query.body;
@@ -425,14 +450,14 @@ fn empty_set(body: &mut SetExpr) -> bool {
     }
 }
 
-/// NULL under the name that a column has.
-fn null_item(at: usize, item: &SelectItem) -> String {
+/// NULL under the name that a column has; the planner takes each name once.
+fn null_item(at: usize, item: &SelectItem, names: &mut BTreeSet<String>) -> String {
     let name = match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
         SelectItem::UnnamedExpr(expr) => name(expr),
         _ => None,
     };
-    let name = name.unwrap_or_else(|| format!("?column?{at}"));
+    let name = name.filter(|name| names.insert(name.clone())).unwrap_or_else(|| format!("?column?{at}"));
     format!("NULL AS \"{}\"", name.replace('"', "\"\""))
 }
 
@@ -475,7 +500,7 @@ mod tests {
 
     fn rewritten(sql: &str) -> String {
         let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-        rewrite(&mut statements[0], &["flights".to_owned(), "pg_own".to_owned()]);
+        rewrite(&mut statements[0], &["flights".to_owned(), "pg_own".to_owned()]).unwrap();
         statements[0].to_string()
     }
 
@@ -523,6 +548,10 @@ mod tests {
         let outer = "SELECT relname FROM pg_class LEFT JOIN pg_index ON true";
         assert!(rewritten(outer).contains("\"pg_catalog.pg_index\""));
         assert!(rewritten("SELECT count(*) FROM pg_index").contains("count(*)"));
+        let twice = "SELECT f(a), pg_catalog.f(b), array(select a from pg_catalog.unnest(x) a) FROM pg_index";
+        assert_eq!(rewritten(twice), "SELECT NULL AS \"f\", NULL AS \"?column?1\", NULL AS \"array\" WHERE false");
+        let list = "SELECT a || array(SELECT x FROM pg_catalog.unnest(b) x) FROM pg_class";
+        assert_eq!(rewritten(list), "SELECT a || NULL FROM \"pg_catalog.pg_class\" AS \"pg_class\"");
         assert_eq!(rewritten("SELECT (SELECT adbin FROM pg_attrdef d WHERE d.adrelid = a)"), "SELECT NULL");
         assert_eq!(
             rewritten("SELECT (SELECT t.typname FROM pg_type t WHERE t.oid = a)"),

@@ -15,7 +15,6 @@ pub(super) const FIRST_USER: i64 = 16_384;
 /// A value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    Null,
     Int(i64),
     Bool(bool),
     Text(String),
