@@ -110,7 +110,9 @@ pub const POSTGRES_NAME_BYTES: usize = 256;
 pub const POSTGRES_STATEMENTS: usize = 1024;
 /// Portals, or cursors, that it has open. Those that run hold a place of an answer each: [`CONNECTION_ANSWERS`].
 pub const POSTGRES_PORTALS: usize = 64;
-/// Bytes of all of them, about.
+/// Savepoints of a transaction.
+pub const POSTGRES_SAVEPOINTS: usize = 64;
+/// Bytes of all of its statements and portals, about.
 pub const POSTGRES_KEPT_BYTES: u64 = 16 << 20;
 
 /// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle

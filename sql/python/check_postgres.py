@@ -174,7 +174,7 @@ def check_psycopg(server, reference):
         for code, sql in [
             ("42P01", "SELECT * FROM nothing"),
             ("42703", "SELECT nothing FROM flights"),
-            ("42601", "SELECT FROM WHERE"),
+            ("42601", "SELECT 1 +"),
             ("22012", "SELECT 1 % (month - month) FROM flights"),
             ("22003", "SELECT 9223372036854775807 + month FROM flights"),
             ("42883", "SELECT nothing(1)"),
@@ -258,6 +258,7 @@ async def check_asyncpg(server, reference):
 def main():
     binary, files = sys.argv[1:]
     reference = duckdb.connect()
+    reference.execute("SET TimeZone = 'UTC'")
     for table in TABLES:
         path = os.path.join(files, f"{table}.csv")
         reference.execute(f"CREATE TABLE {table} AS SELECT * FROM read_csv('{path}', nullstr=['', 'NA'])")

@@ -12,6 +12,11 @@ pub(super) enum Command {
     Begin(Vec<(&'static str, &'static str)>),
     Commit,
     Rollback,
+    Savepoint(String),
+    /// RELEASE SAVEPOINT.
+    Release(String),
+    /// ROLLBACK TO SAVEPOINT.
+    RollbackTo(String),
     /// A setting, the values, and whether for a transaction alone.
     Set(String, Vec<String>, bool),
     /// SET TRANSACTION.
@@ -45,11 +50,17 @@ pub(super) fn of(words: &[Word]) -> Result<Option<Command>> {
             ended(without(rest, &["work", "transaction"]))?;
             Command::Commit
         }
-        "rollback" | "abort" => {
-            ended(without(rest, &["work", "transaction"]))?;
-            Command::Rollback
-        }
-        "savepoint" | "release" => return Err(Error::unsupported("savepoints are not supported")),
+        "rollback" | "abort" => match without(rest, &["work", "transaction"]) {
+            [Word::Plain(to), rest @ ..] if to == "to" => {
+                Command::RollbackTo(identifier(without(rest, &["savepoint"]), "ROLLBACK TO")?)
+            }
+            rest => {
+                ended(rest)?;
+                Command::Rollback
+            }
+        },
+        "savepoint" => Command::Savepoint(identifier(rest, "SAVEPOINT")?),
+        "release" => Command::Release(identifier(without(rest, &["savepoint"]), "RELEASE")?),
         "prepare" if plain(rest, 0) == Some("transaction") => {
             return Err(Error::unsupported("two-phase commit is not supported"));
         }
@@ -96,6 +107,14 @@ fn syntax(what: &str) -> Error {
     Error::new("42601", format!("syntax error in {what}"))
 }
 
+/// The one name that is left.
+fn identifier(words: &[Word], of: &str) -> Result<String> {
+    match words {
+        [Word::Plain(name) | Word::Name(name)] => Ok(name.clone()),
+        _ => Err(syntax(of)),
+    }
+}
+
 fn plain(words: &[Word], at: usize) -> Option<&str> {
     match words.get(at) {
         Some(Word::Plain(word)) => Some(word),
@@ -115,7 +134,6 @@ fn ended(words: &[Word]) -> Result<()> {
     let words: Vec<_> = words.iter().map(|word| if let Word::Plain(word) = word { word } else { "" }).collect();
     match words.as_slice() {
         [] | ["and", "no", "chain"] => Ok(()),
-        ["to", ..] => Err(Error::unsupported("savepoints are not supported")),
         ["and", "chain"] => Err(Error::unsupported("AND CHAIN is not supported")),
         ["prepared", ..] => Err(Error::unsupported("two-phase commit is not supported")),
         _ => Err(syntax("the end of a transaction")),
@@ -297,6 +315,8 @@ mod tests {
         assert_eq!(command("START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"), read_only);
         assert_eq!(command("COMMIT WORK"), Command::Commit);
         assert_eq!(command("abort"), Command::Rollback);
+        assert_eq!(command("ROLLBACK TO SAVEPOINT \"A\""), Command::RollbackTo("A".to_owned()));
+        assert_eq!(command("RELEASE a"), Command::Release("a".to_owned()));
         let set = |name: &str, values: &[&str], local| {
             Command::Set(name.to_owned(), values.iter().map(|value| (*value).to_owned()).collect(), local)
         };
@@ -317,8 +337,8 @@ mod tests {
             assert_eq!(parsed(sql).unwrap(), None, "{sql}");
         }
         for sql in [
-            "SAVEPOINT a",
-            "ROLLBACK TO a",
+            "SAVEPOINT",
+            "ROLLBACK TO a b",
             "BEGIN ISOLATION LEVEL SERIALIZABLE",
             "SET",
             "SET a = ",

@@ -62,6 +62,16 @@ pub(super) struct Transaction {
     before: Option<Settings>,
     /// What was set for it alone.
     local: Vec<&'static str>,
+    savepoints: Vec<Savepoint>,
+}
+
+/// What a transaction goes back to.
+#[derive(Debug)]
+struct Savepoint {
+    name: String,
+    settings: Settings,
+    /// The names of those that were open.
+    portals: Vec<String>,
 }
 
 /// See [`Transaction`].
@@ -328,7 +338,7 @@ impl Session {
     /// The command of a statement that concerns the connection. A transaction that has failed can be ended alone.
     pub(super) fn command_of(&self, part: &Part) -> Result<Option<Command>> {
         let command = command::of(&part.words);
-        let ends = matches!(command, Ok(Some(Command::Commit | Command::Rollback)));
+        let ends = matches!(command, Ok(Some(Command::Commit | Command::Rollback | Command::RollbackTo(_))));
         if self.transaction.state == State::Failed && !ends {
             let message =
                 "current transaction is aborted, commands ignored until end of transaction block";
@@ -351,7 +361,7 @@ impl Session {
                     self.transaction = Transaction {
                         state: State::Open,
                         before: Some(self.settings.clone()),
-                        local: Vec::new(),
+                        ..Transaction::default()
                     };
                 } else {
                     self.warn("25001", "there is already a transaction in progress")?;
@@ -366,6 +376,19 @@ impl Session {
             }
             Command::Rollback => {
                 self.end(false)?;
+                "ROLLBACK"
+            }
+            Command::Savepoint(name) => {
+                self.savepoint(name)?;
+                "SAVEPOINT"
+            }
+            Command::Release(name) => {
+                let at = self.find_savepoint(&name)?;
+                self.transaction.savepoints.truncate(at);
+                "RELEASE"
+            }
+            Command::RollbackTo(name) => {
+                self.rollback_to(&name)?;
                 "ROLLBACK"
             }
             Command::Set(name, values, local) => {
@@ -503,6 +526,34 @@ impl Session {
             false => self.settings = before,
         }
         self.report_changes(&now)
+    }
+
+    fn savepoint(&mut self, name: String) -> Result<()> {
+        if self.transaction.state == State::None {
+            return Err(Error::new("25P01", "SAVEPOINT can only be used in transaction blocks"));
+        }
+        if self.transaction.savepoints.len() >= limits::POSTGRES_SAVEPOINTS {
+            return Err(Error::new("53400", format!("more than {} savepoints", limits::POSTGRES_SAVEPOINTS)));
+        }
+        let (settings, portals) = (self.settings.clone(), self.portals.keys().cloned().collect());
+        self.transaction.savepoints.push(Savepoint { name, settings, portals });
+        Ok(())
+    }
+
+    fn find_savepoint(&self, name: &str) -> Result<usize> {
+        let at = self.transaction.savepoints.iter().rposition(|savepoint| savepoint.name == name);
+        at.ok_or_else(|| Error::new("3B001", format!("savepoint \"{name}\" does not exist")))
+    }
+
+    /// Goes back to a savepoint, which stays. Whatever has failed since is over.
+    fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint(name)?;
+        self.transaction.savepoints.truncate(at + 1);
+        let Some(savepoint) = self.transaction.savepoints.last() else { return Ok(()) };
+        self.portals.retain(|name, _| savepoint.portals.contains(name));
+        let before = std::mem::replace(&mut self.settings, savepoint.settings.clone());
+        self.transaction.state = State::Open;
+        self.report_changes(&before)
     }
 
     async fn declare(&mut self, name: String, part: &Part, at: usize) -> std::result::Result<(), End> {

@@ -136,6 +136,9 @@ impl Settings {
 
     /// A zone of another name is UTC all the same, as the client is told: drivers send that of their machine.
     pub(super) fn set_at_start(&mut self, name: &str, value: &str) -> Result<()> {
+        // Some drivers quote it, as in a statement.
+        let quoted = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
+        let value = quoted.unwrap_or(value);
         match self.set(name, &[value.to_owned()]) {
             Err(_) if name.eq_ignore_ascii_case("TimeZone") => Ok(()),
             set => set.map(drop),
@@ -280,6 +283,7 @@ mod tests {
         assert_eq!(settings.get("statement_timeout").unwrap().1, "120000");
         settings.reset("statement_timeout").unwrap();
         assert_eq!(settings.timeout(), None);
+        settings.set_at_start("client_encoding", "'utf-8'").unwrap();
         settings.set_at_start("TimeZone", "Europe/Berlin").unwrap();
         assert_eq!(settings.get("timezone").unwrap(), ("TimeZone", "UTC".to_owned()));
         assert_eq!(settings.get("session_authorization").unwrap().1, "me");

@@ -227,13 +227,14 @@ async fn texts_of_statements() {
     assert_eq!(client.query("SELECT 1; SELECT nothing FROM t; SELECT 2").await, ["T", "D 1", "C SELECT 1", "E 42703", "Z I"]);
     for (sql, code) in [
         ("SELECT * FROM nothing", "42P01"),
-        ("SELECT FROM WHERE", "42601"),
+        ("SELECT 1 +", "42601"),
         ("SELECT 'open", "42601"),
         ("SELECT 1 % (key - key) FROM t", "22012"),
         ("SELECT 9223372036854775807 + key FROM t", "22003"),
         ("SELECT CAST(text AS BIGINT) FROM t", "22P02"),
         ("SELECT nothing(key) FROM t", "42883"),
-        ("SAVEPOINT a", "0A000"),
+        ("SAVEPOINT a", "25P01"),
+        ("LISTEN a", "0A000"),
         ("BEGIN ISOLATION LEVEL SERIALIZABLE", "0A000"),
         ("SET nothing = 1", "42704"),
         ("SET TIME ZONE 'Europe/Berlin'", "22023"),
@@ -269,6 +270,14 @@ async fn transactions_have_their_state() {
     let told = client.query("BEGIN; SET application_name = 'y'; ROLLBACK; SHOW application_name").await;
     assert_eq!(told[told.len() - 3..], ["D x", "C SHOW", "Z I"]);
     assert_eq!(client.query("BEGIN READ ONLY; DELETE FROM t").await, ["C BEGIN", "E 25006", "Z E"]);
+    assert_eq!(client.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
+
+    let told = client.query("BEGIN; SAVEPOINT a; SET application_name = 'z'; SELECT nothing FROM t").await;
+    assert_eq!(told.last().unwrap(), "Z E");
+    assert_eq!(client.query("RELEASE a").await, ["E 25P02", "Z E"]);
+    assert_eq!(client.query("ROLLBACK TO a; SHOW application_name").await[3..], ["D x", "C SHOW", "Z T"]);
+    assert_eq!(client.query("ROLLBACK TO SAVEPOINT b").await, ["E 3B001", "Z E"]);
+    assert_eq!(client.query("ROLLBACK TO a; RELEASE a; RELEASE a").await[1..], ["C RELEASE", "E 3B001", "Z E"]);
     assert_eq!(client.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
 
     client.query("BEGIN").await;
