@@ -22,9 +22,8 @@ use datafusion::{
 };
 
 use crate::{
-    catalog::Table,
-    filter::Translator,
     scan::{Scan, Shape, describe},
+    source::Source,
     table::{BasaltTable, selected},
 };
 
@@ -58,7 +57,7 @@ fn fused(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     let Some(filter) = table.filters(&scan.filters) else { return Ok(None) };
-    let translator = Translator { schema: table.table().schema() };
+    let translator = table.translator();
     let below = |expr: &Expr| projections.iter().try_fold(expr.clone(), |expr, between| below(expr, between));
     let value = |expr: &Expr| translator.value(&below(expr)?);
     let keys = aggregate.group_expr.iter().map(value).collect::<Option<Vec<_>>>();
@@ -76,8 +75,7 @@ fn fused(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let fields = aggregate.schema.fields().iter().enumerate();
     let fields: Vec<_> =
         fields.map(|(at, field)| field.as_ref().clone().with_name(format!("{at}"))).collect();
-    let groups =
-        Groups { table: Arc::clone(table.table()), query, schema: Arc::new(ArrowSchema::new(fields)) };
+    let groups = Groups { source: table.source().clone(), query, schema: Arc::new(ArrowSchema::new(fields)) };
     if !groups.types_agree() {
         return Ok(None);
     }
@@ -98,7 +96,7 @@ fn fused(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
 }
 
 /// The scan below an aggregate, and the projections in between, from above.
-fn scan_of(plan: &LogicalPlan) -> Option<(&TableScan, Vec<&Projection>)> {
+pub(crate) fn scan_of(plan: &LogicalPlan) -> Option<(&TableScan, Vec<&Projection>)> {
     let (mut plan, mut projections) = (plan, Vec::new());
     loop {
         plan = match plan {
@@ -113,14 +111,14 @@ fn scan_of(plan: &LogicalPlan) -> Option<(&TableScan, Vec<&Projection>)> {
     }
 }
 
-fn table_of(scan: &TableScan) -> Option<&BasaltTable> {
+pub(crate) fn table_of(scan: &TableScan) -> Option<&BasaltTable> {
     let source = scan.source.downcast_ref::<DefaultTableSource>()?;
     source.table_provider.downcast_ref::<BasaltTable>()
 }
 
 /// An expression over the outputs of a projection as one over its inputs. Names alone count: what is in between gives
 /// tables other names.
-fn below(expr: Expr, projection: &Projection) -> Option<Expr> {
+pub(crate) fn below(expr: Expr, projection: &Projection) -> Option<Expr> {
     let replaced = expr.transform_up(|expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         let named = projection.schema.fields().iter().enumerate();
@@ -136,7 +134,7 @@ fn below(expr: Expr, projection: &Projection) -> Option<Expr> {
 /// The groups of a table.
 #[derive(Debug)]
 struct Groups {
-    table: Arc<dyn Table>,
+    source: Source,
     query: Query,
     schema: SchemaRef,
 }
@@ -144,7 +142,7 @@ struct Groups {
 impl Groups {
     /// Whether the engine gives the types that the plan expects.
     fn types_agree(&self) -> bool {
-        let given = self.table.types(&self.query);
+        let given = self.source.types(&self.query);
         given.is_some_and(|given| {
             given.len() == self.schema.fields().len()
                 && given.iter().zip(self.schema.fields()).all(|(given, field)| {
@@ -177,7 +175,7 @@ impl TableProvider for Groups {
         let rows = match self.query.group_by.is_empty() {
             true => Precision::Exact(1),
             false => {
-                let rows = selected(self.table.rows(), self.query.filter.as_ref(), None);
+                let rows = selected(self.source.table().rows(), self.query.filter.as_ref(), None);
                 rows.map(|rows| rows.div_ceil(10)).to_inexact()
             }
         };
@@ -186,14 +184,14 @@ impl TableProvider for Groups {
             // Of no columns there are still as many rows.
             query.select.truncate(1);
             let schema = Arc::new(ArrowSchema::project(&self.schema, &[0])?);
-            let scan = Arc::new(Scan::new(Arc::clone(&self.table), query, Shape::Rows, schema, rows));
+            let scan = Arc::new(Scan::new(self.source.clone(), query, Shape::Rows, schema, rows));
             let none: Vec<(Arc<dyn datafusion::physical_expr::PhysicalExpr>, String)> = Vec::new();
             let bare = datafusion::physical_plan::projection::ProjectionExec::try_new(none, scan)?;
             return Ok(Arc::new(bare));
         }
         query.select = columns.iter().map(|column| self.query.select[*column].clone()).collect();
         let schema = Arc::new(ArrowSchema::project(&self.schema, columns)?);
-        Ok(Arc::new(Scan::new(Arc::clone(&self.table), query, Shape::Rows, schema, rows)))
+        Ok(Arc::new(Scan::new(self.source.clone(), query, Shape::Rows, schema, rows)))
     }
 
     fn statistics(&self) -> Option<Statistics> {

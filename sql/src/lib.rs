@@ -18,7 +18,9 @@ mod meaning;
 mod memory;
 mod parse;
 mod plan;
+mod references;
 mod scan;
+mod source;
 mod sums;
 mod table;
 

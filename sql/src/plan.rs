@@ -1,6 +1,9 @@
 //! From a statement to the plan that runs, over tables that are pinned once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use arrow_array::{ArrayRef, BooleanArray, StringArray};
 use arrow_schema::DataType;
@@ -41,6 +44,7 @@ use crate::{
     meaning::Meaning,
     memory::Pool,
     parse::{Named, Names, Parameters, Text},
+    references::FuseJoins,
     scan::Scan,
     sums::Sums,
     table::BasaltTable,
@@ -111,6 +115,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     // Default: behind all others.
     let at = before.unwrap_or(rules.len());
     rules.insert(at, Arc::new(FuseAggregates));
+    rules.insert(at, Arc::new(FuseJoins));
     rules
 }
 
@@ -238,9 +243,13 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         // Columns have told how some of the names are spelled.
         parsed = text.parse(&names, parameters)?;
     }
-    let tables = pinned
-        .into_iter()
-        .map(|(name, table)| (name, Arc::new(BasaltTable::new(table)) as Arc<dyn TableProvider>));
+    let mut keys = keys(&parsed.tables, &pinned).await?;
+    let tables = pinned.into_iter().map(|(name, table)| {
+        let is_current = parsed.tables.get(&name).is_none_or(|(_, version)| version.is_none());
+        // Default: none of its columns is known to be a key.
+        let table = BasaltTable::new(table, is_current, keys.remove(&name).unwrap_or_default());
+        (name, Arc::new(table) as Arc<dyn TableProvider>)
+    });
     let schema: Arc<dyn SchemaProvider> = Arc::new(Pinned(tables.collect()));
     let catalog = MemoryCatalogProvider::new();
     catalog.register_schema(SCHEMA, schema)?;
@@ -248,6 +257,29 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
     let session = shared.base.session(shared, request)?.with_catalog_list(Arc::new(catalogs));
     Ok(Resolved::Query(Box::new(session.build()), parsed.statement))
+}
+
+/// The columns of tables that those of others refer to, where both are read as they are now, and no value stands twice.
+async fn keys(
+    named: &BTreeMap<String, Named>,
+    pinned: &BTreeMap<String, Arc<dyn Table>>,
+) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let is_current = |name: &str| named.get(name).is_some_and(|(_, version)| version.is_none());
+    let fields = pinned.values().flat_map(|table| table.schema().fields());
+    let references = fields.filter_map(|field| field.references.as_ref());
+    let wanted: BTreeSet<_> = references
+        .filter(|to| pinned.contains_key(&to.table) && is_current(&to.table))
+        .map(|to| (to.table.clone(), to.column.clone()))
+        .collect();
+    let found = wanted.into_iter().map(async |(table, column)| {
+        let is_key = pinned[&table].is_key(&column).await?;
+        Ok::<_, Error>(is_key.then_some((table, column)))
+    });
+    let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (table, column) in try_join_all(found).await?.into_iter().flatten() {
+        keys.entry(table).or_default().insert(column);
+    }
+    Ok(keys)
 }
 
 /// Refuses what no query is.
