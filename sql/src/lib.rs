@@ -8,6 +8,7 @@ mod arithmetic;
 mod bounded;
 mod catalog;
 mod command;
+mod derived;
 mod dynamic;
 mod engine;
 mod error;
@@ -23,6 +24,7 @@ mod scan;
 mod source;
 mod sums;
 mod table;
+mod top;
 
 pub use async_trait::async_trait;
 

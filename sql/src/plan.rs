@@ -48,6 +48,7 @@ use crate::{
     scan::Scan,
     sums::Sums,
     table::BasaltTable,
+    top::FuseTop,
 };
 
 const CATALOG: &str = "basalt";
@@ -114,6 +115,7 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let before = rules.iter().position(|rule| rule.name() == "single_distinct_aggregation_to_group_by");
     // Default: behind all others.
     let at = before.unwrap_or(rules.len());
+    rules.insert(at, Arc::new(FuseTop));
     rules.insert(at, Arc::new(FuseAggregates));
     rules.insert(at, Arc::new(FuseJoins));
     rules

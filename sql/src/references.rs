@@ -18,7 +18,7 @@ use datafusion::{
 };
 
 use crate::{
-    fuse::{below, scan_of, table_of},
+    fuse::{below, named, scan_of, table_of},
     limits,
     table::{BasaltTable, Columns, all, selected},
 };
@@ -136,13 +136,7 @@ impl Way<'_> {
         let name = format!("{}, {inner}", self.outer.scan.table_name.table());
         let source = provider_as_source(Arc::new(table));
         let scan = TableScanBuilder::new(TableReference::bare(name), source).build()?;
-        let columns = scan.projected_schema.columns();
-        let named = schema.iter().zip(places).map(|((qualifier, field), place)| {
-            Expr::Column(columns[place].clone()).alias_qualified(qualifier.cloned(), field.name())
-        });
-        let input = Arc::new(LogicalPlan::TableScan(scan));
-        let projection = Projection::try_new_with_schema(named.collect(), input, Arc::clone(schema))?;
-        Ok(Some(LogicalPlan::Projection(projection)))
+        Ok(Some(named(scan, &places, schema)?))
     }
 
     /// The rows that the engine gives, and which of its columns those of the join are; `None`: it cannot.
@@ -190,8 +184,8 @@ impl Way<'_> {
         let (mut columns, mut fields, mut values, mut places) =
             (Columns::default(), Vec::new(), Vec::<Value>::new(), Vec::new());
         for (qualifier, field) in schema.iter() {
-            let named = Column::new(qualifier.cloned(), field.name());
-            let value = self.value(&named, looks_up, &column)?;
+            let at = Column::new(qualifier.cloned(), field.name());
+            let value = self.value(&at, looks_up, &column)?;
             let place = values.iter().position(|known| *known == value);
             places.push(place.unwrap_or(values.len()));
             if place.is_none() {

@@ -80,6 +80,10 @@ impl BasaltTable {
         &self.source
     }
 
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
     pub(crate) fn conditions(&self) -> &[Filter] {
         &self.conditions
     }

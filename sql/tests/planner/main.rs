@@ -585,3 +585,48 @@ async fn joins_to_a_key_are_the_engines() {
     assert!(explain(sql).await.contains("Join"));
     assert_eq!(ask(&engine, &tables, sql).await, ["4"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_rows_of_an_order_are_the_engines() {
+    let (engine, tables) = (engine(), tables());
+    let explain = async |sql: &str| ask(&engine, &tables, &format!("EXPLAIN {sql}")).await.join("\n");
+    for (sql, limit, expected) in [
+        ("SELECT distance FROM flights ORDER BY delay DESC LIMIT 2", Some(2), vec!["300", "200"]),
+        (
+            "SELECT distance FROM flights ORDER BY delay DESC NULLS LAST, day LIMIT 1 OFFSET 1",
+            Some(2),
+            vec!["100"],
+        ),
+        (
+            "SELECT carrier FROM flights ORDER BY carrier, distance DESC LIMIT 3",
+            Some(3),
+            vec!["AA", "AA", "DL"],
+        ),
+        (
+            "SELECT day FROM flights WHERE delay > 0 ORDER BY distance - delay LIMIT 1",
+            Some(1),
+            vec!["2011-01-26"],
+        ),
+        (
+            "SELECT c, n FROM (SELECT carrier AS c, count(*) AS n, sum(distance) AS d FROM flights GROUP BY 1) \
+             ORDER BY n DESC, d DESC LIMIT 2",
+            Some(2),
+            vec!["AA|2", "NULL|1"],
+        ),
+        // Of what is computed above the scan all rows are sorted there.
+        ("SELECT carrier FROM flights ORDER BY upper(carrier), distance LIMIT 1", None, vec!["AA"]),
+        (
+            "SELECT carrier FROM flights ORDER BY carrier, distance",
+            None,
+            vec!["AA", "AA", "DL", "UA", "NULL"],
+        ),
+        ("SELECT f FROM numbers ORDER BY f DESC LIMIT 2", Some(2), vec!["NaN", "0.0"]),
+    ] {
+        assert_eq!(ask(&engine, &tables, sql).await, expected, "{sql}");
+        let plan = explain(sql).await;
+        let scan = plan.lines().rfind(|line| line.contains("BasaltScan")).unwrap();
+        let of_scan = limit.map(|limit| format!("limit={limit}"));
+        assert_eq!(scan.contains("limit="), of_scan.is_some(), "{sql}\n{plan}");
+        assert!(of_scan.is_none_or(|limit| scan.contains(&limit)), "{sql}\n{plan}");
+    }
+}
