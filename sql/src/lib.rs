@@ -8,6 +8,7 @@ mod arithmetic;
 mod bounded;
 mod catalog;
 mod command;
+mod derived;
 mod dynamic;
 mod engine;
 mod error;
@@ -18,11 +19,15 @@ mod meaning;
 mod memory;
 mod parse;
 mod plan;
+mod references;
 mod scan;
 pub mod script;
+mod source;
 mod sums;
 pub mod system;
 mod table;
+mod top;
+mod yielding;
 
 pub use async_trait::async_trait;
 

@@ -1,6 +1,9 @@
 //! From a statement to the plan that runs, over tables that are pinned once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use arrow_array::{ArrayRef, BooleanArray, StringArray};
 use arrow_schema::DataType;
@@ -41,10 +44,13 @@ use crate::{
     meaning::Meaning,
     memory::Pool,
     parse::{Named, Names, Parameters, Text},
+    references::FuseJoins,
     scan::Scan,
     sums::Sums,
     system,
     table::BasaltTable,
+    top::FuseTop,
+    yielding::yielding,
 };
 
 const CATALOG: &str = system::DATABASE;
@@ -115,7 +121,9 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let before = rules.iter().position(|rule| rule.name() == "single_distinct_aggregation_to_group_by");
     // Default: behind all others.
     let at = before.unwrap_or(rules.len());
+    rules.insert(at, Arc::new(FuseTop));
     rules.insert(at, Arc::new(FuseAggregates));
+    rules.insert(at, Arc::new(FuseJoins));
     rules
 }
 
@@ -249,9 +257,13 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         // Columns have told how some of the names are spelled.
         parsed = text.parse(&names, &known, parameters)?;
     }
-    let tables = pinned
-        .into_iter()
-        .map(|(name, table)| (name, Arc::new(BasaltTable::new(table)) as Arc<dyn TableProvider>));
+    let mut keys = keys(&parsed.tables, &pinned).await?;
+    let tables = pinned.into_iter().map(|(name, table)| {
+        let is_current = parsed.tables.get(&name).is_none_or(|(_, version)| version.is_none());
+        // Default: none of its columns is known to be a key.
+        let table = BasaltTable::new(table, is_current, keys.remove(&name).unwrap_or_default());
+        (name, Arc::new(table) as Arc<dyn TableProvider>)
+    });
     let mut tables: BTreeMap<_, _> = tables.collect();
     tables.extend(system::providers(request, &known, virtuals.iter().map(String::as_str)).await?);
     let schema: Arc<dyn SchemaProvider> = Arc::new(Pinned(tables));
@@ -265,6 +277,29 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         session.scalar_functions().get_or_insert_default().extend(of_names);
     }
     Ok(Resolved::Query(Box::new(session.build()), parsed.statement))
+}
+
+/// The columns of tables that those of others refer to, where both are read as they are now, and no value stands twice.
+async fn keys(
+    named: &BTreeMap<String, Named>,
+    pinned: &BTreeMap<String, Arc<dyn Table>>,
+) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let is_current = |name: &str| named.get(name).is_some_and(|(_, version)| version.is_none());
+    let fields = pinned.values().flat_map(|table| table.schema().fields());
+    let references = fields.filter_map(|field| field.references.as_ref());
+    let wanted: BTreeSet<_> = references
+        .filter(|to| pinned.contains_key(&to.table) && is_current(&to.table))
+        .map(|to| (to.table.clone(), to.column.clone()))
+        .collect();
+    let found = wanted.into_iter().map(async |(table, column)| {
+        let is_key = pinned[&table].is_key(&column).await?;
+        Ok::<_, Error>(is_key.then_some((table, column)))
+    });
+    let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (table, column) in try_join_all(found).await?.into_iter().flatten() {
+        keys.entry(table).or_default().insert(column);
+    }
+    Ok(keys)
 }
 
 /// Refuses what no query is.
@@ -284,7 +319,7 @@ async fn run(mut session: SessionState, statement: Statement, command: Command) 
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    let batches = execute_stream(physical, session.task_ctx())?;
+    let batches = execute_stream(yielding(physical)?, session.task_ctx())?;
     Ok(Planned { command, shown, batches })
 }
 
