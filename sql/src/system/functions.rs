@@ -211,23 +211,26 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// A setting as it is at first: what a connection has set, its door tells by SHOW.
+/// Settings as they are at first: what a connection has set, its door tells by SHOW.
+pub(super) const SETTINGS: [(&str, &str); 13] = [
+    ("search_path", "\"$user\", public"),
+    ("server_version", "15.0"),
+    ("server_version_num", "150000"),
+    ("server_encoding", "UTF8"),
+    ("client_encoding", "UTF8"),
+    ("TimeZone", "UTC"),
+    ("DateStyle", "ISO, MDY"),
+    ("transaction_isolation", "read committed"),
+    ("standard_conforming_strings", "on"),
+    ("max_index_keys", "32"),
+    ("max_identifier_length", "128"),
+    ("lc_collate", "C"),
+    ("lc_ctype", "C"),
+];
+
 fn setting(name: &str) -> Option<String> {
-    let value = match name.to_lowercase().as_str() {
-        "search_path" => "\"$user\", public",
-        "server_version" => "15.0",
-        "server_version_num" => "150000",
-        "server_encoding" | "client_encoding" => "UTF8",
-        "timezone" => "UTC",
-        "datestyle" => "ISO, MDY",
-        "transaction_isolation" => "read committed",
-        "standard_conforming_strings" => "on",
-        "max_index_keys" => "32",
-        "max_identifier_length" => "128",
-        "lc_collate" | "lc_ctype" => "C",
-        _ => return None,
-    };
-    Some(value.to_owned())
+    let known = SETTINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    known.map(|(_, value)| (*value).to_owned())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -32,6 +32,10 @@ const AGGREGATES: [&str; 14] = [
     "bool_or", "every", "json_object_agg", "jsonb_object_agg",
 ];
 
+/// The schemas that are searched, in turn, as JDBC's driver asks for them with lists.
+const SEARCHED: &str =
+    "(SELECT oid AS nspoid, nspname, 1 AS r FROM pg_catalog.pg_namespace WHERE nspname = 'public')";
+
 /// Rewrites a statement, among tables that are known.
 ///
 /// # Errors
@@ -103,6 +107,12 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, .. } = factor
+            && subquery.to_string().contains("array_upper(current_schemas(false), 1)")
+            && let Some(Expr::Subquery(query)) = expr(SEARCHED)
+        {
+            *subquery = query;
+        }
         let TableFactor::Table { name, alias, args: None, .. } = factor else {
             return ControlFlow::Continue(());
         };
@@ -179,6 +189,10 @@ impl Rewrite<'_> {
                 let last = words.last()?.to_lowercase();
                 ["default", "c", "posix", "ucs_basic"].contains(&last.as_str()).then(|| (**expr).clone())
             }
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                escape(pattern, escape_char);
+                None
+            }
             Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
                 let list = array(right)?;
                 Some(Expr::InList { expr: left.clone(), list, negated: false })
@@ -218,7 +232,7 @@ impl Rewrite<'_> {
                     Expr::Nested(inner) => inner,
                     other => other,
                 };
-                let name = parse_ident(root)?;
+                let name = parse_ident(root).or_else(|| current_schemas(root))?;
                 let part = index.checked_sub(1).and_then(|at| name.get(at));
                 Some(part.map_or_else(null, |part| Expr::Value(Value::SingleQuotedString(part.clone()).into())))
             }
@@ -315,8 +329,39 @@ impl Rewrite<'_> {
     }
 }
 
+/// Has `\` escape in a pattern in which another sign does.
+fn escape(pattern: &mut Expr, sign: &mut Option<ast::ValueWithSpan>) {
+    let Some(Value::SingleQuotedString(text)) = sign.as_ref().map(|sign| &sign.value) else { return };
+    let mut chars = text.chars();
+    let (Some(c), None) = (chars.next(), chars.next()) else { return };
+    if c == '\\' || c == '\'' {
+        return;
+    }
+    // What is escaped by itself goes aside meanwhile.
+    let plain = format!("replace({pattern}, '\\', '\\\\')");
+    let aside = format!("replace({plain}, '{c}{c}', '\u{1}')");
+    if let Some(escaped) = expr(&format!("replace(replace({aside}, '{c}', '\\'), '\u{1}', '{c}')")) {
+        (*pattern, *sign) = (escaped, None);
+    }
+}
+
+/// `current_schemas(...)`.
+fn current_schemas(expr: &Expr) -> Option<Vec<String>> {
+    let Expr::Function(function) = expr else { return None };
+    if words(&function.name)?.last() != Some(&"current_schemas") {
+        return None;
+    }
+    let implicit = arguments(function).first()?.to_string() == "true";
+    let all = ["pg_catalog", SCHEMA];
+    Some(all.iter().skip(usize::from(!implicit)).map(|name| (*name).to_owned()).collect())
+}
+
 /// The elements of an array that stands there.
 fn array(expr: &Expr) -> Option<Vec<Expr>> {
+    if let Some(names) = current_schemas(expr) {
+        let names = names.into_iter().map(|name| Expr::Value(Value::SingleQuotedString(name).into()));
+        return Some(names.collect());
+    }
     match expr {
         Expr::Array(array) if !array.elem.is_empty() => Some(array.elem.clone()),
         Expr::Nested(inner) => array(inner),
@@ -557,6 +602,22 @@ mod tests {
             rewritten("SELECT (SELECT t.typname FROM pg_type t WHERE t.oid = a)"),
             "SELECT (SELECT max(t.typname) FROM \"pg_catalog.pg_type\" t WHERE t.oid = a)"
         );
+    }
+
+    #[test]
+    fn patterns_are_escaped_as_here() {
+        let of = |pattern: &str| rewritten(&format!("SELECT a LIKE {pattern} ESCAPE '/'"));
+        let told = "SELECT a LIKE replace(replace(replace(replace('pg/_', '\\', '\\\\'), '//', '\u{1}'), '/', '\\'), '\u{1}', '/')";
+        assert_eq!(of("'pg/_'"), told);
+        assert_eq!(rewritten("SELECT a LIKE b"), "SELECT a LIKE b");
+    }
+
+    #[test]
+    fn jdbc_asks_for_schemas() {
+        assert_eq!(rewritten("SELECT (pg_catalog.current_schemas(true))[1]"), "SELECT 'pg_catalog'");
+        assert_eq!(rewritten("SELECT a = ANY (current_schemas(false))"), "SELECT a IN ('public')");
+        let searched = "SELECT 1 FROM (SELECT array_upper(current_schemas(false), 1)) AS sp";
+        assert!(rewritten(searched).contains("nspname = 'public'"), "{}", rewritten(searched));
     }
 
     #[test]

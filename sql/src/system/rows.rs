@@ -7,6 +7,7 @@ use basalt_core::schema::DataType;
 
 use super::{
     DATABASE, Numbers, OWNER, SCHEMA,
+    functions::SETTINGS,
     tables::{Row, TABLES, Value, Virtual},
     types::{PostgresType, TYPES, postgres_type},
 };
@@ -115,6 +116,10 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
             ("spcname", "pg_default".into()),
             ("spcowner", int(OWNER_NUMBER)),
         ]],
+        "pg_catalog.pg_settings" => SETTINGS
+            .iter()
+            .map(|(name, value)| vec![("name", (*name).into()), ("setting", (*value).into())])
+            .collect(),
         "pg_catalog.pg_tables" => known.all().iter().map(pg_table).collect(),
         "information_schema.schemata" => SCHEMAS
             .iter()

@@ -58,6 +58,7 @@ pub(crate) const TABLES: &[Virtual] = &[
     full("pg_catalog.pg_database", 1262, "oid:i datname datdba:i encoding:i datlocprovider datistemplate:b datallowconn:b datconnlimit:i datfrozenxid:i datminmxid:i dattablespace:i datcollate datctype daticulocale datcollversion datacl"),
     full("pg_catalog.pg_namespace", 2615, "oid:i nspname nspowner:i nspacl"),
     full("pg_catalog.pg_roles", 12_001, "oid:i rolname rolsuper:b rolinherit:b rolcreaterole:b rolcreatedb:b rolcanlogin:b rolreplication:b rolconnlimit:i rolpassword rolvaliduntil rolbypassrls:b rolconfig"),
+    full("pg_catalog.pg_settings", 12_014, "name setting unit category short_desc extra_desc context vartype source min_val max_val enumvals boot_val reset_val sourcefile sourceline:i pending_restart:b"),
     full("pg_catalog.pg_tables", 12_002, "schemaname tablename tableowner tablespace hasindexes:b hasrules:b hastriggers:b rowsecurity:b"),
     full("pg_catalog.pg_tablespace", 1213, "oid:i spcname spcowner:i spcacl spcoptions"),
     full("pg_catalog.pg_type", 1247, "oid:i typname typnamespace:i typowner:i typlen:i typbyval:b typtype typcategory typispreferred:b typisdefined:b typdelim typrelid:i typsubscript typelem:i typarray:i typinput typoutput typreceive typsend typmodin typmodout typanalyze typalign typstorage typnotnull:b typbasetype:i typtypmod:i typndims:i typcollation:i typdefaultbin typdefault typacl"),
