@@ -87,7 +87,8 @@ pub fn split(sql: &str) -> Result<Vec<Part>> {
         };
         let begins = cursor.seek(token.span.start);
         let (ends, _) = cursor.seek(token.span.end);
-        let part = current.get_or_insert_with(|| Current { begins, ends, words: Vec::new(), starts: Vec::new() });
+        let part =
+            current.get_or_insert_with(|| Current { begins, ends, words: Vec::new(), starts: Vec::new() });
         part.ends = ends;
         if part.words.len() < limits::SCRIPT_WORDS {
             part.words.push(word);

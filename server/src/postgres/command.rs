@@ -70,7 +70,9 @@ pub(super) fn of(words: &[Word]) -> Result<Option<Command>> {
             _ => Command::Reset(name(rest)?),
         },
         "show" => match rest {
-            [Word::Plain(word), ..] if ["tables", "columns", "schemas", "databases", "functions"].contains(&word.as_str()) => {
+            [Word::Plain(word), ..]
+                if ["tables", "columns", "schemas", "databases", "functions"].contains(&word.as_str()) =>
+            {
                 return Ok(None);
             }
             [Word::Plain(all)] if all == "all" => Command::ShowAll,
@@ -131,7 +133,8 @@ fn without<'a>(words: &'a [Word], noise: &[&str]) -> &'a [Word] {
 }
 
 fn ended(words: &[Word]) -> Result<()> {
-    let words: Vec<_> = words.iter().map(|word| if let Word::Plain(word) = word { word } else { "" }).collect();
+    let words: Vec<_> =
+        words.iter().map(|word| if let Word::Plain(word) = word { word } else { "" }).collect();
     match words.as_slice() {
         [] | ["and", "no", "chain"] => Ok(()),
         ["and", "chain"] => Err(Error::unsupported("AND CHAIN is not supported")),
@@ -157,7 +160,8 @@ fn modes(words: &[Word]) -> Result<Vec<(&'static str, &'static str)>> {
                 (Some(("transaction_isolation", "read committed")), 4)
             }
             ["isolation", "level", ..] => {
-                let message = "each statement reads what was committed before it: READ COMMITTED alone is supported";
+                let message =
+                    "each statement reads what was committed before it: READ COMMITTED alone is supported";
                 return Err(Error::unsupported(message));
             }
             ["read", "only", ..] => (Some(("transaction_read_only", "on")), 2),
@@ -221,7 +225,10 @@ fn values(words: &[Word]) -> Result<Vec<String>> {
             [Word::Sign(minus), after @ ..] if (minus == "-" || minus == "+") && sign.is_empty() => {
                 (sign, rest) = (minus, after);
             }
-            [Word::Plain(value) | Word::Name(value) | Word::Text(value) | Word::Number(value), after @ ..] => {
+            [
+                Word::Plain(value) | Word::Name(value) | Word::Text(value) | Word::Number(value),
+                after @ ..,
+            ] => {
                 values.push(format!("{}{value}", if sign == "-" { sign } else { "" }));
                 sign = "";
                 match after {
@@ -239,7 +246,9 @@ fn values(words: &[Word]) -> Result<Vec<String>> {
 fn name(words: &[Word]) -> Result<String> {
     match words {
         [Word::Plain(name) | Word::Name(name)] => Ok(name.clone()),
-        [Word::Plain(time), Word::Plain(zone)] if time == "time" && zone == "zone" => Ok("TimeZone".to_owned()),
+        [Word::Plain(time), Word::Plain(zone)] if time == "time" && zone == "zone" => {
+            Ok("TimeZone".to_owned())
+        }
         [Word::Plain(a), Word::Plain(b), Word::Plain(c)]
             if (a.as_str(), b.as_str(), c.as_str()) == ("transaction", "isolation", "level") =>
         {
@@ -254,7 +263,9 @@ fn declare(words: &[Word]) -> Result<Command> {
     for (at, word) in rest.iter().enumerate() {
         match word {
             Word::Plain(word) if word == "for" => return Ok(Command::Declare(name.clone(), at + 3)),
-            Word::Plain(word) if ["no", "cursor", "without", "hold", "insensitive", "asensitive"].contains(&word.as_str()) => {}
+            Word::Plain(word)
+                if ["no", "cursor", "without", "hold", "insensitive", "asensitive"]
+                    .contains(&word.as_str()) => {}
             Word::Plain(word) if word == "scroll" => {
                 let before = at.checked_sub(1).and_then(|before| plain(rest, before));
                 if before != Some("no") {
@@ -274,11 +285,17 @@ fn fetch(words: &[Word]) -> Result<Command> {
     let (count, rest) = match words {
         [Word::Plain(all), rest @ ..] if all == "all" => (None, rest),
         [Word::Plain(next), rest @ ..] if next == "next" => (Some(1), rest),
-        [Word::Plain(forward), Word::Plain(all), rest @ ..] if forward == "forward" && all == "all" => (None, rest),
-        [Word::Plain(forward), Word::Number(number), rest @ ..] if forward == "forward" => (Some(rows(number)?), rest),
+        [Word::Plain(forward), Word::Plain(all), rest @ ..] if forward == "forward" && all == "all" => {
+            (None, rest)
+        }
+        [Word::Plain(forward), Word::Number(number), rest @ ..] if forward == "forward" => {
+            (Some(rows(number)?), rest)
+        }
         [Word::Plain(forward), rest @ ..] if forward == "forward" => (Some(1), rest),
         [Word::Number(number), rest @ ..] => (Some(rows(number)?), rest),
-        [Word::Plain(back), ..] if ["prior", "first", "last", "absolute", "relative", "backward"].contains(&back.as_str()) => {
+        [Word::Plain(back), ..]
+            if ["prior", "first", "last", "absolute", "relative", "backward"].contains(&back.as_str()) =>
+        {
             return Err(Error::unsupported("cursors that go back are not supported"));
         }
         rest => (Some(1), rest),
@@ -324,16 +341,31 @@ mod tests {
         assert_eq!(command("SET LOCAL a TO -1, 'b', \"C\""), set("a", &["-1", "b", "C"], true));
         assert_eq!(command("SET NAMES 'utf8'"), set("client_encoding", &["utf8"], false));
         assert_eq!(command("SET TIME ZONE 'UTC'"), set("TimeZone", &["UTC"], false));
-        assert_eq!(command("SET statement_timeout TO DEFAULT"), Command::Reset("statement_timeout".to_owned()));
+        assert_eq!(
+            command("SET statement_timeout TO DEFAULT"),
+            Command::Reset("statement_timeout".to_owned())
+        );
         let both = Command::SetTransaction(vec![("transaction_isolation", "read committed")], false);
-        assert_eq!(command("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"), both);
-        assert_eq!(command("SHOW TRANSACTION ISOLATION LEVEL"), Command::Show("transaction_isolation".to_owned()));
+        assert_eq!(
+            command("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"),
+            both
+        );
+        assert_eq!(
+            command("SHOW TRANSACTION ISOLATION LEVEL"),
+            Command::Show("transaction_isolation".to_owned())
+        );
         assert_eq!(command("deallocate \"A\""), Command::Deallocate(Some("A".to_owned())));
         assert_eq!(command("DECLARE c NO SCROLL CURSOR FOR SELECT 1"), Command::Declare("c".to_owned(), 6));
         assert_eq!(command("FETCH FORWARD 10 FROM \"c\""), Command::Fetch(Some(10), "c".to_owned()));
         assert_eq!(command("FETCH c"), Command::Fetch(Some(1), "c".to_owned()));
         assert_eq!(command("CLOSE ALL"), Command::Close(None));
-        for sql in ["SELECT 1", "SHOW TABLES", "WITH a AS (SELECT 1) TABLE a", "(SELECT 1)", "INSERT INTO t VALUES (1)"] {
+        for sql in [
+            "SELECT 1",
+            "SHOW TABLES",
+            "WITH a AS (SELECT 1) TABLE a",
+            "(SELECT 1)",
+            "INSERT INTO t VALUES (1)",
+        ] {
             assert_eq!(parsed(sql).unwrap(), None, "{sql}");
         }
         for sql in [

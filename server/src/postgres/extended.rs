@@ -15,7 +15,8 @@ use super::{
     error::{Error, Result},
     portal::{Portal, guarded, reads},
     rows::{self, Column},
-    session::{Session, no_cursor, split},
+    session::{Session, split},
+    transaction::no_cursor,
     types,
     wire::{Bind, End, Frontend, Target},
 };
@@ -99,9 +100,7 @@ impl Session {
 
     fn prepared(&self, name: &str) -> Result<Arc<Prepared>> {
         let prepared = self.statements.get(name).map(Arc::clone);
-        prepared.ok_or_else(|| {
-            Error::new("26000", format!("prepared statement \"{name}\" does not exist"))
-        })
+        prepared.ok_or_else(|| Error::new("26000", format!("prepared statement \"{name}\" does not exist")))
     }
 
     /// What a statement takes and gives; `None`: it concerns the connection alone.
@@ -186,7 +185,8 @@ impl Session {
         if let Some(part) = &prepared.part {
             self.command_of(part)?;
         }
-        let open = |(at, value): (usize, &Option<bytes::Bytes>)| value.is_some() && prepared.parameter(at).is_none();
+        let open =
+            |(at, value): (usize, &Option<bytes::Bytes>)| value.is_some() && prepared.parameter(at).is_none();
         if parameters.iter().enumerate().any(open) {
             // What the client says nothing of is of the type that the statement takes.
             self.description(&prepared).await?;

@@ -7,18 +7,15 @@ use basalt_sql::{
     script::{Part, Word},
     system::postgres_type,
 };
-use pgwire::messages::{
-    data::DataRow,
-    extendedquery::PortalSuspended,
-    response::CommandComplete,
-};
+use pgwire::messages::{data::DataRow, extendedquery::PortalSuspended, response::CommandComplete};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     error::{Error, Result},
     rows::{self, Column},
-    session::{Session, State, is_word},
+    session::{Session, is_word},
+    transaction::State,
     wire::{End, Wire},
 };
 use crate::{
@@ -217,15 +214,8 @@ impl Session {
         let running = running.map_err(|end| placed(end, &part))?;
         let rows = running.rows(state);
         let columns = columns(rows.schema(), &portal.formats, portal.told.as_deref())?;
-        portal.run = Run::Under(Box::new(Under {
-            rows,
-            columns,
-            cancelled,
-            deadline,
-            began,
-            batch: None,
-            sent: 0,
-        }));
+        portal.run =
+            Run::Under(Box::new(Under { rows, columns, cancelled, deadline, began, batch: None, sent: 0 }));
         Ok(())
     }
 
@@ -267,7 +257,16 @@ impl Session {
         let peer = tracing::field::display(self.caller.principal);
         match outcome {
             Ok((sent, true, counted)) => {
-                tracing::info!(method = "postgres", table, rows, selected, elapsed_us, code = "Ok", peer, "request");
+                tracing::info!(
+                    method = "postgres",
+                    table,
+                    rows,
+                    selected,
+                    elapsed_us,
+                    code = "Ok",
+                    peer,
+                    "request"
+                );
                 let columns = match portal.gives_rows() {
                     true => portal.columns().to_vec(),
                     false => Vec::new(),
@@ -293,11 +292,7 @@ impl Session {
     }
 
     /// Sends rows; whether there are no more.
-    async fn rows(
-        &mut self,
-        under: &mut Under,
-        most: Option<u64>,
-    ) -> std::result::Result<(u64, bool), End> {
+    async fn rows(&mut self, under: &mut Under, most: Option<u64>) -> std::result::Result<(u64, bool), End> {
         let Self { shared, wire, .. } = self;
         let mut sent = 0;
         loop {
@@ -354,7 +349,8 @@ impl Session {
         let statements: u64 = self.statements.values().map(|statement| statement.bytes()).sum();
         let kept = portals + statements;
         if kept > limits::POSTGRES_KEPT_BYTES {
-            let message = format!("statements and portals of more than {} bytes", limits::POSTGRES_KEPT_BYTES);
+            let message =
+                format!("statements and portals of more than {} bytes", limits::POSTGRES_KEPT_BYTES);
             return Err(Error::new("53400", message));
         }
         self.memory.set(limits::CONNECTION_BYTES + kept).map_err(Error::from)

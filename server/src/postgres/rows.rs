@@ -145,7 +145,11 @@ impl<'a> Values<'a> {
         }
         let begins = out.len();
         out.put_i32(0);
-        if self.binary { self.binary(row, out)? } else { self.text(row, out) }
+        if self.binary {
+            self.binary(row, out)?
+        } else {
+            self.text(row, out)
+        }
         let length = i32::try_from(out.len() - begins - 4);
         let length = length.map_err(|_| Error::limit("a value of the answer is too large"))?;
         out[begins..begins + 4].copy_from_slice(&length.to_be_bytes());
@@ -248,11 +252,16 @@ fn numeric(unscaled: i128, scale: u8, out: &mut BytesMut) {
     let text = decimal(unscaled.checked_abs().unwrap_or(i128::MAX), scale);
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let before = whole.len().div_ceil(4);
-    let padded = format!("{whole:0>width$}{fraction:0<behind$}", width = before * 4,
-        behind = fraction.len().div_ceil(4) * 4);
-    let groups: Vec<u16> = padded.as_bytes().chunks(4).map(|group| {
-        group.iter().fold(0, |value, digit| value * 10 + u16::from(digit - b'0'))
-    }).collect();
+    let padded = format!(
+        "{whole:0>width$}{fraction:0<behind$}",
+        width = before * 4,
+        behind = fraction.len().div_ceil(4) * 4
+    );
+    let groups: Vec<u16> = padded
+        .as_bytes()
+        .chunks(4)
+        .map(|group| group.iter().fold(0, |value, digit| value * 10 + u16::from(digit - b'0')))
+        .collect();
     let first = groups.iter().position(|group| *group != 0);
     let last = groups.iter().rposition(|group| *group != 0);
     let (groups, weight) = match (first, last) {
@@ -334,7 +343,9 @@ mod tests {
                 Arc::new(PrimitiveArray::<UInt64Type>::from(vec![u64::MAX])),
                 Arc::new(PrimitiveArray::<Float64Type>::from(vec![0.1])),
                 Arc::new(PrimitiveArray::<Date32Type>::from(vec![15_890])),
-                Arc::new(PrimitiveArray::<TimestampMicrosecondType>::from(vec![1_500_000]).with_timezone("UTC")),
+                Arc::new(
+                    PrimitiveArray::<TimestampMicrosecondType>::from(vec![1_500_000]).with_timezone("UTC"),
+                ),
                 Arc::new(StringArray::from(vec!["é"])),
                 Arc::new(StringArray::from(vec![None::<&str>])),
             ]

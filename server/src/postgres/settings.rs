@@ -33,10 +33,10 @@ enum Kind {
 /// A setting's name, what it is at first, what it may be, and whether clients are told when it changes.
 struct Known(&'static str, &'static str, Kind, bool);
 
-const UTC: &[&str] = &["UTC", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Universal", "Zulu", "Z", "0", "+00", "+00:00"];
-const LEVELS: &[&str] = &[
-    "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error", "info",
-];
+const UTC: &[&str] =
+    &["UTC", "GMT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Universal", "Zulu", "Z", "0", "+00", "+00:00"];
+const LEVELS: &[&str] =
+    &["debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error", "info"];
 const COMMITTED: &[&str] = &["read committed", "read uncommitted"];
 
 const KNOWN: [Known; 31] = [
@@ -78,9 +78,10 @@ fn known(name: &str) -> Result<&'static Known> {
         "session characteristics" => "default_transaction_isolation".to_owned(),
         lower => lower.to_owned(),
     };
-    KNOWN.iter().find(|known| known.0.eq_ignore_ascii_case(&name)).ok_or_else(|| {
-        Error::new("42704", format!("unrecognized configuration parameter \"{name}\""))
-    })
+    KNOWN
+        .iter()
+        .find(|known| known.0.eq_ignore_ascii_case(&name))
+        .ok_or_else(|| Error::new("42704", format!("unrecognized configuration parameter \"{name}\"")))
 }
 
 /// The settings of a connection.
@@ -208,9 +209,12 @@ fn checked(known: &Known, values: &[String]) -> Result<String> {
             _ => Err(refused()),
         },
         Kind::Time => time(&all).map(|millis| millis.to_string()).ok_or_else(refused),
-        Kind::AtLeast(least) => {
-            all.parse().ok().filter(|value: &i64| *value >= least).map(|value| value.to_string()).ok_or_else(refused)
-        }
+        Kind::AtLeast(least) => all
+            .parse()
+            .ok()
+            .filter(|value: &i64| *value >= least)
+            .map(|value| value.to_string())
+            .ok_or_else(refused),
         Kind::DateStyle => date_style(&all).ok_or_else(refused),
         Kind::SearchPath => search_path(values).ok_or_else(refused),
         Kind::Text => Ok(all),
@@ -250,7 +254,8 @@ fn date_style(text: &str) -> Option<String> {
 
 /// All tables are in one schema, so it must be among those that are searched.
 fn search_path(values: &[String]) -> Option<String> {
-    let names: Vec<_> = values.iter().flat_map(|value| value.split(',')).map(|name| name.trim().trim_matches('"')).collect();
+    let names: Vec<_> =
+        values.iter().flat_map(|value| value.split(',')).map(|name| name.trim().trim_matches('"')).collect();
     let known = ["$user", "public", "pg_catalog", "information_schema"];
     if !names.contains(&"public") || !names.iter().all(|name| known.contains(name)) {
         return None;
@@ -266,7 +271,9 @@ mod tests {
     #[test]
     fn settings_are_taken_with_their_meaning_or_refused() {
         let mut settings = Settings::new("me");
-        let mut set = |name: &str, value: &str| settings.set(name, &[value.to_owned()]).map(|told| told.map(|told| told.1));
+        let mut set = |name: &str, value: &str| {
+            settings.set(name, &[value.to_owned()]).map(|told| told.map(|told| told.1))
+        };
         assert_eq!(set("CLIENT_ENCODING", "utf-8").unwrap(), Some("UTF8".to_owned()));
         assert!(set("client_encoding", "latin1").is_err());
         assert_eq!(set("datestyle", "iso, dmy").unwrap(), Some("ISO, DMY".to_owned()));

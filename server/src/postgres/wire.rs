@@ -46,11 +46,24 @@ impl From<Error> for End {
 #[derive(Debug)]
 pub(super) enum Frontend {
     Query(String),
-    Parse { name: String, sql: String, types: Vec<u32> },
+    Parse {
+        name: String,
+        sql: String,
+        types: Vec<u32>,
+    },
     Bind(Bind),
-    Describe { target: Target, name: String },
-    Execute { portal: String, rows: i32 },
-    Close { target: Target, name: String },
+    Describe {
+        target: Target,
+        name: String,
+    },
+    Execute {
+        portal: String,
+        rows: i32,
+    },
+    Close {
+        target: Target,
+        name: String,
+    },
     Flush,
     Sync,
     Terminate,
@@ -327,7 +340,8 @@ pub(super) fn decode(tag: u8, body: Bytes) -> Result<Frontend> {
                 -1 => Ok(None),
                 length => {
                     let length = usize::try_from(length);
-                    body.bytes(length.map_err(|_| Error::protocol("invalid length of a parameter"))?).map(Some)
+                    body.bytes(length.map_err(|_| Error::protocol("invalid length of a parameter"))?)
+                        .map(Some)
                 }
             });
             let parameters = parameters.collect::<Result<_>>()?;

@@ -71,7 +71,8 @@ fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
 }
 
 fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
-    let parameters: Vec<u8> = parameters.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
+    let parameters: Vec<u8> =
+        parameters.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
     let body = [&196_608_u32.to_be_bytes()[..], &parameters, b"\0"].concat();
     [&u32::try_from(body.len() + 4).unwrap().to_be_bytes()[..], &body].concat()
 }
@@ -98,11 +99,21 @@ fn shown((tag, body): &Message) -> String {
         b'E' => format!("E {}", fields(body)[&'C']),
         b'N' => format!("N {}", fields(body)[&'C']),
         b'Z' => format!("Z {}", char::from(body[0])),
-        b'D' => format!("D {}", values(body).iter().map(|value| match value {
-            Some(value) => String::from_utf8_lossy(value).into_owned(),
-            None => "NULL".to_owned(),
-        }).collect::<Vec<_>>().join("|")),
-        b't' => format!("t {:?}", body[2..].chunks(4).map(|oid| u32::from_be_bytes(oid.try_into().unwrap())).collect::<Vec<_>>()),
+        b'D' => format!(
+            "D {}",
+            values(body)
+                .iter()
+                .map(|value| match value {
+                    Some(value) => String::from_utf8_lossy(value).into_owned(),
+                    None => "NULL".to_owned(),
+                })
+                .collect::<Vec<_>>()
+                .join("|")
+        ),
+        b't' => format!(
+            "t {:?}",
+            body[2..].chunks(4).map(|oid| u32::from_be_bytes(oid.try_into().unwrap())).collect::<Vec<_>>()
+        ),
         other => char::from(*other).to_string(),
     }
 }
@@ -135,7 +146,10 @@ impl Client {
         Self::try_connect(server, &[("user", "me")]).await.unwrap_or_else(|error| panic!("{error:?}"))
     }
 
-    async fn try_connect(server: &Server, parameters: &[(&str, &str)]) -> Result<Self, BTreeMap<char, String>> {
+    async fn try_connect(
+        server: &Server,
+        parameters: &[(&str, &str)],
+    ) -> Result<Self, BTreeMap<char, String>> {
         let mut stream = TcpStream::connect(&server.address).await.unwrap();
         stream.write_all(&startup(parameters)).await.unwrap();
         let (mut key, mut settings) = (Vec::new(), BTreeMap::new());
@@ -145,7 +159,8 @@ impl Client {
                 b'R' => assert_eq!(body, [0; 4]),
                 b'K' => key = body,
                 b'S' => {
-                    let mut parts = body.split(|byte| *byte == 0).map(|part| String::from_utf8(part.to_vec()).unwrap());
+                    let mut parts =
+                        body.split(|byte| *byte == 0).map(|part| String::from_utf8(part.to_vec()).unwrap());
                     settings.insert(parts.next().unwrap(), parts.next().unwrap());
                 }
                 b'Z' => return Ok(Self { stream, key, settings }),
@@ -194,7 +209,8 @@ impl Client {
             Some(value) => [&u32::try_from(value.len()).unwrap().to_be_bytes()[..], value].concat(),
             None => (-1_i32).to_be_bytes().to_vec(),
         });
-        let body = [text(portal), text(statement), formats.clone(), count, values.collect(), formats].concat();
+        let body =
+            [text(portal), text(statement), formats.clone(), count, values.collect(), formats].concat();
         self.send(b'B', &body).await;
     }
 
@@ -224,7 +240,10 @@ async fn texts_of_statements() {
     let several = client.query("SELECT 1; SET application_name = 'a;b'; SELECT 'x;y';").await;
     assert_eq!(several, ["T", "D 1", "C SELECT 1", "S", "C SET", "T", "D x;y", "C SELECT 1", "Z I"]);
     // What stands behind an error is not run.
-    assert_eq!(client.query("SELECT 1; SELECT nothing FROM t; SELECT 2").await, ["T", "D 1", "C SELECT 1", "E 42703", "Z I"]);
+    assert_eq!(
+        client.query("SELECT 1; SELECT nothing FROM t; SELECT 2").await,
+        ["T", "D 1", "C SELECT 1", "E 42703", "Z I"]
+    );
     for (sql, code) in [
         ("SELECT * FROM nothing", "42P01"),
         ("SELECT 1 +", "42601"),
@@ -257,7 +276,10 @@ async fn transactions_have_their_state() {
     let mut client = Client::connect(&server).await;
     assert_eq!(client.query("BEGIN").await, ["C BEGIN", "Z T"]);
     assert_eq!(client.query("begin").await, ["N 25001", "C BEGIN", "Z T"]);
-    assert_eq!(client.query("SET LOCAL statement_timeout = 7000; SET application_name = 'x'").await[3..], ["Z T"]);
+    assert_eq!(
+        client.query("SET LOCAL statement_timeout = 7000; SET application_name = 'x'").await[3..],
+        ["Z T"]
+    );
     assert_eq!(client.query("SHOW statement_timeout").await[1], "D 7000");
     assert_eq!(client.query("COMMIT").await, ["C COMMIT", "Z I"]);
     assert_eq!(client.query("SHOW statement_timeout; SHOW application_name").await[1], "D 0");
@@ -277,11 +299,17 @@ async fn transactions_have_their_state() {
     assert_eq!(client.query("RELEASE a").await, ["E 25P02", "Z E"]);
     assert_eq!(client.query("ROLLBACK TO a; SHOW application_name").await[3..], ["D x", "C SHOW", "Z T"]);
     assert_eq!(client.query("ROLLBACK TO SAVEPOINT b").await, ["E 3B001", "Z E"]);
-    assert_eq!(client.query("ROLLBACK TO a; RELEASE a; RELEASE a").await[1..], ["C RELEASE", "E 3B001", "Z E"]);
+    assert_eq!(
+        client.query("ROLLBACK TO a; RELEASE a; RELEASE a").await[1..],
+        ["C RELEASE", "E 3B001", "Z E"]
+    );
     assert_eq!(client.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
 
     client.query("BEGIN").await;
-    assert_eq!(client.query("DECLARE c CURSOR FOR SELECT key FROM t ORDER BY key").await, ["C DECLARE CURSOR", "Z T"]);
+    assert_eq!(
+        client.query("DECLARE c CURSOR FOR SELECT key FROM t ORDER BY key").await,
+        ["C DECLARE CURSOR", "Z T"]
+    );
     assert_eq!(client.query("FETCH 2 FROM c").await, ["T", "D 0", "D 1", "C FETCH 2", "Z T"]);
     assert_eq!(client.query("FETCH ALL FROM c").await.len(), 998 + 3);
     assert_eq!(client.query("FETCH c").await, ["T", "C FETCH 0", "Z T"]);
@@ -326,8 +354,22 @@ async fn prepared_statements_in_both_formats() {
     client.send(b'S', &[]).await;
     let told = client.shown().await;
     let pieces = [
-        "2", "T", "D 0|NULL|0", "D 1|text 1|0.25", "s", "1", "2", "D é|NULL", "C SELECT 1", "D 2|text 2|0.5",
-        "D 3|text 3|0.75", "s", "D 4|text 4|1", "C SELECT 1", "C SELECT 0", "Z I",
+        "2",
+        "T",
+        "D 0|NULL|0",
+        "D 1|text 1|0.25",
+        "s",
+        "1",
+        "2",
+        "D é|NULL",
+        "C SELECT 1",
+        "D 2|text 2|0.5",
+        "D 3|text 3|0.75",
+        "s",
+        "D 4|text 4|1",
+        "C SELECT 1",
+        "C SELECT 0",
+        "Z I",
     ];
     assert_eq!(told, pieces);
 
@@ -418,7 +460,9 @@ async fn bytes_that_are_no_messages() {
     assert_eq!(good.query("SELECT 1").await, ["T", "D 1", "C SELECT 1", "Z I"]);
 
     // Lengths that nobody means are refused before there is room for them.
-    for (tag, length) in [(b'Q', u32::MAX), (b'Q', 1 << 30), (b'P', 1 << 20), (b'B', 1 << 25), (b'E', 1 << 16), (b'S', 3)] {
+    for (tag, length) in
+        [(b'Q', u32::MAX), (b'Q', 1 << 30), (b'P', 1 << 20), (b'B', 1 << 25), (b'E', 1 << 16), (b'S', 3)]
+    {
         let mut client = Client::connect(&server).await;
         client.stream.write_all(&[&[tag][..], &length.to_be_bytes()].concat()).await.unwrap();
         let (tag, body) = message(&mut client.stream).await.unwrap();
@@ -432,8 +476,20 @@ async fn bytes_that_are_no_messages() {
         assert_eq!((tag, fields(&body)[&'S'].as_str()), (b'E', "FATAL"), "{bytes:?}");
     }
     // What is wrong in a message of the right length is an error as any other.
-    assert_eq!({ good.send(b'Q', b"SELECT 1").await; good.shown().await }, ["E 08P01", "Z I"]);
-    assert_eq!({ good.send(b'Q', b"\xff\0").await; good.shown().await }, ["E 22021", "Z I"]);
+    assert_eq!(
+        {
+            good.send(b'Q', b"SELECT 1").await;
+            good.shown().await
+        },
+        ["E 08P01", "Z I"]
+    );
+    assert_eq!(
+        {
+            good.send(b'Q', b"\xff\0").await;
+            good.shown().await
+        },
+        ["E 22021", "Z I"]
+    );
     good.send(b'B', b"\0\0\xff\xff").await;
     good.send(b'S', &[]).await;
     assert_eq!(good.shown().await, ["E 54000", "Z I"]);
@@ -497,11 +553,20 @@ async fn clients_come_with_what_they_want() {
     let server = filled(|_| {}).await;
     let come = async |parameters: &[(&str, &str)]| Client::try_connect(&server, parameters).await;
     let options = "-c statement_timeout=5s -c search_path=public";
-    let with = [("user", "me"), ("database", "any"), ("options", options), ("TimeZone", "Europe/Berlin"), ("DateStyle", "ISO")];
+    let with = [
+        ("user", "me"),
+        ("database", "any"),
+        ("options", options),
+        ("TimeZone", "Europe/Berlin"),
+        ("DateStyle", "ISO"),
+    ];
     let mut client = come(&with).await.unwrap_or_else(|error| panic!("{error:?}"));
     assert_eq!(client.settings["TimeZone"], "UTC");
     assert_eq!(client.query("SHOW statement_timeout").await[1], "D 5000");
-    assert_eq!(client.query("SET statement_timeout = 1; RESET ALL; SHOW statement_timeout").await[3], "D 5000");
+    assert_eq!(
+        client.query("SET statement_timeout = 1; RESET ALL; SHOW statement_timeout").await[3],
+        "D 5000"
+    );
     for (wrong, code) in [
         (&[("user", "")][..], "28000"),
         (&[("user", "me"), ("client_encoding", "LATIN1")], "22023"),
@@ -560,15 +625,24 @@ async fn the_server_tells_what_it_has() {
     let mut rows = async |sql: &str| {
         let told = client.query(sql).await;
         assert!(told.iter().all(|message| !message.starts_with('E')), "{sql}: {told:?}");
-        told.into_iter().filter_map(|message| Some(message.strip_prefix("D ")?.to_owned())).collect::<Vec<_>>()
+        told.into_iter()
+            .filter_map(|message| Some(message.strip_prefix("D ")?.to_owned()))
+            .collect::<Vec<_>>()
     };
     let tables = "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = 'public'";
     assert_eq!(rows(tables).await, ["public|t|BASE TABLE"]);
     let columns = "SELECT column_name, ordinal_position, data_type FROM information_schema.columns WHERE table_name = 't' ORDER BY 2";
     assert_eq!(rows(columns).await, ["key|1|bigint", "text|2|text"]);
-    assert_eq!(rows("SELECT schema_name FROM information_schema.schemata WHERE schema_name = 'public'").await, ["public"]);
+    assert_eq!(
+        rows("SELECT schema_name FROM information_schema.schemata WHERE schema_name = 'public'").await,
+        ["public"]
+    );
     assert_eq!(rows("SELECT relname FROM pg_class WHERE oid = 't'::regclass").await, ["t"]);
-    assert_eq!(rows("SELECT 't'::regclass::text, to_regclass('nothing'), current_schema(), current_database()").await, ["t|NULL|public|basalt"]);
+    assert_eq!(
+        rows("SELECT 't'::regclass::text, to_regclass('nothing'), current_schema(), current_database()")
+            .await,
+        ["t|NULL|public|basalt"]
+    );
     let attributes = "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a \
         WHERE a.attrelid = 'public.t'::regclass AND a.attnum > 0 ORDER BY a.attnum";
     assert_eq!(rows(attributes).await, ["key|bigint", "text|text"]);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array as _, ArrayRef, BooleanArray, Int64Array, StringArray, cast::AsArray as _, types::Int64Type};
+use arrow_array::{
+    Array as _, ArrayRef, BooleanArray, Int64Array, StringArray, cast::AsArray as _, types::Int64Type,
+};
 use arrow_schema::DataType;
 use datafusion::{
     arrow::compute::cast,
@@ -103,7 +105,9 @@ pub(crate) fn all() -> Vec<ScalarUDF> {
 /// Functions over the names of tables.
 pub(crate) fn of_names(numbers: Arc<Numbers>) -> Vec<ScalarUDF> {
     [Naming::Name, Naming::Number]
-        .map(|naming| ScalarUDF::new_from_impl(Named { naming, numbers: Arc::clone(&numbers), signature: any() }))
+        .map(|naming| {
+            ScalarUDF::new_from_impl(Named { naming, numbers: Arc::clone(&numbers), signature: any() })
+        })
         .to_vec()
 }
 
@@ -284,7 +288,8 @@ impl ScalarUDFImpl for Named {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let array: ArrayRef = match self.naming {
             Naming::Name => {
-                let name = |number: i64| self.numbers.name(number).map_or_else(|| number.to_string(), str::to_owned);
+                let name =
+                    |number: i64| self.numbers.name(number).map_or_else(|| number.to_string(), str::to_owned);
                 Arc::new(integers(&args, 0)?.iter().map(|number| number.map(name)).collect::<StringArray>())
             }
             Naming::Number => {

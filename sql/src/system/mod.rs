@@ -114,7 +114,10 @@ pub(crate) async fn providers(
     }
     let numbers = Numbers::new(known);
     let known = rows::Known { tables: known, pinned: &pinned, numbers: &numbers };
-    named.into_iter().map(|table| Ok((table.name.to_owned(), table.provider(rows::of(table, &known))?))).collect()
+    named
+        .into_iter()
+        .map(|table| Ok((table.name.to_owned(), table.provider(rows::of(table, &known))?)))
+        .collect()
 }
 
 /// Functions that know the tables.

@@ -28,8 +28,20 @@ use crate::error::{Error, Result};
 
 /// Names before which nothing else is left out.
 const AGGREGATES: [&str; 14] = [
-    "count", "sum", "min", "max", "avg", "array_agg", "string_agg", "json_agg", "jsonb_agg", "bool_and",
-    "bool_or", "every", "json_object_agg", "jsonb_object_agg",
+    "count",
+    "sum",
+    "min",
+    "max",
+    "avg",
+    "array_agg",
+    "string_agg",
+    "json_agg",
+    "jsonb_agg",
+    "bool_and",
+    "bool_or",
+    "every",
+    "json_object_agg",
+    "jsonb_object_agg",
 ];
 
 /// The schemas that are searched, in turn, as JDBC's driver asks for them with lists.
@@ -156,7 +168,9 @@ impl Rewrite<'_> {
         match whole {
             Expr::CompoundIdentifier(parts) => {
                 let plain = match parts.as_slice() {
-                    [schema, _, _] => ["pg_catalog", "information_schema", SCHEMA].contains(&schema.value.as_str()),
+                    [schema, _, _] => {
+                        ["pg_catalog", "information_schema", SCHEMA].contains(&schema.value.as_str())
+                    }
                     _ => false,
                 };
                 if plain {
@@ -226,7 +240,9 @@ impl Rewrite<'_> {
             }
             // A part of a name that stands there.
             Expr::CompoundFieldAccess { root, access_chain } => {
-                let [AccessExpr::Subscript(Subscript::Index { index })] = access_chain.as_slice() else { return None };
+                let [AccessExpr::Subscript(Subscript::Index { index })] = access_chain.as_slice() else {
+                    return None;
+                };
                 let index: usize = index.to_string().parse().ok()?;
                 let root: &Expr = match &**root {
                     Expr::Nested(inner) => inner,
@@ -234,7 +250,11 @@ impl Rewrite<'_> {
                 };
                 let name = parse_ident(root).or_else(|| current_schemas(root))?;
                 let part = index.checked_sub(1).and_then(|at| name.get(at));
-                Some(part.map_or_else(null, |part| Expr::Value(Value::SingleQuotedString(part.clone()).into())))
+                Some(
+                    part.map_or_else(null, |part| {
+                        Expr::Value(Value::SingleQuotedString(part.clone()).into())
+                    }),
+                )
             }
             _ => None,
         }
@@ -253,7 +273,9 @@ impl Rewrite<'_> {
             return expr(&name.len().to_string());
         }
         // Lists of what there is none of: privileges, options.
-        if plain == "array" && matches!(&function.args, FunctionArguments::Subquery(query) if is_of_system(query)) {
+        if plain == "array"
+            && matches!(&function.args, FunctionArguments::Subquery(query) if is_of_system(query))
+        {
             return Some(null());
         }
         if words.len() == 2 {
@@ -398,7 +420,9 @@ fn is_of_system(query: &Query) -> bool {
     let SetExpr::Select(select) = &*query.body else { return false };
     let of_system = |from: &TableWithJoins| match &from.relation {
         TableFactor::Table { name, args: None, .. } => virtual_table(name).is_some(),
-        TableFactor::Table { name, .. } => words(name).is_some_and(|words| words.first() == Some(&"pg_catalog")),
+        TableFactor::Table { name, .. } => {
+            words(name).is_some_and(|words| words.first() == Some(&"pg_catalog"))
+        }
         _ => false,
     };
     !select.from.is_empty() && select.from.iter().all(of_system)
@@ -421,7 +445,9 @@ fn is_empty_set(body: &SetExpr) -> bool {
 fn is_empty_select(select: &Select) -> bool {
     let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     let item = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => grouped || !aggregates(expr),
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            grouped || !aggregates(expr)
+        }
         _ => false,
     };
     select.from.iter().any(is_empty_join) && select.projection.iter().all(item)
@@ -443,7 +469,9 @@ fn is_empty_join(from: &TableWithJoins) -> bool {
 
 fn is_empty_factor(factor: &TableFactor) -> bool {
     match factor {
-        TableFactor::Table { name, args: None, .. } => virtual_table(name).is_some_and(|table| !table.has_rows),
+        TableFactor::Table { name, args: None, .. } => {
+            virtual_table(name).is_some_and(|table| !table.has_rows)
+        }
         TableFactor::Derived { subquery, .. } => is_empty(subquery),
         TableFactor::NestedJoin { table_with_joins, .. } => is_empty_join(table_with_joins),
         _ => false,
@@ -522,12 +550,15 @@ fn one_value(query: &mut Query) {
     let SetExpr::Select(select) = &mut *query.body else { return };
     let is_virtual = |factor: &TableFactor| matches!(factor, TableFactor::Table { name, .. } if virtual_table(name).is_some());
     let all_virtual = !select.from.is_empty()
-        && select.from.iter().all(|from| is_virtual(&from.relation) && from.joins.iter().all(|join| is_virtual(&join.relation)));
+        && select.from.iter().all(|from| {
+            is_virtual(&from.relation) && from.joins.iter().all(|join| is_virtual(&join.relation))
+        });
     let plain = matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     if !all_virtual || !plain || query.with.is_some() || query.limit_clause.is_some() {
         return;
     }
-    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] = select.projection.as_mut_slice()
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_mut_slice()
     else {
         return;
     };
@@ -569,7 +600,9 @@ mod tests {
             "SELECT pg_class.relname, version() FROM \"pg_catalog.pg_class\" AS \"pg_class\""
         );
         assert_eq!(
-            rewritten("SELECT 1 FROM information_schema.TABLES t WHERE a OPERATOR(pg_catalog.~) 'x' COLLATE pg_catalog.default"),
+            rewritten(
+                "SELECT 1 FROM information_schema.TABLES t WHERE a OPERATOR(pg_catalog.~) 'x' COLLATE pg_catalog.default"
+            ),
             "SELECT 1 FROM \"information_schema.tables\" t WHERE a ~ 'x'"
         );
         assert_eq!(rewritten("SELECT a = ANY (ARRAY['r', 'p'])"), "SELECT a IN ('r', 'p')");
@@ -581,20 +614,28 @@ mod tests {
         assert_eq!(rewritten("SELECT '17'::pg_catalog.regclass::oid"), "SELECT 17::BIGINT");
         assert_eq!(rewritten("SELECT 'pg_class'::regclass::text"), "SELECT 'pg_class'");
         assert_eq!(rewritten("SELECT c.oid::regclass"), "SELECT regclass_name(c.oid)");
-        assert_eq!(rewritten("SELECT a::pg_catalog.regtype::pg_catalog.text"), "SELECT format_type(a, -1)::TEXT");
+        assert_eq!(
+            rewritten("SELECT a::pg_catalog.regtype::pg_catalog.text"),
+            "SELECT format_type(a, -1)::TEXT"
+        );
     }
 
     #[test]
     fn what_is_always_empty_has_no_rows() {
         assert_eq!(
-            rewritten("SELECT i.a, b AS c, array(select 1) FROM pg_index i, pg_class WHERE d = ANY(i.indkey) ORDER BY b"),
+            rewritten(
+                "SELECT i.a, b AS c, array(select 1) FROM pg_index i, pg_class WHERE d = ANY(i.indkey) ORDER BY b"
+            ),
             "SELECT NULL AS \"a\", NULL AS \"c\", NULL AS \"array\" WHERE false"
         );
         let outer = "SELECT relname FROM pg_class LEFT JOIN pg_index ON true";
         assert!(rewritten(outer).contains("\"pg_catalog.pg_index\""));
         assert!(rewritten("SELECT count(*) FROM pg_index").contains("count(*)"));
         let twice = "SELECT f(a), pg_catalog.f(b), array(select a from pg_catalog.unnest(x) a) FROM pg_index";
-        assert_eq!(rewritten(twice), "SELECT NULL AS \"f\", NULL AS \"?column?1\", NULL AS \"array\" WHERE false");
+        assert_eq!(
+            rewritten(twice),
+            "SELECT NULL AS \"f\", NULL AS \"?column?1\", NULL AS \"array\" WHERE false"
+        );
         let list = "SELECT a || array(SELECT x FROM pg_catalog.unnest(b) x) FROM pg_class";
         assert_eq!(rewritten(list), "SELECT a || NULL FROM \"pg_catalog.pg_class\" AS \"pg_class\"");
         assert_eq!(rewritten("SELECT (SELECT adbin FROM pg_attrdef d WHERE d.adrelid = a)"), "SELECT NULL");
@@ -622,7 +663,8 @@ mod tests {
 
     #[test]
     fn grafana_asks_for_columns() {
-        let sql = "SELECT CASE WHEN array_length(parse_ident('a.B'),1) = 2 THEN s = (parse_ident('a.B'))[1] END";
+        let sql =
+            "SELECT CASE WHEN array_length(parse_ident('a.B'),1) = 2 THEN s = (parse_ident('a.B'))[1] END";
         assert_eq!(rewritten(sql), "SELECT CASE WHEN 2 = 2 THEN s = 'a' END");
     }
 }

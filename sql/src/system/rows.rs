@@ -97,7 +97,9 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
             ("amhandler", "heap_tableam_handler".into()),
             ("amtype", "t".into()),
         ]],
-        "pg_catalog.pg_namespace" => SCHEMAS.iter().map(|(name, number)| namespace_row(name, *number)).collect(),
+        "pg_catalog.pg_namespace" => {
+            SCHEMAS.iter().map(|(name, number)| namespace_row(name, *number)).collect()
+        }
         "pg_catalog.pg_class" => known.all().iter().map(class).collect(),
         "pg_catalog.pg_attribute" => known.all().iter().flat_map(attributes).collect(),
         "pg_catalog.pg_type" => TYPES.iter().map(|(of, category)| pg_type(of, category)).collect(),
@@ -111,11 +113,9 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
             ("userepl", Value::Bool(false)),
             ("usebypassrls", Value::Bool(false)),
         ]],
-        "pg_catalog.pg_tablespace" => vec![vec![
-            ("oid", int(1663)),
-            ("spcname", "pg_default".into()),
-            ("spcowner", int(OWNER_NUMBER)),
-        ]],
+        "pg_catalog.pg_tablespace" => {
+            vec![vec![("oid", int(1663)), ("spcname", "pg_default".into()), ("spcowner", int(OWNER_NUMBER))]]
+        }
         "pg_catalog.pg_settings" => SETTINGS
             .iter()
             .map(|(name, value)| vec![("name", (*name).into()), ("setting", (*value).into())])
@@ -157,13 +157,27 @@ fn class(table: &Of<'_>) -> Row {
         ("relnatts", int(i64::try_from(table.columns.len()).unwrap_or_default())),
     ];
     let zeros = [
-        "reltype", "reloftype", "reltablespace", "relpages", "relallvisible", "reltoastrelid", "relchecks",
-        "relrewrite", "relfrozenxid", "relminmxid",
+        "reltype",
+        "reloftype",
+        "reltablespace",
+        "relpages",
+        "relallvisible",
+        "reltoastrelid",
+        "relchecks",
+        "relrewrite",
+        "relfrozenxid",
+        "relminmxid",
     ];
     row.extend(zeros.map(|name| (name, int(0))));
     let no = [
-        "relhasindex", "relisshared", "relhasrules", "relhastriggers", "relhassubclass", "relrowsecurity",
-        "relforcerowsecurity", "relispartition",
+        "relhasindex",
+        "relisshared",
+        "relhasrules",
+        "relhastriggers",
+        "relhassubclass",
+        "relrowsecurity",
+        "relforcerowsecurity",
+        "relispartition",
     ];
     row.extend(no.map(|name| (name, Value::Bool(false))));
     row
@@ -248,8 +262,7 @@ fn database() -> Row {
 fn role() -> Row {
     let yes = ["rolinherit", "rolcanlogin"].map(|name| (name, Value::Bool(true)));
     let no = ["rolsuper", "rolcreaterole", "rolcreatedb", "rolreplication", "rolbypassrls"];
-    let mut row: Row =
-        vec![("oid", int(OWNER_NUMBER)), ("rolname", OWNER.into()), ("rolconnlimit", int(-1))];
+    let mut row: Row = vec![("oid", int(OWNER_NUMBER)), ("rolname", OWNER.into()), ("rolconnlimit", int(-1))];
     row.extend(yes);
     row.extend(no.map(|name| (name, Value::Bool(false))));
     row
