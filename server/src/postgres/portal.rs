@@ -15,7 +15,6 @@ use super::{
     error::{Error, Result},
     rows::{self, Column},
     session::{Session, is_word},
-    transaction::State,
     wire::{End, Wire},
 };
 use crate::{
@@ -194,10 +193,7 @@ impl Session {
             if read_only.iter().any(|name| settings.get(name).is_ok_and(|(_, value)| value == "on")) {
                 return Err(Error::new("25006", "cannot write in a read-only transaction").into());
             }
-            if transaction.state != State::None {
-                let message = "statements that write are not supported in a transaction block";
-                return Err(Error::unsupported(message).into());
-            }
+            transaction.written += usize::from(transaction.is_open());
         }
         let began = Instant::now();
         let deadline = state.deadline_within(settings.timeout());
@@ -210,7 +206,13 @@ impl Session {
             deadline,
             running: Some(state.running.token()),
         };
-        let running = guarded(wire, &cancelled, &shared.closing, statement.begin(state)).await;
+        let begun = async {
+            match transaction.is_open() {
+                true => statement.begin_in(state, &transaction.writes).await,
+                false => statement.begin(state).await,
+            }
+        };
+        let running = guarded(wire, &cancelled, &shared.closing, begun).await;
         let running = running.map_err(|end| placed(end, &part))?;
         let rows = running.rows(state);
         let columns = columns(rows.schema(), &portal.formats, portal.told.as_deref())?;

@@ -24,7 +24,7 @@ use super::{
     command::{self, Command},
     error::{Error, Result},
     extended::Prepared,
-    portal::Portal,
+    portal::{Portal, reads},
     settings::Settings,
     transaction::{State, Transaction},
     wire::{End, Frontend, Wire},
@@ -289,7 +289,26 @@ impl Session {
         if parts.is_empty() {
             self.wire.put(&EmptyQueryResponse::new())?;
         }
-        for part in &parts {
+        let writes = |part: &&Part| matches!(command::of(&part.words), Ok(None)) && !reads(&part.words);
+        // All or nothing, without a BEGIN.
+        self.transaction.implicit =
+            self.transaction.state == State::None && parts.iter().filter(writes).count() > 1;
+        let done = self.parts(&parts).await;
+        if std::mem::take(&mut self.transaction.implicit) {
+            let transaction = std::mem::take(&mut self.transaction);
+            if done.is_ok() {
+                self.commit(&transaction).await?;
+            }
+        }
+        done?;
+        if self.transaction.state == State::None {
+            self.portals.clear();
+        }
+        self.ready().await
+    }
+
+    async fn parts(&mut self, parts: &[Part]) -> std::result::Result<(), End> {
+        for part in parts {
             match self.command_of(part)? {
                 Some(command) => self.obey(command, part, &[], true).await?,
                 None => {
@@ -300,10 +319,7 @@ impl Session {
                 }
             }
         }
-        if self.transaction.state == State::None {
-            self.portals.clear();
-        }
-        self.ready().await
+        Ok(())
     }
 
     /// The command of a statement that concerns the connection. A transaction that has failed can be ended alone.

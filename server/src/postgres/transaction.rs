@@ -1,11 +1,12 @@
 //! What a client tells of its connection: transactions, settings, and cursors.
 
+use std::sync::Arc;
+
+use basalt_sql::script::Part;
 use pgwire::messages::{
     response::{CommandComplete, NoticeResponse},
     startup::ParameterStatus,
 };
-
-use basalt_sql::script::Part;
 
 use super::{
     command::Command,
@@ -15,7 +16,7 @@ use super::{
     settings::Settings,
     wire::End,
 };
-use crate::limits;
+use crate::{limits, sql::Transaction as Writes};
 
 /// A block of BEGIN.
 #[derive(Debug, Default)]
@@ -26,6 +27,19 @@ pub(super) struct Transaction {
     /// What was set for it alone.
     local: Vec<&'static str>,
     savepoints: Vec<Savepoint>,
+    /// What its statements write, until it is committed.
+    pub(super) writes: Arc<Writes>,
+    /// How many of them have written.
+    pub(super) written: usize,
+    /// It is that of a text of statements, without BEGIN.
+    pub(super) implicit: bool,
+}
+
+impl Transaction {
+    /// Whether what is written waits for its end.
+    pub(super) fn is_open(&self) -> bool {
+        self.state != State::None || self.implicit
+    }
 }
 
 /// What a transaction goes back to.
@@ -35,6 +49,8 @@ struct Savepoint {
     settings: Settings,
     /// The names of those that were open.
     portals: Vec<String>,
+    /// See [`Transaction::written`].
+    written: usize,
 }
 
 /// See [`Transaction`].
@@ -58,9 +74,13 @@ impl Session {
         let tag = match command {
             Command::Begin(modes) => {
                 if self.transaction.state == State::None {
+                    // What was written without BEGIN becomes part of it.
+                    let before = std::mem::take(&mut self.transaction);
                     self.transaction = Transaction {
                         state: State::Open,
                         before: Some(self.settings.clone()),
+                        writes: before.writes,
+                        written: before.written,
                         ..Transaction::default()
                     };
                 } else {
@@ -71,11 +91,11 @@ impl Session {
             }
             Command::Commit => {
                 let failed = self.transaction.state == State::Failed;
-                self.end(!failed)?;
+                self.end(!failed).await?;
                 if failed { "ROLLBACK" } else { "COMMIT" }
             }
             Command::Rollback => {
-                self.end(false)?;
+                self.end(false).await?;
                 "ROLLBACK"
             }
             Command::Savepoint(name) => {
@@ -217,10 +237,28 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the transaction. What was set in it stays if it is committed, but for what was set for it alone.
-    fn end(&mut self, commits: bool) -> Result<()> {
+    /// Ends the transaction, and commits what was written in it. What was set in it stays if it is committed, but for what
+    /// was set for it alone.
+    async fn end(&mut self, commits: bool) -> std::result::Result<(), End> {
         let transaction = std::mem::take(&mut self.transaction);
         self.portals.clear();
+        let committed = match commits {
+            true => self.commit(&transaction).await,
+            false => Ok(()),
+        };
+        self.end_settings(transaction, commits && committed.is_ok())?;
+        committed
+    }
+
+    /// Commits what was written. Once begun it goes on, whoever goes: nobody is told that it was cancelled.
+    pub(super) async fn commit(&mut self, transaction: &Transaction) -> std::result::Result<(), End> {
+        if transaction.written == 0 {
+            return Ok(());
+        }
+        Ok(transaction.writes.commit(&self.shared.state).await.map_err(Error::from)?)
+    }
+
+    fn end_settings(&mut self, transaction: Transaction, commits: bool) -> Result<()> {
         let Some(before) = transaction.before else {
             return self.warn("25P01", "there is no transaction in progress");
         };
@@ -240,7 +278,8 @@ impl Session {
             return Err(Error::new("53400", format!("more than {} savepoints", limits::POSTGRES_SAVEPOINTS)));
         }
         let (settings, portals) = (self.settings.clone(), self.portals.keys().cloned().collect());
-        self.transaction.savepoints.push(Savepoint { name, settings, portals });
+        let written = self.transaction.written;
+        self.transaction.savepoints.push(Savepoint { name, settings, portals, written });
         Ok(())
     }
 
@@ -254,6 +293,10 @@ impl Session {
         let at = self.find_savepoint(name)?;
         self.transaction.savepoints.truncate(at + 1);
         let Some(savepoint) = self.transaction.savepoints.last() else { return Ok(()) };
+        if savepoint.written < self.transaction.written {
+            let message = "what was written since a savepoint is not undone alone: ROLLBACK undoes all of it";
+            return Err(Error::unsupported(message));
+        }
         self.portals.retain(|name, _| savepoint.portals.contains(name));
         let before = std::mem::replace(&mut self.settings, savepoint.settings.clone());
         self.transaction.state = State::Open;
