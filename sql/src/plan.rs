@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use arrow_array::{ArrayRef, BooleanArray, StringArray};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, StringArray};
 use arrow_schema::DataType;
 use async_trait::async_trait;
 use basalt_core::{
@@ -14,13 +14,16 @@ use datafusion::{
         CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
         SchemaProvider,
     },
-    common::{DataFusionError, Result as PlanResult, ScalarValue},
+    common::{
+        DataFusionError, Result as PlanResult, ScalarValue,
+        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
+    },
     datasource::TableProvider,
     execution::{
         SendableRecordBatchStream, SessionState, SessionStateBuilder, context::SQLOptions,
         runtime_env::RuntimeEnvBuilder,
     },
-    logical_expr::{AggregateUDF, LogicalPlan},
+    logical_expr::{AggregateUDF, Expr, LogicalPlan},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
@@ -32,8 +35,9 @@ use crate::{
     answer::{Shown, rows, shown_type},
     arithmetic::Planner,
     bounded::{self, Bounded},
-    catalog::Table,
+    catalog::{Change, Table, Written},
     command::{Command, Description},
+    define,
     engine::{Request, Shared},
     error::{Error, Result},
     fuse::FuseAggregates,
@@ -44,6 +48,7 @@ use crate::{
     scan::Scan,
     sums::Sums,
     table::BasaltTable,
+    write::{Effect, Rewritten, rewrite, target, with_addresses},
 };
 
 const CATALOG: &str = "basalt";
@@ -135,6 +140,16 @@ enum Resolved {
     Tables(Vec<String>),
     /// DESCRIBE.
     Columns(Arc<dyn Table>),
+    /// What its query gives is written to a table.
+    Write(Box<SessionState>, Rewritten, Arc<dyn Table>),
+    /// CREATE TABLE.
+    Create(Box<ast::CreateTable>),
+    /// CREATE TABLE ... AS.
+    CreateAs(Box<SessionState>, Box<ast::CreateTable>, Box<ast::Query>),
+    /// DROP TABLE.
+    Drop { table: String, if_exists: bool },
+    /// What is to be made is there.
+    Nothing(Command),
 }
 
 impl Resolved {
@@ -143,19 +158,82 @@ impl Resolved {
             Self::Query(_, Statement::Explain(_)) => Command::Explain,
             Self::Query(..) => Command::Select,
             Self::Tables(_) | Self::Columns(_) => Command::Show,
+            Self::Write(_, rewritten, _) => rewritten.command,
+            Self::Create(_) => Command::CreateTable,
+            Self::CreateAs(..) => Command::CreateTableAs,
+            Self::Drop { .. } => Command::DropTable,
+            Self::Nothing(command) => *command,
         }
     }
 }
 
-/// Plans a statement and begins to run it.
+/// Plans a statement and begins to run it. One that writes has written when this returns; where another change came
+/// first it is planned again, over the newest versions.
 pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
-    let resolved = resolve(shared, &request, Parameters::Given(&request.parameters)).await?;
-    let command = resolved.command();
-    match resolved {
-        Resolved::Query(session, statement) => run(*session, statement, command).await,
-        Resolved::Tables(tables) => show_tables(tables),
-        Resolved::Columns(table) => describe_table(&*table),
+    for _ in 0..limits::WRITE_ATTEMPTS {
+        let resolved = resolve(shared, &request, Parameters::Given(&request.parameters)).await?;
+        let command = resolved.command();
+        let written = match resolved {
+            Resolved::Query(session, statement) => return run(*session, statement, command).await,
+            Resolved::Tables(tables) => return show_tables(tables),
+            Resolved::Columns(table) => return describe_table(&*table),
+            Resolved::Write(session, rewritten, target) => write(*session, rewritten, &*target).await?,
+            Resolved::Create(create) => {
+                let table = define::new_table(&create, None)?;
+                request.catalog.create_table(table, create.if_not_exists).await?;
+                NOTHING
+            }
+            Resolved::CreateAs(session, create, query) => {
+                create_as(&request, *session, &create, query).await?
+            }
+            Resolved::Drop { table, if_exists } => {
+                request.catalog.drop_table(&table, if_exists).await?;
+                NOTHING
+            }
+            Resolved::Nothing(_) => NOTHING,
+        };
+        if let Written::Done { inserted, deleted } = written {
+            let rows =
+                if command == Command::Delete || command == Command::Truncate { deleted } else { inserted };
+            return affected(command, rows);
+        }
     }
+    Err(Error::new(ErrorKind::WriteConflict, "other writes change the same table all the time; try again"))
+}
+
+/// No rows were written.
+const NOTHING: Written = Written::Done { inserted: 0, deleted: 0 };
+
+/// Runs the query of a statement that writes, and writes what it gives.
+async fn write(session: SessionState, rewritten: Rewritten, target: &dyn Table) -> Result<Written> {
+    let Rewritten { query, effect, .. } = rewritten;
+    let (session, _, physical) = planned(session, Statement::Statement(Box::new(query))).await?;
+    effect.check(&physical.schema())?;
+    // What the engine selects it also deletes, wherever the rows are.
+    if effect.change == Change::Delete
+        && let Some(filter) = physical.downcast_ref::<Scan>().and_then(Scan::selects)
+        && let Some(deleted) = target.delete(filter.cloned()).await?
+    {
+        return Ok(Written::Done { inserted: 0, deleted });
+    }
+    let writer = target.write(effect.change.clone()).await?;
+    effect.write(execute_stream(physical, session.task_ctx())?, writer).await
+}
+
+async fn create_as(
+    request: &Request,
+    session: SessionState,
+    create: &ast::CreateTable,
+    query: Box<ast::Query>,
+) -> Result<Written> {
+    let statement = Statement::Statement(Box::new(ast::Statement::Query(query)));
+    let (session, logical, physical) = planned(session, statement).await?;
+    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    let table = define::new_table(create, Some(shown.schema().fields().to_vec()))?;
+    let effect = Effect::of_new_table(&table.schema);
+    effect.check(&physical.schema())?;
+    let writer = request.catalog.create_table_as(table).await?;
+    effect.write(execute_stream(physical, session.task_ctx())?, writer).await
 }
 
 /// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there.
@@ -163,25 +241,63 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
     let resolved = resolve(shared, &request, Parameters::Open).await?;
     let command = resolved.command();
     match resolved {
-        Resolved::Query(session, statement) => {
-            let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
-            verify(&logical)?;
-            let types = logical.get_parameter_types().map_err(unplanned)?;
-            let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
-            let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
-            let types: Vec<_> =
-                (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
-            // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
-            let texts = typed(&session, logical.clone(), &types, &DataType::Utf8).await;
-            let (types, schema) = match texts {
-                Err(_) if types.contains(&None) => typed(&session, logical, &types, &DataType::Int64).await?,
-                texts => texts?,
-            };
-            Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
+        Resolved::Query(session, statement) => takes(&session, statement, command).await,
+        Resolved::Write(session, rewritten, _) => {
+            let query = Statement::Statement(Box::new(rewritten.query));
+            let taken = takes(&session, query, command).await?;
+            Ok(Description { schema: affected_schema(), ..taken })
+        }
+        Resolved::CreateAs(session, _, query) => {
+            let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
+            let taken = takes(&session, query, command).await?;
+            Ok(Description { schema: affected_schema(), ..taken })
         }
         Resolved::Tables(_) => Ok(described(command, tables_schema())),
         Resolved::Columns(_) => Ok(described(command, columns_schema())),
+        Resolved::Create(_) | Resolved::Drop { .. } | Resolved::Nothing(_) => {
+            Ok(described(command, affected_schema()))
+        }
     }
+}
+
+/// What a query takes and gives.
+async fn takes(session: &SessionState, statement: Statement, command: Command) -> Result<Description> {
+    let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
+    verify(&logical)?;
+    let logical = cast_parameters(logical).map_err(unplanned)?;
+    let types = logical.get_parameter_types().map_err(unplanned)?;
+    let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
+    let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
+    let types: Vec<_> =
+        (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
+    // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
+    let texts = typed(session, logical.clone(), &types, &DataType::Utf8).await;
+    let (types, schema) = match texts {
+        Err(_) if types.contains(&None) => typed(session, logical, &types, &DataType::Int64).await?,
+        texts => texts?,
+    };
+    Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
+}
+
+/// The same plan, where a parameter that stands in a CAST has the type that it is cast to.
+fn cast_parameters(logical: LogicalPlan) -> PlanResult<LogicalPlan> {
+    let typed = |expr: Expr| match expr {
+        Expr::Cast(mut cast) => {
+            let mut is_new = false;
+            if let Expr::Placeholder(placeholder) = &mut *cast.expr
+                && placeholder.field.is_none()
+            {
+                placeholder.field = Some(Arc::clone(&cast.field));
+                is_new = true;
+            }
+            let cast = Expr::Cast(cast);
+            Ok(if is_new { Transformed::yes(cast) } else { Transformed::no(cast) })
+        }
+        other => Ok(Transformed::no(other)),
+    };
+    let plan =
+        logical.transform_up_with_subqueries(|plan| plan.map_expressions(|expr| expr.transform_up(typed)));
+    plan.data()
 }
 
 /// The types of the parameters, where `unknown` is that of those that may have any, and the answer's columns.
@@ -215,6 +331,9 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     known.iter().for_each(|table| names.add(table));
     let mut parsed = text.parse(&names, parameters)?;
     if let Statement::Statement(statement) = &parsed.statement {
+        if let Some(resolved) = definition(statement, &known)? {
+            return Ok(resolved);
+        }
         match &**statement {
             ast::Statement::ShowTables { .. } => return Ok(Resolved::Tables(known)),
             ast::Statement::ExplainTable { table_name, .. } => {
@@ -238,16 +357,77 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         // Columns have told how some of the names are spelled.
         parsed = text.parse(&names, parameters)?;
     }
+    let target = match &parsed.statement {
+        Statement::Statement(statement) => target(statement)?,
+        _ => None,
+    };
+    let target = target.map(|(_, name)| match pinned.get(&name) {
+        Some(table) => Ok((name, Arc::clone(table))),
+        None => Err(no_table(&name)),
+    });
+    let target = target.transpose()?;
     let tables = pinned
         .into_iter()
         .map(|(name, table)| (name, Arc::new(BasaltTable::new(table)) as Arc<dyn TableProvider>));
-    let schema: Arc<dyn SchemaProvider> = Arc::new(Pinned(tables.collect()));
+    let mut tables: BTreeMap<_, _> = tables.collect();
+    if let Some((name, table)) = &target {
+        let provider = BasaltTable::with_addresses(Arc::clone(table));
+        tables.insert(with_addresses(name), Arc::new(provider));
+    }
+    let schema: Arc<dyn SchemaProvider> = Arc::new(Pinned(tables));
     let catalog = MemoryCatalogProvider::new();
     catalog.register_schema(SCHEMA, schema)?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
     let session = shared.base.session(shared, request)?.with_catalog_list(Arc::new(catalogs));
-    Ok(Resolved::Query(Box::new(session.build()), parsed.statement))
+    let session = Box::new(session.build());
+    match (parsed.statement, target) {
+        (Statement::Statement(statement), Some((name, table))) => {
+            let open = matches!(parameters, Parameters::Open);
+            let rewritten = rewrite(*statement, &name, table.schema(), open)?;
+            Ok(Resolved::Write(session, rewritten, table))
+        }
+        (Statement::Statement(statement), None) => match *statement {
+            ast::Statement::CreateTable(mut create) => match create.query.take() {
+                Some(query) => {
+                    create.query = None;
+                    Ok(Resolved::CreateAs(session, Box::new(create), query))
+                }
+                None => Ok(Resolved::Create(Box::new(create))),
+            },
+            other => Ok(Resolved::Query(session, Statement::Statement(Box::new(other)))),
+        },
+        (statement, _) => Ok(Resolved::Query(session, statement)),
+    }
+}
+
+/// A statement that makes or drops something, and reads nothing for it.
+fn definition(statement: &ast::Statement, known: &[String]) -> Result<Option<Resolved>> {
+    Ok(Some(match statement {
+        ast::Statement::CreateTable(create) => {
+            let name = define::only_name(&create.name)?;
+            match (known.binary_search(&name).is_ok(), create.if_not_exists, &create.query) {
+                (true, true, None) => Resolved::Nothing(Command::CreateTable),
+                (true, true, Some(_)) => Resolved::Nothing(Command::CreateTableAs),
+                (_, _, None) => Resolved::Create(Box::new(create.clone())),
+                (_, _, Some(_)) => return Ok(None),
+            }
+        }
+        ast::Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } => {
+            if *cascade || *purge || *temporary || table.is_some() {
+                return Err(Error::unsupported("this form of DROP"));
+            }
+            let [name] = names.as_slice() else {
+                return Err(Error::unsupported("DROP of several at once: it would not be one change"));
+            };
+            let (table, if_exists) = (define::only_name(name)?, *if_exists);
+            match object_type {
+                ast::ObjectType::Table => Resolved::Drop { table, if_exists },
+                other => return Err(Error::unsupported(format!("DROP {other}"))),
+            }
+        }
+        _ => return Ok(None),
+    }))
 }
 
 /// Refuses what no query is.
@@ -256,19 +436,28 @@ fn verify(logical: &LogicalPlan) -> Result<()> {
     Ok(options.verify_plan(logical)?)
 }
 
-async fn run(mut session: SessionState, statement: Statement, command: Command) -> Result<Planned> {
+async fn run(session: SessionState, statement: Statement, command: Command) -> Result<Planned> {
+    let (session, logical, physical) = planned(session, statement).await?;
+    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    let batches = execute_stream(physical, session.task_ctx())?;
+    Ok(Planned { command, shown, batches })
+}
+
+/// A query's plan.
+async fn planned(
+    mut session: SessionState,
+    statement: Statement,
+) -> Result<(SessionState, LogicalPlan, Arc<dyn ExecutionPlan>)> {
     session.mark_start_execution();
     let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
     verify(&logical)?;
     let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
-    let shown = Shown::new(logical.schema(), &physical.schema())?;
     let scans = scans(&physical);
     if scans > limits::SCANS {
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    let batches = execute_stream(physical, session.task_ctx())?;
-    Ok(Planned { command, shown, batches })
+    Ok((session, logical, physical))
 }
 
 /// The leaves that the engine runs.
@@ -302,6 +491,17 @@ async fn pin(request: &Request, known: &[String], (name, version): &Named) -> Re
 
 fn tables_schema() -> Schema {
     Schema::of_answer(vec![Field::new("table_name", Logical::Utf8, true)])
+}
+
+fn affected_schema() -> Schema {
+    Schema::of_answer(vec![Field::new("rows", Logical::Int64, true)])
+}
+
+/// The answer of a statement that is no query: how many rows it has written.
+fn affected(command: Command, rows: u64) -> Result<Planned> {
+    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+    let planned = made(affected_schema(), vec![Arc::new(Int64Array::from(vec![rows]))])?;
+    Ok(Planned { command, ..planned })
 }
 
 fn show_tables(tables: Vec<String>) -> Result<Planned> {

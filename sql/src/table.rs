@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use async_trait::async_trait;
-use basalt_core::query::{Expr as Value, Filter, Query, SelectItem};
+use basalt_core::query::{Expr as Value, Filter, Query, ROW_ADDRESS, SelectItem};
 use datafusion::{
     catalog::Session,
     common::{Result, Statistics, stats::Precision},
@@ -30,6 +30,14 @@ impl BasaltTable {
     pub(crate) fn new(table: Arc<dyn Table>) -> Self {
         let schema = table.schema().to_arrow();
         Self { table, schema }
+    }
+
+    /// The same, with the addresses of its rows as one more column, for a statement that changes them.
+    pub(crate) fn with_addresses(table: Arc<dyn Table>) -> Self {
+        let columns = table.schema().to_arrow();
+        let address = Arc::new(Field::new(ROW_ADDRESS, DataType::UInt64, false));
+        let fields: Vec<_> = columns.fields().iter().cloned().chain([address]).collect();
+        Self { table, schema: Arc::new(ArrowSchema::new(fields)) }
     }
 
     pub(crate) fn table(&self) -> &Arc<dyn Table> {
@@ -84,9 +92,10 @@ impl TableProvider for BasaltTable {
             let query = Query { select: vec![count()], filter, ..Query::default() };
             (query, Shape::Number { limit })
         } else {
+            let name = |column: &usize| fields.get(*column).map_or(ROW_ADDRESS, |field| field.name.as_str());
             let select = columns
                 .iter()
-                .map(|column| SelectItem { expr: Value::Column(fields[*column].name.clone()), name: None });
+                .map(|column| SelectItem { expr: Value::Column(name(column).to_owned()), name: None });
             (Query { select: select.collect(), filter, limit, ..Query::default() }, Shape::Rows)
         };
         let schema: SchemaRef = Arc::new(ArrowSchema::project(&self.schema, columns)?);
