@@ -49,6 +49,43 @@ pub(crate) fn new_table(create: &CreateTable, of_query: Option<Vec<Field>>) -> R
     Ok(NewTable { name: only_name(&create.name)?, schema, retention, rewrites })
 }
 
+/// A view that is to be made.
+#[derive(Debug)]
+pub(crate) struct NewView {
+    pub(crate) name: String,
+    pub(crate) query: Box<ast::Query>,
+    /// It takes the place of one of its name.
+    pub(crate) replaces: bool,
+}
+
+/// The view that CREATE VIEW describes.
+pub(crate) fn new_view(view: ast::CreateView) -> Result<NewView> {
+    let name = only_name(&view.name)?;
+    let is_plain = !view.or_alter
+        && !view.materialized
+        && !view.secure
+        && !view.temporary
+        && !view.with_no_schema_binding
+        && !view.copy_grants
+        && view.cluster_by.is_empty()
+        && view.comment.is_none()
+        && view.to.is_none()
+        && view.params.is_none()
+        && matches!(view.options, CreateTableOptions::None);
+    let named = view.columns.iter().all(|column| column.data_type.is_none() && column.options.is_none());
+    if !is_plain || !named {
+        return Err(Error::unsupported("this form of CREATE VIEW"));
+    }
+    let mut query = view.query;
+    if !view.columns.is_empty() {
+        let columns: Vec<_> = view.columns.iter().map(|column| column.name.to_string()).collect();
+        let text = format!("SELECT * FROM ({query}) AS v ({})", columns.join(", "));
+        let parsed = crate::parse::ast_parser(&text).and_then(|mut parser| parser.parse_query().ok());
+        query = parsed.ok_or_else(|| Error::Internal(format!("{text} is not parsed")))?;
+    }
+    Ok(NewView { name, query, replaces: view.or_replace })
+}
+
 fn no_column(name: &str) -> Error {
     Error::new(ErrorKind::ColumnNotFound, format!("no column {name:?}"))
 }

@@ -33,6 +33,7 @@ use crate::{
 #[derive(Debug, Default)]
 struct Store {
     tables: Arc<RwLock<BTreeMap<String, Arc<table::Table>>>>,
+    views: RwLock<Views>,
     /// How often another write comes first.
     conflicts: Arc<AtomicUsize>,
     /// The changes that were committed.
@@ -93,7 +94,29 @@ impl Catalog for Store {
             _ => Ok(()),
         }
     }
+
+    async fn views(&self) -> basalt_sql::Result<Views> {
+        Ok(self.views.read().unwrap().clone())
+    }
+
+    async fn create_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
+        let mut views = self.views.write().unwrap();
+        if views.contains_key(name) && !replace {
+            return Err(Error::new(ErrorKind::TableExists, "there is one"));
+        }
+        views.insert(name.to_owned(), sql.into());
+        Ok(())
+    }
+
+    async fn drop_view(&self, name: &str, if_exists: bool) -> basalt_sql::Result<()> {
+        match self.views.write().unwrap().remove(name) {
+            None if !if_exists => Err(Error::new(ErrorKind::TableNotFound, "there is none")),
+            _ => Ok(()),
+        }
+    }
 }
+
+type Views = BTreeMap<String, Arc<str>>;
 
 #[derive(Clone, Debug)]
 struct At {
@@ -119,6 +142,10 @@ impl Table for At {
 
     fn rows(&self) -> Rows {
         Rows::Exactly(self.snapshot.rows())
+    }
+
+    async fn is_key(&self, _: &str) -> basalt_sql::Result<bool> {
+        Ok(false)
     }
 
     fn types(&self, query: &Query) -> Option<Vec<DataType>> {
@@ -436,4 +463,66 @@ async fn what_a_table_promises_is_in_its_text() {
     .await;
     let retention = store.get("flights").unwrap().snapshot().retention().cloned().unwrap();
     assert_eq!((retention.column(), retention.keep().as_secs()), ("day", 30 * 24 * 3600));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_stand_for_their_queries() {
+    let (engine, store) = (engine(), Arc::<Store>::default());
+    all(
+        &engine,
+        &store,
+        &[
+            ("CREATE TABLE t (k INT NOT NULL, \"Name\" TEXT)", &["0"]),
+            ("INSERT INTO t VALUES (1, 'a'), (2, 'b')", &["2"]),
+            ("CREATE VIEW v AS SELECT k * 10 AS \"Ten\", name FROM T WHERE k > 1e0 - 0.5", &["0"]),
+            ("SELECT ten, name FROM v ORDER BY 1", &["10|a", "20|b"]),
+            ("CREATE VIEW w (a, b) AS SELECT x.ten, y.ten FROM v x JOIN v y ON x.ten < y.ten", &["0"]),
+            ("SELECT w.b - w.a FROM w", &["10"]),
+            ("CREATE VIEW old AS SELECT count(*) AS n FROM t FOR VERSION AS OF 1", &["0"]),
+            ("INSERT INTO t SELECT k + 5, name FROM t", &["2"]),
+            ("SELECT n, (SELECT count(*) FROM w) FROM old", &["2|6"]),
+            ("WITH v AS (SELECT 1 AS one) SELECT * FROM v", &["1"]),
+            ("DELETE FROM t WHERE k IN (SELECT ten / 10 FROM v WHERE ten > 50)", &["2"]),
+            ("SHOW TABLES", &["t"]),
+            (
+                "SHOW VIEWS",
+                &[
+                    "old|SELECT count(*) AS n FROM \"t@1\" AS t",
+                    "v|SELECT k * 10 AS \"Ten\", Name FROM t WHERE k > CAST('1' AS DOUBLE) - 0.5",
+                    "w|SELECT * FROM (SELECT x.Ten, y.Ten FROM v AS x JOIN v AS y ON x.Ten < y.Ten) AS v (a, b)",
+                ],
+            ),
+            ("DESCRIBE v", &["Ten|int64|true|NULL", "Name|utf8|true|NULL"]),
+            ("SHOW COLUMNS FROM t", &["k|int32|false|NULL", "Name|utf8|true|NULL"]),
+            ("SHOW CREATE TABLE t", &["CREATE TABLE \"t\" (\"k\" INTEGER NOT NULL, \"Name\" VARCHAR)"]),
+            ("CREATE OR REPLACE VIEW old AS SELECT 7 AS n", &["0"]),
+            ("CREATE VIEW IF NOT EXISTS old AS SELECT 8 AS n", &["0"]),
+            ("SHOW CREATE VIEW old", &["CREATE VIEW \"old\" AS SELECT 7 AS n"]),
+            ("DROP VIEW old", &["0"]),
+            ("DROP VIEW IF EXISTS old", &["0"]),
+        ],
+    )
+    .await;
+    for (sql, kind, words) in [
+        ("CREATE VIEW x AS SELECT nothing FROM t", ErrorKind::ColumnNotFound, "nothing"),
+        ("CREATE VIEW x AS SELECT * FROM nowhere", ErrorKind::TableNotFound, "nowhere"),
+        ("CREATE VIEW v AS SELECT 1 AS one", ErrorKind::TableExists, ""),
+        ("CREATE OR REPLACE VIEW v AS SELECT * FROM w", ErrorKind::InvalidQuery, "would read itself"),
+        ("INSERT INTO v VALUES (1, 'a')", ErrorKind::TableNotFound, "is a view"),
+        ("DELETE FROM v", ErrorKind::TableNotFound, "is a view"),
+        ("DROP TABLE v", ErrorKind::TableNotFound, "is a view"),
+        ("DROP VIEW t", ErrorKind::TableNotFound, "is a table"),
+        ("SELECT * FROM v FOR VERSION AS OF 1", ErrorKind::InvalidQuery, "is a view"),
+        ("CREATE VIEW x AS SELECT $1 AS p", ErrorKind::InvalidQuery, "parameter"),
+    ] {
+        let (found, message) = fails(&engine, &store, sql).await;
+        assert!(found == kind && message.contains(words), "{sql}: {found:?} {message}");
+    }
+    all(&engine, &store, &[("DROP TABLE t", &["0"])]).await;
+    let (kind, message) = fails(&engine, &store, "SELECT * FROM w").await;
+    assert_eq!(
+        (kind, message.contains("view \"v\": no table \"t\"")),
+        (ErrorKind::TableNotFound, true),
+        "{message}"
+    );
 }
