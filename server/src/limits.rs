@@ -10,6 +10,8 @@ pub const MESSAGE_BYTES: usize = 4 << 20;
 /// Bytes that SQL statements write to disk for what memory has no room for, all together; in the folder of the disk
 /// cache, where there is one.
 pub const SPILL_BYTES: u64 = 16 << 30;
+/// Addresses of rows that a statement takes away which are gathered before they are put into a set.
+pub const ADDRESSES_AT_ONCE: usize = 1 << 18;
 /// Bytes of one message of the health and reflection services, which ask by a name.
 pub const SMALL_MESSAGE_BYTES: usize = 64 << 10;
 /// Bytes that a message of an answer is cut to: large enough that messages cost little, small enough that
@@ -108,8 +110,10 @@ pub const POSTGRES_OUTPUT_BYTES: usize = 64 << 10;
 pub const POSTGRES_NAME_BYTES: usize = 256;
 /// Statements that a connection has prepared.
 pub const POSTGRES_STATEMENTS: usize = 1024;
-/// Portals, or cursors, that it has open. Those that run hold a place of an answer each: [`CONNECTION_ANSWERS`].
+/// Portals, or cursors, that it has open.
 pub const POSTGRES_PORTALS: usize = 64;
+/// Those of them whose rows are not all read, beside the statement that runs: each holds a place of an answer.
+pub const POSTGRES_OPEN: usize = CONNECTION_ANSWERS - 1;
 /// Savepoints of a transaction.
 pub const POSTGRES_SAVEPOINTS: usize = 64;
 /// Bytes of all of its statements and portals, about.

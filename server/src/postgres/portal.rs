@@ -3,7 +3,6 @@
 use arrow_array::{Array as _, RecordBatch, cast::AsArray as _, types::Int64Type};
 use basalt_core::{query::Literal, schema::DataType};
 use basalt_sql::{
-    Command,
     script::{Part, Word},
     system::postgres_type,
 };
@@ -112,7 +111,7 @@ impl Portal {
     /// Whether what runs has rows that were asked for.
     fn gives_rows(&self) -> bool {
         match &self.run {
-            Run::Under(under) => gives_rows(under.rows.command()),
+            Run::Under(under) => under.rows.command().gives_rows(),
             Run::Over(columns) => !columns.is_empty(),
             Run::Not => false,
         }
@@ -125,10 +124,6 @@ impl Portal {
         }
         Ok(())
     }
-}
-
-fn gives_rows(command: Command) -> bool {
-    matches!(command, Command::Select | Command::Explain | Command::Show)
 }
 
 /// Whether a statement only reads, by its first word.
@@ -182,7 +177,7 @@ pub(super) async fn guarded<T>(
 impl Session {
     /// Begins to run a portal.
     pub(super) async fn begin(&mut self, portal: &mut Portal) -> std::result::Result<(), End> {
-        let Self { shared, wire, caller, connection, key, settings, transaction, .. } = self;
+        let Self { shared, wire, caller, connection, key, settings, transaction, portals, .. } = self;
         let state = &shared.state;
         let Some(part) = portal.part.clone() else { return Ok(()) };
         if state.is_stopping() {
@@ -194,6 +189,11 @@ impl Session {
                 return Err(Error::new("25006", "cannot write in a read-only transaction").into());
             }
             transaction.written += usize::from(transaction.is_open());
+        }
+        if portals.values().filter(|portal| portal.deadline().is_some()).count() >= limits::POSTGRES_OPEN {
+            let message =
+                format!("more than {} statements whose rows are not all read", limits::POSTGRES_OPEN);
+            return Err(Error::new("53400", message).into());
         }
         let began = Instant::now();
         let deadline = state.deadline_within(settings.timeout());
@@ -246,7 +246,7 @@ impl Session {
             // Whatever has run meanwhile was cancelled by itself.
             under.cancelled = self.key.begin();
         }
-        let outcome = match gives_rows(under.rows.command()) {
+        let outcome = match under.rows.command().gives_rows() {
             true => self.rows(under, most).await.map(|(sent, is_over)| (sent, is_over, sent)),
             false => self.written(under).await.map(|rows| (0, true, rows)),
         };

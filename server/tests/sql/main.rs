@@ -9,6 +9,7 @@ mod golden;
 mod nodes;
 mod postgres;
 mod promises;
+mod writes;
 
 use basalt_client::Client;
 use basalt_server::Config;

@@ -26,7 +26,7 @@ pub(crate) use functions::{all as functions, of_names};
 pub(crate) use rewrite::rewrite;
 pub use types::{PostgresType, postgres_type};
 
-use crate::{catalog::Table, engine::Request, error::Result};
+use crate::{catalog::Table, engine::Request, error::Result, views::Views};
 
 /// The database's name, whichever a client has asked for.
 pub const DATABASE: &str = "basalt";
@@ -101,6 +101,7 @@ fn hash(name: &str) -> u32 {
 pub(crate) async fn providers(
     request: &Request,
     known: &[String],
+    views: &Views,
     named: impl Iterator<Item = &str>,
 ) -> Result<BTreeMap<String, Arc<dyn TableProvider>>> {
     let named: Vec<_> = named.filter_map(tables::find).collect();
@@ -112,8 +113,9 @@ pub(crate) async fn providers(
             pinned.extend(pins.filter_map(|(name, table)| Some((name.clone(), table.ok()?))));
         }
     }
-    let numbers = Numbers::new(known);
-    let known = rows::Known { tables: known, pinned: &pinned, numbers: &numbers };
+    let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
+    let numbers = Numbers::new(&all);
+    let known = rows::Known { tables: known, views, pinned: &pinned, numbers: &numbers };
     named
         .into_iter()
         .map(|table| Ok((table.name.to_owned(), table.provider(rows::of(table, &known))?)))

@@ -140,12 +140,17 @@ impl VisitorMut for Rewrite<'_> {
             *name = ObjectName(vec![ObjectNamePart::Identifier(whole)]);
             return ControlFlow::Continue(());
         }
-        let ObjectName(parts) = name;
-        let plain = match words(&ObjectName(parts.clone())).as_deref() {
+        ControlFlow::Continue(())
+    }
+
+    /// A table, whatever is done to it.
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+        let plain = match words(name).as_deref() {
             Some([schema, _]) if *schema == SCHEMA => 1,
             Some([database, schema, _]) if *database == DATABASE && *schema == SCHEMA => 2,
             _ => 0,
         };
+        let ObjectName(parts) = name;
         parts.drain(..plain);
         ControlFlow::Continue(())
     }
@@ -605,6 +610,8 @@ mod tests {
             ),
             "SELECT 1 FROM \"information_schema.tables\" t WHERE a ~ 'x'"
         );
+        assert_eq!(rewritten("INSERT INTO public.t (a) VALUES (1)"), "INSERT INTO t (a) VALUES (1)");
+        assert_eq!(rewritten("CREATE TABLE basalt.public.t (a INT)"), "CREATE TABLE t (a INT)");
         assert_eq!(rewritten("SELECT a = ANY (ARRAY['r', 'p'])"), "SELECT a IN ('r', 'p')");
     }
 

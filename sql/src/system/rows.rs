@@ -11,7 +11,7 @@ use super::{
     tables::{Row, TABLES, Value, Virtual},
     types::{PostgresType, TYPES, postgres_type},
 };
-use crate::catalog::Table;
+use crate::{catalog::Table, views::Views};
 
 /// Numbers of what there is one of.
 const OWNER_NUMBER: i64 = 10;
@@ -22,6 +22,7 @@ const SCHEMAS: [(&str, i64); 3] = [("pg_catalog", 11), (SCHEMA, 2200), ("informa
 /// What a statement knows of tables.
 pub(super) struct Known<'a> {
     pub(super) tables: &'a [String],
+    pub(super) views: &'a Views,
     pub(super) pinned: &'a HashMap<String, Arc<dyn Table>>,
     pub(super) numbers: &'a Numbers,
 }
@@ -31,7 +32,7 @@ struct Of<'a> {
     schema: &'static str,
     name: &'a str,
     number: i64,
-    is_virtual: bool,
+    is_view: bool,
     columns: Vec<Column>,
 }
 
@@ -51,17 +52,25 @@ impl Known<'_> {
             schema: SCHEMA,
             name,
             number: self.numbers.find(name).unwrap_or_default(),
-            is_virtual: false,
+            is_view: false,
             columns: self.pinned.get(name).map_or_else(Vec::new, |table| columns(&**table)),
+        });
+        // Which columns a view has is known where it is planned.
+        let views = self.views.keys().map(|name| Of {
+            schema: SCHEMA,
+            name,
+            number: self.numbers.find(name).unwrap_or_default(),
+            is_view: true,
+            columns: Vec::new(),
         });
         let system = TABLES.iter().map(|table| Of {
             schema: schema_of(table),
             name: table.plain(),
             number: table.number,
-            is_virtual: true,
+            is_view: true,
             columns: table.columns().map(|(name, of)| system_column(name, &of)).collect(),
         });
-        user.chain(system).collect()
+        user.chain(views).chain(system).collect()
     }
 }
 
@@ -120,7 +129,16 @@ pub(super) fn of(table: &Virtual, known: &Known<'_>) -> Vec<Row> {
             .iter()
             .map(|(name, value)| vec![("name", (*name).into()), ("setting", (*value).into())])
             .collect(),
-        "pg_catalog.pg_tables" => known.all().iter().map(pg_table).collect(),
+        "pg_catalog.pg_tables" => known
+            .all()
+            .iter()
+            .filter(|table| table.schema != SCHEMA || !table.is_view)
+            .map(pg_table)
+            .collect(),
+        "pg_catalog.pg_views" => known.views.iter().map(|(name, sql)| pg_view(name, sql)).collect(),
+        "information_schema.views" => {
+            known.views.iter().map(|(name, sql)| information_view(name, sql)).collect()
+        }
         "information_schema.schemata" => SCHEMAS
             .iter()
             .map(|(name, _)| -> Row {
@@ -151,7 +169,7 @@ fn class(table: &Of<'_>) -> Row {
         ("relfilenode", int(table.number)),
         ("reltuples", int(-1)),
         ("relpersistence", "p".into()),
-        ("relkind", if table.is_virtual { "v" } else { "r" }.into()),
+        ("relkind", if table.is_view { "v" } else { "r" }.into()),
         ("relreplident", "d".into()),
         ("relispopulated", Value::Bool(true)),
         ("relnatts", int(i64::try_from(table.columns.len()).unwrap_or_default())),
@@ -279,13 +297,34 @@ fn pg_table(table: &Of<'_>) -> Row {
     row
 }
 
+fn pg_view(name: &str, sql: &str) -> Row {
+    vec![
+        ("schemaname", SCHEMA.into()),
+        ("viewname", name.into()),
+        ("viewowner", OWNER.into()),
+        ("definition", sql.into()),
+    ]
+}
+
+fn information_view(name: &str, sql: &str) -> Row {
+    vec![
+        ("table_catalog", DATABASE.into()),
+        ("table_schema", SCHEMA.into()),
+        ("table_name", name.into()),
+        ("view_definition", sql.into()),
+        ("check_option", "NONE".into()),
+        ("is_updatable", "NO".into()),
+        ("is_insertable_into", "NO".into()),
+    ]
+}
+
 fn information_table(table: &Of<'_>) -> Row {
     vec![
         ("table_catalog", DATABASE.into()),
         ("table_schema", table.schema.into()),
         ("table_name", table.name.into()),
-        ("table_type", if table.is_virtual { "VIEW" } else { "BASE TABLE" }.into()),
-        ("is_insertable_into", if table.is_virtual { "NO" } else { "YES" }.into()),
+        ("table_type", if table.is_view { "VIEW" } else { "BASE TABLE" }.into()),
+        ("is_insertable_into", if table.is_view { "NO" } else { "YES" }.into()),
         ("is_typed", "NO".into()),
     ]
 }
@@ -308,7 +347,7 @@ fn information_columns<'a>(table: &'a Of<'_>) -> impl Iterator<Item = Row> + 'a 
             ("is_identity", "NO".into()),
             ("identity_cycle", "NO".into()),
             ("is_generated", "NEVER".into()),
-            ("is_updatable", if table.is_virtual { "NO" } else { "YES" }.into()),
+            ("is_updatable", if table.is_view { "NO" } else { "YES" }.into()),
         ];
         let digits = match column.of.name {
             "int2" => Some((16, 2, Some(0))),

@@ -243,7 +243,7 @@ pub(crate) const TABLES: &[Virtual] = &[
         2620,
         "oid:i tgrelid:i tgparentid:i tgname tgfoid:i tgtype:i tgenabled tgisinternal:b tgconstrrelid:i tgconstrindid:i tgconstraint:i tgdeferrable:b tginitdeferred:b tgnargs:i tgattr tgargs tgqual tgoldtable tgnewtable",
     ),
-    empty("pg_catalog.pg_views", 12_013, "schemaname viewname viewowner definition"),
+    full("pg_catalog.pg_views", 12_013, "schemaname viewname viewowner definition"),
     Virtual {
         reads_columns: true,
         ..full(
@@ -322,7 +322,7 @@ pub(crate) const TABLES: &[Virtual] = &[
         13_015,
         "trigger_catalog trigger_schema trigger_name event_manipulation event_object_table action_statement action_timing",
     ),
-    empty(
+    full(
         "information_schema.views",
         13_016,
         "table_catalog table_schema table_name view_definition check_option is_updatable is_insertable_into",
