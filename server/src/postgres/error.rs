@@ -2,6 +2,7 @@
 
 use basalt_proto::v1::ErrorReason;
 use pgwire::messages::response::ErrorResponse;
+use tonic::Code;
 
 use crate::status::RequestError;
 
@@ -15,13 +16,16 @@ pub(super) struct Error {
     /// Characters of the client's text up to there, which begin at 1.
     position: Option<usize>,
     fatal: bool,
+    /// As which it counts.
+    status: Code,
 }
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), place: None, position: None, fatal: false }
+        let (message, status) = (message.into(), Code::InvalidArgument);
+        Self { code, message, place: None, position: None, fatal: false, status }
     }
 
     /// The client broke the rules of the protocol.
@@ -45,11 +49,13 @@ impl Error {
     }
 
     pub(super) fn cancelled() -> Self {
-        Self::new("57014", "canceling statement due to user request")
+        let status = Code::Cancelled;
+        Self { status, ..Self::new("57014", "canceling statement due to user request") }
     }
 
     pub(super) fn stopping() -> Self {
-        Self::new("57P01", "terminating connection due to administrator command")
+        let status = Code::Unavailable;
+        Self { status, ..Self::new("57P01", "terminating connection due to administrator command") }
     }
 
     /// The connection ends with it.
@@ -64,6 +70,10 @@ impl Error {
 
     pub(super) fn code(&self) -> &'static str {
         self.code
+    }
+
+    pub(super) fn status(&self) -> Code {
+        self.status
     }
 
     pub(super) fn message(&self) -> &str {
@@ -110,7 +120,8 @@ impl From<RequestError> for Error {
             (Some(other), None) => format!("{} (at {other})", error.message()),
             _ => error.message().to_owned(),
         };
-        Self { place, ..Self::new(code(error.kind(), error.message()), message) }
+        let status = error.code();
+        Self { place, status, ..Self::new(code(error.kind(), error.message()), message) }
     }
 }
 

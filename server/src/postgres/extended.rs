@@ -20,7 +20,11 @@ use super::{
     types,
     wire::{Bind, End, Frontend, Target},
 };
-use crate::{limits, sql::Statement};
+use crate::{
+    access::{Action, Object},
+    limits,
+    sql::Statement,
+};
 
 /// A statement that was prepared.
 #[derive(Debug)]
@@ -117,6 +121,7 @@ impl Session {
         }
         let Self { shared, wire, caller, connection, key, settings, .. } = self;
         let state = &shared.state;
+        caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
         let (cancelled, deadline) = (key.begin(), state.deadline_within(settings.timeout()));
         let (sql, running) = (part.sql.clone(), Some(state.running.token()));
         let statement = Statement { sql, parameters: Vec::new(), caller, connection, deadline, running };

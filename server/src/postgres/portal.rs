@@ -9,6 +9,7 @@ use basalt_sql::{
 use pgwire::messages::{data::DataRow, extendedquery::PortalSuspended, response::CommandComplete};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tonic::Code;
 
 use super::{
     error::{Error, Result},
@@ -17,6 +18,7 @@ use super::{
     wire::{End, Wire},
 };
 use crate::{
+    access::{Action, Object},
     limits,
     panics::caught_async,
     sql::{RowsOfStatement, Statement},
@@ -183,6 +185,7 @@ impl Session {
         if state.is_stopping() {
             return Err(Error::stopping().fatal().into());
         }
+        caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
         if !reads(&part.words) {
             let read_only = ["transaction_read_only", "default_transaction_read_only"];
             if read_only.iter().any(|name| settings.get(name).is_ok_and(|(_, value)| value == "on")) {
@@ -250,15 +253,17 @@ impl Session {
             true => self.rows(under, most).await.map(|(sent, is_over)| (sent, is_over, sent)),
             false => self.written(under).await.map(|rows| (0, true, rows)),
         };
+        let elapsed = under.began.elapsed();
         let selected = under.rows.statistics().rows_selected;
         let versions = under.rows.versions();
         let tables: Vec<_> = versions.iter().map(|version| version.table.as_str()).collect();
         let table = (!tables.is_empty()).then(|| tables.join(","));
-        let (rows, elapsed_us) = (under.sent, under.began.elapsed().as_micros());
+        let (rows, elapsed_us) = (under.sent, elapsed.as_micros());
         let elapsed_us = u64::try_from(elapsed_us).unwrap_or(u64::MAX);
         let peer = tracing::field::display(self.caller.principal);
         match outcome {
             Ok((sent, true, counted)) => {
+                self.shared.state.metrics.request("postgres", Code::Ok, elapsed, rows);
                 tracing::info!(
                     method = "postgres",
                     table,

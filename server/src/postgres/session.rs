@@ -53,6 +53,8 @@ pub(super) struct Session {
     pub(super) memory: Reservation,
     /// A message of the extended protocol failed: those until the next Sync are passed over.
     pub(super) skips: bool,
+    /// When the message in hand had come.
+    began: Instant,
 }
 
 /// How a connection begins.
@@ -73,7 +75,10 @@ pub(super) async fn serve(
     let first = timeout(limits::POSTGRES_STARTUP_TIMEOUT, first(&mut wire)).await;
     let started = match first {
         Ok(Ok(First::Cancel(request))) => {
-            shared.keys.cancel(request.pid, &request.secret_key.to_bytes());
+            let principal = Principal::Anonymous(address);
+            if shared.state.access.authorise(principal, Action::Read, Object::Tables).is_ok() {
+                shared.keys.cancel(request.pid, &request.secret_key.to_bytes());
+            }
             return wire.shutdown().await;
         }
         Ok(Ok(First::Startup(_))) if permit.is_none() => {
@@ -143,6 +148,7 @@ impl Session {
                 portals: HashMap::new(),
                 memory,
                 skips: false,
+                began: Instant::now(),
             }),
             Err(end) => Err((end, wire)),
         }
@@ -207,6 +213,7 @@ impl Session {
     async fn step(&mut self) -> std::result::Result<(), End> {
         self.wait().await?;
         let (tag, message) = self.wire.message().await?;
+        self.began = Instant::now();
         let done = match message {
             Ok(Frontend::Terminate) => return Err(End::Gone),
             Ok(Frontend::Query(sql)) => {
@@ -240,13 +247,14 @@ impl Session {
         }
     }
 
-    /// Waits until a message begins. Portals do not outlive their statement's deadline.
+    /// Waits until a message begins. Portals do not outlive their statement's deadline, and do not keep the server from
+    /// ending.
     async fn wait(&mut self) -> std::result::Result<(), End> {
         loop {
             let expires = self.portals.values().filter_map(Portal::deadline).min();
             let passed = async {
                 match expires {
-                    Some(at) => sleep_until(at).await,
+                    Some(at) => sleep_until(at.min(Instant::now() + limits::UNREAD_TIMEOUT)).await,
                     None => std::future::pending().await,
                 }
             };
@@ -255,6 +263,9 @@ impl Session {
                 () = self.shared.closing.cancelled() => return Err(Error::stopping().fatal().into()),
                 begins = self.wire.begins() => return begins,
                 () = passed => {
+                    if self.shared.state.is_stopping() {
+                        return Err(Error::stopping().fatal().into());
+                    }
                     let now = Instant::now();
                     self.portals.values_mut().for_each(|portal| portal.expire(now));
                 }
@@ -267,6 +278,7 @@ impl Session {
         if self.transaction.state == State::Open {
             self.transaction.state = State::Failed;
         }
+        self.shared.state.metrics.request("postgres", error.status(), self.began.elapsed(), 0);
         let (code, peer) = (error.code(), tracing::field::display(self.caller.principal));
         tracing::info!(method = "postgres", code, error = error.message(), peer, "request");
         self.wire.put(&error.response())

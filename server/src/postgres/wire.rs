@@ -229,17 +229,16 @@ impl Wire {
         sent
     }
 
-    /// Sends bytes at once.
-    pub(super) async fn send(&mut self, mut bytes: &[u8]) -> std::result::Result<(), End> {
-        while !bytes.is_empty() {
-            let written = timeout(limits::SLOW_READER_TIMEOUT, self.stream.write(bytes)).await;
-            match written.map_err(|_| End::Gone)?? {
-                0 => return Err(End::Gone),
-                written => bytes = &bytes[written..],
-            }
-        }
-        timeout(limits::SLOW_READER_TIMEOUT, self.stream.flush()).await.map_err(|_| End::Gone)??;
-        Ok(())
+    /// Sends bytes at once. The time in which they are taken grows with them.
+    pub(super) async fn send(&mut self, bytes: &[u8]) -> std::result::Result<(), End> {
+        // Default: as long as can be said.
+        let pieces = u32::try_from(bytes.len() / limits::POSTGRES_OUTPUT_BYTES).unwrap_or(u32::MAX);
+        let patience = limits::SLOW_READER_TIMEOUT.saturating_mul(pieces.saturating_add(1));
+        let sent = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        Ok(timeout(patience, sent).await.map_err(|_| End::Gone)??)
     }
 
     /// What is put next; rows are written there as they are made.

@@ -34,7 +34,7 @@ enum Gives {
 }
 
 /// Functions that give the same for all statements.
-const FUNCTIONS: [(&str, Gives); 60] = [
+const FUNCTIONS: [(&str, Gives); 61] = [
     ("version", Gives::Text(concat!("PostgreSQL 15.0 (Basalt ", env!("CARGO_PKG_VERSION"), ")"))),
     ("current_schema", Gives::Text(SCHEMA)),
     ("current_database", Gives::Text(DATABASE)),
@@ -89,6 +89,7 @@ const FUNCTIONS: [(&str, Gives); 60] = [
     ("pg_indexes_size", Gives::NoInt),
     ("pg_total_relation_size", Gives::NoInt),
     ("pg_database_size", Gives::NoInt),
+    ("pg_tablespace_size", Gives::NoInt),
     ("array_to_string", Gives::First),
     ("pg_size_pretty", Gives::Made),
     ("format_type", Gives::Made),

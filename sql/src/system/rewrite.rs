@@ -16,8 +16,8 @@ use datafusion::sql::sqlparser::{
     ast::{
         self, AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
         FunctionArguments, GroupByExpr, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-        SelectItem, SetExpr, Subscript, TableAlias, TableFactor, TableWithJoins, Value, Visit as _, VisitMut as _, Visitor,
-        VisitorMut,
+        SelectItem, SetExpr, Subscript, TableAlias, TableFactor, TableWithJoins, Value, Visit as _,
+        VisitMut as _, Visitor, VisitorMut,
     },
     dialect::GenericDialect,
     parser::Parser,
@@ -506,7 +506,9 @@ fn aggregates(expr: &Expr) -> bool {
             let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
             let name = words(&function.name).and_then(|words| Some(words.last()?.to_lowercase()));
             match name {
-                Some(name) if self.queries == 0 && AGGREGATES.contains(&name.as_str()) => ControlFlow::Break(()),
+                Some(name) if self.queries == 0 && AGGREGATES.contains(&name.as_str()) => {
+                    ControlFlow::Break(())
+                }
                 _ => ControlFlow::Continue(()),
             }
         }
@@ -669,7 +671,8 @@ mod tests {
             rewritten(twice),
             "SELECT NULL AS \"f\", NULL AS \"?column?1\", NULL AS \"array\" WHERE false"
         );
-        let inner = "SELECT (SELECT string_agg(a, b) FROM pg_catalog.generate_series(0, 1)) FROM pg_publication";
+        let inner =
+            "SELECT (SELECT string_agg(a, b) FROM pg_catalog.generate_series(0, 1)) FROM pg_publication";
         assert_eq!(rewritten(inner), "SELECT NULL AS \"?column?0\" WHERE false");
         let list = "SELECT a || array(SELECT x FROM pg_catalog.unnest(b) x) FROM pg_class";
         assert_eq!(rewritten(list), "SELECT a || NULL FROM \"pg_catalog.pg_class\" AS \"pg_class\"");

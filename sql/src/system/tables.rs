@@ -117,6 +117,8 @@ pub(crate) const TABLES: &[Virtual] = &[
         12_005,
         "name statement is_holdable:b is_binary:b is_scrollable:b creation_time",
     ),
+    empty("pg_catalog.pg_db_role_setting", 2964, "setdatabase:i setrole:i setconfig"),
+    empty("pg_catalog.pg_default_acl", 826, "oid:i defaclrole:i defaclnamespace:i defaclobjtype defaclacl"),
     empty(
         "pg_catalog.pg_depend",
         2608,
