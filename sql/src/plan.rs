@@ -445,7 +445,9 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         (name, Arc::new(table) as Arc<dyn TableProvider>)
     });
     let mut tables: BTreeMap<_, _> = tables.collect();
-    tables.extend(system::providers(request, &known, &views, virtuals.iter().map(String::as_str)).await?);
+    tables.extend(
+        system::providers(shared, request, &known, &views, virtuals.iter().map(String::as_str)).await?,
+    );
     if let Some((name, table)) = &target {
         let provider = BasaltTable::with_addresses(Arc::clone(table));
         tables.insert(with_addresses(name), Arc::new(provider));

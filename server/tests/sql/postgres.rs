@@ -690,6 +690,14 @@ async fn the_server_tells_what_it_has() {
     let attributes = "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a \
         WHERE a.attrelid = 'public.t'::regclass AND a.attnum > 0 ORDER BY a.attnum";
     assert_eq!(rows(attributes).await, ["key|integer", "text|text"]);
+    rows("CREATE VIEW v AS SELECT key + 1 AS more FROM t").await;
+    // It reads what describes it.
+    rows("CREATE VIEW w AS SELECT v.more, c.column_name FROM v JOIN information_schema.columns c ON true")
+        .await;
+    let views = "SELECT table_name, column_name, data_type FROM information_schema.columns c \
+        WHERE table_name IN (SELECT viewname FROM pg_views) ORDER BY 1, ordinal_position";
+    assert_eq!(rows(views).await, ["v|more|bigint", "w|more|bigint", "w|column_name|text"]);
+    assert_eq!(rows("SELECT relkind FROM pg_class WHERE oid = 'v'::regclass").await, ["v"]);
     assert_eq!(rows("SELECT count(*) FROM pg_index").await, ["0"]);
     assert_eq!(rows("SELECT max(key) FROM public.t").await, ["999"]);
     assert_eq!(rows("SELECT c.relname FROM pg_class c JOIN t ON c.relname = 't' AND t.key = 1").await, ["t"]);

@@ -20,13 +20,19 @@ use std::{
 };
 
 use datafusion::{datasource::TableProvider, logical_expr::ScalarUDF};
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 
 pub(crate) use functions::{all as functions, of_names};
 pub(crate) use rewrite::rewrite;
 pub use types::{PostgresType, postgres_type};
 
-use crate::{catalog::Table, engine::Request, error::Result, views::Views};
+use crate::{
+    catalog::Table,
+    command::Description,
+    engine::{Request, Shared},
+    error::Result,
+    views::Views,
+};
 
 /// The database's name, whichever a client has asked for.
 pub const DATABASE: &str = "basalt";
@@ -96,9 +102,20 @@ fn hash(name: &str) -> u32 {
     u32::try_from((hash ^ (hash >> 32)) % u64::from(SPAN)).unwrap_or_default()
 }
 
+tokio::task_local! {
+    /// A view is described, which may read virtual tables itself: the columns of views are not in them then.
+    static DESCRIBES: ();
+}
+
+/// What a view gives, as it is planned now. It is no `async fn`, since planning may ask for it.
+fn described(shared: &Shared, request: Request) -> BoxFuture<'_, Result<Description>> {
+    Box::pin(DESCRIBES.scope((), crate::plan::describe(shared, request)))
+}
+
 /// The virtual tables that a statement names. Tables whose columns cannot be had now, as of one that is damaged, have none
 /// in them.
 pub(crate) async fn providers(
+    shared: &Shared,
     request: &Request,
     known: &[String],
     views: &Views,
@@ -113,9 +130,18 @@ pub(crate) async fn providers(
             pinned.extend(pins.filter_map(|(name, table)| Some((name.clone(), table.ok()?))));
         }
     }
+    let mut of_views = HashMap::new();
+    if named.iter().any(|table| table.reads_columns) && DESCRIBES.try_with(|()| ()).is_err() {
+        for name in views.keys() {
+            let (catalog, memory) = (Arc::clone(&request.catalog), Arc::clone(&request.memory));
+            let sql = format!("SELECT * FROM \"{}\"", name.replace('"', "\"\""));
+            let described = described(shared, Request { sql, parameters: Vec::new(), catalog, memory });
+            of_views.extend(described.await.ok().map(|view| (name.clone(), view.schema)));
+        }
+    }
     let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
     let numbers = Numbers::new(&all);
-    let known = rows::Known { tables: known, views, pinned: &pinned, numbers: &numbers };
+    let known = rows::Known { tables: known, views, pinned: &pinned, of_views: &of_views, numbers: &numbers };
     named
         .into_iter()
         .map(|table| Ok((table.name.to_owned(), table.provider(rows::of(table, &known))?)))

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow_schema::DataType as ArrowType;
-use basalt_core::schema::DataType;
+use basalt_core::schema::{DataType, Schema};
 
 use super::{
     DATABASE, Numbers, OWNER, SCHEMA,
@@ -23,6 +23,7 @@ const SCHEMAS: [(&str, i64); 3] = [("pg_catalog", 11), (SCHEMA, 2200), ("informa
 pub(super) struct Known<'a> {
     pub(super) tables: &'a [String],
     pub(super) views: &'a Views,
+    pub(super) of_views: &'a HashMap<String, Schema>,
     pub(super) pinned: &'a HashMap<String, Arc<dyn Table>>,
     pub(super) numbers: &'a Numbers,
 }
@@ -53,15 +54,14 @@ impl Known<'_> {
             name,
             number: self.numbers.find(name).unwrap_or_default(),
             is_view: false,
-            columns: self.pinned.get(name).map_or_else(Vec::new, |table| columns(&**table)),
+            columns: self.pinned.get(name).map_or_else(Vec::new, |table| columns(table.schema())),
         });
-        // Which columns a view has is known where it is planned.
         let views = self.views.keys().map(|name| Of {
             schema: SCHEMA,
             name,
             number: self.numbers.find(name).unwrap_or_default(),
             is_view: true,
-            columns: Vec::new(),
+            columns: self.of_views.get(name).map_or_else(Vec::new, columns),
         });
         let system = TABLES.iter().map(|table| Of {
             schema: schema_of(table),
@@ -74,13 +74,13 @@ impl Known<'_> {
     }
 }
 
-fn columns(table: &dyn Table) -> Vec<Column> {
+fn columns(schema: &Schema) -> Vec<Column> {
     let column = |field: &basalt_core::schema::Field| Column {
         name: field.name.clone(),
         of: postgres_type(field.data_type),
         nullable: field.nullable,
     };
-    table.schema().fields().iter().map(column).collect()
+    schema.fields().iter().map(column).collect()
 }
 
 fn system_column(name: &str, of: &ArrowType) -> Column {
