@@ -271,8 +271,7 @@ async fn clients_of_postgresql_are_asked_for() {
     let address = listener.local_addr().unwrap();
     let config = Config { threads: 1, store: "memory:".to_owned(), ..Config::default() };
     let mut state = State::new(environment, &config, None).unwrap();
-    let refuses = |action, _: Object<'_>| action == Action::Read;
-    let policy = Arc::new(Refuses { refuses, asked: Mutex::default() });
+    let policy = Arc::new(Refuses { refuses: |action, _| action == Action::Read, asked: Mutex::default() });
     state.access = Access(Arc::clone(&policy) as Arc<dyn Policy>);
     let _door = crate::postgres::Door::start(listener, Arc::new(state), 2).unwrap();
     let told = async |messages: &[u8]| {
