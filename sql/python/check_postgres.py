@@ -253,6 +253,10 @@ async def check_asyncpg(server, reference):
         assert error.position == "8", error.position
     assert await connection.fetchval("SELECT 7") == 7
     await connection.close()
+    async with asyncpg.create_pool(server.url(), min_size=1, max_size=2) as pool:
+        for _ in range(3):
+            async with pool.acquire() as connection:
+                assert await connection.fetchval("SELECT count(*) FROM airlines") == 16
 
 
 def main():

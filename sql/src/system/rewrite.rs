@@ -16,8 +16,8 @@ use datafusion::sql::sqlparser::{
     ast::{
         self, AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
         FunctionArguments, GroupByExpr, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-        SelectItem, SetExpr, Subscript, TableAlias, TableFactor, TableWithJoins, Value, Visit as _,
-        VisitMut as _, Visitor, VisitorMut,
+        SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Subscript, TableAlias, TableFactor,
+        TableWithJoins, Value, Visit as _, VisitMut as _, Visitor, VisitorMut,
     },
     dialect::GenericDialect,
     parser::Parser,
@@ -91,6 +91,10 @@ fn virtual_table(name: &ObjectName) -> Option<&'static tables::Virtual> {
     }
 }
 
+fn is_virtual(factor: &TableFactor) -> bool {
+    matches!(factor, TableFactor::Table { name, args: None, .. } if virtual_table(name).is_some())
+}
+
 fn expr(sql: &str) -> Option<Expr> {
     static DIALECT: GenericDialect = GenericDialect {};
     Parser::new(&DIALECT).try_with_sql(sql).ok()?.parse_expr().ok()
@@ -115,6 +119,27 @@ impl VisitorMut for Rewrite<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         empty(query);
+        ControlFlow::Continue(())
+    }
+
+    /// DBeaver asks for `c.oid, c.*`: a name that stands twice is asked for once.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if !select.from.iter().any(|from| is_virtual(&from.relation)) {
+            return ControlFlow::Continue(());
+        }
+        let whole = |item: &SelectItem| match item {
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                words(name).and_then(|words| words.last().map(|word| (*word).to_owned()))
+            }
+            _ => None,
+        };
+        let all: Vec<_> = select.projection.iter().filter_map(whole).collect();
+        select.projection.retain(|item| match item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                !matches!(parts.as_slice(), [of, _] if all.contains(&of.value))
+            }
+            _ => true,
+        });
         ControlFlow::Continue(())
     }
 
@@ -581,7 +606,6 @@ fn name(expr: &Expr) -> Option<String> {
 /// Has a subquery over virtual tables give its greatest value.
 fn one_value(query: &mut Query) {
     let SetExpr::Select(select) = &mut *query.body else { return };
-    let is_virtual = |factor: &TableFactor| matches!(factor, TableFactor::Table { name, .. } if virtual_table(name).is_some());
     let all_virtual = !select.from.is_empty()
         && select.from.iter().all(|from| {
             is_virtual(&from.relation) && from.joins.iter().all(|join| is_virtual(&join.relation))
@@ -689,6 +713,14 @@ mod tests {
         let told = "SELECT a LIKE replace(replace(replace(replace('pg/_', '\\', '\\\\'), '//', '\u{1}'), '/', '\\'), '\u{1}', '/')";
         assert_eq!(of("'pg/_'"), told);
         assert_eq!(rewritten("SELECT a LIKE b"), "SELECT a LIKE b");
+    }
+
+    #[test]
+    fn dbeaver_asks_for_a_column_twice() {
+        let told =
+            rewritten("SELECT c.oid, c.*, d.description FROM pg_class c LEFT JOIN pg_description d ON true");
+        assert!(told.starts_with("SELECT c.*, d.description FROM"), "{told}");
+        assert_eq!(rewritten("SELECT f.a, f.* FROM flights AS f"), "SELECT f.a, f.* FROM flights AS f");
     }
 
     #[test]
