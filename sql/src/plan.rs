@@ -34,8 +34,10 @@ use crate::{
     bounded::{self, Bounded},
     catalog::Table,
     command::{Command, Description},
+    dialect,
     engine::{Request, Shared},
     error::{Error, Result},
+    functions::{self, Places},
     fuse::FuseAggregates,
     limits,
     meaning::Meaning,
@@ -73,8 +75,11 @@ impl Base {
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(Bounded::over(Arc::clone(function)));
+            } else if Places::NAMES.contains(&function.name()) {
+                *function = Arc::new(Places::over(Arc::clone(function)));
             }
         }
+        builder.scalar_functions().get_or_insert_default().extend(functions::all().map(Arc::new));
         Ok(Self { state: builder.build() })
     }
 
@@ -164,7 +169,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
     let command = resolved.command();
     match resolved {
         Resolved::Query(session, statement) => {
-            let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
+            let logical = logical(&session, statement).await?;
             verify(&logical)?;
             let types = logical.get_parameter_types().map_err(unplanned)?;
             let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
@@ -258,7 +263,7 @@ fn verify(logical: &LogicalPlan) -> Result<()> {
 
 async fn run(mut session: SessionState, statement: Statement, command: Command) -> Result<Planned> {
     session.mark_start_execution();
-    let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
+    let logical = logical(&session, statement).await?;
     verify(&logical)?;
     let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
     let shown = Shown::new(logical.schema(), &physical.schema())?;
@@ -269,6 +274,17 @@ async fn run(mut session: SessionState, statement: Statement, command: Command) 
     }
     let batches = execute_stream(physical, session.task_ctx())?;
     Ok(Planned { command, shown, batches })
+}
+
+/// The plan of a statement. Columns of one list that would have the same name get others.
+async fn logical(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    match session.statement_to_plan(statement.clone()).await {
+        Err(error) if error.to_string().contains("require unique expression names") => {
+            dialect::name_apart(&mut statement);
+            session.statement_to_plan(statement).await.map_err(unplanned)
+        }
+        planned => planned.map_err(unplanned),
+    }
 }
 
 /// The leaves that the engine runs.
