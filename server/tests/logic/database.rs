@@ -72,7 +72,13 @@ impl Database {
     /// Does what a statement says.
     pub(crate) async fn execute(&mut self, sql: &str) -> Result<(), Refused> {
         let parsed = Parser::parse_sql(&DuckDbDialect {}, sql);
-        let statements = parsed.map_err(|error| refused(format!("syntax of a statement: {error}")))?;
+        let statements = match parsed {
+            Ok(statements) => statements,
+            Err(error) => {
+                self.spoil(sql).await;
+                return Err(refused(format!("syntax of a statement: {error}")));
+            }
+        };
         for statement in statements {
             self.statement(statement).await?;
         }
@@ -106,24 +112,6 @@ impl Database {
                 }
                 Ok(())
             }
-            Statement::Delete(ref delete) => {
-                let text = statement.to_string();
-                let from = format!("{:?}", delete.from);
-                let changed: Vec<String> =
-                    self.tables.keys().filter(|name| from.contains(&format!("{name:?}"))).cloned().collect();
-                self.spoiled(&changed, &text).await
-            }
-            Statement::Update(_)
-            | Statement::AlterTable(_)
-            | Statement::Merge(_)
-            | Statement::Truncate(_) => {
-                let text = statement.to_string();
-                let words: Vec<String> =
-                    text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_lowercase).collect();
-                let changed: Vec<String> =
-                    self.tables.keys().filter(|name| words.contains(&name.to_lowercase())).cloned().collect();
-                self.spoiled(&changed, &text).await
-            }
             Statement::CreateView(ref view) => {
                 let name = name_of(&view.name)?;
                 self.lost.insert(name, "CREATE VIEW".to_owned());
@@ -134,7 +122,22 @@ impl Database {
             }
             Statement::Set(_) | Statement::Pragma { .. } | Statement::Analyze(_) => Ok(()),
             Statement::StartTransaction { .. } | Statement::Commit { .. } => Ok(()),
-            other => Err(refused(first_words(&other.to_string()))),
+            other => {
+                let text = other.to_string();
+                self.spoil(&text).await;
+                Err(refused(first_words(&text)))
+            }
+        }
+    }
+
+    /// Takes the tables that a statement names for others than they should be: it may have changed them.
+    async fn spoil(&mut self, sql: &str) {
+        let words: Vec<String> =
+            sql.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_lowercase).collect();
+        let named: Vec<String> =
+            self.tables.keys().filter(|name| words.contains(&name.to_lowercase())).cloned().collect();
+        for table in named {
+            let _ = self.kept(&table, Err(refused(first_words(sql)))).await;
         }
     }
 
@@ -152,14 +155,6 @@ impl Database {
                 Err(Refused(why))
             }
         }
-    }
-
-    async fn spoiled(&mut self, tables: &[String], text: &str) -> Result<(), Refused> {
-        let what = first_words(text);
-        for table in tables {
-            let _ = self.kept(table, Err(refused(what.clone()))).await;
-        }
-        Err(refused(what))
     }
 
     async fn create(&mut self, name: &str, create: &sqlparser::ast::CreateTable) -> Result<(), Refused> {

@@ -159,7 +159,12 @@ async fn run(database: &mut Database, path: &Path) -> Vec<(String, Outcome)> {
                 }
                 if stopped.is_none() {
                     // What a statement could not do, the tables know.
-                    let _ = database.execute(&sql).await;
+                    let done = database.execute(&sql).await;
+                    let first = first_word(&sql);
+                    if ["begin", "start", "execute", "call", "use", "attach"].contains(&first.as_str()) {
+                        stopped.get_or_insert(first.to_uppercase());
+                    }
+                    drop(done);
                 }
             }
             Record::Query {
@@ -168,8 +173,15 @@ async fn run(database: &mut Database, path: &Path) -> Vec<(String, Outcome)> {
                 ..
             } => {
                 let outcome = match &stopped {
-                    _ if sql.trim_start().to_lowercase().starts_with("explain") => {
-                        Outcome::NotAsked("EXPLAIN".to_owned())
+                    // What others say of their plans and tables is their own.
+                    _ if ["explain", "describe", "show", "summarize", "pragma", "desc"]
+                        .contains(&first_word(&sql).as_str()) =>
+                    {
+                        Outcome::NotAsked(first_word(&sql).to_uppercase())
+                    }
+                    None if CHANGES.contains(&first_word(&sql).as_str()) => {
+                        let _ = database.execute(&sql).await;
+                        continue;
                     }
                     Some(why) => Outcome::NotAsked(why.clone()),
                     None => {
@@ -184,6 +196,18 @@ async fn run(database: &mut Database, path: &Path) -> Vec<(String, Outcome)> {
         }
     }
     outcomes
+}
+
+/// First words of statements that change tables.
+const CHANGES: [&str; 14] = [
+    "insert", "update", "delete", "create", "drop", "alter", "copy", "execute", "call", "truncate", "merge",
+    "begin", "commit", "rollback",
+];
+
+fn first_word(sql: &str) -> String {
+    let lines = sql.lines().filter(|line| !line.trim_start().starts_with("--"));
+    let text = lines.collect::<Vec<_>>().join(" ").to_lowercase();
+    text.split(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default().to_owned()
 }
 
 /// A setting that changes what statements mean.
