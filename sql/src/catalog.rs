@@ -30,6 +30,7 @@ pub trait Catalog: fmt::Debug + Send + Sync {
 }
 
 /// One version of a table.
+#[async_trait]
 pub trait Table: fmt::Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &str;
@@ -43,10 +44,17 @@ pub trait Table: fmt::Debug + Send + Sync {
     /// How many rows it has.
     fn rows(&self) -> Rows;
 
+    /// Whether no value of a column stands twice, so that rows of other tables may be looked up by it.
+    ///
+    /// # Errors
+    /// What kept it from being found out.
+    async fn is_key(&self, column: &str) -> Result<bool>;
+
     /// The types of a query's columns; `None`: the engine does not take it as it is, so that it is evaluated above.
     fn types(&self, query: &Query) -> Option<Vec<DataType>>;
 
-    /// Runs a query. The work begins with the first poll and ends when the stream is dropped.
+    /// Runs a query. Its semi-joins and attributes are of the versions that were pinned by their tables' names alone. The
+    /// work begins with the first poll and ends when the stream is dropped.
     fn run(&self, query: Query) -> Answers;
 }
 

@@ -9,6 +9,7 @@ mod bounded;
 mod calendar;
 mod catalog;
 mod command;
+mod derived;
 mod dialect;
 mod dynamic;
 mod engine;
@@ -23,9 +24,12 @@ mod memory;
 mod names;
 mod parse;
 mod plan;
+mod references;
 mod scan;
+mod source;
 mod sums;
 mod table;
+mod top;
 
 pub use async_trait::async_trait;
 

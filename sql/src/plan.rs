@@ -1,6 +1,9 @@
 //! From a statement to the plan that runs, over tables that are pinned once.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use arrow_array::{ArrayRef, BooleanArray, StringArray};
 use arrow_schema::DataType;
@@ -17,8 +20,9 @@ use datafusion::{
     common::{DataFusionError, Result as PlanResult, ScalarValue},
     datasource::TableProvider,
     execution::{
-        SendableRecordBatchStream, SessionState, SessionStateBuilder, context::SQLOptions,
-        runtime_env::RuntimeEnvBuilder,
+        SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+        context::SQLOptions,
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     logical_expr::{AggregateUDF, LogicalPlan},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
@@ -43,9 +47,11 @@ use crate::{
     meaning::Meaning,
     memory::Pool,
     parse::{Named, Names, Parameters, Text},
+    references::FuseJoins,
     scan::Scan,
     sums::Sums,
     table::BasaltTable,
+    top::FuseTop,
 };
 
 const CATALOG: &str = "basalt";
@@ -63,8 +69,9 @@ impl std::fmt::Debug for Base {
 }
 
 impl Base {
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(threads: usize) -> Result<Self> {
         let mut builder = SessionStateBuilder::new_with_default_features()
+            .with_config(config(threads))
             .with_optimizer_rules(optimizer_rules())
             .with_analyzer_rules(analyzer_rules());
         builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Planner));
@@ -83,29 +90,57 @@ impl Base {
         Ok(Self { state: builder.build() })
     }
 
-    fn session(&self, shared: &Shared, request: &Request) -> Result<SessionStateBuilder> {
+    /// What a statement is planned with. Building it takes longer than planning a small statement, so it is cloned.
+    fn session(&self, shared: &Shared, request: &Request) -> Result<SessionState> {
         let runtime = RuntimeEnvBuilder {
             disk_manager: Some(Arc::clone(&shared.disk)),
             ..RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Pool::new(Arc::clone(&request.memory))))
         };
-        let mut config = SessionConfig::new()
-            .with_target_partitions(shared.threads)
-            .with_default_catalog_and_schema(CATALOG, SCHEMA)
-            .with_create_default_catalog_and_schema(false)
-            .with_information_schema(false);
-        let options = config.options_mut();
-        options.sql_parser.enable_ident_normalization = false;
-        options.sql_parser.parse_float_as_decimal = true;
-        options.sql_parser.map_string_types_to_utf8view = false;
-        options.sql_parser.collect_spans = true;
-        // What a build side has may be told as a set.
-        options.optimizer.hash_join_inlist_pushdown_max_distinct_values = limits::SET_KEYS;
-        options.optimizer.hash_join_inlist_pushdown_max_size = limits::SET_BYTES;
-        options.execution.time_zone = Some("UTC".to_owned());
-        options.explain.show_sizes = false;
-        let builder = SessionStateBuilder::new_from_existing(self.state.clone());
-        Ok(builder.with_config(config).with_runtime_env(Arc::new(runtime.build()?)))
+        let mut state = self.state.clone();
+        state.config_mut().set_extension(Arc::new(Own(Arc::new(runtime.build()?))));
+        Ok(state)
     }
+}
+
+/// The memory and the disk of one statement.
+struct Own(Arc<RuntimeEnv>);
+
+/// What the plan of a session runs in.
+fn context(session: &SessionState) -> Arc<TaskContext> {
+    let own = session.config().get_extension::<Own>();
+    // Default: that of all sessions, which has no memory of the server's.
+    let runtime = own.map_or_else(|| Arc::clone(session.runtime_env()), |own| Arc::clone(&own.0));
+    let (session_id, config) = (session.session_id().to_owned(), session.config().clone());
+    let context = TaskContext::new(
+        None,
+        session_id,
+        config,
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        runtime,
+    );
+    Arc::new(context)
+}
+
+fn config(threads: usize) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads)
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(false);
+    let options = config.options_mut();
+    options.sql_parser.enable_ident_normalization = false;
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.map_string_types_to_utf8view = false;
+    options.sql_parser.collect_spans = true;
+    // What a build side has may be told as a set.
+    options.optimizer.hash_join_inlist_pushdown_max_distinct_values = limits::SET_KEYS;
+    options.optimizer.hash_join_inlist_pushdown_max_size = limits::SET_BYTES;
+    options.execution.time_zone = Some("UTC".to_owned());
+    options.explain.show_sizes = false;
+    config
 }
 
 /// DataFusion's rules, with ours where conditions have come down to the tables and aggregates are still as they were
@@ -115,7 +150,9 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let before = rules.iter().position(|rule| rule.name() == "single_distinct_aggregation_to_group_by");
     // Default: behind all others.
     let at = before.unwrap_or(rules.len());
+    rules.insert(at, Arc::new(FuseTop));
     rules.insert(at, Arc::new(FuseAggregates));
+    rules.insert(at, Arc::new(FuseJoins));
     rules
 }
 
@@ -243,16 +280,44 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         // Columns have told how some of the names are spelled.
         parsed = text.parse(&names, parameters)?;
     }
-    let tables = pinned
-        .into_iter()
-        .map(|(name, table)| (name, Arc::new(BasaltTable::new(table)) as Arc<dyn TableProvider>));
+    let mut keys = keys(&parsed.tables, &pinned).await?;
+    let tables = pinned.into_iter().map(|(name, table)| {
+        let is_current = parsed.tables.get(&name).is_none_or(|(_, version)| version.is_none());
+        // Default: none of its columns is known to be a key.
+        let table = BasaltTable::new(table, is_current, keys.remove(&name).unwrap_or_default());
+        (name, Arc::new(table) as Arc<dyn TableProvider>)
+    });
     let schema: Arc<dyn SchemaProvider> = Arc::new(Pinned(tables.collect()));
     let catalog = MemoryCatalogProvider::new();
     catalog.register_schema(SCHEMA, schema)?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-    let session = shared.base.session(shared, request)?.with_catalog_list(Arc::new(catalogs));
-    Ok(Resolved::Query(Box::new(session.build()), parsed.statement))
+    let mut session = shared.base.session(shared, request)?;
+    session.register_catalog_list(Arc::new(catalogs));
+    Ok(Resolved::Query(Box::new(session), parsed.statement))
+}
+
+/// The columns of tables that those of others refer to, where both are read as they are now, and no value stands twice.
+async fn keys(
+    named: &BTreeMap<String, Named>,
+    pinned: &BTreeMap<String, Arc<dyn Table>>,
+) -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let is_current = |name: &str| named.get(name).is_some_and(|(_, version)| version.is_none());
+    let fields = pinned.values().flat_map(|table| table.schema().fields());
+    let references = fields.filter_map(|field| field.references.as_ref());
+    let wanted: BTreeSet<_> = references
+        .filter(|to| pinned.contains_key(&to.table) && is_current(&to.table))
+        .map(|to| (to.table.clone(), to.column.clone()))
+        .collect();
+    let found = wanted.into_iter().map(async |(table, column)| {
+        let is_key = pinned[&table].is_key(&column).await?;
+        Ok::<_, Error>(is_key.then_some((table, column)))
+    });
+    let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (table, column) in try_join_all(found).await?.into_iter().flatten() {
+        keys.entry(table).or_default().insert(column);
+    }
+    Ok(keys)
 }
 
 /// Refuses what no query is.
@@ -272,7 +337,7 @@ async fn run(mut session: SessionState, statement: Statement, command: Command) 
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    let batches = execute_stream(physical, session.task_ctx())?;
+    let batches = execute_stream(physical, context(&session))?;
     Ok(Planned { command, shown, batches })
 }
 

@@ -5,7 +5,7 @@ mod run;
 mod statements;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -19,6 +19,7 @@ use basalt_core::{
 };
 use basalt_proto::v1 as pb;
 use basalt_sql::{Answers, Catalog, Error, Rows, Table, async_trait};
+use futures_util::StreamExt as _;
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
@@ -53,10 +54,18 @@ pub(crate) struct Tables {
 }
 
 /// What was read for a statement.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Done {
-    versions: BTreeMap<(String, u64), ()>,
+    versions: BTreeSet<(String, u64)>,
+    /// Tables as their names alone mean them.
+    current: BTreeMap<String, Pinned>,
     statistics: Statistics,
+}
+
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Done").field("versions", &self.versions).finish_non_exhaustive()
+    }
 }
 
 impl Tables {
@@ -74,7 +83,7 @@ impl Tables {
     pub(crate) fn versions(&self) -> Vec<pb::TableVersion> {
         let version =
             |(table, version): &(String, u64)| pb::TableVersion { table: table.clone(), version: *version };
-        self.done().versions.keys().map(version).collect()
+        self.done().versions.iter().map(version).collect()
     }
 
     /// What the scans did.
@@ -113,7 +122,13 @@ impl Catalog for Tables {
     async fn pin(&self, table: &str, version: Option<u64>) -> basalt_sql::Result<Arc<dyn Table>> {
         let (reach, name) = (Arc::clone(&self.reach), table.to_owned());
         let pinned = self.on_runtime(async move { reach.find(&name, version).await }).await?;
-        self.done().versions.insert((pinned.table.name().to_owned(), pinned.version.number()), ());
+        {
+            let mut done = self.done();
+            done.versions.insert((pinned.table.name().to_owned(), pinned.version.number()));
+            if version.is_none() {
+                done.current.insert(pinned.table.name().to_owned(), pinned.clone());
+            }
+        }
         Ok(Arc::new(At {
             pinned,
             reach: Arc::clone(&self.reach),
@@ -144,6 +159,7 @@ impl fmt::Debug for At {
     }
 }
 
+#[async_trait]
 impl Table for At {
     fn name(&self) -> &str {
         self.pinned.table.name()
@@ -161,6 +177,25 @@ impl Table for At {
         let rows = self.pinned.version.rows();
         // What is too old to be read is among them.
         if self.pinned.cutoff.is_some() { Rows::AtMost(rows) } else { Rows::Exactly(rows) }
+    }
+
+    async fn is_key(&self, column: &str) -> basalt_sql::Result<bool> {
+        let Pinned { table, version, cutoff, .. } = &self.pinned;
+        let slot = table.schema().index_of(column);
+        // What is hidden now may be another part of the version later.
+        let slot = slot.filter(|_| cutoff.is_none());
+        if let Some(is_key) = slot.and_then(|slot| table.is_key(slot, version.number())) {
+            return Ok(is_key);
+        }
+        let mut counts = self.run(Query::counts(column));
+        let mut is_key = false;
+        while let Some(batch) = counts.next().await {
+            is_key = Query::counts_are_equal(&batch?);
+        }
+        if let Some(slot) = slot {
+            table.found_key(slot, version.number(), is_key);
+        }
+        Ok(is_key)
     }
 
     fn types(&self, query: &Query) -> Option<Vec<DataType>> {
