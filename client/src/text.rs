@@ -61,6 +61,20 @@ pub(crate) fn parse_date(text: &str) -> Option<i32> {
 /// `2013-07-04T10:00:00Z` (RFC 3339) as microseconds since 1970-01-01T00:00:00Z. A space may stand for the
 /// `T`; without a zone it is UTC. Fractions finer than a microsecond are refused unless they are zero.
 pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
+    parse_time(text).filter(|time| !time.was_cut).map(|time| time.micros)
+}
+
+/// A point in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Time {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub(crate) micros: i64,
+    /// The text said more than microseconds: what is finer was cut, towards the past.
+    pub(crate) was_cut: bool,
+}
+
+/// As [`parse_timestamp`], with fractions of a microsecond cut.
+pub(crate) fn parse_time(text: &str) -> Option<Time> {
     let (date, time) = text.split_at_checked(10)?;
     if !is_date(date.as_bytes()) || !matches!(time.as_bytes().first(), Some(b'T' | b't' | b' ')) {
         return None;
@@ -68,7 +82,8 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
     let utc: Tz = UTC_OFFSET.parse().ok()?;
     let moment = string_to_datetime(&utc, text).ok()?;
     let micros = moment.timestamp_micros();
-    (moment.timestamp_subsec_nanos().is_multiple_of(1000) && calendar::has_time(micros)).then_some(micros)
+    let was_cut = !moment.timestamp_subsec_nanos().is_multiple_of(1000);
+    calendar::has_time(micros).then_some(Time { micros, was_cut })
 }
 
 fn is_date(text: &[u8]) -> bool {
