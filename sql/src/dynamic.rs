@@ -77,8 +77,9 @@ fn at_least(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Filter> {
 /// A column of the table. Floats are left to the join: what equals what is said by their bits there.
 fn column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<(String, DataType)> {
     let name = expr.downcast_ref::<Column>()?.name();
-    let data_type = schema.fields()[schema.index_of(name)?].data_type;
-    (!data_type.is_float()).then(|| (name.to_owned(), data_type))
+    let field = &schema.fields()[schema.index_of(name)?];
+    let data_type = field.data_type;
+    (!data_type.is_float() && field.logical.is_none()).then(|| (name.to_owned(), data_type))
 }
 
 fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<Literal> {

@@ -48,8 +48,10 @@ impl Translator<'_> {
                 }
             },
             df::Expr::Not(inner) => Some(Filter::Not(Box::new(self.filter_at(inner, depth + 1)?))),
-            df::Expr::IsNull(inner) => Some(Filter::IsNull(self.column(inner)?)),
-            df::Expr::IsNotNull(inner) => Some(Filter::Not(Box::new(Filter::IsNull(self.column(inner)?)))),
+            df::Expr::IsNull(inner) => Some(Filter::IsNull(self.any_column(inner)?)),
+            df::Expr::IsNotNull(inner) => {
+                Some(Filter::Not(Box::new(Filter::IsNull(self.any_column(inner)?))))
+            }
             df::Expr::Between(between) => {
                 let filter = Filter::Between(
                     self.compared(&between.expr, depth)?,
@@ -117,13 +119,21 @@ impl Translator<'_> {
         }
     }
 
+    /// A column whose values the engine has as they are. What it holds in the form of another type is given to whoever is
+    /// above it, who compares and adds it.
     fn column(&self, expr: &df::Expr) -> Option<Expr> {
+        let Expr::Column(name) = self.any_column(expr)? else { return None };
+        let slot = self.schema.index_of(&name)?;
+        self.schema.fields()[slot].logical.is_none().then_some(Expr::Column(name))
+    }
+
+    fn any_column(&self, expr: &df::Expr) -> Option<Expr> {
         match expr {
             df::Expr::Column(column) => {
                 self.schema.index_of(&column.name)?;
                 Some(Expr::Column(column.name.clone()))
             }
-            df::Expr::Alias(alias) => self.column(&alias.expr),
+            df::Expr::Alias(alias) => self.any_column(&alias.expr),
             _ => None,
         }
     }

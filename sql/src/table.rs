@@ -28,7 +28,7 @@ pub(crate) struct BasaltTable {
 
 impl BasaltTable {
     pub(crate) fn new(table: Arc<dyn Table>) -> Self {
-        let schema = table.schema().to_arrow();
+        let schema = table.schema().to_outer_arrow();
         Self { table, schema }
     }
 

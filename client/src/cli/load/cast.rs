@@ -6,7 +6,8 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray,
     cast::AsArray as _,
     types::{
-        Date32Type, Date64Type, TimestampMicrosecondType, TimestampNanosecondType,
+        Date32Type, Date64Type, Time64MicrosecondType, Time64NanosecondType, TimestampMicrosecondType,
+        TimestampNanosecondType,
     },
 };
 use arrow_cast::{CastOptions, cast_with_options};
@@ -15,7 +16,7 @@ use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 use crate::{
     calendar::{self, Date, Timestamp},
     text::UTC_OFFSET,
-    types::{MAX_TABLE_DECIMAL_DIGITS, from_arrow, timestamp_type, type_name},
+    types::{MAX_DECIMAL_DIGITS, from_arrow, timestamp_type, type_name},
 };
 
 const MILLIS_A_DAY: i64 = 86_400_000;
@@ -35,6 +36,8 @@ pub(super) fn table_field(field: &Field) -> Option<Field> {
         }
         DataType::Timestamp(..) => timestamp_type(),
         DataType::Date64 => DataType::Date32,
+        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => DataType::Binary,
+        DataType::Time32(_) | DataType::Time64(_) => time_type(),
         DataType::Float16 => DataType::Float32,
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
@@ -43,11 +46,11 @@ pub(super) fn table_field(field: &Field) -> Option<Field> {
             // A scale below zero is that many zeros more.
             let whole = precision.saturating_add(scale.min(&0).unsigned_abs());
             let scale = *scale.max(&0);
-            if scale > MAX_TABLE_DECIMAL_DIGITS.cast_signed() {
+            if scale > MAX_DECIMAL_DIGITS.cast_signed() {
                 return None;
             }
-            // More digits are common and seldom used: casting checks that they are not.
-            DataType::Decimal128(whole.min(MAX_TABLE_DECIMAL_DIGITS), scale)
+            // What has more digits than a type is checked when it is cast.
+            DataType::Decimal128(whole.min(MAX_DECIMAL_DIGITS), scale)
         }
         other => other.clone(),
     };
@@ -90,6 +93,14 @@ pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, u64), A
         let micros: ArrayRef = Arc::new(micros.with_timezone_opt(zone.clone()));
         return Ok((cast(&micros, to)?.0, cut));
     }
+    if let DataType::Time64(TimeUnit::Nanosecond) = from
+        && *to == time_type()
+    {
+        let nanoseconds = array.as_primitive::<Time64NanosecondType>();
+        let cut = nanoseconds.iter().flatten().filter(|ns| ns % 1000 != 0).count() as u64;
+        let micros: PrimitiveArray<Time64MicrosecondType> = nanoseconds.unary(|ns| ns.div_euclid(1000));
+        return Ok((Arc::new(micros), cut));
+    }
     if let (DataType::Timestamp(..) | DataType::Date32, DataType::Timestamp(unit, Some(_))) = (from, to) {
         // A time without a zone is UTC, so its number stays; Arrow would look it up in its calendar, which ends.
         let has_zone = matches!(from, DataType::Timestamp(_, Some(_)));
@@ -127,6 +138,15 @@ fn to_text(array: &ArrayRef, options: &CastOptions<'_>) -> Result<ArrayRef, Arro
     }
     if let Some(values) = array.as_any().downcast_ref::<BooleanArray>() {
         let texts = values.iter().map(|value| value.map(|value| value.to_string()));
+        return Ok(Arc::new(texts.collect::<StringArray>()));
+    }
+    if let DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) =
+        array.data_type()
+    {
+        // Not what the bytes may say, but their digits.
+        let bytes = cast_with_options(array, &DataType::Binary, options)?;
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let texts = bytes.as_binary::<i32>().iter().map(|bytes| bytes.map(hex));
         return Ok(Arc::new(texts.collect::<StringArray>()));
     }
     cast_with_options(array, &DataType::Utf8, options)
@@ -174,11 +194,21 @@ fn is_exact(from: &DataType, to: &DataType) -> bool {
         (_, DataType::Utf8) => {
             basalt_nested::is_nested(from)
                 || from.is_numeric()
-                || matches!(from, DataType::Boolean | DataType::Date32 | DataType::Timestamp(..))
+                || is_binary(from)
+                || matches!(
+                    from,
+                    DataType::Boolean
+                        | DataType::Date32
+                        | DataType::Timestamp(..)
+                        | DataType::Time32(_)
+                        | DataType::Time64(_)
+                )
         }
         _ if from.is_integer() && (to.is_integer() || to.is_floating()) => true,
         _ if from.is_floating() && to.is_floating() => from.primitive_width() <= to.primitive_width(),
+        (_, DataType::Binary) => is_binary(from),
         (DataType::Timestamp(..) | DataType::Date32, DataType::Timestamp(..))
+        | (DataType::Time32(_) | DataType::Time64(_), DataType::Time64(TimeUnit::Microsecond))
         | (DataType::Date64, DataType::Date32) => true,
         _ => match (scale(from), scale(to)) {
             (Some(from), Some(to)) => from <= to,
@@ -186,6 +216,15 @@ fn is_exact(from: &DataType, to: &DataType) -> bool {
             _ => false,
         },
     }
+}
+
+fn is_binary(data_type: &DataType) -> bool {
+    use DataType as T;
+    matches!(data_type, T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_))
+}
+
+fn time_type() -> DataType {
+    DataType::Time64(TimeUnit::Microsecond)
 }
 
 #[cfg(test)]
@@ -263,8 +302,11 @@ mod tests {
         check(DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8View)), Some("utf8"));
         check(DataType::Timestamp(TimeUnit::Second, None), Some("timestamp"));
         check(DataType::Date64, Some("date32"));
-        check(DataType::Decimal128(38, 10), Some("decimal(18,10)"));
-        check(DataType::Decimal128(38, 20), None);
+        check(DataType::Decimal128(38, 10), Some("decimal(38,10)"));
+        check(DataType::Decimal256(76, 20), Some("decimal(38,20)"));
+        check(DataType::Decimal256(76, 40), None);
+        check(DataType::FixedSizeBinary(16), Some("binary"));
+        check(DataType::Time32(TimeUnit::Second), Some("time"));
         check(DataType::Decimal128(5, -2), Some("decimal(7,0)"));
         check(DataType::new_list(DataType::Int8, true), Some("utf8"));
         check(DataType::Null, Some("utf8"));

@@ -4,10 +4,10 @@ use std::{cell::Cell, sync::Arc};
 
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, RecordBatch,
-    builder::{BooleanBuilder, PrimitiveBuilder, StringBuilder},
+    builder::{BinaryBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder},
     types::{
         Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-        TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+        Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
     },
 };
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef};
@@ -16,7 +16,10 @@ use super::{
     options::Options,
     records::{Kind, Record},
 };
-use crate::{text::Decimal, types::type_name};
+use crate::{
+    text::{parse_hex, parse_time_of_day, parse_wide_decimal},
+    types::type_name,
+};
 
 /// Rows parsed at a time.
 const CHUNK_ROWS: usize = 1 << 16;
@@ -177,6 +180,8 @@ fn wanted(data_type: &DataType, options: &Options) -> String {
         DataType::Utf8 => "UTF-8".to_owned(),
         DataType::Date32 => "a date32 like 2013-07-04".to_owned(),
         DataType::Timestamp(..) => "a timestamp like 2013-07-04T10:00:00Z".to_owned(),
+        DataType::Time64(_) => "a time like 10:30:00".to_owned(),
+        DataType::Binary => "a binary like 00ff, two hexadecimal digits for each byte".to_owned(),
         _ if name.starts_with('i') => format!("an {name}"),
         _ => format!("a {name}"),
     }
@@ -223,10 +228,22 @@ impl Cells<'_> {
                     Some(time.micros)
                 })
             }
-            &DataType::Decimal128(precision, scale) => self.primitive::<Decimal128Type>(|s| {
-                let scale = scale.cast_unsigned();
-                Decimal::parse(s)?.rescale(precision, scale).map(i128::from)
-            }),
+            &DataType::Decimal128(precision, scale) => {
+                self.primitive::<Decimal128Type>(|s| parse_wide_decimal(s, precision, scale.cast_unsigned()))
+            }
+            DataType::Time64(_) => {
+                let cut = self.cut;
+                self.primitive::<Time64MicrosecondType>(|s| {
+                    let (micros, was_cut) = parse_time_of_day(s)?;
+                    cut.set(cut.get() + u64::from(was_cut));
+                    Some(micros)
+                })
+            }
+            DataType::Binary => {
+                let mut builder = BinaryBuilder::new();
+                self.each(parse_hex, |value| builder.append_option(value));
+                Arc::new(builder.finish())
+            }
             _ => self.text(),
         }
     }

@@ -3,7 +3,8 @@
 use std::{fs, io::Write as _, path::Path, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, DurationSecondArray, Float64Array, Int32Array, Int64Array, NullArray, RecordBatch, StringArray,
+    ArrayRef, Decimal128Array, DurationSecondArray, FixedSizeBinaryArray, Float64Array, Int32Array, Int64Array,
+    LargeBinaryArray, NullArray, RecordBatch, StringArray, Time32SecondArray, Time64NanosecondArray,
     TimestampNanosecondArray, UInt64Array,
     builder::{Int32Builder, ListBuilder},
 };
@@ -271,6 +272,9 @@ fn types_widen_from_file_to_file() {
     let outcome = load(&["2.parquet", "4.parquet"]).unwrap();
     assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), ("a utf8 not null", "a\n1099511627776\nx\n"));
     assert_eq!(outcome.notes, ["column \"a\" is text: in 4.parquet it is utf8, before it was int64"]);
+    let outcome = load(&["2.parquet", "6.parquet"]).unwrap();
+    assert_eq!(outcome.schema, "a decimal(20,0) not null");
+    assert_eq!(outcome.rows, "a\n1099511627776\n18446744073709551615\n");
     let error = load(&["3.parquet", "5.parquet"]).unwrap_err();
     assert!(error.contains("an integer that no float64 is equal to"), "{error}");
 }
@@ -288,6 +292,38 @@ fn dates_in_other_forms() {
     let outcome = read_csv(&[], "t\n2013-07-04T10:00:00.123456789Z\n2013-07-04 10:00:00\n", None).unwrap();
     assert_eq!(outcome.rows, "t\n2013-07-04T10:00:00.123456Z\n2013-07-04T10:00:00Z\n");
     assert_eq!(outcome.notes, ["t cut: 1"]);
+}
+
+#[test]
+fn wide_decimals_bytes_and_times() {
+    check(
+        &["--schema", "d decimal(38,10), b binary, t time"],
+        "d,b,t\n-1234567890123456789012345678.0000000001,\\x00ff,23:59:59.999999\n,,\n7,,10:30\n",
+        "d decimal(38,10), b binary, t time",
+        "d,b,t\n-1234567890123456789012345678.0000000001,00ff,23:59:59.999999\n,,\n7.0000000000,,10:30:00\n",
+    );
+    check_error(&["--schema", "b binary"], "b\n0\n", "f.csv:2:b: \"0\" is not a binary like 00ff, two hexadecimal digits for each byte");
+    check(&[], "a,t\n100000000000000000000,10:30:00\n", "a decimal(38,0) not null, t time not null", "a,t\n100000000000000000000,10:30:00\n");
+
+    let folder = TempDir::new().unwrap();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("b", Arc::new(LargeBinaryArray::from(vec![b"\0\xff".as_slice(), b""]))),
+        ("u", Arc::new(FixedSizeBinaryArray::from(vec![b"ab".as_slice(), b"cd"]))),
+        ("s", Arc::new(Time32SecondArray::from(vec![1, 86_399]))),
+        ("n", Arc::new(Time64NanosecondArray::from(vec![1_001, 0]))),
+        ("d", Arc::new(Decimal128Array::from(vec![10_i128.pow(37), -1]).with_precision_and_scale(38, 4).unwrap())),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    write_parquet(&folder.path().join("f.parquet"), &batch);
+    let outcome = read(folder.path(), &[], &["f.parquet"], None).unwrap();
+    assert_eq!(outcome.schema, "b binary not null, u binary not null, s time not null, n time not null, d decimal(38,4) not null");
+    assert_eq!(
+        outcome.rows,
+        "b,u,s,n,d\n00ff,6162,00:00:01,00:00:00.000001,1000000000000000000000000000000000.0000\n\"\",6364,23:59:59,00:00:00,-0.0001\n"
+    );
+    assert_eq!(outcome.notes, ["n cut: 1"]);
+    let texts = read(folder.path(), &[], &["f.parquet"], Some("b utf8, u utf8, s utf8, n utf8, d utf8")).unwrap();
+    assert!(texts.rows.contains("00ff,6162,00:00:01,"), "{}", texts.rows);
 }
 
 #[test]

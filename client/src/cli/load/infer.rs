@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, TimeUnit};
 
 use super::{
     FileFormat,
@@ -11,7 +11,11 @@ use super::{
     rows::Records,
     source::{InputFile, Progress},
 };
-use crate::{cli::CliError, types::timestamp_type};
+use crate::{
+    cli::CliError,
+    text::parse_time_of_day,
+    types::{MAX_DECIMAL_DIGITS, timestamp_type},
+};
 
 /// Rows between two reports of the progress.
 const ROWS_A_REPORT: u64 = 4096;
@@ -138,8 +142,15 @@ struct Guess {
     finite: bool,
     /// A number with a point or an exponent was seen, or one that is not finite.
     fraction: bool,
+    /// A number with an exponent was seen, or one that is not finite.
+    inexact: bool,
+    /// The most digits behind a point.
+    scale: usize,
+    /// The most digits before one.
+    whole: usize,
     date: bool,
     timestamp: bool,
+    time: bool,
     min: i128,
     max: i128,
 }
@@ -156,8 +167,12 @@ impl Default for Guess {
             number: true,
             finite: false,
             fraction: false,
+            inexact: false,
+            scale: 0,
+            whole: 0,
             date: true,
             timestamp: true,
+            time: true,
             min: 0,
             max: 0,
         }
@@ -179,16 +194,17 @@ impl Guess {
             Kind::Csv | Kind::Bare => {}
         }
         self.seen = true;
-        if !(self.bool || self.number || self.date || self.timestamp) {
+        if !(self.bool || self.number || self.date || self.timestamp || self.time) {
             return;
         }
         let Ok(text) = std::str::from_utf8(cell.trim_ascii()) else {
-            *self = Self { bool: false, number: false, date: false, timestamp: false, ..*self };
+            *self = Self { bool: false, number: false, date: false, timestamp: false, time: false, ..*self };
             return;
         };
         self.bool = self.bool && (text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false"));
         self.date = self.date && options.formats.date(text).is_some();
         self.timestamp = self.timestamp && options.formats.timestamp(text).is_some();
+        self.time = self.time && parse_time_of_day(text).is_some();
         if self.number {
             match number(text) {
                 Some(Number::Int(n)) => {
@@ -196,8 +212,17 @@ impl Guess {
                     self.min = self.min.min(n);
                     self.max = self.max.max(n);
                 }
-                Some(Number::Float) => (self.finite, self.fraction) = (true, true),
-                Some(Number::Infinite) => self.fraction = true,
+                Some(Number::Float) => {
+                    (self.finite, self.fraction) = (true, true);
+                    let (whole, fraction) = text.trim_start_matches('-').split_once('.').unwrap_or((text, ""));
+                    if whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+                        self.whole = self.whole.max(whole.len());
+                        self.scale = self.scale.max(fraction.len());
+                    } else {
+                        self.inexact = true;
+                    }
+                }
+                Some(Number::Infinite) => (self.fraction, self.inexact) = (true, true),
                 None => self.number = false,
             }
         }
@@ -219,16 +244,35 @@ impl Guess {
             Self { bool: true, .. } => DataType::Boolean,
             // `NaN` and `inf` alone are rather words.
             Self { number: true, finite: false, .. } => DataType::Utf8,
+            Self { number: true, fraction: true, inexact: false, .. } if !fits(-EXACT, EXACT) => {
+                // An integer that no float holds, and a fraction that no integer does.
+                self.decimal().unwrap_or(DataType::Utf8)
+            }
+            Self { number: true, fraction: true, .. } if !fits(-EXACT, EXACT) => DataType::Utf8,
             Self { number: true, fraction: true, .. } => DataType::Float64,
             Self { number: true, .. } if fits(i32::MIN.into(), i32::MAX.into()) => DataType::Int32,
             Self { number: true, .. } if fits(i64::MIN.into(), i64::MAX.into()) => DataType::Int64,
             Self { number: true, .. } if fits(0, u64::MAX.into()) => DataType::UInt64,
+            Self { number: true, .. } => self.decimal().unwrap_or(DataType::Utf8),
             Self { date: true, .. } => DataType::Date32,
             Self { timestamp: true, .. } => timestamp_type(),
+            Self { time: true, .. } => DataType::Time64(TimeUnit::Microsecond),
             _ => DataType::Utf8,
         }
     }
+
+    /// The decimal that holds every number, if it has not too many digits.
+    fn decimal(&self) -> Option<DataType> {
+        let digits = |n: i128| n.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1);
+        let whole = digits(self.min).max(digits(self.max)).max(self.whole);
+        let scale = i8::try_from(self.scale).ok()?;
+        let fits = whole + self.scale <= usize::from(MAX_DECIMAL_DIGITS);
+        fits.then_some(DataType::Decimal128(MAX_DECIMAL_DIGITS, scale))
+    }
 }
+
+/// Beyond these floats are not all integers.
+const EXACT: i128 = 1 << f64::MANTISSA_DIGITS;
 
 enum Number {
     Int(i128),
@@ -280,7 +324,14 @@ mod tests {
         check(&["2147483648"], "int64");
         check(&["-9223372036854775808"], "int64");
         check(&["9223372036854775808"], "uint64");
-        check(&["9223372036854775808", "-1"], "utf8");
+        check(&["9223372036854775808", "-1"], "decimal(38,0)");
+        check(&["100000000000000000000", "1"], "decimal(38,0)");
+        check(&["9007199254740993", "0.25"], "decimal(38,2)");
+        check(&["9007199254740993", "1e3"], "utf8");
+        check(&["9007199254740992", "0.25"], "float64");
+        check(&["1", &"9".repeat(39)], "utf8");
+        check(&["10:30", "23:59:59.5"], "time");
+        check(&["10:30", "24:00"], "utf8");
         check(&["1", "2.5"], "float64");
         check(&["1e3", ".5", "-0.25"], "float64");
         check(&["1", "x"], "utf8");

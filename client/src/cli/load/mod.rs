@@ -56,8 +56,8 @@ const SHOWN_BAD_ROWS: usize = 10;
 #[command(after_long_help = "\
 The table is created when it is missing. Its columns are those of --schema, else those of the files: of Parquet and \
 Arrow files by their types, of CSV and JSON files by reading all of them: bool, int32, int64, uint64, float64, date32 \
-(2013-07-04), timestamp (2013-07-04T10:00:00Z; UTC without a zone) or utf8; a column where a null was seen is \
-nullable. Where files differ in a column, it gets the type that holds both, at last utf8, and that is said.
+(2013-07-04), timestamp (2013-07-04T10:00:00Z; UTC without a zone), time (10:30:00), decimal(38,s) for numbers that no \
+integer or float holds, or utf8; a column where a null was seen is nullable. Where files differ in a column, it gets the type that holds both, at last utf8, and that is said.
 
 All files are one commit. A bad row stops the load with its file, line and column, and nothing is committed; a \
 table that this load created is dropped again. So does a quote that is not closed, or text behind one that is, and \
@@ -67,6 +67,8 @@ What is held in which way:
   lists, structs, maps      as JSON text (utf8), without spaces; NaN and infinities as strings
   nanoseconds               cut to microseconds, towards the past; the load says how many values were
   float16                   as float32
+  decimals                  exactly, up to 38 digits
+  binary                    as binary; in a CSV as hexadecimal digits, 00ff or \\x00ff
   integers beyond a float   an error: no number becomes another
   columns of nulls alone    as utf8
   intervals, durations      not at all: --skip-unsupported leaves them out, with a list of them

@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use super::source::InputFile;
 use crate::{
     cli::CliError,
-    types::{MAX_TABLE_DECIMAL_DIGITS, timestamp_type, type_name},
+    types::{MAX_DECIMAL_DIGITS, timestamp_type, type_name},
 };
 
 /// The columns of the files so far.
@@ -114,7 +114,7 @@ fn decimal(a: &DataType, b: &DataType) -> DataType {
     let scale = a_scale.max(b_scale);
     let precision = a_whole.max(b_whole) + scale;
     match (u8::try_from(precision), i8::try_from(scale)) {
-        (Ok(precision), Ok(scale)) if precision <= MAX_TABLE_DECIMAL_DIGITS => {
+        (Ok(precision), Ok(scale)) if precision <= MAX_DECIMAL_DIGITS => {
             DataType::Decimal128(precision, scale)
         }
         _ => DataType::Utf8,
@@ -145,6 +145,11 @@ mod tests {
         check("decimal(5,2)", "int16", "decimal(7,2)");
         check("decimal(5,2)", "float64", "utf8");
         check("date32", "timestamp", "timestamp");
+        check("int64", "uint64", "decimal(20,0)");
+        check("decimal(38,2)", "int64", "decimal(38,2)");
+        check("decimal(38,2)", "decimal(38,4)", "utf8");
+        check("binary", "utf8", "utf8");
+        check("time", "timestamp", "utf8");
         check("bool", "int8", "utf8");
         check("utf8", "date32", "utf8");
     }
