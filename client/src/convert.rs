@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
-    StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, RecordBatch,
+    RecordBatchOptions, StringArray,
     cast::AsArray as _,
     types::{
         Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,

@@ -15,7 +15,8 @@
 use std::{fmt, sync::Arc};
 
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions, Time64MicrosecondArray,
+    Array, ArrayRef, BinaryArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions,
+    Time64MicrosecondArray,
     builder::{BinaryBuilder, StringBuilder},
     cast::AsArray as _,
     types::{Decimal128Type, Int64Type, Time64MicrosecondType},
@@ -25,7 +26,11 @@ use arrow_schema as arrow;
 use crate::{
     error::{Error, ErrorKind, Result},
     limits::MAX_TEXT_BYTES,
+    plan::parse_decimal,
+    query::Literal,
     schema::DataType,
+    time,
+    value::pow10,
 };
 
 /// Digits of a decimal that is held as a number.
@@ -108,7 +113,9 @@ impl Logical {
                     match value {
                         Some(value) => {
                             let form = decimal_form(value, precision);
-                            let form = form.ok_or_else(|| wrong(row, &format!("{value} has more than {precision} digits")))?;
+                            let form = form.ok_or_else(|| {
+                                wrong(row, &format!("{value} has more than {precision} digits"))
+                            })?;
                             texts.append_value(form);
                         }
                         None => texts.append_null(),
@@ -138,7 +145,8 @@ impl Logical {
             Self::Time => {
                 let values = array.as_primitive_opt::<Time64MicrosecondType>();
                 let values = values.ok_or_else(|| self.misfit(array))?;
-                let bad = |(_, value): &(usize, Option<i64>)| value.is_some_and(|v| !(0..DAY_MICROS).contains(&v));
+                let bad =
+                    |(_, value): &(usize, Option<i64>)| value.is_some_and(|v| !(0..DAY_MICROS).contains(&v));
                 if let Some((row, _)) = values.iter().enumerate().find(bad) {
                     return Err(wrong(row, "a time that no day has"));
                 }
@@ -152,9 +160,8 @@ impl Logical {
     /// # Errors
     /// [`ErrorKind::TypeMismatch`] for an array of another type, [`ErrorKind::Corrupt`] for what is no value's form.
     pub fn from_form(self, array: &ArrayRef) -> Result<ArrayRef> {
-        let broken = |row: usize| {
-            Error::new(ErrorKind::Corrupt, format!("row {row}: what is held is no {self}"))
-        };
+        let broken =
+            |row: usize| Error::new(ErrorKind::Corrupt, format!("row {row}: what is held is no {self}"));
         match self {
             Self::Decimal { precision, scale } => {
                 let texts = array.as_string_opt::<i32>().ok_or_else(|| self.misfit(array))?;
@@ -188,6 +195,44 @@ impl Logical {
         }
     }
 
+    /// A literal that is compared with values of the type, in their form.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TypeMismatch`] for one that is no value of the type.
+    pub fn literal(self, literal: &Literal) -> Result<Literal> {
+        let mismatch = || {
+            let message = format!("a column of type {self} does not compare with {literal:?}");
+            Error::new(ErrorKind::TypeMismatch, message)
+        };
+        let form = match (self, literal) {
+            (_, Literal::Null) => Some(Literal::Null),
+            (Self::Decimal { precision, scale }, literal) => {
+                let (unscaled, given) = match literal {
+                    Literal::Int(value) => (i128::from(*value), 0),
+                    Literal::UInt(value) => (i128::from(*value), 0),
+                    Literal::Decimal { unscaled, scale } => (i128::from(*unscaled), *scale),
+                    Literal::Text(text) => parse_decimal(text).ok_or_else(mismatch)?,
+                    _ => return Err(mismatch()),
+                };
+                let (up, down) = (scale.saturating_sub(given), given.saturating_sub(scale));
+                let (up, down) = pow10(up).zip(pow10(down)).ok_or_else(mismatch)?;
+                let scaled = (unscaled % down == 0).then(|| (unscaled / down).checked_mul(up)).flatten();
+                scaled.and_then(|scaled| decimal_form(scaled, precision)).map(Literal::Text)
+            }
+            (Self::Binary, Literal::Text(text)) => {
+                let digits = text.strip_prefix("\\x").unwrap_or(text).to_ascii_lowercase();
+                of_hex(&digits, &mut Vec::new()).map(|()| Literal::Text(digits))
+            }
+            (Self::Time, Literal::Text(text)) => {
+                // A time of the first day is its number.
+                time::parse_timestamp(&format!("1970-01-01T{text}")).map(Literal::Int)
+            }
+            (Self::Time, Literal::Int(_) | Literal::UInt(_)) => Some(literal.clone()),
+            _ => None,
+        };
+        form.ok_or_else(mismatch)
+    }
+
     /// Checks that what is written in the form is a value's.
     ///
     /// # Errors
@@ -196,10 +241,13 @@ impl Logical {
         let row = match self {
             Self::Decimal { precision, .. } => {
                 let texts = array.as_string::<i32>();
-                texts.iter().position(|text| text.is_some_and(|text| of_decimal_form(text, precision).is_none()))
+                texts
+                    .iter()
+                    .position(|text| text.is_some_and(|text| of_decimal_form(text, precision).is_none()))
             }
             Self::Binary => {
-                let is_hex = |text: &str| text.len().is_multiple_of(2) && text.bytes().all(|b| nibble(b).is_some());
+                let is_hex =
+                    |text: &str| text.len().is_multiple_of(2) && text.bytes().all(|b| nibble(b).is_some());
                 let texts = array.as_string::<i32>();
                 texts.iter().position(|text| text.is_some_and(|text| !is_hex(text)))
             }
@@ -367,8 +415,36 @@ mod tests {
     }
 
     #[test]
+    fn literals_have_forms() {
+        let decimal = Logical::Decimal { precision: 20, scale: 2 };
+        let text = |literal: Literal| match decimal.literal(&literal) {
+            Ok(Literal::Text(text)) => Some(text),
+            _ => None,
+        };
+        let seven = Some("100000000000000000700".to_owned());
+        assert_eq!(text(Literal::Int(7)), seven);
+        assert_eq!(text(Literal::Decimal { unscaled: 7000, scale: 3 }), seven);
+        assert_eq!(text(Literal::Text("7.0".to_owned())), seven);
+        for bad in [
+            Literal::Decimal { unscaled: 7001, scale: 3 },
+            Literal::Text("1e3".to_owned()),
+            Literal::Text("1".to_owned() + &"0".repeat(18)),
+            Literal::Float(7.0),
+            Literal::Bool(true),
+        ] {
+            assert_eq!(decimal.literal(&bad).unwrap_err().kind(), ErrorKind::TypeMismatch, "{bad:?}");
+        }
+        let of = |logical: Logical, text: &str| logical.literal(&Literal::Text(text.to_owned())).ok();
+        assert_eq!(of(Logical::Binary, "\\x00FF"), Some(Literal::Text("00ff".to_owned())));
+        assert_eq!(of(Logical::Binary, "0"), None);
+        assert_eq!(of(Logical::Time, "00:00:01.5"), Some(Literal::Int(1_500_000)));
+        assert_eq!(of(Logical::Time, "24:00:00"), None);
+    }
+
+    #[test]
     fn times_are_those_of_a_day() {
-        let array: ArrayRef = Arc::new(Time64MicrosecondArray::from(vec![Some(0), None, Some(DAY_MICROS - 1)]));
+        let array: ArrayRef =
+            Arc::new(Time64MicrosecondArray::from(vec![Some(0), None, Some(DAY_MICROS - 1)]));
         let form = Logical::Time.to_form(&array).unwrap();
         assert_eq!(&Logical::Time.from_form(&form).unwrap(), &array);
         for bad in [-1, DAY_MICROS] {

@@ -156,9 +156,8 @@ fn type_of(field: &StructField) -> Result<Typed> {
         _ => return unsupported("that is no name"),
     };
     let own = field.metadata.get(TYPE).and_then(Value::as_str);
-    let held = |logical: Logical| {
-        Ok(Typed { data_type: logical.form(), logical: Some(logical), shape: None })
-    };
+    let held =
+        |logical: Logical| Ok(Typed { data_type: logical.form(), logical: Some(logical), shape: None });
     let plain = |data_type| Ok(Typed { data_type, logical: None, shape: None });
     let stored = match name {
         "boolean" => DataType::Bool,
@@ -253,7 +252,9 @@ pub(crate) fn to_delta(schema: &Schema) -> Result<String> {
 /// The Arrow type in which a column is written to Parquet.
 pub(crate) fn stored_type(field: &Field) -> arrow::DataType {
     match field.data_type {
-        _ if let Some(logical @ (Logical::Decimal { .. } | Logical::Binary)) = field.logical => logical.to_arrow(),
+        _ if let Some(logical @ (Logical::Decimal { .. } | Logical::Binary)) = field.logical => {
+            logical.to_arrow()
+        }
         DataType::UInt8 => arrow::DataType::Int16,
         DataType::UInt16 => arrow::DataType::Int32,
         DataType::UInt32 => arrow::DataType::Int64,

@@ -103,7 +103,9 @@ fn logical_of(expr: &Expr, table: &Table) -> Option<Logical> {
             table.schema().fields()[slot].logical
         }
         Expr::Aggregate(aggregate) => match aggregate.function {
-            AggregateFunction::Min | AggregateFunction::Max => logical_of(aggregate.argument.as_ref()?, table),
+            AggregateFunction::Min | AggregateFunction::Max => {
+                logical_of(aggregate.argument.as_ref()?, table)
+            }
             _ => None,
         },
         _ => None,

@@ -5,7 +5,8 @@ use arrow_array::{
     cast::AsArray as _,
     types::{
         ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+        Int32Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type,
+        UInt32Type, UInt64Type,
     },
 };
 use arrow_ipc::writer::StreamWriter;

@@ -129,9 +129,9 @@ fn has_outer_type(field: &IpcField<'_>, logical: Logical) -> bool {
                 field.type_as_decimal().is_some_and(|d| d.bitWidth() == 128 && d.scale() == i32::from(scale))
             }
             Logical::Binary => field.type_type() == Type::Binary,
-            Logical::Time => field
-                .type_as_time()
-                .is_some_and(|t| t.unit() == TimeUnit::MICROSECOND && t.bitWidth() == 64),
+            Logical::Time => {
+                field.type_as_time().is_some_and(|t| t.unit() == TimeUnit::MICROSECOND && t.bitWidth() == 64)
+            }
         }
 }
 

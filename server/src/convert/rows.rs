@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, PrimitiveArray, RecordBatch, RecordBatchOptions,
-    StringArray, Time64MicrosecondArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, PrimitiveArray, RecordBatch,
+    RecordBatchOptions, StringArray, Time64MicrosecondArray, TimestampMicrosecondArray,
     types::{
         ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
         UInt16Type, UInt32Type, UInt64Type,
@@ -38,6 +38,12 @@ impl BatchReader {
         let arrow = |f: &Field| arrow_schema::Field::new(&f.name, f.to_arrow_type(), true);
         let schema = arrow_schema::Schema::new(fields.iter().map(arrow).collect::<Vec<_>>());
         Self { fields, schema: Arc::new(schema) }
+    }
+
+    /// For batches of another node: it sends values in the forms in which the engine holds them.
+    pub(crate) fn of_forms(fields: &[Field]) -> Self {
+        let fields: Vec<_> = fields.iter().map(|f| Field { logical: None, ..f.clone() }).collect();
+        Self::new(&fields)
     }
 
     /// The rows of one message as one or more batches.

@@ -35,12 +35,24 @@ fn rows() -> RecordBatch {
         ("x.y", wide(), true),
         (
             "b",
-            Arc::new(BinaryArray::from(vec![Some(b"\0\xff".as_slice()), Some(b""), None, Some(b"b"), Some(b"a")])),
+            Arc::new(BinaryArray::from(vec![
+                Some(b"\0\xff".as_slice()),
+                Some(b""),
+                None,
+                Some(b"b"),
+                Some(b"a"),
+            ])),
             true,
         ),
         (
             "t",
-            Arc::new(Time64MicrosecondArray::from(vec![Some(0), Some(86_399_999_999), None, Some(1), Some(2)])),
+            Arc::new(Time64MicrosecondArray::from(vec![
+                Some(0),
+                Some(86_399_999_999),
+                None,
+                Some(1),
+                Some(2),
+            ])),
             true,
         ),
         (
@@ -96,6 +108,26 @@ async fn wide_decimals_bytes_and_times_are_kept_exactly() {
     let groups = query().group_by([col("b")]).select([col("b"), count()]).collect().await.unwrap();
     assert_eq!(groups.batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 5);
 
+    let found = |condition: &'static str| {
+        let query = format!("SELECT count(*) AS n FROM t WHERE {condition}");
+        let server = &server;
+        async move { basalt(server, &["query", &query, "--format", "csv"]).await }
+    };
+    for (condition, rows) in [
+        ("\"x.y\" > -1", 3),
+        ("\"x.y\" = -0.0000000001", 1),
+        ("\"x.y\" IN (0, 5)", 1),
+        ("\"x.y\" IS NULL", 1),
+        ("b < '61'", 2),
+        ("b = '00ff'", 1),
+        ("t BETWEEN '00:00:00' AND '12:00:00'", 3),
+        ("\"a b\" = 3", 1),
+    ] {
+        assert_eq!(found(condition).await.as_deref(), Ok(format!("n\n{rows}\n").as_str()), "{condition}");
+    }
+    let told = found("b = 'x'").await.unwrap_err();
+    assert!(told.contains("binary"), "{told}");
+
     // What no column of the type has is refused, with its row.
     let schema = ["load", "u", "--schema", "b binary"];
     let csv = folder.path().join("f.csv");
@@ -117,7 +149,8 @@ async fn other_writers_tables_have_nested_columns_bytes_and_wide_decimals() {
     for mode in ["none", "name", "id"] {
         // The names in the files: of columns and of fields of structs.
         let by_name = mode == "name";
-        let named = |name: &str, physical: &str| if mode == "none" { name.to_owned() } else { physical.to_owned() };
+        let named =
+            |name: &str, physical: &str| if mode == "none" { name.to_owned() } else { physical.to_owned() };
         let inner = |name: &str, id: i32, array: &ArrayRef| {
             let metadata = [(PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string())];
             Field::new(name, array.data_type().clone(), true).with_metadata(metadata.into_iter().collect())
@@ -131,12 +164,10 @@ async fn other_writers_tables_have_nested_columns_bytes_and_wide_decimals() {
         let bytes: ArrayRef = Arc::new(BinaryArray::from(vec![Some(b"\x01".as_slice()), None]));
         let decimals: ArrayRef = wide().slice(0, 2);
         let mut theirs = Theirs::new(&folder.path().join(mode), if by_name { "name" } else { mode });
-        let columns = [
-            (named("n n", "col-1"), nested),
-            (named("b", "col-5"), bytes),
-            (named("d", "col-6"), decimals),
-        ];
-        let columns: Vec<_> = columns.iter().map(|(name, array)| (name.as_str(), Arc::clone(array))).collect();
+        let columns =
+            [(named("n n", "col-1"), nested), (named("b", "col-5"), bytes), (named("d", "col-6"), decimals)];
+        let columns: Vec<_> =
+            columns.iter().map(|(name, array)| (name.as_str(), Arc::clone(array))).collect();
         let file = theirs.add_with(&columns, &[1, 5, 6], json!({}));
         let column = |name: &str, data_type: serde_json::Value, physical: &str, id| match mode {
             "none" => plain(name, data_type),

@@ -229,7 +229,10 @@ impl<'a> Node<'a> {
             Self::Bytes(values) => {
                 out.push('"');
                 for byte in values.value(row) {
-                    out.extend([byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])));
+                    out.extend(
+                        [byte >> 4, byte & 15]
+                            .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])),
+                    );
                 }
                 out.push('"');
             }
@@ -267,7 +270,11 @@ impl<'a> Node<'a> {
                     }
                     let mut key = String::new();
                     keys.write(at, &mut key)?;
-                    if key.starts_with('"') { out.push_str(&key) } else { quote(&key, out) }
+                    if key.starts_with('"') {
+                        out.push_str(&key)
+                    } else {
+                        quote(&key, out)
+                    }
                     out.push(':');
                     values.write(at, out)?;
                 }
@@ -337,10 +344,10 @@ mod tests {
         map.append(false).unwrap();
         let map: MapArray = map.finish();
         check(&map, &[Some(r#"{"7":"a\"b\n"}"#), None]);
-        check(&of_one("m \"x\"", Arc::new(map)), &[
-            Some(r#"{"m \"x\"":{"7":"a\"b\n"}}"#),
-            Some(r#"{"m \"x\"":null}"#),
-        ]);
+        check(
+            &of_one("m \"x\"", Arc::new(map)),
+            &[Some(r#"{"m \"x\"":{"7":"a\"b\n"}}"#), Some(r#"{"m \"x\"":null}"#)],
+        );
     }
 
     #[test]
@@ -352,7 +359,8 @@ mod tests {
         one(Arc::new(Float64Array::from(vec![f64::NEG_INFINITY])), r#""-Infinity""#);
         one(Arc::new(Float64Array::from(vec![0.1])), "0.1");
         one(Arc::new(Int64Array::from(vec![i64::MIN])), "-9223372036854775808");
-        let decimal = Decimal128Array::from(vec![10_i128.pow(37) + 1]).with_precision_and_scale(38, 2).unwrap();
+        let decimal =
+            Decimal128Array::from(vec![10_i128.pow(37) + 1]).with_precision_and_scale(38, 2).unwrap();
         one(Arc::new(decimal), "100000000000000000000000000000000000.01");
         one(Arc::new(BinaryArray::from(vec![b"\x00\xffA".as_slice()])), r#""00ff41""#);
         let time = TimestampMicrosecondArray::from(vec![1]).with_timezone("Europe/Berlin");

@@ -20,10 +20,15 @@ pub(super) fn to_table(column: &ArrayRef, field: &Field) -> Result<ArrayRef, Str
     let is_read = match (column.data_type(), logical) {
         (given, Logical::Decimal { .. }) => given.is_integer() || given.is_decimal(),
         (given, Logical::Binary) => {
-            matches!(given, Arrow::Binary | Arrow::LargeBinary | Arrow::BinaryView | Arrow::FixedSizeBinary(_))
+            matches!(
+                given,
+                Arrow::Binary | Arrow::LargeBinary | Arrow::BinaryView | Arrow::FixedSizeBinary(_)
+            )
         }
         // Its form is what the file has.
-        (given, Logical::Time) => return to_type(column, DataType::Int64).map_err(|_| format!("{given} is no time")),
+        (given, Logical::Time) => {
+            return to_type(column, DataType::Int64).map_err(|_| format!("{given} is no time"));
+        }
     };
     if !is_read {
         return Err(format!("{} in the file is not {logical}", column.data_type()));

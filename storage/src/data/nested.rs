@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{
-    Array, ArrayRef, ListArray, MapArray, NullArray, StructArray, cast::AsArray as _,
-};
+use arrow_array::{Array, ArrayRef, ListArray, MapArray, NullArray, StructArray, cast::AsArray as _};
 use arrow_schema::{DataType, Field, Fields};
 use serde_json::Value;
 
@@ -110,7 +108,8 @@ impl Shape {
                     Field::new("key", keys.data_type().clone(), false),
                     Field::new("value", values.data_type().clone(), true),
                 ]);
-                let entries = StructArray::try_new(fields.clone(), vec![keys, values], None).map_err(failed)?;
+                let entries =
+                    StructArray::try_new(fields.clone(), vec![keys, values], None).map_err(failed)?;
                 let field = Arc::new(Field::new("entries", DataType::Struct(fields), false));
                 let map =
                     MapArray::try_new(field, map.offsets().clone(), entries, map.nulls().cloned(), false);
@@ -149,8 +148,18 @@ impl Shape {
 /// Whether a type that is not nested has a text.
 fn is_known(name: &str) -> bool {
     const KNOWN: [&str; 12] = [
-        "boolean", "byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz",
-        "string", "binary",
+        "boolean",
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "string",
+        "binary",
     ];
     KNOWN.contains(&name) || name == "decimal" || name.starts_with("decimal(")
 }
@@ -190,12 +199,16 @@ mod tests {
                 Arc::new(item),
                 None,
             );
-            let (list, a): (ArrayRef, ArrayRef) = (Arc::new(list), Arc::new(Int32Array::from(vec![Some(1), None])));
+            let (list, a): (ArrayRef, ArrayRef) =
+                (Arc::new(list), Arc::new(Int32Array::from(vec![Some(1), None])));
             let fields = vec![with_id(&name("col-2"), 2, &list), with_id(&name("col-1"), 1, &a)];
             let column: ArrayRef = Arc::new(StructArray::new(fields.into(), vec![list, a], None));
             let text = shape.to_text(&column, by_id).unwrap();
             let texts: Vec<_> = text.as_string::<i32>().iter().flatten().collect();
-            assert_eq!(texts, [r#"{"late":null,"a b":1,"c":[{"d":"x"},{"d":"y"}]}"#, r#"{"late":null,"a b":null,"c":[]}"#]);
+            assert_eq!(
+                texts,
+                [r#"{"late":null,"a b":1,"c":[{"d":"x"},{"d":"y"}]}"#, r#"{"late":null,"a b":null,"c":[]}"#]
+            );
         }
         let plain: ArrayRef = Arc::new(Int32Array::from(vec![1]));
         assert!(shape.to_text(&plain, false).unwrap_err().contains("Int32 in the file"));

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
-    Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, UInt8Array, UInt16Array, UInt32Array,
-    UInt64Array, new_null_array,
-    types::Decimal128Type,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
+    Int16Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, UInt8Array, UInt16Array,
+    UInt32Array, UInt64Array, new_null_array, types::Decimal128Type,
 };
 use arrow_cast::parse::parse_decimal;
 use basalt_core::{
@@ -54,8 +53,7 @@ pub(super) fn constant(text: Option<&str>, field: &Field, rows: usize) -> Option
         DataType::Float32 => repeat!(Float32Array),
         DataType::Float64 => repeat!(Float64Array),
         DataType::Decimal { precision, scale } => {
-            let value =
-                parse_decimal::<Decimal128Type>(text, precision, scale.cast_signed());
+            let value = parse_decimal::<Decimal128Type>(text, precision, scale.cast_signed());
             let values = Decimal128Array::from_value(value.ok()?, rows);
             Arc::new(values.with_precision_and_scale(precision, scale.cast_signed()).ok()?)
         }

@@ -158,7 +158,10 @@ impl DataReader {
             metadata,
             leaves,
             columns: sources,
-            nested: columns.iter().map(|column| state.schema.nested.get(*column).cloned().flatten()).collect(),
+            nested: columns
+                .iter()
+                .map(|column| state.schema.nested.get(*column).cloned().flatten())
+                .collect(),
             by_id: state.schema.ids.is_some(),
             schema,
             groups: groups.into_iter(),

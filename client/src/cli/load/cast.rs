@@ -230,8 +230,8 @@ fn time_type() -> DataType {
 #[cfg(test)]
 mod tests {
     use arrow_array::{
-        Date32Array, Date64Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, LargeStringArray,
-        StringArray, TimestampNanosecondArray, TimestampSecondArray, types::Int32Type,
+        Date32Array, Date64Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array,
+        LargeStringArray, StringArray, TimestampNanosecondArray, TimestampSecondArray, types::Int32Type,
     };
     use arrow_cast::display::array_value_to_string;
 
@@ -260,7 +260,11 @@ mod tests {
         check(Int64Array::from(vec![300]), "int8", Err("300"));
         check(Int64Array::from(vec![-1]), "uint64", Err("-1"));
         check(Int64Array::from(vec![1]), "float64", Ok("1.0"));
-        check(Int64Array::from(vec![(1 << 53) + 1]), "float64", Err("an integer that no float64 is equal to"));
+        check(
+            Int64Array::from(vec![(1 << 53) + 1]),
+            "float64",
+            Err("an integer that no float64 is equal to"),
+        );
         check(Int64Array::from(vec![i64::MAX]), "float64", Err(""));
         check(Int64Array::from(vec![-7]), "utf8", Ok("-7"));
         check(Date32Array::from(vec![1]), "utf8", Ok("1970-01-02"));

@@ -3,9 +3,9 @@
 use std::{fs, io::Write as _, path::Path, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, Decimal128Array, DurationSecondArray, FixedSizeBinaryArray, Float64Array, Int32Array, Int64Array,
-    LargeBinaryArray, NullArray, RecordBatch, StringArray, Time32SecondArray, Time64NanosecondArray,
-    TimestampNanosecondArray, UInt64Array,
+    ArrayRef, Decimal128Array, DurationSecondArray, FixedSizeBinaryArray, Float64Array, Int32Array,
+    Int64Array, LargeBinaryArray, NullArray, RecordBatch, StringArray, Time32SecondArray,
+    Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
     builder::{Int32Builder, ListBuilder},
 };
 use arrow_ipc::{
@@ -56,7 +56,11 @@ fn json_files() {
     check_json("[{\"a\": 1, \"b\": \"x\"},\n {\"a\": 2}]", "a int32 not null, b utf8", rows);
     // Keys that come later are null before.
     check_json("{\"a\":1}{\"b\":2.5}", "a int32, b float64", "a,b\n1,\n,2.5\n");
-    check_json("{\"a\":1}\n{\"a\":\"x\"}\n{\"a\":[1, {\"b\":2}]}\n", "a utf8 not null", "a\n1\nx\n\"[1,{\"\"b\"\":2}]\"\n");
+    check_json(
+        "{\"a\":1}\n{\"a\":\"x\"}\n{\"a\":[1, {\"b\":2}]}\n",
+        "a utf8 not null",
+        "a\n1\nx\n\"[1,{\"\"b\"\":2}]\"\n",
+    );
     // Strings are no numbers, and null is none of them.
     check_json("{\"a\":\"1\",\"b\":\"NA\"}", "a utf8 not null, b utf8 not null", "a,b\n1,NA\n");
     check_json(
@@ -64,7 +68,11 @@ fn json_files() {
         "d date32 not null, t timestamp not null, f bool not null, s utf8 not null",
         "d,t,f,s\n2013-07-04,2013-07-04T10:00:00Z,true,\"ä\n\"\n",
     );
-    check_json("{\"\":1,\"x.y\":2,\"a b\":3}", "_ int32 not null, x.y int32 not null, a b int32 not null", "_,x.y,a b\n1,2,3\n");
+    check_json(
+        "{\"\":1,\"x.y\":2,\"a b\":3}",
+        "_ int32 not null, x.y int32 not null, a b int32 not null",
+        "_,x.y,a b\n1,2,3\n",
+    );
 
     let error = |text: &str| read_json(&[], text, None).unwrap_err();
     assert_eq!(error("{\"a\":1}\n{\"a\":1,\"a\":2}\n"), "f.json:2:13: key \"a\" stands twice");
@@ -76,7 +84,10 @@ fn json_files() {
     assert_eq!(given("{\"b\":1}", "a int8, b int16"), Ok("a,b\n,1\n".to_owned()));
     assert_eq!(given("{\"c\":1}", "a int8"), Err("f.json:1:4: key \"c\" is no column".to_owned()));
     assert_eq!(given("{}\n{\"a\":300}", "a int8"), Err("f.json:2:a: \"300\" is not an int8".to_owned()));
-    assert_eq!(given("{}", "a int8 not null"), Err("f.json:1:a: null, and the column is not nullable".to_owned()));
+    assert_eq!(
+        given("{}", "a int8 not null"),
+        Err("f.json:1:a: null, and the column is not nullable".to_owned())
+    );
     let outcome = read_json(&["--skip-bad", "2"], "{\"a\":1}\n{\"a\":}\n{\"a\":2}\n", None).unwrap();
     assert_eq!((outcome.rows.as_str(), outcome.bad.len()), ("a\n1\n2\n", 1));
 }
@@ -99,7 +110,8 @@ fn nested_columns_are_json_text() {
     for file in ["f.parquet", "f.arrow"] {
         let outcome = read(folder.path(), &[], &[file], None).unwrap();
         assert_eq!(outcome.schema, "a b int32 not null, x.y utf8, n utf8, t timestamp not null", "{file}");
-        let rows = "a b,x.y,n,t\n1,\"[1,null]\",,1970-01-01T00:00:00.000001Z\n2,,,1969-12-31T23:59:59.999999Z\n";
+        let rows =
+            "a b,x.y,n,t\n1,\"[1,null]\",,1970-01-01T00:00:00.000001Z\n2,,,1969-12-31T23:59:59.999999Z\n";
         assert_eq!(outcome.rows, rows, "{file}");
         assert_eq!(outcome.notes, ["t cut: 2"], "{file}");
     }
@@ -122,10 +134,16 @@ fn columns_are_left_out_with_a_list() {
          out, --columns names others"
     );
     let outcome = read_with(&["--skip-unsupported"]).unwrap();
-    assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), ("a int64 not null, c utf8 not null", "a,c\n1,x\n"));
+    assert_eq!(
+        (outcome.schema.as_str(), outcome.rows.as_str()),
+        ("a int64 not null, c utf8 not null", "a,c\n1,x\n")
+    );
     assert_eq!(outcome.notes, ["b left out: no table holds Duration(s)"]);
     let outcome = read_with(&["--columns", "c,a"]).unwrap();
-    assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), ("c utf8 not null, a int64 not null", "c,a\nx,1\n"));
+    assert_eq!(
+        (outcome.schema.as_str(), outcome.rows.as_str()),
+        ("c utf8 not null, a int64 not null", "c,a\nx,1\n")
+    );
     assert_eq!(outcome.notes, ["b left out: not one of --columns"]);
     assert_eq!(read_with(&["--columns", "z"]).unwrap_err(), "--columns: no column is named \"z\"");
 
@@ -166,7 +184,9 @@ fn compressed_files() {
     let error = read(folder.path(), &[], &["5.parquet.gz"], None).unwrap_err();
     assert_eq!(error, "5.parquet.gz: only CSV and JSON files may be compressed as a whole");
 
-    let batch = RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from_iter_values(0..5000)) as ArrayRef)]).unwrap();
+    let batch =
+        RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from_iter_values(0..5000)) as ArrayRef)])
+            .unwrap();
     for (codec, stream) in [
         (CompressionType::LZ4_FRAME, false),
         (CompressionType::LZ4_FRAME, true),
@@ -192,7 +212,9 @@ fn compressed_files() {
 #[test]
 fn arrow_files_that_lie() {
     let folder = TempDir::new().unwrap();
-    let batch = RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from_iter_values(0..50)) as ArrayRef)]).unwrap();
+    let batch =
+        RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from_iter_values(0..50)) as ArrayRef)])
+            .unwrap();
     for stream in [false, true] {
         let path = folder.path().join("f.arrow");
         write_arrow(&path, &batch, None, stream);
@@ -237,7 +259,10 @@ fn folders_and_patterns() {
     assert_eq!(rows(&["d/*.csv"], &[]).as_deref(), Ok("a\n1\n2\n"));
     assert_eq!(rows(&["d/**/*.json"], &[]).as_deref(), Ok("a\n3\n"));
     assert_eq!(rows(&["d/*.tsv"], &[]).unwrap_err(), "d/*.tsv: no file has a name like that");
-    assert_eq!(rows(&["empty"], &[]).unwrap_err(), "empty: the folder has no CSV, JSON, Parquet or Arrow files");
+    assert_eq!(
+        rows(&["empty"], &[]).unwrap_err(),
+        "empty: the folder has no CSV, JSON, Parquet or Arrow files"
+    );
     assert!(rows(&["parts"], &[]).unwrap_err().starts_with("parts: \"year=2024\" is the value of a column"));
     assert!(rows(&["table"], &[]).unwrap_err().starts_with("table: it is a Delta table"));
 }
@@ -266,11 +291,17 @@ fn types_widen_from_file_to_file() {
     fs::write(folder.path().join("7.csv"), "a\n2.5\n").unwrap();
     let load = |files: &[&str]| read(folder.path(), &[], files, None);
     let outcome = load(&["1.parquet", "2.parquet", "3.parquet"]).unwrap();
-    assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), ("a float64 not null", "a\n1.0\n1099511627776.0\n0.5\n"));
+    assert_eq!(
+        (outcome.schema.as_str(), outcome.rows.as_str()),
+        ("a float64 not null", "a\n1.0\n1099511627776.0\n0.5\n")
+    );
     let outcome = load(&["1.parquet", "7.csv"]).unwrap();
     assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), ("a float64 not null", "a\n1.0\n2.5\n"));
     let outcome = load(&["2.parquet", "4.parquet"]).unwrap();
-    assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), ("a utf8 not null", "a\n1099511627776\nx\n"));
+    assert_eq!(
+        (outcome.schema.as_str(), outcome.rows.as_str()),
+        ("a utf8 not null", "a\n1099511627776\nx\n")
+    );
     assert_eq!(outcome.notes, ["column \"a\" is text: in 4.parquet it is utf8, before it was int64"]);
     let outcome = load(&["2.parquet", "6.parquet"]).unwrap();
     assert_eq!(outcome.schema, "a decimal(20,0) not null");
@@ -288,7 +319,11 @@ fn dates_in_other_forms() {
         "d,t\n2013-07-04,2013-07-04T10:30:00Z\n1999-12-31,\n",
     );
     let schema = ["--date-format", "%m/%d/%Y", "--schema", "d date32"];
-    check_error(&schema, "d\n13/01/2013\n", "f.csv:2:d: \"13/01/2013\" is not a date32 as --date-format says");
+    check_error(
+        &schema,
+        "d\n13/01/2013\n",
+        "f.csv:2:d: \"13/01/2013\" is not a date32 as --date-format says",
+    );
     let outcome = read_csv(&[], "t\n2013-07-04T10:00:00.123456789Z\n2013-07-04 10:00:00\n", None).unwrap();
     assert_eq!(outcome.rows, "t\n2013-07-04T10:00:00.123456Z\n2013-07-04T10:00:00Z\n");
     assert_eq!(outcome.notes, ["t cut: 1"]);
@@ -302,8 +337,17 @@ fn wide_decimals_bytes_and_times() {
         "d decimal(38,10), b binary, t time",
         "d,b,t\n-1234567890123456789012345678.0000000001,00ff,23:59:59.999999\n,,\n7.0000000000,,10:30:00\n",
     );
-    check_error(&["--schema", "b binary"], "b\n0\n", "f.csv:2:b: \"0\" is not a binary like 00ff, two hexadecimal digits for each byte");
-    check(&[], "a,t\n100000000000000000000,10:30:00\n", "a decimal(38,0) not null, t time not null", "a,t\n100000000000000000000,10:30:00\n");
+    check_error(
+        &["--schema", "b binary"],
+        "b\n0\n",
+        "f.csv:2:b: \"0\" is not a binary like 00ff, two hexadecimal digits for each byte",
+    );
+    check(
+        &[],
+        "a,t\n100000000000000000000,10:30:00\n",
+        "a decimal(38,0) not null, t time not null",
+        "a,t\n100000000000000000000,10:30:00\n",
+    );
 
     let folder = TempDir::new().unwrap();
     let columns: Vec<(&str, ArrayRef)> = vec![
@@ -311,18 +355,27 @@ fn wide_decimals_bytes_and_times() {
         ("u", Arc::new(FixedSizeBinaryArray::from(vec![b"ab".as_slice(), b"cd"]))),
         ("s", Arc::new(Time32SecondArray::from(vec![1, 86_399]))),
         ("n", Arc::new(Time64NanosecondArray::from(vec![1_001, 0]))),
-        ("d", Arc::new(Decimal128Array::from(vec![10_i128.pow(37), -1]).with_precision_and_scale(38, 4).unwrap())),
+        (
+            "d",
+            Arc::new(
+                Decimal128Array::from(vec![10_i128.pow(37), -1]).with_precision_and_scale(38, 4).unwrap(),
+            ),
+        ),
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     write_parquet(&folder.path().join("f.parquet"), &batch);
     let outcome = read(folder.path(), &[], &["f.parquet"], None).unwrap();
-    assert_eq!(outcome.schema, "b binary not null, u binary not null, s time not null, n time not null, d decimal(38,4) not null");
+    assert_eq!(
+        outcome.schema,
+        "b binary not null, u binary not null, s time not null, n time not null, d decimal(38,4) not null"
+    );
     assert_eq!(
         outcome.rows,
         "b,u,s,n,d\n00ff,6162,00:00:01,00:00:00.000001,1000000000000000000000000000000000.0000\n\"\",6364,23:59:59,00:00:00,-0.0001\n"
     );
     assert_eq!(outcome.notes, ["n cut: 1"]);
-    let texts = read(folder.path(), &[], &["f.parquet"], Some("b utf8, u utf8, s utf8, n utf8, d utf8")).unwrap();
+    let texts =
+        read(folder.path(), &[], &["f.parquet"], Some("b utf8, u utf8, s utf8, n utf8, d utf8")).unwrap();
     assert!(texts.rows.contains("00ff,6162,00:00:01,"), "{}", texts.rows);
 }
 

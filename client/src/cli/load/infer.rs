@@ -214,7 +214,8 @@ impl Guess {
                 }
                 Some(Number::Float) => {
                     (self.finite, self.fraction) = (true, true);
-                    let (whole, fraction) = text.trim_start_matches('-').split_once('.').unwrap_or((text, ""));
+                    let (whole, fraction) =
+                        text.trim_start_matches('-').split_once('.').unwrap_or((text, ""));
                     if whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
                         self.whole = self.whole.max(whole.len());
                         self.scale = self.scale.max(fraction.len());

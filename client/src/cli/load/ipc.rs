@@ -32,7 +32,8 @@ pub(super) fn check_stream(file: &mut File) -> io::Result<()> {
 /// Checks a file, by its footer; it is at its start again afterwards.
 pub(super) fn check_file(file: &mut File) -> io::Result<()> {
     let length = file.metadata()?.len();
-    let tail_at = length.checked_sub(TAIL_BYTES).ok_or_else(|| wrong("the file is too short for its footer"))?;
+    let tail_at =
+        length.checked_sub(TAIL_BYTES).ok_or_else(|| wrong("the file is too short for its footer"))?;
     let mut tail = [0; 4];
     file.seek(SeekFrom::Start(tail_at))?;
     file.read_exact(&mut tail)?;
@@ -41,7 +42,8 @@ pub(super) fn check_file(file: &mut File) -> io::Result<()> {
     let footer_at = footer_at.ok_or_else(|| wrong("its footer is longer than the file"))?;
     let footer = read_at(file, footer_at, footer_bytes)?;
     let footer = root_as_footer(&footer).map_err(|e| wrong(&format!("its footer is malformed: {e}")))?;
-    let blocks = footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
+    let blocks =
+        footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
     for block in blocks {
         check_block(file, block, length)?;
     }
@@ -91,12 +93,15 @@ fn header(file: &mut File, at: u64, length: u64) -> io::Result<Option<(Vec<u8>, 
 /// Checks a message; gives where the next one starts.
 fn check(file: &mut File, header: &[u8], body: u64, length: u64) -> io::Result<u64> {
     let message = root_as_message(header).map_err(|e| wrong(&format!("a message is malformed: {e}")))?;
-    let bytes = u64::try_from(message.bodyLength()).ok().filter(|bytes| *bytes <= length.saturating_sub(body));
+    let bytes =
+        u64::try_from(message.bodyLength()).ok().filter(|bytes| *bytes <= length.saturating_sub(body));
     let bytes = bytes.ok_or_else(|| wrong("a message's body is longer than the file"))?;
     let mut total = 0_u64;
     for (offset, size) in compressed(&message) {
         let (offset, size) = (u64::try_from(offset), u64::try_from(size));
-        let (Ok(offset), Ok(size)) = (offset, size) else { return Err(wrong("a buffer outside of its body")) };
+        let (Ok(offset), Ok(size)) = (offset, size) else {
+            return Err(wrong("a buffer outside of its body"));
+        };
         if offset.checked_add(size).is_none_or(|end| end > bytes) {
             return Err(wrong("a buffer outside of its body"));
         }
@@ -118,7 +123,8 @@ fn check(file: &mut File, header: &[u8], body: u64, length: u64) -> io::Result<u
 /// Where the buffers of a compressed batch are in its body.
 fn compressed(message: &Message<'_>) -> Vec<(i64, i64)> {
     let batch = message.header_as_record_batch();
-    let batch = batch.or_else(|| message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()));
+    let batch =
+        batch.or_else(|| message.header_as_dictionary_batch().and_then(|dictionary| dictionary.data()));
     let batch = batch.filter(|batch| batch.compression().is_some());
     let buffers = batch.and_then(|batch| batch.buffers());
     buffers.into_iter().flatten().map(|buffer| (buffer.offset(), buffer.length())).collect()

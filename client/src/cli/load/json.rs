@@ -347,8 +347,16 @@ impl<R: Read> Objects<R> {
     fn new(input: R) -> io::Result<Self> {
         let at = At { line: 1, column: 1 };
         let buffer = vec![0; BUFFER_BYTES];
-        let mut objects =
-            Self { input, buffer, start: 0, end: 0, at, state: State::Start, object: Vec::new(), started: at };
+        let mut objects = Self {
+            input,
+            buffer,
+            start: 0,
+            end: 0,
+            at,
+            state: State::Start,
+            object: Vec::new(),
+            started: at,
+        };
         while objects.end < BOM.len() && objects.append()? {}
         if objects.buffer[..objects.end].starts_with(BOM) {
             objects.start = BOM.len();
@@ -388,7 +396,9 @@ impl<R: Read> Objects<R> {
                     };
                     let rest = &self.buffer[self.start..self.end];
                     let end = rest.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(rest.len());
-                    return Err(self.malformed(format!("{:?} stands where {wanted} should", shown(&rest[..end]))));
+                    return Err(
+                        self.malformed(format!("{:?} stands where {wanted} should", shown(&rest[..end])))
+                    );
                 }
             }
             self.take(1);
@@ -562,7 +572,10 @@ mod tests {
         check("[{},]", &["1:2 {}", "1:5: \"]\" stands where an object should"]);
         check("[{}]\n{}", &["1:2 {}", "2:1: \"{}\" stands where the end of the file should"]);
         check("[{}", &["1:2 {}", "1:4: the file ends before its array does"]);
-        check("{}\n {\"a\":\n", &["1:1 {}", "2:2: the object that starts here does not end before the file does"]);
+        check(
+            "{}\n {\"a\":\n",
+            &["1:1 {}", "2:2: the object that starts here does not end before the file does"],
+        );
         check("{\"a\":\"x\\", &["1:1: the object that starts here does not end before the file does"]);
     }
 

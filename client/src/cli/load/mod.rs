@@ -444,8 +444,12 @@ fn report_notes(job: &Job) {
 
 /// What was left out or cut.
 fn report(told: &Told, job: &Job) {
-    let passed_over: Vec<_> =
-        told.passed_over.iter().filter(|key| !job.left_out.contains_key(*key)).map(|key| format!("{key:?}")).collect();
+    let passed_over: Vec<_> = told
+        .passed_over
+        .iter()
+        .filter(|key| !job.left_out.contains_key(*key))
+        .map(|key| format!("{key:?}"))
+        .collect();
     if !passed_over.is_empty() {
         eprintln!("note: keys left out, not one of --columns: {}", passed_over.join(", "));
     }

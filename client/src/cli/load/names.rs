@@ -26,7 +26,8 @@ pub(super) fn of_headers<'a>(
             identifier
         } else if taken.contains(&plain.to_lowercase()) {
             // Among as many names as there are columns one is free.
-            let free = (2..).map(|n| format!("{plain}_{n}")).find(|name| !taken.contains(&name.to_lowercase()));
+            let free =
+                (2..).map(|n| format!("{plain}_{n}")).find(|name| !taken.contains(&name.to_lowercase()));
             let name = free.unwrap_or(plain);
             notes.push(format!("column {} is named {name:?}: another is named {header:?} already", i + 1));
             name

@@ -136,7 +136,8 @@ pub(super) fn read(
                 Ok(parsed) => break parsed.map_err(|e| file.error(e))?,
                 Err(bad_cells) => {
                     for cell in &bad_cells {
-                        let reason = format!("{}:{}", file.name(), chunk.describe(cell, schema, &places, options));
+                        let reason =
+                            format!("{}:{}", file.name(), chunk.describe(cell, schema, &places, options));
                         remember(&mut told.bad, reason)?;
                     }
                     chunk.remove(&bad_cells);

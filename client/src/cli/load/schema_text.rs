@@ -128,7 +128,10 @@ mod tests {
             "a int32 not null references Date(d_key), b date32 REFERENCES references ( k )",
             &["a int32 not null -> Date.d_key", "b date32 null -> references.k"],
         );
-        check("\"a b, (c)\" time, \"x.\"\"y\"\"\" binary not null", &["a b, (c) time null", "x.\"y\" binary not null"]);
+        check(
+            "\"a b, (c)\" time, \"x.\"\"y\"\"\" binary not null",
+            &["a b, (c) time null", "x.\"y\" binary not null"],
+        );
         check("a decimal ( 4 , 2 )\n b date32 NOT  NULL,\n", &["a decimal(4,2) null", "b date32 not null"]);
     }
 

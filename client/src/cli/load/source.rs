@@ -16,7 +16,9 @@ use flate2::bufread::MultiGzDecoder;
 use tempfile::TempPath;
 use tokio::sync::mpsc;
 
-use super::{FileFormat, columnar, csv, infer, options::Options, records::BUFFER_BYTES, rows, rows::Told, sniff, widen};
+use super::{
+    FileFormat, columnar, csv, infer, options::Options, records::BUFFER_BYTES, rows, rows::Told, sniff, widen,
+};
 use crate::cli::CliError;
 
 /// How a gzip and a Zstandard file begin.
@@ -168,8 +170,11 @@ fn find_delimiter(file: &mut InputFile, options: &Options) -> Result<Option<Stri
         None => sniff::delimiter(file, default)?,
     };
     let is_found = options.delimiter.is_none() && file.delimiter != default;
-    let shown = || if file.delimiter == b'\t' { "a tab".to_owned() } else { format!("{:?}", char::from(file.delimiter)) };
-    Ok(is_found.then(|| format!("{}: {} separates the fields (--delimiter says otherwise)", file.name(), shown())))
+    let shown = || {
+        if file.delimiter == b'\t' { "a tab".to_owned() } else { format!("{:?}", char::from(file.delimiter)) }
+    };
+    Ok(is_found
+        .then(|| format!("{}: {} separates the fields (--delimiter says otherwise)", file.name(), shown())))
 }
 
 /// The columns of a schema that are wanted, in the order in which they are.

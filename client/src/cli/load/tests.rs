@@ -33,7 +33,12 @@ pub(super) struct Outcome {
 }
 
 /// Plans and reads `files` of `folder`, into a table of `existing` columns if there are any.
-pub(super) fn read(folder: &Path, options: &[&str], files: &[&str], existing: Option<&str>) -> Result<Outcome, String> {
+pub(super) fn read(
+    folder: &Path,
+    options: &[&str],
+    files: &[&str],
+    existing: Option<&str>,
+) -> Result<Outcome, String> {
     let paths: Vec<_> = files.iter().map(|f| folder.join(f).display().to_string()).collect();
     let mut line = vec!["t"];
     line.extend(options);
@@ -73,7 +78,11 @@ pub(super) fn read(folder: &Path, options: &[&str], files: &[&str], existing: Op
     Ok(Outcome { schema, rows: String::from_utf8(out).unwrap(), bad, notes })
 }
 
-pub(super) fn read_csv(options: &[&str], text: impl AsRef<[u8]>, existing: Option<&str>) -> Result<Outcome, String> {
+pub(super) fn read_csv(
+    options: &[&str],
+    text: impl AsRef<[u8]>,
+    existing: Option<&str>,
+) -> Result<Outcome, String> {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("f.csv"), text).unwrap();
     read(folder.path(), options, &["f.csv"], existing)
@@ -261,7 +270,12 @@ fn texts_must_be_utf8() {
 #[test]
 fn columns_must_agree() {
     check_error(&[], "", "f.csv: it is empty: not even a header");
-    check(&[], "a,a,\n1,2,3\n", "a int32 not null, a_2 int32 not null, column3 int32 not null", "a,a_2,column3\n1,2,3\n");
+    check(
+        &[],
+        "a,a,\n1,2,3\n",
+        "a int32 not null, a_2 int32 not null, column3 int32 not null",
+        "a,a_2,column3\n1,2,3\n",
+    );
     check_error(&["--schema", "a int32"], "a,b\n1,2\n", "f.csv: column \"b\" is not one of a");
     check_error(&["--schema", "a int32, b int32"], "a\n1\n", "f.csv: column \"b\" is missing");
     check_error(&["--no-header", "--schema", "a int32"], "1,2\n", "f.csv: 2 columns, not 1");
@@ -298,8 +312,7 @@ fn some_bad_rows_may_be_left_out() {
 
 #[test]
 fn many_rows_come_in_several_batches() {
-    let rows: String =
-        (0..200_000).map(|i| format!("{i},{}\n", if i % 7 == 0 { "" } else { "x" })).collect();
+    let rows: String = (0..200_000).map(|i| format!("{i},{}\n", if i % 7 == 0 { "" } else { "x" })).collect();
     let outcome = read_csv(&[], format!("a,b\n{rows}"), None).unwrap();
     assert_eq!(outcome.rows, format!("a,b\n{rows}"));
     assert_eq!(outcome.schema, "a int32 not null, b utf8");
@@ -319,7 +332,10 @@ fn several_files_are_one_table() {
     assert_eq!(outcome.rows, "a,b\n1.0,x\n2.5,\n7.0,y\n");
     let error = |files: &[&str]| read(folder.path(), &[], files, None).unwrap_err();
     assert_eq!(error(&["1.csv", "3.csv"]), "3.csv: its columns are not a, b");
-    assert_eq!(error(&["5.txt"]), "5.txt: the extension names no format; use --format csv, json, parquet or arrow");
+    assert_eq!(
+        error(&["5.txt"]),
+        "5.txt: the extension names no format; use --format csv, json, parquet or arrow"
+    );
     assert!(error(&["none.csv"]).starts_with("none.csv: No such file"));
 }
 

@@ -23,12 +23,18 @@ pub(super) struct Columns {
 
 impl Columns {
     /// Adds those of a file; `has_optional`: some of them may be missing in its rows, and in other files.
-    pub(super) fn add(&mut self, file: &InputFile, fields: &[Field], has_optional: bool) -> Result<(), CliError> {
+    pub(super) fn add(
+        &mut self,
+        file: &InputFile,
+        fields: &[Field],
+        has_optional: bool,
+    ) -> Result<(), CliError> {
         let Some(known) = &mut self.fields else {
             self.fields = Some(fields.to_vec());
             return Ok(());
         };
-        let has_same = known.len() == fields.len() && known.iter().all(|k| fields.iter().any(|f| f.name() == k.name()));
+        let has_same =
+            known.len() == fields.len() && known.iter().all(|k| fields.iter().any(|f| f.name() == k.name()));
         if !has_same && !has_optional {
             let names: Vec<_> = known.iter().map(|f| f.name().as_str()).collect();
             return Err(file.error(format!("its columns are not {}", names.join(", "))));
@@ -74,7 +80,11 @@ fn common(a: &DataType, b: &DataType) -> DataType {
     let is_float = |t: &T| matches!(t, T::Float32 | T::Float64);
     match (a, b) {
         (a, b) if a.is_integer() && b.is_integer() && a.is_signed_integer() == b.is_signed_integer() => {
-            if wide(a) >= wide(b) { a.clone() } else { b.clone() }
+            if wide(a) >= wide(b) {
+                a.clone()
+            } else {
+                b.clone()
+            }
         }
         (a, b) if a.is_integer() && b.is_integer() => {
             let (signed, unsigned) = if a.is_signed_integer() { (a, b) } else { (b, a) };
@@ -103,7 +113,9 @@ fn common(a: &DataType, b: &DataType) -> DataType {
 /// The decimal that holds two types of integers or decimals, if it has not too many digits.
 fn decimal(a: &DataType, b: &DataType) -> DataType {
     let digits = |t: &DataType| match t {
-        DataType::Decimal128(precision, scale) => (i16::from(*precision) - i16::from(*scale), i16::from(*scale)),
+        DataType::Decimal128(precision, scale) => {
+            (i16::from(*precision) - i16::from(*scale), i16::from(*scale))
+        }
         DataType::Int8 | DataType::UInt8 => (3, 0),
         DataType::Int16 | DataType::UInt16 => (5, 0),
         DataType::Int32 | DataType::UInt32 => (10, 0),
