@@ -352,7 +352,7 @@ fn wide_decimals_bytes_and_times() {
     let folder = TempDir::new().unwrap();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("b", Arc::new(LargeBinaryArray::from(vec![b"\0\xff".as_slice(), b""]))),
-        ("u", Arc::new(FixedSizeBinaryArray::from(vec![b"ab".as_slice(), b"cd"]))),
+        ("u", Arc::new(FixedSizeBinaryArray::try_from_iter([b"ab", b"cd"].into_iter()).unwrap())),
         ("s", Arc::new(Time32SecondArray::from(vec![1, 86_399]))),
         ("n", Arc::new(Time64NanosecondArray::from(vec![1_001, 0]))),
         (
