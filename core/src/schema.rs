@@ -372,6 +372,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn columns_have_any_names() {
+        for name in ["a b", "x.y", "2nd", "\"q\"", "ä", "a,b=c", " "] {
+            assert!(Schema::new(vec![Field::new(name, DataType::Int8, true)]).is_ok(), "{name:?}");
+            assert!(check_name(name).is_err() || name == "ä", "{name:?}");
+        }
+        for name in ["", "a\nb", "\u{7f}", "_row_x", &"x".repeat(129)] {
+            let error = Schema::new(vec![Field::new(name, DataType::Int8, true)]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidName, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn wide_decimals_are_held_in_another_form() {
+        let of = |precision, scale| {
+            Schema::new(vec![Field::new("d", DataType::Decimal { precision, scale }, true)])
+        };
+        let wide = of(38, 10).unwrap();
+        assert_eq!(wide.fields()[0].type_name(), "decimal(38,10)");
+        assert_eq!(wide.fields()[0].data_type, DataType::Utf8);
+        assert_eq!(wide.to_outer_arrow().field(0).data_type(), &arrow::DataType::Decimal128(38, 10));
+        assert_eq!(of(18, 2).unwrap().fields()[0].logical, None);
+        for (precision, scale) in [(0, 0), (39, 0), (20, 21), (5, 6)] {
+            assert!(of(precision, scale).is_err(), "{precision} {scale}");
+        }
+    }
+
+    #[test]
     fn every_kind_is_listed_once() {
         for (i, kind) in DataType::KINDS.into_iter().enumerate() {
             // A new kind gets the next number here, and a place in the list.
