@@ -15,6 +15,7 @@ pub mod invariant;
 pub mod keys;
 pub mod like;
 pub mod limits;
+pub mod logical;
 pub mod lookup;
 pub mod mask;
 pub mod plan;

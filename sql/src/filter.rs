@@ -49,8 +49,10 @@ impl Translator<'_> {
                 }
             },
             df::Expr::Not(inner) => Some(Filter::Not(Box::new(self.filter_at(inner, depth + 1)?))),
-            df::Expr::IsNull(inner) => Some(Filter::IsNull(self.column(inner)?)),
-            df::Expr::IsNotNull(inner) => Some(Filter::Not(Box::new(Filter::IsNull(self.column(inner)?)))),
+            df::Expr::IsNull(inner) => Some(Filter::IsNull(self.any_column(inner)?)),
+            df::Expr::IsNotNull(inner) => {
+                Some(Filter::Not(Box::new(Filter::IsNull(self.any_column(inner)?))))
+            }
             df::Expr::Between(between) => {
                 let filter = Filter::Between(
                     self.compared(&between.expr, depth)?,
@@ -118,10 +120,20 @@ impl Translator<'_> {
         }
     }
 
+    /// A column whose values the engine has as they are. What it holds in the form of another type is given to whoever is
+    /// above it, who compares and adds it.
     pub(crate) fn column(&self, expr: &df::Expr) -> Option<Expr> {
         match expr {
-            df::Expr::Column(column) => self.columns.get(&column.name).map(|(value, _)| value.clone()),
+            df::Expr::Column(column) if !self.columns.is_held(&column.name) => self.any_column(expr),
             df::Expr::Alias(alias) => self.column(&alias.expr),
+            _ => None,
+        }
+    }
+
+    fn any_column(&self, expr: &df::Expr) -> Option<Expr> {
+        match expr {
+            df::Expr::Column(column) => self.columns.get(&column.name).map(|(value, _)| value.clone()),
+            df::Expr::Alias(alias) => self.any_column(&alias.expr),
             _ => None,
         }
     }

@@ -754,7 +754,7 @@ fn describe_columns(schema: &Schema) -> Result<Planned> {
     };
     let columns = vec![
         text(&|field| Some(field.name.clone())),
-        text(&|field| Some(field.data_type.to_string())),
+        text(&|field| Some(field.type_name())),
         Arc::new(fields.iter().map(|field| Some(field.nullable)).collect::<BooleanArray>()) as ArrayRef,
         text(&|field| field.references.as_ref().map(ToString::to_string)),
     ];
