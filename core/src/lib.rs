@@ -23,6 +23,7 @@ pub mod query;
 pub mod schema;
 pub mod table;
 pub mod time;
+pub mod time_parts;
 pub mod value;
 
 /// The instruction set of the kernels in use: `scalar`, `avx2`, `avx512`.

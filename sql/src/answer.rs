@@ -18,7 +18,7 @@ use datafusion::{
 
 use crate::{
     error::{Error, Result},
-    limits,
+    functions, limits,
 };
 
 /// How the columns of a plan are shown.
@@ -123,6 +123,9 @@ fn shown(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
             _ => Arc::clone(column),
         };
         return cast(&column, data_type);
+    }
+    if functions::is_written(column.data_type()) {
+        return Ok(Arc::new(functions::texts(column)?));
     }
     let failed = |error: datafusion::arrow::error::ArrowError| Error::Internal(error.to_string());
     let options = FormatOptions::default().with_display_error(false);

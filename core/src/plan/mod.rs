@@ -310,6 +310,7 @@ fn has_aggregate(expr: &Expr, depth: usize) -> bool {
         Expr::Arithmetic(_, left, right) if depth < MAX_FILTER_DEPTH => {
             has_aggregate(left, depth + 1) || has_aggregate(right, depth + 1)
         }
+        Expr::Time(_, of) if depth < MAX_FILTER_DEPTH => has_aggregate(of, depth + 1),
         _ => false,
     }
 }
