@@ -208,7 +208,11 @@ async fn rows_come_from_standard_input() {
     let server = crate::support::Server::start().await;
     let load = |args: &'static [&str], text: &'static str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
-        command.args(["load", "t", "-"]).args(args).env("BASALT_SERVER", &server.address).env("NO_COLOR", "1");
+        command
+            .args(["load", "t", "-"])
+            .args(args)
+            .env("BASALT_SERVER", &server.address)
+            .env("NO_COLOR", "1");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         tokio::task::spawn_blocking(move || {
             let mut child = command.spawn().unwrap();
