@@ -14,6 +14,9 @@ mod coordinator;
 mod cpu;
 mod disk;
 mod environment;
+#[cfg(feature = "sql")]
+mod flight;
+mod http;
 pub mod limits;
 mod logging;
 mod long_threads;
@@ -149,7 +152,7 @@ async fn run_in(
     started(&state);
     let metrics = doors.metrics.take();
     let _metrics =
-        metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
+        metrics.map(|metrics| http::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
     let tables = Arc::clone(&state.tables);
     let served = transport::serve(doors, &config, state, shutdown).await;
     tables.close().await;

@@ -63,7 +63,7 @@ pub const CONNECTIONS_FLOOR_BYTES: u64 = 8 << 20;
 pub const REQUESTS_FLOOR_BYTES: u64 = 8 << 20;
 /// One connection's part of the memory for messages, and the most that it is; one message of the largest size always
 /// fits.
-pub const CONNECTION_MESSAGES: (u64, u64) = (4, 64 << 20);
+pub const CONNECTION_MESSAGES: (u64, u64) = (4, 128 << 20);
 /// How long a message waits for memory before it is refused.
 pub const MESSAGE_WAIT: Duration = Duration::from_secs(10);
 /// A message that has begun arrives in this time, as do the first of a request and, where there is but one, the end of
@@ -89,6 +89,34 @@ pub const METRICS_CONNECTION_AGE: Duration = Duration::from_secs(3600);
 pub const METRICS_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a request's head there.
 pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
+
+/// Bytes of a message of Arrow Flight that brings rows: its clients send a batch as it is, however large. It counts as
+/// [`MESSAGE_COPIES`] times that, so that such a message needs a limit of 4 GiB; with less memory smaller ones are taken.
+pub const FLIGHT_MESSAGE_BYTES: usize = 64 << 20;
+/// Bytes of a ticket or of a command of Arrow Flight SQL, beside what a statement may have.
+pub const FLIGHT_COMMAND_BYTES: usize = 512 << 10;
+/// Statements that one connection may have prepared at once, and how long one is kept that is not used.
+pub const PREPARED_STATEMENTS: usize = 256;
+/// See [`PREPARED_STATEMENTS`].
+pub const PREPARED_AGE: Duration = Duration::from_secs(60 * 60);
+/// Values that a batch of parameters for a prepared statement may have.
+pub const BOUND_VALUES: usize = 1 << 20;
+/// Bytes that all parameters of a prepared statement count as, of all rows for which it runs.
+pub const BOUND_BYTES: u64 = 64 << 20;
+/// Bytes that a prepared statement counts as, beside its text and its parameters.
+pub const PREPARED_BYTES: u64 = 1 << 10;
+/// Bytes that a parameter counts as, beside those of a text.
+pub const PARAMETER_BYTES: u64 = 32;
+/// Bytes of a pattern by which a list of tables is searched.
+pub const PATTERN_BYTES: usize = 1 << 10;
+/// Numbers that one request for what the server can do may name.
+pub const SQL_INFOS: usize = 1 << 10;
+/// Rows of a batch that another program has made.
+pub const FOREIGN_BATCH_ROWS: usize = 1 << 24;
+/// Rows of such a batch whose types are changed at once.
+pub const FITTED_ROWS: usize = 1 << 16;
+/// Bytes of their texts, as often as a dictionary names them, unless they are of one row.
+pub const FITTED_TEXT_BYTES: usize = 16 << 20;
 
 /// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
 /// while another waits for a query's last block.

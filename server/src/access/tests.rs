@@ -25,8 +25,7 @@ use tonic_prost::ProstCodec;
 
 use super::{Access, Action, Method, Object, Policy, Principal};
 use crate::{
-    Config, Doors, environment, membership::PROTOCOL, metrics::Endpoint, state::State, status::RequestError,
-    transport,
+    Config, Doors, environment, http::Endpoint, membership::PROTOCOL, state::State, status::RequestError, transport,
 };
 
 /// The service and the name of each method, and whether it is the nodes'.

@@ -25,9 +25,9 @@ use super::ipc;
 /// Reads the batches of one write.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchReader {
-    fields: Arc<[Field]>,
+    pub(super) fields: Arc<[Field]>,
     /// The same fields, all nullable: the engine says which nulls are wrong, and where.
-    schema: SchemaRef,
+    pub(super) schema: SchemaRef,
 }
 
 impl BatchReader {

@@ -3,6 +3,7 @@
 
 mod run;
 mod statements;
+mod stream;
 
 use std::{
     collections::BTreeMap,
@@ -32,6 +33,7 @@ use crate::{
 };
 
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
+pub(crate) use stream::RowStream;
 
 /// The threads that plan statements and run what is above the scans. They have the priority of long queries.
 pub(crate) fn engine(config: &Config) -> std::result::Result<basalt_sql::Engine, crate::Error> {
