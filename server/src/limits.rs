@@ -90,6 +90,33 @@ pub const METRICS_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a request's head there.
 pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
 
+/// Requests of `/v1` that are answered at once over HTTP. Their connections do not count among those above meanwhile.
+pub const HTTP_REQUESTS: usize = 64;
+/// Bytes that one of them counts as, beside what it answers or writes: its head, its statement, its parameters.
+pub const HTTP_REQUEST_BYTES: u64 = 512 << 10;
+/// Bytes of the parameters of a statement there.
+pub const HTTP_PARAMETERS_BYTES: usize = 12 << 10;
+/// How long a body there may bring nothing.
+pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of a body that are read before rows are made of them.
+pub const HTTP_PIECE_BYTES: usize = 1 << 20;
+/// Bytes of a row of JSON or CSV.
+pub const HTTP_ROW_BYTES: usize = 16 << 20;
+/// Rows of a batch that is made of them, and their values.
+pub const HTTP_BATCH_ROWS: usize = 8192;
+/// See [`HTTP_BATCH_ROWS`].
+pub const HTTP_BATCH_VALUES: usize = 1 << 18;
+/// Bytes of the first line of CSV.
+pub const CSV_HEADER_BYTES: usize = 256 << 10;
+/// Bytes of a message of an Arrow stream, and as many of its header.
+pub const HTTP_MESSAGE_BYTES: usize = 64 << 20;
+/// Bytes of a Parquet file that comes over HTTP: it is read when all of it is there.
+pub const HTTP_PARQUET_BYTES: usize = 256 << 20;
+/// Bytes of a row group of such a file, as it says itself.
+pub const PARQUET_READ_BYTES: i64 = 1 << 30;
+/// Bytes of a row group of a Parquet file that is answered, before it is written.
+pub const PARQUET_GROUP_BYTES: usize = 8 << 20;
+
 /// Bytes of a message of Arrow Flight that brings rows: its clients send a batch as it is, however large. It counts as
 /// [`MESSAGE_COPIES`] times that, so that such a message needs a limit of 4 GiB; with less memory smaller ones are taken.
 pub const FLIGHT_MESSAGE_BYTES: usize = 64 << 20;

@@ -18,10 +18,7 @@ use basalt_core::{
     schema::{DataType, Field, Schema},
 };
 
-use super::{
-    BatchReader,
-    rows::invalid,
-};
+use super::{BatchReader, rows::invalid};
 use crate::limits;
 
 impl BatchReader {
@@ -116,9 +113,9 @@ fn texts_of(array: &dyn Array) -> usize {
     let length = |value: Option<&str>| value.map_or(0, str::len);
     match array.data_type() {
         Arrow::Utf8View => array.as_string_view().iter().map(length).fold(0, usize::saturating_add),
-        Arrow::Dictionary(..) => named_texts(array).map_or(0, |texts| {
-            texts.into_iter().map(length).fold(0, usize::saturating_add)
-        }),
+        Arrow::Dictionary(..) => {
+            named_texts(array).map_or(0, |texts| texts.into_iter().map(length).fold(0, usize::saturating_add))
+        }
         _ => 0,
     }
 }
@@ -136,7 +133,8 @@ fn named_texts(array: &dyn Array) -> Option<Vec<Option<&str>>> {
         return Some(vec![None; array.len()]);
     }
     let keys = dictionary.normalized_keys();
-    let text = |(row, key): (usize, &usize)| if array.is_null(row) { None } else { values.get(*key).copied()? };
+    let text =
+        |(row, key): (usize, &usize)| if array.is_null(row) { None } else { values.get(*key).copied()? };
     Some(keys.iter().enumerate().map(text).collect())
 }
 
@@ -156,9 +154,7 @@ fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if !is_kin(of, field.data_type) {
         return Err(mismatch(field, given));
     }
-    let failed = |error: arrow_schema::ArrowError| {
-        invalid(format!("column {:?}: {error}", field.name))
-    };
+    let failed = |error: arrow_schema::ArrowError| invalid(format!("column {:?}: {error}", field.name));
     let options = CastOptions { safe: false, ..CastOptions::default() };
     // A time without a zone is one of UTC.
     let column = match of {
@@ -263,7 +259,10 @@ mod tests {
         let expected = arrow_array::TimestampMicrosecondArray::from(vec![1, 2]).with_timezone("UTC");
         assert_eq!(fitted(DataType::Timestamp, times).unwrap().as_ref(), &expected);
         let days: ArrayRef = Arc::new(Date64Array::from(vec![86_400_000]));
-        assert_eq!(fitted(DataType::Date32, days).unwrap().as_ref(), &arrow_array::Date32Array::from(vec![1]));
+        assert_eq!(
+            fitted(DataType::Date32, days).unwrap().as_ref(),
+            &arrow_array::Date32Array::from(vec![1])
+        );
         let nulls: ArrayRef = Arc::new(NullArray::new(2));
         assert_eq!(fitted(DataType::Int8, nulls).unwrap().null_count(), 2);
         let words = vec![Some("a"), None, Some("b"), Some("a")];

@@ -42,7 +42,8 @@ impl MessageReader {
 
     /// Reads a message; the answer is its rows, if it has any.
     pub(crate) fn read(&mut self, header: &[u8], body: Bytes) -> Result<Option<RecordBatch>> {
-        let message = root_as_message(header).map_err(|error| invalid(format!("a message is malformed: {error}")))?;
+        let message =
+            root_as_message(header).map_err(|error| invalid(format!("a message is malformed: {error}")))?;
         if !matches!(message.version(), MetadataVersion::V4 | MetadataVersion::V5) {
             return Err(invalid(format!("a message of version {:?}", message.version())));
         }

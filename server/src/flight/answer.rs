@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch};
-use arrow_flight::{
-    FlightData,
-    encode::FlightDataEncoderBuilder,
-    error::FlightError,
-};
+use arrow_flight::{FlightData, encode::FlightDataEncoderBuilder, error::FlightError};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use basalt_proto::v1::ErrorReason;
 use futures_util::{StreamExt as _, stream};
 use tonic::Status;
 
 use super::{Many, unwritten};
-use crate::{call::Call, limits, sql::RowStream, status::{RequestError, Result}};
+use crate::{
+    call::Call,
+    limits,
+    sql::RowStream,
+    status::{RequestError, Result},
+};
 
 /// The one column of what a statement answers that is no query: how many rows it has written.
 const ROWS: &str = "rows";
@@ -110,10 +111,11 @@ pub(super) fn stream(call: Call, rows: Rows) -> Many<FlightData> {
         .with_max_flight_data_size(limits::ANSWER_MESSAGE_BYTES)
         .build(batches);
     // What comes after an error is not an answer.
-    let messages = messages.map(|message| message.map_err(status).and_then(fits)).scan(false, |failed, message| {
-        let goes_on = !std::mem::replace(failed, message.is_err());
-        std::future::ready(goes_on.then_some(message))
-    });
+    let messages =
+        messages.map(|message| message.map_err(status).and_then(fits)).scan(false, |failed, message| {
+            let goes_on = !std::mem::replace(failed, message.is_err());
+            std::future::ready(goes_on.then_some(message))
+        });
     Box::pin(messages)
 }
 

@@ -29,7 +29,12 @@ const TABLE: &str = "TABLE";
 
 impl Flight {
     /// The list that a command asks for; with `columns_alone` it may be empty.
-    pub(super) async fn list(&self, call: &mut Call, command: Command, columns_alone: bool) -> Result<RecordBatch> {
+    pub(super) async fn list(
+        &self,
+        call: &mut Call,
+        command: Command,
+        columns_alone: bool,
+    ) -> Result<RecordBatch> {
         match command {
             Command::CommandGetCatalogs(command) => {
                 let mut builder = command.into_builder();
@@ -50,7 +55,8 @@ impl Flight {
             Command::CommandGetTables(command) => self.tables(call, command, columns_alone).await,
             Command::CommandGetSqlInfo(command) => {
                 if command.info.len() > limits::SQL_INFOS {
-                    let message = format!("{} numbers; the limit is {}", command.info.len(), limits::SQL_INFOS);
+                    let message =
+                        format!("{} numbers; the limit is {}", command.info.len(), limits::SQL_INFOS);
                     return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("info"));
                 }
                 SQL_INFO.record_batch(command.info).map_err(unwritten)
@@ -113,7 +119,8 @@ fn columns(table: &Table) -> Schema {
 fn check_pattern(pattern: Option<&str>) -> Result<()> {
     match pattern {
         Some(pattern) if pattern.len() > limits::PATTERN_BYTES => {
-            let message = format!("a pattern of {} bytes; the limit is {}", pattern.len(), limits::PATTERN_BYTES);
+            let message =
+                format!("a pattern of {} bytes; the limit is {}", pattern.len(), limits::PATTERN_BYTES);
             Err(RequestError::new(ErrorReason::InvalidQuery, message))
         }
         _ => Ok(()),

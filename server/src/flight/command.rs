@@ -1,6 +1,10 @@
 //! What clients ask for: the messages of Flight SQL, out of the bytes that Flight carries them in.
 
-use arrow_flight::{FlightDescriptor, flight_descriptor::DescriptorType, sql::{Any, Command}};
+use arrow_flight::{
+    FlightDescriptor,
+    flight_descriptor::DescriptorType,
+    sql::{Any, Command},
+};
 use prost::Message as _;
 
 use crate::{

@@ -18,7 +18,6 @@ use crate::{
     call::Call,
     convert::{self, MessageReader},
     coordinator::fresh,
-    limits,
     memory::{Consumer, schema_bytes},
     services::Write,
     status::{RequestError, Result},
@@ -133,7 +132,9 @@ impl Flight {
                 return Err(RequestError::new(ErrorReason::TableExists, message).at("table"));
             }
             (false, Mode { creates: false, .. }) => {
-                return Err(RequestError::new(ErrorReason::TableNotFound, format!("no table {name:?}")).at("table"));
+                return Err(
+                    RequestError::new(ErrorReason::TableNotFound, format!("no table {name:?}")).at("table")
+                );
             }
             (true, Mode { exists: Exists::Replace, .. }) => {
                 call.may(Action::Drop, Object::Table(&name))?;
@@ -197,7 +198,8 @@ impl Flight {
         while let Some((batch, more)) = incoming.next(call, stream).await? {
             bytes += more;
             held.set(bytes).map_err(|error| {
-                let message = format!("{}; drop the table first, and its rows need not wait here", error.message());
+                let message =
+                    format!("{}; drop the table first, and its rows need not wait here", error.message());
                 error.with_message(message)
             })?;
             ahead.push_back((batch, more));
@@ -230,13 +232,13 @@ mod tests {
     #[test]
     fn the_modes_of_adbc_are_known() {
         let mode = |if_not_exist: TableNotExistOption, if_exists: TableExistsOption| {
-            let options = TableDefinitionOptions {
-                if_not_exist: if_not_exist.into(),
-                if_exists: if_exists.into(),
-            };
+            let options =
+                TableDefinitionOptions { if_not_exist: if_not_exist.into(), if_exists: if_exists.into() };
             let options = Some(options);
-            let ingest =
-                CommandStatementIngest { table_definition_options: options, ..CommandStatementIngest::default() };
+            let ingest = CommandStatementIngest {
+                table_definition_options: options,
+                ..CommandStatementIngest::default()
+            };
             Mode::of(&ingest).map(|mode| (mode.creates, mode.exists))
         };
         let (create, no) = (TableNotExistOption::Create, TableNotExistOption::Fail);

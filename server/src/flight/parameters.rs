@@ -3,9 +3,7 @@
 use arrow_array::{
     Array, RecordBatch,
     cast::AsArray as _,
-    types::{
-        Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType, UInt64Type,
-    },
+    types::{Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType, UInt64Type},
 };
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
@@ -20,7 +18,8 @@ use crate::{
 /// The literals of each row of a batch.
 pub(super) fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Literal>>> {
     let (rows, columns) = (batch.num_rows(), batch.num_columns());
-    if columns > basalt_sql::limits::PARAMETERS || rows.saturating_mul(columns.max(1)) > limits::BOUND_VALUES {
+    if columns > basalt_sql::limits::PARAMETERS || rows.saturating_mul(columns.max(1)) > limits::BOUND_VALUES
+    {
         let message = format!(
             "{rows} rows of {columns} parameters; the limits are {} parameters and {} values in all",
             basalt_sql::limits::PARAMETERS,
@@ -156,7 +155,10 @@ mod tests {
             (Arc::new(LargeStringArray::from(vec!["a"])), Literal::Text("a".into())),
             (Arc::new(StringViewArray::from(vec!["b"])), Literal::Text("b".into())),
             (Arc::new(TimestampSecondArray::from(vec![1])), Literal::Timestamp(1_000_000)),
-            (Arc::new(TimestampSecondArray::from(vec![1]).with_timezone("+05:00")), Literal::Timestamp(1_000_000)),
+            (
+                Arc::new(TimestampSecondArray::from(vec![1]).with_timezone("+05:00")),
+                Literal::Timestamp(1_000_000),
+            ),
             (Arc::new(TimestampNanosecondArray::from(vec![1_000])), Literal::Timestamp(1)),
         ];
         for (column, expected) in columns {

@@ -67,11 +67,7 @@ pub(super) fn literal_bytes(rows: &[Vec<Literal>]) -> u64 {
 
 impl Prepared {
     pub(super) fn new(state: &State, connection: &Connection) -> Self {
-        Self {
-            connection: connection.id(),
-            memory: Arc::clone(&state.memory),
-            statements: Mutex::default(),
-        }
+        Self { connection: connection.id(), memory: Arc::clone(&state.memory), statements: Mutex::default() }
     }
 
     fn statements(&self) -> MutexGuard<'_, Statements> {
@@ -190,7 +186,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_not_used_is_forgotten() {
         let prepared = prepared(64 << 20);
-        let (old, used) = (prepared.add("SELECT 1", vec![]).unwrap(), prepared.add("SELECT 2", vec![]).unwrap());
+        let (old, used) =
+            (prepared.add("SELECT 1", vec![]).unwrap(), prepared.add("SELECT 2", vec![]).unwrap());
         tokio::time::advance(limits::PREPARED_AGE / 2).await;
         prepared.get(&used).unwrap();
         tokio::time::advance(limits::PREPARED_AGE / 2).await;

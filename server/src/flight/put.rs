@@ -20,11 +20,16 @@ use crate::{
 
 impl Flight {
     /// Does what the first message of a stream says.
-    pub(super) async fn put(&self, call: &mut Call, mut messages: Streaming<FlightData>) -> Result<PutResult> {
+    pub(super) async fn put(
+        &self,
+        call: &mut Call,
+        mut messages: Streaming<FlightData>,
+    ) -> Result<PutResult> {
         let first = next(&mut messages, late(call)?).await?;
         let first = first.ok_or_else(|| RequestError::protocol("a stream without messages"))?;
         let descriptor = first.flight_descriptor.as_ref();
-        let descriptor = descriptor.ok_or_else(|| RequestError::protocol("the first message has no descriptor"))?;
+        let descriptor =
+            descriptor.ok_or_else(|| RequestError::protocol("the first message has no descriptor"))?;
         let written = match command::of_descriptor(descriptor)? {
             Command::CommandStatementUpdate(update) => {
                 command::without_transaction(update.transaction_id.as_ref())?;

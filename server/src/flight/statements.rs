@@ -44,12 +44,16 @@ impl Flight {
     }
 
     /// Begins to run a statement.
-    pub(super) async fn run(&self, call: &mut Call, sql: &str, parameters: Vec<Literal>) -> Result<RowStream> {
+    pub(super) async fn run(
+        &self,
+        call: &mut Call,
+        sql: &str,
+        parameters: Vec<Literal>,
+    ) -> Result<RowStream> {
         let (deadline, running) = (self.state.deadline(call)?, call.take_running());
         let connection = call.connection();
         let (sql, caller) = (sql.to_owned(), call.caller());
-        let statement =
-            Statement { sql, parameters, caller, connection: &connection, deadline, running };
+        let statement = Statement { sql, parameters, caller, connection: &connection, deadline, running };
         let rows = statement.begin(&self.state).await?.rows(&self.state);
         RowStream::begin(&self.state, rows).await
     }
@@ -131,8 +135,11 @@ impl Flight {
             false => Bytes::new(),
         };
         let prepared_statement_handle = self.prepared.add(&request.query, description.parameters)?;
-        let made =
-            ActionCreatePreparedStatementResult { prepared_statement_handle, dataset_schema, parameter_schema };
+        let made = ActionCreatePreparedStatementResult {
+            prepared_statement_handle,
+            dataset_schema,
+            parameter_schema,
+        };
         Ok(ActionResult { body: made.as_any().encode_to_vec().into() })
     }
 

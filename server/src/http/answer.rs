@@ -6,7 +6,7 @@ use std::{
 };
 
 use axum::body::Body;
-use hyper::body::{Body as _, Bytes, Frame, SizeHint};
+use hyper::body::{Bytes, Frame, SizeHint};
 
 use super::routes::Place;
 

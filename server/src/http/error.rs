@@ -90,6 +90,8 @@ fn status(error: &RequestError) -> StatusCode {
         Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
         Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
         // Who gave up hears nothing.
-        Code::Cancelled | Code::Unknown | Code::Internal | Code::DataLoss => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::Cancelled | Code::Unknown | Code::Internal | Code::DataLoss => {
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     }
 }

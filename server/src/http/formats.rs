@@ -15,9 +15,7 @@ use arrow_json::{
 };
 use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef};
 use axum::http::{HeaderMap, header};
-use parquet::{
-    arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties,
-};
+use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 
 use super::options::media_type;
 use crate::{
@@ -89,7 +87,10 @@ pub(super) enum Encoder {
     /// Whether a row was written.
     Json(Box<JsonWriter<Vec<u8>, JsonArray>>),
     /// The header is still to be written.
-    Csv { schema: SchemaRef, header: bool },
+    Csv {
+        schema: SchemaRef,
+        header: bool,
+    },
     Arrow(Box<StreamWriter<Vec<u8>>>),
     Parquet(Box<ArrowWriter<Vec<u8>>>),
 }
@@ -219,7 +220,9 @@ where
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray};
+    use arrow_array::{
+        ArrayRef, Decimal128Array, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray,
+    };
     use arrow_ipc::reader::StreamReader;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -230,10 +233,7 @@ mod tests {
             ("i", Arc::new(Int64Array::from(vec![Some(i64::MAX), None, Some(0)]))),
             ("f", Arc::new(Float64Array::from(vec![Some(f64::NAN), Some(0.1), Some(f64::NEG_INFINITY)]))),
             ("t", Arc::new(StringArray::from(vec![Some("a\"b,\n"), Some(""), None]))),
-            (
-                "d",
-                Arc::new(Decimal128Array::from(vec![-1, 250, 0]).with_precision_and_scale(18, 2).unwrap()),
-            ),
+            ("d", Arc::new(Decimal128Array::from(vec![-1, 250, 0]).with_precision_and_scale(18, 2).unwrap())),
             ("s", Arc::new(TimestampMicrosecondArray::from(vec![1, 2, 3]).with_timezone("UTC"))),
         ];
         RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
@@ -263,11 +263,12 @@ mod tests {
     #[test]
     fn other_readers_read_what_is_written() {
         let arrow = encoded(Format::Arrow, &[batch(), batch()]);
-        let read: Vec<_> = StreamReader::try_new(arrow.as_slice(), None).unwrap().map(Result::unwrap).collect();
+        let read: Vec<_> =
+            StreamReader::try_new(arrow.as_slice(), None).unwrap().map(|batch| batch.unwrap()).collect();
         assert_eq!(read.len(), 2);
         assert_eq!(format!("{:?}", read[1]), format!("{:?}", batch()));
         let parquet = encoded(Format::Parquet, &[batch(), batch()]);
-        let reader = ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(parquet)).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(hyper::body::Bytes::from(parquet)).unwrap();
         let rows: usize = reader.build().unwrap().map(|batch| batch.unwrap().num_rows()).sum();
         assert_eq!(rows, 6);
         let csv = String::from_utf8(encoded(Format::Csv, &[batch(), batch()])).unwrap();

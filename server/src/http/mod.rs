@@ -54,7 +54,11 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Answers from `state`.
     pub(crate) fn start(listener: Box<dyn Listener>, state: Arc<State>) -> io::Result<Self> {
-        tracing::info!(address = %listener.local_addr()?, "metrics");
+        let address = listener.local_addr()?;
+        tracing::info!(%address, "metrics");
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "anyone who reaches this address may read and write every table over HTTP");
+        }
         let routes = routes::router(Arc::clone(&state));
         Ok(Self { task: tokio::spawn(accept(listener, state, routes)) })
     }
@@ -93,7 +97,8 @@ async fn accept(listener: Box<dyn Listener>, state: Arc<State>, routes: Router) 
                 open.retain(|connection| !connection.task.is_finished());
                 make_room(&mut open);
                 let counts = Arc::<Counts>::default();
-                let caller = Caller { principal: Principal::Anonymous(address), access: state.access.clone() };
+                let caller =
+                    Caller { principal: Principal::Anonymous(address), access: state.access.clone() };
                 let visit = Visit {
                     caller,
                     connection: Connection::new(),
@@ -121,7 +126,8 @@ fn make_room(open: &mut Vec<Open>) {
     if open.iter().filter(|connection| here(connection)).count() < limits::METRICS_CONNECTIONS {
         return;
     }
-    let idle = |connection: &Open| here(connection) && connection.counts.requests.load(Ordering::Relaxed) == 0;
+    let idle =
+        |connection: &Open| here(connection) && connection.counts.requests.load(Ordering::Relaxed) == 0;
     if let Some(at) = open.iter().position(idle).or_else(|| open.iter().position(here)) {
         open.remove(at).task.abort();
     }
@@ -134,7 +140,10 @@ async fn connection(stream: Box<dyn Stream>, visit: Visit, routes: Router) {
         // It runs while a connection is idle, too.
         .header_read_timeout(limits::METRICS_HEAD_TIMEOUT)
         .max_buf_size(limits::METRICS_REQUEST_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes::of_connection(visit, routes)));
+        .serve_connection(
+            TokioIo::new(stream),
+            TowerToHyperService::new(routes::of_connection(visit, routes)),
+        );
     tokio::select! {
         biased;
         () = closed.cancelled() => {}

@@ -3,7 +3,11 @@
 //! Values of CSV and JSON are read as the texts that they are, and those as values of their columns, so that none is
 //! rounded or cut: `1.5` is no integer, and `0.005` has too many digits for a decimal with two.
 
-use std::{collections::VecDeque, panic::{AssertUnwindSafe, catch_unwind}, sync::Arc};
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray, cast::AsArray as _};
 use arrow_cast::cast::{CastOptions, cast_with_options};
@@ -95,11 +99,10 @@ pub(super) struct Decoder {
 }
 
 enum Kind {
-    /// The lines, and whether any bytes came.
-    Lines(Box<JsonDecoder>),
+    Lines(Box<Lines>),
     /// Until its first line is whole: what there is of it.
     CsvHeader(Vec<u8>),
-    Csv(Box<CsvDecoder>, Vec<Field>),
+    Csv(Box<Csv>),
     Arrow(Messages),
     Parquet(Vec<u8>),
     /// It is all there.
@@ -117,14 +120,16 @@ impl Decoder {
             "application/vnd.apache.parquet" | "application/x-parquet" => Kind::Parquet(Vec::new()),
             _ => {
                 columns = Some(table.fields().iter().map(|field| field.name.clone()).collect());
-                let builder = JsonBuilder::new(texts(table.fields()))
-                    .with_coerce_primitive(true)
-                    .with_strict_mode(true)
-                    .with_batch_size(limits::HTTP_BATCH_ROWS);
-                Kind::Lines(Box::new(builder.build_decoder().map_err(unread)?))
+                Kind::Lines(Box::new(Lines::new(table)?))
             }
         };
         Ok(Self { kind, table: Arc::clone(table), columns, rows: VecDeque::new() })
+    }
+
+    /// One that has nothing left.
+    pub(super) fn over() -> Self {
+        let table = Arc::new(Schema::of_answer(Vec::new()));
+        Self { kind: Kind::Over, table, columns: None, rows: VecDeque::new() }
     }
 
     /// The names of the columns that come, in their order, once they are known.
@@ -136,6 +141,8 @@ impl Decoder {
     pub(super) fn held(&self) -> u64 {
         match &self.kind {
             Kind::Parquet(bytes) | Kind::CsvHeader(bytes) => bytes.len() as u64,
+            Kind::Lines(lines) => (lines.rest.len() + lines.pending) as u64,
+            Kind::Csv(csv) => (csv.rest.len() + csv.pending) as u64,
             Kind::Arrow(messages) => messages.unread.len() as u64,
             _ => 0,
         }
@@ -164,10 +171,10 @@ impl Decoder {
 
     fn take_in(&mut self, bytes: &[u8]) -> Result<()> {
         match &mut self.kind {
-            Kind::Lines(decoder) => lines(decoder, bytes, self.table.fields(), &mut self.rows),
+            Kind::Lines(lines) => lines.take_in(bytes, &mut self.rows),
             Kind::CsvHeader(header) => {
                 header.extend_from_slice(bytes);
-                match end_of_line(header) {
+                match Scanner::default().end_of_record(header) {
                     Some(end) => self.begin_csv(end),
                     None if header.len() > limits::CSV_HEADER_BYTES => {
                         Err(too_large("the first line", limits::CSV_HEADER_BYTES))
@@ -175,7 +182,7 @@ impl Decoder {
                     None => Ok(()),
                 }
             }
-            Kind::Csv(decoder, fields) => csv(decoder, bytes, fields, &mut self.rows),
+            Kind::Csv(csv) => csv.take_in(bytes, &mut self.rows),
             Kind::Arrow(messages) => {
                 messages.take_in(bytes, &mut self.rows)?;
                 if let (None, Some(schema)) = (&self.columns, messages.reader.schema()) {
@@ -185,7 +192,10 @@ impl Decoder {
             }
             Kind::Parquet(file) => {
                 if file.len() + bytes.len() > limits::HTTP_PARQUET_BYTES {
-                    return Err(too_large("a Parquet file, which is read when all of it is there,", limits::HTTP_PARQUET_BYTES));
+                    return Err(too_large(
+                        "a Parquet file, which is read when all of it is there,",
+                        limits::HTTP_PARQUET_BYTES,
+                    ));
                 }
                 file.extend_from_slice(bytes);
                 Ok(())
@@ -196,15 +206,7 @@ impl Decoder {
 
     fn end(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.kind, Kind::Over) {
-            Kind::Lines(mut decoder) => {
-                // The last line may have no end.
-                lines(&mut decoder, b"\n", self.table.fields(), &mut self.rows)?;
-                if decoder.has_partial_record() {
-                    return Err(invalid("the body ends within a line"));
-                }
-                let rest = decoder.flush().map_err(unread)?;
-                self.take_texts(rest, None)
-            }
+            Kind::Lines(mut lines) => lines.end(&mut self.rows),
             Kind::CsvHeader(header) => {
                 let end = header.len();
                 if header.is_empty() {
@@ -214,11 +216,7 @@ impl Decoder {
                 self.begin_csv(end)?;
                 self.end()
             }
-            Kind::Csv(mut decoder, fields) => {
-                csv(&mut decoder, b"", &fields, &mut self.rows)?;
-                let rest = decoder.flush().map_err(unread)?;
-                self.take_texts(rest, Some(&fields))
-            }
+            Kind::Csv(mut csv) => csv.end(&mut self.rows),
             Kind::Arrow(messages) => messages.end(),
             Kind::Parquet(file) => {
                 let file = Bytes::from(file);
@@ -232,7 +230,8 @@ impl Decoder {
                     return Err(invalid(format!("a row group of more than {most} bytes")));
                 }
                 self.columns = Some(names(builder.schema()));
-                let reader = builder.with_batch_size(limits::HTTP_BATCH_ROWS).build().map_err(unread)?;
+                let rows = batch_rows(builder.schema().fields().len());
+                let reader = builder.with_batch_size(rows).build().map_err(unread)?;
                 self.kind = Kind::ParquetRows(Box::new(reader));
                 Ok(())
             }
@@ -256,18 +255,10 @@ impl Decoder {
             return Err(invalid(format!("{} columns; the limit is {MAX_COLUMNS}", names.len())));
         }
         let fields = names.iter().map(|name| field_of(&self.table, name)).collect::<Result<Vec<_>>>()?;
-        let builder = CsvBuilder::new(texts(&fields)).with_header(false).with_batch_size(limits::HTTP_BATCH_ROWS);
-        let mut decoder = builder.build_decoder();
-        csv(&mut decoder, rest, &fields, &mut self.rows)?;
+        let mut csv = Csv::new(fields);
+        csv.take_in(rest, &mut self.rows)?;
         self.columns = Some(names);
-        self.kind = Kind::Csv(Box::new(decoder), fields);
-        Ok(())
-    }
-
-    fn take_texts(&mut self, batch: Option<RecordBatch>, fields: Option<&[Field]>) -> Result<()> {
-        if let Some(batch) = batch {
-            self.rows.push_back(values(&batch, fields.unwrap_or(self.table.fields()))?);
-        }
+        self.kind = Kind::Csv(Box::new(csv));
         Ok(())
     }
 }
@@ -299,57 +290,215 @@ fn texts(fields: &[Field]) -> Arc<ArrowSchema> {
     Arc::new(ArrowSchema::new(fields.iter().map(text).collect::<Vec<_>>()))
 }
 
-fn lines(
-    decoder: &mut JsonDecoder,
-    mut bytes: &[u8],
-    fields: &[Field],
-    rows: &mut VecDeque<RecordBatch>,
-) -> Result<()> {
-    while !bytes.is_empty() {
-        let taken = decoder.decode(bytes).map_err(unread)?;
-        bytes = bytes.get(taken..).unwrap_or_default();
-        // It takes no more than a batch at once.
-        if !bytes.is_empty() {
-            match decoder.flush().map_err(unread)? {
-                Some(batch) => rows.push_back(values(&batch, fields)?),
-                None if taken == 0 => return Err(invalid("the body is no JSON")),
-                None => {}
-            }
+/// Rows of a batch that has so many columns.
+fn batch_rows(columns: usize) -> usize {
+    (limits::HTTP_BATCH_VALUES / columns.max(1)).clamp(1, limits::HTTP_BATCH_ROWS)
+}
+
+/// Lines of JSON, each an object.
+struct Lines {
+    decoder: JsonDecoder,
+    fields: Vec<Field>,
+    /// Of the last line, what there is of it.
+    rest: Vec<u8>,
+    /// Bytes that the decoder has.
+    pending: usize,
+}
+
+impl Lines {
+    fn new(table: &Schema) -> Result<Self> {
+        let fields = table.fields().to_vec();
+        let builder = JsonBuilder::new(texts(&fields))
+            .with_coerce_primitive(true)
+            .with_strict_mode(true)
+            .with_batch_size(batch_rows(fields.len()));
+        let decoder = builder.build_decoder().map_err(unread)?;
+        Ok(Self { decoder, fields, rest: Vec::new(), pending: 0 })
+    }
+
+    fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+            return keep(&mut self.rest, bytes);
+        };
+        let (whole, rest) = bytes.split_at(end + 1);
+        let before = std::mem::take(&mut self.rest);
+        self.lines(&before, rows)?;
+        self.lines(whole, rows)?;
+        keep(&mut self.rest, rest)?;
+        if self.decoder.has_partial_record() {
+            // An object may stand on many lines, but not on any number of them.
+            return match self.pending > limits::HTTP_ROW_BYTES {
+                true => Err(too_large("a row", limits::HTTP_ROW_BYTES)),
+                false => Ok(()),
+            };
+        }
+        match self.pending >= limits::HTTP_PIECE_BYTES {
+            true => self.flush(rows),
+            false => Ok(()),
         }
     }
+
+    fn lines(&mut self, mut bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        while !bytes.is_empty() {
+            let taken = self.decoder.decode(bytes).map_err(unread)?;
+            self.pending += taken;
+            bytes = bytes.get(taken..).unwrap_or_default();
+            // It takes no more than a batch at once.
+            if !bytes.is_empty() {
+                if taken == 0 && self.decoder.is_empty() {
+                    return Err(invalid("the body is no JSON"));
+                }
+                self.flush(rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        self.pending = 0;
+        if let Some(batch) = self.decoder.flush().map_err(unread)? {
+            rows.push_back(values(&batch, &self.fields)?);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        // The last line may have no end.
+        let last = std::mem::take(&mut self.rest);
+        self.lines(&last, rows)?;
+        self.lines(b"\n", rows)?;
+        if self.decoder.has_partial_record() {
+            return Err(invalid("the body ends within a line"));
+        }
+        self.flush(rows)
+    }
+}
+
+/// Records of CSV.
+struct Csv {
+    decoder: CsvDecoder,
+    fields: Vec<Field>,
+    scanner: Scanner,
+    /// Of the last record, what there is of it.
+    rest: Vec<u8>,
+    /// Bytes that the decoder has.
+    pending: usize,
+}
+
+impl Csv {
+    fn new(fields: Vec<Field>) -> Self {
+        let builder =
+            CsvBuilder::new(texts(&fields)).with_header(false).with_batch_size(batch_rows(fields.len()));
+        let decoder = builder.build_decoder();
+        Self { decoder, fields, scanner: Scanner::default(), rest: Vec::new(), pending: 0 }
+    }
+
+    fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        let Some(end) = self.scanner.last_end(bytes) else { return keep(&mut self.rest, bytes) };
+        let (whole, rest) = bytes.split_at(end);
+        let before = std::mem::take(&mut self.rest);
+        self.records(&before, rows)?;
+        self.records(whole, rows)?;
+        keep(&mut self.rest, rest)?;
+        match self.pending >= limits::HTTP_PIECE_BYTES {
+            true => self.flush(rows),
+            false => Ok(()),
+        }
+    }
+
+    fn records(&mut self, mut bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        while !bytes.is_empty() {
+            let taken = self.decoder.decode(bytes).map_err(unread)?;
+            self.pending += taken;
+            bytes = bytes.get(taken..).unwrap_or_default();
+            if self.decoder.capacity() == 0 {
+                self.flush(rows)?;
+            } else if taken == 0 {
+                return Err(invalid("the body is no CSV"));
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        self.pending = 0;
+        if let Some(batch) = self.decoder.flush().map_err(unread)? {
+            rows.push_back(values(&batch, &self.fields)?);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        if self.scanner.is_quoted {
+            return Err(invalid("the body ends within a quoted value"));
+        }
+        let last = std::mem::take(&mut self.rest);
+        self.records(&last, rows)?;
+        // So it hears that there is no more.
+        self.decoder.decode(b"").map_err(unread)?;
+        self.flush(rows)
+    }
+}
+
+/// Keeps what is not a whole row yet.
+fn keep(rest: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    if rest.len() + bytes.len() > limits::HTTP_ROW_BYTES {
+        return Err(too_large("a row", limits::HTTP_ROW_BYTES));
+    }
+    rest.extend_from_slice(bytes);
     Ok(())
 }
 
-fn csv(
-    decoder: &mut CsvDecoder,
-    mut bytes: &[u8],
-    fields: &[Field],
-    rows: &mut VecDeque<RecordBatch>,
-) -> Result<()> {
-    let ends = bytes.is_empty();
-    loop {
-        let taken = decoder.decode(bytes).map_err(unread)?;
-        bytes = bytes.get(taken..).unwrap_or_default();
-        if decoder.capacity() == 0 {
-            if let Some(batch) = decoder.flush().map_err(unread)? {
-                rows.push_back(values(&batch, fields)?);
-            }
-        } else if bytes.is_empty() {
-            return Ok(());
-        } else if taken == 0 && !ends {
-            return Err(invalid("the body is no CSV"));
-        }
+/// Finds the ends of the records of CSV, which may have line breaks in quotes. A quote that does not begin a value is a
+/// part of it.
+#[derive(Debug)]
+struct Scanner {
+    is_quoted: bool,
+    /// The last byte has ended a quoted value, unless another quote follows.
+    was_quote: bool,
+    at_start: bool,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self { is_quoted: false, was_quote: false, at_start: true }
     }
 }
 
-/// The end of the first line, which may have line breaks in quotes.
-fn end_of_line(bytes: &[u8]) -> Option<usize> {
-    let mut is_quoted = false;
-    let at = bytes.iter().position(|byte| {
-        is_quoted ^= *byte == b'"';
-        *byte == b'\n' && !is_quoted
-    });
-    at.map(|at| at + 1)
+impl Scanner {
+    /// Whether a record ends with the next byte.
+    fn ends_with(&mut self, byte: u8) -> bool {
+        if self.is_quoted {
+            self.is_quoted = byte != b'"';
+            self.was_quote = !self.is_quoted;
+            return false;
+        }
+        let was_quote = std::mem::take(&mut self.was_quote);
+        let at_start = std::mem::replace(&mut self.at_start, matches!(byte, b',' | b'\n' | b'\r'));
+        match byte {
+            b'"' => {
+                self.is_quoted = at_start || was_quote;
+                false
+            }
+            byte => byte == b'\n',
+        }
+    }
+
+    /// The end of the first record of these bytes.
+    fn end_of_record(&mut self, bytes: &[u8]) -> Option<usize> {
+        bytes.iter().position(|byte| self.ends_with(*byte)).map(|at| at + 1)
+    }
+
+    /// The end of the last record of the next bytes.
+    fn last_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut last = None;
+        for (at, byte) in bytes.iter().enumerate() {
+            if self.ends_with(*byte) {
+                last = Some(at + 1);
+            }
+        }
+        last
+    }
 }
 
 /// Texts as values of columns.

@@ -1,9 +1,6 @@
 //! The routes, and what every request passes before its own: who may do it, and whether there is a place for it.
 
-use std::sync::{
-    Arc,
-    atomic::Ordering,
-};
+use std::sync::{Arc, atomic::Ordering};
 
 use axum::{
     Router,
@@ -25,8 +22,8 @@ use crate::{
     call::Arrival,
     connection::Connection,
     environment::run,
-    memory::{Consumer, Reservation},
     limits,
+    memory::{Consumer, Reservation},
     state::State,
     status::{RequestError, Result},
 };
@@ -185,7 +182,10 @@ impl Place {
         }
         let permit = Arc::clone(&visit.places).try_acquire_owned().map_err(|_| {
             let most = limits::HTTP_REQUESTS;
-            RequestError::new(ErrorReason::Overloaded, format!("{most} requests run over HTTP; try again later"))
+            RequestError::new(
+                ErrorReason::Overloaded,
+                format!("{most} requests run over HTTP; try again later"),
+            )
         })?;
         let mut memory = state.memory.reserve(Consumer::Requests);
         memory.set(limits::HTTP_REQUEST_BYTES).map_err(RequestError::retryable)?;

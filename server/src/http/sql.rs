@@ -88,7 +88,15 @@ async fn begin(state: &Arc<State>, call: &mut Call, request: Request, format: Fo
     // What goes wrong before the first rows are there has a code of its own.
     let Some(batch) = rows.next().await? else {
         let first = Vec::new();
-        return Ok(Answer { state: Arc::clone(state), rows, encoder, format, first, count: 0, is_complete: true });
+        return Ok(Answer {
+            state: Arc::clone(state),
+            rows,
+            encoder,
+            format,
+            first,
+            count: 0,
+            is_complete: true,
+        });
     };
     let count = batch.num_rows() as u64;
     let first;
@@ -153,12 +161,17 @@ impl Answer {
 fn parameters(text: &str) -> Result<Vec<Literal>> {
     let place = |error: RequestError| error.at("parameters");
     if text.len() > limits::HTTP_PARAMETERS_BYTES {
-        let message = format!("parameters of {} bytes; the limit is {}", text.len(), limits::HTTP_PARAMETERS_BYTES);
+        let message =
+            format!("parameters of {} bytes; the limit is {}", text.len(), limits::HTTP_PARAMETERS_BYTES);
         return Err(place(RequestError::new(ErrorReason::MessageTooLarge, message)));
     }
     let values: Vec<serde_json::Value> = serde_json::from_str(text)
         .map_err(|error| place(wrong(format!("the parameters are no array of JSON: {error}"))))?;
-    values.into_iter().enumerate().map(|(i, value)| literal(value).map_err(|error| error.at(format!("parameters[{i}]")))).collect()
+    values
+        .into_iter()
+        .enumerate()
+        .map(|(i, value)| literal(value).map_err(|error| error.at(format!("parameters[{i}]"))))
+        .collect()
 }
 
 fn literal(value: serde_json::Value) -> Result<Literal> {

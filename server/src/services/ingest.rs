@@ -14,8 +14,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{nodes, writer::Write};
 use crate::{
-    call::Call, convert, coordinator::fresh, limits, panics::caught_async, state::State, status::RequestError,
-    writes::Stream,
+    call::Call, convert, coordinator::fresh, limits, panics::caught_async, state::State,
+    status::RequestError, writes::Stream,
 };
 
 /// See the module.

@@ -2,6 +2,8 @@
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
+#[cfg(feature = "sql")]
+use arrow_flight::flight_service_server::FlightServiceServer;
 use basalt_proto::v1::{
     ErrorReason,
     catalog_service_server::{self, CatalogServiceServer},
@@ -11,8 +13,6 @@ use basalt_proto::v1::{
     sip_service_server::{self, SipServiceServer},
     sql_service_server::{self, SqlServiceServer},
 };
-#[cfg(feature = "sql")]
-use arrow_flight::flight_service_server::FlightServiceServer;
 use hyper::{Request, Response, body::Incoming};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
