@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use arrow_array::{ArrayRef, RecordBatch, cast::AsArray, types::Int64Type};
 use basalt_sip::Sip;
 
 use crate::{encoding::TextMembers, limits::MAX_FILTER_DEPTH, lookup::Lookup, schema::DataType};
@@ -389,6 +390,26 @@ impl Query {
             key.expr.attributes(&mut |a| each(a, &format!("order_by[{i}].expr")))?;
         }
         Ok(())
+    }
+
+    /// How many values a column has, and how many distinct ones: as many where no value stands twice.
+    pub fn counts(column: &str) -> Self {
+        let count = |distinct| {
+            let argument = Some(Expr::Column(column.to_owned()));
+            let count = Aggregate { function: AggregateFunction::Count, argument, distinct };
+            SelectItem { expr: Expr::Aggregate(Box::new(count)), name: None }
+        };
+        Self { select: vec![count(false), count(true)], ..Self::default() }
+    }
+
+    /// Whether the answer of [`Query::counts`] says that no value stands twice.
+    pub fn counts_are_equal(answer: &RecordBatch) -> bool {
+        let count = |i| {
+            let column =
+                answer.columns().get(i).and_then(|column: &ArrayRef| column.as_primitive_opt::<Int64Type>());
+            column.map(|column| column.values().to_vec())
+        };
+        answer.num_columns() == 2 && count(0).is_some() && count(0) == count(1)
     }
 
     /// Whether one of its filters has a semi-join.

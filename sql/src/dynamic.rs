@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use basalt_core::{
-    query::{CompareOp, Expr, Filter, KeyFilter, KeySet, Literal, SipOrigin},
+    query::{CompareOp, Expr, Filter, KeyFilter, KeySet, Literal, Query, SipOrigin},
     schema::{DataType, Schema},
 };
 use basalt_sip::Sip;
@@ -20,11 +20,12 @@ use datafusion::{
 use crate::filter::literal;
 
 /// A condition that the rows of a scan may be asked for; `None`: nothing is known (yet).
-pub(crate) fn condition(filters: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Option<Filter> {
+pub(crate) fn condition(filters: &[Arc<dyn PhysicalExpr>], query: &Query, schema: &Schema) -> Option<Filter> {
+    let columns = Of { query, schema };
     let known: Vec<_> = filters
         .iter()
         .filter_map(|filter| filter.downcast_ref::<DynamicFilterPhysicalExpr>()?.current().ok())
-        .filter_map(|current| at_least(&current, schema))
+        .filter_map(|current| at_least(&current, columns))
         .collect();
     joined(known)
 }
@@ -38,15 +39,17 @@ fn joined(mut filters: Vec<Filter>) -> Option<Filter> {
 }
 
 /// A condition that is true wherever `expr` is.
-fn at_least(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Filter> {
+fn at_least(expr: &Arc<dyn PhysicalExpr>, columns: Of<'_>) -> Option<Filter> {
     if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
         let (left, right) = (binary.left(), binary.right());
         let op = match binary.op() {
             Operator::And => {
-                return joined([left, right].into_iter().filter_map(|side| at_least(side, schema)).collect());
+                return joined(
+                    [left, right].into_iter().filter_map(|side| at_least(side, columns)).collect(),
+                );
             }
             Operator::Or => {
-                return Some(Filter::Or(vec![at_least(left, schema)?, at_least(right, schema)?]));
+                return Some(Filter::Or(vec![at_least(left, columns)?, at_least(right, columns)?]));
             }
             Operator::Eq => CompareOp::Eq,
             Operator::Lt => CompareOp::Lt,
@@ -55,12 +58,12 @@ fn at_least(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Filter> {
             Operator::GtEq => CompareOp::Ge,
             _ => return None,
         };
-        let (column, _) = column(left, schema)?;
+        let (column, _) = columns.column(left)?;
         let constant = constant(right)?;
         return Some(Filter::Compare(op, Expr::Column(column), Expr::Literal(constant)));
     }
     let list = expr.downcast_ref::<InListExpr>().filter(|list| !list.negated())?;
-    let (name, data_type) = column(list.expr(), schema)?;
+    let (name, data_type) = columns.column(list.expr())?;
     let values = list.list().iter().map(|value| literal(value.downcast_ref::<Constant>()?.value()));
     let mut values = values.collect::<Option<Vec<_>>>()?;
     // No row equals null.
@@ -74,11 +77,21 @@ fn at_least(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Filter> {
     Some(Filter::Keys(KeyFilter { column: name, set }))
 }
 
-/// A column of the table. Floats are left to the join: what equals what is said by their bits there.
-fn column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<(String, DataType)> {
-    let name = expr.downcast_ref::<Column>()?.name();
-    let data_type = schema.fields()[schema.index_of(name)?].data_type;
-    (!data_type.is_float()).then(|| (name.to_owned(), data_type))
+/// What the columns of a scan are.
+#[derive(Clone, Copy)]
+struct Of<'a> {
+    query: &'a Query,
+    schema: &'a Schema,
+}
+
+impl Of<'_> {
+    /// A column of the table. Floats are left to the join: what equals what is said by their bits there.
+    fn column(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<(String, DataType)> {
+        let place = expr.downcast_ref::<Column>()?.index();
+        let Expr::Column(name) = &self.query.select.get(place)?.expr else { return None };
+        let data_type = self.schema.fields()[self.schema.index_of(name)?].data_type;
+        (!data_type.is_float()).then(|| (name.clone(), data_type))
+    }
 }
 
 fn constant(expr: &Arc<dyn PhysicalExpr>) -> Option<Literal> {

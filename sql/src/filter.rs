@@ -5,7 +5,7 @@ use arrow_schema::{DataType, TimeUnit};
 use basalt_core::{
     like::Pattern,
     query::{Aggregate, AggregateFunction, CompareOp, Expr, Filter, Literal},
-    schema::{DataType as Logical, Schema},
+    schema::DataType as Logical,
 };
 use datafusion::{
     common::ScalarValue,
@@ -15,15 +15,15 @@ use datafusion::{
     },
 };
 
-use crate::{arithmetic::Arithmetic, sums};
+use crate::{arithmetic::Arithmetic, sums, table::Columns};
 
 /// Depth of what is given to the engine, below its own limit, so that conditions may still be joined.
 const DEPTH: usize = basalt_core::limits::MAX_FILTER_DEPTH - 4;
 
-/// Translates over the columns of one table.
+/// Translates over the columns of one relation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Translator<'a> {
-    pub(crate) schema: &'a Schema,
+    pub(crate) columns: &'a Columns,
 }
 
 impl Translator<'_> {
@@ -106,7 +106,7 @@ impl Translator<'_> {
     }
 
     /// A column, or one that is cast so that it can be compared.
-    fn compared_column(&self, expr: &df::Expr) -> Option<Expr> {
+    pub(crate) fn compared_column(&self, expr: &df::Expr) -> Option<Expr> {
         match expr {
             df::Expr::Cast(cast) => {
                 let from = self.type_of(&cast.expr)?;
@@ -117,12 +117,9 @@ impl Translator<'_> {
         }
     }
 
-    fn column(&self, expr: &df::Expr) -> Option<Expr> {
+    pub(crate) fn column(&self, expr: &df::Expr) -> Option<Expr> {
         match expr {
-            df::Expr::Column(column) => {
-                self.schema.index_of(&column.name)?;
-                Some(Expr::Column(column.name.clone()))
-            }
+            df::Expr::Column(column) => self.columns.get(&column.name).map(|(value, _)| value.clone()),
             df::Expr::Alias(alias) => self.column(&alias.expr),
             _ => None,
         }
@@ -130,8 +127,7 @@ impl Translator<'_> {
 
     fn type_of(&self, expr: &df::Expr) -> Option<Logical> {
         let df::Expr::Column(column) = expr else { return None };
-        let slot = self.schema.index_of(&column.name)?;
-        Some(self.schema.fields()[slot].data_type)
+        self.columns.get(&column.name).map(|(_, data_type)| *data_type)
     }
 
     /// A value of a row: a column, a literal, or arithmetic. In rows the engine's decimals have 18 digits and those of SQL
@@ -361,6 +357,11 @@ pub(crate) fn text(filter: &Filter) -> String {
         Filter::IsNull(expr) => format!("{} IS NULL", value(expr)),
         Filter::Like(expr, pattern) => format!("{} LIKE '{}'", value(expr), pattern.replace('\'', "''")),
         Filter::Constant(constant) => constant.to_string(),
-        Filter::Rows(_) | Filter::Keys(_) | Filter::Texts(_) | Filter::SemiJoin(_) => "a set".to_owned(),
+        Filter::SemiJoin(join) => {
+            let inner = join.filter.as_ref().map(|inner| format!(" WHERE {}", text(inner)));
+            // Default: all its rows.
+            format!("{} IN ({}.{}{})", join.column, join.table, join.key, inner.unwrap_or_default())
+        }
+        Filter::Rows(_) | Filter::Keys(_) | Filter::Texts(_) => "a set".to_owned(),
     }
 }

@@ -2,31 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{Schema as ArrowSchema, SchemaRef};
-use async_trait::async_trait;
-use basalt_core::{
-    query::{Expr as Value, Query, SelectItem},
-    schema::DataType as Logical,
-};
+use arrow_schema::Schema as ArrowSchema;
+use basalt_core::query::{Expr as Value, Query, SelectItem};
 use datafusion::{
-    catalog::Session,
     common::{
-        Result, Statistics,
-        stats::Precision,
+        DFSchemaRef, Result,
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
-    datasource::{DefaultTableSource, TableProvider, TableType, provider_as_source},
-    logical_expr::{Aggregate, Expr, LogicalPlan, Projection, TableScan, TableScanBuilder},
+    datasource::DefaultTableSource,
+    logical_expr::{Aggregate, Expr, LogicalPlan, Projection, TableScan},
     optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule},
-    physical_plan::ExecutionPlan,
 };
 
-use crate::{
-    catalog::Table,
-    filter::Translator,
-    scan::{Scan, Shape, describe},
-    table::{BasaltTable, selected},
-};
+use crate::{derived::Derived, table::BasaltTable};
 
 /// See the module.
 #[derive(Debug)]
@@ -58,7 +46,7 @@ fn fused(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
     let Some(filter) = table.filters(&scan.filters) else { return Ok(None) };
-    let translator = Translator { schema: table.table().schema() };
+    let translator = table.translator();
     let below = |expr: &Expr| projections.iter().try_fold(expr.clone(), |expr, between| below(expr, between));
     let value = |expr: &Expr| translator.value(&below(expr)?);
     let keys = aggregate.group_expr.iter().map(value).collect::<Option<Vec<_>>>();
@@ -77,28 +65,27 @@ fn fused(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     let fields: Vec<_> =
         fields.map(|(at, field)| field.as_ref().clone().with_name(format!("{at}"))).collect();
     let groups =
-        Groups { table: Arc::clone(table.table()), query, schema: Arc::new(ArrowSchema::new(fields)) };
+        Derived { source: table.source().clone(), query, schema: Arc::new(ArrowSchema::new(fields)) };
     if !groups.types_agree() {
         return Ok(None);
     }
-    let mut name = scan.table_name.table().to_owned();
-    describe(&groups.query, &mut name)?;
-    let source = provider_as_source(Arc::new(groups));
-    let scan = TableScanBuilder::new(datafusion::common::TableReference::bare(name), source).build()?;
-    let columns = scan.projected_schema.columns();
-    let named = aggregate.schema.iter().zip(columns).map(|((qualifier, field), column)| {
-        Expr::Column(column).alias_qualified(qualifier.cloned(), field.name())
+    let scan = groups.scan_of(scan.table_name.table())?;
+    let columns: Vec<usize> = (0..scan.projected_schema.fields().len()).collect();
+    Ok(Some(named(scan, &columns, &aggregate.schema)?))
+}
+
+/// A scan as a plan of another schema, each of whose columns is one of the scan's.
+pub(crate) fn named(scan: TableScan, columns: &[usize], schema: &DFSchemaRef) -> Result<LogicalPlan> {
+    let of_scan = scan.projected_schema.columns();
+    let named = schema.iter().zip(columns).map(|((qualifier, field), column)| {
+        Expr::Column(of_scan[*column].clone()).alias_qualified(qualifier.cloned(), field.name())
     });
-    let projection = Projection::try_new_with_schema(
-        named.collect(),
-        Arc::new(LogicalPlan::TableScan(scan)),
-        Arc::clone(&aggregate.schema),
-    )?;
-    Ok(Some(LogicalPlan::Projection(projection)))
+    let (named, input) = (named.collect(), Arc::new(LogicalPlan::TableScan(scan)));
+    Ok(LogicalPlan::Projection(Projection::try_new_with_schema(named, input, Arc::clone(schema))?))
 }
 
 /// The scan below an aggregate, and the projections in between, from above.
-fn scan_of(plan: &LogicalPlan) -> Option<(&TableScan, Vec<&Projection>)> {
+pub(crate) fn scan_of(plan: &LogicalPlan) -> Option<(&TableScan, Vec<&Projection>)> {
     let (mut plan, mut projections) = (plan, Vec::new());
     loop {
         plan = match plan {
@@ -113,14 +100,14 @@ fn scan_of(plan: &LogicalPlan) -> Option<(&TableScan, Vec<&Projection>)> {
     }
 }
 
-fn table_of(scan: &TableScan) -> Option<&BasaltTable> {
+pub(crate) fn table_of(scan: &TableScan) -> Option<&BasaltTable> {
     let source = scan.source.downcast_ref::<DefaultTableSource>()?;
     source.table_provider.downcast_ref::<BasaltTable>()
 }
 
 /// An expression over the outputs of a projection as one over its inputs. Names alone count: what is in between gives
 /// tables other names.
-fn below(expr: Expr, projection: &Projection) -> Option<Expr> {
+pub(crate) fn below(expr: Expr, projection: &Projection) -> Option<Expr> {
     let replaced = expr.transform_up(|expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         let named = projection.schema.fields().iter().enumerate();
@@ -131,72 +118,4 @@ fn below(expr: Expr, projection: &Projection) -> Option<Expr> {
         }
     });
     replaced.data().ok()
-}
-
-/// The groups of a table.
-#[derive(Debug)]
-struct Groups {
-    table: Arc<dyn Table>,
-    query: Query,
-    schema: SchemaRef,
-}
-
-impl Groups {
-    /// Whether the engine gives the types that the plan expects.
-    fn types_agree(&self) -> bool {
-        let given = self.table.types(&self.query);
-        given.is_some_and(|given| {
-            given.len() == self.schema.fields().len()
-                && given.iter().zip(self.schema.fields()).all(|(given, field)| {
-                    Logical::from_arrow(field.data_type()) == Some(*given)
-                        && given.to_arrow() == *field.data_type()
-                })
-        })
-    }
-}
-
-#[async_trait]
-impl TableProvider for Groups {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Temporary
-    }
-
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
-        let columns = projection.unwrap_or(&all);
-        let rows = match self.query.group_by.is_empty() {
-            true => Precision::Exact(1),
-            false => {
-                let rows = selected(self.table.rows(), self.query.filter.as_ref(), None);
-                rows.map(|rows| rows.div_ceil(10)).to_inexact()
-            }
-        };
-        let mut query = Query { limit: limit.map(|limit| limit as u64), ..self.query.clone() };
-        if columns.is_empty() {
-            // Of no columns there are still as many rows.
-            query.select.truncate(1);
-            let schema = Arc::new(ArrowSchema::project(&self.schema, &[0])?);
-            let scan = Arc::new(Scan::new(Arc::clone(&self.table), query, Shape::Rows, schema, rows));
-            let none: Vec<(Arc<dyn datafusion::physical_expr::PhysicalExpr>, String)> = Vec::new();
-            let bare = datafusion::physical_plan::projection::ProjectionExec::try_new(none, scan)?;
-            return Ok(Arc::new(bare));
-        }
-        query.select = columns.iter().map(|column| self.query.select[*column].clone()).collect();
-        let schema = Arc::new(ArrowSchema::project(&self.schema, columns)?);
-        Ok(Arc::new(Scan::new(Arc::clone(&self.table), query, Shape::Rows, schema, rows)))
-    }
-
-    fn statistics(&self) -> Option<Statistics> {
-        None
-    }
 }

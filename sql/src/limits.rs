@@ -22,7 +22,17 @@ pub const SCANS: usize = 64;
 pub const SET_KEYS: usize = 20_000;
 /// Bytes of such keys.
 pub const SET_BYTES: usize = 1 << 20;
+/// Rows of a table, at most, that are looked up for a join to its key however few rows the other side has.
+pub const LOOKED_UP_ROWS: u64 = 1 << 16;
+/// First rows of an order that a scan gives, at most; of more the whole is sorted above it, where it may spill.
+pub const TOP_ROWS: usize = 1 << 16;
 /// Bytes of the texts that one call of a function makes of a batch of rows.
 pub const TEXTS_BYTES: u64 = 64 << 20;
 /// Bytes of the name that an expression gives a column, about.
 pub const NAME_BYTES: usize = 256;
+/// Views that a statement reads.
+pub const VIEWS: usize = 64;
+/// Views that read one another, from the first to the last.
+pub const VIEWS_DEEP: usize = 16;
+/// How often a statement that writes is planned and run again because another change came first.
+pub const WRITE_ATTEMPTS: usize = 16;

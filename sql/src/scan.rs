@@ -33,11 +33,7 @@ use datafusion::{
 };
 use futures_util::{Stream, StreamExt as _};
 
-use crate::{
-    Error,
-    catalog::{Answers, Table},
-    dynamic, filter,
-};
+use crate::{Error, catalog::Answers, dynamic, filter, source::Source};
 
 /// What the rows of the leaf are.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +47,7 @@ pub(crate) enum Shape {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Scan {
-    table: Arc<dyn Table>,
+    source: Source,
     query: Query,
     shape: Shape,
     rows: Precision<usize>,
@@ -63,7 +59,7 @@ pub(crate) struct Scan {
 
 impl Scan {
     pub(crate) fn new(
-        table: Arc<dyn Table>,
+        source: Source,
         query: Query,
         shape: Shape,
         schema: SchemaRef,
@@ -76,7 +72,14 @@ impl Scan {
             Boundedness::Bounded,
         ));
         let (dynamic, metrics) = (Vec::new(), ExecutionPlanMetricsSet::new());
-        Self { table, query, shape, rows, dynamic, properties, metrics }
+        Self { source, query, shape, rows, dynamic, properties, metrics }
+    }
+
+    /// The condition that selects its rows, where that is all it does, and it is of this table alone (`Some(None)`: it
+    /// selects all).
+    pub(crate) fn selects(&self) -> Option<Option<&Filter>> {
+        let is_all = self.may_be_filtered() && self.dynamic.is_empty() && self.source.is_alone();
+        is_all.then_some(self.query.filter.as_ref())
     }
 
     /// Whether more conditions may be added to its query: they change nothing but which rows it gives.
@@ -87,8 +90,8 @@ impl Scan {
 
 impl DisplayAs for Scan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "BasaltScan: {}", self.table.name())?;
-        write!(f, ", version={}", self.table.version())?;
+        let table = self.source.table();
+        write!(f, "BasaltScan: {}, version={}", table.name(), table.version())?;
         describe(&self.query, f)?;
         for dynamic in &self.dynamic {
             write!(f, ", dynamic=[{dynamic}]")?;
@@ -160,7 +163,7 @@ impl ExecutionPlan for Scan {
             return Ok(propagation);
         }
         let scan = Self {
-            table: Arc::clone(&self.table),
+            source: self.source.clone(),
             query: self.query.clone(),
             shape: self.shape,
             rows: self.rows,
@@ -186,7 +189,7 @@ impl ExecutionPlan for Scan {
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         Ok(Box::pin(cooperative(Rows {
             begin: Begin {
-                table: Arc::clone(&self.table),
+                source: self.source.clone(),
                 query: self.query.clone(),
                 dynamic: self.dynamic.clone(),
             },
@@ -209,7 +212,7 @@ impl ExecutionPlan for Scan {
 
 /// What a leaf begins with.
 struct Begin {
-    table: Arc<dyn Table>,
+    source: Source,
     query: Query,
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
 }
@@ -217,14 +220,14 @@ struct Begin {
 impl Begin {
     /// What joins know is asked for here, with the first poll: then they have their build sides.
     fn run(&self) -> Answers {
-        let condition = dynamic::condition(&self.dynamic, self.table.schema());
+        let condition = dynamic::condition(&self.dynamic, &self.query, self.source.table().schema());
         let asked = condition.map(|condition| {
             let filter = self.query.filter.iter().cloned().chain([condition]).collect();
             Query { filter: Some(Filter::And(filter)), ..self.query.clone() }
         });
         // What the engine does not take is left to the joins.
-        let asked = asked.filter(|asked| self.table.types(asked).is_some());
-        self.table.run(asked.unwrap_or_else(|| self.query.clone()))
+        let asked = asked.filter(|asked| self.source.types(asked).is_some());
+        self.source.run(asked.unwrap_or_else(|| self.query.clone()))
     }
 }
 

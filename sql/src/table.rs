@@ -1,10 +1,16 @@
 //! A table as DataFusion sees it: its columns, how many rows it has, and a scan that the engine runs.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
-use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
 use async_trait::async_trait;
-use basalt_core::query::{Expr as Value, Filter, Query, SelectItem};
+use basalt_core::{
+    query::{Expr as Value, Filter, Query, ROW_ADDRESS, SelectItem},
+    schema::DataType,
+};
 use datafusion::{
     catalog::Session,
     common::{Result, Statistics, stats::Precision},
@@ -17,40 +23,115 @@ use crate::{
     catalog::{Rows, Table},
     filter::Translator,
     scan::{Scan, Shape},
+    source::Source,
 };
 
-/// One version of a table.
+/// One version of a table, or of one with what its columns refer to: rows that the engine gives.
 #[derive(Debug)]
 pub(crate) struct BasaltTable {
-    table: Arc<dyn Table>,
+    source: Source,
+    columns: Columns,
     schema: SchemaRef,
+    /// What all its rows meet.
+    conditions: Vec<Filter>,
+    /// Columns of which no value stands twice, where that is known. Other tables' rows may be looked up by them.
+    keys: BTreeSet<String>,
+    /// Whether it is the version that other tables' queries find by its name.
+    is_current: bool,
+}
+
+/// What the columns of a relation are in queries of the engine, and their types.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    places: HashMap<String, usize>,
+    values: Vec<(Value, DataType)>,
+}
+
+impl Columns {
+    /// Adds a column; false where one has its name.
+    pub(crate) fn add(&mut self, name: &str, value: Value, data_type: DataType) -> bool {
+        let is_new = self.places.insert(name.to_owned(), self.values.len()).is_none();
+        self.values.push((value, data_type));
+        is_new
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&(Value, DataType)> {
+        self.values.get(*self.places.get(name)?)
+    }
 }
 
 impl BasaltTable {
-    pub(crate) fn new(table: Arc<dyn Table>) -> Self {
+    /// A table as it is. `is_current`: its name alone means this version in the statement.
+    pub(crate) fn new(table: Arc<dyn Table>, is_current: bool, keys: BTreeSet<String>) -> Self {
+        let mut columns = Columns::default();
+        for field in table.schema().fields() {
+            columns.add(&field.name, Value::Column(field.name.clone()), field.data_type);
+        }
         let schema = table.schema().to_arrow();
-        Self { table, schema }
+        Self { source: Source::new(table), columns, schema, conditions: Vec::new(), keys, is_current }
     }
 
-    pub(crate) fn table(&self) -> &Arc<dyn Table> {
-        &self.table
+    /// The newest version of a table, with the addresses of its rows as one more column, for a statement that changes them.
+    pub(crate) fn with_addresses(table: Arc<dyn Table>) -> Self {
+        let mut with = Self::new(table, true, BTreeSet::new());
+        with.columns.add(ROW_ADDRESS, Value::Column(ROW_ADDRESS.to_owned()), DataType::UInt64);
+        let address = Arc::new(Field::new(ROW_ADDRESS, DataType::UInt64.to_arrow(), false));
+        let fields: Vec<_> = with.schema.fields().iter().cloned().chain([address]).collect();
+        with.schema = Arc::new(ArrowSchema::new(fields));
+        with
+    }
+
+    /// Rows of a source that meet a condition. No table refers to them.
+    pub(crate) fn of(source: Source, columns: Columns, schema: SchemaRef, conditions: Vec<Filter>) -> Self {
+        Self { source, columns, schema, conditions, keys: BTreeSet::new(), is_current: false }
+    }
+
+    pub(crate) fn source(&self) -> &Source {
+        &self.source
+    }
+
+    pub(crate) fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    pub(crate) fn conditions(&self) -> &[Filter] {
+        &self.conditions
+    }
+
+    /// Whether other tables' queries may look up its rows by a column.
+    pub(crate) fn is_key(&self, column: &str) -> bool {
+        self.is_current && self.keys.contains(column)
+    }
+
+    /// Whether other tables' queries may select by values of its columns.
+    pub(crate) fn is_current(&self) -> bool {
+        self.is_current
+    }
+
+    pub(crate) fn translator(&self) -> Translator<'_> {
+        Translator { columns: &self.columns }
     }
 
     /// A condition of the engine that means the same as this one, and that it takes.
     pub(crate) fn filter(&self, expr: &Expr) -> Option<Filter> {
-        let filter = Translator { schema: self.table.schema() }.filter(expr)?;
+        let filter = self.translator().filter(expr)?;
         let query = Query { filter: Some(filter.clone()), ..Query::default() };
-        self.table.types(&query).map(|_| filter)
+        self.source.types(&query).map(|_| filter)
     }
 
-    /// All of them; `None`: the engine does not take one.
+    /// All of them, and what all rows meet; `None`: the engine does not take one.
     pub(crate) fn filters(&self, exprs: &[Expr]) -> Option<Option<Filter>> {
-        let mut filters = exprs.iter().map(|expr| self.filter(expr)).collect::<Option<Vec<_>>>()?;
-        Some(match filters.len() {
-            0 => None,
-            1 => filters.pop(),
-            _ => Some(Filter::And(filters)),
-        })
+        let filters = exprs.iter().map(|expr| self.filter(expr)).collect::<Option<Vec<_>>>()?;
+        Some(all(self.conditions.iter().cloned().chain(filters).collect()))
+    }
+}
+
+/// One condition for all of these.
+pub(crate) fn all(mut filters: Vec<Filter>) -> Option<Filter> {
+    match filters.len() {
+        0 => None,
+        1 => filters.pop(),
+        _ => Some(Filter::And(filters)),
     }
 }
 
@@ -77,8 +158,7 @@ impl TableProvider for BasaltTable {
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
         let columns = projection.unwrap_or(&all);
         let limit = limit.map(|limit| limit as u64);
-        let rows = selected(self.table.rows(), filter.as_ref(), limit);
-        let fields = self.table.schema().fields();
+        let rows = selected(self.source.table().rows(), filter.as_ref(), limit);
         let (query, shape) = if columns.is_empty() {
             // Nothing of the rows is wanted but their number.
             let query = Query { select: vec![count()], filter, ..Query::default() };
@@ -86,11 +166,11 @@ impl TableProvider for BasaltTable {
         } else {
             let select = columns
                 .iter()
-                .map(|column| SelectItem { expr: Value::Column(fields[*column].name.clone()), name: None });
+                .map(|column| SelectItem { expr: self.columns.values[*column].0.clone(), name: None });
             (Query { select: select.collect(), filter, limit, ..Query::default() }, Shape::Rows)
         };
         let schema: SchemaRef = Arc::new(ArrowSchema::project(&self.schema, columns)?);
-        Ok(Arc::new(Scan::new(Arc::clone(&self.table), query, shape, schema, rows)))
+        Ok(Arc::new(Scan::new(self.source.clone(), query, shape, schema, rows)))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
@@ -102,7 +182,7 @@ impl TableProvider for BasaltTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let rows = selected(self.table.rows(), None, None);
+        let rows = selected(self.source.table().rows(), all(self.conditions.clone()).as_ref(), None);
         Some(Statistics { num_rows: rows, ..Statistics::new_unknown(&self.schema) })
     }
 }
@@ -148,6 +228,7 @@ fn share(filter: &Filter) -> f64 {
         Filter::IsNull(_) => 0.05,
         Filter::Constant(false) => 0.0,
         Filter::Constant(true) => 1.0,
+        Filter::SemiJoin(join) => join.filter.as_ref().map_or(1.0, share),
         _ => 0.1,
     }
 }

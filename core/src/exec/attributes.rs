@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, cast::AsArray, types::Int64Type};
+use arrow_array::RecordBatch;
 
 use super::semi_join::Resolver;
 use crate::{
     error::{Error, ErrorKind, Result},
     lookup::{self, Lookup},
     plan::{references, sets::go_together},
-    query::{Aggregate, AggregateFunction, Attribute, Expr, Filter, KeyFilter, Query, SelectItem},
+    query::{Attribute, Expr, Filter, KeyFilter, Query, SelectItem},
     schema::DataType,
     table::{Table, no_column},
 };
@@ -82,27 +82,16 @@ impl Resolver<'_> {
         }
         self.attributes.checked.push((table.name().to_owned(), attribute.column.clone()));
         let key = other.schema().index_of(&reference.column);
-        if key.is_some_and(|key| other.is_key(key, snapshot.version())) {
+        if key.is_some_and(|key| other.is_key(key, snapshot.version()) == Some(true)) {
             return Ok(());
         }
-        let count = |distinct| {
-            let argument = Some(Expr::Column(reference.column.clone()));
-            let count = Aggregate { function: AggregateFunction::Count, argument, distinct };
-            SelectItem { expr: Expr::Aggregate(Box::new(count)), name: None }
-        };
-        let counts = Query { select: vec![count(false), count(true)], ..Query::default() };
-        let counts = self.build.rows(&other, &snapshot, &counts)?;
-        let is_key = |row: &RecordBatch| {
-            let count =
-                |i| row.column(i).as_primitive_opt::<Int64Type>().map(|column| column.values().to_vec());
-            row.num_columns() == 2 && count(0) == count(1)
-        };
-        if !counts.iter().all(is_key) {
+        let counts = self.build.rows(&other, &snapshot, &Query::counts(&reference.column))?;
+        if !counts.iter().all(Query::counts_are_equal) {
             return Err(lookup::twice(reference, None));
         }
         // What is hidden now may be another part of the version later.
         if let (Some(key), None) = (key, snapshot.cutoff()) {
-            other.found_key(key, snapshot.version());
+            other.found_key(key, snapshot.version(), true);
         }
         Ok(())
     }

@@ -135,8 +135,8 @@ pub struct Table {
     /// Held while a commit makes the next snapshot; the id of the next fragment.
     commit: Mutex<u32>,
     dropped: AtomicBool,
-    /// Columns whose values are known to be keys of rows at a version.
-    keys: Mutex<(u64, Vec<usize>)>,
+    /// Columns of which it is known whether their values are keys of rows at a version.
+    keys: Mutex<(u64, Vec<(usize, bool)>)>,
 }
 
 #[derive(Debug)]
@@ -182,19 +182,20 @@ impl Table {
     }
 
     /// Whether it is known that no value of a column stands twice in a version.
-    pub(crate) fn is_key(&self, column: usize, version: u64) -> bool {
+    pub fn is_key(&self, column: usize, version: u64) -> Option<bool> {
         let keys = lock(&self.keys);
-        keys.0 == version && keys.1.contains(&column)
+        let known = keys.1.iter().find(|(known, _)| keys.0 == version && *known == column);
+        known.map(|(_, is_key)| *is_key)
     }
 
-    /// Remembers that no value of a column stands twice in a version, until there is a newer one.
-    pub(crate) fn found_key(&self, column: usize, version: u64) {
+    /// Remembers whether no value of a column stands twice in a version, until there is a newer one.
+    pub fn found_key(&self, column: usize, version: u64, is_key: bool) {
         let mut keys = lock(&self.keys);
         if keys.0 < version {
             *keys = (version, Vec::new());
         }
-        if keys.0 == version && !keys.1.contains(&column) {
-            keys.1.push(column);
+        if keys.0 == version && keys.1.iter().all(|(known, _)| *known != column) {
+            keys.1.push((column, is_key));
         }
     }
 

@@ -436,8 +436,15 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
 
 impl<N: Nodes> BuildSide for Coordinator<'_, N> {
     fn table(&mut self, name: &str, version: Option<u64>) -> CoreResult<(Arc<Table>, Arc<Snapshot>)> {
-        let pinned = self.pin(name, version);
-        let pinned = self.stop(pinned)?;
+        // A statement has pinned what it names.
+        let known = self.pinned.get(name).filter(|known| version.is_none_or(|v| v == known.version.number()));
+        let pinned = match known {
+            Some(known) => known.clone(),
+            None => {
+                let pinned = self.pin(name, version);
+                self.stop(pinned)?
+            }
+        };
         let snapshot = pinned.snapshot();
         Ok((pinned.table, snapshot))
     }

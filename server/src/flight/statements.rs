@@ -10,7 +10,7 @@ use arrow_flight::{
 };
 use basalt_core::query::Literal;
 use basalt_proto::v1::ErrorReason;
-use basalt_sql::{Command as Kind, Description};
+use basalt_sql::Description;
 use prost::{Message as _, bytes::Bytes};
 
 use super::{Flight, answer::Rows, command, info, prepared};
@@ -22,11 +22,6 @@ use crate::{
 
 pub(super) const CREATE_PREPARED: &str = "CreatePreparedStatement";
 pub(super) const CLOSE_PREPARED: &str = "ClosePreparedStatement";
-
-/// Whether a statement gives rows, and not the number of those that it has written.
-pub(super) fn is_query(kind: Kind) -> bool {
-    matches!(kind, Kind::Select | Kind::Explain | Kind::Show)
-}
 
 impl Flight {
     /// What a statement takes and gives.
@@ -54,14 +49,13 @@ impl Flight {
         let connection = call.connection();
         let (sql, caller) = (sql.to_owned(), call.caller());
         let statement = Statement { sql, parameters, caller, connection: &connection, deadline, running };
-        let rows = statement.begin(&self.state).await?.rows(&self.state);
-        RowStream::begin(&self.state, rows).await
+        RowStream::begin(&self.state, statement).await
     }
 
     /// Runs a statement to its end; the answer is how many rows it has written.
     pub(super) async fn count(&self, call: &mut Call, sql: &str, parameters: Vec<Literal>) -> Result<u64> {
         let mut rows = self.run(call, sql, parameters).await?;
-        let writes = !is_query(rows.command());
+        let writes = !rows.command().gives_rows();
         let mut count = 0;
         while let Some(batch) = rows.next().await? {
             let column = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
@@ -105,7 +99,7 @@ impl Flight {
                     [] => Ok(Rows::Running(self.run(call, &statement.sql, Vec::new()).await?)),
                     [once] => Ok(Rows::Running(self.run(call, &statement.sql, once.clone()).await?)),
                     many => {
-                        if is_query(self.describe(call, &statement.sql).await?.command) {
+                        if self.describe(call, &statement.sql).await?.command.gives_rows() {
                             let message = format!(
                                 "{} rows of parameters for a query, which takes one: run it once for each",
                                 many.len()
@@ -130,7 +124,7 @@ impl Flight {
             types => info::encoded(&info::parameters_schema(types))?,
         };
         // A statement without columns is run by its count: so clients tell it from a query.
-        let dataset_schema = match is_query(description.command) {
+        let dataset_schema = match description.command.gives_rows() {
             true => info::encoded(&description.schema.to_arrow())?,
             false => Bytes::new(),
         };

@@ -64,7 +64,9 @@ fn answer(table: &At, query: Query, may_wait: &MayWait, sender: &mpsc::Sender<Pi
         panics::wanted("sql", table.pinned.table.name());
         let control = table.state.cpu.spread(may_wait, Class::Long, table.control.clone());
         let mut coordinator = Coordinator::new(&*table.reach, &control, false);
-        coordinator.reads(&table.pinned);
+        // Its semi-joins and attributes are of what the statement reads.
+        let current: Vec<_> = lock(&table.done).current.values().cloned().collect();
+        current.iter().chain([&table.pinned]).for_each(|pinned| coordinator.reads(pinned));
         let (query, plan) = coordinator.resolve(&table.pinned, query)?;
         coordinator.run(&table.pinned, &query, &plan, &mut |batch| {
             // Whoever takes the rows may be waiting for another scan.

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::RowsOfStatement;
+use super::{RowsOfStatement, Statement};
 use crate::{
     convert, limits,
     memory::{Consumer, Reservation},
@@ -43,10 +43,12 @@ pub(crate) struct RowStream {
 }
 
 impl RowStream {
-    /// Begins to hand out the rows of a statement that runs.
-    pub(crate) async fn begin(state: &Arc<State>, rows: RowsOfStatement) -> Result<Self> {
+    /// Begins to run a statement, and to hand out its rows.
+    pub(crate) async fn begin(state: &Arc<State>, statement: Statement<'_>) -> Result<Self> {
+        // Before it runs: what it writes is committed when it has begun.
         let mut memory = state.memory.reserve(Consumer::Answers);
-        memory.set_by(limits::ANSWER_SLOT_BYTES as u64, rows.deadline()).await?;
+        memory.set_by(limits::ANSWER_SLOT_BYTES as u64, statement.deadline).await?;
+        let rows = statement.begin(state).await?.rows(state);
         let (command, schema) = (rows.command(), rows.schema().to_arrow());
         let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
         let outcome = Arc::new(OnceLock::new());

@@ -10,39 +10,53 @@ use std::{
 
 use arrow_array::{ArrayRef, RecordBatch};
 use basalt_core::{
-    exec::{Control, Memory},
+    exec::{self, Control, Memory},
     plan::Plan,
     query::Query,
-    schema::{DataType, Field, Schema},
+    schema::{DataType, Field, Reference, Schema},
     table::{Appender, Snapshot, Table},
 };
 use basalt_sql::{Answers, Catalog, Engine, Error, Options, Request, Rows, async_trait};
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 
 /// Tables by name, and the queries that the engine was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     tables: BTreeMap<String, Arc<Table>>,
+    catalog: Arc<basalt_core::table::Catalog>,
     pub(crate) queries: Arc<Mutex<Vec<Query>>>,
 }
 
 impl Tables {
     /// Adds a table of nullable columns.
     pub(crate) fn add(&mut self, name: &str, columns: Vec<(&str, ArrayRef)>) {
+        self.add_with(name, columns, &[]);
+    }
+
+    /// Adds one some of whose columns refer to those of other tables: `(column, table, column there)`.
+    pub(crate) fn add_with(
+        &mut self,
+        name: &str,
+        columns: Vec<(&str, ArrayRef)>,
+        references: &[(&str, &str, &str)],
+    ) {
         let batch = RecordBatch::try_from_iter_with_nullable(
             columns.into_iter().map(|(name, array)| (name, array, true)),
         )
         .unwrap();
         let fields = batch.schema();
-        let fields = fields
-            .fields()
-            .iter()
-            .map(|field| Field::new(field.name(), DataType::from_arrow(field.data_type()).unwrap(), true));
+        let fields = fields.fields().iter().map(|field| Field {
+            references: references.iter().find(|(column, ..)| column == field.name()).map(
+                |(_, table, column)| Reference { table: (*table).to_owned(), column: (*column).to_owned() },
+            ),
+            ..Field::new(field.name(), DataType::from_arrow(field.data_type()).unwrap(), true)
+        });
         let schema = Schema::new(fields.collect()).unwrap();
         let table = Arc::new(Table::new(name, 1, schema, 0));
         let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
         appender.push(&batch).unwrap();
         appender.commit().unwrap();
+        self.catalog.insert(Arc::clone(&table)).unwrap();
         self.tables.insert(name.to_owned(), table);
     }
 
@@ -65,7 +79,8 @@ impl Catalog for Tables {
             Error::new(basalt_core::error::ErrorKind::TableNotFound, format!("no table {name:?}"))
         })?;
         let snapshot = table.snapshot_at(version)?;
-        Ok(Arc::new(At { table: Arc::clone(table), snapshot, queries: Arc::clone(&self.queries) }))
+        let (table, queries) = (Arc::clone(table), Arc::clone(&self.queries));
+        Ok(Arc::new(At { table, snapshot, queries, catalog: Arc::clone(&self.catalog) }))
     }
 }
 
@@ -74,8 +89,10 @@ struct At {
     table: Arc<Table>,
     snapshot: Arc<Snapshot>,
     queries: Arc<Mutex<Vec<Query>>>,
+    catalog: Arc<basalt_core::table::Catalog>,
 }
 
+#[async_trait]
 impl basalt_sql::Table for At {
     fn name(&self) -> &str {
         self.table.name()
@@ -93,6 +110,11 @@ impl basalt_sql::Table for At {
         Rows::Exactly(self.snapshot.rows())
     }
 
+    async fn is_key(&self, column: &str) -> basalt_sql::Result<bool> {
+        let mut counts = self.run(Query::counts(column));
+        Ok(Query::counts_are_equal(&counts.next().await.unwrap()?))
+    }
+
     fn types(&self, query: &Query) -> Option<Vec<DataType>> {
         let plan = Plan::new(&self.table, &self.snapshot, query).ok()?;
         Some(plan.schema().fields().iter().map(|field| field.data_type).collect())
@@ -101,6 +123,8 @@ impl basalt_sql::Table for At {
     fn run(&self, query: Query) -> Answers {
         self.queries.lock().unwrap().push(query.clone());
         let run = || {
+            let (mut query, control) = (query, Control::default());
+            exec::resolve(&self.catalog, &self.table, &self.snapshot, &mut query, &control)?;
             let plan = Plan::new(&self.table, &self.snapshot, &query)?;
             let mut batches = Vec::new();
             plan.run(&self.snapshot, &Control::default(), &mut |batch| {

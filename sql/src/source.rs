@@ -1,0 +1,142 @@
+//! What a scan reads: one version of a table, and those of the tables that its queries name beside it.
+
+use std::{collections::BTreeMap, convert::Infallible, fmt, sync::Arc};
+
+use basalt_core::{
+    encoding::TextMembers,
+    error::Error,
+    limits::{MAX_FILTER_DEPTH, MAX_SEMI_JOINS},
+    lookup::Lookup,
+    query::{Attribute, Filter, KeyFilter, KeySet, Query, SemiJoin, SipOrigin, TextFilter},
+    schema::{DataType, Schema},
+};
+use basalt_sip::Sip;
+
+use crate::catalog::{Answers, Table};
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Source {
+    table: Arc<dyn Table>,
+    /// By name; each is read at the version that the statement reads where it names none.
+    others: BTreeMap<String, Arc<dyn Table>>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.table)
+    }
+}
+
+impl Source {
+    pub(crate) fn new(table: Arc<dyn Table>) -> Self {
+        Self { table, others: BTreeMap::new() }
+    }
+
+    /// The same, whose queries may name another table.
+    pub(crate) fn with(&self, other: &Arc<dyn Table>) -> Self {
+        let mut source = self.clone();
+        source.others.insert(other.name().to_owned(), Arc::clone(other));
+        source
+    }
+
+    pub(crate) fn table(&self) -> &Arc<dyn Table> {
+        &self.table
+    }
+
+    /// Whether its queries name no other table.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.others.is_empty()
+    }
+
+    fn schema_of(&self, table: &str) -> Option<&Schema> {
+        self.others.get(table).map(|other| other.schema())
+    }
+
+    /// The types of a query's columns; `None`: the engine does not take it as it is, so that it is evaluated above.
+    pub(crate) fn types(&self, query: &Query) -> Option<Vec<DataType>> {
+        if self.others.is_empty() {
+            return self.table.types(query);
+        }
+        self.table.types(&self.bound(query)?)
+    }
+
+    pub(crate) fn run(&self, query: Query) -> Answers {
+        self.table.run(query)
+    }
+
+    /// The query with nothing in the places of what is found when it runs, so that its types can be told.
+    fn bound(&self, query: &Query) -> Option<Query> {
+        let mut query = query.clone();
+        let mut known = true;
+        let mut look_up = |attribute: &mut Attribute| {
+            attribute.lookup = self.nothing_of(attribute).map(Arc::new);
+            known &= attribute.lookup.is_some();
+        };
+        let done: Result<(), Infallible> = query.attributes(&mut |attribute, _| {
+            look_up(attribute);
+            Ok(())
+        });
+        let Ok(()) = done;
+        let mut joins = 0;
+        for filter in query.filter.iter_mut().chain(&mut query.having) {
+            let done: Result<(), Infallible> = filter.attributes(&mut |attribute| {
+                look_up(attribute);
+                Ok(())
+            });
+            let Ok(()) = done;
+            self.bind_joins(filter, 0, &mut joins)?;
+        }
+        (known && joins <= MAX_SEMI_JOINS).then_some(query)
+    }
+
+    fn bind_joins(&self, filter: &mut Filter, depth: usize, joins: &mut usize) -> Option<()> {
+        match filter {
+            _ if depth > MAX_FILTER_DEPTH => None,
+            Filter::And(filters) | Filter::Or(filters) => {
+                filters.iter_mut().try_for_each(|filter| self.bind_joins(filter, depth + 1, joins))
+            }
+            Filter::Not(inner) => self.bind_joins(inner, depth + 1, joins),
+            Filter::SemiJoin(join) => {
+                *joins += 1;
+                *filter = self.no_keys(join)?;
+                Some(())
+            }
+            _ => Some(()),
+        }
+    }
+
+    /// A set of none of the keys of a semi-join.
+    fn no_keys(&self, join: &SemiJoin) -> Option<Filter> {
+        let data_type = type_of(self.schema_of(&join.table)?, &join.key)?;
+        let origin = SipOrigin::SemiJoin { table: join.table.clone(), key: join.key.clone(), build_ns: 0 };
+        let (column, has_null) = (join.column.clone(), false);
+        Some(match data_type {
+            DataType::Utf8 => {
+                let texts = Arc::new(std::iter::empty::<Box<str>>().collect::<TextMembers>());
+                Filter::Texts(TextFilter { column, texts, has_null, origin })
+            }
+            data_type if data_type.has_key_domain() => {
+                let set = KeySet { data_type, has_null, sip: Arc::new(Sip::empty()), origin };
+                Filter::Keys(KeyFilter { column, set })
+            }
+            _ => return None,
+        })
+    }
+
+    /// An attribute's values of no keys.
+    fn nothing_of(&self, attribute: &Attribute) -> Option<Lookup> {
+        let schema = self.table.schema();
+        let field = &schema.fields()[schema.index_of(&attribute.column)?];
+        let reference = field.references.as_ref()?;
+        let other = self.schema_of(&reference.table)?;
+        let (key_type, data_type) = (type_of(other, &reference.column)?, type_of(other, &attribute.name)?);
+        let lookup: Result<Lookup, Error> =
+            Lookup::new(reference, (field.data_type, key_type), data_type, &[]);
+        lookup.ok()
+    }
+}
+
+fn type_of(schema: &Schema, column: &str) -> Option<DataType> {
+    Some(schema.fields()[schema.index_of(column)?].data_type)
+}
