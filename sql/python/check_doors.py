@@ -173,6 +173,17 @@ def adbc(server, duck):
         cursor.execute("SELECT i, t FROM made ORDER BY i")
         assert cursor.fetchall() == [(1, "a"), (2, None), (3, "c")]
 
+        # Statements that write.
+        cursor.execute("INSERT INTO made VALUES (4, 'd'), (5, 'e')")
+        cursor.executemany("INSERT INTO made VALUES ($1, $2)", [(i, f"row {i}") for i in range(6, 26)])
+        cursor.execute("DELETE FROM made WHERE i = $1", (5,))
+        cursor.execute("UPDATE made SET t = 'z' WHERE i = 4")
+        cursor.execute("SELECT count(*), sum(i), max(t) FROM made")
+        assert cursor.fetchone() == (24, 320, "z")
+        version = json.loads(server.get("/v1/tables/made")[1])["version"]
+        raises("one of many rows is wrong", error, "", lambda: cursor.executemany("INSERT INTO made VALUES ($1, 1 / $2)", [("26", "1"), ("27", "0")]))
+        assert json.loads(server.get("/v1/tables/made")[1])["version"] == version
+
         # Errors have their reasons, and the connection goes on.
         raises("no table", error, "nowhere", lambda: cursor.execute("SELECT * FROM nowhere"))
         raises("no SQL", error, "", lambda: cursor.execute("SELEC 1"))

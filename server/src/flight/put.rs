@@ -33,7 +33,7 @@ impl Flight {
         let written = match command::of_descriptor(descriptor)? {
             Command::CommandStatementUpdate(update) => {
                 command::without_transaction(update.transaction_id.as_ref())?;
-                self.count(call, &update.query, Vec::new()).await?
+                self.count(call, &update.query, Vec::new(), None).await?
             }
             Command::CommandPreparedStatementUpdate(update) => {
                 let handle = &update.prepared_statement_handle;

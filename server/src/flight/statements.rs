@@ -1,5 +1,7 @@
 //! Statements: described, prepared, and run.
 
+use std::sync::Arc;
+
 use arrow_array::{cast::AsArray as _, types::Int64Type};
 use arrow_flight::{
     Result as ActionResult,
@@ -16,7 +18,7 @@ use prost::{Message as _, bytes::Bytes};
 use super::{Flight, answer::Rows, command, info, prepared};
 use crate::{
     call::Call,
-    sql::{RowStream, Statement},
+    sql::{RowStream, Statement, Transaction},
     status::{RequestError, Result},
 };
 
@@ -39,22 +41,29 @@ impl Flight {
     }
 
     /// Begins to run a statement.
-    pub(super) async fn run(
+    async fn run(
         &self,
         call: &mut Call,
         sql: &str,
         parameters: Vec<Literal>,
+        transaction: Option<&Arc<Transaction>>,
     ) -> Result<RowStream> {
         let (deadline, running) = (self.state.deadline(call)?, call.take_running());
         let connection = call.connection();
         let (sql, caller) = (sql.to_owned(), call.caller());
         let statement = Statement { sql, parameters, caller, connection: &connection, deadline, running };
-        RowStream::begin(&self.state, statement).await
+        RowStream::begin(&self.state, statement, transaction).await
     }
 
-    /// Runs a statement to its end; the answer is how many rows it has written.
-    pub(super) async fn count(&self, call: &mut Call, sql: &str, parameters: Vec<Literal>) -> Result<u64> {
-        let mut rows = self.run(call, sql, parameters).await?;
+    /// Runs a statement to its end; the answer is how many rows it has written, or given.
+    pub(super) async fn count(
+        &self,
+        call: &mut Call,
+        sql: &str,
+        parameters: Vec<Literal>,
+        transaction: Option<&Arc<Transaction>>,
+    ) -> Result<u64> {
+        let mut rows = self.run(call, sql, parameters, transaction).await?;
         let writes = !rows.command().gives_rows();
         let mut count = 0;
         while let Some(batch) = rows.next().await? {
@@ -69,20 +78,30 @@ impl Flight {
         Ok(count)
     }
 
-    /// The same of a prepared one, once for each row of its parameters.
+    /// The same of a prepared one, once for each row of its parameters. What many rows insert is committed at once.
     pub(super) async fn count_prepared(
         &self,
         call: &mut Call,
         statement: &prepared::Statement,
     ) -> Result<u64> {
-        if statement.bound.is_empty() {
-            return self.count(call, &statement.sql, Vec::new()).await;
+        match &*statement.bound {
+            [] => self.count(call, &statement.sql, Vec::new(), None).await,
+            [once] => self.count(call, &statement.sql, once.clone(), None).await,
+            many => {
+                let inserts =
+                    self.describe(call, &statement.sql).await?.command == basalt_sql::Command::Insert;
+                let transaction = inserts.then(Arc::<Transaction>::default);
+                let mut rows = 0;
+                for parameters in many {
+                    rows +=
+                        self.count(call, &statement.sql, parameters.clone(), transaction.as_ref()).await?;
+                }
+                if let Some(transaction) = transaction {
+                    transaction.commit(&self.state).await?;
+                }
+                Ok(rows)
+            }
         }
-        let mut rows = 0;
-        for parameters in statement.bound.iter() {
-            rows += self.count(call, &statement.sql, parameters.clone()).await?;
-        }
-        Ok(rows)
     }
 
     /// The rows for a ticket.
@@ -91,13 +110,13 @@ impl Flight {
             Command::TicketStatementQuery(ticket) => {
                 let sql = std::str::from_utf8(&ticket.statement_handle)
                     .map_err(|_| RequestError::protocol("the ticket is none of this server"))?;
-                Ok(Rows::Running(self.run(call, sql, Vec::new()).await?))
+                Ok(Rows::Running(self.run(call, sql, Vec::new(), None).await?))
             }
             Command::CommandPreparedStatementQuery(query) => {
                 let statement = self.prepared.get(&query.prepared_statement_handle)?;
                 match &*statement.bound {
-                    [] => Ok(Rows::Running(self.run(call, &statement.sql, Vec::new()).await?)),
-                    [once] => Ok(Rows::Running(self.run(call, &statement.sql, once.clone()).await?)),
+                    [] => Ok(Rows::Running(self.run(call, &statement.sql, Vec::new(), None).await?)),
+                    [once] => Ok(Rows::Running(self.run(call, &statement.sql, once.clone(), None).await?)),
                     many => {
                         if self.describe(call, &statement.sql).await?.command.gives_rows() {
                             let message = format!(

@@ -82,7 +82,7 @@ async fn begin(state: &Arc<State>, call: &mut Call, request: Request, format: Fo
     let (connection, running) = (call.connection(), call.take_running());
     let caller = call.caller();
     let statement = Statement { sql, parameters, caller, connection: &connection, deadline, running };
-    let mut rows = RowStream::begin(state, statement).await?;
+    let mut rows = RowStream::begin(state, statement, None).await?;
     let mut encoder = Encoder::new(format, rows.schema())?;
     // What goes wrong before the first rows are there has a code of its own.
     let Some(batch) = rows.next().await? else {

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{RowsOfStatement, Statement};
+use super::{RowsOfStatement, Statement, Transaction};
 use crate::{
     convert, limits,
     memory::{Consumer, Reservation},
@@ -43,12 +43,20 @@ pub(crate) struct RowStream {
 }
 
 impl RowStream {
-    /// Begins to run a statement, and to hand out its rows.
-    pub(crate) async fn begin(state: &Arc<State>, statement: Statement<'_>) -> Result<Self> {
+    /// Begins to run a statement, perhaps in a transaction, and to hand out its rows.
+    pub(crate) async fn begin(
+        state: &Arc<State>,
+        statement: Statement<'_>,
+        transaction: Option<&Arc<Transaction>>,
+    ) -> Result<Self> {
         // Before it runs: what it writes is committed when it has begun.
         let mut memory = state.memory.reserve(Consumer::Answers);
         memory.set_by(limits::ANSWER_SLOT_BYTES as u64, statement.deadline).await?;
-        let rows = statement.begin(state).await?.rows(state);
+        let running = match transaction {
+            Some(transaction) => statement.begin_in(state, transaction).await?,
+            None => statement.begin(state).await?,
+        };
+        let rows = running.rows(state);
         let (command, schema) = (rows.command(), rows.schema().to_arrow());
         let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
         let outcome = Arc::new(OnceLock::new());
