@@ -65,7 +65,7 @@ pub const CONNECTIONS_FLOOR_BYTES: u64 = 8 << 20;
 pub const REQUESTS_FLOOR_BYTES: u64 = 8 << 20;
 /// One connection's part of the memory for messages, and the most that it is; one message of the largest size always
 /// fits.
-pub const CONNECTION_MESSAGES: (u64, u64) = (4, 128 << 20);
+pub const CONNECTION_MESSAGES: (u64, u64) = (4, 64 << 20);
 /// How long a message waits for memory before it is refused.
 pub const MESSAGE_WAIT: Duration = Duration::from_secs(10);
 /// A message that has begun arrives in this time, as do the first of a request and, where there is but one, the end of
@@ -119,9 +119,9 @@ pub const PARQUET_READ_BYTES: i64 = 1 << 30;
 /// Bytes of a row group of a Parquet file that is answered, before it is written.
 pub const PARQUET_GROUP_BYTES: usize = 8 << 20;
 
-/// Bytes of a message of Arrow Flight that brings rows: its clients send a batch as it is, however large. It counts as
-/// [`MESSAGE_COPIES`] times that, so that such a message needs a limit of 4 GiB; with less memory smaller ones are taken.
-pub const FLIGHT_MESSAGE_BYTES: usize = 64 << 20;
+/// Bytes of a message of Arrow Flight that brings rows: the most that ADBC sends, unless it is told otherwise. It counts as
+/// [`MESSAGE_COPIES`] times that, so that such a message needs a limit of 1 GiB; with less memory smaller ones are taken.
+pub const FLIGHT_MESSAGE_BYTES: usize = 16 << 20;
 /// Bytes of a ticket or of a command of Arrow Flight SQL, beside what a statement may have.
 pub const FLIGHT_COMMAND_BYTES: usize = 512 << 10;
 /// Statements that one connection may have prepared at once, and how long one is kept that is not used.

@@ -10,23 +10,21 @@ use arrow_array::{
     Array, ArrayRef, RecordBatch, RecordBatchOptions, builder::StringBuilder, cast::AsArray as _,
 };
 use arrow_cast::cast::{CastOptions, cast_with_options};
-use arrow_schema::{DataType as Arrow, Schema as ArrowSchema};
+use arrow_schema::DataType as Arrow;
+#[cfg(feature = "sql")]
+use arrow_schema::Schema as ArrowSchema;
 use basalt_core::{
     error::{Error, ErrorKind, Result},
     fragment::check_calendar,
-    limits::MAX_COLUMNS,
-    schema::{DataType, Field, Schema},
+    schema::{DataType, Field},
 };
+#[cfg(feature = "sql")]
+use basalt_core::{limits::MAX_COLUMNS, schema::Schema};
 
 use super::{BatchReader, rows::invalid};
 use crate::limits;
 
 impl BatchReader {
-    /// The Arrow schema of rows that need no change.
-    pub(crate) fn schema(&self) -> &arrow_schema::SchemaRef {
-        &self.schema
-    }
-
     /// Whether rows were made by this reader.
     pub(crate) fn fits(&self, batch: &RecordBatch) -> bool {
         Arc::ptr_eq(batch.schema_ref(), &self.schema)
@@ -71,6 +69,7 @@ impl BatchReader {
 }
 
 /// The columns of a new table for rows of an Arrow schema.
+#[cfg(feature = "sql")]
 pub(crate) fn table_schema(schema: &ArrowSchema) -> Result<Schema> {
     if schema.fields().len() > MAX_COLUMNS {
         let message = format!("{} columns; the limit is {MAX_COLUMNS}", schema.fields().len());
@@ -86,6 +85,7 @@ pub(crate) fn table_schema(schema: &ArrowSchema) -> Result<Schema> {
     Schema::new(schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?)
 }
 
+#[cfg(feature = "sql")]
 fn column_type(data_type: &Arrow) -> Option<DataType> {
     if let Some(same) = DataType::from_arrow(data_type) {
         return Some(same);

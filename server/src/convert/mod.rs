@@ -25,6 +25,7 @@ pub(crate) use columns::{add_column, columns};
 pub(crate) use deletes::{from_deletes, to_deletes};
 #[cfg(feature = "sql")]
 pub(crate) use filter::parameters;
+#[cfg(feature = "sql")]
 pub(crate) use fit::table_schema;
 pub(crate) use ipc_messages::MessageReader;
 pub(crate) use lookups::{place_lookups, to_lookups};

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use basalt_core::{query::Literal, schema::DataType};
+use basalt_core::query::Literal;
 use basalt_proto::v1::ErrorReason;
 use prost::bytes::Bytes;
 use tokio::time::Instant;
@@ -43,8 +43,6 @@ struct Open {
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
     pub(super) sql: Arc<str>,
-    /// The types in which its parameters are taken.
-    pub(super) types: Arc<[DataType]>,
     /// A row of parameters for each time that it is to run; none were bound: it runs once.
     pub(super) bound: Arc<[Vec<Literal>]>,
 }
@@ -78,8 +76,8 @@ impl Prepared {
     }
 
     /// Keeps a statement; the answer is its handle.
-    pub(super) fn add(&self, sql: &str, types: Vec<DataType>) -> Result<Bytes> {
-        let statement = Statement { sql: sql.into(), types: types.into(), bound: Arc::default() };
+    pub(super) fn add(&self, sql: &str) -> Result<Bytes> {
+        let statement = Statement { sql: sql.into(), bound: Arc::default() };
         let mut held = self.memory.reserve(Consumer::Requests);
         held.set(statement.bytes())?;
         let mut statements = self.statements();
@@ -153,7 +151,7 @@ mod tests {
     #[test]
     fn handles_are_those_of_the_connection() {
         let prepared = prepared(64 << 20);
-        let handle = prepared.add("SELECT $1", vec![DataType::Utf8]).unwrap();
+        let handle = prepared.add("SELECT $1").unwrap();
         prepared.bind(&handle, vec![vec![Literal::Int(1)]]).unwrap();
         let statement = prepared.get(&handle).unwrap();
         assert_eq!((&*statement.sql, statement.bound.len()), ("SELECT $1", 1));
@@ -172,8 +170,8 @@ mod tests {
     fn there_are_few_of_them_and_they_are_counted() {
         let prepared = prepared(64 << 20);
         let handles: Vec<_> =
-            (0..limits::PREPARED_STATEMENTS).map(|_| prepared.add("SELECT 1", vec![]).unwrap()).collect();
-        assert_eq!(prepared.add("SELECT 1", vec![]).unwrap_err().reason(), "OVERLOADED");
+            (0..limits::PREPARED_STATEMENTS).map(|_| prepared.add("SELECT 1").unwrap()).collect();
+        assert_eq!(prepared.add("SELECT 1").unwrap_err().reason(), "OVERLOADED");
         let before = prepared.memory.used(Consumer::Requests);
         assert!(before >= limits::PREPARED_STATEMENTS as u64 * limits::PREPARED_BYTES, "{before}");
         let long = || vec![vec![Literal::Text("x".repeat(1 << 20))]];
@@ -186,8 +184,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_not_used_is_forgotten() {
         let prepared = prepared(64 << 20);
-        let (old, used) =
-            (prepared.add("SELECT 1", vec![]).unwrap(), prepared.add("SELECT 2", vec![]).unwrap());
+        let (old, used) = (prepared.add("SELECT 1").unwrap(), prepared.add("SELECT 2").unwrap());
         tokio::time::advance(limits::PREPARED_AGE / 2).await;
         prepared.get(&used).unwrap();
         tokio::time::advance(limits::PREPARED_AGE / 2).await;

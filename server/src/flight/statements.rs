@@ -147,7 +147,7 @@ impl Flight {
             true => info::encoded(&description.schema.to_arrow())?,
             false => Bytes::new(),
         };
-        let prepared_statement_handle = self.prepared.add(&request.query, description.parameters)?;
+        let prepared_statement_handle = self.prepared.add(&request.query)?;
         let made = ActionCreatePreparedStatementResult {
             prepared_statement_handle,
             dataset_schema,

@@ -83,8 +83,7 @@ impl Format {
 
 /// Makes the bytes of an answer, piece by piece.
 pub(super) enum Encoder {
-    JsonLines(SchemaRef),
-    /// Whether a row was written.
+    JsonLines,
     Json(Box<JsonWriter<Vec<u8>, JsonArray>>),
     /// The header is still to be written.
     Csv {
@@ -108,7 +107,7 @@ fn json() -> JsonBuilder {
 impl Encoder {
     pub(super) fn new(format: Format, schema: &SchemaRef) -> Result<Self> {
         Ok(match format {
-            Format::JsonLines => Self::JsonLines(Arc::clone(schema)),
+            Format::JsonLines => Self::JsonLines,
             Format::Json => Self::Json(Box::new(json().build(Vec::new()))),
             Format::Csv => Self::Csv { schema: Arc::clone(schema), header: true },
             Format::Arrow => {
@@ -126,7 +125,7 @@ impl Encoder {
     /// The bytes that rows add.
     pub(super) fn rows(&mut self, batch: &RecordBatch) -> Result<Vec<u8>> {
         match self {
-            Self::JsonLines(_) => {
+            Self::JsonLines => {
                 let mut writer = json().build::<_, LineDelimited>(Vec::new());
                 writer.write(batch).and_then(|()| writer.finish()).map_err(unwritten)?;
                 Ok(writer.into_inner())
@@ -153,7 +152,7 @@ impl Encoder {
     /// The last bytes, with which the answer is complete.
     pub(super) fn finish(self) -> Result<Vec<u8>> {
         match self {
-            Self::JsonLines(_) | Self::Csv { header: false, .. } => Ok(Vec::new()),
+            Self::JsonLines | Self::Csv { header: false, .. } => Ok(Vec::new()),
             Self::Json(mut writer) => {
                 writer.finish().map_err(unwritten)?;
                 let mut bytes = writer.into_inner();

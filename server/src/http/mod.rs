@@ -7,6 +7,7 @@
 mod answer;
 mod error;
 mod fetch;
+#[cfg(feature = "sql")]
 mod formats;
 mod load;
 mod options;

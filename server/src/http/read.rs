@@ -57,6 +57,7 @@ pub(super) async fn next(body: &mut Body, deadline: Instant) -> Result<Option<By
 }
 
 /// All bytes of a small body.
+#[cfg(feature = "sql")]
 pub(super) async fn whole(mut body: Body, most: usize, deadline: Instant) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while let Some(more) = next(&mut body, deadline).await? {

@@ -86,11 +86,6 @@ impl Write {
         self.rows
     }
 
-    /// What reads the rows of other formats as those of the table.
-    pub(crate) fn reader(&self) -> &BatchReader {
-        &self.reader
-    }
-
     /// Takes the rows of a message in.
     pub(crate) async fn take(self, batch: pb::Batch) -> Result<Self, RequestError> {
         let bytes = batch.encoded_len() as u64;

@@ -2,26 +2,37 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use basalt_client::proto as pb;
+use basalt_client::Client;
+use basalt_proto::v1 as pb;
+use basalt_server::{Config, Listeners};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     time::timeout,
 };
-
-use crate::support::Server;
+use tonic::transport::Channel;
 
 /// A server, and where it listens for HTTP.
-pub(crate) async fn start() -> (Server, SocketAddr) {
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let http = free.local_addr().unwrap();
-    drop(free);
-    let server = Server::with(|config| config.metrics_listen = Some(http)).await;
-    (server, http)
+async fn start() -> (Server, SocketAddr) {
+    let (clients, metrics) =
+        (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = format!("http://{}", clients.local_addr().unwrap());
+    let http = metrics.local_addr().unwrap();
+    let listeners = Listeners { clients, peers: None, metrics: Some(metrics) };
+    let config = Config { threads: 2, store: "memory:".into(), ..Config::default() };
+    tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
+    let client = Client::connect(&address).await.unwrap();
+    let channel = Channel::from_shared(address).unwrap().connect().await.unwrap();
+    (Server { client, channel }, http)
+}
+
+struct Server {
+    client: Client,
+    channel: Channel,
 }
 
 /// The code and the body of an answer on a connection of its own.
-pub(crate) async fn ask(http: SocketAddr, head: &str, body: &[u8]) -> (u16, String) {
+async fn ask(http: SocketAddr, head: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(http).await.unwrap();
     let length = body.len();
     let request = format!("{head}\r\nhost: here\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
@@ -49,7 +60,7 @@ async fn create(server: &Server, name: &str) {
         schema: Some(pb::Schema { fields }),
         ..Default::default()
     };
-    let mut catalog = pb::catalog_service_client::CatalogServiceClient::new(server.channel().await);
+    let mut catalog = pb::catalog_service_client::CatalogServiceClient::new(server.channel.clone());
     catalog.create_table(request).await.unwrap();
 }
 

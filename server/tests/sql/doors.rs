@@ -11,6 +11,7 @@ use arrow_flight::{
     },
 };
 use basalt_client::Client;
+use basalt_server::{Config, Listeners};
 use futures_util::TryStreamExt as _;
 use prost::Message as _;
 use tokio::{
@@ -20,7 +21,7 @@ use tokio::{
 use tonic::{Code, Status, transport::Channel};
 use tonic_types::StatusExt as _;
 
-use crate::serve;
+use crate::nodes::ready;
 
 type Flight = FlightSqlServiceClient<Channel>;
 
@@ -34,10 +35,14 @@ fn batch(keys: std::ops::Range<i64>) -> RecordBatch {
 
 /// A server with a table `t` of so many rows, and both of its doors.
 async fn start(rows: i64) -> (Flight, SocketAddr) {
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let http = free.local_addr().unwrap();
-    drop(free);
-    let address = serve("memory:", |config| config.metrics_listen = Some(http)).await;
+    let (clients, http_listener) =
+        (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = format!("http://{}", clients.local_addr().unwrap());
+    let http = http_listener.local_addr().unwrap();
+    let listeners = Listeners { clients, peers: None, metrics: Some(http_listener) };
+    let config = Config { threads: 2, store: "memory:".to_owned(), ..Config::default() };
+    tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
+    ready(&address).await;
     let client = Client::connect(&address).await.unwrap();
     client.create_table_if_missing("t", &batch(0..1).schema()).await.unwrap();
     for start in (0..rows).step_by(100_000) {
