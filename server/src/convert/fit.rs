@@ -12,14 +12,17 @@ use arrow_array::{
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType as Arrow;
 #[cfg(feature = "sql")]
-use arrow_schema::Schema as ArrowSchema;
+use arrow_schema::{Schema as ArrowSchema, TimeUnit};
 use basalt_core::{
     error::{Error, ErrorKind, Result},
     fragment::check_calendar,
-    schema::{DataType, Field},
+    schema::Field,
 };
 #[cfg(feature = "sql")]
-use basalt_core::{limits::MAX_COLUMNS, schema::Schema};
+use basalt_core::{
+    limits::MAX_COLUMNS,
+    schema::{DataType, Schema},
+};
 
 use super::{BatchReader, rows::invalid};
 use crate::limits;
@@ -27,7 +30,7 @@ use crate::limits;
 impl BatchReader {
     /// Whether rows were made by this reader.
     pub(crate) fn fits(&self, batch: &RecordBatch) -> bool {
-        Arc::ptr_eq(batch.schema_ref(), &self.schema)
+        Arc::ptr_eq(batch.schema_ref(), &self.forms)
     }
 
     /// Rows in pieces that take no more memory than a reader may when they are made to fit. Their columns are the reader's,
@@ -63,8 +66,12 @@ impl BatchReader {
             columns.push(fitted.map_err(|error| error.at(format!("columns[{i}]")))?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| invalid(error.to_string()))
+        let fitted = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| invalid(error.to_string()))?;
+        match self.fields.iter().all(|field| field.logical.is_none()) {
+            true => Ok(fitted),
+            false => self.to_form(&fitted),
+        }
     }
 }
 
@@ -76,31 +83,31 @@ pub(crate) fn table_schema(schema: &ArrowSchema) -> Result<Schema> {
         return Err(Error::new(ErrorKind::InvalidSchema, message).at("fields"));
     }
     let column = |(i, field): (usize, &arrow_schema::FieldRef)| {
-        let data_type = column_type(field.data_type()).ok_or_else(|| {
+        let known = usual(field.data_type());
+        Field::from_arrow(field.name(), &known, field.is_nullable()).ok_or_else(|| {
             let message = format!("column {:?}: no column holds {}", field.name(), field.data_type());
             Error::new(ErrorKind::InvalidSchema, message).at(format!("fields[{i}].type"))
-        })?;
-        Ok(Field::new(field.name(), data_type, field.is_nullable()))
+        })
     };
     Schema::new(schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?)
 }
 
+/// The type of a column that holds the values of another type.
 #[cfg(feature = "sql")]
-fn column_type(data_type: &Arrow) -> Option<DataType> {
-    if let Some(same) = DataType::from_arrow(data_type) {
-        return Some(same);
-    }
-    Some(match data_type {
-        Arrow::LargeUtf8 | Arrow::Utf8View | Arrow::Null => DataType::Utf8,
-        Arrow::Timestamp(..) => DataType::Timestamp,
-        Arrow::Date64 => DataType::Date32,
-        Arrow::Float16 => DataType::Float32,
+fn usual(data_type: &Arrow) -> Arrow {
+    match data_type {
+        Arrow::LargeUtf8 | Arrow::Utf8View | Arrow::Null => Arrow::Utf8,
+        Arrow::LargeBinary | Arrow::BinaryView => Arrow::Binary,
+        Arrow::Timestamp(..) => DataType::Timestamp.to_arrow(),
+        Arrow::Time32(_) | Arrow::Time64(_) => Arrow::Time64(TimeUnit::Microsecond),
+        Arrow::Date64 => Arrow::Date32,
+        Arrow::Float16 => Arrow::Float32,
         Arrow::Decimal32(precision, scale) | Arrow::Decimal64(precision, scale) => {
-            DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
+            Arrow::Decimal128(*precision, *scale)
         }
-        Arrow::Dictionary(_, values) => column_type(values)?,
-        _ => return None,
-    })
+        Arrow::Dictionary(_, values) => usual(values),
+        other => other.clone(),
+    }
 }
 
 /// Bytes of the texts of rows, as often as they are named. Of a dictionary, or of views, these may be many times the bytes
@@ -113,6 +120,10 @@ fn texts_of(array: &dyn Array) -> usize {
     let length = |value: Option<&str>| value.map_or(0, str::len);
     match array.data_type() {
         Arrow::Utf8View => array.as_string_view().iter().map(length).fold(0, usize::saturating_add),
+        Arrow::BinaryView => {
+            let lengths = array.as_binary_view().iter().flatten().map(<[u8]>::len);
+            lengths.fold(0, usize::saturating_add)
+        }
         Arrow::Dictionary(..) => {
             named_texts(array).map_or(0, |texts| texts.into_iter().map(length).fold(0, usize::saturating_add))
         }
@@ -139,39 +150,39 @@ fn named_texts(array: &dyn Array) -> Option<Vec<Option<&str>>> {
 }
 
 fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    let wanted = field.data_type.to_arrow();
+    let wanted = field.to_arrow_type();
     let given = column.data_type();
     if *given == wanted {
         return Ok(Arc::clone(column));
     }
-    if field.data_type == DataType::Utf8 {
+    if wanted == Arrow::Utf8 {
         return texts(column, field);
     }
     let of = match given {
         Arrow::Dictionary(_, values) => values,
         other => other,
     };
-    if !is_kin(of, field.data_type) {
+    if !is_kin(of, &wanted) {
         return Err(mismatch(field, given));
     }
     let failed = |error: arrow_schema::ArrowError| invalid(format!("column {:?}: {error}", field.name));
     let options = CastOptions { safe: false, ..CastOptions::default() };
     // A time without a zone is one of UTC.
     let column = match of {
-        Arrow::Timestamp(unit, _) if field.data_type == DataType::Timestamp => {
+        Arrow::Timestamp(unit, _) if matches!(wanted, Arrow::Timestamp(..)) => {
             let utc = Arrow::Timestamp(*unit, Some("UTC".into()));
             cast_with_options(column, &utc, &options).map_err(failed)?
         }
         _ => Arc::clone(column),
     };
     let fitted = cast_with_options(&column, &wanted, &options).map_err(failed)?;
-    if !is_exact(of, field.data_type) {
+    if !is_exact(of, &wanted) {
         let back = cast_with_options(&fitted, column.data_type(), &options).map_err(failed)?;
         if let Some(row) = first_difference(&column, &back) {
             let options = arrow_cast::display::FormatOptions::default();
             let shown = arrow_cast::display::ArrayFormatter::try_new(&column, &options)
                 .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string());
-            let message = format!("column {:?}, row {row}: {shown} is no {}", field.name, field.data_type);
+            let message = format!("column {:?}, row {row}: {shown} is no {}", field.name, field.type_name());
             return Err(invalid(message));
         }
     }
@@ -179,23 +190,26 @@ fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
 }
 
 /// Whether values of a type may be those of a column.
-fn is_kin(of: &Arrow, column: DataType) -> bool {
-    match column {
-        DataType::Bool => matches!(of, Arrow::Boolean | Arrow::Null),
-        DataType::Date32 | DataType::Timestamp => {
-            matches!(of, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..) | Arrow::Null)
+fn is_kin(of: &Arrow, column: &Arrow) -> bool {
+    let is = match column {
+        Arrow::Boolean => matches!(of, Arrow::Boolean),
+        Arrow::Date32 | Arrow::Timestamp(..) => {
+            matches!(of, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..))
         }
-        DataType::Utf8 => matches!(of, Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View | Arrow::Null),
-        _ => of.is_numeric() || matches!(of, Arrow::Null),
-    }
+        Arrow::Utf8 => matches!(of, Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View),
+        Arrow::Binary => matches!(of, Arrow::Binary | Arrow::LargeBinary | Arrow::BinaryView),
+        Arrow::Time64(_) => matches!(of, Arrow::Time32(_) | Arrow::Time64(_)),
+        _ => of.is_numeric(),
+    };
+    is || of.is_null()
 }
 
 /// Whether a cast that fails at what does not fit loses nothing else.
-fn is_exact(of: &Arrow, column: DataType) -> bool {
+fn is_exact(of: &Arrow, column: &Arrow) -> bool {
     of.is_null()
-        || column == DataType::Bool
+        || matches!(column, Arrow::Boolean | Arrow::Binary)
         || (of.is_integer() && column.is_integer())
-        || (of.is_floating() && column.is_float())
+        || (of.is_floating() && column.is_floating())
 }
 
 /// The first row in which two arrays of a type differ.
@@ -213,7 +227,7 @@ fn texts(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         texts.into_iter().for_each(|text| builder.append_option(text));
         return Ok(Arc::new(builder.finish()));
     }
-    if !is_kin(column.data_type(), DataType::Utf8) {
+    if !is_kin(column.data_type(), &Arrow::Utf8) {
         return Err(mismatch(field, column.data_type()));
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
@@ -222,7 +236,7 @@ fn texts(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
 }
 
 fn mismatch(field: &Field, given: &Arrow) -> Error {
-    let message = format!("column {:?} is {}, which {given} is no value of", field.name, field.data_type);
+    let message = format!("column {:?} is {}, which {given} is no value of", field.name, field.type_name());
     Error::new(ErrorKind::TypeMismatch, message)
 }
 

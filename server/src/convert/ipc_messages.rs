@@ -122,6 +122,11 @@ fn is_read(data_type: &DataType) -> bool {
         | DataType::Utf8
         | DataType::LargeUtf8
         | DataType::Utf8View
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::Time32(_)
+        | DataType::Time64(_)
         | DataType::Date32
         | DataType::Date64
         | DataType::Timestamp(..) => true,

@@ -20,6 +20,9 @@ use crate::{
 /// The one column of what a statement answers that is no query: how many rows it has written.
 const ROWS: &str = "rows";
 
+/// What the ticket of a count begins with, as no statement does.
+pub(super) const COUNT: char = '\0';
+
 /// The columns of a count.
 pub(super) fn counted_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new(ROWS, DataType::Int64, true)]))
@@ -38,7 +41,7 @@ pub(super) enum Rows {
     Whole(RecordBatch),
     /// Those of a statement that runs.
     Running(RowStream),
-    /// Those of a statement that ran once for each row of its parameters.
+    /// How many rows a statement has written.
     Counted(u64),
 }
 

@@ -110,9 +110,8 @@ impl Flight {
 /// A table's columns, with what its schema says of nulls.
 fn columns(table: &Table) -> Schema {
     let fields = table.schema().fields().iter();
-    let field = |field: &basalt_core::schema::Field| {
-        Field::new(&field.name, field.data_type.to_arrow(), field.nullable)
-    };
+    let field =
+        |field: &basalt_core::schema::Field| Field::new(&field.name, field.to_arrow_type(), field.nullable);
     Schema::new(fields.map(field).collect::<Vec<_>>())
 }
 

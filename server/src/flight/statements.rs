@@ -15,7 +15,11 @@ use basalt_proto::v1::ErrorReason;
 use basalt_sql::Description;
 use prost::{Message as _, bytes::Bytes};
 
-use super::{Flight, answer::Rows, command, info, prepared};
+use super::{
+    Flight,
+    answer::{COUNT, Rows},
+    command, info, prepared,
+};
 use crate::{
     call::Call,
     sql::{RowStream, Statement, Transaction},
@@ -108,26 +112,27 @@ impl Flight {
     pub(super) async fn rows(&self, call: &mut Call, ticket: &[u8]) -> Result<Rows> {
         match command::of_bytes(ticket)? {
             Command::TicketStatementQuery(ticket) => {
-                let sql = std::str::from_utf8(&ticket.statement_handle)
-                    .map_err(|_| RequestError::protocol("the ticket is none of this server"))?;
-                Ok(Rows::Running(self.run(call, sql, Vec::new(), None).await?))
+                let wrong = || RequestError::protocol("the ticket is none of this server");
+                let sql = std::str::from_utf8(&ticket.statement_handle).map_err(|_| wrong())?;
+                match sql.strip_prefix(COUNT) {
+                    Some(rows) => Ok(Rows::Counted(rows.parse().map_err(|_| wrong())?)),
+                    None => Ok(Rows::Running(self.run(call, sql, Vec::new(), None).await?)),
+                }
             }
             Command::CommandPreparedStatementQuery(query) => {
                 let statement = self.prepared.get(&query.prepared_statement_handle)?;
-                match &*statement.bound {
-                    [] => Ok(Rows::Running(self.run(call, &statement.sql, Vec::new(), None).await?)),
-                    [once] => Ok(Rows::Running(self.run(call, &statement.sql, once.clone(), None).await?)),
+                let parameters = match &*statement.bound {
+                    [] => Vec::new(),
+                    [once] => once.clone(),
                     many => {
-                        if self.describe(call, &statement.sql).await?.command.gives_rows() {
-                            let message = format!(
-                                "{} rows of parameters for a query, which takes one: run it once for each",
-                                many.len()
-                            );
-                            return Err(RequestError::new(ErrorReason::InvalidQuery, message));
-                        }
-                        Ok(Rows::Counted(self.count_prepared(call, &statement).await?))
+                        let message = format!(
+                            "{} rows of parameters for a query, which takes one: run it once for each",
+                            many.len()
+                        );
+                        return Err(RequestError::new(ErrorReason::InvalidQuery, message));
                     }
-                }
+                };
+                Ok(Rows::Running(self.run(call, &statement.sql, parameters, None).await?))
             }
             command => self.list(call, command, false).await.map(Rows::Whole),
         }
@@ -144,7 +149,7 @@ impl Flight {
         };
         // A statement without columns is run by its count: so clients tell it from a query.
         let dataset_schema = match description.command.gives_rows() {
-            true => info::encoded(&description.schema.to_arrow())?,
+            true => info::encoded(&description.schema.to_outer_arrow())?,
             false => Bytes::new(),
         };
         let prepared_statement_handle = self.prepared.add(&request.query)?;

@@ -139,7 +139,7 @@ fn known(state: &State, table: &Table) -> Known {
 fn column(field: &Field) -> Column {
     Column {
         name: field.name.clone(),
-        r#type: field.data_type.to_string(),
+        r#type: field.type_name(),
         nullable: field.nullable,
         references: field.references.as_ref().map(ToString::to_string),
     }

@@ -9,7 +9,9 @@ use std::{
     sync::Arc,
 };
 
-use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray, cast::AsArray as _};
+use arrow_array::{
+    Array as _, ArrayRef, RecordBatch, StringArray, builder::BinaryBuilder, cast::AsArray as _,
+};
 use arrow_cast::cast::{CastOptions, cast_with_options};
 use arrow_csv::reader::{Decoder as CsvDecoder, Format as CsvFormat, ReaderBuilder as CsvBuilder};
 use arrow_json::reader::{Decoder as JsonDecoder, ReaderBuilder as JsonBuilder};
@@ -17,7 +19,7 @@ use arrow_schema::{DataType as Arrow, Field as ArrowField, Schema as ArrowSchema
 use axum::body::Body;
 use basalt_core::{
     limits::MAX_COLUMNS,
-    schema::{DataType, Field, Schema},
+    schema::{Field, Schema},
 };
 use basalt_proto::v1::ErrorReason;
 use hyper::body::{Body as _, Bytes};
@@ -508,25 +510,27 @@ fn values(batch: &RecordBatch, fields: &[Field]) -> Result<RecordBatch> {
     for (column, field) in batch.columns().iter().zip(fields) {
         columns.push(value(column, field)?);
     }
-    let arrow = |field: &Field| ArrowField::new(&field.name, field.data_type.to_arrow(), true);
+    let arrow = |field: &Field| ArrowField::new(&field.name, field.to_arrow_type(), true);
     let schema = ArrowSchema::new(fields.iter().map(arrow).collect::<Vec<_>>());
     RecordBatch::try_new(Arc::new(schema), columns).map_err(unread)
 }
 
 fn value(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let texts = column.as_string::<i32>();
-    match field.data_type {
+    let wanted = field.to_arrow_type();
+    match wanted {
         // What is not there is no null where there are none.
-        DataType::Utf8 if !field.nullable && texts.null_count() > 0 => {
+        Arrow::Utf8 if !field.nullable && texts.null_count() > 0 => {
             let filled: StringArray = texts.iter().map(|text| Some(text.unwrap_or(""))).collect();
             return Ok(Arc::new(filled));
         }
-        DataType::Utf8 => return Ok(Arc::clone(column)),
-        DataType::Decimal { scale, .. } => {
+        Arrow::Utf8 => return Ok(Arc::clone(column)),
+        Arrow::Binary => return bytes_of(texts, field),
+        Arrow::Decimal128(_, scale) => {
             let long = |text: &str| {
                 let digits = text.trim().split_once('.').map_or("", |(_, digits)| digits);
                 let digits = digits.split(['e', 'E']).next().unwrap_or_default();
-                digits.trim_end_matches('0').len() > usize::from(scale)
+                digits.trim_end_matches('0').len() > usize::from(scale.unsigned_abs())
             };
             if let Some(text) = texts.iter().flatten().find(|text| long(text)) {
                 return Err(wrong_value(field, text));
@@ -535,13 +539,36 @@ fn value(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         _ => {}
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(column, &field.data_type.to_arrow(), &options)
+    cast_with_options(column, &wanted, &options)
         .map_err(|error| invalid(format!("column {:?}: {error}", field.name)))
+}
+
+/// Bytes, each of which is two hexadecimal digits.
+fn bytes_of(texts: &StringArray, field: &Field) -> Result<ArrayRef> {
+    let mut values = BinaryBuilder::new();
+    for text in texts {
+        let Some(text) = text else {
+            values.append_null();
+            continue;
+        };
+        let digits = text.strip_prefix("\\x").unwrap_or(text).as_bytes();
+        let (pairs, rest) = digits.as_chunks::<2>();
+        let byte = |[high, low]: &[u8; 2]| {
+            let digit = |digit: u8| char::from(digit).to_digit(16);
+            u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
+        };
+        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        match bytes.filter(|_| rest.is_empty()) {
+            Some(bytes) => values.append_value(bytes),
+            None => return Err(wrong_value(field, text)),
+        }
+    }
+    Ok(Arc::new(values.finish()))
 }
 
 fn wrong_value(field: &Field, text: &str) -> RequestError {
     let text: String = text.chars().take(80).collect();
-    invalid(format!("column {:?}: {text:?} is no {}", field.name, field.data_type))
+    invalid(format!("column {:?}: {text:?} is no {}", field.name, field.type_name()))
 }
 
 /// The messages of an Arrow IPC stream.

@@ -11,6 +11,7 @@ use std::{
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use basalt_core::logical::outer_batch;
 use basalt_proto::v1::ErrorReason;
 use basalt_sql::Command;
 use futures_util::Stream;
@@ -57,7 +58,7 @@ impl RowStream {
             None => statement.begin(state).await?,
         };
         let rows = running.rows(state);
-        let (command, schema) = (rows.command(), rows.schema().to_arrow());
+        let (command, schema) = (rows.command(), rows.schema().to_outer_arrow());
         let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
         let outcome = Arc::new(OnceLock::new());
         let told = Arc::clone(&outcome);
@@ -106,13 +107,19 @@ impl Stream for RowStream {
 }
 
 async fn hand_out(mut rows: RowsOfStatement, sender: &mpsc::Sender<RecordBatch>) -> Result<()> {
+    // What is held in the form of another type is what it is for others.
+    let logical: Vec<_> = rows.schema().fields().iter().map(|field| field.logical).collect();
+    let is_held_otherwise = logical.iter().any(Option::is_some);
     loop {
         let next = tokio::select! {
             biased;
             () = sender.closed() => return Err(gone()),
             next = rows.next() => next?,
         };
-        let Some(batch) = next else { return Ok(()) };
+        let Some(mut batch) = next else { return Ok(()) };
+        if is_held_otherwise {
+            batch = outer_batch(&batch, &logical)?;
+        }
         for batch in pieces(batch) {
             let until = rows.deadline().min(Instant::now() + limits::SLOW_READER_TIMEOUT);
             match timeout_at(until, sender.send(batch)).await {

@@ -4,6 +4,8 @@ use arrow_array::{Int64Array, RecordBatch, StringArray, cast::AsArray as _, type
 use arrow_ipc::writer::StreamWriter;
 use parquet::arrow::ArrowWriter;
 
+use basalt_core::schema::DataType;
+
 use super::*;
 
 fn table() -> Arc<Schema> {
