@@ -25,7 +25,8 @@ pub enum LogFormat {
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Where metrics and probes are served over HTTP (`/metrics`, `/healthz`, `/readyz`); `None`: nowhere.
+    /// Where HTTP is served: metrics and probes (`/metrics`, `/healthz`, `/readyz`), statements and tables (`/v1/sql`,
+    /// `/v1/tables`); `None`: nowhere.
     pub metrics_listen: Option<SocketAddr>,
     /// Where clients of PostgreSQL are served, by a build with the feature `sql`; `None`: nowhere.
     pub postgres: Option<SocketAddr>,
@@ -127,7 +128,8 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
 
-    /// Where to serve metrics and probes over HTTP: /metrics, /healthz, /readyz [default: nowhere]
+    /// Where to serve HTTP: metrics and probes (/metrics, /healthz, /readyz), statements and tables (/v1/sql,
+    /// /v1/tables) [default: nowhere]
     #[arg(long, env = "BASALT_METRICS_LISTEN", value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_listen: Option<SocketAddr>,

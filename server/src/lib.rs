@@ -14,6 +14,9 @@ mod coordinator;
 mod cpu;
 mod disk;
 mod environment;
+#[cfg(feature = "sql")]
+mod flight;
+mod http;
 pub mod limits;
 mod logging;
 mod long_threads;
@@ -157,8 +160,7 @@ async fn run_in(
     state.connect();
     started(&state);
     let metrics = doors.metrics.take();
-    let _metrics =
-        metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
+    let _metrics = metrics.map(|metrics| http::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
     let postgres = doors.postgres.take();
     #[cfg(feature = "sql")]
     let postgres = postgres

@@ -119,6 +119,61 @@ pub const POSTGRES_SAVEPOINTS: usize = 64;
 /// Bytes of all of its statements and portals, about.
 pub const POSTGRES_KEPT_BYTES: u64 = 16 << 20;
 
+/// Requests of `/v1` that are answered at once over HTTP. Their connections do not count among those above meanwhile.
+pub const HTTP_REQUESTS: usize = 64;
+/// Bytes that one of them counts as, beside what it answers or writes: its head, its statement, its parameters.
+pub const HTTP_REQUEST_BYTES: u64 = 512 << 10;
+/// Bytes of the parameters of a statement there.
+pub const HTTP_PARAMETERS_BYTES: usize = 12 << 10;
+/// How long a body there may bring nothing.
+pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of a body that are read before rows are made of them.
+pub const HTTP_PIECE_BYTES: usize = 1 << 20;
+/// Bytes of a row of JSON or CSV.
+pub const HTTP_ROW_BYTES: usize = 16 << 20;
+/// Rows of a batch that is made of them, and their values.
+pub const HTTP_BATCH_ROWS: usize = 8192;
+/// See [`HTTP_BATCH_ROWS`].
+pub const HTTP_BATCH_VALUES: usize = 1 << 18;
+/// Bytes of the first line of CSV.
+pub const CSV_HEADER_BYTES: usize = 256 << 10;
+/// Bytes of a message of an Arrow stream, and as many of its header.
+pub const HTTP_MESSAGE_BYTES: usize = 64 << 20;
+/// Bytes of a Parquet file that comes over HTTP: it is read when all of it is there.
+pub const HTTP_PARQUET_BYTES: usize = 256 << 20;
+/// Bytes of a row group of such a file, as it says itself.
+pub const PARQUET_READ_BYTES: i64 = 1 << 30;
+/// Bytes of a row group of a Parquet file that is answered, before it is written.
+pub const PARQUET_GROUP_BYTES: usize = 8 << 20;
+
+/// Bytes of a message of Arrow Flight that brings rows: the most that ADBC sends, unless it is told otherwise. It counts as
+/// [`MESSAGE_COPIES`] times that, so that such a message needs a limit of 1 GiB; with less memory smaller ones are taken.
+pub const FLIGHT_MESSAGE_BYTES: usize = 16 << 20;
+/// Bytes of a ticket or of a command of Arrow Flight SQL, beside what a statement may have.
+pub const FLIGHT_COMMAND_BYTES: usize = 512 << 10;
+/// Statements that one connection may have prepared at once, and how long one is kept that is not used.
+pub const PREPARED_STATEMENTS: usize = 256;
+/// See [`PREPARED_STATEMENTS`].
+pub const PREPARED_AGE: Duration = Duration::from_secs(60 * 60);
+/// Values that a batch of parameters for a prepared statement may have.
+pub const BOUND_VALUES: usize = 1 << 20;
+/// Bytes that all parameters of a prepared statement count as, of all rows for which it runs.
+pub const BOUND_BYTES: u64 = 64 << 20;
+/// Bytes that a prepared statement counts as, beside its text and its parameters.
+pub const PREPARED_BYTES: u64 = 1 << 10;
+/// Bytes that a parameter counts as, beside those of a text.
+pub const PARAMETER_BYTES: u64 = 32;
+/// Bytes of a pattern by which a list of tables is searched.
+pub const PATTERN_BYTES: usize = 1 << 10;
+/// Numbers that one request for what the server can do may name.
+pub const SQL_INFOS: usize = 1 << 10;
+/// Rows of a batch that another program has made.
+pub const FOREIGN_BATCH_ROWS: usize = 1 << 24;
+/// Rows of such a batch whose types are changed at once.
+pub const FITTED_ROWS: usize = 1 << 16;
+/// Bytes of their texts, as often as a dictionary names them, unless they are of one row.
+pub const FITTED_TEXT_BYTES: usize = 16 << 20;
+
 /// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
 /// while another waits for a query's last block.
 pub const QUERIES_PER_THREAD: usize = 4;

@@ -128,7 +128,6 @@ impl RequestError {
     }
 
     /// Where in the request.
-    #[cfg(any(test, feature = "sql"))]
     pub(crate) fn place(&self) -> Option<&str> {
         self.place.as_deref()
     }

@@ -29,6 +29,7 @@ mod freshness;
 mod full_fragments;
 mod golden;
 mod half_sent;
+mod http;
 mod ingest;
 mod killed;
 mod lifecycle;
@@ -42,6 +43,7 @@ mod select;
 mod semi_joins;
 mod sets;
 mod support;
+mod types;
 mod unread;
 
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.
