@@ -23,8 +23,7 @@ use datafusion::{
     },
     datasource::TableProvider,
     execution::{
-        FunctionRegistry as _,
-        SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+        FunctionRegistry as _, SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
         context::SQLOptions,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
