@@ -8,6 +8,7 @@ mod doors;
 mod golden;
 #[path = "../flights/nodes.rs"]
 mod nodes;
+mod postgres;
 mod promises;
 mod types;
 mod writes;
