@@ -59,12 +59,16 @@ impl Statement {
         self
     }
 
-    /// Runs the statement and gathers the whole answer. Tried again when the server is not available.
+    /// Runs the statement and gathers the whole answer. A query is tried again when the server is not available; a
+    /// statement that writes is not: it may have been done.
     ///
     /// # Errors
     /// What the server objects to, with its line and column; [`Error::Incomplete`](crate::Error::Incomplete).
     pub async fn collect(self) -> Result<QueryResult> {
-        self.client.retrying(|| async { self.open().await?.gather().await }).await
+        match self.is_query() {
+            true => self.client.retrying(|| async { self.open().await?.gather().await }).await,
+            false => self.open().await?.gather().await,
+        }
     }
 
     /// Runs the statement and gives its batches as they come.
@@ -72,7 +76,19 @@ impl Statement {
     /// # Errors
     /// Those of [`Statement::collect`].
     pub async fn stream(self) -> Result<QueryStream> {
-        self.client.retrying(|| self.open()).await
+        match self.is_query() {
+            true => self.client.retrying(|| self.open()).await,
+            false => self.open().await,
+        }
+    }
+
+    /// Whether it may be run twice, by its first word.
+    fn is_query(&self) -> bool {
+        let text = self.request.sql.trim_start_matches(|c: char| c == '(' || c.is_whitespace());
+        let first = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+        ["select", "with", "values", "table", "explain", "show", "describe", "desc"]
+            .iter()
+            .any(|word| first.eq_ignore_ascii_case(word))
     }
 
     async fn open(&self) -> Result<QueryStream> {

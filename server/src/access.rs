@@ -90,6 +90,12 @@ impl Default for Access {
 }
 
 impl Access {
+    /// By another policy.
+    #[cfg(all(test, feature = "sql"))]
+    pub(crate) fn by(policy: Arc<dyn Policy>) -> Self {
+        Self(policy)
+    }
+
     /// Fails where a principal may not do what it asks for.
     pub(crate) fn authorise(
         &self,

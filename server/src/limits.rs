@@ -10,6 +10,8 @@ pub const MESSAGE_BYTES: usize = 4 << 20;
 /// Bytes that SQL statements write to disk for what memory has no room for, all together; in the folder of the disk
 /// cache, where there is one.
 pub const SPILL_BYTES: u64 = 16 << 30;
+/// Addresses of rows that a statement takes away which are gathered before they are put into a set.
+pub const ADDRESSES_AT_ONCE: usize = 1 << 18;
 /// Bytes of one message of the health and reflection services, which ask by a name.
 pub const SMALL_MESSAGE_BYTES: usize = 64 << 10;
 /// Bytes that a message of an answer is cut to: large enough that messages cost little, small enough that

@@ -1,16 +1,17 @@
 //! What SQL asks of whoever has the tables.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, UInt64Array};
 use async_trait::async_trait;
 use basalt_core::{
-    query::Query,
+    query::{Filter, Query},
     schema::{DataType, Schema},
+    table::Retention,
 };
 use futures_util::stream::BoxStream;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The tables of a server.
 #[async_trait]
@@ -27,6 +28,127 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// # Errors
     /// What kept it from being read.
     async fn pin(&self, table: &str, version: Option<u64>) -> Result<Arc<dyn Table>>;
+
+    /// Makes an empty table; `if_not_exists`: nothing happens where there is one of its name.
+    ///
+    /// # Errors
+    /// What kept it from being made.
+    async fn create_table(&self, _table: NewTable, _if_not_exists: bool) -> Result<()> {
+        Err(read_only())
+    }
+
+    /// Makes a table for rows that are written to it at once. Where the writer is dropped without a commit, or the commit
+    /// fails, the table is dropped again.
+    ///
+    /// # Errors
+    /// Those of [`Catalog::create_table`].
+    async fn create_table_as(&self, _table: NewTable) -> Result<Box<dyn Writer>> {
+        Err(read_only())
+    }
+
+    /// Drops a table; `if_exists`: nothing happens where there is none.
+    ///
+    /// # Errors
+    /// What kept it from being dropped.
+    async fn drop_table(&self, _table: &str, _if_exists: bool) -> Result<()> {
+        Err(read_only())
+    }
+
+    /// The texts of all views, by name, as they were when [`Catalog::tables`] was asked.
+    ///
+    /// # Errors
+    /// What kept them from being listed.
+    async fn views(&self) -> Result<BTreeMap<String, Arc<str>>> {
+        Ok(BTreeMap::new())
+    }
+
+    /// Gives a query a name; `replace`: in the place of a view that has it.
+    ///
+    /// # Errors
+    /// What kept it from being made.
+    async fn create_view(&self, _name: &str, _sql: &str, _replace: bool) -> Result<()> {
+        Err(read_only())
+    }
+
+    /// Drops a view; `if_exists`: nothing happens where there is none.
+    ///
+    /// # Errors
+    /// What kept it from being dropped.
+    async fn drop_view(&self, _name: &str, _if_exists: bool) -> Result<()> {
+        Err(read_only())
+    }
+}
+
+/// The error of a statement that writes where nothing is written.
+fn read_only() -> Error {
+    Error::unsupported("writing to these tables")
+}
+
+/// A table that is to be made.
+#[derive(Clone, Debug)]
+pub struct NewTable {
+    /// Its name.
+    pub name: String,
+    /// Its columns.
+    pub schema: Schema,
+    /// For how long it keeps rows; `None`: for good.
+    pub retention: Option<Retention>,
+    /// Whether deletions write the files that lose rows again; `None`: as the catalog does by itself.
+    pub rewrites: Option<bool>,
+}
+
+/// What comes of the rows of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// New rows come.
+    Insert,
+    /// New rows come, in the place of those that have the same values in these columns. That one is null, or the values
+    /// of two new rows are the same, is an error.
+    Replace(Vec<String>),
+    /// Rows of the version that was read go, each named once or more often.
+    Delete,
+    /// Rows of the version that was read go, each named once, and others come.
+    Update {
+        /// It is a conflict that there is a newer version, and not only that the same rows have changed.
+        exactly: bool,
+    },
+}
+
+/// A change of a table's rows on its way: nothing is seen of it before its commit, and then all of it. Dropping it leaves
+/// nothing.
+#[async_trait]
+pub trait Writer: Send {
+    /// New rows, in all columns of the table.
+    ///
+    /// # Errors
+    /// Why they are not taken.
+    async fn insert(&mut self, rows: RecordBatch) -> Result<()>;
+
+    /// The addresses of rows that go.
+    ///
+    /// # Errors
+    /// Why they are not taken.
+    async fn delete(&mut self, addresses: UInt64Array) -> Result<()>;
+
+    /// Makes one version of it all. It goes on when nobody waits for it any longer.
+    ///
+    /// # Errors
+    /// What kept it from being made.
+    async fn commit(self: Box<Self>) -> Result<Written>;
+}
+
+/// What a commit has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// All of it is there.
+    Done {
+        /// Rows that came.
+        inserted: u64,
+        /// Rows that went.
+        deleted: u64,
+    },
+    /// Another change came first, and nothing of this one is there: it is made again from the newest version.
+    Conflict,
 }
 
 /// One version of a table.
@@ -44,6 +166,11 @@ pub trait Table: fmt::Debug + Send + Sync {
     /// How many rows it has.
     fn rows(&self) -> Rows;
 
+    /// For how long it keeps rows; `None`: for good.
+    fn retention(&self) -> Option<Retention> {
+        None
+    }
+
     /// Whether no value of a column stands twice, so that rows of other tables may be looked up by it.
     ///
     /// # Errors
@@ -56,6 +183,24 @@ pub trait Table: fmt::Debug + Send + Sync {
     /// Runs a query. Its semi-joins and attributes are of the versions that were pinned by their tables' names alone. The
     /// work begins with the first poll and ends when the stream is dropped.
     fn run(&self, query: Query) -> Answers;
+
+    /// Begins a change of the newest version; of rows that go, the addresses are those of this one.
+    ///
+    /// # Errors
+    /// Why the table is not written to.
+    async fn write(&self, _change: Change) -> Result<Box<dyn Writer>> {
+        Err(read_only())
+    }
+
+    /// Deletes the rows of the newest version that a condition of the engine selects (`None`: all), as a change of its
+    /// own, and says how many they were; `None`: that is not possible here, and the addresses are to be given to
+    /// [`Table::write`].
+    ///
+    /// # Errors
+    /// Why nothing was deleted.
+    async fn delete(&self, _filter: Option<Filter>) -> Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// The rows of a query of the engine, in its order.

@@ -9,8 +9,40 @@ pub enum Command {
     Select,
     /// EXPLAIN, with ANALYZE or without.
     Explain,
-    /// SHOW TABLES, DESCRIBE.
+    /// SHOW, DESCRIBE.
     Show,
+    /// INSERT without ON CONFLICT.
+    Insert,
+    /// UPDATE.
+    Update,
+    /// DELETE.
+    Delete,
+    /// INSERT ... ON CONFLICT.
+    Merge,
+    /// TRUNCATE.
+    Truncate,
+    /// COPY.
+    Copy,
+    /// CREATE TABLE.
+    CreateTable,
+    /// CREATE TABLE ... AS.
+    CreateTableAs,
+    /// DROP TABLE.
+    DropTable,
+    /// ALTER TABLE.
+    AlterTable,
+    /// CREATE VIEW.
+    CreateView,
+    /// DROP VIEW.
+    DropView,
+}
+
+impl Command {
+    /// Whether the answer is rows that were asked for. That of any other statement is one row of one column, `rows`: how
+    /// many rows were written, deleted or copied, 0 where none are.
+    pub fn gives_rows(self) -> bool {
+        matches!(self, Self::Select | Self::Explain | Self::Show)
+    }
 }
 
 /// A statement that is not run yet.

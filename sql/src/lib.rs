@@ -1,14 +1,16 @@
 //! SQL over Basalt's tables: DataFusion plans and joins; the engine scans, filters and takes aggregates of one table.
 //!
-//! Whoever has the tables implements [`Catalog`] and [`Table`], and hands in the memory that a statement may take. An
+//! Whoever has the tables implements [`Catalog`] and [`Table`] (and [`Writer`], where they are written to), and hands in the memory that a statement may take. An
 //! [`Engine`] plans and runs statements on threads of its own, never on those of its callers.
 
 mod answer;
 mod arithmetic;
+mod assign;
 mod bounded;
 mod calendar;
 mod catalog;
 mod command;
+mod define;
 mod derived;
 mod dialect;
 mod dynamic;
@@ -30,10 +32,12 @@ mod source;
 mod sums;
 mod table;
 mod top;
+mod views;
+mod write;
 
 pub use async_trait::async_trait;
 
-pub use catalog::{Answers, Catalog, Rows, Table};
+pub use catalog::{Answers, Catalog, Change, NewTable, Rows, Table, Writer, Written};
 pub use command::{Command, Description};
 pub use engine::{Answer, Engine, Options, Request};
 pub use error::{Error, Result};

@@ -30,3 +30,9 @@ pub const TOP_ROWS: usize = 1 << 16;
 pub const TEXTS_BYTES: u64 = 64 << 20;
 /// Bytes of the name that an expression gives a column, about.
 pub const NAME_BYTES: usize = 256;
+/// Views that a statement reads.
+pub const VIEWS: usize = 64;
+/// Views that read one another, from the first to the last.
+pub const VIEWS_DEEP: usize = 16;
+/// How often a statement that writes is planned and run again because another change came first.
+pub const WRITE_ATTEMPTS: usize = 16;

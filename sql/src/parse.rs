@@ -4,6 +4,7 @@
 //! the name of nothing is in lower case. A quoted name is taken as it stands.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::ControlFlow,
 };
@@ -93,7 +94,8 @@ impl Text {
         let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
-        let tokens = dialect::tokens(tokens)?;
+        let mut tokens = dialect::tokens(tokens)?;
+        quote_columns(&mut tokens);
         check_length(&tokens)?;
         Ok(Self { tokens, versions })
     }
@@ -129,10 +131,10 @@ impl Text {
             return Err(error.at(clause.start.line, clause.start.column));
         }
         let mut tables = BTreeMap::new();
-        if !reads_tables(&statement) {
-            return Ok(Parsed { statement, tables });
-        }
-        let (references, _) = resolve_table_references(&statement, false)?;
+        let references = match named_in(&statement) {
+            None => return Ok(Parsed { statement, tables }),
+            Some(part) => resolve_table_references(&part, false)?.0,
+        };
         for reference in references {
             let TableReference::Bare { table } = &reference else {
                 return Err(Error::new(
@@ -144,7 +146,7 @@ impl Text {
             if functions.contains(&table) {
                 continue;
             }
-            let of = named.get(&table).cloned().unwrap_or_else(|| (table.clone(), None));
+            let of = named.get(&table).cloned().unwrap_or_else(|| at_version(&table));
             tables.insert(table, of);
         }
         Ok(Parsed { statement, tables })
@@ -154,11 +156,24 @@ impl Text {
 /// The statement that a text holds, or explains.
 fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
     match statement {
-        Statement::Explain(ExplainStatement { statement, .. }) => inner(statement),
+        Statement::Explain(ExplainStatement { statement, .. }) => match inner(statement)? {
+            query @ ast::Statement::Query(_) => Ok(query),
+            _ => Err(Error::unsupported("EXPLAIN of anything but a query")),
+        },
         Statement::Statement(statement) => match &**statement {
             ast::Statement::Query(_)
             | ast::Statement::ShowTables { .. }
-            | ast::Statement::ExplainTable { .. } => Ok(statement),
+            | ast::Statement::ExplainTable { .. }
+            | ast::Statement::Insert(_)
+            | ast::Statement::Update(_)
+            | ast::Statement::Delete(_)
+            | ast::Statement::Truncate(_)
+            | ast::Statement::CreateTable(_)
+            | ast::Statement::CreateView(_)
+            | ast::Statement::Drop { object_type: ast::ObjectType::Table | ast::ObjectType::View, .. }
+            | ast::Statement::ShowViews { .. }
+            | ast::Statement::ShowColumns { .. }
+            | ast::Statement::ShowCreate { .. } => Ok(statement),
             other => {
                 let text = other.to_string();
                 Err(refused(text.split_whitespace().next().unwrap_or_default()))
@@ -170,12 +185,32 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
     }
 }
 
-/// Whether it is a query, or explains one.
-fn reads_tables(statement: &Statement) -> bool {
-    match statement {
-        Statement::Explain(ExplainStatement { statement, .. }) => reads_tables(statement),
-        Statement::Statement(statement) => matches!(&**statement, ast::Statement::Query(_)),
-        _ => false,
+/// The part of a statement that names tables which are there; `None`: it reads none.
+fn named_in(statement: &Statement) -> Option<Cow<'_, Statement>> {
+    let Statement::Statement(inner) = statement else { return Some(Cow::Borrowed(statement)) };
+    match &**inner {
+        ast::Statement::CreateTable(ast::CreateTable { query, .. }) => {
+            Some(Cow::Owned(as_query(query.clone()?)))
+        }
+        ast::Statement::CreateView(view) => Some(Cow::Owned(as_query(view.query.clone()))),
+        ast::Statement::Query(_)
+        | ast::Statement::Insert(_)
+        | ast::Statement::Update(_)
+        | ast::Statement::Delete(_)
+        | ast::Statement::Truncate(_) => Some(Cow::Borrowed(statement)),
+        _ => None,
+    }
+}
+
+pub(crate) fn as_query(query: Box<ast::Query>) -> Statement {
+    Statement::Statement(Box::new(ast::Statement::Query(query)))
+}
+
+/// A table as the text of a view has it, which names a version by [`Rewrite`]'s name for it.
+fn at_version(name: &str) -> Named {
+    match name.rsplit_once('@').map(|(table, version)| (table, version.parse())) {
+        Some((table, Ok(version))) => (table.to_owned(), Some(version)),
+        _ => (name.to_owned(), None),
     }
 }
 
@@ -207,7 +242,8 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
 
 fn refused(what: &str) -> Error {
     Error::unsupported(format!(
-        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW TABLES and DESCRIBE are)"
+        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, TRUNCATE, CREATE \
+         and DROP are)"
     ))
 }
 
@@ -246,6 +282,31 @@ fn take_versions(tokens: &mut Vec<TokenWithSpan>) -> Result<Versions> {
     }
     *tokens = left;
     Ok(versions)
+}
+
+/// The parser's dialect takes a column of a new table that is named `key` or `index` for an index, of which there are
+/// none here.
+fn quote_columns(tokens: &mut [TokenWithSpan]) {
+    let keyword = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let is_create = matches!(tokens, [create, table, ..]
+        if keyword(create) == Some(Keyword::CREATE) && keyword(table) == Some(Keyword::TABLE));
+    if !is_create {
+        return;
+    }
+    for at in 1..tokens.len().saturating_sub(1) {
+        let begins = matches!(tokens[at - 1].token, Token::LParen | Token::Comma);
+        let is_name = matches!(keyword(&tokens[at]), Some(Keyword::KEY | Keyword::INDEX));
+        if begins
+            && is_name
+            && matches!(tokens[at + 1].token, Token::Word(_))
+            && let Token::Word(word) = &mut tokens[at].token
+        {
+            (word.value, word.quote_style) = (word.value.to_lowercase(), Some('"'));
+        }
+    }
 }
 
 /// How names are spelled.
@@ -438,7 +499,7 @@ fn parameter(literal: &Literal) -> Option<ast::Expr> {
     parser.and_then(|mut parser| parser.parse_expr().ok())
 }
 
-fn ast_parser(sql: &str) -> Option<Parser<'static>> {
+pub(crate) fn ast_parser(sql: &str) -> Option<Parser<'static>> {
     static DIALECT: GenericDialect = GenericDialect {};
     Parser::new(&DIALECT).try_with_sql(sql).ok()
 }

@@ -2,10 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
-use arrow_array::{ArrayRef, BooleanArray, StringArray};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, StringArray};
 use arrow_schema::DataType;
 use async_trait::async_trait;
 use basalt_core::{
@@ -17,14 +17,17 @@ use datafusion::{
         CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
         SchemaProvider,
     },
-    common::{DataFusionError, Result as PlanResult, ScalarValue},
+    common::{
+        DataFusionError, Result as PlanResult, ScalarValue,
+        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
+    },
     datasource::TableProvider,
     execution::{
         SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
         context::SQLOptions,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::{AggregateUDF, LogicalPlan},
+    logical_expr::{AggregateUDF, Expr, LogicalPlan},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
@@ -36,8 +39,9 @@ use crate::{
     answer::{Shown, rows, shown_type},
     arithmetic::Planner,
     bounded::{self, Bounded},
-    catalog::Table,
+    catalog::{Change, Table, Written},
     command::{Command, Description},
+    define::{self, NewView},
     dialect,
     engine::{Request, Shared},
     error::{Error, Result},
@@ -46,12 +50,14 @@ use crate::{
     limits,
     meaning::Meaning,
     memory::Pool,
-    parse::{Named, Names, Parameters, Text},
+    parse::{Named, Names, Parameters, Text, as_query},
     references::FuseJoins,
     scan::Scan,
     sums::Sums,
     table::BasaltTable,
     top::FuseTop,
+    views::{Read, Views, text_of_table, within},
+    write::{Effect, Rewritten, rewrite, target, with_addresses},
 };
 
 const CATALOG: &str = "basalt";
@@ -177,6 +183,26 @@ enum Resolved {
     Tables(Vec<String>),
     /// DESCRIBE.
     Columns(Arc<dyn Table>),
+    /// What its query gives is written to a table.
+    Write(Box<SessionState>, Rewritten, Arc<dyn Table>),
+    /// CREATE TABLE.
+    Create(Box<ast::CreateTable>),
+    /// CREATE TABLE ... AS.
+    CreateAs(Box<SessionState>, Box<ast::CreateTable>, Box<ast::Query>),
+    /// DROP TABLE.
+    Drop { table: String, if_exists: bool },
+    /// CREATE VIEW.
+    CreateView(Box<SessionState>, NewView),
+    /// DROP VIEW.
+    DropView { view: String, if_exists: bool },
+    /// What is to be made is there.
+    Nothing(Command),
+    /// SHOW VIEWS.
+    Views(Views),
+    /// SHOW CREATE.
+    Text(String),
+    /// DESCRIBE of a view, by a query that gives all of it.
+    ColumnsOf(Box<SessionState>, Statement),
 }
 
 impl Resolved {
@@ -184,20 +210,105 @@ impl Resolved {
         match self {
             Self::Query(_, Statement::Explain(_)) => Command::Explain,
             Self::Query(..) => Command::Select,
-            Self::Tables(_) | Self::Columns(_) => Command::Show,
+            Self::Tables(_) | Self::Columns(_) | Self::Views(_) | Self::Text(_) | Self::ColumnsOf(..) => {
+                Command::Show
+            }
+            Self::CreateView(..) => Command::CreateView,
+            Self::DropView { .. } => Command::DropView,
+            Self::Write(_, rewritten, _) => rewritten.command,
+            Self::Create(_) => Command::CreateTable,
+            Self::CreateAs(..) => Command::CreateTableAs,
+            Self::Drop { .. } => Command::DropTable,
+            Self::Nothing(command) => *command,
         }
     }
 }
 
-/// Plans a statement and begins to run it.
+/// Plans a statement and begins to run it. One that writes has written when this returns; where another change came
+/// first it is planned again, over the newest versions.
 pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
-    let resolved = resolve(shared, &request, Parameters::Given(&request.parameters)).await?;
-    let command = resolved.command();
-    match resolved {
-        Resolved::Query(session, statement) => run(*session, statement, command).await,
-        Resolved::Tables(tables) => show_tables(tables),
-        Resolved::Columns(table) => describe_table(&*table),
+    for _ in 0..limits::WRITE_ATTEMPTS {
+        let resolved = resolve(shared, &request, Parameters::Given(&request.parameters)).await?;
+        let command = resolved.command();
+        let written = match resolved {
+            Resolved::Query(session, statement) => return run(*session, statement, command).await,
+            Resolved::Tables(tables) => return show_tables(tables),
+            Resolved::Columns(table) => return describe_columns(table.schema()),
+            Resolved::Views(views) => return show_views(&views),
+            Resolved::Text(text) => {
+                return made(text_schema(), vec![Arc::new(StringArray::from(vec![text]))]);
+            }
+            Resolved::ColumnsOf(session, statement) => {
+                let (_, logical, physical) = planned(*session, statement).await?;
+                return describe_columns(Shown::new(logical.schema(), &physical.schema())?.schema());
+            }
+            Resolved::CreateView(session, view) => {
+                let (_, logical, physical) = planned(*session, as_query(view.query.clone())).await?;
+                Shown::new(logical.schema(), &physical.schema())?;
+                request.catalog.create_view(&view.name, &view.query.to_string(), view.replaces).await?;
+                NOTHING
+            }
+            Resolved::DropView { view, if_exists } => {
+                request.catalog.drop_view(&view, if_exists).await?;
+                NOTHING
+            }
+            Resolved::Write(session, rewritten, target) => write(*session, rewritten, &*target).await?,
+            Resolved::Create(create) => {
+                let table = define::new_table(&create, None)?;
+                request.catalog.create_table(table, create.if_not_exists).await?;
+                NOTHING
+            }
+            Resolved::CreateAs(session, create, query) => {
+                create_as(&request, *session, &create, query).await?
+            }
+            Resolved::Drop { table, if_exists } => {
+                request.catalog.drop_table(&table, if_exists).await?;
+                NOTHING
+            }
+            Resolved::Nothing(_) => NOTHING,
+        };
+        if let Written::Done { inserted, deleted } = written {
+            let rows =
+                if command == Command::Delete || command == Command::Truncate { deleted } else { inserted };
+            return affected(command, rows);
+        }
     }
+    Err(Error::new(ErrorKind::WriteConflict, "other writes change the same table all the time; try again"))
+}
+
+/// No rows were written.
+const NOTHING: Written = Written::Done { inserted: 0, deleted: 0 };
+
+/// Runs the query of a statement that writes, and writes what it gives.
+async fn write(session: SessionState, rewritten: Rewritten, target: &dyn Table) -> Result<Written> {
+    let Rewritten { query, effect, .. } = rewritten;
+    let (session, _, physical) = planned(session, Statement::Statement(Box::new(query))).await?;
+    effect.check(&physical.schema())?;
+    // What the engine selects it also deletes, wherever the rows are.
+    if effect.change == Change::Delete
+        && let Some(filter) = physical.downcast_ref::<Scan>().and_then(Scan::selects)
+        && let Some(deleted) = target.delete(filter.cloned()).await?
+    {
+        return Ok(Written::Done { inserted: 0, deleted });
+    }
+    let writer = target.write(effect.change.clone()).await?;
+    effect.write(execute_stream(physical, context(&session))?, writer).await
+}
+
+async fn create_as(
+    request: &Request,
+    session: SessionState,
+    create: &ast::CreateTable,
+    query: Box<ast::Query>,
+) -> Result<Written> {
+    let statement = Statement::Statement(Box::new(ast::Statement::Query(query)));
+    let (session, logical, physical) = planned(session, statement).await?;
+    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    let table = define::new_table(create, Some(shown.schema().fields().to_vec()))?;
+    let effect = Effect::of_new_table(&table.schema);
+    effect.check(&physical.schema())?;
+    let writer = request.catalog.create_table_as(table).await?;
+    effect.write(execute_stream(physical, context(&session))?, writer).await
 }
 
 /// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there.
@@ -205,25 +316,67 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
     let resolved = resolve(shared, &request, Parameters::Open).await?;
     let command = resolved.command();
     match resolved {
-        Resolved::Query(session, statement) => {
-            let logical = logical(&session, statement).await?;
-            verify(&logical)?;
-            let types = logical.get_parameter_types().map_err(unplanned)?;
-            let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
-            let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
-            let types: Vec<_> =
-                (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
-            // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
-            let texts = typed(&session, logical.clone(), &types, &DataType::Utf8).await;
-            let (types, schema) = match texts {
-                Err(_) if types.contains(&None) => typed(&session, logical, &types, &DataType::Int64).await?,
-                texts => texts?,
-            };
-            Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
+        Resolved::Query(session, statement) => takes(&session, statement, command).await,
+        Resolved::Write(session, rewritten, _) => {
+            let query = Statement::Statement(Box::new(rewritten.query));
+            let taken = takes(&session, query, command).await?;
+            Ok(Description { schema: affected_schema(), ..taken })
+        }
+        Resolved::CreateAs(session, _, query) => {
+            let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
+            let taken = takes(&session, query, command).await?;
+            Ok(Description { schema: affected_schema(), ..taken })
         }
         Resolved::Tables(_) => Ok(described(command, tables_schema())),
-        Resolved::Columns(_) => Ok(described(command, columns_schema())),
+        Resolved::Columns(_) | Resolved::ColumnsOf(..) => Ok(described(command, columns_schema())),
+        Resolved::Views(_) => Ok(described(command, views_schema())),
+        Resolved::Text(_) => Ok(described(command, text_schema())),
+        Resolved::Create(_)
+        | Resolved::Drop { .. }
+        | Resolved::CreateView(..)
+        | Resolved::DropView { .. }
+        | Resolved::Nothing(_) => Ok(described(command, affected_schema())),
     }
+}
+
+/// What a query takes and gives.
+async fn takes(session: &SessionState, statement: Statement, command: Command) -> Result<Description> {
+    let logical = logical(session, statement).await?;
+    verify(&logical)?;
+    let logical = cast_parameters(logical).map_err(unplanned)?;
+    let types = logical.get_parameter_types().map_err(unplanned)?;
+    let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
+    let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
+    let types: Vec<_> =
+        (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
+    // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
+    let texts = typed(session, logical.clone(), &types, &DataType::Utf8).await;
+    let (types, schema) = match texts {
+        Err(_) if types.contains(&None) => typed(session, logical, &types, &DataType::Int64).await?,
+        texts => texts?,
+    };
+    Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
+}
+
+/// The same plan, where a parameter that stands in a CAST has the type that it is cast to.
+fn cast_parameters(logical: LogicalPlan) -> PlanResult<LogicalPlan> {
+    let typed = |expr: Expr| match expr {
+        Expr::Cast(mut cast) => {
+            let mut is_new = false;
+            if let Expr::Placeholder(placeholder) = &mut *cast.expr
+                && placeholder.field.is_none()
+            {
+                placeholder.field = Some(Arc::clone(&cast.field));
+                is_new = true;
+            }
+            let cast = Expr::Cast(cast);
+            Ok(if is_new { Transformed::yes(cast) } else { Transformed::no(cast) })
+        }
+        other => Ok(Transformed::no(other)),
+    };
+    let plan =
+        logical.transform_up_with_subqueries(|plan| plan.map_expressions(|expr| expr.transform_up(typed)));
+    plan.data()
 }
 
 /// The types of the parameters, where `unknown` is that of those that may have any, and the answer's columns.
@@ -245,64 +398,223 @@ fn described(command: Command, schema: Schema) -> Description {
     Description { command, parameters: Vec::new(), schema }
 }
 
-/// Reads the text and pins the tables that it names.
+/// Reads the text and pins the tables that it names, itself or through views.
 async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>) -> Result<Resolved> {
     if request.parameters.len() > limits::PARAMETERS {
         let message = format!("{} parameters; the limit is {}", request.parameters.len(), limits::PARAMETERS);
         return Err(Error::invalid(message));
     }
-    let text = Text::new(&request.sql)?;
+    let mut text = Text::new(&request.sql)?;
     let known = request.catalog.tables().await?;
+    let views = request.catalog.views().await?;
     let mut names = Names::default();
-    known.iter().for_each(|table| names.add(table));
+    known.iter().chain(views.keys()).for_each(|name| names.add(name));
     let mut parsed = text.parse(&names, parameters)?;
+    let mut describes = false;
     if let Statement::Statement(statement) = &parsed.statement {
-        match &**statement {
-            ast::Statement::ShowTables { .. } => return Ok(Resolved::Tables(known)),
-            ast::Statement::ExplainTable { table_name, .. } => {
-                let [ast::ObjectNamePart::Identifier(name)] = table_name.0.as_slice() else {
-                    return Err(no_table(&table_name.to_string()));
-                };
-                return Ok(Resolved::Columns(pin(request, &known, &(name.value.clone(), None)).await?));
+        match shown(statement, &views)? {
+            Some(Asked::Tables) => return Ok(Resolved::Tables(known)),
+            Some(Asked::Views) => return Ok(Resolved::Views(views)),
+            Some(Asked::TextOfView(name)) => {
+                let sql = views.get(&name).ok_or_else(|| no_view(&name))?;
+                return Ok(Resolved::Text(format!("CREATE VIEW \"{name}\" AS {sql}")));
             }
-            _ => {}
+            Some(Asked::TextOfTable(name)) => {
+                let table = pin(request, &known, &(name, None)).await?;
+                return Ok(Resolved::Text(text_of_table(&*table)));
+            }
+            Some(Asked::Columns(name)) if views.contains_key(&name) => {
+                describes = true;
+                text = Text::new(&format!("SELECT * FROM \"{name}\""))?;
+                parsed = text.parse(&names, parameters)?;
+            }
+            Some(Asked::Columns(name)) => {
+                return Ok(Resolved::Columns(pin(request, &known, &(name, None)).await?));
+            }
+            None => {}
         }
     }
-    let pinned = parsed
-        .tables
-        .iter()
-        .map(async |(name, of)| Ok::<_, Error>((name.clone(), pin(request, &known, of).await?)));
+    if let Statement::Statement(statement) = &parsed.statement
+        && let Some(resolved) = definition(statement, &known, &views)?
+    {
+        return Ok(resolved);
+    }
+    let read = Read::new(std::mem::take(&mut parsed.tables), &views, &names)?;
+    let pinned = read.tables.iter().map(async |(name, (of, view))| {
+        let pinned = pin(request, &known, of).await;
+        let pinned = pinned.map_err(|error| match view {
+            Some(view) => within(view, &error),
+            None => error,
+        });
+        Ok::<_, Error>((name.clone(), pinned?))
+    });
     let pinned: BTreeMap<_, _> = try_join_all(pinned).await?.into_iter().collect();
     for table in pinned.values() {
         table.schema().fields().iter().for_each(|field| names.add(&field.name));
     }
-    if !names.are_lower() {
-        // Columns have told how some of the names are spelled.
-        parsed = text.parse(&names, parameters)?;
-    }
-    let mut keys = keys(&parsed.tables, &pinned).await?;
+    let target = match &parsed.statement {
+        Statement::Statement(statement) => target(statement)?,
+        _ => None,
+    };
+    let target = target.map(|(_, name)| match pinned.get(&name) {
+        Some(table) => Ok((name, Arc::clone(table))),
+        None if views.contains_key(&name) => Err(is_view(&name)),
+        None => Err(no_table(&name)),
+    });
+    let target = target.transpose()?;
+    let mut keys = keys(&read, &pinned).await?;
     let tables = pinned.into_iter().map(|(name, table)| {
-        let is_current = parsed.tables.get(&name).is_none_or(|(_, version)| version.is_none());
+        let is_current = read.tables.get(&name).is_none_or(|((_, version), _)| version.is_none());
         // Default: none of its columns is known to be a key.
         let table = BasaltTable::new(table, is_current, keys.remove(&name).unwrap_or_default());
         (name, Arc::new(table) as Arc<dyn TableProvider>)
     });
-    let schema: Arc<dyn SchemaProvider> = Arc::new(Pinned(tables.collect()));
+    let mut tables: BTreeMap<_, _> = tables.collect();
+    if let Some((name, table)) = &target {
+        let provider = BasaltTable::with_addresses(Arc::clone(table));
+        tables.insert(with_addresses(name), Arc::new(provider));
+    }
+    let schema = Arc::new(Pinned(RwLock::new(tables)));
     let catalog = MemoryCatalogProvider::new();
-    catalog.register_schema(SCHEMA, schema)?;
+    catalog.register_schema(SCHEMA, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-    let mut session = shared.base.session(shared, request)?;
+    let mut session = Box::new(shared.base.session(shared, request)?);
     session.register_catalog_list(Arc::new(catalogs));
-    Ok(Resolved::Query(Box::new(session), parsed.statement))
+    read.plan(&session, &mut names, |name, view| schema.add(name, view)).await?;
+    if !names.are_lower() {
+        // Columns have told how some of the names are spelled.
+        parsed = text.parse(&names, parameters)?;
+    }
+    if describes {
+        return Ok(Resolved::ColumnsOf(session, parsed.statement));
+    }
+    match (parsed.statement, target) {
+        (Statement::Statement(statement), Some((name, table))) => {
+            let open = matches!(parameters, Parameters::Open);
+            let rewritten = rewrite(*statement, &name, table.schema(), open)?;
+            Ok(Resolved::Write(session, rewritten, table))
+        }
+        (Statement::Statement(statement), None) => match *statement {
+            ast::Statement::CreateTable(mut create) => match create.query.take() {
+                Some(query) => Ok(Resolved::CreateAs(session, Box::new(create), query)),
+                None => Ok(Resolved::Create(Box::new(create))),
+            },
+            ast::Statement::CreateView(view) => {
+                let new = define::new_view(view)?;
+                if read.has(&new.name) {
+                    let message = format!("view {:?} would read itself", new.name);
+                    return Err(Error::invalid(message));
+                }
+                Ok(Resolved::CreateView(session, new))
+            }
+            other => Ok(Resolved::Query(session, Statement::Statement(Box::new(other)))),
+        },
+        (statement, _) => Ok(Resolved::Query(session, statement)),
+    }
+}
+
+/// What SHOW and DESCRIBE ask for.
+enum Asked {
+    Tables,
+    Views,
+    Columns(String),
+    TextOfTable(String),
+    TextOfView(String),
+}
+
+fn shown(statement: &ast::Statement, views: &Views) -> Result<Option<Asked>> {
+    let plain = |options: &ast::ShowStatementOptions| {
+        let is_plain = options.starts_with.is_none()
+            && options.limit.is_none()
+            && options.limit_from.is_none()
+            && options.filter_position.is_none();
+        if is_plain { Ok(()) } else { Err(Error::unsupported("SHOW with a condition")) }
+    };
+    Ok(Some(match statement {
+        ast::Statement::ShowTables { .. } => Asked::Tables,
+        ast::Statement::ShowViews { show_options, .. } => {
+            plain(show_options)?;
+            Asked::Views
+        }
+        ast::Statement::ShowColumns { show_options, .. } => {
+            plain(show_options)?;
+            let of = show_options.show_in.as_ref().and_then(|of| of.parent_name.as_ref());
+            Asked::Columns(define::only_name(
+                of.ok_or_else(|| Error::invalid("SHOW COLUMNS FROM which table?"))?,
+            )?)
+        }
+        ast::Statement::ExplainTable { table_name, .. } => Asked::Columns(define::only_name(table_name)?),
+        ast::Statement::ShowCreate { obj_type, obj_name } => {
+            let name = define::only_name(obj_name)?;
+            match obj_type {
+                ast::ShowCreateObject::Table if !views.contains_key(&name) => Asked::TextOfTable(name),
+                ast::ShowCreateObject::Table | ast::ShowCreateObject::View => Asked::TextOfView(name),
+                other => return Err(Error::unsupported(format!("SHOW CREATE {other}"))),
+            }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// A statement that makes or drops something, and reads nothing for it.
+fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Result<Option<Resolved>> {
+    let is_table = |name: &String| known.binary_search(name).is_ok();
+    Ok(Some(match statement {
+        ast::Statement::CreateTable(create) => {
+            let name = define::only_name(&create.name)?;
+            match (is_table(&name), create.if_not_exists, &create.query) {
+                (true, true, None) => Resolved::Nothing(Command::CreateTable),
+                (true, true, Some(_)) => Resolved::Nothing(Command::CreateTableAs),
+                (_, _, None) => Resolved::Create(Box::new(create.clone())),
+                (_, _, Some(_)) => return Ok(None),
+            }
+        }
+        ast::Statement::CreateView(view) => {
+            let name = define::only_name(&view.name)?;
+            if !(view.if_not_exists && views.contains_key(&name)) {
+                return Ok(None);
+            }
+            Resolved::Nothing(Command::CreateView)
+        }
+        ast::Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } => {
+            if *cascade || *purge || *temporary || table.is_some() {
+                return Err(Error::unsupported("this form of DROP"));
+            }
+            let [name] = names.as_slice() else {
+                return Err(Error::unsupported("DROP of several at once: it would not be one change"));
+            };
+            let (name, if_exists) = (define::only_name(name)?, *if_exists);
+            match object_type {
+                ast::ObjectType::Table if views.contains_key(&name) => return Err(is_view(&name)),
+                ast::ObjectType::Table => Resolved::Drop { table: name, if_exists },
+                ast::ObjectType::View if is_table(&name) => {
+                    let message = format!("{name:?} is a table: DROP TABLE drops it");
+                    return Err(Error::new(ErrorKind::TableNotFound, message));
+                }
+                ast::ObjectType::View => Resolved::DropView { view: name, if_exists },
+                other => return Err(Error::unsupported(format!("DROP {other}"))),
+            }
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn is_view(name: &str) -> Error {
+    let message = format!("{name:?} is a view: it is not written to, and DROP VIEW drops it");
+    Error::new(ErrorKind::TableNotFound, message)
+}
+
+fn no_view(name: &str) -> Error {
+    Error::new(ErrorKind::TableNotFound, format!("no view {name:?}"))
 }
 
 /// The columns of tables that those of others refer to, where both are read as they are now, and no value stands twice.
 async fn keys(
-    named: &BTreeMap<String, Named>,
+    read: &Read,
     pinned: &BTreeMap<String, Arc<dyn Table>>,
 ) -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let is_current = |name: &str| named.get(name).is_some_and(|(_, version)| version.is_none());
+    let is_current = |name: &str| read.tables.get(name).is_some_and(|((_, version), _)| version.is_none());
     let fields = pinned.values().flat_map(|table| table.schema().fields());
     let references = fields.filter_map(|field| field.references.as_ref());
     let wanted: BTreeSet<_> = references
@@ -321,24 +633,33 @@ async fn keys(
 }
 
 /// Refuses what no query is.
-fn verify(logical: &LogicalPlan) -> Result<()> {
+pub(crate) fn verify(logical: &LogicalPlan) -> Result<()> {
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     Ok(options.verify_plan(logical)?)
 }
 
-async fn run(mut session: SessionState, statement: Statement, command: Command) -> Result<Planned> {
+async fn run(session: SessionState, statement: Statement, command: Command) -> Result<Planned> {
+    let (session, logical, physical) = planned(session, statement).await?;
+    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    let batches = execute_stream(physical, context(&session))?;
+    Ok(Planned { command, shown, batches })
+}
+
+/// A query's plan.
+async fn planned(
+    mut session: SessionState,
+    statement: Statement,
+) -> Result<(SessionState, LogicalPlan, Arc<dyn ExecutionPlan>)> {
     session.mark_start_execution();
     let logical = logical(&session, statement).await?;
     verify(&logical)?;
     let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
-    let shown = Shown::new(logical.schema(), &physical.schema())?;
     let scans = scans(&physical);
     if scans > limits::SCANS {
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    let batches = execute_stream(physical, context(&session))?;
-    Ok(Planned { command, shown, batches })
+    Ok((session, logical, physical))
 }
 
 /// The plan of a statement. Columns of one list that would have the same name get others.
@@ -359,7 +680,7 @@ fn scans(plan: &Arc<dyn ExecutionPlan>) -> usize {
 }
 
 /// The error of a statement that is not planned. What the planner takes for a fault of its own is one that it cannot plan.
-fn unplanned(error: DataFusionError) -> Error {
+pub(crate) fn unplanned(error: DataFusionError) -> Error {
     match Error::from(error) {
         Error::Internal(message) => {
             let words: String = message.lines().next().unwrap_or_default().chars().take(200).collect();
@@ -385,6 +706,17 @@ fn tables_schema() -> Schema {
     Schema::of_answer(vec![Field::new("table_name", Logical::Utf8, true)])
 }
 
+fn affected_schema() -> Schema {
+    Schema::of_answer(vec![Field::new("rows", Logical::Int64, true)])
+}
+
+/// The answer of a statement that is no query: how many rows it has written.
+fn affected(command: Command, rows: u64) -> Result<Planned> {
+    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+    let planned = made(affected_schema(), vec![Arc::new(Int64Array::from(vec![rows]))])?;
+    Ok(Planned { command, ..planned })
+}
+
 fn show_tables(tables: Vec<String>) -> Result<Planned> {
     made(tables_schema(), vec![Arc::new(StringArray::from(tables))])
 }
@@ -399,8 +731,23 @@ fn columns_schema() -> Schema {
     Schema::of_answer(columns.map(|(name, data_type)| Field::new(name, data_type, true)).to_vec())
 }
 
-fn describe_table(table: &dyn Table) -> Result<Planned> {
-    let fields = table.schema().fields();
+fn views_schema() -> Schema {
+    let columns = ["view_name", "definition"];
+    Schema::of_answer(columns.map(|name| Field::new(name, Logical::Utf8, true)).to_vec())
+}
+
+fn show_views(views: &Views) -> Result<Planned> {
+    let names: StringArray = views.keys().map(Some).collect();
+    let texts: StringArray = views.values().map(|sql| Some(&**sql)).collect();
+    made(views_schema(), vec![Arc::new(names), Arc::new(texts)])
+}
+
+fn text_schema() -> Schema {
+    Schema::of_answer(vec![Field::new("statement", Logical::Utf8, true)])
+}
+
+fn describe_columns(schema: &Schema) -> Result<Planned> {
+    let fields = schema.fields();
     let text = |of: &dyn Fn(&Field) -> Option<String>| {
         Arc::new(fields.iter().map(of).collect::<StringArray>()) as ArrayRef
     };
@@ -421,21 +768,31 @@ fn made(schema: Schema, columns: Vec<ArrayRef>) -> Result<Planned> {
     Ok(Planned { command: Command::Show, shown, batches: Box::pin(batches) })
 }
 
-/// The tables of one statement.
+/// The tables of one statement, and the views.
 #[derive(Debug)]
-struct Pinned(BTreeMap<String, Arc<dyn TableProvider>>);
+struct Pinned(RwLock<BTreeMap<String, Arc<dyn TableProvider>>>);
+
+impl Pinned {
+    fn add(&self, name: &str, provider: Arc<dyn TableProvider>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), provider);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<dyn TableProvider>>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 #[async_trait]
 impl SchemaProvider for Pinned {
     fn table_names(&self) -> Vec<String> {
-        self.0.keys().cloned().collect()
+        self.read().keys().cloned().collect()
     }
 
     async fn table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>> {
-        Ok(self.0.get(name).cloned())
+        Ok(self.read().get(name).cloned())
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+        self.read().contains_key(name)
     }
 }

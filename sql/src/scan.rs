@@ -75,6 +75,13 @@ impl Scan {
         Self { source, query, shape, rows, dynamic, properties, metrics }
     }
 
+    /// The condition that selects its rows, where that is all it does, and it is of this table alone (`Some(None)`: it
+    /// selects all).
+    pub(crate) fn selects(&self) -> Option<Option<&Filter>> {
+        let is_all = self.may_be_filtered() && self.dynamic.is_empty() && self.source.is_alone();
+        is_all.then_some(self.query.filter.as_ref())
+    }
+
     /// Whether more conditions may be added to its query: they change nothing but which rows it gives.
     fn may_be_filtered(&self) -> bool {
         matches!(self.shape, Shape::Rows) && self.query.group_by.is_empty() && self.query.limit.is_none()

@@ -44,6 +44,11 @@ impl Source {
         &self.table
     }
 
+    /// Whether its queries name no other table.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.others.is_empty()
+    }
+
     fn schema_of(&self, table: &str) -> Option<&Schema> {
         self.others.get(table).map(|other| other.schema())
     }

@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use arrow_schema::{Schema as ArrowSchema, SchemaRef};
+use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
 use async_trait::async_trait;
 use basalt_core::{
-    query::{Expr as Value, Filter, Query, SelectItem},
+    query::{Expr as Value, Filter, Query, ROW_ADDRESS, SelectItem},
     schema::DataType,
 };
 use datafusion::{
@@ -69,6 +69,16 @@ impl BasaltTable {
         }
         let schema = table.schema().to_arrow();
         Self { source: Source::new(table), columns, schema, conditions: Vec::new(), keys, is_current }
+    }
+
+    /// The newest version of a table, with the addresses of its rows as one more column, for a statement that changes them.
+    pub(crate) fn with_addresses(table: Arc<dyn Table>) -> Self {
+        let mut with = Self::new(table, true, BTreeSet::new());
+        with.columns.add(ROW_ADDRESS, Value::Column(ROW_ADDRESS.to_owned()), DataType::UInt64);
+        let address = Arc::new(Field::new(ROW_ADDRESS, DataType::UInt64.to_arrow(), false));
+        let fields: Vec<_> = with.schema.fields().iter().cloned().chain([address]).collect();
+        with.schema = Arc::new(ArrowSchema::new(fields));
+        with
     }
 
     /// Rows of a source that meet a condition. No table refers to them.

@@ -1,6 +1,6 @@
 //! Which tables there are: a journal of numbered files, each written if it is not there yet.
 //!
-//! An entry makes, drops or attaches one table, so that each of these happens once and for everyone, or not at
+//! An entry makes, drops or attaches one table, or makes or drops a view, so that each of these happens once and for everyone, or not at
 //! all. The first entry begins the journal, so that a store whose journal is lost is told from a new one. A new table's
 //! folder is written before the entry that names it: a creation that is cut off between the two leaves a folder that
 //! nothing names. It stays, for nothing tells it from a table whose entry was lost; only what the entry of a drop names
@@ -66,6 +66,18 @@ enum Step {
     Begin(Uuid),
     Create(TableEntry),
     Drop(Uuid),
+    /// It takes the place of one of the same name.
+    CreateView(ViewEntry),
+    DropView(String),
+}
+
+/// A query that has a name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ViewEntry {
+    name: String,
+    /// Its text.
+    sql: Arc<str>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -94,6 +106,8 @@ pub struct CatalogState {
     /// What tells the last of them from another of the same number.
     last: Option<Uuid>,
     tables: BTreeMap<String, TableEntry>,
+    /// The texts of views, by name.
+    views: BTreeMap<String, Arc<str>>,
     /// Tables that were dropped, by folder, and when, in milliseconds since 1970.
     pub(crate) dropped: BTreeMap<String, (TableEntry, i64)>,
 }
@@ -107,6 +121,11 @@ impl CatalogState {
     /// All tables, by name.
     pub fn tables(&self) -> &BTreeMap<String, TableEntry> {
         &self.tables
+    }
+
+    /// The texts of all views, by name.
+    pub fn views(&self) -> &BTreeMap<String, Arc<str>> {
+        &self.views
     }
 
     fn apply(&mut self, entry: Entry, sealed: bool) -> Result<()> {
@@ -131,6 +150,12 @@ impl CatalogState {
                     self.dropped.insert(table.location.clone(), (table, entry.at));
                 }
             }
+            Step::CreateView(view) => {
+                self.views.insert(view.name, view.sql);
+            }
+            Step::DropView(name) => {
+                self.views.remove(&name);
+            }
         }
         Ok(())
     }
@@ -148,7 +173,11 @@ impl CatalogState {
                 .at("name")
                 .into());
         }
-        if self.tables.len() >= MAX_TABLES {
+        if self.views.contains_key(name) {
+            let message = format!("there is a view {name:?}");
+            return Err(Error::new(ErrorKind::TableExists, message).at("name").into());
+        }
+        if self.tables.len() + self.views.len() >= MAX_TABLES {
             let message = format!("there are {MAX_TABLES} tables, the most");
             return Err(Error::new(ErrorKind::MemoryLimit, message).into());
         }
@@ -375,6 +404,39 @@ impl CatalogLog {
         self.step(state, Step::Drop(id), same).await
     }
 
+    /// Gives a query a name; `replace`: in the place of a view that has it.
+    ///
+    /// # Errors
+    /// [`StorageError::Invalid`] with [`ErrorKind::TableExists`] or [`ErrorKind::InvalidName`]; [`StorageError::Store`].
+    pub async fn create_view(
+        &self,
+        state: &Arc<CatalogState>,
+        name: &str,
+        sql: &str,
+        replace: bool,
+    ) -> Result<Arc<CatalogState>> {
+        check_name(name).map_err(|e| e.at("name"))?;
+        let check = |state: &CatalogState| match state.views.contains_key(name) && replace {
+            true => Ok(()),
+            false => state.check_free(name),
+        };
+        check(state)?;
+        let state = self.begun(state).await?;
+        self.step(&state, Step::CreateView(ViewEntry { name: name.to_owned(), sql: sql.into() }), check).await
+    }
+
+    /// Drops a view.
+    ///
+    /// # Errors
+    /// [`StorageError::Invalid`] with [`ErrorKind::TableNotFound`]; [`StorageError::Store`].
+    pub async fn remove_view(&self, state: &Arc<CatalogState>, name: &str) -> Result<Arc<CatalogState>> {
+        let check = |state: &CatalogState| match state.views.contains_key(name) {
+            true => Ok(()),
+            false => Err(no_view(name).into()),
+        };
+        self.step(state, Step::DropView(name.to_owned()), check).await
+    }
+
     /// Writes an entry behind those that there are, as long as `check` finds that it makes sense there.
     async fn step(
         &self,
@@ -441,6 +503,12 @@ pub struct Created {
     pub log: TableLog,
     /// Its state.
     pub table: Arc<TableState>,
+}
+
+/// The error of a name that is no view's.
+pub fn no_view(name: &str) -> Error {
+    let shown: String = name.chars().take(128).collect();
+    Error::new(ErrorKind::TableNotFound, format!("there is no view {shown:?}")).at("name")
 }
 
 fn bytes_of(number: u64, entry: &Entry) -> Result<Bytes> {

@@ -42,7 +42,7 @@ mod vacuum;
 mod verify;
 mod z85;
 
-pub use catalog::{CatalogLog, CatalogState, Created, TableEntry};
+pub use catalog::{CatalogLog, CatalogState, Created, TableEntry, no_view};
 pub use data::{ColumnStats, DataReader, EncodedColumn, EncodedFile, FileEncoder, NewFile};
 pub use deletes::Deletes;
 pub use environment::{Environment, Panicked, Process, run};

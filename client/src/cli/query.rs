@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use arrow_array::{Array as _, cast::AsArray as _, types::Int64Type};
 use clap::{Args, ValueEnum};
 use tonic::Code;
 
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     client::Client,
     error::Error,
-    query::{Query, QueryStream, Statistics},
+    query::{Query, QueryResult, QueryStream, Statistics},
     sql::{self, Select},
 };
 
@@ -30,7 +31,9 @@ Examples:
   basalt query 'SELECT carrier, count(*) AS n FROM flights WHERE dep_delay > 60 GROUP BY carrier ORDER BY n DESC'
   basalt query \"SELECT * FROM flights WHERE dest IN ('SFO', 'LAX') AND time_hour >= '2013-07-04' LIMIT 5\" -f csv
   basalt query 'SELECT name, count(*) FROM flights JOIN airlines USING (carrier) GROUP BY name'
-  basalt query 'SELECT count(*) FROM flights FOR VERSION AS OF 3'";
+  basalt query 'SELECT count(*) FROM flights FOR VERSION AS OF 3'
+  basalt query \"CREATE TABLE late AS SELECT * FROM flights WHERE dep_delay > 60\"
+  basalt query \"UPDATE late SET origin = 'NYC' WHERE origin IN ('JFK', 'LGA')\"";
 
 /// Arguments of `query`.
 #[derive(Args, Clone, Debug)]
@@ -78,6 +81,10 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
     let is_typed = args.version.is_some() || !filters.is_empty();
     let answered = if is_typed { None } else { statement(&client, &args.sql, &select).await? };
     let mut stream = match answered {
+        Some(stream) if args.format == OutputFormat::Table && is_of_write(&args.sql, &stream) => {
+            let answer = stream.gather().await?;
+            return print(&format!("{}\n", done(&args.sql, count(&answer))));
+        }
         Some(stream) => stream,
         None => {
             let mut request = select?.resolve(&client).await?;
@@ -127,6 +134,51 @@ async fn statement(
     }
 }
 
+/// Statements that write rows, by their first word, and what they have done to these.
+const WRITES: [(&str, &str); 6] = [
+    ("insert", "inserted"),
+    ("update", "updated"),
+    ("delete", "deleted"),
+    ("truncate", "deleted"),
+    ("merge", "merged"),
+    ("copy", "copied"),
+];
+/// Statements that write none.
+const DEFINITIONS: [(&str, &str); 3] = [("create", "created"), ("drop", "dropped"), ("alter", "altered")];
+
+fn first_word(sql: &str) -> &str {
+    sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default()
+}
+
+/// Whether an answer says how many rows a statement has written.
+fn is_of_write(sql: &str, stream: &QueryStream) -> bool {
+    let (word, fields) = (first_word(sql), stream.schema().fields());
+    let known = WRITES.iter().chain(&DEFINITIONS).any(|(first, _)| word.eq_ignore_ascii_case(first));
+    known && fields.len() == 1 && fields[0].name() == "rows"
+}
+
+/// How many rows a statement has written.
+fn count(answer: &QueryResult) -> i64 {
+    let column = answer.batches.first().map(|batch| batch.column(0));
+    let rows = column.and_then(|column| column.as_primitive_opt::<Int64Type>());
+    // Default: there is none.
+    rows.filter(|rows| rows.len() == 1).map(|rows| rows.value(0)).unwrap_or_default()
+}
+
+/// "inserted 5 rows"
+fn done(sql: &str, rows: i64) -> String {
+    let rows_are = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
+    let word = first_word(sql);
+    let written = WRITES.iter().find(|(first, _)| word.eq_ignore_ascii_case(first));
+    let defined = DEFINITIONS.iter().find(|(first, _)| word.eq_ignore_ascii_case(first));
+    match (written, defined) {
+        (Some((_, done)), _) => format!("{done} {rows_are}"),
+        (None, Some((_, done))) if rows > 0 => format!("{done}, with {rows_are}"),
+        (None, Some((_, done))) => (*done).to_owned(),
+        (None, None) => rows_are,
+    }
+}
+
 async fn each_batch(
     stream: &mut QueryStream,
     mut write: impl FnMut(&arrow_array::RecordBatch) -> io::Result<()>,
@@ -161,6 +213,20 @@ pub(super) fn parse(sql: &str) -> Result<Select, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_written_is_said_in_words() {
+        for (sql, rows, expected) in [
+            ("INSERT INTO t VALUES (1)", 1, "inserted 1 row"),
+            ("  update t set a = 1", 5, "updated 5 rows"),
+            ("TRUNCATE t", 0, "deleted 0 rows"),
+            ("CREATE TABLE t (a INT)", 0, "created"),
+            ("create table t as select 1", 3, "created, with 3 rows"),
+            ("DROP VIEW v", 0, "dropped"),
+        ] {
+            assert_eq!(done(sql, rows), expected, "{sql}");
+        }
+    }
 
     #[test]
     fn the_text_and_the_argument_say_one_version() {

@@ -1,8 +1,14 @@
 //! The tables as SQL asks for them: each pinned once for a statement, and each query of the engine answered by the
 //! coordinator, so that it is complete, or an error, on any number of nodes.
 
+mod buffer;
+mod define;
 mod run;
 mod statements;
+#[cfg(test)]
+mod tests;
+mod transaction;
+mod write;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,17 +20,18 @@ use basalt_core::{
     error::ErrorKind,
     exec::{Control, Statistics},
     plan::Plan,
-    query::Query,
+    query::{Filter, Query},
     schema::{DataType, Schema},
+    table::Retention,
 };
 use basalt_proto::v1 as pb;
-use basalt_sql::{Answers, Catalog, Error, Rows, Table, async_trait};
+use basalt_sql::{Answers, Catalog, Change, Error, NewTable, Rows, Table, Writer, async_trait};
 use futures_util::StreamExt as _;
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
     Config,
-    access::Caller,
+    access::{Action, Caller, Object},
     coordinator::{Pinned, Reach, fresh},
     limits,
     long_threads::lower_priority,
@@ -33,6 +40,7 @@ use crate::{
 };
 
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
+pub(crate) use transaction::Transaction;
 
 /// The threads that plan statements and run what is above the scans. They have the priority of long queries.
 pub(crate) fn engine(config: &Config) -> std::result::Result<basalt_sql::Engine, crate::Error> {
@@ -47,10 +55,21 @@ pub(crate) fn engine(config: &Config) -> std::result::Result<basalt_sql::Engine,
 pub(crate) struct Tables {
     state: Arc<State>,
     reach: Arc<Reach>,
+    asker: Asker,
     control: Control,
     deadline: Instant,
     runtime: Handle,
     done: Arc<Mutex<Done>>,
+}
+
+/// Who has a statement run.
+#[derive(Clone, Debug)]
+struct Asker {
+    caller: Caller,
+    /// The connection, which has its share of the places for writes.
+    connection: u64,
+    /// What it writes is committed with the rest of this.
+    transaction: Option<Arc<Transaction>>,
 }
 
 /// What was read for a statement.
@@ -72,7 +91,13 @@ impl Tables {
     /// For a request that is given up at `deadline`, or when its control says so; in a runtime.
     pub(crate) fn new(state: Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let reach = Arc::new(Reach::new(Arc::clone(&state), caller, deadline, control.clone()));
-        Self { state, reach, control, deadline, runtime: Handle::current(), done: Arc::default() }
+        let asker = Asker { caller: caller.clone(), connection: 0, transaction: None };
+        Self { state, reach, asker, control, deadline, runtime: Handle::current(), done: Arc::default() }
+    }
+
+    /// The same for a connection that may have a transaction open.
+    pub(crate) fn of_connection(self, connection: u64, transaction: Option<Arc<Transaction>>) -> Self {
+        Self { asker: Asker { connection, transaction, ..self.asker }, ..self }
     }
 
     fn done(&self) -> MutexGuard<'_, Done> {
@@ -120,8 +145,10 @@ impl Catalog for Tables {
     }
 
     async fn pin(&self, table: &str, version: Option<u64>) -> basalt_sql::Result<Arc<dyn Table>> {
+        self.asker.caller.authorise(Action::Read, Object::Table(table)).map_err(carried)?;
         let (reach, name) = (Arc::clone(&self.reach), table.to_owned());
         let pinned = self.on_runtime(async move { reach.find(&name, version).await }).await?;
+        let is_written = self.asker.has_written(&pinned.table);
         {
             let mut done = self.done();
             done.versions.insert((pinned.table.name().to_owned(), pinned.version.number()));
@@ -133,11 +160,38 @@ impl Catalog for Tables {
             pinned,
             reach: Arc::clone(&self.reach),
             state: Arc::clone(&self.state),
+            asker: self.asker.clone(),
+            is_written,
             control: self.control.clone(),
             deadline: self.deadline,
             runtime: self.runtime.clone(),
             done: Arc::clone(&self.done),
         }))
+    }
+
+    async fn create_table(&self, table: NewTable, if_not_exists: bool) -> basalt_sql::Result<()> {
+        self.create(table, if_not_exists).await
+    }
+
+    async fn create_table_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
+        self.create_as(table).await
+    }
+
+    async fn drop_table(&self, table: &str, if_exists: bool) -> basalt_sql::Result<()> {
+        self.remove(table, if_exists).await
+    }
+
+    async fn views(&self) -> basalt_sql::Result<BTreeMap<String, Arc<str>>> {
+        // The tables were asked for before, and with them all that the journal has.
+        Ok(self.state.tables.views())
+    }
+
+    async fn create_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
+        self.make_view(name, sql, replace).await
+    }
+
+    async fn drop_view(&self, name: &str, if_exists: bool) -> basalt_sql::Result<()> {
+        self.remove_view(name, if_exists).await
     }
 }
 
@@ -147,6 +201,9 @@ struct At {
     pinned: Pinned,
     reach: Arc<Reach>,
     state: Arc<State>,
+    asker: Asker,
+    /// The transaction has changed it, and what that has come to is not to be read before its commit.
+    is_written: bool,
     control: Control,
     deadline: Instant,
     runtime: Handle,
@@ -176,10 +233,14 @@ impl Table for At {
     fn rows(&self) -> Rows {
         let rows = self.pinned.version.rows();
         // What is too old to be read is among them.
-        if self.pinned.cutoff.is_some() { Rows::AtMost(rows) } else { Rows::Exactly(rows) }
+        let some = self.pinned.cutoff.is_some() || self.is_written;
+        if some { Rows::AtMost(rows) } else { Rows::Exactly(rows) }
     }
 
     async fn is_key(&self, column: &str) -> basalt_sql::Result<bool> {
+        if self.is_written {
+            return Ok(false);
+        }
         let Pinned { table, version, cutoff, .. } = &self.pinned;
         let slot = table.schema().index_of(column);
         // What is hidden now may be another part of the version later.
@@ -203,8 +264,24 @@ impl Table for At {
         Some(plan.schema().fields().iter().map(|field| field.data_type).collect())
     }
 
+    fn retention(&self) -> Option<Retention> {
+        self.pinned.version.retention().map(|retention| Retention::clone(retention))
+    }
+
     fn run(&self, query: Query) -> Answers {
+        if self.is_written {
+            let error = transaction::is_written(self.pinned.table.name());
+            return Box::pin(futures_util::stream::iter([Err(carried(error))]));
+        }
         run::run(self.clone(), query)
+    }
+
+    async fn write(&self, change: Change) -> basalt_sql::Result<Box<dyn Writer>> {
+        self.begin_write(change).map_err(carried)
+    }
+
+    async fn delete(&self, filter: Option<Filter>) -> basalt_sql::Result<Option<u64>> {
+        self.delete_selected(filter).await
     }
 }
 

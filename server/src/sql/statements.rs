@@ -14,7 +14,7 @@ use basalt_sql::{Catalog, Command, Description};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Tables, error};
+use super::{Tables, Transaction, error};
 use crate::{
     access::Caller,
     class::Class,
@@ -60,15 +60,29 @@ impl fmt::Debug for Running {
 }
 
 impl Statement<'_> {
-    /// Plans it and begins to run it.
+    /// Plans it and begins to run it. What it writes is committed when this returns.
     pub(crate) async fn begin(self, state: &Arc<State>) -> Result<Running> {
+        self.begin_with(state, None).await
+    }
+
+    /// The same in a transaction: what it writes is committed with the rest of that.
+    pub(crate) async fn begin_in(
+        self,
+        state: &Arc<State>,
+        transaction: &Arc<Transaction>,
+    ) -> Result<Running> {
+        self.begin_with(state, Some(Arc::clone(transaction))).await
+    }
+
+    async fn begin_with(self, state: &Arc<State>, transaction: Option<Arc<Transaction>>) -> Result<Running> {
         let (class, deadline) = (Class::Long, self.deadline);
         let mut slot = state.readers.admit(self.connection, class, deadline).await?;
         slot.running = self.running;
         let permit = state.cpu.admit(class, deadline).await?;
         let control = state.control();
         let stop = StopOnDrop(control.clone());
-        let tables = Arc::new(Tables::new(Arc::clone(state), self.caller, deadline, control.clone()));
+        let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
+        let tables = Arc::new(tables.of_connection(self.connection.id(), transaction));
         let request = request(state, &tables, self.sql, self.parameters);
         let planned = async { state.sql.query(request).await.map_err(error) };
         let answer = stop.until(deadline, planned).await??;

@@ -216,7 +216,8 @@ impl Stored {
         let rows: usize = was.iter().map(Fragment::live_rows).sum();
         let new = self.write_some(merged).await?.into_iter().collect();
         let gone = was.iter().map(Fragment::id).collect();
-        let edit = Edit::Change { operation: Operation::Compact, base: state, gone, deletions: Vec::new() };
+        let (operation, base) = (Operation::Compact, state);
+        let edit = Edit::Change { operation, base, exactly: false, gone, deletions: Vec::new() };
         match self.change(new, edit).await {
             Ok(version) => {
                 let (table, fragments, elapsed) = (self.table.name(), n, started.elapsed());

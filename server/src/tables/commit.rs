@@ -99,6 +99,8 @@ pub(super) enum Edit {
     Change {
         operation: Operation,
         base: Arc<TableState>,
+        /// There is no newer version, whatever it has changed.
+        exactly: bool,
         gone: Vec<u32>,
         deletions: Vec<(u32, Arc<Deleted>)>,
     },
@@ -345,7 +347,10 @@ impl Stored {
     fn edited<'a>(&self, edit: &'a Edit, now: &TableState) -> Result<Edited<'a>, RequestError> {
         match edit {
             Edit::Append | Edit::Replace(_) => Ok(Edited::default()),
-            Edit::Change { operation, base, gone, deletions } => {
+            Edit::Change { operation, base, exactly, gone, deletions } => {
+                if *exactly && base.version() != now.version() {
+                    return Err(self.changed());
+                }
                 let touched = gone.iter().chain(deletions.iter().map(|(id, _)| id));
                 self.check_unchanged(base, now, touched)?;
                 Ok(Edited { operation: *operation, gone, deletions, ..Edited::default() })
@@ -379,8 +384,12 @@ impl Stored {
         if same && base.retention() == now.retention() && base.deletes() == now.deletes() {
             return Ok(());
         }
+        Err(self.changed())
+    }
+
+    fn changed(&self) -> RequestError {
         let message = format!("another write has changed the same rows of table {:?}", self.table.name());
-        Err(RequestError::new(ErrorReason::WriteConflict, message))
+        RequestError::new(ErrorReason::WriteConflict, message)
     }
 
     /// The answer to a write that was done on another node.

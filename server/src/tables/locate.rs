@@ -108,7 +108,7 @@ impl Stored {
                     None => {}
                 }
             }
-            Edit::Change { operation, base, gone, deletions }
+            Edit::Change { operation, base, exactly: false, gone, deletions }
         };
         self.shared.cpu.run(delete).await
     }

@@ -18,8 +18,12 @@ mod retention;
 mod rewrite;
 mod stored;
 mod unreadable;
+#[cfg(feature = "sql")]
+mod update;
 mod verify;
 mod version;
+#[cfg(feature = "sql")]
+mod views;
 mod writing;
 
 use std::{
@@ -53,6 +57,8 @@ pub(crate) use locate::RowPredicate;
 pub(crate) use pins::VersionPin;
 use stored::Stored;
 pub(crate) use unreadable::run as run_unreadable;
+#[cfg(feature = "sql")]
+pub(crate) use update::Update;
 pub(crate) use verify::{Page as Verified, run as run_verify};
 pub(crate) use version::{TableVersion, source};
 pub(crate) use writing::{Writing, writing_bytes};
@@ -178,6 +184,9 @@ pub(crate) struct Tables {
     progress: Arc<load::Loading>,
     /// Held while files are verified: one at a time, for what it takes of memory and of the store.
     verifying: Arc<Semaphore>,
+    /// The texts of views, where there is no store that has them.
+    #[cfg(feature = "sql")]
+    views: Arc<Mutex<BTreeMap<String, Arc<str>>>>,
 }
 
 impl Tables {
@@ -237,7 +246,14 @@ impl Tables {
             expire_now,
         };
         let (progress, verifying) = (Arc::default(), Arc::new(Semaphore::new(1)));
-        Ok(Self { shared: Arc::new(shared), durable, progress, verifying })
+        Ok(Self {
+            shared: Arc::new(shared),
+            durable,
+            progress,
+            verifying,
+            #[cfg(feature = "sql")]
+            views: Arc::default(),
+        })
     }
 
     /// The cache on disk, where there is one.
@@ -280,6 +296,8 @@ impl Tables {
             if deletes == Deletes::Rewrite {
                 return Err(rewrite::no_files());
             }
+            #[cfg(feature = "sql")]
+            self.check_no_view(name)?;
             let table = self.shared.catalog.create(name, schema)?;
             if let Some(retention) = retention {
                 table.commit(Change { retention: Some(Some(Arc::new(retention))), ..Change::default() })?;

@@ -139,7 +139,7 @@ impl Stored {
             return Ok(());
         }
         let (operation, base) = (Operation::Delete, Arc::clone(base));
-        let edit = Edit::Change { operation, base, gone, deletions: Vec::new() };
+        let edit = Edit::Change { operation, base, exactly: false, gone, deletions: Vec::new() };
         self.change(new, edit).await.map(|_| ())
     }
 }

@@ -30,12 +30,12 @@ async fn filled(address: &str, table: &str, keys: std::ops::Range<i64>) -> Clien
     client
 }
 
-async fn number(client: &Client, sql: &str) -> i64 {
+pub(crate) async fn number(client: &Client, sql: &str) -> i64 {
     let answer = client.sql(sql).collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
     answer.batches[0].column(0).as_primitive::<Int64Type>().value(0)
 }
 
-fn reason(result: Result<impl std::fmt::Debug, Error>) -> ErrorReason {
+pub(crate) fn reason(result: Result<impl std::fmt::Debug, Error>) -> ErrorReason {
     result.map(|answer| panic!("{answer:?}")).unwrap_err().reason()
 }
 
@@ -45,7 +45,7 @@ async fn errors_have_reasons_and_places() {
     let client = filled(&address, "t", 0..10).await;
     for (sql, expected) in [
         ("SELECT", ErrorReason::InvalidQuery),
-        ("DROP TABLE t", ErrorReason::InvalidQuery),
+        ("DROP TABLE nowhere", ErrorReason::TableNotFound),
         ("SELECT nothing FROM t", ErrorReason::ColumnNotFound),
         ("SELECT 1 FROM nowhere", ErrorReason::TableNotFound),
         ("SELECT 1 FROM t FOR VERSION AS OF 77", ErrorReason::VersionGone),

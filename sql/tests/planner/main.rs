@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "this is all test code")]
 
 mod tables;
+mod writes;
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -11,7 +12,7 @@ use arrow_array::{
     TimestampMicrosecondArray, UInt64Array,
 };
 use basalt_core::{error::ErrorKind, query::Literal, schema::DataType};
-use basalt_sql::{Command, Engine, Error};
+use basalt_sql::{Answer, Command, Engine, Error};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tables::{Tables, engine, request};
 
@@ -53,7 +54,11 @@ fn tables() -> Arc<Tables> {
 }
 
 async fn try_ask(engine: &Engine, tables: &Arc<Tables>, sql: &str) -> Result<Vec<String>, Error> {
-    let mut answer = engine.query(request(tables, sql, usize::MAX).0).await?;
+    rows_of(engine.query(request(tables, sql, usize::MAX).0).await?).await
+}
+
+/// The rows of an answer as texts.
+async fn rows_of(mut answer: Answer) -> Result<Vec<String>, Error> {
     let mut rows = Vec::new();
     while let Some(batch) = answer.next().await? {
         let options = FormatOptions::default().with_null("NULL");

@@ -27,6 +27,8 @@ pub enum Operation {
     Delete,
     /// Rows go out, and others with the same keys come in.
     Replace,
+    /// Rows go out, and others come in their place.
+    Update,
     /// The same rows in other files.
     Compact,
     /// The table's properties.
@@ -40,6 +42,7 @@ impl Operation {
             Self::Write => "WRITE",
             Self::Delete => "DELETE",
             Self::Replace => "MERGE",
+            Self::Update => "UPDATE",
             Self::Compact => "OPTIMIZE",
             Self::SetProperties => "SET TBLPROPERTIES",
         }

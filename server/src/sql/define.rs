@@ -1,0 +1,149 @@
+//! Tables that statements make and drop: as CatalogService does it.
+
+use std::sync::Arc;
+
+use basalt_core::table::Table;
+use basalt_sql::{Change, NewTable, Writer};
+use basalt_storage::Deletes;
+use tokio::runtime::Handle;
+
+use super::{Tables, buffer::Buffer, carried, transaction, write::RowsWriter};
+use crate::{
+    access::{Action, Object},
+    coordinator::fresh,
+    memory::{Consumer, schema_bytes},
+    state::State,
+    status::{RequestError, Result},
+};
+
+impl Tables {
+    /// Makes an empty table.
+    pub(super) async fn create(&self, table: NewTable, if_not_exists: bool) -> basalt_sql::Result<()> {
+        match self.created(table).await {
+            Err(error) if if_not_exists && error.reason() == "TABLE_EXISTS" => Ok(()),
+            done => done.map(|_| ()).map_err(carried),
+        }
+    }
+
+    /// Makes a table, and begins to write its rows.
+    pub(super) async fn create_as(&self, table: NewTable) -> basalt_sql::Result<Box<dyn Writer>> {
+        let name = table.name.clone();
+        self.created(table).await.map_err(carried)?;
+        let made = Made { state: Arc::clone(&self.state), name, runtime: self.runtime.clone() };
+        self.asker.caller.authorise(Action::Write, Object::Table(&made.name)).map_err(carried)?;
+        let (reach, of) = (Arc::clone(&self.reach), made.name.clone());
+        let pinned = self.on_runtime(async move { reach.find(&of, None).await }).await?;
+        let _runtime = self.runtime.enter();
+        let buffer = Buffer::open(&self.state, self.asker.connection, &pinned, Change::Insert);
+        let buffer = buffer.map_err(carried)?;
+        Ok(Box::new(RowsWriter::of_new_table(&self.state, buffer, made, &self.runtime)))
+    }
+
+    /// It goes on when the client is gone: what is in the store must be here.
+    async fn created(&self, table: NewTable) -> Result<Arc<Table>> {
+        self.refuse_in_transaction("CREATE")?;
+        self.asker.caller.authorise(Action::Create, Object::Table(&table.name))?;
+        // It is counted with the other tables once it is one of them.
+        let mut held = self.state.memory.reserve(Consumer::Maintenance);
+        held.set(schema_bytes(&table.schema))?;
+        let (tables, token) = (Arc::clone(&self.state.tables), self.state.running.token());
+        let deletes = if table.rewrites == Some(true) { Deletes::Rewrite } else { Deletes::Vectors };
+        let created = self.runtime.spawn(async move {
+            let created = tables.create(&table.name, table.schema, table.retention, deletes).await;
+            drop((held, token));
+            created
+        });
+        created.await.map_err(|_| RequestError::internal())?
+    }
+
+    /// Drops a table.
+    pub(super) async fn remove(&self, table: &str, if_exists: bool) -> basalt_sql::Result<()> {
+        self.refuse_in_transaction("DROP").map_err(carried)?;
+        self.asker.caller.authorise(Action::Drop, Object::Table(table)).map_err(carried)?;
+        let (state, name) = (Arc::clone(&self.state), table.to_owned());
+        let removed = self.on_runtime(async move {
+            fresh::catalog(&state).await?;
+            let token = state.running.token();
+            let removed = state.tables.remove(&name).await;
+            drop(token);
+            match removed {
+                Err(error) if if_exists && error.reason() == "TABLE_NOT_FOUND" => Ok(()),
+                done => done.map(|_| ()),
+            }
+        });
+        removed.await
+    }
+
+    /// Gives a query a name.
+    pub(super) async fn make_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
+        self.refuse_in_transaction("CREATE VIEW").map_err(carried)?;
+        self.asker.caller.authorise(Action::Create, Object::Table(name)).map_err(carried)?;
+        let (state, name, sql) = (Arc::clone(&self.state), name.to_owned(), sql.to_owned());
+        let made = self.on_runtime(async move {
+            let token = state.running.token();
+            let made = state.tables.create_view(&name, &sql, replace).await;
+            drop(token);
+            made
+        });
+        made.await
+    }
+
+    /// Drops a view.
+    pub(super) async fn remove_view(&self, name: &str, if_exists: bool) -> basalt_sql::Result<()> {
+        self.refuse_in_transaction("DROP VIEW").map_err(carried)?;
+        self.asker.caller.authorise(Action::Drop, Object::Table(name)).map_err(carried)?;
+        let (state, name) = (Arc::clone(&self.state), name.to_owned());
+        let removed = self.on_runtime(async move {
+            fresh::catalog(&state).await?;
+            let token = state.running.token();
+            let removed = state.tables.remove_view(&name).await;
+            drop(token);
+            match removed {
+                Err(error) if if_exists && error.reason() == "TABLE_NOT_FOUND" => Ok(()),
+                done => done,
+            }
+        });
+        removed.await
+    }
+
+    /// Fails where a transaction is open: what it keeps for its commit is rows alone.
+    pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
+        match &self.asker.transaction {
+            Some(_) => Err(transaction::not_in_one(what)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A table that was made for a query; it goes when it is dropped before [`Made::keep`].
+#[derive(Debug)]
+pub(super) struct Made {
+    state: Arc<State>,
+    name: String,
+    runtime: Handle,
+}
+
+impl Made {
+    /// It has its rows.
+    pub(super) fn keep(mut self) {
+        self.name.clear();
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        if self.name.is_empty() {
+            return;
+        }
+        let (state, name) = (Arc::clone(&self.state), std::mem::take(&mut self.name));
+        self.runtime.spawn(async move {
+            if let Err(error) = state.tables.remove(&name).await {
+                tracing::warn!(
+                    table = name,
+                    error = error.message(),
+                    "cannot drop a table that has no rows yet"
+                );
+            }
+        });
+    }
+}

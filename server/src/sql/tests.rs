@@ -1,0 +1,193 @@
+//! Transactions, and who is asked for what statements do.
+
+use std::sync::{Arc, Mutex};
+
+use arrow_array::{cast::AsArray as _, types::Int64Type};
+use tokio::time::{Duration, Instant};
+
+use super::{Statement, Transaction};
+use crate::{
+    Config,
+    access::{Access, Action, Caller, Object, Policy, Principal},
+    connection::Connection,
+    state::State,
+    status::Result,
+};
+
+fn state(store: &str, access: Option<Access>) -> Arc<State> {
+    let config = Config { threads: 2, store: store.to_owned(), ..Config::default() };
+    let mut state = State::new(crate::environment::process(), &config, None).unwrap();
+    state.access = access.unwrap_or_default();
+    Arc::new(state)
+}
+
+async fn started(store: &str) -> Arc<State> {
+    let state = state(store, None);
+    state.load().await.unwrap();
+    state
+}
+
+/// The number that a statement answers, in a transaction or by itself.
+async fn run(state: &Arc<State>, sql: &str, transaction: Option<&Arc<Transaction>>) -> Result<i64> {
+    let address = "127.0.0.1:1".parse().unwrap();
+    let caller = Caller { principal: Principal::Anonymous(address), access: state.access.clone() };
+    let statement = Statement {
+        sql: sql.to_owned(),
+        parameters: Vec::new(),
+        caller: &caller,
+        connection: &Connection::new(),
+        deadline: Instant::now() + Duration::from_secs(60),
+        running: None,
+    };
+    let running = match transaction {
+        Some(transaction) => statement.begin_in(state, transaction).await?,
+        None => statement.begin(state).await?,
+    };
+    let mut rows = running.rows(state);
+    let mut number = 0;
+    while let Some(batch) = rows.next().await? {
+        number = batch.column(0).as_primitive::<Int64Type>().value(0);
+    }
+    Ok(number)
+}
+
+/// By itself.
+async fn alone(state: &Arc<State>, sql: &str) -> i64 {
+    run(state, sql, None).await.unwrap_or_else(|error| panic!("{sql}: {}", error.message()))
+}
+
+async fn within(state: &Arc<State>, transaction: &Arc<Transaction>, sql: &str) -> i64 {
+    run(state, sql, Some(transaction)).await.unwrap_or_else(|error| panic!("{sql}: {}", error.message()))
+}
+
+async fn refused(state: &Arc<State>, transaction: &Arc<Transaction>, sql: &str, words: &str) {
+    let error = run(state, sql, Some(transaction)).await.unwrap_err();
+    assert!(error.message().contains(words), "{sql}: {}", error.message());
+}
+
+/// The sum of the rows, and the version.
+async fn seen(state: &Arc<State>) -> (i64, u64) {
+    let sum = alone(state, "SELECT coalesce(sum(n), 0) FROM t").await;
+    (sum, state.tables.pin("t", None).unwrap().1.number())
+}
+
+async fn transactions(state: &Arc<State>) {
+    alone(state, "CREATE TABLE t (k BIGINT NOT NULL, n BIGINT)").await;
+    alone(state, "CREATE TABLE u (n BIGINT)").await;
+    alone(state, "INSERT INTO t VALUES (1, 10), (2, 20)").await;
+    let (_, version) = seen(state).await;
+
+    // Several statements are one version, which nobody sees before it is there.
+    let transaction = Arc::<Transaction>::default();
+    assert_eq!(within(state, &transaction, "SELECT sum(n) FROM t").await, 30);
+    assert_eq!(within(state, &transaction, "UPDATE t SET n = n + 1").await, 2);
+    assert_eq!(within(state, &transaction, "INSERT INTO t VALUES (3, 100)").await, 1);
+    assert_eq!(within(state, &transaction, "INSERT INTO t SELECT 4, 200").await, 1);
+    assert_eq!(seen(state).await, (30, version));
+    // What it has changed it does not read, and what is not rows of that table it does not write.
+    refused(state, &transaction, "SELECT sum(n) FROM t", "has changed table").await;
+    refused(state, &transaction, "SELECT count(*) FROM t", "has changed table").await;
+    refused(state, &transaction, "DELETE FROM t WHERE k = 3", "has changed table").await;
+    refused(state, &transaction, "INSERT INTO u VALUES (1)", "writes to one table").await;
+    refused(state, &transaction, "CREATE TABLE v (a INT)", "not possible in a transaction").await;
+    refused(state, &transaction, "DROP TABLE u", "not possible in a transaction").await;
+    refused(state, &transaction, "CREATE VIEW v AS SELECT 1 AS one", "not possible in a transaction").await;
+    assert_eq!(within(state, &transaction, "SELECT count(*) FROM u").await, 0);
+    transaction.commit(state).await.unwrap();
+    assert_eq!(seen(state).await, (332, version + 1));
+    // It is empty then.
+    transaction.commit(state).await.unwrap();
+    assert_eq!(seen(state).await, (332, version + 1));
+
+    // Nothing is left of what is rolled back, or dropped.
+    assert_eq!(within(state, &transaction, "DELETE FROM t WHERE k > 1").await, 3);
+    transaction.roll_back();
+    transaction.commit(state).await.unwrap();
+    let dropped = Arc::<Transaction>::default();
+    assert_eq!(within(state, &dropped, "TRUNCATE t").await, 4);
+    drop(dropped);
+    assert_eq!(seen(state).await, (332, version + 1));
+    assert_eq!(state.writes.places(), 0);
+
+    // Another write to the same rows comes first.
+    assert_eq!(within(state, &transaction, "DELETE FROM t WHERE k = 1").await, 1);
+    assert_eq!(alone(state, "UPDATE t SET n = 0 WHERE k = 1").await, 1);
+    let error = transaction.commit(state).await.unwrap_err();
+    assert_eq!(error.reason(), "WRITE_CONFLICT");
+    assert_eq!(seen(state).await.0, 321);
+
+    // A statement that fails while it writes leaves nothing that could be committed.
+    within(state, &transaction, "INSERT INTO t VALUES (7, 7)").await;
+    let late = "INSERT INTO t SELECT value, 1 / (20000 - value) FROM generate_series(1, 30000)";
+    assert_eq!(run(state, late, Some(&transaction)).await.unwrap_err().reason(), "DIVISION_BY_ZERO");
+    assert!(transaction.commit(state).await.unwrap_err().message().contains("has failed"));
+    assert_eq!(seen(state).await.0, 321);
+    // One that is refused before it writes leaves the rest as it was.
+    within(state, &transaction, "INSERT INTO t VALUES (7, 7)").await;
+    assert!(run(state, "INSERT INTO t VALUES (8)", Some(&transaction)).await.is_err());
+    transaction.commit(state).await.unwrap();
+    assert_eq!(seen(state).await.0, 328);
+
+    // Keys, in one transaction all the same ones.
+    let upsert = "INSERT INTO t VALUES (7, 70) ON CONFLICT (k) DO UPDATE SET n = EXCLUDED.n";
+    within(state, &transaction, upsert).await;
+    within(state, &transaction, &upsert.replace("7, 70", "8, 80")).await;
+    refused(state, &transaction, "INSERT INTO t VALUES (9, 9)", "has changed table").await;
+    transaction.commit(state).await.unwrap();
+    assert_eq!(seen(state).await.0, 321 + 70 + 80);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_are_whole_or_nothing_in_memory() {
+    transactions(&started("memory:").await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_are_whole_or_nothing_in_a_store() {
+    let store = tempfile::tempdir().unwrap();
+    transactions(&started(store.path().to_str().unwrap()).await).await;
+}
+
+/// Allows everything, but for one thing, and remembers what it was asked.
+#[derive(Debug)]
+struct But {
+    refuses: Mutex<Option<(Action, &'static str)>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Policy for But {
+    fn allows(&self, _: Principal, action: Action, object: Object<'_>) -> bool {
+        self.asked.lock().unwrap().push(format!("{action} {object}"));
+        let refused = self.refuses.lock().unwrap();
+        !refused.is_some_and(|(of, table)| of == action && object == Object::Table(table))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_writes_is_asked_for() {
+    let policy = Arc::new(But { refuses: Mutex::default(), asked: Mutex::default() });
+    let access = Access::by(Arc::clone(&policy) as Arc<dyn Policy>);
+    let state = state("memory:", Some(access));
+    for (sql, asked) in [
+        ("CREATE TABLE t (n BIGINT)", (Action::Create, "t")),
+        ("CREATE TABLE u AS SELECT 1 AS n", (Action::Create, "u")),
+        ("CREATE TABLE x AS SELECT * FROM t", (Action::Read, "t")),
+        ("INSERT INTO t VALUES (1)", (Action::Write, "t")),
+        ("INSERT INTO t SELECT n FROM u", (Action::Read, "u")),
+        ("UPDATE t SET n = n + 1", (Action::Write, "t")),
+        ("DELETE FROM t WHERE n > 100", (Action::Write, "t")),
+        ("DELETE FROM t WHERE n IN (SELECT n + 1000 FROM u)", (Action::Read, "u")),
+        ("TRUNCATE t", (Action::Write, "t")),
+        ("CREATE VIEW v AS SELECT n FROM u", (Action::Create, "v")),
+        // The tables below it.
+        ("SELECT n FROM v", (Action::Read, "u")),
+        ("DROP VIEW v", (Action::Drop, "v")),
+        ("DROP TABLE t", (Action::Drop, "t")),
+    ] {
+        *policy.refuses.lock().unwrap() = Some(asked);
+        let error = run(&state, sql, None).await.unwrap_err();
+        assert_eq!(error.reason(), "PERMISSION_DENIED", "{sql}");
+        *policy.refuses.lock().unwrap() = None;
+        alone(&state, sql).await;
+    }
+}

@@ -1,0 +1,156 @@
+//! What a statement writes to a table: rows that come and go on their way to one commit, or to that of a transaction.
+
+use std::{mem, sync::Arc};
+
+use arrow_array::{RecordBatch, UInt64Array};
+use basalt_core::{query::Filter, table::Table};
+use basalt_sql::{Change, Writer, Written, async_trait};
+use tokio::runtime::Handle;
+
+use super::{
+    Asker, At, Transaction,
+    buffer::{Buffer, Counts},
+    carried,
+    define::Made,
+};
+use crate::{
+    access::{Action, Object},
+    coordinator::fresh,
+    panics::caught_async,
+    state::State,
+    status::{RequestError, Result},
+};
+
+impl Asker {
+    /// Whether the transaction has changed a table.
+    pub(super) fn has_written(&self, table: &Table) -> bool {
+        self.transaction.as_ref().is_some_and(|transaction| transaction.has_written(table.id()))
+    }
+}
+
+impl At {
+    /// Begins to write to the table.
+    pub(super) fn begin_write(&self, change: Change) -> Result<Box<dyn Writer>> {
+        let Asker { caller, connection, transaction } = &self.asker;
+        caller.authorise(Action::Write, Object::Table(self.pinned.table.name()))?;
+        let _runtime = self.runtime.enter();
+        let open = |change| Buffer::open(&self.state, *connection, &self.pinned, change);
+        let (mut buffer, into) = match transaction {
+            Some(transaction) => {
+                let buffer = transaction.take(&self.pinned.table, change, open)?;
+                (buffer, Into::Transaction(Arc::clone(transaction)))
+            }
+            None => (open(change)?, Into::Version(Arc::clone(&self.state))),
+        };
+        let before = buffer.counts();
+        Ok(Box::new(RowsWriter { buffer: Some(buffer), before, into, runtime: self.runtime.clone() }))
+    }
+
+    /// Deletes rows by a condition, as IngestService does; `None` in a transaction, which keeps their addresses.
+    pub(super) async fn delete_selected(&self, filter: Option<Filter>) -> basalt_sql::Result<Option<u64>> {
+        if self.asker.transaction.is_some() {
+            return Ok(None);
+        }
+        let name = self.pinned.table.name().to_owned();
+        self.asker.caller.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
+        let state = Arc::clone(&self.state);
+        // It goes on when the client is gone: the commit may be on its way.
+        let deleted = self.runtime.spawn(caught_async(async move {
+            let token = state.running.token();
+            fresh::newest(&state, &name, None).await?;
+            let table = state.catalog.get(&name)?;
+            let deleted = state.tables.delete(&table, filter).await;
+            drop(token);
+            deleted
+        }));
+        let deleted = deleted.await.map_err(|_| carried(RequestError::internal()))?;
+        Ok(Some(deleted.map_err(carried)?.rows))
+    }
+}
+
+/// Where rows go when a statement is over.
+enum Into {
+    /// Into a version of their own.
+    Version(Arc<State>),
+    /// Into the one that makes a table complete.
+    NewTable(Arc<State>, Made),
+    /// Back to their transaction.
+    Transaction(Arc<Transaction>),
+    /// They are there, or nowhere.
+    Nowhere,
+}
+
+/// See the module.
+pub(super) struct RowsWriter {
+    /// `None` once something went wrong.
+    buffer: Option<Buffer>,
+    /// What the buffer held when the statement began.
+    before: Counts,
+    into: Into,
+    runtime: Handle,
+}
+
+impl RowsWriter {
+    pub(super) fn of_new_table(state: &Arc<State>, buffer: Buffer, made: Made, runtime: &Handle) -> Self {
+        let into = Into::NewTable(Arc::clone(state), made);
+        Self { buffer: Some(buffer), before: Counts::default(), into, runtime: runtime.clone() }
+    }
+
+    /// Has a step done on the threads that may wait for the store.
+    async fn step(
+        &mut self,
+        step: impl FnOnce(Buffer) -> futures_util::future::BoxFuture<'static, Result<Buffer>>,
+    ) -> basalt_sql::Result<()> {
+        let buffer = self.buffer.take().ok_or_else(|| carried(RequestError::internal()))?;
+        let done = self.runtime.spawn(caught_async(step(buffer))).await;
+        self.buffer = Some(done.unwrap_or_else(|_| Err(RequestError::internal())).map_err(carried)?);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Writer for RowsWriter {
+    async fn insert(&mut self, rows: RecordBatch) -> basalt_sql::Result<()> {
+        self.step(|buffer| Box::pin(buffer.insert(rows))).await
+    }
+
+    async fn delete(&mut self, addresses: UInt64Array) -> basalt_sql::Result<()> {
+        self.step(|buffer| Box::pin(buffer.delete(addresses))).await
+    }
+
+    async fn commit(mut self: Box<Self>) -> basalt_sql::Result<Written> {
+        let mut buffer = self.buffer.take().ok_or_else(|| carried(RequestError::internal()))?;
+        buffer.check_once(self.before).map_err(carried)?;
+        let (state, made) = match mem::replace(&mut self.into, Into::Nowhere) {
+            Into::Version(state) => (state, None),
+            Into::NewTable(state, made) => (state, Some(made)),
+            Into::Transaction(transaction) => {
+                let (before, now) = (self.before, buffer.counts());
+                transaction.give_back(buffer);
+                let (inserted, deleted) = (now.inserted - before.inserted, now.deleted - before.deleted);
+                return Ok(Written::Done { inserted, deleted });
+            }
+            Into::Nowhere => return Err(carried(RequestError::internal())),
+        };
+        // It goes on when nobody waits for it any longer: the commit may be on its way.
+        let commit = self.runtime.spawn(caught_async(async move {
+            let token = state.running.token();
+            let written = buffer.commit().await?;
+            if let (Some(made), Written::Done { .. }) = (made, written) {
+                made.keep();
+            }
+            drop(token);
+            Ok(written)
+        }));
+        commit.await.unwrap_or_else(|_| Err(RequestError::internal())).map_err(carried)
+    }
+}
+
+impl Drop for RowsWriter {
+    fn drop(&mut self) {
+        // Some of a statement's rows are in it, perhaps.
+        if let Into::Transaction(transaction) = &self.into {
+            transaction.fail();
+        }
+    }
+}

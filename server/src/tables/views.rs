@@ -1,0 +1,74 @@
+//! Views: queries that have names among those of the tables, in the store's journal, or in the memory of a server that
+//! has no store.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+};
+
+use basalt_core::{
+    error::{Error, ErrorKind},
+    schema::check_name,
+};
+use basalt_storage::no_view;
+
+use super::Tables;
+use crate::status::RequestError;
+
+impl Tables {
+    /// The texts of all views that this node knows, by name.
+    pub(crate) fn views(&self) -> BTreeMap<String, Arc<str>> {
+        match &self.durable {
+            Some(durable) => durable.state().views().clone(),
+            None => self.views.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// That no view in memory has a name.
+    pub(super) fn check_no_view(&self, name: &str) -> Result<(), RequestError> {
+        let views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        match views.contains_key(name) {
+            true => Err(taken(name)),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives a query a name; `replace`: in the place of a view that has it.
+    pub(crate) async fn create_view(&self, name: &str, sql: &str, replace: bool) -> Result<(), RequestError> {
+        let Some(durable) = &self.durable else {
+            check_name(name).map_err(|e| e.at("name"))?;
+            let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_taken = self.shared.catalog.find(name).is_ok() || views.contains_key(name) && !replace;
+            if is_taken {
+                return Err(taken(name));
+            }
+            views.insert(name.to_owned(), sql.into());
+            return Ok(());
+        };
+        let next = durable.log.create_view(&durable.state(), name, sql, replace).await?;
+        let version = next.version();
+        self.take_in(durable, next, None);
+        self.shared.peers().catalog_changed(version).await;
+        Ok(())
+    }
+
+    /// Drops a view.
+    pub(crate) async fn remove_view(&self, name: &str) -> Result<(), RequestError> {
+        let Some(durable) = &self.durable else {
+            let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+            return match views.remove(name) {
+                Some(_) => Ok(()),
+                None => Err(no_view(name).into()),
+            };
+        };
+        let next = durable.log.remove_view(&durable.state(), name).await?;
+        let version = next.version();
+        self.take_in(durable, next, None);
+        self.shared.peers().catalog_changed(version).await;
+        Ok(())
+    }
+}
+
+fn taken(name: &str) -> RequestError {
+    Error::new(ErrorKind::TableExists, format!("there is a table or a view {name:?}")).at("name").into()
+}

@@ -1,0 +1,125 @@
+//! Values on their way into the columns of a table: as CAST makes them, where they are of the same kind or texts. What
+//! does not fit is an error that names the column.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array as _, ArrayRef, RecordBatch, RecordBatchOptions,
+    cast::AsArray as _,
+    new_null_array,
+    types::{Float32Type, Float64Type},
+};
+use arrow_schema::{DataType, SchemaRef};
+use basalt_core::{
+    error::ErrorKind,
+    schema::{DataType as Logical, Field, Schema},
+};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+
+use crate::error::{Error, Result};
+
+/// The rows of a table, made of the columns that a plan gives: for each of the table's, the place there; `None`: null.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    schema: Schema,
+    arrow: SchemaRef,
+    sources: Vec<Option<usize>>,
+}
+
+impl Rows {
+    pub(crate) fn new(schema: &Schema, sources: Vec<Option<usize>>) -> Self {
+        Self { schema: schema.clone(), arrow: schema.to_arrow(), sources }
+    }
+
+    /// Fails where a type has no way into its column, before a row is there.
+    pub(crate) fn check(&self, given: &SchemaRef) -> Result<()> {
+        for (field, source) in self.schema.fields().iter().zip(&self.sources) {
+            let Some(source) = source else { continue };
+            let given = given.fields().get(*source).map_or(&DataType::Null, |field| field.data_type());
+            if !is_assignable(given, field.data_type) {
+                return Err(mismatch(field, &format!("{given} is not stored as {}", field.data_type)));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let rows = batch.num_rows();
+        let columns = self.schema.fields().iter().zip(&self.sources).map(|(field, source)| match source {
+            Some(source) => assigned(batch.column(*source), field),
+            None => Ok(new_null_array(&field.data_type.to_arrow(), rows)),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        // Nulls are refused by whoever takes the rows, which names the row.
+        let fields = self.arrow.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let arrow = Arc::new(arrow_schema::Schema::new(fields.collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(arrow, columns, &options)
+            .map_err(|error| Error::Internal(error.to_string()))
+    }
+}
+
+fn mismatch(field: &Field, why: &str) -> Error {
+    Error::new(ErrorKind::TypeMismatch, format!("column {:?}: {why}", field.name))
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+/// Numbers are stored as numbers, times as times, and texts as whatever they say.
+fn is_assignable(given: &DataType, column: Logical) -> bool {
+    match given {
+        DataType::Null => true,
+        given if is_text(given) => true,
+        DataType::Boolean => matches!(column, Logical::Bool | Logical::Utf8),
+        given if given.is_numeric() => column.is_numeric() || column == Logical::Utf8,
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) => {
+            matches!(column, Logical::Date32 | Logical::Timestamp | Logical::Utf8)
+        }
+        _ => false,
+    }
+}
+
+fn assigned(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let (given, wanted) = (column.data_type(), field.data_type.to_arrow());
+    if *given == wanted {
+        return Ok(Arc::clone(column));
+    }
+    if !is_assignable(given, field.data_type) {
+        return Err(mismatch(field, &format!("{given} is not stored as {}", field.data_type)));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = |column: &ArrayRef, to: &DataType| {
+        cast_with_options(column, to, &options).map_err(|error| {
+            let kind = if given.is_numeric() { ErrorKind::Overflow } else { ErrorKind::TypeMismatch };
+            let message = error.to_string();
+            // The message begins with what kind of error it is.
+            let words = message.split_once(": ").map_or(message.as_str(), |(_, words)| words);
+            Error::new(kind, format!("column {:?} of type {}: {words}", field.name, field.data_type))
+        })
+    };
+    let cast_column = match given {
+        // A time without a zone is one of UTC.
+        DataType::Timestamp(unit, None) if field.data_type == Logical::Timestamp => {
+            cast(&cast(column, &DataType::Timestamp(*unit, Some("UTC".into())))?, &wanted)?
+        }
+        _ => cast(column, &wanted)?,
+    };
+    if let (DataType::Float64, DataType::Float32) = (given, &wanted) {
+        let (wide, narrow) =
+            (column.as_primitive::<Float64Type>(), cast_column.as_primitive::<Float32Type>());
+        let mut pairs = wide.values().iter().zip(narrow.values()).enumerate();
+        if let Some((_, (value, _))) = pairs
+            .find(|(row, (wide, narrow))| wide.is_finite() && narrow.is_infinite() && !column.is_null(*row))
+        {
+            let message = format!("column {:?} of type float32: {value} does not fit", field.name);
+            return Err(Error::new(ErrorKind::Overflow, message));
+        }
+    }
+    Ok(cast_column)
+}

@@ -1,0 +1,278 @@
+//! What a text says of a table that is to be made: its columns, their types, what they refer to, and its properties.
+
+use std::time::Duration;
+
+use basalt_core::{
+    error::ErrorKind,
+    schema::{DataType as Logical, Field, Reference, Schema},
+    table::Retention,
+};
+use datafusion::sql::sqlparser::ast::{
+    self, ColumnDef, ColumnOption, CreateTable, CreateTableOptions, ObjectName, ObjectNamePart, SqlOption,
+    TableConstraint, Value,
+};
+
+use crate::{
+    catalog::NewTable,
+    error::{Error, Result},
+};
+
+/// The one name that an object has; a table in a schema or a catalog there is none.
+pub(crate) fn only_name(name: &ObjectName) -> Result<String> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => Ok(name.value.clone()),
+        _ => Err(Error::new(ErrorKind::InvalidName, format!("{name} is not the name of a table"))),
+    }
+}
+
+/// The table that CREATE TABLE describes; `of_query` are the columns of the query behind AS.
+pub(crate) fn new_table(create: &CreateTable, of_query: Option<Vec<Field>>) -> Result<NewTable> {
+    check_plain(create)?;
+    let mut fields = match (&of_query, create.columns.is_empty()) {
+        (Some(fields), true) => fields.clone(),
+        (None, _) => create.columns.iter().map(column).collect::<Result<_>>()?,
+        (Some(_), false) => return Err(Error::unsupported("a list of columns beside AS")),
+    };
+    for constraint in &create.constraints {
+        let TableConstraint::ForeignKey(key) = constraint else {
+            return Err(Error::unsupported(format!("{constraint} (it would not be enforced)")));
+        };
+        let [column] = key.columns.as_slice() else {
+            return Err(Error::unsupported("a reference of several columns"));
+        };
+        let field = fields.iter_mut().find(|field| field.name == column.value);
+        let field = field.ok_or_else(|| no_column(&column.value))?;
+        field.references = Some(reference(&key.foreign_table, &key.referred_columns)?);
+    }
+    let schema = Schema::new(fields)?;
+    let (retention, rewrites) = properties(&create.table_options, &schema)?;
+    Ok(NewTable { name: only_name(&create.name)?, schema, retention, rewrites })
+}
+
+/// A view that is to be made.
+#[derive(Debug)]
+pub(crate) struct NewView {
+    pub(crate) name: String,
+    pub(crate) query: Box<ast::Query>,
+    /// It takes the place of one of its name.
+    pub(crate) replaces: bool,
+}
+
+/// The view that CREATE VIEW describes.
+pub(crate) fn new_view(view: ast::CreateView) -> Result<NewView> {
+    let name = only_name(&view.name)?;
+    let is_plain = !view.or_alter
+        && !view.materialized
+        && !view.secure
+        && !view.temporary
+        && !view.with_no_schema_binding
+        && !view.copy_grants
+        && view.cluster_by.is_empty()
+        && view.comment.is_none()
+        && view.to.is_none()
+        && view.params.is_none()
+        && matches!(view.options, CreateTableOptions::None);
+    let named = view.columns.iter().all(|column| column.data_type.is_none() && column.options.is_none());
+    if !is_plain || !named {
+        return Err(Error::unsupported("this form of CREATE VIEW"));
+    }
+    let mut query = view.query;
+    if !view.columns.is_empty() {
+        let columns: Vec<_> = view.columns.iter().map(|column| column.name.to_string()).collect();
+        let text = format!("SELECT * FROM ({query}) AS v ({})", columns.join(", "));
+        let parsed = crate::parse::ast_parser(&text).and_then(|mut parser| parser.parse_query().ok());
+        query = parsed.ok_or_else(|| Error::Internal(format!("{text} is not parsed")))?;
+    }
+    Ok(NewView { name, query, replaces: view.or_replace })
+}
+
+fn no_column(name: &str) -> Error {
+    Error::new(ErrorKind::ColumnNotFound, format!("no column {name:?}"))
+}
+
+/// Refuses what would be passed over otherwise.
+fn check_plain(create: &CreateTable) -> Result<()> {
+    let plain = CreateTable {
+        if_not_exists: create.if_not_exists,
+        columns: create.columns.clone(),
+        constraints: create.constraints.clone(),
+        table_options: create.table_options.clone(),
+        query: create.query.clone(),
+        ..ast::helpers::stmt_create_table::CreateTableBuilder::new(create.name.clone()).build()
+    };
+    if create.or_replace {
+        return Err(Error::unsupported("CREATE OR REPLACE TABLE"));
+    }
+    if create.temporary {
+        return Err(Error::unsupported("a temporary table"));
+    }
+    if *create != plain {
+        return Err(Error::unsupported("this form of CREATE TABLE"));
+    }
+    Ok(())
+}
+
+/// A column as CREATE TABLE and ADD COLUMN have it.
+pub(crate) fn column(column: &ColumnDef) -> Result<Field> {
+    let name = &column.name.value;
+    let mut field = Field::new(name, logical(&column.data_type)?, true);
+    for option in &column.options {
+        match &option.option {
+            ColumnOption::Null => {}
+            ColumnOption::NotNull => field.nullable = false,
+            ColumnOption::ForeignKey(key) => {
+                field.references = Some(reference(&key.foreign_table, &key.referred_columns)?);
+            }
+            ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) | ColumnOption::Check(_) => {
+                return Err(Error::unsupported(format!(
+                    "{} of column {name:?}: it would not be enforced",
+                    option.option
+                )));
+            }
+            other => return Err(Error::unsupported(format!("{other} of column {name:?}"))),
+        }
+    }
+    Ok(field)
+}
+
+fn reference(table: &ObjectName, columns: &[ast::Ident]) -> Result<Reference> {
+    match columns {
+        [column] => Ok(Reference { table: only_name(table)?, column: column.value.clone() }),
+        _ => Err(Error::invalid(format!("REFERENCES names one column: REFERENCES {table}(key)"))),
+    }
+}
+
+/// The type that a name of SQL means.
+pub(crate) fn logical(data_type: &ast::DataType) -> Result<Logical> {
+    let text = data_type.to_string().to_ascii_uppercase();
+    let (name, sizes) = match (text.split_once('('), text.rsplit_once(')')) {
+        (Some((before, _)), Some((within, after))) => {
+            let sizes = within.split_once('(').map_or("", |(_, sizes)| sizes);
+            (format!("{before}{after}"), sizes.split(',').map(|size| size.trim().to_owned()).collect())
+        }
+        _ => (text.clone(), Vec::new()),
+    };
+    Ok(match name.trim() {
+        "BOOLEAN" | "BOOL" => Logical::Bool,
+        "TINYINT" => Logical::Int8,
+        "SMALLINT" | "INT2" | "INT16" => Logical::Int16,
+        "INT" | "INTEGER" | "INT4" | "INT32" | "MEDIUMINT" => Logical::Int32,
+        "BIGINT" | "INT8" | "INT64" => Logical::Int64,
+        "TINYINT UNSIGNED" | "UTINYINT" | "UINT8" => Logical::UInt8,
+        "SMALLINT UNSIGNED" | "USMALLINT" | "INT2 UNSIGNED" | "UINT16" => Logical::UInt16,
+        "INT UNSIGNED" | "INTEGER UNSIGNED" | "INT4 UNSIGNED" | "UINT32" => Logical::UInt32,
+        "BIGINT UNSIGNED" | "UBIGINT" | "INT8 UNSIGNED" | "UINT64" => Logical::UInt64,
+        "REAL" | "FLOAT4" | "FLOAT32" => Logical::Float32,
+        "DOUBLE" | "DOUBLE PRECISION" | "FLOAT8" | "FLOAT64" => Logical::Float64,
+        "FLOAT" => match sizes.first().and_then(|size| size.parse().ok()) {
+            Some(1..=24_u8) => Logical::Float32,
+            _ => Logical::Float64,
+        },
+        "DECIMAL" | "NUMERIC" | "DEC" => {
+            let size = |at: usize| sizes.get(at).and_then(|size| size.parse::<u8>().ok());
+            match (size(0), sizes.len() < 2, size(1)) {
+                (Some(precision), true, _) => Logical::Decimal { precision, scale: 0 },
+                (Some(precision), false, Some(scale)) => Logical::Decimal { precision, scale },
+                _ => return Err(Error::invalid(format!("{text}: which digits? DECIMAL(18, 2) for example"))),
+            }
+        }
+        "DATE" | "DATE32" => Logical::Date32,
+        "TIMESTAMP"
+        | "TIMESTAMP WITH TIME ZONE"
+        | "TIMESTAMP WITHOUT TIME ZONE"
+        | "TIMESTAMPTZ"
+        | "DATETIME" => Logical::Timestamp,
+        "TEXT" | "STRING" | "VARCHAR" | "CHARACTER VARYING" | "CHAR VARYING" | "UTF8" => {
+            if !sizes.is_empty() {
+                return Err(Error::unsupported(format!("a limit of a text ({text}): TEXT has none")));
+            }
+            Logical::Utf8
+        }
+        _ => return Err(Error::unsupported(format!("a column of type {text}"))),
+    })
+}
+
+/// A type as a text of SQL has it.
+pub(crate) fn type_name(data_type: Logical) -> String {
+    match data_type {
+        Logical::Bool => "BOOLEAN",
+        Logical::Int8 => "TINYINT",
+        Logical::Int16 => "SMALLINT",
+        Logical::Int32 => "INTEGER",
+        Logical::Int64 => "BIGINT",
+        Logical::UInt8 => "TINYINT UNSIGNED",
+        Logical::UInt16 => "SMALLINT UNSIGNED",
+        Logical::UInt32 => "INTEGER UNSIGNED",
+        Logical::UInt64 => "BIGINT UNSIGNED",
+        Logical::Float32 => "REAL",
+        Logical::Float64 => "DOUBLE",
+        Logical::Decimal { precision, scale } => return format!("DECIMAL({precision}, {scale})"),
+        Logical::Date32 => "DATE",
+        Logical::Timestamp => "TIMESTAMP",
+        Logical::Utf8 => "VARCHAR",
+    }
+    .to_owned()
+}
+
+/// Retention and how rows are deleted, from `WITH (retention = '30 days', retention_column = 'at', deletes = 'rewrite')`.
+fn properties(options: &CreateTableOptions, schema: &Schema) -> Result<(Option<Retention>, Option<bool>)> {
+    let options = match options {
+        CreateTableOptions::None => return Ok((None, None)),
+        CreateTableOptions::With(options) => options,
+        _ => return Err(Error::unsupported("options of a table other than WITH (name = 'value')")),
+    };
+    let (mut keep, mut by, mut rewrites) = (None, None, None);
+    for option in options {
+        let SqlOption::KeyValue { key, value } = option else {
+            return Err(Error::unsupported(format!("{option} in WITH")));
+        };
+        let text = match value {
+            ast::Expr::Value(value) => match &value.value {
+                Value::SingleQuotedString(text) => text.clone(),
+                other => other.to_string(),
+            },
+            ast::Expr::Identifier(name) => name.value.clone(),
+            other => return Err(Error::invalid(format!("{other} is not the value of an option"))),
+        };
+        match key.value.as_str() {
+            "retention" => keep = Some(duration(&text)?),
+            "retention_column" => by = Some(text),
+            "deletes" => {
+                rewrites = Some(match text.as_str() {
+                    "rewrite" => true,
+                    "vectors" => false,
+                    _ => return Err(Error::invalid("deletes is 'vectors' or 'rewrite'")),
+                });
+            }
+            other => {
+                let message =
+                    format!("no option {other:?}: retention, retention_column and deletes are options");
+                return Err(Error::invalid(message));
+            }
+        }
+    }
+    let retention = match (keep, by) {
+        (None, None) => None,
+        (Some(keep), Some(by)) => Some(Retention::new(schema, &by, keep)?),
+        _ => return Err(Error::invalid("retention and retention_column come together")),
+    };
+    Ok((retention, rewrites))
+}
+
+/// `30 days`, `12 hours`, `90d`, `3600` (seconds).
+fn duration(text: &str) -> Result<Duration> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let seconds: Option<u64> = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "s" | "second" | "seconds" => Some(1),
+        "m" | "min" | "minute" | "minutes" => Some(60),
+        "h" | "hour" | "hours" => Some(3600),
+        "d" | "day" | "days" => Some(24 * 3600),
+        "w" | "week" | "weeks" => Some(7 * 24 * 3600),
+        _ => None,
+    };
+    let wrong = || Error::invalid(format!("{text:?} is not a time, such as '30 days'"));
+    let seconds = seconds.zip(number.parse().ok()).and_then(|(unit, n): (u64, u64)| unit.checked_mul(n));
+    seconds.map(Duration::from_secs).ok_or_else(wrong)
+}
