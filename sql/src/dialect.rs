@@ -181,7 +181,7 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
-        let done = set_operations(&query.body);
+        let done = set_operations(&query.body).and_then(|()| order_by_all(query));
         self.done(done)
     }
 
@@ -193,6 +193,10 @@ impl VisitorMut for Rewrite {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let done = match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => joins(table_with_joins),
+            TableFactor::Table { name, alias, args: Some(_), .. } => {
+                series(name, alias);
+                Ok(())
+            }
             _ => Ok(()),
         };
         self.done(done)
@@ -395,6 +399,58 @@ fn set_operations(body: &SetExpr) -> Result<()> {
     }
     set_operations(left)?;
     set_operations(right)
+}
+
+/// The column of `range` has its name.
+fn series(name: &ObjectName, alias: &mut Option<ast::TableAlias>) {
+    let Some(function) = bare(name).filter(|name| name == "range") else { return };
+    let name = Ident::with_quote('"', function);
+    let alias = alias.get_or_insert_with(|| ast::TableAlias {
+        explicit: true,
+        name: name.clone(),
+        columns: Vec::new(),
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        alias.columns.push(ast::TableAliasColumnDef { name, data_type: None });
+    }
+}
+
+/// ORDER BY ALL: by each column, from the first.
+fn order_by_all(query: &mut ast::Query) -> Result<()> {
+    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
+        return Ok(());
+    };
+    let [key] = keys.as_slice() else { return Ok(()) };
+    let is_all = matches!(&key.expr, Expr::Identifier(name)
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all"));
+    if !is_all {
+        return Ok(());
+    }
+    let mut body = &*query.body;
+    let columns = loop {
+        match body {
+            SetExpr::Select(select) => {
+                let is_one = |item: &SelectItem| {
+                    matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+                };
+                if !select.projection.iter().all(is_one) {
+                    return Err(Error::unsupported("ORDER BY ALL of a select list with *"));
+                }
+                break select.projection.len();
+            }
+            SetExpr::SetOperation { left, .. } => body = left,
+            SetExpr::Query(inner) => body = &inner.body,
+            _ => return Err(Error::unsupported("ORDER BY ALL of this")),
+        }
+    };
+    let key = key.clone();
+    let ordinal = |at: usize| ast::OrderByExpr {
+        expr: Expr::value(Value::Number(at.to_string(), false)),
+        ..key.clone()
+    };
+    *keys = (1..=columns).map(ordinal).collect();
+    Ok(())
 }
 
 fn joins(table: &TableWithJoins) -> Result<()> {
