@@ -116,8 +116,20 @@ impl Rewrite {
                     None => return Err(Error::unsupported("CAST of this to an interval")),
                 };
             }
-            Expr::Cast { data_type, .. } => type_of(data_type),
-            Expr::TypedString(typed) => type_of(&mut typed.data_type),
+            Expr::Cast { data_type, expr: inner, .. } => {
+                type_of(data_type);
+                if matches!(data_type, ast::DataType::Bytea)
+                    && literal(inner).is_some_and(|text| text.contains('\\'))
+                {
+                    return Err(Error::unsupported("binary text with escapes"));
+                }
+            }
+            Expr::TypedString(typed) => {
+                type_of(&mut typed.data_type);
+                if matches!(typed.data_type, ast::DataType::Bytea) && typed.value.to_string().contains('\\') {
+                    return Err(Error::unsupported("binary text with escapes"));
+                }
+            }
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } => {
                 return Err(Error::unsupported("'^' (power(a, b) and xor(a, b) are)"));
             }
@@ -166,6 +178,11 @@ impl Rewrite {
                     _ => None,
                 });
                 let Some(given) = plain.collect::<Option<Vec<_>>>() else { return Ok(()) };
+                let given = match name.as_str() {
+                    "strftime" => formats(given, "%.6f", "%6f")?,
+                    "strptime" => formats(given, "%.f", "%6f")?,
+                    _ => given,
+                };
                 let template = if name == "time_bucket" { bucket(&given[0], template)? } else { template };
                 *expr = Expr::Nested(Box::new(parsed(template, &given, &mut self.doubled)?));
                 if self.doubled > limits::STATEMENT_BYTES {
@@ -324,6 +341,25 @@ fn plain_number(expr: &Expr) -> Option<String> {
     }
 }
 
+/// The format of a timestamp, which is the second argument, in the planner's words, where a fraction has nine digits
+/// unless it is said how many.
+fn formats(mut given: Vec<Expr>, with_point: &str, digits: &str) -> Result<Vec<Expr>> {
+    if let [format, _] = given.as_slice()
+        && literal(format).is_some_and(|text| text.contains('%'))
+    {
+        given.swap(0, 1);
+    }
+    let [_, format] = given.as_mut_slice() else { return Ok(given) };
+    let Some(text) = literal(format) else { return Err(Error::unsupported("a format that is no literal")) };
+    if let Some(other) = ["%c", "%x", "%X", "%Z", "%g", "%n", "%i"].iter().find(|other| text.contains(*other))
+    {
+        return Err(Error::unsupported(format!("{other} in a format")));
+    }
+    let text = text.replace(".%f", with_point).replace("%f", digits);
+    *format = Expr::value(Value::SingleQuotedString(text));
+    Ok(given)
+}
+
 /// Buckets of days begin on a Monday, those of months with a year.
 fn bucket(width: &Expr, of_days: &'static str) -> Result<&'static str> {
     let text = match width {
@@ -399,6 +435,75 @@ fn set_operations(body: &SetExpr) -> Result<()> {
     }
     set_operations(left)?;
     set_operations(right)
+}
+
+/// `*` over JOIN USING: what is left has all its columns, what is right those that are not joined by. The planner would
+/// take a column of either, by their names.
+fn expand_using(select: &mut Select) -> Result<()> {
+    let of_wildcard = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if is_plain(options));
+    let mut items = Vec::new();
+    let mut is_using = false;
+    for table in &select.from {
+        items.push(all_of(&table.relation, &[]));
+        for join in &table.joins {
+            let (constraint, keeps_left) = match &join.join_operator {
+                JoinOperator::Join(constraint)
+                | JoinOperator::Inner(constraint)
+                | JoinOperator::Left(constraint)
+                | JoinOperator::LeftOuter(constraint) => (constraint, true),
+                JoinOperator::Right(constraint)
+                | JoinOperator::RightOuter(constraint)
+                | JoinOperator::FullOuter(constraint) => (constraint, false),
+                _ => return Ok(()),
+            };
+            match constraint {
+                JoinConstraint::Using(_) | JoinConstraint::Natural if !keeps_left => {
+                    let what = "a right or full join with USING or NATURAL (one with ON is)";
+                    return Err(Error::unsupported(what));
+                }
+                JoinConstraint::Using(columns) => {
+                    is_using = true;
+                    let columns = columns.iter().filter_map(|name| name.0.first()?.as_ident().cloned());
+                    items.push(all_of(&join.relation, &columns.collect::<Vec<_>>()));
+                }
+                JoinConstraint::Natural => return Ok(()),
+                _ => items.push(all_of(&join.relation, &[])),
+            }
+        }
+    }
+    if !is_using || !select.projection.iter().any(of_wildcard) {
+        return Ok(());
+    }
+    let Some(items) = items.into_iter().collect::<Option<Vec<_>>>() else { return Ok(()) };
+    for item in std::mem::take(&mut select.projection) {
+        match of_wildcard(&item) {
+            true => select.projection.extend(items.iter().cloned()),
+            false => select.projection.push(item),
+        }
+    }
+    Ok(())
+}
+
+fn is_plain(options: &ast::WildcardAdditionalOptions) -> bool {
+    options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none()
+}
+
+/// All columns of a table but some; `None`: it has no name.
+fn all_of(table: &TableFactor, but: &[Ident]) -> Option<SelectItem> {
+    let name = match table {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            ObjectName::from(vec![alias.name.clone()])
+        }
+        TableFactor::Table { name, alias: None, .. } => name.clone(),
+        _ => return None,
+    };
+    let but = but.iter().cloned().map(|name| ObjectName::from(vec![name])).collect::<Vec<_>>();
+    let opt_exclude = (!but.is_empty()).then_some(ast::ExcludeSelectItem::Multiple(but));
+    let options = ast::WildcardAdditionalOptions { opt_exclude, ..Default::default() };
+    Some(SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options))
 }
 
 /// The column of `range` has its name.
@@ -478,6 +583,13 @@ fn of_select(select: &mut Select) -> Result<()> {
         select.flavor = SelectFlavor::Standard;
     }
     select.from.iter().try_for_each(joins)?;
+    if let ast::GroupByExpr::Expressions(keys, _) = &select.group_by {
+        let sets = |key: &Expr| matches!(key, Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_));
+        if keys.iter().any(sets) && keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
+            return Err(Error::unsupported("GROUPING SETS, ROLLUP or CUBE beside a list in parentheses"));
+        }
+    }
+    expand_using(select)?;
     for item in &mut select.projection {
         match item {
             SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {

@@ -175,7 +175,7 @@ impl Database {
     }
 
     /// Takes the tables that a statement names for others than they should be: it may have changed them.
-    async fn spoil(&mut self, sql: &str) {
+    pub(crate) async fn spoil(&mut self, sql: &str) {
         let words: Vec<String> =
             sql.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_lowercase).collect();
         let named: Vec<String> =
