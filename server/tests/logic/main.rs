@@ -6,6 +6,7 @@
 mod database;
 mod decided;
 mod file;
+mod overhead;
 mod report;
 mod values;
 
