@@ -144,6 +144,12 @@ impl Rewrite {
                     false => call,
                 };
             }
+            Expr::AnyOp { left, compare_op, right, .. } if is_subquery(right) => {
+                *expr = in_subquery(left, compare_op, right, &BinaryOperator::Eq)?;
+            }
+            Expr::AllOp { left, compare_op, right } if is_subquery(right) => {
+                *expr = in_subquery(left, compare_op, right, &BinaryOperator::NotEq)?;
+            }
             Expr::SimilarTo { .. } => return Err(Error::unsupported("SIMILAR TO with ESCAPE")),
             Expr::Function(_) => self.function(expr)?,
             _ => {}
@@ -324,6 +330,27 @@ fn interval_of(expr: &Expr, negative: bool) -> Result<Expr> {
             let template = if negative { "basalt_interval(-($1), $2)" } else { "basalt_interval($1, $2)" };
             parsed(template, &[(*interval.value).clone(), unit], &mut 0)
         }
+    }
+}
+
+fn is_subquery(expr: &Expr) -> bool {
+    match expr {
+        Expr::Subquery(_) => true,
+        Expr::Nested(inner) => is_subquery(inner),
+        _ => false,
+    }
+}
+
+/// `= ANY` is IN, `<> ALL` is NOT IN. Of the others the planner passes over NULLs and what is not there.
+fn in_subquery(left: &Expr, op: &BinaryOperator, right: &Expr, known: &BinaryOperator) -> Result<Expr> {
+    match right {
+        Expr::Nested(inner) => in_subquery(left, op, inner, known),
+        Expr::Subquery(query) if op == known => Ok(Expr::InSubquery {
+            expr: Box::new(left.clone()),
+            subquery: query.clone(),
+            negated: *op == BinaryOperator::NotEq,
+        }),
+        _ => Err(Error::unsupported("ANY or ALL of a subquery, but for = ANY and <> ALL,")),
     }
 }
 
