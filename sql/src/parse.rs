@@ -94,8 +94,8 @@ impl Text {
         let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
-        let mut tokens = dialect::tokens(tokens)?;
         quote_columns(&mut tokens);
+        let tokens = dialect::tokens(tokens)?;
         check_length(&tokens)?;
         Ok(Self { tokens, versions })
     }

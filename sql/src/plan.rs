@@ -479,8 +479,9 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     catalog.register_schema(SCHEMA, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-    let mut session = Box::new(shared.base.session(shared, request)?);
+    let mut session = shared.base.session(shared, request)?;
     session.register_catalog_list(Arc::new(catalogs));
+    let session = Box::new(session);
     read.plan(&session, &mut names, |name, view| schema.add(name, view)).await?;
     if !names.are_lower() {
         // Columns have told how some of the names are spelled.
@@ -753,7 +754,7 @@ fn describe_columns(schema: &Schema) -> Result<Planned> {
     };
     let columns = vec![
         text(&|field| Some(field.name.clone())),
-        text(&|field| Some(field.data_type.to_string())),
+        text(&|field| Some(field.type_name())),
         Arc::new(fields.iter().map(|field| Some(field.nullable)).collect::<BooleanArray>()) as ArrayRef,
         text(&|field| field.references.as_ref().map(ToString::to_string)),
     ];

@@ -8,6 +8,7 @@ mod golden;
 #[path = "../flights/nodes.rs"]
 mod nodes;
 mod promises;
+mod types;
 mod writes;
 
 use basalt_client::Client;

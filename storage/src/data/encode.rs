@@ -108,9 +108,9 @@ impl FileEncoder {
         let groups: Vec<_> = (0..rows).step_by(ROW_GROUP_ROWS).collect();
         let chunk = |start: usize| {
             let group = slices(arrays, start..rows.min(start + ROW_GROUP_ROWS));
-            let stored = group.iter().map(|array| to_stored(array, field.data_type));
+            let stored = group.iter().map(|array| to_stored(array, field));
             let stored = stored.collect::<std::result::Result<Vec<_>, _>>();
-            chunk(field, &stored.map_err(|e| misfit(e.to_string()))?).map_err(unwritten)
+            chunk(field, &stored.map_err(misfit)?).map_err(unwritten)
         };
         // Of a single one no other thread is asked.
         let chunks = match groups.as_slice() {
@@ -183,7 +183,7 @@ fn properties(dictionary: bool) -> std::result::Result<WriterPropertiesPtr, Parq
 
 /// The fields of a file. The Arrow schema that could stand in it says nothing that Parquet's own does not.
 fn arrow_schema(fields: &[Field]) -> arrow::Schema {
-    let stored = fields.iter().map(|f| arrow::Field::new(&f.name, stored_type(f.data_type), f.nullable));
+    let stored = fields.iter().map(|f| arrow::Field::new(&f.name, stored_type(f), f.nullable));
     arrow::Schema::new(stored.collect::<Vec<_>>())
 }
 
@@ -267,12 +267,16 @@ fn check(array: &ArrayRef, field: &Field) -> std::result::Result<(), String> {
     Ok(())
 }
 
-fn to_stored(array: &ArrayRef, data_type: DataType) -> std::result::Result<ArrayRef, arrow::ArrowError> {
-    let stored = stored_type(data_type);
+fn to_stored(array: &ArrayRef, field: &Field) -> std::result::Result<ArrayRef, String> {
+    let stored = stored_type(field);
     if *array.data_type() == stored {
         return Ok(Arc::clone(array));
     }
-    cast_with_options(array, &stored, &CastOptions { safe: false, ..CastOptions::default() })
+    if let Some(logical) = field.logical {
+        return logical.from_form(array).map_err(|e| e.to_string());
+    }
+    let exactly = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, &stored, &exactly).map_err(|e| e.to_string())
 }
 
 fn has_nan(array: &ArrayRef) -> bool {
