@@ -47,7 +47,7 @@ use crate::{
     error::{Error, Result},
     functions::{self, Places},
     fuse::FuseAggregates,
-    limits,
+    gathered, limits,
     meaning::Meaning,
     memory::Pool,
     parse::{Named, Names, Parameters, Text, as_query},
@@ -86,7 +86,7 @@ impl Base {
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let ours = [AggregateUDF::from(Sums::sum()), AggregateUDF::from(Sums::average())];
         aggregates.retain(|function| ours.iter().all(|own| own.name() != function.name()));
-        aggregates.extend(ours.into_iter().map(Arc::new));
+        aggregates.extend(ours.into_iter().chain(gathered::all()).map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(Bounded::over(Arc::clone(function)));
