@@ -19,6 +19,7 @@ mod error;
 mod filter;
 mod functions;
 mod fuse;
+mod gathered;
 mod interval;
 pub mod limits;
 mod meaning;

@@ -23,11 +23,11 @@ use datafusion::{
     },
     datasource::TableProvider,
     execution::{
-        FunctionRegistry as _, SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+        SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
         context::SQLOptions,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::{AggregateUDF, Expr, LogicalPlan},
+    logical_expr::{AggregateUDF, Expr, LogicalPlan, registry::FunctionRegistry as _},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
@@ -47,7 +47,7 @@ use crate::{
     error::{Error, Result},
     functions::{self, Places},
     fuse::FuseAggregates,
-    limits,
+    gathered, limits,
     meaning::Meaning,
     memory::Pool,
     parse::{Named, Names, Parameters, Text, as_query},
@@ -86,7 +86,7 @@ impl Base {
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let ours = [AggregateUDF::from(Sums::sum()), AggregateUDF::from(Sums::average())];
         aggregates.retain(|function| ours.iter().all(|own| own.name() != function.name()));
-        aggregates.extend(ours.into_iter().map(Arc::new));
+        aggregates.extend(ours.into_iter().chain(gathered::all()).map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(Bounded::over(Arc::clone(function)));
@@ -94,11 +94,10 @@ impl Base {
                 *function = Arc::new(Places::over(Arc::clone(function)));
             }
         }
-        let all = builder.scalar_functions().get_or_insert_default();
-        let ours = system::functions();
-        all.retain(|function| ours.iter().all(|own| own.name() != function.name()));
-        all.extend(ours.into_iter().map(Arc::new));
-        all.extend(functions::all().map(Arc::new));
+        let functions = builder.scalar_functions().get_or_insert_default();
+        let ours: Vec<_> = functions::all().chain(system::functions()).collect();
+        functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
+        functions.extend(ours.into_iter().map(Arc::new));
         Ok(Self { state: builder.build() })
     }
 
