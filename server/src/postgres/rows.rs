@@ -183,8 +183,8 @@ impl<'a> Values<'a> {
             Kind::Timestamp(values) => out.write_str(&timestamp(values.value(row))),
             Kind::Time(values) => out.write_str(&clock(values.value(row))),
             Kind::Bytes(values) => {
-                let hex = |byte: &u8| write!(out, "{byte:02x}");
-                out.write_str("\\x").and_then(|()| values.value(row).iter().try_for_each(hex))
+                let mut bytes = values.value(row).iter();
+                out.write_str("\\x").and_then(|()| bytes.try_for_each(|byte| write!(out, "{byte:02x}")))
             }
             Kind::Text(values) => out.write_str(values.value(row)),
         };
@@ -340,7 +340,7 @@ mod tests {
 
     /// The values of a row in a format.
     fn row(arrays: Vec<ArrayRef>, types: &[DataType], format: i16) -> Vec<Option<Vec<u8>>> {
-        let field = |(at, of)| Field::from_arrow(format!("c{at}"), of, true).unwrap();
+        let field = |(at, of): (usize, &DataType)| Field::from_arrow(format!("c{at}"), of, true).unwrap();
         let fields = types.iter().enumerate().map(field);
         let schema = Schema::of_answer(fields.collect());
         let columns = columns(&schema, &[format]).unwrap();
