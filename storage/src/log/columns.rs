@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use basalt_core::schema::Field;
+use basalt_core::schema::{Field, Schema};
 use twox_hash::XxHash3_64;
 
 use super::{DataFile, TableState};
@@ -46,6 +46,18 @@ impl TableState {
         // Whether there is a null in it is looked at when it is read.
         let what = (physical, id, field.data_type, &field.encoding, field.nullable, is_partition);
         Some(XxHash3_64::oneshot(format!("{what:?}").as_bytes()))
+    }
+
+    /// The columns by the names that they have in files, and the ids that they have there.
+    pub(crate) fn in_files(&self) -> (Arc<Schema>, Option<Arc<[i32]>>) {
+        let names = self.schema().fields().iter().map(|field| &field.name);
+        if names.eq(&self.schema.physical) {
+            return (Arc::clone(self.schema()), self.schema.field_ids.as_deref().map(Into::into));
+        }
+        let fields = self.schema().fields().iter().zip(&self.schema.physical);
+        let fields = fields.map(|(field, name)| Field { name: name.clone(), ..field.clone() });
+        let schema = Arc::new(Schema::of_answer(fields.collect()));
+        (schema, self.schema.field_ids.as_deref().map(Into::into))
     }
 
     /// A column, and its name in the files; the place is that of one.
