@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
-    StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, RecordBatch,
+    RecordBatchOptions, StringArray,
     cast::AsArray as _,
     types::{
         Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-        TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+        Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
     },
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use basalt_proto::v1::{self, column::Values};
 
 use crate::{
@@ -28,6 +28,9 @@ pub const ENCODING_KEY: &str = "basalt.encoding";
 
 /// The key of a field's Arrow metadata that says what its values are keys of, as `table.column`.
 pub const REFERENCES_KEY: &str = "basalt.references";
+
+/// The digits of a decimal that is sent in 64 bits.
+const NARROW_DECIMAL_DIGITS: u8 = 18;
 
 /// The API's schema for an Arrow schema.
 ///
@@ -102,8 +105,24 @@ fn column_to_proto(array: &ArrayRef, field: &Field) -> Result<v1::Column> {
         DataType::UInt64 => Values::Uint64s(v1::Uint64s { values: widen::<UInt64Type, _>(array) }),
         DataType::Float32 => Values::Floats(v1::Floats { values: widen::<Float32Type, _>(array) }),
         DataType::Float64 => Values::Doubles(v1::Doubles { values: widen::<Float64Type, _>(array) }),
-        DataType::Decimal128(..) => Values::Int64s(v1::Int64s { values: unscaled(array, field)? }),
-        DataType::Utf8 => Values::Texts(texts(array.as_string())),
+        DataType::Decimal128(..=NARROW_DECIMAL_DIGITS, _) => {
+            Values::Int64s(v1::Int64s { values: unscaled(array, field)? })
+        }
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>().values();
+            Values::Int128s(v1::Int128s { data: values.iter().flat_map(|v| v.to_le_bytes()).collect() })
+        }
+        DataType::Utf8 => {
+            let array = array.as_string::<i32>();
+            Values::Texts(texts(array.value_offsets(), array.value_data()))
+        }
+        DataType::Binary => {
+            let array = array.as_binary::<i32>();
+            Values::Texts(texts(array.value_offsets(), array.value_data()))
+        }
+        DataType::Time64(TimeUnit::Microsecond) => {
+            Values::Int64s(v1::Int64s { values: widen::<Time64MicrosecondType, _>(array) })
+        }
         _ => return Err(unsupported(field)),
     };
     Ok(v1::Column { validity: validity(array.nulls()), values: Some(values) })
@@ -134,11 +153,10 @@ fn unscaled(array: &ArrayRef, field: &Field) -> Result<Vec<i64>> {
     array.iter().map(narrow).collect()
 }
 
-fn texts(array: &StringArray) -> v1::Texts {
-    let offsets = array.value_offsets();
-    let at = |i: usize| offsets.get(i).map_or(0, |&o| o.cast_unsigned() as usize);
+fn texts(offsets: &[i32], values: &[u8]) -> v1::Texts {
+    let at = |offset: Option<&i32>| offset.map_or(0, |&o| o.cast_unsigned() as usize);
     v1::Texts {
-        data: array.value_data()[at(0)..at(array.len())].to_vec(),
+        data: values[at(offsets.first())..at(offsets.last())].to_vec(),
         lengths: offsets.windows(2).map(|pair| (pair[1] - pair[0]).cast_unsigned()).collect(),
     }
 }
@@ -211,7 +229,17 @@ fn column_from_proto(data_type: &DataType, column: v1::Column, rows: usize) -> R
             }
             decimals(values.iter().map(|b| i128::from_le_bytes(*b)).collect(), nulls, data_type)
         }
-        (DataType::Utf8, Values::Texts(v)) => strings(v, nulls, rows),
+        (DataType::Utf8, Values::Texts(v)) => {
+            let (offsets, data) = offsets(v, rows)?;
+            Ok(Arc::new(StringArray::try_new(offsets, data, nulls).map_err(|e| e.to_string())?))
+        }
+        (DataType::Binary, Values::Texts(v)) => {
+            let (offsets, data) = offsets(v, rows)?;
+            Ok(Arc::new(BinaryArray::try_new(offsets, data, nulls).map_err(|e| e.to_string())?))
+        }
+        (DataType::Time64(TimeUnit::Microsecond), Values::Int64s(v)) => {
+            primitive::<Time64MicrosecondType>(v.values, nulls, rows)
+        }
         _ => Err("the values are not of the column's type".to_owned()),
     }
 }
@@ -264,16 +292,14 @@ fn decimals(values: Vec<i128>, nulls: Option<NullBuffer>, data_type: &DataType) 
     Ok(Arc::new(array))
 }
 
-fn strings(texts: v1::Texts, nulls: Option<NullBuffer>, rows: usize) -> Result<ArrayRef, String> {
+fn offsets(texts: v1::Texts, rows: usize) -> Result<(OffsetBuffer<i32>, Buffer), String> {
     check_rows(texts.lengths.len(), rows)?;
     let total: u64 = texts.lengths.iter().map(|&l| u64::from(l)).sum();
     if total != texts.data.len() as u64 || i32::try_from(total).is_err() {
         return Err(format!("lengths of {total} bytes for {} bytes of text", texts.data.len()));
     }
     let offsets = OffsetBuffer::from_lengths(texts.lengths.iter().map(|&l| l as usize));
-    let array =
-        StringArray::try_new(offsets, Buffer::from_vec(texts.data), nulls).map_err(|e| e.to_string())?;
-    Ok(Arc::new(array))
+    Ok((offsets, Buffer::from_vec(texts.data)))
 }
 
 fn unsupported(field: &Field) -> Error {

@@ -52,6 +52,60 @@ impl Decimal {
     }
 }
 
+/// A number written with digits and at most one point as an unscaled value, if it has exactly that scale or fewer digits
+/// behind the point that count, and at most `precision` digits.
+pub(crate) fn parse_wide_decimal(text: &str, precision: u8, scale: u8) -> Option<i128> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let scale = usize::from(scale);
+    let (kept, rest) = fraction.split_at_checked(scale).unwrap_or((fraction, ""));
+    if !rest.bytes().all(|digit| digit == b'0') {
+        return None;
+    }
+    let mut unscaled = 0_i128;
+    let zeros = std::iter::repeat_n(b'0', scale - kept.len());
+    for digit in whole.bytes().chain(kept.bytes()).chain(zeros) {
+        let digit = char::from(digit).to_digit(10)?;
+        unscaled = unscaled.checked_mul(10)?.checked_add(i128::from(digit))?;
+    }
+    let fits = unscaled < 10_i128.checked_pow(u32::from(precision))?;
+    fits.then_some(if text.starts_with('-') { -unscaled } else { unscaled })
+}
+
+/// `10:30`, `10:30:59` or `10:30:59.5` as microseconds since midnight, and whether what is finer was cut.
+pub(crate) fn parse_time_of_day(text: &str) -> Option<(i64, bool)> {
+    let mut parts = text.split(':');
+    let (hour, minute) = (parts.next()?, parts.next()?);
+    let (second, fraction) = match parts.next() {
+        Some(second) => second.split_once('.').unwrap_or((second, "0")),
+        None => ("00", "0"),
+    };
+    let number = |text: &str, below: i64| {
+        let is_number = text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+        is_number.then(|| text.parse().ok()).flatten().filter(|n: &i64| *n < below)
+    };
+    if parts.next().is_some() || fraction.is_empty() || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let seconds = (number(hour, 24)? * 60 + number(minute, 60)?) * 60 + number(second, 60)?;
+    let digits = format!("{fraction:0<6}");
+    let (micros, rest) = digits.split_at_checked(6)?;
+    let was_cut = rest.bytes().any(|b| b != b'0');
+    Some((seconds * 1_000_000 + micros.parse::<i64>().ok()?, was_cut))
+}
+
+/// Bytes from hexadecimal digits, two for each, after `\\x` or without it.
+pub(crate) fn parse_hex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x").unwrap_or(text);
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let bytes = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?));
+    if rest.is_empty() { bytes.collect() } else { None }
+}
+
 /// `2013-07-04`, from 0001-01-01 on, as days since 1970-01-01.
 pub(crate) fn parse_date(text: &str) -> Option<i32> {
     let days = is_date(text.as_bytes()).then(|| Date32Type::parse(text)).flatten();
@@ -61,6 +115,20 @@ pub(crate) fn parse_date(text: &str) -> Option<i32> {
 /// `2013-07-04T10:00:00Z` (RFC 3339) as microseconds since 1970-01-01T00:00:00Z. A space may stand for the
 /// `T`; without a zone it is UTC. Fractions finer than a microsecond are refused unless they are zero.
 pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
+    parse_time(text).filter(|time| !time.was_cut).map(|time| time.micros)
+}
+
+/// A point in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Time {
+    /// Microseconds since 1970-01-01T00:00:00Z.
+    pub(crate) micros: i64,
+    /// The text said more than microseconds: what is finer was cut, towards the past.
+    pub(crate) was_cut: bool,
+}
+
+/// As [`parse_timestamp`], with fractions of a microsecond cut.
+pub(crate) fn parse_time(text: &str) -> Option<Time> {
     let (date, time) = text.split_at_checked(10)?;
     if !is_date(date.as_bytes()) || !matches!(time.as_bytes().first(), Some(b'T' | b't' | b' ')) {
         return None;
@@ -68,7 +136,8 @@ pub(crate) fn parse_timestamp(text: &str) -> Option<i64> {
     let utc: Tz = UTC_OFFSET.parse().ok()?;
     let moment = string_to_datetime(&utc, text).ok()?;
     let micros = moment.timestamp_micros();
-    (moment.timestamp_subsec_nanos().is_multiple_of(1000) && calendar::has_time(micros)).then_some(micros)
+    let was_cut = !moment.timestamp_subsec_nanos().is_multiple_of(1000);
+    calendar::has_time(micros).then_some(Time { micros, was_cut })
 }
 
 fn is_date(text: &[u8]) -> bool {
@@ -114,6 +183,41 @@ mod tests {
         check("1000", 5, 2, None);
         check("-999999999999999999", 18, 0, Some(-999_999_999_999_999_999));
         check("100", 18, 18, None);
+    }
+
+    #[test]
+    fn wide_decimals_are_exact() {
+        let check = |text: &str, precision, scale, expected| {
+            assert_eq!(parse_wide_decimal(text, precision, scale), expected, "{text}");
+        };
+        check("12345678901234567890.5", 38, 2, Some(1_234_567_890_123_456_789_050));
+        check("-0.100", 38, 1, Some(-1));
+        check("-99999999999999999999999999999999999999", 38, 0, Some(1 - 10_i128.pow(38)));
+        check("+7", 3, 2, Some(700));
+        for bad in
+            ["", "-", ".", "1.25", "100000000000000000000000000000000000000", "1e3", "1.2.3", "--1", "0x1"]
+        {
+            check(bad, 38, 1, None);
+        }
+        check("10", 3, 2, None);
+    }
+
+    #[test]
+    fn times_of_day_and_bytes() {
+        let check = |text: &str, expected| assert_eq!(parse_time_of_day(text), expected, "{text}");
+        check("00:00", Some((0, false)));
+        check("10:30:59.5", Some((37_859_500_000, false)));
+        check("23:59:59.9999999", Some((86_399_999_999, true)));
+        for bad in
+            ["", "1:00", "24:00", "10:60", "10:00:60", "10:00:00.", "10:00:00.x", "10:00:00:00", "+1:00"]
+        {
+            check(bad, None);
+        }
+        assert_eq!(parse_hex("\\x00fF"), Some(vec![0, 255]));
+        assert_eq!(parse_hex(""), Some(Vec::new()));
+        for bad in ["0", "0g", "\\x0", "0x00"] {
+            assert_eq!(parse_hex(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -5,13 +5,11 @@ use std::sync::Arc;
 use arrow_schema::{DataType, TimeUnit};
 use basalt_proto::v1::{self, TypeKind};
 
-/// The digits of a decimal in a table; answers may have up to 38.
-pub(crate) const MAX_TABLE_DECIMAL_DIGITS: u8 = 18;
-/// The digits of a decimal in an answer.
+/// The digits of a decimal.
 pub(crate) const MAX_DECIMAL_DIGITS: u8 = 38;
 
 /// Every type but the decimals, with its name.
-const SIMPLE: [(&str, TypeKind); 14] = [
+const SIMPLE: [(&str, TypeKind); 16] = [
     ("bool", TypeKind::Bool),
     ("int8", TypeKind::Int8),
     ("int16", TypeKind::Int16),
@@ -26,6 +24,8 @@ const SIMPLE: [(&str, TypeKind); 14] = [
     ("date32", TypeKind::Date32),
     ("timestamp", TypeKind::Timestamp),
     ("utf8", TypeKind::Utf8),
+    ("binary", TypeKind::Binary),
+    ("time", TypeKind::Time),
 ];
 
 /// The Arrow type of timestamps: microseconds, UTC.
@@ -52,6 +52,8 @@ pub(crate) fn from_arrow(data_type: &DataType) -> Option<v1::DataType> {
             TypeKind::Timestamp
         }
         DataType::Utf8 => TypeKind::Utf8,
+        DataType::Binary => TypeKind::Binary,
+        DataType::Time64(TimeUnit::Microsecond) => TypeKind::Time,
         DataType::Decimal128(precision, scale) => {
             let (precision, scale) = (u32::from(*precision), u32::try_from(*scale).ok()?);
             return Some(v1::DataType { kind: TypeKind::Decimal.into(), precision, scale });
@@ -78,6 +80,8 @@ pub(crate) fn to_arrow(data_type: &v1::DataType) -> Result<DataType, String> {
         TypeKind::Date32 => DataType::Date32,
         TypeKind::Timestamp => timestamp_type(),
         TypeKind::Utf8 => DataType::Utf8,
+        TypeKind::Binary => DataType::Binary,
+        TypeKind::Time => DataType::Time64(TimeUnit::Microsecond),
         TypeKind::Decimal => {
             let precision = u8::try_from(data_type.precision).ok();
             let precision = precision.filter(|p| (1..=MAX_DECIMAL_DIGITS).contains(p));
@@ -122,7 +126,7 @@ pub fn parse_type(name: &str) -> Option<DataType> {
     let digits = name.strip_prefix("decimal")?.trim_start().strip_prefix('(')?.strip_suffix(')')?;
     let (precision, scale) = digits.split_once(',').unwrap_or((digits, "0"));
     let (precision, scale) = (precision.trim().parse::<u8>().ok()?, scale.trim().parse::<u8>().ok()?);
-    let valid = (1..=MAX_TABLE_DECIMAL_DIGITS).contains(&precision) && scale <= precision;
+    let valid = (1..=MAX_DECIMAL_DIGITS).contains(&precision) && scale <= precision;
     valid.then(|| DataType::Decimal128(precision, scale.cast_signed()))
 }
 
@@ -133,12 +137,12 @@ mod tests {
     #[test]
     fn names_round_trip() {
         for name in
-            SIMPLE.iter().map(|(name, _)| *name).chain(["decimal(18,0)", "decimal(12,2)", "decimal(1,1)"])
+            SIMPLE.iter().map(|(name, _)| *name).chain(["decimal(38,0)", "decimal(12,2)", "decimal(1,1)"])
         {
             assert_eq!(parse_type(name).map(|t| type_name(&t)).as_deref(), Some(name));
         }
         for bad in
-            ["", "int", "int128", "decimal", "decimal()", "decimal(0,0)", "decimal(19,0)", "decimal(2,3)"]
+            ["", "int", "int128", "decimal", "decimal()", "decimal(0,0)", "decimal(39,0)", "decimal(2,3)"]
         {
             assert_eq!(parse_type(bad), None, "{bad}");
         }

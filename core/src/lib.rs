@@ -15,6 +15,7 @@ pub mod invariant;
 pub mod keys;
 pub mod like;
 pub mod limits;
+pub mod logical;
 pub mod lookup;
 pub mod mask;
 pub mod plan;
@@ -22,6 +23,7 @@ pub mod query;
 pub mod schema;
 pub mod table;
 pub mod time;
+pub mod time_parts;
 pub mod value;
 
 /// The instruction set of the kernels in use: `scalar`, `avx2`, `avx512`.

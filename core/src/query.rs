@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc};
 use arrow_array::{ArrayRef, RecordBatch, cast::AsArray, types::Int64Type};
 use basalt_sip::Sip;
 
-use crate::{encoding::TextMembers, limits::MAX_FILTER_DEPTH, lookup::Lookup, schema::DataType};
+use crate::{
+    encoding::TextMembers, limits::MAX_FILTER_DEPTH, lookup::Lookup, schema::DataType,
+    time_parts::TimeFunction,
+};
 
 /// One literal.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +46,8 @@ pub enum Expr {
     Literal(Literal),
     /// `left op right`.
     Arithmetic(ArithmeticOp, Box<Expr>, Box<Expr>),
+    /// A function of a date or a timestamp.
+    Time(TimeFunction, Box<Expr>),
     /// An aggregate over a group.
     Aggregate(Box<Aggregate>),
 }
@@ -167,6 +172,7 @@ impl Expr {
                 left.attributes_from(depth + 1, each)?;
                 right.attributes_from(depth + 1, each)
             }
+            Self::Time(_, of) if depth < MAX_FILTER_DEPTH => of.attributes_from(depth + 1, each),
             Self::Aggregate(aggregate) if depth < MAX_FILTER_DEPTH => {
                 aggregate.argument.iter_mut().try_for_each(|a| a.attributes_from(depth + 1, each))
             }

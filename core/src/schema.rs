@@ -8,6 +8,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     invariant::Invariant,
     limits,
+    logical::{Logical, NARROW_DIGITS, WIDE_DIGITS},
 };
 
 /// The logical type of a column.
@@ -27,7 +28,8 @@ pub enum DataType {
     Float32,
     /// NaN equals NaN and sorts above +inf; -0.0 equals 0.0.
     Float64,
-    /// `unscaled * 10^-scale`. In tables up to 18 digits, held as i64; answers may have up to 38.
+    /// `unscaled * 10^-scale`. In tables up to 18 digits, held as i64; answers may have up to 38, and columns of more are
+    /// held in another form ([`Logical`]).
     Decimal {
         /// Digits in all.
         precision: u8,
@@ -182,6 +184,8 @@ pub struct Field {
     pub encoding: Option<String>,
     /// What its values are keys of: how an expression reaches the attributes of another table.
     pub references: Option<Reference>,
+    /// What the values are at the doors of the engine, where `data_type` is only the form in which they are held.
+    pub logical: Option<Logical>,
 }
 
 /// A column of keys in a table, each of which stands there once.
@@ -202,7 +206,25 @@ impl fmt::Display for Reference {
 impl Field {
     /// A column whose encoding is chosen.
     pub fn new(name: impl Into<String>, data_type: DataType, nullable: bool) -> Self {
-        Self { name: name.into(), data_type, nullable, encoding: None, references: None }
+        Self { name: name.into(), data_type, nullable, encoding: None, references: None, logical: None }
+    }
+
+    /// A column for an Arrow type, where there is one.
+    pub fn from_arrow(name: impl Into<String>, data_type: &arrow::DataType, nullable: bool) -> Option<Self> {
+        if let Some(logical) = Logical::from_arrow(data_type) {
+            return Some(Self { logical: Some(logical), ..Self::new(name, logical.form(), nullable) });
+        }
+        DataType::from_arrow(data_type).map(|data_type| Self::new(name, data_type, nullable))
+    }
+
+    /// The type that its values have at the doors of the engine.
+    pub fn to_arrow_type(&self) -> arrow::DataType {
+        self.logical.map_or_else(|| self.data_type.to_arrow(), Logical::to_arrow)
+    }
+
+    /// The name of that type.
+    pub fn type_name(&self) -> String {
+        self.logical.map_or_else(|| self.data_type.to_string(), |logical| logical.to_string())
     }
 }
 
@@ -213,13 +235,22 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema for a table: names are valid and unique, decimals have at most 18 digits, forced
+    /// A schema for a table: names are valid and unique, decimals have at most 38 digits, forced
     /// encodings exist for their types, references are of types whose values are keys. The tables that they
     /// name need not be there yet.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidSchema`] or [`ErrorKind::InvalidName`], with the field's place.
-    pub fn new(fields: Vec<Field>) -> Result<Self> {
+    pub fn new(mut fields: Vec<Field>) -> Result<Self> {
+        // Decimals that no number holds are held in the form of another type.
+        for field in &mut fields {
+            if let DataType::Decimal { precision, scale } = field.data_type
+                && (NARROW_DIGITS < precision && precision <= WIDE_DIGITS && scale <= precision)
+            {
+                let logical = Logical::Decimal { precision, scale };
+                (field.data_type, field.logical) = (logical.form(), Some(logical));
+            }
+        }
         if fields.is_empty() {
             return Err(Error::new(ErrorKind::InvalidSchema, "a table has at least one column").at("fields"));
         }
@@ -230,7 +261,7 @@ impl Schema {
         let mut seen = std::collections::BTreeSet::new();
         for (i, field) in fields.iter().enumerate() {
             let place = format!("fields[{i}]");
-            check_name(&field.name).map_err(|e| e.at("name").at(&place))?;
+            check_column_name(&field.name).map_err(|e| e.at("name").at(&place))?;
             if !seen.insert(field.name.as_str()) {
                 let message = format!("two columns are named {:?}", field.name);
                 return Err(Error::new(ErrorKind::InvalidSchema, message).at("name").at(&place));
@@ -238,7 +269,7 @@ impl Schema {
             if let DataType::Decimal { precision, scale } = field.data_type
                 && (precision == 0 || precision > 18 || scale > precision)
             {
-                let message = format!("{} is not a decimal of 1 to 18 digits", field.data_type);
+                let message = format!("{} is not a decimal of 1 to 38 digits", field.data_type);
                 return Err(Error::new(ErrorKind::InvalidSchema, message).at("type").at(&place));
             }
             if let Some(encoding) = &field.encoding {
@@ -267,7 +298,7 @@ impl Schema {
         self.fields.iter().position(|f| f.name == name)
     }
 
-    /// As Arrow sees it.
+    /// As the engine gives it: columns have the types in whose forms they are held.
     pub fn to_arrow(&self) -> arrow::SchemaRef {
         let fields: Vec<_> = self
             .fields
@@ -276,11 +307,17 @@ impl Schema {
             .collect();
         Arc::new(arrow::Schema::new(fields))
     }
+
+    /// As whoever is beyond the doors of the engine sees it.
+    pub fn to_outer_arrow(&self) -> arrow::SchemaRef {
+        let field = |f: &Field| arrow::Field::new(&f.name, f.to_arrow_type(), f.nullable);
+        Arc::new(arrow::Schema::new(self.fields.iter().map(field).collect::<Vec<_>>()))
+    }
 }
 
 fn check_reference(reference: &Reference, data_type: DataType) -> Result<()> {
     check_name(&reference.table).map_err(|e| e.at("table"))?;
-    check_name(&reference.column).map_err(|e| e.at("column"))?;
+    check_column_name(&reference.column).map_err(|e| e.at("column"))?;
     if !data_type.has_key_domain() {
         let message = format!("a column of type {data_type} cannot refer to {reference}");
         return Err(Error::new(ErrorKind::InvalidSchema, message));
@@ -288,7 +325,7 @@ fn check_reference(reference: &Reference, data_type: DataType) -> Result<()> {
     Ok(())
 }
 
-/// Checks a table's or a column's name: a letter or `_`, then letters, digits, `_`; at most 128 bytes.
+/// Checks a table's name: a letter or `_`, then letters, digits, `_`; at most 128 bytes.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidName`].
@@ -303,11 +340,29 @@ pub fn check_name(name: &str) -> Result<()> {
         );
         return Err(Error::new(ErrorKind::InvalidName, message));
     }
+    check_reserved(name)
+}
+
+/// Checks a column's name: any characters but those that control a terminal, 1 to 128 bytes.
+///
+/// # Errors
+/// [`ErrorKind::InvalidName`].
+pub fn check_column_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > limits::MAX_NAME_BYTES || name.contains(char::is_control) {
+        let shown: String = name.chars().take(40).collect();
+        let message = format!(
+            "{shown:?} is not a column's name: 1 to {} bytes without control characters",
+            limits::MAX_NAME_BYTES
+        );
+        return Err(Error::new(ErrorKind::InvalidName, message));
+    }
+    check_reserved(name)
+}
+
+fn check_reserved(name: &str) -> Result<()> {
     if name.starts_with("_row_") {
-        return Err(Error::new(
-            ErrorKind::InvalidName,
-            format!("names that start with \"_row_\" are reserved: {name}"),
-        ));
+        let message = format!("names that start with \"_row_\" are reserved: {name}");
+        return Err(Error::new(ErrorKind::InvalidName, message));
     }
     Ok(())
 }
@@ -315,6 +370,33 @@ pub fn check_name(name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_have_any_names() {
+        for name in ["a b", "x.y", "2nd", "\"q\"", "ä", "a,b=c", " "] {
+            assert!(Schema::new(vec![Field::new(name, DataType::Int8, true)]).is_ok(), "{name:?}");
+            assert!(check_name(name).is_err() || name == "ä", "{name:?}");
+        }
+        for name in ["", "a\nb", "\u{7f}", "_row_x", &"x".repeat(129)] {
+            let error = Schema::new(vec![Field::new(name, DataType::Int8, true)]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidName, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn wide_decimals_are_held_in_another_form() {
+        let of = |precision, scale| {
+            Schema::new(vec![Field::new("d", DataType::Decimal { precision, scale }, true)])
+        };
+        let wide = of(38, 10).unwrap();
+        assert_eq!(wide.fields()[0].type_name(), "decimal(38,10)");
+        assert_eq!(wide.fields()[0].data_type, DataType::Utf8);
+        assert_eq!(wide.to_outer_arrow().field(0).data_type(), &arrow::DataType::Decimal128(38, 10));
+        assert_eq!(of(18, 2).unwrap().fields()[0].logical, None);
+        for (precision, scale) in [(0, 0), (39, 0), (20, 21), (5, 6)] {
+            assert!(of(precision, scale).is_err(), "{precision} {scale}");
+        }
+    }
 
     #[test]
     fn every_kind_is_listed_once() {

@@ -2,8 +2,8 @@
 
     check_sql.py <the binary `basalt`> <an empty folder> <scale>
 
-The tables of the Star Schema Benchmark and of TPC-H are generated, loaded into one server and into a cluster of three,
-and read by DuckDB from the files. Every statement of ssb.sql and tpch.sql must give the same rows: integers, decimals,
+The tables of the Star Schema Benchmark, of TPC-H and of ClickBench are generated, loaded into one server and into a cluster of three,
+and read by DuckDB from the files. Every statement of ssb.sql, tpch.sql and hits.sql must give the same rows: integers, decimals,
 dates and texts as they are, floats to 1e-9 of themselves.
 """
 
@@ -20,7 +20,12 @@ from pathlib import Path
 
 import duckdb
 
+import hits
+
 HERE = Path(__file__).resolve().parent
+
+# Rows of ClickBench's table at scale 1.
+HITS = 2_000_000
 
 
 def free_port():
@@ -102,9 +107,13 @@ def difference(ours, theirs):
 def main():
     binary, folder, scale = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     wrong = 0
-    for data in "ssb", "tpch":
+    for data in "ssb", "tpch", "hits":
         files = folder / data
-        subprocess.run([binary, "generate", data, str(files), "--scale", scale], check=True, stdout=subprocess.DEVNULL)
+        if data == "hits":
+            hits.generate(files, int(float(scale) * HITS))
+        else:
+            done = subprocess.run([binary, "generate", data, str(files), "--scale", scale], stdout=subprocess.DEVNULL)
+            assert done.returncode == 0, data
         tables = {path.stem: path for path in sorted(files.glob("*.parquet"))}
         reference = duckdb.connect()
         for table, path in tables.items():

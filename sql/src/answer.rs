@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, SchemaRef};
-use basalt_core::schema::{DataType as Logical, Field, Schema};
+use basalt_core::{
+    logical::Logical as Held,
+    schema::{DataType as Logical, Field, Schema},
+};
 use datafusion::{
     arrow::{
         compute::{CastOptions, cast_with_options},
@@ -15,7 +18,7 @@ use datafusion::{
 
 use crate::{
     error::{Error, Result},
-    limits,
+    functions, limits,
 };
 
 /// How the columns of a plan are shown.
@@ -37,14 +40,13 @@ impl Shown {
             return Err(Error::invalid(message));
         }
         let fields = fields.iter().zip(named.fields());
-        let fields =
-            fields.map(|(typed, named)| Field::new(named.name(), shown_type(typed.data_type()), true));
+        let fields = fields.map(|(typed, named)| shown_field(named.name(), typed.data_type()));
         Ok(Self::of(Schema::of_answer(fields.collect())))
     }
 
     /// Columns that have the engine's types already.
     pub(crate) fn of(schema: Schema) -> Self {
-        let arrow = schema.to_arrow();
+        let arrow = schema.to_outer_arrow();
         Self { schema, arrow }
     }
 
@@ -62,6 +64,21 @@ impl Shown {
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let shown = RecordBatch::try_new(Arc::clone(&self.arrow), columns);
         shown.map_err(|error| Error::Internal(error.to_string()))
+    }
+}
+
+/// An answer's column.
+fn shown_field(name: &str, data_type: &DataType) -> Field {
+    let logical = match data_type {
+        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => Some(Held::Binary),
+        DataType::Time32(_) | DataType::Time64(_) => Some(Held::Time),
+        // Sums of decimals are numbers of 38 digits already.
+        DataType::Decimal128(..) => None,
+        other => Held::from_arrow(other),
+    };
+    match logical {
+        Some(logical) => Field { logical: Some(logical), ..Field::new(name, logical.form(), true) },
+        None => Field::new(name, shown_type(data_type), true),
     }
 }
 
@@ -89,6 +106,8 @@ fn shown(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     let casts = match column.data_type() {
         DataType::Timestamp(..) => true,
         DataType::Utf8View | DataType::LargeUtf8 | DataType::Dictionary(..) | DataType::Null => true,
+        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
+        DataType::Time32(_) | DataType::Time64(_) => true,
         DataType::Float16 | DataType::Date64 | DataType::Decimal32(..) | DataType::Decimal64(..) => {
             *data_type != DataType::Utf8
         }
@@ -104,6 +123,9 @@ fn shown(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
             _ => Arc::clone(column),
         };
         return cast(&column, data_type);
+    }
+    if functions::is_written(column.data_type()) {
+        return Ok(Arc::new(functions::texts(column)?));
     }
     let failed = |error: datafusion::arrow::error::ArrowError| Error::Internal(error.to_string());
     let options = FormatOptions::default().with_display_error(false);

@@ -13,7 +13,7 @@ use arrow_array::{
     cast::AsArray as _,
     types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int64Type, UInt64Type},
 };
-use arrow_schema::{DataType, Field, FieldRef};
+use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
 use basalt_core::{error::ErrorKind, query::ArithmeticOp};
 use datafusion::{
     arrow::{
@@ -355,6 +355,17 @@ impl ExprPlanner for Planner {
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));
         };
+        if let Some(planned) = of_dates(op, &expr, &left, &right) {
+            return Ok(PlannerResult::Planned(planned));
+        }
+        if timed(&left, &expr.right, &right) {
+            let left = datafusion::logical_expr::cast(expr.left, MICROSECONDS);
+            return Ok(PlannerResult::Original(RawBinaryExpr { left, ..expr }));
+        }
+        if timed(&right, &expr.left, &left) {
+            let right = datafusion::logical_expr::cast(expr.right, MICROSECONDS);
+            return Ok(PlannerResult::Original(RawBinaryExpr { right, ..expr }));
+        }
         let null = |data_type: &DataType| *data_type == DataType::Null;
         let numbers = (is_number(&left) || null(&left)) && (is_number(&right) || null(&right));
         if !numbers || (null(&left) && null(&right)) {
@@ -373,6 +384,38 @@ impl ExprPlanner for Planner {
                 .collect();
         }
         Ok(PlannerResult::Original(expr))
+    }
+}
+
+const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// Whether a date meets an interval that may have hours: the date becomes a timestamp then, or they would be lost.
+fn timed(date: &DataType, other: &Expr, interval: &DataType) -> bool {
+    let is_whole = match other {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) => interval.nanoseconds == 0,
+        _ => false,
+    };
+    *date == DataType::Date32 && matches!(interval, DataType::Interval(_)) && !is_whole
+}
+
+/// A date and a number of days, or the days between two dates.
+fn of_dates(op: ArithmeticOpName, expr: &RawBinaryExpr, left: &DataType, right: &DataType) -> Option<Expr> {
+    use datafusion::logical_expr::cast;
+    let days = |date: &Expr| cast(cast(date.clone(), DataType::Int32), DataType::Int64);
+    let date = |days: Expr| cast(cast(days, DataType::Int32), DataType::Date32);
+    let call = |left: Expr, right: Expr| Arithmetic::call(op, left, right);
+    let adds = matches!(op, ArithmeticOpName::Add | ArithmeticOpName::Subtract);
+    match (left, right) {
+        (DataType::Date32, DataType::Date32) if op == ArithmeticOpName::Subtract => {
+            Some(call(days(&expr.left), days(&expr.right)))
+        }
+        (DataType::Date32, number) if number.is_integer() && adds => {
+            Some(date(call(days(&expr.left), expr.right.clone())))
+        }
+        (number, DataType::Date32) if number.is_integer() && op == ArithmeticOpName::Add => {
+            Some(date(call(expr.left.clone(), days(&expr.right))))
+        }
+        _ => None,
     }
 }
 

@@ -12,6 +12,7 @@ use arrow_array::{
 use arrow_schema::{DataType, SchemaRef};
 use basalt_core::{
     error::ErrorKind,
+    logical::{self, Logical as Held},
     schema::{DataType as Logical, Field, Schema},
 };
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
@@ -36,8 +37,8 @@ impl Rows {
         for (field, source) in self.schema.fields().iter().zip(&self.sources) {
             let Some(source) = source else { continue };
             let given = given.fields().get(*source).map_or(&DataType::Null, |field| field.data_type());
-            if !is_assignable(given, field.data_type) {
-                return Err(mismatch(field, &format!("{given} is not stored as {}", field.data_type)));
+            if !is_stored(given, field) {
+                return Err(mismatch(field, &format!("{given} is not stored as {}", field.type_name())));
             }
         }
         Ok(())
@@ -85,13 +86,35 @@ fn is_assignable(given: &DataType, column: Logical) -> bool {
     }
 }
 
+/// As [`is_assignable`], of any column.
+fn is_stored(given: &DataType, field: &Field) -> bool {
+    let Some(held) = field.logical else { return is_assignable(given, field.data_type) };
+    match (held, given) {
+        (_, DataType::Null) => true,
+        (_, given) if is_text(given) => true,
+        (Held::Decimal { .. }, given) => given.is_numeric(),
+        (Held::Binary, given) => {
+            let wide = matches!(given, DataType::LargeBinary | DataType::BinaryView);
+            wide || matches!(given, DataType::Binary | DataType::FixedSizeBinary(_))
+        }
+        (Held::Time, given) => matches!(given, DataType::Time32(_) | DataType::Time64(_)),
+    }
+}
+
+/// Values as their column has them.
 fn assigned(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    let (given, wanted) = (column.data_type(), field.data_type.to_arrow());
+    let typed = as_type(column, field)?;
+    Ok(logical::to_form(&typed, field.logical)?)
+}
+
+/// Values of their column's type.
+fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let (given, wanted) = (column.data_type(), field.to_arrow_type());
     if *given == wanted {
         return Ok(Arc::clone(column));
     }
-    if !is_assignable(given, field.data_type) {
-        return Err(mismatch(field, &format!("{given} is not stored as {}", field.data_type)));
+    if !is_stored(given, field) {
+        return Err(mismatch(field, &format!("{given} is not stored as {}", field.type_name())));
     }
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let cast = |column: &ArrayRef, to: &DataType| {
@@ -100,7 +123,7 @@ fn assigned(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             let message = error.to_string();
             // The message begins with what kind of error it is.
             let words = message.split_once(": ").map_or(message.as_str(), |(_, words)| words);
-            Error::new(kind, format!("column {:?} of type {}: {words}", field.name, field.data_type))
+            Error::new(kind, format!("column {:?} of type {}: {words}", field.name, field.type_name()))
         })
     };
     let cast_column = match given {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use basalt_core::{
     error::ErrorKind,
+    logical::Logical as Held,
     schema::{DataType as Logical, Field, Reference, Schema},
     table::Retention,
 };
@@ -159,7 +160,10 @@ fn check_plain(create: &CreateTable) -> Result<()> {
 /// A column as CREATE TABLE and ADD COLUMN have it.
 pub(crate) fn column(column: &ColumnDef) -> Result<Field> {
     let name = &column.name.value;
-    let mut field = Field::new(name, logical(&column.data_type)?, true);
+    let mut field = match held(&column.data_type) {
+        Some(held) => Field { logical: Some(held), ..Field::new(name, held.form(), true) },
+        None => Field::new(name, logical(&column.data_type)?, true),
+    };
     for option in &column.options {
         match &option.option {
             ColumnOption::Null => {}
@@ -183,6 +187,15 @@ fn reference(table: &ObjectName, columns: &[ast::Ident]) -> Result<Reference> {
     match columns {
         [column] => Ok(Reference { table: only_name(table)?, column: column.value.clone() }),
         _ => Err(Error::invalid(format!("REFERENCES names one column: REFERENCES {table}(key)"))),
+    }
+}
+
+/// The type that a name of SQL means, of those that the engine holds in the form of another.
+fn held(data_type: &ast::DataType) -> Option<Held> {
+    match data_type.to_string().to_ascii_uppercase().as_str() {
+        "BYTEA" | "BLOB" | "BINARY" | "VARBINARY" | "BYTES" => Some(Held::Binary),
+        "TIME" | "TIME WITHOUT TIME ZONE" => Some(Held::Time),
+        _ => None,
     }
 }
 
@@ -236,9 +249,15 @@ pub(crate) fn logical(data_type: &ast::DataType) -> Result<Logical> {
     })
 }
 
-/// A type as a text of SQL has it.
-pub(crate) fn type_name(data_type: Logical) -> String {
-    match data_type {
+/// A column's type as a text of SQL has it.
+pub(crate) fn type_name(field: &Field) -> String {
+    match field.logical {
+        Some(Held::Decimal { precision, scale }) => return format!("DECIMAL({precision}, {scale})"),
+        Some(Held::Binary) => return "BYTEA".to_owned(),
+        Some(Held::Time) => return "TIME".to_owned(),
+        None => {}
+    }
+    match field.data_type {
         Logical::Bool => "BOOLEAN",
         Logical::Int8 => "TINYINT",
         Logical::Int16 => "SMALLINT",

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow_schema::{Schema as ArrowSchema, SchemaRef};
 use async_trait::async_trait;
 use basalt_core::{
+    logical::Logical as Held,
     query::{Expr as Value, Query},
-    schema::DataType as Logical,
 };
 use datafusion::{
     catalog::Session,
@@ -39,8 +39,8 @@ impl Derived {
         given.is_some_and(|given| {
             given.len() == self.schema.fields().len()
                 && given.iter().zip(self.schema.fields()).all(|(given, field)| {
-                    Logical::from_arrow(field.data_type()) == Some(*given)
-                        && given.to_arrow() == *field.data_type()
+                    let held = Held::from_arrow(field.data_type());
+                    given.to_arrow() == *field.data_type() || held.is_some_and(|held| held.form() == *given)
                 })
         })
     }

@@ -89,8 +89,9 @@ impl Of<'_> {
     fn column(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<(String, DataType)> {
         let place = expr.downcast_ref::<Column>()?.index();
         let Expr::Column(name) = &self.query.select.get(place)?.expr else { return None };
-        let data_type = self.schema.fields()[self.schema.index_of(name)?].data_type;
-        (!data_type.is_float()).then(|| (name.clone(), data_type))
+        let field = &self.schema.fields()[self.schema.index_of(name)?];
+        let data_type = field.data_type;
+        (!data_type.is_float() && field.logical.is_none()).then(|| (name.clone(), data_type))
     }
 }
 

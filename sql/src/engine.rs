@@ -62,7 +62,6 @@ pub struct Engine {
 /// What statements share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) threads: usize,
     pub(crate) disk: Arc<DiskManager>,
     pub(crate) base: plan::Base,
 }
@@ -94,7 +93,8 @@ impl Engine {
             .enable_time()
             .build()
             .map_err(started)?;
-        let shared = Arc::new(Shared { threads: options.threads.max(1), disk, base: plan::Base::new()? });
+        let threads = options.threads.max(1);
+        let shared = Arc::new(Shared { disk, base: plan::Base::new(threads)? });
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime), shared })
     }
 

@@ -6,6 +6,7 @@ use basalt_core::{
     like::Pattern,
     query::{Aggregate, AggregateFunction, CompareOp, Expr, Filter, Literal},
     schema::DataType as Logical,
+    time_parts::{TimeFunction, Unit},
 };
 use datafusion::{
     common::ScalarValue,
@@ -48,8 +49,10 @@ impl Translator<'_> {
                 }
             },
             df::Expr::Not(inner) => Some(Filter::Not(Box::new(self.filter_at(inner, depth + 1)?))),
-            df::Expr::IsNull(inner) => Some(Filter::IsNull(self.column(inner)?)),
-            df::Expr::IsNotNull(inner) => Some(Filter::Not(Box::new(Filter::IsNull(self.column(inner)?)))),
+            df::Expr::IsNull(inner) => Some(Filter::IsNull(self.any_column(inner)?)),
+            df::Expr::IsNotNull(inner) => {
+                Some(Filter::Not(Box::new(Filter::IsNull(self.any_column(inner)?))))
+            }
             df::Expr::Between(between) => {
                 let filter = Filter::Between(
                     self.compared(&between.expr, depth)?,
@@ -100,7 +103,7 @@ impl Translator<'_> {
                 Literal::Null => None,
                 literal => Some(Expr::Literal(literal)),
             },
-            df::Expr::ScalarFunction(_) => self.arithmetic(expr, depth),
+            df::Expr::ScalarFunction(_) => self.function(expr, depth),
             _ => self.compared_column(expr),
         }
     }
@@ -117,10 +120,20 @@ impl Translator<'_> {
         }
     }
 
+    /// A column whose values the engine has as they are. What it holds in the form of another type is given to whoever is
+    /// above it, who compares and adds it.
     pub(crate) fn column(&self, expr: &df::Expr) -> Option<Expr> {
         match expr {
-            df::Expr::Column(column) => self.columns.get(&column.name).map(|(value, _)| value.clone()),
+            df::Expr::Column(column) if !self.columns.is_held(&column.name) => self.any_column(expr),
             df::Expr::Alias(alias) => self.column(&alias.expr),
+            _ => None,
+        }
+    }
+
+    fn any_column(&self, expr: &df::Expr) -> Option<Expr> {
+        match expr {
+            df::Expr::Column(column) => self.columns.get(&column.name).map(|(value, _)| value.clone()),
+            df::Expr::Alias(alias) => self.any_column(&alias.expr),
             _ => None,
         }
     }
@@ -135,9 +148,35 @@ impl Translator<'_> {
     pub(crate) fn value(&self, expr: &df::Expr) -> Option<Expr> {
         match expr {
             df::Expr::Alias(alias) => self.value(&alias.expr),
-            df::Expr::ScalarFunction(_) => self.arithmetic(expr, 0),
+            df::Expr::ScalarFunction(_) => self.function(expr, 0),
             _ => self.column(expr),
         }
+    }
+
+    fn function(&self, expr: &df::Expr, depth: usize) -> Option<Expr> {
+        self.time(expr).or_else(|| self.arithmetic(expr, depth))
+    }
+
+    /// A function of a column of dates or timestamps.
+    fn time(&self, expr: &df::Expr) -> Option<Expr> {
+        let df::Expr::ScalarFunction(function) = expr else { return None };
+        let [df::Expr::Literal(named, _), of] = function.args.as_slice() else { return None };
+        let Literal::Text(named) = literal(named)? else { return None };
+        let named = named.to_lowercase();
+        let unit = Unit::ALL.into_iter().find(|unit| unit.name() == named);
+        let function = match (function.func.name(), unit) {
+            ("date_trunc", Some(unit)) => TimeFunction::Truncate(unit),
+            ("date_part", Some(unit)) => TimeFunction::Part(unit),
+            ("date_part", None) if named == "dow" => TimeFunction::DayOfWeek,
+            ("date_part", None) if named == "doy" => TimeFunction::DayOfYear,
+            _ => return None,
+        };
+        let known = match self.type_of(of)? {
+            Logical::Timestamp => true,
+            Logical::Date32 => function.is_of_dates(),
+            _ => false,
+        };
+        known.then(|| self.column(of)).flatten().map(|of| Expr::Time(function, Box::new(of)))
     }
 
     fn arithmetic(&self, expr: &df::Expr, depth: usize) -> Option<Expr> {

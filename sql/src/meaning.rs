@@ -1,23 +1,24 @@
 //! What DataFusion would do otherwise than the engine, put right before it chooses types: the sign of the least integer
-//! is an error, and where a float meets a decimal the decimal becomes a float, never the float a decimal.
+//! is an error, where a float meets a decimal the decimal becomes a float, never the float a decimal, intervals are compared
+//! by how long they are, and times and timestamps are written as people do.
 
 use std::sync::Arc;
 
 use arrow_schema::DataType;
 use datafusion::{
     common::{
-        DFSchema, Result,
+        DFSchema, Result, ScalarValue,
         config::ConfigOptions,
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, cast, expr::InList,
+        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, cast, expr::InList,
         expr_rewriter::NamePreserver,
     },
     optimizer::AnalyzerRule,
 };
 
-use crate::arithmetic::negated;
+use crate::{arithmetic::negated, error::Error, functions};
 
 /// Functions that give one of their arguments.
 const CHOICES: [&str; 6] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull"];
@@ -37,10 +38,14 @@ impl AnalyzerRule for Meaning {
             let mut schema = DFSchema::empty();
             inputs.iter().for_each(|input| schema.merge(input));
             let names = NamePreserver::new(&plan);
+            let is_sort = matches!(plan, LogicalPlan::Sort(_));
             let mut changed = false;
             let plan = plan.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let expr = expr.transform_up(|expr| Ok(rewritten(expr, &schema)))?;
+                let mut expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
+                if is_sort && is_interval(&expr.data, &schema) {
+                    expr = Transformed::yes(functions::interval_order(expr.data));
+                }
                 changed |= expr.transformed;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
@@ -54,8 +59,8 @@ impl AnalyzerRule for Meaning {
     }
 }
 
-fn rewritten(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    match expr {
+fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    Ok(match expr {
         Expr::Negative(inner) => {
             let wraps = inner.get_type(schema).is_ok_and(|data_type| {
                 data_type.is_signed_integer() || matches!(data_type, DataType::Decimal128(..))
@@ -65,18 +70,23 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
                 false => Transformed::no(Expr::Negative(inner)),
             }
         }
+        Expr::BinaryExpr(BinaryExpr { mut left, op: Operator::StringConcat, mut right }) => {
+            let changed = written(&mut left, schema) | written(&mut right, schema);
+            transformed(Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }), changed)
+        }
         Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if op.supports_propagation() => {
-            let changed = meet(&mut [&mut *left, &mut *right], schema);
+            let sides = &mut [&mut *left, &mut *right];
+            let changed = meet(sides, schema) | ordered(sides, schema);
             transformed(Expr::BinaryExpr(BinaryExpr { left, op, right }), changed)
         }
         Expr::Between(mut between) => {
             let sides = &mut [&mut *between.expr, &mut *between.low, &mut *between.high];
-            let changed = meet(sides, schema);
+            let changed = meet(sides, schema) | ordered(sides, schema);
             transformed(Expr::Between(between), changed)
         }
         Expr::InList(InList { mut expr, mut list, negated }) => {
             let mut sides: Vec<&mut Expr> = list.iter_mut().chain([&mut *expr]).collect();
-            let changed = meet(&mut sides, schema);
+            let changed = meet(&mut sides, schema) | ordered(&mut sides, schema);
             transformed(Expr::InList(InList { expr, list, negated }), changed)
         }
         Expr::Case(Case { mut expr, mut when_then_expr, mut else_expr }) => {
@@ -96,8 +106,92 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let changed = meet(&mut sides, schema);
             transformed(Expr::ScalarFunction(function), changed)
         }
+        Expr::ScalarFunction(mut function) if ["concat", "concat_ws"].contains(&function.func.name()) => {
+            let changed =
+                function.args.iter_mut().fold(false, |changed, side| written(side, schema) | changed);
+            transformed(Expr::ScalarFunction(function), changed)
+        }
+        Expr::Cast(mut of) if of.field.data_type().is_string() => {
+            let changed = written(&mut of.expr, schema);
+            transformed(Expr::Cast(of), changed)
+        }
+        Expr::TryCast(mut of) if of.field.data_type().is_string() => {
+            let changed = written(&mut of.expr, schema);
+            transformed(Expr::TryCast(of), changed)
+        }
+        Expr::Cast(mut of) if is_clock(&of.expr, of.field.data_type(), schema) => {
+            *of.expr = functions::clock(*of.expr, false);
+            Transformed::yes(Expr::Cast(of))
+        }
+        Expr::TryCast(mut of) if is_clock(&of.expr, of.field.data_type(), schema) => {
+            *of.expr = functions::clock(*of.expr, true);
+            Transformed::yes(Expr::TryCast(of))
+        }
+        Expr::AggregateFunction(of) => {
+            refuse(of.func.name(), &of.params.args, schema)?;
+            Transformed::no(Expr::AggregateFunction(of))
+        }
+        Expr::WindowFunction(of) => {
+            let name = of.fun.name();
+            refuse(name, &of.params.args, schema)?;
+            if of.params.args.iter().any(Expr::is_volatile) {
+                return Err(Error::unsupported("a window over random values").into());
+            }
+            let moves = !of.params.window_frame.start_bound.is_unbounded();
+            if moves && name == "bit_xor" {
+                return Err(Error::unsupported("bit_xor over a frame whose start moves").into());
+            }
+            if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
+                return Err(Error::unsupported("a window in the order of intervals").into());
+            }
+            Transformed::no(Expr::WindowFunction(of))
+        }
         other => Transformed::no(other),
+    })
+}
+
+/// Aggregates that would be taken otherwise than is meant.
+fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+    if ["min", "max"].contains(&name) && args.iter().any(|arg| is_interval(arg, schema)) {
+        return Err(Error::unsupported(format!("{name} of intervals")).into());
     }
+    let is_positive =
+        |arg: &Expr| !matches!(arg, Expr::Literal(ScalarValue::Int64(Some(..=0)), _) | Expr::Negative(_));
+    if name == "nth_value" && !args.get(1).is_none_or(is_positive) {
+        return Err(Error::invalid("nth_value counts from 1").into());
+    }
+    Ok(())
+}
+
+fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Interval(_)))
+}
+
+/// Whether text would become a time, which a number must not.
+fn is_clock(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
+    matches!(to, DataType::Time32(_) | DataType::Time64(_))
+        && expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
+}
+
+/// Makes text of what is written otherwise than the cast does.
+fn written(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let is_written = expr.get_type(schema).is_ok_and(|data_type| functions::is_written(&data_type));
+    if is_written {
+        *expr = functions::text(std::mem::take(expr));
+    }
+    is_written
+}
+
+/// Makes intervals that are compared the numbers by which they are.
+fn ordered(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    if !sides.iter().all(|side| is_interval(side, schema)) {
+        return false;
+    }
+    for side in sides {
+        let interval = std::mem::take(&mut **side);
+        **side = functions::interval_order(interval);
+    }
+    true
 }
 
 fn transformed(expr: Expr, changed: bool) -> Transformed<Expr> {

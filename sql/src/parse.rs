@@ -29,6 +29,7 @@ use datafusion::{
 };
 
 use crate::{
+    dialect,
     error::{Error, Result, of_parser},
     limits,
 };
@@ -94,6 +95,7 @@ impl Text {
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
         quote_columns(&mut tokens);
+        let tokens = dialect::tokens(tokens)?;
         check_length(&tokens)?;
         Ok(Self { tokens, versions })
     }
@@ -123,6 +125,7 @@ impl Text {
         if let Some(fault) = fault {
             return Err(fault);
         }
+        dialect::rewrite(inner)?;
         if let Some((_, (_, clause))) = self.versions.iter().find(|(place, _)| !used.contains(*place)) {
             let error = Error::invalid("FOR VERSION AS OF stands behind the name of a table in FROM");
             return Err(error.at(clause.start.line, clause.start.column));

@@ -1,7 +1,7 @@
 //! From a statement to the plan that runs, over tables that are pinned once.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
@@ -24,8 +24,9 @@ use datafusion::{
     },
     datasource::TableProvider,
     execution::{
-        SendableRecordBatchStream, SessionState, SessionStateBuilder, context::SQLOptions,
-        runtime_env::RuntimeEnvBuilder,
+        SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+        context::SQLOptions,
+        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
     logical_expr::{AggregateUDF, Expr, LogicalPlan},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
@@ -42,8 +43,10 @@ use crate::{
     catalog::{Alteration, Change, Table, Written},
     command::{Command, Description},
     define::{self, NewView},
+    dialect,
     engine::{Request, Shared},
     error::{Error, Result},
+    functions::{self, Places},
     fuse::FuseAggregates,
     limits,
     meaning::Meaning,
@@ -73,8 +76,9 @@ impl std::fmt::Debug for Base {
 }
 
 impl Base {
-    pub(crate) fn new() -> Result<Self> {
+    pub(crate) fn new(threads: usize) -> Result<Self> {
         let mut builder = SessionStateBuilder::new_with_default_features()
+            .with_config(config(threads))
             .with_optimizer_rules(optimizer_rules())
             .with_analyzer_rules(analyzer_rules());
         builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Planner));
@@ -85,34 +89,65 @@ impl Base {
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(Bounded::over(Arc::clone(function)));
+            } else if Places::NAMES.contains(&function.name()) {
+                *function = Arc::new(Places::over(Arc::clone(function)));
             }
         }
+        builder.scalar_functions().get_or_insert_default().extend(functions::all().map(Arc::new));
         Ok(Self { state: builder.build() })
     }
 
-    fn session(&self, shared: &Shared, request: &Request) -> Result<SessionStateBuilder> {
+    /// What a statement is planned with. Building it takes longer than planning a small statement, so it is cloned.
+    fn session(&self, shared: &Shared, request: &Request) -> Result<SessionState> {
         let runtime = RuntimeEnvBuilder {
             disk_manager: Some(Arc::clone(&shared.disk)),
             ..RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Pool::new(Arc::clone(&request.memory))))
         };
-        let mut config = SessionConfig::new()
-            .with_target_partitions(shared.threads)
-            .with_default_catalog_and_schema(CATALOG, SCHEMA)
-            .with_create_default_catalog_and_schema(false)
-            .with_information_schema(false);
-        let options = config.options_mut();
-        options.sql_parser.enable_ident_normalization = false;
-        options.sql_parser.parse_float_as_decimal = true;
-        options.sql_parser.map_string_types_to_utf8view = false;
-        options.sql_parser.collect_spans = true;
-        // What a build side has may be told as a set.
-        options.optimizer.hash_join_inlist_pushdown_max_distinct_values = limits::SET_KEYS;
-        options.optimizer.hash_join_inlist_pushdown_max_size = limits::SET_BYTES;
-        options.execution.time_zone = Some("UTC".to_owned());
-        options.explain.show_sizes = false;
-        let builder = SessionStateBuilder::new_from_existing(self.state.clone());
-        Ok(builder.with_config(config).with_runtime_env(Arc::new(runtime.build()?)))
+        let mut state = self.state.clone();
+        state.config_mut().set_extension(Arc::new(Own(Arc::new(runtime.build()?))));
+        Ok(state)
     }
+}
+
+/// The memory and the disk of one statement.
+struct Own(Arc<RuntimeEnv>);
+
+/// What the plan of a session runs in.
+fn context(session: &SessionState) -> Arc<TaskContext> {
+    let own = session.config().get_extension::<Own>();
+    // Default: that of all sessions, which has no memory of the server's.
+    let runtime = own.map_or_else(|| Arc::clone(session.runtime_env()), |own| Arc::clone(&own.0));
+    let (session_id, config) = (session.session_id().to_owned(), session.config().clone());
+    let context = TaskContext::new(
+        None,
+        session_id,
+        config,
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        runtime,
+    );
+    Arc::new(context)
+}
+
+fn config(threads: usize) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads)
+        .with_default_catalog_and_schema(CATALOG, SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(false);
+    let options = config.options_mut();
+    options.sql_parser.enable_ident_normalization = false;
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.map_string_types_to_utf8view = false;
+    options.sql_parser.collect_spans = true;
+    // What a build side has may be told as a set.
+    options.optimizer.hash_join_inlist_pushdown_max_distinct_values = limits::SET_KEYS;
+    options.optimizer.hash_join_inlist_pushdown_max_size = limits::SET_BYTES;
+    options.execution.time_zone = Some("UTC".to_owned());
+    options.explain.show_sizes = false;
+    config
 }
 
 /// DataFusion's rules, with ours where conditions have come down to the tables and aggregates are still as they were
@@ -291,7 +326,7 @@ async fn write(session: SessionState, rewritten: Rewritten, target: &dyn Table) 
         return Ok(Written::Done { inserted: 0, deleted });
     }
     let writer = target.write(effect.change.clone()).await?;
-    effect.write(execute_stream(physical, session.task_ctx())?, writer).await
+    effect.write(execute_stream(physical, context(&session))?, writer).await
 }
 
 async fn create_as(
@@ -307,7 +342,7 @@ async fn create_as(
     let effect = Effect::of_new_table(&table.schema);
     effect.check(&physical.schema())?;
     let writer = request.catalog.create_table_as(table).await?;
-    effect.write(execute_stream(physical, session.task_ctx())?, writer).await
+    effect.write(execute_stream(physical, context(&session))?, writer).await
 }
 
 /// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there.
@@ -341,7 +376,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
 
 /// What a query takes and gives.
 async fn takes(session: &SessionState, statement: Statement, command: Command) -> Result<Description> {
-    let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
+    let logical = logical(session, statement).await?;
     verify(&logical)?;
     let logical = cast_parameters(logical).map_err(unplanned)?;
     let types = logical.get_parameter_types().map_err(unplanned)?;
@@ -500,8 +535,9 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     catalog.register_schema(SCHEMA, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-    let session = shared.base.session(shared, request)?.with_catalog_list(Arc::new(catalogs));
-    let session = Box::new(session.build());
+    let mut session = shared.base.session(shared, request)?;
+    session.register_catalog_list(Arc::new(catalogs));
+    let session = Box::new(session);
     read.plan(&session, &mut names, |name, view| schema.add(name, view)).await?;
     if !names.are_lower() {
         // Columns have told how some of the names are spelled.
@@ -670,7 +706,7 @@ pub(crate) fn verify(logical: &LogicalPlan) -> Result<()> {
 async fn run(session: SessionState, statement: Statement, command: Command) -> Result<Planned> {
     let (session, logical, physical) = planned(session, statement).await?;
     let shown = Shown::new(logical.schema(), &physical.schema())?;
-    let batches = execute_stream(physical, session.task_ctx())?;
+    let batches = execute_stream(physical, context(&session))?;
     Ok(Planned { command, shown, batches })
 }
 
@@ -680,7 +716,7 @@ async fn planned(
     statement: Statement,
 ) -> Result<(SessionState, LogicalPlan, Arc<dyn ExecutionPlan>)> {
     session.mark_start_execution();
-    let logical = session.statement_to_plan(statement).await.map_err(unplanned)?;
+    let logical = logical(&session, statement).await?;
     verify(&logical)?;
     let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
     let scans = scans(&physical);
@@ -689,6 +725,17 @@ async fn planned(
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
     Ok((session, logical, physical))
+}
+
+/// The plan of a statement. Columns of one list that would have the same name get others.
+async fn logical(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    match session.statement_to_plan(statement.clone()).await {
+        Err(error) if error.to_string().contains("require unique expression names") => {
+            dialect::name_apart(&mut statement);
+            session.statement_to_plan(statement).await.map_err(unplanned)
+        }
+        planned => planned.map_err(unplanned),
+    }
 }
 
 /// The leaves that the engine runs.
@@ -771,7 +818,7 @@ fn describe_columns(schema: &Schema) -> Result<Planned> {
     };
     let columns = vec![
         text(&|field| Some(field.name.clone())),
-        text(&|field| Some(field.data_type.to_string())),
+        text(&|field| Some(field.type_name())),
         Arc::new(fields.iter().map(|field| Some(field.nullable)).collect::<BooleanArray>()) as ArrayRef,
         text(&|field| field.references.as_ref().map(ToString::to_string)),
     ];

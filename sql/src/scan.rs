@@ -15,6 +15,7 @@ use arrow_array::{
 use arrow_schema::{DataType, SchemaRef};
 use basalt_core::{
     limits::ANSWER_ROWS,
+    logical::{self, Logical},
     plan::expr_text,
     query::{Filter, Query},
 };
@@ -292,16 +293,22 @@ fn number(batch: &RecordBatch) -> std::result::Result<u64, Error> {
 /// Rows of the engine as those of a plan. Equal floats have the same bits here: operators above compare and hash by
 /// them.
 fn shown(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().map(|column| match column.data_type() {
-        DataType::Float32 => {
-            same_bits::<Float32Type>(column, |x| if x.is_nan() { f32::NAN } else { x + 0.0 })
-        }
-        DataType::Float64 => {
-            same_bits::<Float64Type>(column, |x| if x.is_nan() { f64::NAN } else { x + 0.0 })
-        }
-        _ => Arc::clone(column),
-    });
-    Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect())?)
+    let columns =
+        batch.columns().iter().zip(schema.fields()).map(|(column, field)| match column.data_type() {
+            DataType::Float32 => {
+                Ok(same_bits::<Float32Type>(column, |x| if x.is_nan() { f32::NAN } else { x + 0.0 }))
+            }
+            DataType::Float64 => {
+                Ok(same_bits::<Float64Type>(column, |x| if x.is_nan() { f64::NAN } else { x + 0.0 }))
+            }
+            // What the engine holds in the form of another type is what it is from here on.
+            given if given != field.data_type() => {
+                logical::from_form(column, Logical::from_arrow(field.data_type()))
+            }
+            _ => Ok(Arc::clone(column)),
+        });
+    let columns = columns.collect::<basalt_core::error::Result<_>>().map_err(Error::from)?;
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
 fn same_bits<T: ArrowPrimitiveType>(

@@ -45,6 +45,8 @@ pub(crate) struct BasaltTable {
 pub(crate) struct Columns {
     places: HashMap<String, usize>,
     values: Vec<(Value, DataType)>,
+    /// Those that the engine holds in the form of another type.
+    held: BTreeSet<String>,
 }
 
 impl Columns {
@@ -53,6 +55,11 @@ impl Columns {
         let is_new = self.places.insert(name.to_owned(), self.values.len()).is_none();
         self.values.push((value, data_type));
         is_new
+    }
+
+    /// Whether the engine holds a column in the form of another type, so that it compares and adds no values of it.
+    pub(crate) fn is_held(&self, name: &str) -> bool {
+        self.held.contains(name)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&(Value, DataType)> {
@@ -66,8 +73,11 @@ impl BasaltTable {
         let mut columns = Columns::default();
         for field in table.schema().fields() {
             columns.add(&field.name, Value::Column(field.name.clone()), field.data_type);
+            if field.logical.is_some() {
+                columns.held.insert(field.name.clone());
+            }
         }
-        let schema = table.schema().to_arrow();
+        let schema = table.schema().to_outer_arrow();
         Self { source: Source::new(table), columns, schema, conditions: Vec::new(), keys, is_current }
     }
 

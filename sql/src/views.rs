@@ -119,7 +119,7 @@ pub(crate) fn text_of_table(table: &dyn crate::catalog::Table) -> String {
             .references
             .as_ref()
             .map(|to| format!(" REFERENCES {} ({})", quoted(&to.table), quoted(&to.column)));
-        let of_type = crate::define::type_name(field.data_type);
+        let of_type = crate::define::type_name(field);
         format!("{} {of_type}{null}{}", quoted(&field.name), refers.unwrap_or_default())
     };
     let columns: Vec<_> = Schema::fields(table.schema()).iter().map(column).collect();

@@ -278,7 +278,7 @@ fn stored(value: &mut Expr, schema: &Schema, column: usize, open: bool) -> Resul
         Expr::Identifier(name) if is_default(name) => *value = Expr::Value(Value::Null.into()),
         Expr::Value(inner) if open && matches!(inner.value, Value::Placeholder(_)) => {
             let Some(field) = schema.fields().get(column) else { return Ok(()) };
-            let text = format!("CAST({inner} AS {})", type_name(field.data_type));
+            let text = format!("CAST({inner} AS {})", type_name(field));
             let cast = ast_parser(&text).and_then(|mut parser| parser.parse_expr().ok());
             *value = cast.ok_or_else(|| Error::Internal(format!("{text} is not parsed")))?;
         }

@@ -4,6 +4,7 @@
 
 use basalt_core::{
     error::{Error, ErrorKind},
+    logical::NARROW_DIGITS,
     schema::{DataType, Field},
 };
 use serde_json::{Map, Value, json};
@@ -12,7 +13,9 @@ use uuid::Uuid;
 use crate::{
     error::{Result, StorageError},
     log::{Metadata, Protocol, features},
-    schema::{COLUMN_ID, Mapping, PHYSICAL_NAME, StructField, StructType, TableSchema, struct_field},
+    schema::{
+        COLUMN_ID, Mapping, PHYSICAL_NAME, StructField, StructType, TableSchema, Typed, struct_field, type_of,
+    },
 };
 
 const MODE: &str = "delta.columnMapping.mode";
@@ -164,8 +167,9 @@ fn check_not_kept_by(metadata: &Metadata, name: &str) -> Result<()> {
 
 /// Gives a field a wider type; whether it is another one for readers of Delta.
 fn widen(field: &mut StructField, to: DataType) -> Result<bool> {
-    let from = crate::schema::data_type_of(field)?;
-    if from == to {
+    let Typed { data_type: from, logical, shape } = type_of(field)?;
+    let is_held_as_it_is = logical.is_none() && shape.is_none();
+    if is_held_as_it_is && from == to {
         return Ok(false);
     }
     let rank = |data_type: DataType| match data_type {
@@ -178,11 +182,11 @@ fn widen(field: &mut StructField, to: DataType) -> Result<bool> {
     let is_wider = match (from, to) {
         (DataType::Float32 | DataType::Int8 | DataType::Int16 | DataType::Int32, DataType::Float64) => true,
         (DataType::Decimal { precision: p, scale: s }, DataType::Decimal { precision, scale }) => {
-            scale >= s && precision >= p && precision - p >= scale - s
+            scale >= s && precision >= p && precision - p >= scale - s && precision <= NARROW_DIGITS
         }
         (from, to) => rank(from).zip(rank(to)).is_some_and(|(from, to)| from < to),
     };
-    if !is_wider {
+    if !is_wider || !is_held_as_it_is {
         let message = format!("column {:?} is {from}, of which {to} is no wider type", field.name);
         return Err(Error::new(ErrorKind::InvalidSchema, message).into());
     }

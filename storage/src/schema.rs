@@ -14,22 +14,30 @@
 //! | date32 | date | DATE | |
 //! | timestamp | timestamp | TIMESTAMP(UTC, microseconds) | |
 //! | utf8 | string | STRING | |
+//! | decimal(p,s) of 19 to 38 digits | decimal(p,s) | FIXED_LEN_BYTE_ARRAY | |
+//! | binary | binary | BYTE_ARRAY | |
+//! | time | long, microseconds since midnight | INT64 | `basalt.type` |
 //!
 //! An encoding that a column asks for stands in its metadata as `basalt.encoding`, what its values are keys of as
 //! `basalt.references`, `table.column`. Of other writers' tables a
-//! `timestamp_ntz` is read as a timestamp in UTC.
+//! `timestamp_ntz` is read as a timestamp in UTC, and an array, a map or a struct as JSON text; a table that has such a
+//! column is read only.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use arrow_schema as arrow;
 use basalt_core::{
     error::{Error, ErrorKind},
+    logical::Logical,
     schema::{DataType, Field, Reference, Schema},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::error::{Result, StorageError};
+use crate::{
+    data::Shape,
+    error::{Result, StorageError},
+};
 
 const TYPE: &str = "basalt.type";
 pub(crate) const ENCODING: &str = "basalt.encoding";
@@ -76,6 +84,8 @@ pub(crate) struct TableSchema {
     pub(crate) field_ids: Option<Vec<i32>>,
     /// Whether a column has an invariant, which writers must check.
     pub(crate) has_invariants: bool,
+    /// What the columns that are nested are made of.
+    pub(crate) nested: Vec<Option<Arc<Shape>>>,
 }
 
 impl TableSchema {
@@ -89,8 +99,10 @@ impl TableSchema {
         let mut fields = Vec::new();
         let (mut physical, mut ids, mut numbered) = (Vec::new(), Vec::new(), Vec::new());
         let mut has_invariants = false;
+        let mut nested = Vec::new();
         for field in parsed.fields {
-            let data_type = data_type_of(&field)?;
+            let Typed { data_type, logical, shape } = type_of(&field)?;
+            nested.push(shape.map(Arc::new));
             has_invariants |= field.metadata.contains_key(INVARIANTS);
             let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str);
             physical.push(mapped.filter(|_| mapping != Mapping::Name).unwrap_or(&field.name).to_owned());
@@ -117,30 +129,45 @@ impl TableSchema {
             let references = field.metadata.get(REFERENCES).and_then(Value::as_str);
             let references = references.map(reference).transpose()?;
             let (name, nullable) = (field.name, field.nullable);
-            fields.push(Field { name, data_type, nullable, encoding, references });
+            fields.push(Field { name, data_type, nullable, encoding, references, logical });
         }
         let schema = Schema::new(fields).map_err(|e| StorageError::Unsupported { feature: e.to_string() })?;
         let ids = (mapping == Mapping::Id).then_some(ids);
         // Files that have been written without them are read by their names.
         let field_ids = ids.clone().or_else(|| (numbered.len() == physical.len()).then_some(numbered));
         let field_ids = field_ids.filter(|_| mapping != Mapping::Name);
-        Ok(Self { schema: Arc::new(schema), physical, ids, field_ids, has_invariants })
+        Ok(Self { schema: Arc::new(schema), physical, ids, field_ids, has_invariants, nested })
     }
 }
 
-pub(crate) fn data_type_of(field: &StructField) -> Result<DataType> {
+/// A column's type.
+pub(crate) struct Typed {
+    pub(crate) data_type: DataType,
+    /// What the values are, where that is only their form.
+    pub(crate) logical: Option<Logical>,
+    /// What they are made of, where it is the text of them.
+    pub(crate) shape: Option<Shape>,
+}
+
+pub(crate) fn type_of(field: &StructField) -> Result<Typed> {
     let unsupported = |shown: &str| {
         let feature = format!("columns of the type {shown} (column {:?})", field.name);
         Err(StorageError::Unsupported { feature })
     };
     let name = match &field.r#type {
         Value::String(name) => name.as_str(),
-        Value::Object(nested) => {
-            return unsupported(nested.get("type").and_then(Value::as_str).unwrap_or("of an object"));
+        nested @ Value::Object(_) => {
+            return match Shape::of(nested) {
+                Ok(shape) => Ok(Typed { data_type: DataType::Utf8, logical: None, shape: Some(shape) }),
+                Err(part) => unsupported(&part),
+            };
         }
         _ => return unsupported("that is no name"),
     };
     let own = field.metadata.get(TYPE).and_then(Value::as_str);
+    let held =
+        |logical: Logical| Ok(Typed { data_type: logical.form(), logical: Some(logical), shape: None });
+    let plain = |data_type| Ok(Typed { data_type, logical: None, shape: None });
     let stored = match name {
         "boolean" => DataType::Bool,
         "byte" => DataType::Int8,
@@ -153,13 +180,18 @@ pub(crate) fn data_type_of(field: &StructField) -> Result<DataType> {
         "timestamp" | "timestamp_ntz" => DataType::Timestamp,
         "string" => DataType::Utf8,
         "decimal" => DataType::Decimal { precision: 10, scale: 0 },
-        "decimal(20,0)" if own == Some("uint64") => return Ok(DataType::UInt64),
+        "binary" => return held(Logical::Binary),
+        "decimal(20,0)" if own == Some("uint64") => return plain(DataType::UInt64),
         other => match parse_decimal(other) {
             Some((precision @ 1..=18, scale)) if scale <= precision => DataType::Decimal { precision, scale },
+            Some((precision @ 19..=38, scale)) if scale <= precision => {
+                return held(Logical::Decimal { precision, scale });
+            }
             _ => return unsupported(other),
         },
     };
-    Ok(match (own, stored) {
+    plain(match (own, stored) {
+        (Some("time"), DataType::Int64) => return held(Logical::Time),
         (Some("uint8"), DataType::Int16) => DataType::UInt8,
         (Some("uint16"), DataType::Int32) => DataType::UInt16,
         (Some("uint32"), DataType::Int64) => DataType::UInt32,
@@ -196,6 +228,10 @@ pub(crate) fn to_delta(schema: &Schema) -> Result<String> {
 /// A column as `schemaString` has it.
 pub(crate) fn struct_field(field: &Field) -> StructField {
     let stored: String = match field.data_type {
+        _ if let Some(Logical::Decimal { precision, scale }) = field.logical => {
+            format!("decimal({precision},{scale})")
+        }
+        _ if field.logical == Some(Logical::Binary) => "binary".into(),
         DataType::Bool => "boolean".into(),
         DataType::Int8 => "byte".into(),
         DataType::Int16 | DataType::UInt8 => "short".into(),
@@ -210,8 +246,8 @@ pub(crate) fn struct_field(field: &Field) -> StructField {
         DataType::Utf8 => "string".into(),
     };
     let mut metadata = Map::new();
-    if field.data_type.is_unsigned() {
-        metadata.insert(TYPE.into(), json!(field.data_type.to_string()));
+    if field.data_type.is_unsigned() || field.logical == Some(Logical::Time) {
+        metadata.insert(TYPE.into(), json!(field.type_name()));
     }
     if let Some(encoding) = &field.encoding {
         metadata.insert(ENCODING.into(), json!(encoding));
@@ -228,8 +264,11 @@ pub(crate) fn struct_field(field: &Field) -> StructField {
 }
 
 /// The Arrow type in which a column is written to Parquet.
-pub(crate) fn stored_type(data_type: DataType) -> arrow::DataType {
-    match data_type {
+pub(crate) fn stored_type(field: &Field) -> arrow::DataType {
+    match field.data_type {
+        _ if let Some(logical @ (Logical::Decimal { .. } | Logical::Binary)) = field.logical => {
+            logical.to_arrow()
+        }
         DataType::UInt8 => arrow::DataType::Int16,
         DataType::UInt16 => arrow::DataType::Int32,
         DataType::UInt32 => arrow::DataType::Int64,
@@ -273,6 +312,10 @@ mod tests {
         let mut fields: Vec<_> = types.iter().enumerate().map(field).collect();
         fields[4].encoding = Some("plain".into());
         fields[5].references = Some(Reference { table: "t".into(), column: "k".into() });
+        for logical in [Logical::Decimal { precision: 38, scale: 10 }, Logical::Binary, Logical::Time] {
+            let field = Field::new(format!("a {logical}"), logical.form(), true);
+            fields.push(Field { logical: Some(logical), ..field });
+        }
         round_trip(fields);
     }
 
@@ -286,10 +329,10 @@ mod tests {
     #[test]
     fn what_is_not_known_is_named() {
         for (r#type, named) in [
-            (json!("binary"), "binary"),
-            (json!("decimal(38,10)"), "decimal(38,10)"),
+            (json!("variant"), "variant"),
+            (json!("decimal(39,10)"), "decimal(39,10)"),
             (json!("decimal(5,6)"), "decimal(5,6)"),
-            (json!({"type": "array", "elementType": "long", "containsNull": true}), "array"),
+            (json!({"type": "array", "elementType": "void", "containsNull": true}), "void"),
             (json!(7), "no name"),
         ] {
             let field = json!({"name": "c", "type": r#type, "nullable": true, "metadata": {}});

@@ -169,6 +169,9 @@ impl<W: Write> CsvWriter<W> {
                 let comma = if i == 0 { "" } else { "," };
                 if array.is_null(row) {
                     write!(self.out, "{comma}")?;
+                } else if *array.data_type() == DataType::Binary {
+                    // An empty one is no null.
+                    write!(self.out, "{comma}{}", quoted(&column.text(row).map_err(io::Error::other)?))?;
                 } else if *array.data_type() == DataType::Utf8 {
                     write!(self.out, "{comma}{}", quoted(array.as_string::<i32>().value(row)))?;
                 } else {

@@ -289,7 +289,7 @@ fn range(expr: &BoundExpr, snapshot: &Snapshot) -> Option<(i64, i64)> {
     let slot = match expr {
         BoundExpr::Slot(slot) => slot,
         BoundExpr::Attribute(attribute) => return attribute_range(attribute),
-        BoundExpr::Literal(_) | BoundExpr::Arithmetic(..) => return None,
+        BoundExpr::Literal(_) | BoundExpr::Arithmetic(..) | BoundExpr::Time(..) => return None,
     };
     let mut texts = 0;
     let mut range: Option<(i64, i64)> = None;

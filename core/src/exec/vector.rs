@@ -11,10 +11,11 @@ use crate::{
     keys::{self, Native},
     mask::{Mask, selects},
     plan::{
-        expr::{BoundAttribute, BoundExpr, Slots},
+        expr::{BoundAttribute, BoundExpr, Slots, before_all_times},
         pred::Pred,
     },
     schema::DataType,
+    time_parts::TimeFunction,
     value::Value,
 };
 
@@ -262,7 +263,48 @@ impl<'a, 's> Batch<'a, 's> {
                 let (left, right) = (self.eval(left, slots)?, self.eval(right, slots)?);
                 self.arithmetic(*op, left, right, types, *data_type)
             }
+            BoundExpr::Time(function, of, _) => {
+                let is_date = of.data_type(slots) == Some(DataType::Date32);
+                self.time(*function, self.eval(of, slots)?, is_date)
+            }
         }
+    }
+
+    /// A function of dates or timestamps.
+    fn time(&self, function: TimeFunction, of: Vector<'a>, is_date: bool) -> Result<Vector<'a>> {
+        let value = |key: i64| if is_date { Some(function.of_days(key)) } else { function.of_micros(key) };
+        let Vector { data, valid, range } = of;
+        let mut times = match data {
+            Data::Ints(times) => times,
+            Data::One(time) => {
+                let value = match time {
+                    Value::Date(days) => Value::Int(function.of_days(days.into()).into()),
+                    Value::Timestamp(micros) => {
+                        let key = value(micros).ok_or_else(before_all_times)?;
+                        match function {
+                            TimeFunction::Truncate(_) => Value::Timestamp(key),
+                            _ => Value::Int(key.into()),
+                        }
+                    }
+                    _ => Value::Null,
+                };
+                return Ok(Vector { data: Data::One(value), valid, range: None });
+            }
+            _ => broken("a function of times is of times"),
+        };
+        // What is earlier counts only where a row is selected and not null.
+        let wrong = |row: usize, time: i64| {
+            value(time).is_none() && selects(valid.as_deref(), row) && selects(Some(self.selected), row)
+        };
+        let may_be_wrong = range.is_none_or(|(low, _)| value(low).is_none());
+        if may_be_wrong && times.iter().enumerate().any(|(row, time)| wrong(row, *time)) {
+            return Err(before_all_times());
+        }
+        // Default: of a row that does not count, or is null.
+        times.iter_mut().for_each(|time| *time = value(*time).unwrap_or_default());
+        let range = range.filter(|_| function.is_monotonic());
+        let range = range.and_then(|(low, high)| Some((value(low)?, value(high)?)));
+        Ok(Vector { data: Data::Ints(times), valid, range })
     }
 
     /// The values of an expression as floats, and which are not null (`None`: all).

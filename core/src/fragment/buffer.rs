@@ -322,7 +322,7 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
         (given, _) => *given == expected,
     };
     if !fits {
-        let message = format!("column {:?} is {}, not {}", field.name, field.data_type, array.data_type());
+        let message = format!("column {:?} is {}, not {}", field.name, field.type_name(), array.data_type());
         return Err(Error::new(ErrorKind::TypeMismatch, message));
     }
     let row_error = |row: usize, what: String| {
@@ -352,7 +352,8 @@ pub fn check_array(array: &dyn Array, field: &Field) -> Result<()> {
         }
         _ => {}
     }
-    Ok(())
+    let Some(logical) = field.logical else { return Ok(()) };
+    logical.check_form(array).map_err(|e| Error::new(e.kind(), format!("column {:?}, {e}", field.name)))
 }
 
 /// Checks that dates and timestamps are within [`DATES`] and [`TIMESTAMPS`], as those of a client must be. What a table

@@ -1,7 +1,7 @@
 //! From a filter with names to a [`Pred`] with slots: names and types are checked, negation is pushed down,
 //! comparisons of a column with a literal become tests on its keys or texts.
 
-use std::{ops::Bound, sync::Arc};
+use std::{borrow::Cow, ops::Bound, sync::Arc};
 
 use super::{
     Binder,
@@ -106,6 +106,7 @@ impl Binder<'_> {
 
     /// A slot against a literal.
     pub(super) fn test(&self, slot: usize, op: CompareOp, literal: &Literal) -> Result<Pred> {
+        let literal = &*self.in_form(slot, literal)?;
         let data_type = self.slots.fields[slot].1;
         if *literal == Literal::Null {
             return Ok(Pred::Constant(false));
@@ -156,6 +157,15 @@ impl Binder<'_> {
         };
         let value = value.unwrap_or_else(|| literal_value(literal));
         Ok(Pred::Compare(op, BoundExpr::Slot(slot), BoundExpr::Literal(value)))
+    }
+
+    /// A literal that is compared with a column, in the form in which the column is held.
+    fn in_form<'a>(&self, slot: usize, literal: &'a Literal) -> Result<Cow<'a, Literal>> {
+        let logical = self.lowers(slot).then(|| self.table.schema().fields()[slot].logical).flatten();
+        match logical {
+            Some(logical) => logical.literal(literal).map(Cow::Owned),
+            None => Ok(Cow::Borrowed(literal)),
+        }
     }
 
     fn text_of(&self, slot: usize, op: CompareOp, literal: &Literal) -> Arc<str> {
@@ -223,7 +233,8 @@ impl Binder<'_> {
         if *data_type == DataType::Utf8 {
             let mut texts = Vec::with_capacity(values.len());
             for (i, literal) in given {
-                let Literal::Text(text) = literal else {
+                let literal = self.in_form(slot, literal).map_err(|e| e.at(place(i)))?;
+                let Literal::Text(text) = &*literal else {
                     let message = format!("a column of type utf8 does not compare with {literal:?}");
                     return Err(Error::new(ErrorKind::TypeMismatch, message).at(place(i)));
                 };
@@ -234,8 +245,9 @@ impl Binder<'_> {
         }
         let mut keys = Vec::with_capacity(values.len());
         for (i, literal) in given {
+            let literal = self.in_form(slot, literal).map_err(|e| e.at(place(i)))?;
             if let Some((lo, hi)) =
-                Position::of(literal, *data_type).map_err(|e| e.at(place(i)))?.key(*data_type)
+                Position::of(&literal, *data_type).map_err(|e| e.at(place(i)))?.key(*data_type)
             {
                 // More than one key only for the two zeros of a float.
                 keys.extend(lo..=hi);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     BoundAggregate,
-    expr::{BoundAttribute, BoundExpr, Slots, arithmetic_type, literal_value},
+    expr::{BoundAttribute, BoundExpr, Slots, arithmetic_type, literal_value, time_type},
     pred::Pred,
     references,
     text::expr_text,
@@ -121,6 +121,11 @@ impl<'a> Binder<'a> {
                     self.slots.of_rows,
                 )?;
                 Ok(BoundExpr::Arithmetic(*op, Box::new(left), Box::new(right), data_type))
+            }
+            Expr::Time(function, of) => {
+                let of = self.expr(of, depth + 1).map_err(|e| e.at("time.of"))?;
+                let data_type = time_type(*function, of.data_type(&self.slots))?;
+                Ok(BoundExpr::Time(*function, Box::new(of), data_type))
             }
             Expr::Aggregate(aggregate) => self.aggregate(aggregate, depth).map_err(|e| e.at("aggregate")),
         }

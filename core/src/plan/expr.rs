@@ -8,6 +8,7 @@ use crate::{
     lookup::Lookup,
     query::{ArithmeticOp, Literal},
     schema::DataType,
+    time_parts::TimeFunction,
     value::{self, Value},
 };
 
@@ -22,6 +23,8 @@ pub enum BoundExpr {
     Literal(Value),
     /// `left op right`, of this type.
     Arithmetic(ArithmeticOp, Box<BoundExpr>, Box<BoundExpr>, DataType),
+    /// A function of a date or a timestamp, of this type.
+    Time(TimeFunction, Box<BoundExpr>, DataType),
 }
 
 /// What a lookup has for the keys of a slot.
@@ -81,6 +84,27 @@ pub fn literal_value(literal: &Literal) -> Value {
     }
 }
 
+/// The type of a function of a time.
+///
+/// # Errors
+/// [`ErrorKind::TypeMismatch`] for what is no time, or a date that is not divided so.
+pub fn time_type(function: TimeFunction, of: Option<DataType>) -> Result<DataType> {
+    match (function, of) {
+        (TimeFunction::Truncate(_), Some(DataType::Timestamp)) => Ok(DataType::Timestamp),
+        (_, Some(DataType::Timestamp)) => Ok(DataType::Int32),
+        (function, Some(DataType::Date32)) if function.is_of_dates() => Ok(DataType::Int32),
+        (_, of) => {
+            let of = of.map_or_else(|| "null".to_owned(), |of| of.to_string());
+            Err(Error::new(ErrorKind::TypeMismatch, format!("{function:?} is no function of {of}")))
+        }
+    }
+}
+
+/// The error of a time whose unit begins before the first that there is.
+pub(crate) fn before_all_times() -> Error {
+    Error::new(ErrorKind::Overflow, "the unit of a time begins before the first timestamp")
+}
+
 /// The type of `left op right`: `/` gives float64, a float makes a float, a decimal makes a decimal (the
 /// larger scale; the sum of both for `*`), integers give int64. `None` is the type of null.
 /// Decimals have 18 digits in rows, 38 above aggregates.
@@ -123,7 +147,7 @@ impl BoundExpr {
         match self {
             Self::Slot(i) => Some(slots.fields[*i].1),
             Self::Attribute(attribute) => Some(attribute.lookup.data_type()),
-            Self::Arithmetic(.., data_type) => Some(*data_type),
+            Self::Arithmetic(.., data_type) | Self::Time(.., data_type) => Some(*data_type),
             Self::Literal(value) => Some(match value {
                 Value::Null => return None,
                 Value::Bool(_) => DataType::Bool,
@@ -163,6 +187,16 @@ impl BoundExpr {
                 let arithmetic = if slots.of_rows { value::row_arithmetic } else { value::arithmetic };
                 arithmetic(*op, &left, &right)
             }
+            Self::Time(function, of, _) => Ok(match (function, of.eval(slots, value_of)?) {
+                (_, Value::Date(days)) => Value::Int(function.of_days(days.into()).into()),
+                (TimeFunction::Truncate(_), Value::Timestamp(micros)) => {
+                    Value::Timestamp(function.of_micros(micros).ok_or_else(before_all_times)?)
+                }
+                (_, Value::Timestamp(micros)) => {
+                    Value::Int(function.of_micros(micros).ok_or_else(before_all_times)?.into())
+                }
+                _ => Value::Null,
+            }),
         }
     }
 
@@ -172,6 +206,7 @@ impl BoundExpr {
             Self::Slot(_) | Self::Literal(_) => 1,
             Self::Attribute(_) => 2,
             Self::Arithmetic(_, left, right, _) => 1 + left.nodes() + right.nodes(),
+            Self::Time(_, of, _) => 1 + of.nodes(),
         }
     }
 
@@ -181,6 +216,7 @@ impl BoundExpr {
             Self::Slot(i) => out.push(*i),
             Self::Attribute(attribute) => out.push(attribute.slot),
             Self::Literal(_) => {}
+            Self::Time(_, of, _) => of.slots(out),
             Self::Arithmetic(_, left, right, _) => {
                 left.slots(out);
                 right.slots(out);
@@ -196,6 +232,7 @@ impl BoundExpr {
                 write!(f, "{}.{name}", slots.fields[*slot].0)
             }
             Self::Literal(value) => fmt_value(f, value),
+            Self::Time(function, of, _) => write!(f, "{function:?}({})", of.display(slots)),
             Self::Arithmetic(op, left, right, _) => {
                 let op = match op {
                     ArithmeticOp::Add => '+',

@@ -24,6 +24,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     invariant::{Invariant, index},
     limits::{MAX_FILTER_DEPTH, MAX_OUTPUTS},
+    logical::Logical,
     query::{AggregateFunction, Expr, Filter, Query},
     schema::{DataType, Field, Schema},
     table::{Snapshot, Table},
@@ -92,6 +93,23 @@ pub struct Plan {
     pub offset: u64,
     visible: usize,
     schema: Schema,
+}
+
+/// What the values of an expression are, where they are held in the form of another type.
+fn logical_of(expr: &Expr, table: &Table) -> Option<Logical> {
+    match expr {
+        Expr::Column(name) => {
+            let slot = table.schema().index_of(name)?;
+            table.schema().fields()[slot].logical
+        }
+        Expr::Aggregate(aggregate) => match aggregate.function {
+            AggregateFunction::Min | AggregateFunction::Max => {
+                logical_of(aggregate.argument.as_ref()?, table)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 impl Plan {
@@ -171,8 +189,11 @@ impl Plan {
         let schema = Schema::of_answer(
             fields
                 .into_iter()
-                .zip(&outputs)
-                .map(|(name, expr)| Field::new(name, expr.shown_type(&slots), true))
+                .zip(outputs.iter().zip(&select))
+                .map(|(name, (bound, (expr, _)))| Field {
+                    logical: logical_of(expr, table),
+                    ..Field::new(name, bound.shown_type(&slots), true)
+                })
                 .collect(),
         );
         let shape = if grouped {
@@ -289,6 +310,7 @@ fn has_aggregate(expr: &Expr, depth: usize) -> bool {
         Expr::Arithmetic(_, left, right) if depth < MAX_FILTER_DEPTH => {
             has_aggregate(left, depth + 1) || has_aggregate(right, depth + 1)
         }
+        Expr::Time(_, of) if depth < MAX_FILTER_DEPTH => has_aggregate(of, depth + 1),
         _ => false,
     }
 }

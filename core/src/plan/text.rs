@@ -1,7 +1,10 @@
 //! Expressions as text.
 
 use super::expr::{BoundExpr, Slots, literal_value};
-use crate::query::{AggregateFunction, ArithmeticOp, Expr};
+use crate::{
+    query::{AggregateFunction, ArithmeticOp, Expr},
+    time_parts::TimeFunction,
+};
 
 /// An expression as SQL writes it: the name of an output that has none.
 pub fn expr_text(expr: &Expr) -> String {
@@ -23,6 +26,15 @@ pub fn expr_text(expr: &Expr) -> String {
                 ArithmeticOp::Divide => '/',
             };
             format!("{} {op} {}", side(left), side(right))
+        }
+        Expr::Time(function, of) => {
+            let of = expr_text(of);
+            match function {
+                TimeFunction::Truncate(unit) => format!("date_trunc('{}', {of})", unit.name()),
+                TimeFunction::Part(unit) => format!("extract({} FROM {of})", unit.name()),
+                TimeFunction::DayOfWeek => format!("extract(dow FROM {of})"),
+                TimeFunction::DayOfYear => format!("extract(doy FROM {of})"),
+            }
         }
         Expr::Aggregate(aggregate) => {
             let name = match aggregate.function {

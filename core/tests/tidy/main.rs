@@ -18,9 +18,10 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
     ("basalt-kernels", "core/kernels", &[]),
     ("basalt-sip", "core/sip", &["basalt-kernels"]),
     ("basalt-core", "core", &["basalt-kernels", "basalt-sip"]),
-    ("basalt-storage", "storage", &["basalt-core", "basalt-sip"]),
+    ("basalt-nested", "storage/nested", &[]),
+    ("basalt-storage", "storage", &["basalt-core", "basalt-nested", "basalt-sip"]),
     ("basalt-sql", "sql", &["basalt-core", "basalt-sip"]),
-    ("basalt-client", "client", &["basalt-proto", "basalt-sip"]),
+    ("basalt-client", "client", &["basalt-nested", "basalt-proto", "basalt-sip"]),
     (
         "basalt-server",
         "server",

@@ -5,7 +5,8 @@ use arrow_array::{
     cast::AsArray as _,
     types::{
         ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+        Int32Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type,
+        UInt32Type, UInt64Type,
     },
 };
 use arrow_ipc::writer::StreamWriter;
@@ -29,6 +30,11 @@ fn column_bytes(array: &dyn Array) -> usize {
             let offsets = array.as_string::<i32>().value_offsets();
             let text = offsets.last().zip(offsets.first()).map_or(0, |(last, first)| last - first);
             usize::try_from(text).unwrap_or(usize::MAX / 2) + 3 * rows
+        }
+        DataType::Binary => {
+            let offsets = array.as_binary::<i32>().value_offsets();
+            let bytes = offsets.last().zip(offsets.first()).map_or(0, |(last, first)| last - first);
+            usize::try_from(bytes).unwrap_or(usize::MAX / 2) + 3 * rows
         }
         DataType::Boolean => rows,
         data_type => data_type.primitive_width().unwrap_or(16).max(4) * rows,
@@ -61,7 +67,15 @@ fn to_column(array: &dyn Array) -> Result<pb::Column, RequestError> {
         DataType::Float32 => Values::Floats(pb::Floats { values: natives::<Float32Type>(array).to_vec() }),
         DataType::Float64 => Values::Doubles(pb::Doubles { values: natives::<Float64Type>(array).to_vec() }),
         DataType::Decimal128(precision, _) => decimals(natives::<Decimal128Type>(array), *precision),
-        DataType::Utf8 => texts(array),
+        DataType::Utf8 => {
+            let array = array.as_string::<i32>();
+            texts(array.value_offsets(), array.values())
+        }
+        DataType::Binary => {
+            let array = array.as_binary::<i32>();
+            texts(array.value_offsets(), array.values())
+        }
+        DataType::Time64(TimeUnit::Microsecond) => int64s::<Time64MicrosecondType>(array),
         other => {
             tracing::error!(%other, "an answer of a type that has no message");
             return Err(RequestError::internal());
@@ -110,11 +124,9 @@ fn decimals(values: &[i128], precision: u8) -> Values {
     }
 }
 
-fn texts(array: &dyn Array) -> Values {
-    let array = array.as_string::<i32>();
-    let offsets = array.value_offsets();
+fn texts(offsets: &[i32], values: &[u8]) -> Values {
     let at = |offset: Option<&i32>| offset.map_or(0, |o| o.unsigned_abs() as usize);
-    let data = array.values().get(at(offsets.first())..at(offsets.last())).unwrap_or_default().to_vec();
+    let data = values.get(at(offsets.first())..at(offsets.last())).unwrap_or_default().to_vec();
     let lengths = offsets.windows(2).map(|w| (w[1] - w[0]).unsigned_abs()).collect();
     Values::Texts(pb::Texts { data, lengths })
 }

@@ -8,6 +8,7 @@ use basalt_core::{
         Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, Literal, RowSet,
         SemiJoin, SipOrigin,
     },
+    time_parts::{TimeFunction, Unit},
 };
 use basalt_proto::v1::{self as pb, ErrorReason, expr, filter, value};
 use basalt_sip::Sip;
@@ -152,6 +153,12 @@ impl<'a> Trees<'a> {
                 let right = self.needed(arithmetic.right.map(|e| *e), below, "right").map_err(at)?;
                 Expr::Arithmetic(op, Box::new(left), Box::new(right))
             }
+            expr::Kind::Time(time) => {
+                let at = |e: RequestError| e.at("time");
+                let function = time_function(&time).map_err(at)?;
+                let of = self.needed(time.of.map(|e| *e), below, "of").map_err(at)?;
+                Expr::Time(function, Box::new(of))
+            }
             expr::Kind::Aggregate(aggregate) => {
                 let at = |e: RequestError| e.at("aggregate");
                 let function = aggregate_function(aggregate.function).map_err(at)?;
@@ -230,6 +237,31 @@ fn arithmetic_op(op: i32) -> Result<ArithmeticOp> {
         Ok(pb::ArithmeticOp::Multiply) => ArithmeticOp::Multiply,
         Ok(pb::ArithmeticOp::Divide) => ArithmeticOp::Divide,
         Ok(pb::ArithmeticOp::Unspecified) | Err(_) => return Err(unknown(op, "operation", "op")),
+    })
+}
+
+fn time_function(time: &pb::Time) -> Result<TimeFunction> {
+    let unit = || {
+        Ok(match pb::TimeUnit::try_from(time.unit) {
+            Ok(pb::TimeUnit::Second) => Unit::Second,
+            Ok(pb::TimeUnit::Minute) => Unit::Minute,
+            Ok(pb::TimeUnit::Hour) => Unit::Hour,
+            Ok(pb::TimeUnit::Day) => Unit::Day,
+            Ok(pb::TimeUnit::Week) => Unit::Week,
+            Ok(pb::TimeUnit::Month) => Unit::Month,
+            Ok(pb::TimeUnit::Quarter) => Unit::Quarter,
+            Ok(pb::TimeUnit::Year) => Unit::Year,
+            Ok(pb::TimeUnit::Unspecified) | Err(_) => return Err(unknown(time.unit, "unit", "unit")),
+        })
+    };
+    Ok(match pb::TimeFunction::try_from(time.function) {
+        Ok(pb::TimeFunction::Truncate) => TimeFunction::Truncate(unit()?),
+        Ok(pb::TimeFunction::Part) => TimeFunction::Part(unit()?),
+        Ok(pb::TimeFunction::DayOfWeek) => TimeFunction::DayOfWeek,
+        Ok(pb::TimeFunction::DayOfYear) => TimeFunction::DayOfYear,
+        Ok(pb::TimeFunction::Unspecified) | Err(_) => {
+            return Err(unknown(time.function, "function", "function"));
+        }
     })
 }
 

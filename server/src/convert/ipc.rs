@@ -16,6 +16,7 @@ use arrow_schema::SchemaRef;
 use basalt_core::{
     error::{Error, ErrorKind, Result},
     limits::MAX_BATCH_ROWS,
+    logical::Logical,
     schema::{DataType, Field},
 };
 use prost::bytes::Bytes;
@@ -110,14 +111,28 @@ fn check_schema(message: &Message<'_>, fields: &[Field]) -> Result<()> {
         if name != field.name {
             return Err(invalid(format!("column {name:?} where {:?} is expected", field.name)).at(place));
         }
-        if !has_type(&given, field.data_type) {
+        if !field.logical.map_or_else(|| has_type(&given, field.data_type), |l| has_outer_type(&given, l)) {
             let plain = if given.dictionary().is_some() { "dictionary-encoded " } else { "" };
             let message =
-                format!("column {name:?} is {}, not {plain}{:?}", field.data_type, given.type_type());
+                format!("column {name:?} is {}, not {plain}{:?}", field.type_name(), given.type_type());
             return Err(Error::new(ErrorKind::TypeMismatch, message).at(place));
         }
     }
     Ok(())
+}
+
+/// Whether a field has the Arrow type of what a column holds in the form of another.
+fn has_outer_type(field: &IpcField<'_>, logical: Logical) -> bool {
+    field.dictionary().is_none()
+        && match logical {
+            Logical::Decimal { scale, .. } => {
+                field.type_as_decimal().is_some_and(|d| d.bitWidth() == 128 && d.scale() == i32::from(scale))
+            }
+            Logical::Binary => field.type_type() == Type::Binary,
+            Logical::Time => {
+                field.type_as_time().is_some_and(|t| t.unit() == TimeUnit::MICROSECOND && t.bitWidth() == 64)
+            }
+        }
 }
 
 /// Whether a field has exactly the Arrow type of a logical one; any time zone will do for an instant.
@@ -183,12 +198,12 @@ fn decode(batch: &IpcBatch<'_>, body: &Buffer, fields: &[Field], schema: &Schema
         let validity = next(Some(if has_nulls { rows.div_ceil(8) } else { 0 })).ok_or_else(wrong)?;
         let validity = has_nulls.then_some(validity);
         let mut values = Vec::with_capacity(2);
-        match field.data_type {
-            DataType::Utf8 => {
+        match arrow.data_type() {
+            arrow_schema::DataType::Utf8 | arrow_schema::DataType::Binary => {
                 values.push(next(Some(if rows > 0 { 4 * (rows + 1) } else { 0 })).ok_or_else(wrong)?);
                 values.push(next(None).ok_or_else(wrong)?);
             }
-            DataType::Bool => values.push(next(Some(rows.div_ceil(8))).ok_or_else(wrong)?),
+            arrow_schema::DataType::Boolean => values.push(next(Some(rows.div_ceil(8))).ok_or_else(wrong)?),
             _ => {
                 let width = arrow.data_type().primitive_width().ok_or_else(wrong)?;
                 values.push(next(Some(rows * width)).ok_or_else(wrong)?);

@@ -156,7 +156,7 @@ pub(crate) enum PartReader {
 
 impl PartReader {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let reader = || BatchReader::new(plan.part_schema().fields());
+        let reader = || BatchReader::of_forms(plan.part_schema().fields());
         match plan.shape {
             Shape::Groups { .. } => Self::Groups,
             Shape::Rows if plan.order.is_empty() => Self::Rows(reader()),

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, PrimitiveArray, RecordBatch, RecordBatchOptions,
-    StringArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, PrimitiveArray, RecordBatch,
+    RecordBatchOptions, StringArray, Time64MicrosecondArray, TimestampMicrosecondArray,
     types::{
         ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
         UInt16Type, UInt32Type, UInt64Type,
@@ -16,6 +16,7 @@ use basalt_core::{
     error::{Error, ErrorKind, Result},
     fragment::check_calendar,
     limits::MAX_BATCH_ROWS,
+    logical::{self, Logical},
     schema::{DataType, Field},
 };
 use basalt_proto::v1::{self as pb, batch::Rows, column::Values};
@@ -34,9 +35,15 @@ impl BatchReader {
     /// For batches whose columns are `fields`, in this order.
     pub(crate) fn new<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Self {
         let fields: Arc<[Field]> = fields.into_iter().cloned().collect();
-        let arrow = |f: &Field| arrow_schema::Field::new(&f.name, f.data_type.to_arrow(), true);
+        let arrow = |f: &Field| arrow_schema::Field::new(&f.name, f.to_arrow_type(), true);
         let schema = arrow_schema::Schema::new(fields.iter().map(arrow).collect::<Vec<_>>());
         Self { fields, schema: Arc::new(schema) }
+    }
+
+    /// For batches of another node: it sends values in the forms in which the engine holds them.
+    pub(crate) fn of_forms(fields: &[Field]) -> Self {
+        let fields: Vec<_> = fields.iter().map(|f| Field { logical: None, ..f.clone() }).collect();
+        Self::new(&fields)
     }
 
     /// The rows of one message as one or more batches.
@@ -53,7 +60,26 @@ impl BatchReader {
                 check_calendar(array, field).map_err(|e| e.at(format!("columns[{i}]")))?;
             }
         }
-        Ok(batches)
+        if self.fields.iter().all(|field| field.logical.is_none()) {
+            return Ok(batches);
+        }
+        batches.into_iter().map(|batch| self.to_form(&batch)).collect()
+    }
+
+    /// The rows in the forms in which the engine holds them.
+    fn to_form(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.fields.len());
+        for (i, (array, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
+            let form = logical::to_form(array, field.logical).map_err(|e| {
+                Error::new(e.kind(), format!("column {:?}, {e}", field.name)).at(format!("columns[{i}]"))
+            })?;
+            columns.push(form);
+        }
+        let field = |f: &Field| arrow_schema::Field::new(&f.name, f.data_type.to_arrow(), true);
+        let schema = arrow_schema::Schema::new(self.fields.iter().map(field).collect::<Vec<_>>());
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)
+            .map_err(|e| invalid(e.to_string()))
     }
 
     fn columns(&self, batch: pb::RecordBatch) -> Result<RecordBatch> {
@@ -82,6 +108,34 @@ fn array(column: pb::Column, field: &Field, rows: usize) -> Result<ArrayRef> {
         let message = format!("column {:?} is {}, which is not sent as {given}", field.name, field.data_type);
         Error::new(ErrorKind::TypeMismatch, message)
     };
+    if let Some(logical) = field.logical {
+        return match (logical, column_values) {
+            (Logical::Decimal { precision, scale }, Values::Int128s(v)) => {
+                let (values, rest) = v.data.as_chunks::<16>();
+                if !rest.is_empty() || values.len() != rows {
+                    let message = format!("{} bytes instead of 16 for each of {rows} rows", v.data.len());
+                    return Err(invalid(message));
+                }
+                let values: Vec<i128> = values.iter().map(|bytes| i128::from_le_bytes(*bytes)).collect();
+                let decimals = Decimal128Array::new(values.into(), nulls);
+                let typed = Logical::Decimal { precision, scale }.to_arrow();
+                Ok(Arc::new(decimals.with_data_type(typed)))
+            }
+            (Logical::Binary, Values::Texts(v)) => {
+                let (offsets, data) = offsets(v, rows)?;
+                let array = BinaryArray::try_new(offsets, data, nulls);
+                Ok(Arc::new(array.map_err(|e| invalid(e.to_string()))?))
+            }
+            (Logical::Time, Values::Int64s(v)) => {
+                let values = ScalarBuffer::from(counted(v.values, rows)?);
+                Ok(Arc::new(Time64MicrosecondArray::new(values, nulls)))
+            }
+            _ => Err(Error::new(
+                ErrorKind::TypeMismatch,
+                format!("column {:?} is {logical}, which is not sent like that", field.name),
+            )),
+        };
+    }
     let array: ArrayRef = match (field.data_type, column_values) {
         (DataType::Bool, Values::Bools(v)) => {
             let values = BooleanBuffer::from(counted(v.values, rows)?);
@@ -175,6 +229,13 @@ where
 }
 
 fn texts(texts: pb::Texts, rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    let (lengths, (offsets, data)) = (texts.lengths.clone(), offsets(texts, rows)?);
+    let array = StringArray::try_new(offsets, data.clone(), nulls).map_err(|_| not_utf8(&lengths, &data))?;
+    Ok(Arc::new(array))
+}
+
+/// Where each text ends, and all of them.
+fn offsets(texts: pb::Texts, rows: usize) -> Result<(OffsetBuffer<i32>, Buffer)> {
     let lengths = counted(texts.lengths, rows)?;
     let mut offsets = Vec::with_capacity(rows + 1);
     let mut end = 0_i32;
@@ -187,9 +248,7 @@ fn texts(texts: pb::Texts, rows: usize, nulls: Option<NullBuffer>) -> Result<Arr
     if usize::try_from(end) != Ok(texts.data.len()) {
         return Err(invalid(format!("the lengths add up to {end}, the data has {} bytes", texts.data.len())));
     }
-    let (offsets, data) = (OffsetBuffer::new(offsets.into()), Buffer::from_vec(texts.data));
-    let array = StringArray::try_new(offsets, data.clone(), nulls).map_err(|_| not_utf8(&lengths, &data))?;
-    Ok(Arc::new(array))
+    Ok((OffsetBuffer::new(offsets.into()), Buffer::from_vec(texts.data)))
 }
 
 /// The error of texts that Arrow refuses, with the first row that is not UTF-8 by itself.

@@ -2,6 +2,7 @@
 
 use basalt_core::{
     error::{Error, ErrorKind, Result},
+    logical::Logical,
     schema::{DataType, Field, Reference, Schema},
     table::Table,
 };
@@ -11,13 +12,25 @@ use basalt_proto::v1::{self as pb, TypeKind};
 pub(crate) fn from_schema(schema: pb::Schema) -> Result<Schema> {
     let mut fields = Vec::with_capacity(schema.fields.len().min(basalt_core::limits::MAX_COLUMNS));
     for (i, field) in schema.fields.into_iter().enumerate() {
-        let data_type = from_type(field.r#type, ErrorKind::InvalidSchema)
-            .map_err(|e| e.at(format!("fields[{i}].type")))?;
+        let (data_type, logical) =
+            from_column_type(field.r#type).map_err(|e| e.at(format!("fields[{i}].type")))?;
         let encoding = (!field.encoding.is_empty()).then_some(field.encoding);
         let references = field.references.map(|r| Reference { table: r.table, column: r.column });
-        fields.push(Field { name: field.name, data_type, nullable: field.nullable, encoding, references });
+        let (name, nullable) = (field.name, field.nullable);
+        fields.push(Field { name, data_type, nullable, encoding, references, logical });
     }
     Schema::new(fields)
+}
+
+/// The type of a column, and what its values are where that is only their form.
+fn from_column_type(data_type: Option<pb::DataType>) -> Result<(DataType, Option<Logical>)> {
+    let logical = match data_type.as_ref().map(pb::DataType::kind) {
+        Some(TypeKind::Binary) => Logical::Binary,
+        Some(TypeKind::Time) => Logical::Time,
+        // Of decimals the schema tells by their digits.
+        _ => return from_type(data_type, ErrorKind::InvalidSchema).map(|data_type| (data_type, None)),
+    };
+    Ok((logical.form(), Some(logical)))
 }
 
 /// A type; what is wrong with it is an error of `kind`.
@@ -26,7 +39,7 @@ pub(super) fn from_type(data_type: Option<pb::DataType>, kind: ErrorKind) -> Res
     let data_type = data_type.ok_or_else(|| wrong("the type is missing"))?;
     let kind =
         TypeKind::try_from(data_type.kind).map_err(|_| wrong("a type that is not known here").at("kind"))?;
-    let small = |n: u32| u8::try_from(n).map_err(|_| wrong("a decimal has at most 18 digits"));
+    let small = |n: u32| u8::try_from(n).map_err(|_| wrong("a decimal has at most 38 digits"));
     Ok(match kind {
         TypeKind::Unspecified => return Err(wrong("a type without a kind").at("kind")),
         TypeKind::Bool => DataType::Bool,
@@ -46,6 +59,7 @@ pub(super) fn from_type(data_type: Option<pb::DataType>, kind: ErrorKind) -> Res
         TypeKind::Date32 => DataType::Date32,
         TypeKind::Timestamp => DataType::Timestamp,
         TypeKind::Utf8 => DataType::Utf8,
+        TypeKind::Binary | TypeKind::Time => return Err(wrong("a type that only columns have").at("kind")),
     })
 }
 
@@ -56,7 +70,12 @@ pub(crate) fn to_schema(schema: &Schema) -> pb::Schema {
 pub(super) fn to_field(field: &Field) -> pb::Field {
     pb::Field {
         name: field.name.clone(),
-        r#type: Some(to_type(field.data_type)),
+        r#type: Some(match field.logical {
+            Some(Logical::Decimal { precision, scale }) => to_type(DataType::Decimal { precision, scale }),
+            Some(Logical::Binary) => to_kind(TypeKind::Binary),
+            Some(Logical::Time) => to_kind(TypeKind::Time),
+            None => to_type(field.data_type),
+        }),
         nullable: field.nullable,
         encoding: field.encoding.clone().unwrap_or_default(),
         references: field
@@ -87,6 +106,10 @@ pub(super) fn to_type(data_type: DataType) -> pb::DataType {
         DataType::Timestamp => TypeKind::Timestamp,
         DataType::Utf8 => TypeKind::Utf8,
     };
+    to_kind(kind)
+}
+
+fn to_kind(kind: TypeKind) -> pb::DataType {
     pb::DataType { kind: kind.into(), precision: 0, scale: 0 }
 }
 

@@ -11,6 +11,7 @@ use basalt_core::{
         Aggregate, AggregateFunction, ArithmeticOp, Attribute, CompareOp, Expr, Filter, KeySet, Literal,
         OrderBy, Query, RowSet, SelectItem, SemiJoin, SipOrigin,
     },
+    time_parts::{TimeFunction, Unit},
 };
 use basalt_proto::v1::{self as pb, expr, filter, row_set, value};
 use basalt_sip::Sip;
@@ -142,6 +143,10 @@ fn to_expr(expr: &Expr) -> pb::Expr {
             let (left, right) = (boxed(left), boxed(right));
             Kind::Arithmetic(Box::new(pb::Arithmetic { op: op.into(), left, right }))
         }
+        Expr::Time(function, of) => {
+            let (function, unit) = to_time_function(*function);
+            Kind::Time(Box::new(pb::Time { function: function.into(), unit: unit.into(), of: boxed(of) }))
+        }
         Expr::Aggregate(aggregate) => {
             let Aggregate { function, argument, distinct } = &**aggregate;
             let function = match function {
@@ -187,6 +192,25 @@ fn to_compare(op: CompareOp) -> pb::CompareOp {
     }
 }
 
+fn to_time_function(function: TimeFunction) -> (pb::TimeFunction, pb::TimeUnit) {
+    let to_unit = |unit| match unit {
+        Unit::Second => pb::TimeUnit::Second,
+        Unit::Minute => pb::TimeUnit::Minute,
+        Unit::Hour => pb::TimeUnit::Hour,
+        Unit::Day => pb::TimeUnit::Day,
+        Unit::Week => pb::TimeUnit::Week,
+        Unit::Month => pb::TimeUnit::Month,
+        Unit::Quarter => pb::TimeUnit::Quarter,
+        Unit::Year => pb::TimeUnit::Year,
+    };
+    match function {
+        TimeFunction::Truncate(unit) => (pb::TimeFunction::Truncate, to_unit(unit)),
+        TimeFunction::Part(unit) => (pb::TimeFunction::Part, to_unit(unit)),
+        TimeFunction::DayOfWeek => (pb::TimeFunction::DayOfWeek, pb::TimeUnit::Unspecified),
+        TimeFunction::DayOfYear => (pb::TimeFunction::DayOfYear, pb::TimeUnit::Unspecified),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,6 +247,11 @@ mod tests {
         ];
         let difference =
             Expr::Arithmetic(ArithmeticOp::Subtract, Box::new(column("a")), Box::new(column("b")));
+        let truncations = Unit::ALL.into_iter().map(TimeFunction::Truncate);
+        let parts = Unit::ALL.into_iter().map(TimeFunction::Part);
+        let others = [TimeFunction::DayOfWeek, TimeFunction::DayOfYear];
+        let times = truncations.chain(parts).chain(others);
+        let times: Vec<_> = times.map(|function| Expr::Time(function, Box::new(column("t")))).collect();
         let rows = RowSet {
             table: "t".into(),
             version: 3,
@@ -231,7 +260,11 @@ mod tests {
             origin: SipOrigin::Request,
         };
         let query = Query {
-            select: vec![SelectItem { expr: sum(Some(difference)), name: Some("n".into()) }],
+            select: times
+                .into_iter()
+                .chain([sum(Some(difference))])
+                .map(|expr| SelectItem { expr, name: Some("n".into()) })
+                .collect(),
             filter: Some(Filter::And(vec![
                 keys(&[1, 5]),
                 Filter::Not(Box::new(Filter::Or(vec![

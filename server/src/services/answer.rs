@@ -13,6 +13,7 @@ use arrow_array::RecordBatch;
 use basalt_core::{
     error::{Error, ErrorKind, Result},
     exec::Statistics,
+    logical::{self, Logical},
     schema::Schema,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, query_response::Kind};
@@ -98,6 +99,8 @@ pub(crate) struct Sink<O> {
     arrived: Instant,
     started: Instant,
     messages: Piece,
+    /// What the columns are, where they are held in the form of another type.
+    logical: Vec<Option<Logical>>,
     bytes: usize,
     rows: u64,
     versions: Vec<pb::TableVersion>,
@@ -113,6 +116,7 @@ impl<O: Outlet> Sink<O> {
             arrived,
             started,
             messages,
+            logical: Vec::new(),
             bytes: 0,
             rows: 0,
             versions: Vec::new(),
@@ -122,11 +126,24 @@ impl<O: Outlet> Sink<O> {
 
     pub(crate) fn header(&mut self, schema: &Schema, table_version: u64) {
         self.started = Instant::now();
+        self.logical = schema.fields().iter().map(|field| field.logical).collect();
         self.push(Kind::Header(pb::Header { schema: Some(convert::to_schema(schema)), table_version }));
+    }
+
+    /// The rows with the types that they have for others, not those in whose forms the engine holds them.
+    fn outer(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        if self.logical.iter().all(Option::is_none) {
+            return Ok(batch);
+        }
+        match logical::outer_batch(&batch, &self.logical) {
+            Ok(batch) => Ok(batch),
+            Err(error) => Err(self.stop(error.into())),
+        }
     }
 
     /// Takes rows of the answer, cut to the size of messages.
     pub(crate) fn batch(&mut self, batch: RecordBatch) -> Result<()> {
+        let batch = self.outer(batch)?;
         let (rows, bytes) = (batch.num_rows(), convert::message_bytes(&batch));
         if bytes > limits::ANSWER_MESSAGE_BYTES && rows > 1 {
             let half = rows / 2;

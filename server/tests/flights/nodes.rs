@@ -42,7 +42,8 @@ pub(crate) async fn command(address: &str, args: &[&str]) -> Result<(), String> 
 pub(crate) async fn load(address: &str, table: &str, file: &Path) {
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/flights/schema/{table}.txt"));
     let schema = std::fs::read_to_string(schema).ok();
-    let mut args = vec!["load", table, file.to_str().unwrap()];
+    // A tail number that is missing is NA too.
+    let mut args = vec!["load", table, file.to_str().unwrap(), "--null", ",NA"];
     args.extend(schema.iter().flat_map(|schema| ["--schema", schema]));
     command(address, &args).await.unwrap_or_else(|error| panic!("{table}: {error}"));
 }

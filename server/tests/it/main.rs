@@ -42,6 +42,7 @@ mod select;
 mod semi_joins;
 mod sets;
 mod support;
+mod types;
 mod unread;
 
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.

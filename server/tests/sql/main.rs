@@ -9,6 +9,7 @@ mod golden;
 #[path = "../flights/nodes.rs"]
 mod nodes;
 mod promises;
+mod types;
 mod writes;
 
 use basalt_client::Client;

@@ -635,3 +635,32 @@ async fn the_first_rows_of_an_order_are_the_engines() {
         assert!(of_scan.is_none_or(|limit| scan.contains(&limit)), "{sql}\n{plan}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_of_times_are_the_engines() {
+    let (engine, tables) = (engine(), tables());
+    let mut asked = Vec::new();
+    for part in ["second", "minute", "hour", "day", "week", "month", "quarter", "year", "dow", "doy"] {
+        for of in ["t", "day"] {
+            let table = if of == "t" { "numbers" } else { "flights" };
+            let is_of_dates = !["second", "minute", "hour"].contains(&part);
+            if of == "day" && !is_of_dates {
+                continue;
+            }
+            // What is evaluated above the scan says what it is.
+            let above = format!("date_part('{part}', coalesce({of}, {of}))");
+            asked.push((format!("extract({part} FROM {of})"), above, table));
+        }
+        if !part.starts_with("do") {
+            let above = format!("date_trunc('{part}', coalesce(t, t))");
+            asked.push((format!("date_trunc('{part}', t)"), above, "numbers"));
+        }
+    }
+    for (fused, above, table) in asked {
+        let sql = |of: &str| format!("SELECT {of}, count(*) FROM {table} GROUP BY 1 ORDER BY 1");
+        let (fused, above) = (sql(&fused), sql(&above));
+        assert_eq!(ask(&engine, &tables, &fused).await, ask(&engine, &tables, &above).await, "{fused}");
+        let plan = ask(&engine, &tables, &format!("EXPLAIN {fused}")).await.join("\n");
+        assert!(!plan.contains("AggregateExec"), "{fused}\n{plan}");
+    }
+}

@@ -5,13 +5,40 @@ use std::sync::Arc;
 use arrow_array::{Array as _, ArrayRef, cast::AsArray as _, types::TimestampMicrosecondType};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType as Arrow, TimeUnit};
-use basalt_core::schema::DataType;
+use basalt_core::{
+    logical::{self, Logical},
+    schema::{DataType, Field},
+};
 
 /// A column of a file as a column of a table.
 ///
 /// A file has the table's type; what differs is how writers lay a type out (times of other units, 96-bit ones
 /// among them, texts with long offsets, Basalt's unsigned integers), and a type that the table has widened since.
-pub(super) fn to_table(column: &ArrayRef, data_type: DataType) -> Result<ArrayRef, String> {
+pub(super) fn to_table(column: &ArrayRef, field: &Field) -> Result<ArrayRef, String> {
+    let Some(logical) = field.logical else { return to_type(column, field.data_type) };
+    let target = logical.to_arrow();
+    let is_read = match (column.data_type(), logical) {
+        (given, Logical::Decimal { .. }) => given.is_integer() || given.is_decimal(),
+        (given, Logical::Binary) => {
+            matches!(
+                given,
+                Arrow::Binary | Arrow::LargeBinary | Arrow::BinaryView | Arrow::FixedSizeBinary(_)
+            )
+        }
+        // Its form is what the file has.
+        (given, Logical::Time) => {
+            return to_type(column, DataType::Int64).map_err(|_| format!("{given} is no time"));
+        }
+    };
+    if !is_read {
+        return Err(format!("{} in the file is not {logical}", column.data_type()));
+    }
+    let exactly = CastOptions { safe: false, ..CastOptions::default() };
+    let values = cast_with_options(column, &target, &exactly).map_err(|e| e.to_string())?;
+    logical::to_form(&values, Some(logical)).map_err(|e| e.to_string())
+}
+
+fn to_type(column: &ArrayRef, data_type: DataType) -> Result<ArrayRef, String> {
     let target = data_type.to_arrow();
     if *column.data_type() == target {
         return Ok(column.clone());

@@ -125,10 +125,9 @@ impl FileEncoder {
         let groups: Vec<_> = (0..rows).step_by(ROW_GROUP_ROWS).collect();
         let chunk = |start: usize| {
             let group = slices(arrays, start..rows.min(start + ROW_GROUP_ROWS));
-            let stored = group.iter().map(|array| to_stored(array, field.data_type));
+            let stored = group.iter().map(|array| to_stored(array, field));
             let stored = stored.collect::<std::result::Result<Vec<_>, _>>();
-            let id = self.id(place);
-            chunk(field, id, &stored.map_err(|e| misfit(e.to_string()))?).map_err(unwritten)
+            chunk(field, self.id(place), &stored.map_err(misfit)?).map_err(unwritten)
         };
         // Of a single one no other thread is asked.
         let chunks = match groups.as_slice() {
@@ -202,7 +201,7 @@ fn properties(dictionary: bool) -> std::result::Result<WriterPropertiesPtr, Parq
 /// The fields of a file. The Arrow schema that could stand in it says nothing that Parquet's own does not.
 fn arrow_schema(fields: &[Field], ids: Option<&[i32]>) -> arrow::Schema {
     let stored = fields.iter().enumerate().map(|(place, field)| {
-        let stored = arrow::Field::new(&field.name, stored_type(field.data_type), field.nullable);
+        let stored = arrow::Field::new(&field.name, stored_type(field), field.nullable);
         match ids.and_then(|ids| ids.get(place)) {
             Some(id) => {
                 stored.with_metadata(HashMap::from([(PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string())]))
@@ -300,12 +299,16 @@ fn check(array: &ArrayRef, field: &Field) -> std::result::Result<(), String> {
     Ok(())
 }
 
-fn to_stored(array: &ArrayRef, data_type: DataType) -> std::result::Result<ArrayRef, arrow::ArrowError> {
-    let stored = stored_type(data_type);
+fn to_stored(array: &ArrayRef, field: &Field) -> std::result::Result<ArrayRef, String> {
+    let stored = stored_type(field);
     if *array.data_type() == stored {
         return Ok(Arc::clone(array));
     }
-    cast_with_options(array, &stored, &CastOptions { safe: false, ..CastOptions::default() })
+    if let Some(logical) = field.logical {
+        return logical.from_form(array).map_err(|e| e.to_string());
+    }
+    let exactly = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(array, &stored, &exactly).map_err(|e| e.to_string())
 }
 
 fn has_nan(array: &ArrayRef) -> bool {

@@ -3,15 +3,20 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
-    Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, UInt8Array, UInt16Array, UInt32Array,
-    UInt64Array, new_null_array,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
+    Int16Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, UInt8Array, UInt16Array,
+    UInt32Array, UInt64Array, new_null_array, types::Decimal128Type,
 };
 use arrow_cast::parse::parse_decimal;
-use basalt_core::{schema::DataType, time};
+use basalt_core::{
+    logical::{self, Logical},
+    schema::{DataType, Field},
+    time,
+};
 
 /// `rows` times the value of a partition; empty text is null, as no value is. `None` when it is none of the type.
-pub(super) fn constant(text: Option<&str>, data_type: DataType, rows: usize) -> Option<ArrayRef> {
+pub(super) fn constant(text: Option<&str>, field: &Field, rows: usize) -> Option<ArrayRef> {
+    let data_type = field.data_type;
     let Some(text) = text.filter(|text| !text.is_empty()) else {
         return Some(new_null_array(&data_type.to_arrow(), rows));
     };
@@ -19,6 +24,21 @@ pub(super) fn constant(text: Option<&str>, data_type: DataType, rows: usize) -> 
         ($array:ty) => {
             Arc::new(<$array>::from_value(text.parse().ok()?, rows))
         };
+    }
+    if let Some(logical) = field.logical {
+        let values: ArrayRef = match logical {
+            Logical::Decimal { precision, scale } => {
+                let value = parse_decimal::<Decimal128Type>(text, precision, scale.cast_signed()).ok()?;
+                Arc::new(Decimal128Array::from_value(value, rows).with_data_type(logical.to_arrow()))
+            }
+            // A character stands for a byte; what is beyond ASCII is written in more than one way.
+            Logical::Binary if text.is_ascii() => {
+                Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(text.as_bytes(), rows)))
+            }
+            Logical::Binary => return None,
+            Logical::Time => Arc::new(Int64Array::from_value(text.parse().ok()?, rows)),
+        };
+        return logical::to_form(&values, Some(logical)).ok();
     }
     Some(match data_type {
         DataType::Bool => Arc::new(BooleanArray::from(vec![text.parse::<bool>().ok()?; rows])),
@@ -33,8 +53,7 @@ pub(super) fn constant(text: Option<&str>, data_type: DataType, rows: usize) -> 
         DataType::Float32 => repeat!(Float32Array),
         DataType::Float64 => repeat!(Float64Array),
         DataType::Decimal { precision, scale } => {
-            let value =
-                parse_decimal::<arrow_array::types::Decimal128Type>(text, precision, scale.cast_signed());
+            let value = parse_decimal::<Decimal128Type>(text, precision, scale.cast_signed());
             let values = Decimal128Array::from_value(value.ok()?, rows);
             Arc::new(values.with_precision_and_scale(precision, scale.cast_signed()).ok()?)
         }

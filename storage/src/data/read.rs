@@ -32,7 +32,9 @@ use percent_encoding::percent_decode_str;
 use super::{
     convert,
     digest::{Piece, Seen},
-    footer, partition,
+    footer,
+    nested::Shape,
+    partition,
 };
 use crate::{
     deletions,
@@ -68,8 +70,8 @@ impl TableLog {
 
 /// Where a column of an answer comes from.
 enum Source {
-    /// A column of the projected file.
-    File(usize),
+    /// A column of the projected file, and its first leaf.
+    File { place: usize, leaf: usize },
     /// A value in the log.
     Partition(Option<String>),
     /// A column that the file does not have: it is null.
@@ -86,6 +88,10 @@ pub struct DataReader {
     projection: ProjectionMask,
     leaves: Vec<usize>,
     columns: Vec<(Field, Source)>,
+    /// What the columns that are nested are made of.
+    nested: Vec<Option<Arc<Shape>>>,
+    /// Columns, and fields of structs, are found by their ids.
+    by_id: bool,
     schema: arrow::SchemaRef,
     /// Row groups to come, with the rows of each that are part of the fragment.
     groups: std::vec::IntoIter<(usize, Range<usize>)>,
@@ -152,6 +158,11 @@ impl DataReader {
             metadata,
             leaves,
             columns: sources,
+            nested: columns
+                .iter()
+                .map(|column| state.schema.nested.get(*column).cloned().flatten())
+                .collect(),
+            by_id: state.schema.ids.is_some(),
             schema,
             groups: groups.into_iter(),
             current: Mutex::new(None),
@@ -161,8 +172,14 @@ impl DataReader {
 
     /// Bytes of the texts that it reads, before any of them is; `None` where the file does not say.
     pub fn text_bytes(&self) -> Option<u64> {
+        // Of what is held in another form than the file's nobody says how long it is.
+        let is_other =
+            |(i, (field, _)): (usize, &(Field, Source))| field.logical.is_some() || self.nested[i].is_some();
+        if self.columns.iter().enumerate().any(is_other) {
+            return None;
+        }
         let leaf = |(field, source): &(Field, Source)| match source {
-            Source::File(i) if field.data_type == DataType::Utf8 => Some(self.leaves[*i]),
+            Source::File { leaf, .. } if field.data_type == DataType::Utf8 => Some(*leaf),
             _ => None,
         };
         let columns: Vec<usize> = self.columns.iter().filter_map(leaf).collect();
@@ -247,18 +264,21 @@ impl DataReader {
 
     fn to_table(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
-        let column = |(field, source): &(Field, Source)| -> Result<ArrayRef> {
+        let column = |((field, source), shape): (&(Field, Source), &Option<Arc<Shape>>)| -> Result<ArrayRef> {
             let wrong = |why: String| self.corrupt(format!("column {:?}: {why}", field.name));
             let column = match source {
-                Source::File(i) => convert::to_table(batch.column(*i), field.data_type).map_err(wrong)?,
-                Source::Partition(text) => partition::constant(text.as_deref(), field.data_type, rows)
-                    .ok_or_else(|| wrong(format!("its partition's value is no {}", field.data_type)))?,
+                Source::File { place, .. } => match shape {
+                    Some(shape) => shape.to_text(batch.column(*place), self.by_id).map_err(wrong)?,
+                    None => convert::to_table(batch.column(*place), field).map_err(wrong)?,
+                },
+                Source::Partition(text) => partition::constant(text.as_deref(), field, rows)
+                    .ok_or_else(|| wrong(format!("its partition's value is no {}", field.type_name())))?,
                 Source::Missing => new_null_array(&field.data_type.to_arrow(), rows),
             };
             check_array(&column, field).map_err(|e| self.corrupt(e))?;
             Ok(column)
         };
-        let columns = self.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let columns = self.columns.iter().zip(&self.nested).map(column).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|e| self.corrupt(e))
@@ -284,41 +304,54 @@ fn sources(
     metadata: &ArrowReaderMetadata,
 ) -> std::result::Result<Sources, &'static str> {
     let parquet = metadata.parquet_schema();
-    // Nested columns are no columns of a table.
-    let top = || (0..parquet.num_columns()).filter(|i| parquet.column(*i).path().parts().len() == 1);
-    let id_of = |leaf: usize| {
-        let column = parquet.column(leaf);
-        let info = column.self_type().get_basic_info();
+    let roots = parquet.root_schema().get_fields();
+    let id_of = |root: usize| {
+        let info = roots[root].get_basic_info();
         info.has_id().then(|| info.id())
     };
     let ids = state.schema.ids.as_deref();
-    if ids.is_some() && top().next().is_some() && top().all(|leaf| id_of(leaf).is_none()) {
+    if ids.is_some() && !roots.is_empty() && (0..roots.len()).all(|root| id_of(root).is_none()) {
         return Err("its columns have no field ids, by which the table maps its columns");
     }
-    let leaf_of = |place: usize, name: &str| match ids {
-        Some(ids) => top().find(|leaf| id_of(*leaf) == Some(ids[place])),
-        None => top().find(|leaf| parquet.column(*leaf).path().parts() == [name]),
+    let root_of = |place: usize, name: &str| {
+        // A value stands alone; what is nested in the file is no column of values.
+        let is_nested = state.schema.nested.get(place).is_some_and(Option::is_some);
+        let mut of_its_kind = (0..roots.len()).filter(|root| roots[*root].is_group() == is_nested);
+        match ids {
+            Some(ids) => of_its_kind.find(|root| id_of(*root) == Some(ids[place])),
+            None => of_its_kind.find(|root| roots[*root].name() == name),
+        }
     };
     let mut found = Vec::new();
     for column in columns {
         let (field, name) = state.column(*column);
         let source = match state.partition_value(file, name) {
             Some(value) => Err(Source::Partition(value.map(str::to_owned))),
-            None => leaf_of(*column, name).ok_or(Source::Missing),
+            None => root_of(*column, name).ok_or(Source::Missing),
         };
         found.push((field.clone(), source));
     }
-    let mut leaves: Vec<usize> =
+    let mut wanted: Vec<usize> =
         found.iter().filter_map(|(_, source)| source.as_ref().ok().copied()).collect();
-    leaves.sort_unstable();
-    leaves.dedup();
-    let place = |leaf: usize| {
-        let place = leaves.binary_search(&leaf);
-        Source::File(place.invariant("the leaves that were found are listed"))
+    wanted.sort_unstable();
+    wanted.dedup();
+    let leaves_of = |root: usize| {
+        (0..parquet.num_columns()).filter(move |leaf| parquet.get_column_root_idx(*leaf) == root)
     };
-    let sources =
-        found.into_iter().map(|(field, source)| (field, source.map_or_else(|s| s, place))).collect();
-    Ok((sources, leaves))
+    let leaves: Vec<usize> = wanted.iter().flat_map(|root| leaves_of(*root)).collect();
+    let place = |root: usize| {
+        let place = wanted.binary_search(&root).invariant("the columns that were found are listed");
+        // A struct without fields has no leaf, and Parquet no such struct.
+        leaves_of(root).next().map(|leaf| Source::File { place, leaf })
+    };
+    let sources = found.into_iter().map(|(field, source)| {
+        let source = match source {
+            Ok(root) => place(root).ok_or("a column of it has no values")?,
+            Err(source) => source,
+        };
+        Ok((field, source))
+    });
+    Ok((sources.collect::<std::result::Result<_, &'static str>>()?, leaves))
 }
 
 /// Where a data file is below the table. The log has it as a URI, so percent-encoded.

@@ -13,7 +13,8 @@ use std::{
 
 use basalt_core::{
     limits::{DATES, TIMESTAMPS},
-    schema::{DataType, Schema},
+    logical::Logical,
+    schema::{DataType, Field, Schema},
     time,
     value::{Value, compare},
 };
@@ -51,7 +52,7 @@ pub(super) fn of_file(schema: &Schema, metadata: &ParquetMetaData, with_nan: &BT
         });
         // Default: nothing is known of no rows.
         let mut column = chunks.reduce(merge).unwrap_or_default();
-        if with_nan.contains(&i) {
+        if with_nan.contains(&i) || stats_type(field) == DataType::Bool {
             (column.min, column.max) = (None, None);
         }
         columns.push(column);
@@ -59,7 +60,7 @@ pub(super) fn of_file(schema: &Schema, metadata: &ParquetMetaData, with_nan: &BT
     let object = |what: fn(&ColumnStats, DataType) -> Option<String>| {
         let mut out = String::new();
         for (field, column) in schema.fields().iter().zip(&columns) {
-            if let Some(value) = what(column, field.data_type) {
+            if let Some(value) = what(column, stats_type(field)) {
                 let comma = if out.is_empty() { "" } else { "," };
                 let _ = write!(out, "{comma}{}:{value}", quoted(&field.name));
             }
@@ -125,6 +126,15 @@ fn big_endian(bytes: &[u8]) -> Option<Value> {
     let mut wide = [if negative { 0xff } else { 0 }; 16];
     wide.get_mut(16_usize.checked_sub(bytes.len())?..)?.copy_from_slice(bytes);
     Some(Value::Int(i128::from_be_bytes(wide)))
+}
+
+/// The type by which bounds of a column are read and written. Those of a column that is held in the form of a text are
+/// none of that text, so it has the type that has no bounds.
+pub(super) fn stats_type(field: &Field) -> DataType {
+    match field.logical {
+        Some(Logical::Decimal { .. } | Logical::Binary) => DataType::Bool,
+        Some(Logical::Time) | None => field.data_type,
+    }
 }
 
 pub(super) fn quoted(text: &str) -> String {

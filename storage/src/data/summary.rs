@@ -9,7 +9,7 @@ use std::{fmt::Write as _, sync::Arc};
 use basalt_core::{keys::Native, schema::DataType, value::Value};
 
 use super::bounds::{Bounds, UNKNOWN};
-use super::stats::{ColumnStats, Stats, json, last_of_millisecond, parse, quoted};
+use super::stats::{ColumnStats, Stats, json, last_of_millisecond, parse, quoted, stats_type};
 use crate::schema::TableSchema;
 
 /// A value that is the bound.
@@ -199,7 +199,7 @@ impl Summary {
 }
 
 fn columns(schema: &TableSchema) -> impl Iterator<Item = (&str, DataType)> + Clone {
-    let types = schema.schema.fields().iter().map(|field| field.data_type);
+    let types = schema.schema.fields().iter().map(stats_type);
     schema.physical.iter().map(String::as_str).zip(types)
 }
 

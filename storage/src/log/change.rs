@@ -89,6 +89,9 @@ pub(super) fn plan(
     mut new_id: impl FnMut() -> Uuid,
 ) -> Result<Planned> {
     protocol::check_writable(&base.protocol, &base.metadata, base.schema.has_invariants)?;
+    if base.schema.nested.iter().any(Option::is_some) {
+        return Err(StorageError::Unsupported { feature: "writes to tables with nested columns".to_owned() });
+    }
     let version = base.version + 1;
     let info = CommitInfo {
         timestamp: now,

@@ -27,6 +27,8 @@ impl TableState {
         let (field, wanted) = (self.schema().fields().get(place)?, stored(self, place));
         let same = |(i, old): (usize, &Field)| {
             old.data_type == field.data_type
+                && old.logical == field.logical
+                && self.schema.nested.get(place) == other.schema.nested.get(i)
                 && old.encoding == field.encoding
                 // Whether there is a null in it was not looked at.
                 && (field.nullable || !old.nullable)
@@ -45,7 +47,14 @@ impl TableState {
         let is_partition = self.metadata.partition_columns.contains(&field.name);
         // Whether there is a null in it is looked at when it is read.
         let what = (physical, id, field.data_type, &field.encoding, field.nullable, is_partition);
-        Some(XxHash3_64::oneshot(format!("{what:?}").as_bytes()))
+        let mut what = format!("{what:?}");
+        if let Some(logical) = field.logical {
+            what.push_str(&logical.to_string());
+        }
+        if let Some(Some(shape)) = self.schema.nested.get(place) {
+            what.push_str(&format!("{shape:?}"));
+        }
+        Some(XxHash3_64::oneshot(what.as_bytes()))
     }
 
     /// The columns by the names that they have in files, and the ids that they have there.

@@ -77,7 +77,7 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         ),
         (metadata(r#""delta.columnMapping.mode":"other""#), "columnMapping in mode other"),
         (metadata("").replace("parquet", "orc"), "orc"),
-        (metadata("").replace("long", "binary"), "binary"),
+        (metadata("").replace("long", "variant"), "variant"),
         (metadata("").replace("long", "decimal(30,2)"), "decimal(30,2)"),
         (metadata("").replace("struct", "stru"), "no struct"),
         (kept("n", "60"), "not a timestamp"),

@@ -1,20 +1,23 @@
-//! Some records of a CSV, parsed column by column into Arrow arrays.
+//! Some records of a CSV or of JSON, parsed column by column into Arrow arrays.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use arrow_array::{
     ArrayRef, ArrowPrimitiveType, RecordBatch,
-    builder::{BooleanBuilder, PrimitiveBuilder, StringBuilder},
+    builder::{BinaryBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder},
     types::{
         Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-        TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+        Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
     },
 };
 use arrow_schema::{ArrowError, DataType, Field, SchemaRef};
 
-use super::{csv::Options, records::Record};
+use super::{
+    options::Options,
+    records::{Kind, Record},
+};
 use crate::{
-    text::{Decimal, parse_date, parse_timestamp},
+    text::{parse_hex, parse_time_of_day, parse_wide_decimal},
     types::type_name,
 };
 
@@ -31,7 +34,16 @@ pub(super) struct Chunk {
     data: Vec<u8>,
     /// Where each cell ends.
     ends: Vec<usize>,
+    /// What each cell is; none of a CSV.
+    kinds: Vec<Kind>,
     lines: Vec<u64>,
+}
+
+/// Rows as a batch.
+pub(super) struct Parsed {
+    pub(super) batch: RecordBatch,
+    /// How many values of each column were cut to microseconds.
+    pub(super) cut: Vec<u64>,
 }
 
 /// The first bad cell of a row.
@@ -45,7 +57,7 @@ pub(super) struct BadCell {
 
 impl Chunk {
     pub(super) fn new(columns: usize) -> Self {
-        Self { columns, data: Vec::new(), ends: Vec::new(), lines: Vec::new() }
+        Self { columns, data: Vec::new(), ends: Vec::new(), kinds: Vec::new(), lines: Vec::new() }
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -56,12 +68,14 @@ impl Chunk {
         let start = self.data.len();
         self.data.extend_from_slice(&record.data);
         self.ends.extend(record.ends.iter().map(|end| start + end));
+        self.kinds.extend_from_slice(&record.kinds);
         self.lines.push(record.line);
     }
 
     pub(super) fn clear(&mut self) {
         self.data.clear();
         self.ends.clear();
+        self.kinds.clear();
         self.lines.clear();
     }
 
@@ -73,6 +87,10 @@ impl Chunk {
         let i = row * self.columns + place;
         let start = if i == 0 { 0 } else { self.ends[i - 1] };
         &self.data[start..self.ends[i]]
+    }
+
+    fn kind(&self, row: usize, place: usize) -> Kind {
+        self.kinds.get(row * self.columns + place).copied().unwrap_or(Kind::Csv)
     }
 
     /// Leaves out the rows of bad cells, which come in the rows' order.
@@ -87,6 +105,9 @@ impl Chunk {
                 self.data.extend_from_slice(old.cell(row, place));
                 self.ends.push(self.data.len());
             }
+            if !old.kinds.is_empty() {
+                self.kinds.extend_from_slice(&old.kinds[row * old.columns..(row + 1) * old.columns]);
+            }
             self.lines.push(old.lines[row]);
         }
     }
@@ -98,15 +119,21 @@ impl Chunk {
         schema: &SchemaRef,
         places: &[usize],
         options: &Options,
-    ) -> Result<Result<RecordBatch, ArrowError>, Vec<BadCell>> {
+    ) -> Result<Result<Parsed, ArrowError>, Vec<BadCell>> {
         let mut bad = Vec::new();
+        let mut cut = Vec::with_capacity(places.len());
         let mut columns = Vec::with_capacity(places.len());
         for (column, (field, &place)) in schema.fields().iter().zip(places).enumerate() {
             let mut bad_cell = |row, is_null| bad.push(BadCell { row, column, is_null });
-            columns.push(Cells { chunk: self, place, field, options, bad_cell: &mut bad_cell }.parse());
+            let cells_cut = Cell::new(0);
+            let mut cells =
+                Cells { chunk: self, place, field, options, cut: &cells_cut, bad_cell: &mut bad_cell };
+            columns.push(cells.parse());
+            cut.push(cells_cut.get());
         }
         if bad.is_empty() {
-            return Ok(RecordBatch::try_new(Arc::clone(schema), columns));
+            let batch = RecordBatch::try_new(Arc::clone(schema), columns);
+            return Ok(batch.map(|batch| Parsed { batch, cut }));
         }
         bad.sort_by_key(|b| (b.row, b.column));
         bad.dedup_by_key(|b| b.row);
@@ -114,13 +141,21 @@ impl Chunk {
     }
 
     /// `17:dep_delay: "abc" is not an int32`: the line, the column and what is wrong.
-    pub(super) fn describe(&self, bad: &BadCell, schema: &SchemaRef, places: &[usize]) -> String {
+    pub(super) fn describe(
+        &self,
+        bad: &BadCell,
+        schema: &SchemaRef,
+        places: &[usize],
+        options: &Options,
+    ) -> String {
         let field = schema.field(bad.column);
         let shown = shown(self.cell(bad.row, places[bad.column]));
-        let reason = if bad.is_null {
+        let reason = if bad.is_null && self.kind(bad.row, places[bad.column]) == Kind::Null {
+            "null, and the column is not nullable".to_owned()
+        } else if bad.is_null {
             format!("{shown:?} stands for null, and the column is not nullable")
         } else {
-            format!("{shown:?} is not {}", wanted(field.data_type()))
+            format!("{shown:?} is not {}", wanted(field.data_type(), options))
         };
         format!("{}:{}: {reason}", self.lines[bad.row], field.name())
     }
@@ -136,12 +171,17 @@ pub(super) fn shown(cell: &[u8]) -> String {
     shown
 }
 
-fn wanted(data_type: &DataType) -> String {
+fn wanted(data_type: &DataType, options: &Options) -> String {
     let name = type_name(data_type);
     match data_type {
+        DataType::Date32 | DataType::Timestamp(..) if options.formats.replace(data_type) => {
+            format!("a {name} as --date-format says")
+        }
         DataType::Utf8 => "UTF-8".to_owned(),
         DataType::Date32 => "a date32 like 2013-07-04".to_owned(),
         DataType::Timestamp(..) => "a timestamp like 2013-07-04T10:00:00Z".to_owned(),
+        DataType::Time64(_) => "a time like 10:30:00".to_owned(),
+        DataType::Binary => "a binary like 00ff, two hexadecimal digits for each byte".to_owned(),
         _ if name.starts_with('i') => format!("an {name}"),
         _ => format!("a {name}"),
     }
@@ -153,6 +193,8 @@ struct Cells<'a> {
     place: usize,
     field: &'a Field,
     options: &'a Options,
+    /// Times that were cut to microseconds.
+    cut: &'a Cell<u64>,
     bad_cell: &'a mut dyn FnMut(usize, bool),
 }
 
@@ -174,12 +216,34 @@ impl Cells<'_> {
             DataType::UInt64 => self.primitive::<UInt64Type>(|s| s.parse().ok()),
             DataType::Float32 => self.primitive::<Float32Type>(|s| s.parse().ok()),
             DataType::Float64 => self.primitive::<Float64Type>(|s| s.parse().ok()),
-            DataType::Date32 => self.primitive::<Date32Type>(parse_date),
-            DataType::Timestamp(..) => self.primitive::<TimestampMicrosecondType>(parse_timestamp),
-            &DataType::Decimal128(precision, scale) => self.primitive::<Decimal128Type>(|s| {
-                let scale = scale.cast_unsigned();
-                Decimal::parse(s)?.rescale(precision, scale).map(i128::from)
-            }),
+            DataType::Date32 => {
+                let options = self.options;
+                self.primitive::<Date32Type>(|s| options.formats.date(s))
+            }
+            DataType::Timestamp(..) => {
+                let (options, cut) = (self.options, self.cut);
+                self.primitive::<TimestampMicrosecondType>(|s| {
+                    let time = options.formats.timestamp(s)?;
+                    cut.set(cut.get() + u64::from(time.was_cut));
+                    Some(time.micros)
+                })
+            }
+            &DataType::Decimal128(precision, scale) => {
+                self.primitive::<Decimal128Type>(|s| parse_wide_decimal(s, precision, scale.cast_unsigned()))
+            }
+            DataType::Time64(_) => {
+                let cut = self.cut;
+                self.primitive::<Time64MicrosecondType>(|s| {
+                    let (micros, was_cut) = parse_time_of_day(s)?;
+                    cut.set(cut.get() + u64::from(was_cut));
+                    Some(micros)
+                })
+            }
+            DataType::Binary => {
+                let mut builder = BinaryBuilder::new();
+                self.each(parse_hex, |value| builder.append_option(value));
+                Arc::new(builder.finish())
+            }
             _ => self.text(),
         }
     }
@@ -196,7 +260,7 @@ impl Cells<'_> {
         for row in 0..self.chunk.rows() {
             let cell = self.chunk.cell(row, self.place);
             match std::str::from_utf8(cell) {
-                _ if self.options.is_null(cell) => {
+                _ if self.is_null(row, cell) => {
                     self.null(row);
                     builder.append_null();
                 }
@@ -214,7 +278,7 @@ impl Cells<'_> {
     fn each<T>(&mut self, parse: impl Fn(&str) -> Option<T>, mut append: impl FnMut(Option<T>)) {
         for row in 0..self.chunk.rows() {
             let cell = self.chunk.cell(row, self.place);
-            if self.options.is_null(cell) {
+            if self.is_null(row, cell) {
                 self.null(row);
                 append(None);
                 continue;
@@ -224,6 +288,14 @@ impl Cells<'_> {
                 (self.bad_cell)(row, false);
             }
             append(value);
+        }
+    }
+
+    fn is_null(&self, row: usize, cell: &[u8]) -> bool {
+        match self.chunk.kind(row, self.place) {
+            Kind::Csv => self.options.is_null(cell, *self.field.data_type() == DataType::Utf8),
+            Kind::Null => true,
+            Kind::Text | Kind::Bare => false,
         }
     }
 

@@ -1,18 +1,23 @@
 //! Parquet and Arrow IPC files.
 
 use std::{
+    collections::BTreeMap,
     fmt::Display,
-    fs::File,
     io::{BufReader, Read as _, Seek as _},
     sync::Arc,
 };
 
 use arrow_array::{Array as _, RecordBatch};
 use arrow_ipc::reader::{FileReaderBuilder, StreamReader};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use arrow_schema::{ArrowError, Field, SchemaRef};
+use parquet::arrow::{ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder};
 
-use super::{FileFormat, cast, source::InputFile};
+use super::{
+    FileFormat, cast, ipc, names,
+    options::Options,
+    rows::Told,
+    source::{InputFile, NOT_WANTED},
+};
 use crate::cli::CliError;
 
 /// Rows read at a time from Parquet.
@@ -28,50 +33,77 @@ struct Batches {
     rows: Option<u64>,
 }
 
-fn open(file: &InputFile) -> Result<Batches, CliError> {
+/// Opens a file, for some of its columns by their positions in ascending order, or for all.
+fn open(file: &InputFile, columns: Option<Vec<usize>>) -> Result<Batches, CliError> {
     let error = |e: ArrowError| file.error(e);
     let mut reader = file.open()?;
-    match file.format {
-        FileFormat::Parquet => {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(reader).map_err(|e| file.error(e))?;
-            let schema = Arc::clone(builder.schema());
-            let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).ok();
-            let batches = builder.with_batch_size(BATCH_ROWS).build().map_err(|e| file.error(e))?;
-            Ok(Batches { schema, batches: Box::new(batches), rows })
+    if file.format == FileFormat::Parquet {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(reader).map_err(|e| file.error(e))?;
+        let schema = Arc::clone(builder.schema());
+        let rows = u64::try_from(builder.metadata().file_metadata().num_rows()).ok();
+        let mask = match columns {
+            Some(columns) => ProjectionMask::roots(builder.parquet_schema(), columns),
+            None => ProjectionMask::all(),
+        };
+        let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
+        let batches = builder.build().map_err(|e| file.error(e))?;
+        return Ok(Batches { schema, batches: Box::new(batches), rows });
+    }
+    let mut start = Vec::new();
+    let magic = reader.by_ref().take(IPC_FILE_MAGIC.len() as u64).read_to_end(&mut start);
+    magic.and_then(|_| reader.rewind()).map_err(|e| file.error(e))?;
+    if start == IPC_FILE_MAGIC {
+        ipc::check_file(&mut reader).map_err(|e| file.error(e))?;
+        let mut builder = FileReaderBuilder::new();
+        let schema = FileReaderBuilder::new().build(BufReader::new(file.open()?)).map_err(error)?.schema();
+        if let Some(columns) = columns {
+            builder = builder.with_projection(columns);
         }
-        FileFormat::Arrow if is_ipc_file(&mut reader).map_err(|e| file.error(e))? => {
-            let reader = FileReaderBuilder::new().build(BufReader::new(reader)).map_err(error)?;
-            Ok(Batches { schema: reader.schema(), batches: Box::new(reader), rows: None })
+        let batches = builder.build(BufReader::new(reader)).map_err(error)?;
+        return Ok(Batches { schema, batches: Box::new(batches), rows: None });
+    }
+    ipc::check_stream(&mut reader).map_err(|e| file.error(e))?;
+    let schema = StreamReader::try_new(BufReader::new(file.open()?), None).map_err(error)?.schema();
+    let batches = StreamReader::try_new(BufReader::new(reader), columns).map_err(error)?;
+    Ok(Batches { schema, batches: Box::new(batches), rows: None })
+}
+
+/// The columns of a table that hold those of a file which are wanted; what is not is added to `left_out`.
+pub(super) fn columns(
+    file: &InputFile,
+    options: &Options,
+    left_out: &mut BTreeMap<String, String>,
+) -> Result<Vec<Field>, CliError> {
+    let schema = open(file, Some(Vec::new()))?.schema;
+    let (mut fields, mut unsupported) = (Vec::new(), Vec::new());
+    for (field, name) in schema.fields().iter().zip(names_of(&schema)) {
+        if !options.wants(&name) {
+            left_out.insert(name, NOT_WANTED.to_owned());
+            continue;
         }
-        FileFormat::Arrow | FileFormat::Csv => {
-            let reader = StreamReader::try_new(BufReader::new(reader), None).map_err(error)?;
-            Ok(Batches { schema: reader.schema(), batches: Box::new(reader), rows: None })
+        match cast::table_field(field) {
+            Some(held) => fields.push(held.with_name(name)),
+            None => unsupported.push((name, format!("no table holds {}", field.data_type()))),
         }
     }
-}
-
-fn is_ipc_file(file: &mut File) -> std::io::Result<bool> {
-    let mut start = Vec::new();
-    file.take(IPC_FILE_MAGIC.len() as u64).read_to_end(&mut start)?;
-    file.rewind()?;
-    Ok(start == IPC_FILE_MAGIC)
-}
-
-/// The table that holds a file's columns.
-pub(super) fn schema(file: &InputFile) -> Result<SchemaRef, CliError> {
-    let schema = open(file)?.schema;
-    let fields = schema.fields().iter().map(|field| {
-        cast::table_field(field).ok_or_else(|| {
-            let (name, data_type) = (field.name(), field.data_type());
-            file.error(format!("column {name:?} is of the type {data_type}, which no table holds"))
-        })
-    });
-    Ok(Arc::new(Schema::new(fields.collect::<Result<Vec<_>, _>>()?)))
+    if !unsupported.is_empty() && !options.skip_unsupported {
+        let columns: Vec<_> = unsupported.iter().map(|(name, why)| format!("{name:?} ({why})")).collect();
+        let columns = columns.join(", ");
+        return Err(file.error(format!(
+            "columns that cannot be loaded: {columns}; --skip-unsupported leaves them out, --columns names others"
+        )));
+    }
+    left_out.extend(unsupported);
+    Ok(fields)
 }
 
 /// The names of a file's columns.
 pub(super) fn column_names(file: &InputFile) -> Result<Vec<String>, CliError> {
-    Ok(open(file)?.schema.fields().iter().map(|f| f.name().clone()).collect())
+    Ok(names_of(&open(file, Some(Vec::new()))?.schema))
+}
+
+fn names_of(schema: &SchemaRef) -> Vec<String> {
+    names::of_headers(schema.fields().iter().map(|f| f.name().as_str()), None).0
 }
 
 /// Reads a file into batches of `schema` and hands them to `send`, with the bytes behind them (in proportion
@@ -79,26 +111,37 @@ pub(super) fn column_names(file: &InputFile) -> Result<Vec<String>, CliError> {
 pub(super) fn read(
     file: &InputFile,
     schema: &SchemaRef,
+    told: &mut Told,
     send: &mut dyn FnMut(RecordBatch, u64) -> bool,
 ) -> Result<(), CliError> {
-    let Batches { batches, rows, .. } = open(file)?;
+    let names = column_names(file)?;
+    let place = |field: &Arc<Field>| {
+        let place = names.iter().position(|name| name == field.name());
+        place.ok_or_else(|| file.error(format!("column {:?} is missing", field.name())))
+    };
+    let places = schema.fields().iter().map(place).collect::<Result<Vec<_>, _>>()?;
+    let mut projected = places.clone();
+    projected.sort_unstable();
+    let Batches { batches, rows, .. } = open(file, Some(projected.clone()))?;
     let mut rows_before = 0_u64;
     for batch in batches {
         let batch = batch.map_err(|e| file.error(e))?;
-        let columns = schema.fields().iter().map(|field| {
+        let columns = schema.fields().iter().zip(&places).map(|(field, place)| {
             let at = |row: u64, e: &dyn Display| {
                 file.error(format!("row {}: column {:?}: {e}", rows_before + row + 1, field.name()))
             };
-            let array = batch.column_by_name(field.name()).ok_or_else(|| at(0, &"it is missing"))?;
+            let array = projected.iter().position(|projected| projected == place);
+            let array = array.and_then(|i| batch.columns().get(i)).ok_or_else(|| at(0, &"it is missing"))?;
             if !field.is_nullable()
                 && let Some(row) =
                     array.logical_nulls().and_then(|nulls| (!nulls.inner()).set_indices().next())
             {
                 return Err(at(row as u64, &"null, and the column is not nullable"));
             }
-            let cast = cast::cast(array, field.data_type()).map_err(|e| {
+            let (cast, cut) = cast::cast(array, field.data_type()).map_err(|e| {
                 file.error(format!("column {:?}, from row {}: {e}", field.name(), rows_before + 1))
             })?;
+            told.add_cut(field.name(), cut);
             match cast::beyond_calendar(&cast) {
                 Some((row, why)) => Err(at(row as u64, &why)),
                 None => Ok(cast),

@@ -1,81 +1,156 @@
-//! The types of a CSV's columns, from all of its rows.
+//! The types of the columns of CSV and JSON files, from all of their rows.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, TimeUnit};
 
 use super::{
-    csv::{self, Options},
+    FileFormat,
+    options::Options,
+    records::Kind,
+    rows::Records,
     source::{InputFile, Progress},
 };
 use crate::{
     cli::CliError,
-    text::{parse_date, parse_timestamp},
-    types::timestamp_type,
+    text::parse_time_of_day,
+    types::{MAX_DECIMAL_DIGITS, timestamp_type},
 };
 
 /// Rows between two reports of the progress.
 const ROWS_A_REPORT: u64 = 4096;
 
-/// The schema that fits every row of every file.
-pub(crate) fn schema(
-    files: &[InputFile],
+/// The columns that are found in some files.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) fields: Vec<Field>,
+    /// Columns that nobody wants.
+    pub(super) left_out: Vec<String>,
+}
+
+/// The columns that fit every row of every file: those of a CSV are in every other, a key of JSON may be missing.
+pub(super) fn columns(
+    files: &[&InputFile],
     options: &Options,
     max_bad: u64,
     progress: &Progress,
-) -> Result<SchemaRef, CliError> {
-    let mut names: Vec<String> = Vec::new();
-    let mut guesses: Vec<Guess> = Vec::new();
+) -> Result<Found, CliError> {
+    let mut all = Columns::default();
+    // The columns of the CSVs.
+    let mut expected: Option<Vec<String>> = None;
     let (mut bytes_before, mut bad, mut seen) = (0, 0, 0_u64);
     for file in files {
-        let mut rows = csv::Records::open(file, options)?;
-        let columns = rows.columns();
-        if names.is_empty() {
-            names = columns.to_vec();
-            guesses = names.iter().map(|_| Guess::default()).collect();
-        }
-        let places: Vec<usize> = columns
-            .iter()
-            .map(|c| names.iter().position(|n| n == c))
-            .collect::<Option<_>>()
-            .filter(|places: &Vec<usize>| places.len() == names.len())
-            .ok_or_else(|| file.error(format!("its columns are not {}", names.join(", "))))?;
-        while let Some(record) = rows.next()? {
-            match record {
-                Ok(record) => {
-                    for (cell, &place) in record.fields().zip(&places) {
-                        guesses[place].see(cell, options.is_null(cell));
+        let mut rows = Records::to_infer(file, options)?;
+        if file.format != FileFormat::Json {
+            let names = rows.columns();
+            match &expected {
+                None => expected = Some(names.to_vec()),
+                Some(expected) => {
+                    let has_same =
+                        names.len() == expected.len() && names.iter().all(|name| expected.contains(name));
+                    if !has_same {
+                        return Err(file.error(format!("its columns are not {}", expected.join(", "))));
                     }
                 }
-                Err(reason) => {
+            }
+        }
+        let mut places: Vec<usize> = rows.columns().iter().map(|name| all.place(name, options)).collect();
+        loop {
+            let fields = match rows.next()? {
+                None => break,
+                Some(Ok(record)) => {
+                    all.rows += 1;
+                    for (&place, (cell, kind)) in places.iter().zip(record.fields().zip(record.kinds())) {
+                        all.guesses[place].see(cell, kind, options);
+                    }
+                    record.len()
+                }
+                Some(Err(reason)) => {
                     bad += 1;
                     if bad > max_bad {
                         return Err(CliError::Input(reason));
                     }
+                    0
                 }
+            };
+            if fields > places.len() {
+                // Keys that no row had before: their cells are seen now.
+                let new: Vec<usize> =
+                    rows.columns()[places.len()..].iter().map(|name| all.place(name, options)).collect();
+                if let Some(record) = rows.last() {
+                    let cells = record.fields().zip(record.kinds()).skip(places.len());
+                    for (&place, (cell, kind)) in new.iter().zip(cells) {
+                        all.guesses[place].see(cell, kind, options);
+                    }
+                }
+                places.extend(new);
             }
             seen += 1;
             if seen % ROWS_A_REPORT == 0 {
-                progress(bytes_before + rows.bytes_read())?;
+                progress(bytes_before + rows.bytes_read().min(file.bytes))?;
             }
         }
         bytes_before += file.bytes;
     }
-    let fields: Vec<_> = names.iter().zip(&guesses).map(|(name, guess)| guess.field(name)).collect();
-    Ok(Arc::new(Schema::new(fields)))
+    let mut found = Found::default();
+    for (name, guess) in all.names.iter().zip(&all.guesses) {
+        if options.wants(name) {
+            found.fields.push(guess.field(name, all.rows));
+        } else {
+            found.left_out.push(name.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// The columns of all files.
+#[derive(Default)]
+struct Columns {
+    names: Vec<String>,
+    index: BTreeMap<String, usize>,
+    guesses: Vec<Guess>,
+    /// Rows seen so far.
+    rows: u64,
+}
+
+impl Columns {
+    fn place(&mut self, name: &str, options: &Options) -> usize {
+        if let Some(place) = self.index.get(name) {
+            return *place;
+        }
+        let place = self.names.len();
+        self.names.push(name.to_owned());
+        self.index.insert(name.to_owned(), place);
+        self.guesses.push(Guess { is_wanted: options.wants(name), ..Guess::default() });
+        place
+    }
 }
 
 /// What a column can still be.
 #[derive(Clone, Copy, Debug)]
 struct Guess {
+    is_wanted: bool,
+    /// Rows that had a cell of it.
+    cells: u64,
     seen: bool,
     nulls: bool,
+    /// A cell that is null unless the column is text.
+    nulls_but_text: bool,
     bool: bool,
     number: bool,
-    /// A number with a point or an exponent was seen.
+    /// A number was seen that is finite.
+    finite: bool,
+    /// A number with a point or an exponent was seen, or one that is not finite.
     fraction: bool,
+    /// A number with an exponent was seen, or one that is not finite.
+    inexact: bool,
+    /// The most digits behind a point.
+    scale: usize,
+    /// The most digits before one.
+    whole: usize,
     date: bool,
     timestamp: bool,
+    time: bool,
     min: i128,
     max: i128,
 }
@@ -83,13 +158,21 @@ struct Guess {
 impl Default for Guess {
     fn default() -> Self {
         Self {
+            is_wanted: true,
+            cells: 0,
             seen: false,
             nulls: false,
+            nulls_but_text: false,
             bool: true,
             number: true,
+            finite: false,
             fraction: false,
+            inexact: false,
+            scale: 0,
+            whole: 0,
             date: true,
             timestamp: true,
+            time: true,
             min: 0,
             max: 0,
         }
@@ -97,57 +180,106 @@ impl Default for Guess {
 }
 
 impl Guess {
-    fn see(&mut self, cell: &[u8], is_null: bool) {
-        if is_null {
-            self.nulls = true;
+    fn see(&mut self, cell: &[u8], kind: Kind, options: &Options) {
+        if !self.is_wanted {
             return;
         }
+        self.cells += 1;
+        match kind {
+            Kind::Null => return self.nulls = true,
+            Kind::Csv if options.is_null(cell, true) => return self.nulls = true,
+            Kind::Csv if options.is_null_but_text(cell) => return self.nulls_but_text = true,
+            // A string is no number, whatever it says.
+            Kind::Text => (self.bool, self.number) = (false, false),
+            Kind::Csv | Kind::Bare => {}
+        }
         self.seen = true;
-        if !(self.bool || self.number || self.date || self.timestamp) {
+        if !(self.bool || self.number || self.date || self.timestamp || self.time) {
             return;
         }
         let Ok(text) = std::str::from_utf8(cell.trim_ascii()) else {
-            *self = Self { bool: false, number: false, date: false, timestamp: false, ..*self };
+            *self = Self { bool: false, number: false, date: false, timestamp: false, time: false, ..*self };
             return;
         };
         self.bool = self.bool && (text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false"));
-        self.date = self.date && parse_date(text).is_some();
-        self.timestamp = self.timestamp && parse_timestamp(text).is_some();
+        self.date = self.date && options.formats.date(text).is_some();
+        self.timestamp = self.timestamp && options.formats.timestamp(text).is_some();
+        self.time = self.time && parse_time_of_day(text).is_some();
         if self.number {
             match number(text) {
                 Some(Number::Int(n)) => {
+                    self.finite = true;
                     self.min = self.min.min(n);
                     self.max = self.max.max(n);
                 }
-                Some(Number::Float) => self.fraction = true,
+                Some(Number::Float) => {
+                    (self.finite, self.fraction) = (true, true);
+                    let (whole, fraction) =
+                        text.trim_start_matches('-').split_once('.').unwrap_or((text, ""));
+                    if whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+                        self.whole = self.whole.max(whole.len());
+                        self.scale = self.scale.max(fraction.len());
+                    } else {
+                        self.inexact = true;
+                    }
+                }
+                Some(Number::Infinite) => (self.fraction, self.inexact) = (true, true),
                 None => self.number = false,
             }
         }
     }
 
-    fn field(&self, name: &str) -> Field {
+    /// The column, in `rows` rows.
+    fn field(&self, name: &str, rows: u64) -> Field {
         // A column without a value has no type; text holds whatever comes later.
-        Field::new(name, if self.seen { self.data_type() } else { DataType::Utf8 }, self.nulls || !self.seen)
+        let data_type = if self.seen { self.data_type() } else { DataType::Utf8 };
+        let is_text = data_type == DataType::Utf8;
+        let has_nulls = self.nulls || self.cells < rows || (self.nulls_but_text && !is_text);
+        let is_empty = !self.seen && !self.nulls_but_text;
+        Field::new(name, data_type, has_nulls || is_empty)
     }
 
     fn data_type(&self) -> DataType {
         let fits = |min: i128, max: i128| min <= self.min && self.max <= max;
         match self {
             Self { bool: true, .. } => DataType::Boolean,
+            // `NaN` and `inf` alone are rather words.
+            Self { number: true, finite: false, .. } => DataType::Utf8,
+            Self { number: true, fraction: true, inexact: false, .. } if !fits(-EXACT, EXACT) => {
+                // An integer that no float holds, and a fraction that no integer does.
+                self.decimal().unwrap_or(DataType::Utf8)
+            }
+            Self { number: true, fraction: true, .. } if !fits(-EXACT, EXACT) => DataType::Utf8,
             Self { number: true, fraction: true, .. } => DataType::Float64,
             Self { number: true, .. } if fits(i32::MIN.into(), i32::MAX.into()) => DataType::Int32,
             Self { number: true, .. } if fits(i64::MIN.into(), i64::MAX.into()) => DataType::Int64,
             Self { number: true, .. } if fits(0, u64::MAX.into()) => DataType::UInt64,
+            Self { number: true, .. } => self.decimal().unwrap_or(DataType::Utf8),
             Self { date: true, .. } => DataType::Date32,
             Self { timestamp: true, .. } => timestamp_type(),
+            Self { time: true, .. } => DataType::Time64(TimeUnit::Microsecond),
             _ => DataType::Utf8,
         }
     }
+
+    /// The decimal that holds every number, if it has not too many digits.
+    fn decimal(&self) -> Option<DataType> {
+        let digits = |n: i128| n.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1);
+        let whole = digits(self.min).max(digits(self.max)).max(self.whole);
+        let scale = i8::try_from(self.scale).ok()?;
+        let fits = whole + self.scale <= usize::from(MAX_DECIMAL_DIGITS);
+        fits.then_some(DataType::Decimal128(MAX_DECIMAL_DIGITS, scale))
+    }
 }
+
+/// Beyond these floats are not all integers.
+const EXACT: i128 = 1 << f64::MANTISSA_DIGITS;
 
 enum Number {
     Int(i128),
     Float,
+    /// NaN or an infinity.
+    Infinite,
 }
 
 /// A number as people write numbers: `007` is a code, whose zeros are part of it.
@@ -161,6 +293,9 @@ fn number(text: &str) -> Option<Number> {
     if digits.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse().ok().map(Number::Int);
     }
+    if matches!(first | 0x20, b'n' | b'i' | b'+') {
+        return text.parse::<f64>().is_ok_and(|f| !f.is_finite()).then_some(Number::Infinite);
+    }
     let starts = first.is_ascii_digit() || first == b'.';
     (starts && text.parse::<f64>().is_ok_and(f64::is_finite)).then_some(Number::Float)
 }
@@ -173,10 +308,11 @@ mod tests {
     #[track_caller]
     fn check(cells: &[&str], expected: &str) {
         let mut guess = Guess::default();
+        let options = Options::new(&super::super::tests::args(&["t", "f.csv"]));
         for cell in cells {
-            guess.see(cell.as_bytes(), cell.is_empty());
+            guess.see(cell.as_bytes(), Kind::Csv, &options);
         }
-        let field = guess.field("a");
+        let field = guess.field("a", cells.len() as u64);
         let null = if field.is_nullable() { " null" } else { "" };
         assert_eq!(format!("{}{null}", type_name(field.data_type())), expected, "{cells:?}");
     }
@@ -189,12 +325,25 @@ mod tests {
         check(&["2147483648"], "int64");
         check(&["-9223372036854775808"], "int64");
         check(&["9223372036854775808"], "uint64");
-        check(&["9223372036854775808", "-1"], "utf8");
+        check(&["9223372036854775808", "-1"], "decimal(38,0)");
+        check(&["100000000000000000000", "1"], "decimal(38,0)");
+        check(&["9007199254740993", "0.25"], "decimal(38,2)");
+        check(&["9007199254740993", "1e3"], "utf8");
+        check(&["9007199254740992", "0.25"], "float64");
+        check(&["1", &"9".repeat(39)], "utf8");
+        check(&["10:30", "23:59:59.5"], "time");
+        check(&["10:30", "24:00"], "utf8");
         check(&["1", "2.5"], "float64");
         check(&["1e3", ".5", "-0.25"], "float64");
         check(&["1", "x"], "utf8");
         check(&["NaN"], "utf8");
         check(&["inf"], "utf8");
+        check(&["1", "NaN", "-inf", "+Infinity", "nan"], "float64");
+        check(&["NA", "1"], "int32 null");
+        check(&["NA", "x"], "utf8");
+        check(&["NA"], "utf8");
+        check(&["NA", "", "x"], "utf8 null");
+        check(&["1", "nano"], "utf8");
         check(&["1e999"], "utf8");
         check(&["007", "123"], "utf8");
         check(&["0.5", "0"], "float64");

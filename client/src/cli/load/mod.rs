@@ -4,10 +4,19 @@ mod cast;
 mod chunk;
 mod columnar;
 mod csv;
+mod formats;
 mod infer;
+mod inputs;
+mod ipc;
+mod json;
+mod names;
+mod options;
 mod records;
+mod rows;
 mod schema_text;
+mod sniff;
 mod source;
+mod widen;
 
 use std::{
     io::IsTerminal as _,
@@ -25,7 +34,12 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::mpsc;
 
-use self::source::{InputFile, Job, Read};
+use self::{
+    formats::Format,
+    options::Options,
+    rows::Told,
+    source::{InputFile, Job, Read},
+};
 use super::{CliError, ConnectArgs, human, print, retention, style::Style};
 use crate::{
     catalog::{Deletes, Retention, Table, TableDetails, TableOptions},
@@ -40,22 +54,39 @@ const SHOWN_BAD_ROWS: usize = 10;
 /// Arguments of `load`.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
-The table is created when it is missing. Its columns are those of --schema, else those of the Parquet or Arrow \
-file, else they are found by reading the whole CSV: bool, int32, int64, uint64, float64, date32 (2013-07-04), \
-timestamp (2013-07-04T10:00:00Z; UTC without a zone) or utf8; a column where a null was seen is nullable.
+The table is created when it is missing. Its columns are those of --schema, else those of the files: of Parquet and \
+Arrow files by their types, of CSV and JSON files by reading all of them: bool, int32, int64, uint64, float64, date32 \
+(2013-07-04), timestamp (2013-07-04T10:00:00Z; UTC without a zone), time (10:30:00), decimal(38,s) for numbers that no \
+integer or float holds, or utf8; a column where a null was seen is nullable. Where files differ in a column, it gets the type that holds both, at last utf8, and that is said.
 
 All files are one commit. A bad row stops the load with its file, line and column, and nothing is committed; a \
 table that this load created is dropped again. So does a quote that is not closed, or text behind one that is, and \
 --skip-bad does not help there. Dates and times are from 0001-01-01 to 9999-12-31.
 
+What is held in which way:
+  lists, structs, maps      as JSON text (utf8), without spaces; NaN and infinities as strings
+  nanoseconds               cut to microseconds, towards the past; the load says how many values were
+  float16                   as float32
+  decimals                  exactly, up to 38 digits
+  binary                    as binary; in a CSV as hexadecimal digits, 00ff or \\x00ff
+  integers beyond a float   an error: no number becomes another
+  columns of nulls alone    as utf8
+  intervals, durations      not at all: --skip-unsupported leaves them out, with a list of them
+  names of columns          as they are; an empty one is column3 by its position (in JSON _), the second a is a_2
+
+JSON files are objects one behind the other, or one array of them. Keys may be missing: they are null.
+
 Examples:
   basalt load flights flights.csv
-  basalt load prices 2024.csv 2025.csv --delimiter ';' --schema 'day date32 not null, price decimal(9,2)'")]
+  basalt load prices 2024.csv 2025.csv --delimiter ';' --schema 'day date32 not null, price decimal(9,2)'
+  basalt load events 'events/*.json.gz' --columns id,at,kind
+  zcat log.csv.gz | basalt load log - --format csv --date-format %d.%m.%Y")]
 pub struct LoadArgs {
     /// The table
     pub table: String,
 
-    /// CSV, Parquet or Arrow IPC files
+    /// CSV, JSON, Parquet or Arrow IPC files, folders of them, patterns ('data/*.parquet'), or - for standard input;
+    /// CSV and JSON may be gzip or Zstandard
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
 
@@ -66,6 +97,14 @@ pub struct LoadArgs {
     /// The table's columns: "a int32, b decimal(12,2) not null, c utf8"
     #[arg(long)]
     pub schema: Option<String>,
+
+    /// Load these columns alone; what is left out is listed
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub columns: Option<Vec<String>>,
+
+    /// Leave out columns of types that no table holds, and list them; else they are an error
+    #[arg(long)]
+    pub skip_unsupported: bool,
 
     /// Drop a table of this name first; the files are checked before
     #[arg(long)]
@@ -87,7 +126,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skip_bad: u64,
 
-    /// What separates the fields of a CSV [default: a comma; a tab for .tsv]
+    /// What separates the fields of a CSV [default: found among , ; | and tab]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     pub delimiter: Option<u8>,
 
@@ -95,15 +134,14 @@ pub struct LoadArgs {
     #[arg(long)]
     pub no_header: bool,
 
-    /// Texts that stand for null in a CSV, quoted or not, separated by commas
-    #[arg(
-        long,
-        value_name = "TEXTS",
-        default_value = r",NULL,NA,\N",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
-    pub null: Vec<String>,
+    /// How dates or timestamps are written, in the words of strftime: %d.%m.%Y, "%m/%d/%Y %H:%M"; once for each form
+    #[arg(long, value_name = "FORMAT", value_parser = Format::new)]
+    pub date_format: Vec<Format>,
+
+    /// Texts that stand for null in a CSV, quoted or not, separated by commas [default: an empty one, NULL, \N, and NA
+    /// where the column is no text]
+    #[arg(long, value_name = "TEXTS", value_delimiter = ',', allow_hyphen_values = true)]
+    pub null: Option<Vec<String>>,
 }
 
 /// A file's format.
@@ -111,6 +149,8 @@ pub struct LoadArgs {
 pub enum FileFormat {
     /// Comma-separated values, or with another delimiter
     Csv,
+    /// JSON: objects one behind the other, or one array of them
+    Json,
     /// Apache Parquet
     Parquet,
     /// Arrow IPC, the file or the stream format
@@ -126,7 +166,16 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 pub(crate) async fn run(args: &LoadArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let files = source::open_all(args)?;
+    let (files, notes) = {
+        let args = args.clone();
+        // Standard input may never end: the thread that reads it is not waited for.
+        let opened = detached(move || inputs::open_all(&args));
+        tokio::select! {
+            opened = opened => opened?,
+            _ = tokio::signal::ctrl_c() => return Err(CliError::Interrupted),
+        }
+    };
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
     let declared = args.schema.as_deref().map(schema_text::parse).transpose().map_err(CliError::Input)?;
     let client = connect.connect().await?;
     // Ctrl-C ends the command here, so that what it began is undone.
@@ -169,6 +218,7 @@ impl Load<'_> {
         let deletes = self.deletes(existing.as_ref())?;
         let (known, existing) = existing.map(|table| (table.retention, table.schema)).unzip();
         let job = self.plan(files, declared, existing.as_ref()).await?;
+        report_notes(&job);
         let kept = self.retention(known, &job.schema)?;
         if existing.is_some() && self.args.replace {
             // What cannot be read must not cost the old table.
@@ -180,9 +230,9 @@ impl Load<'_> {
             self.client.create_table_with(table, &job.schema, &options).await?;
             self.created = true;
         }
-        let (committed, bad) = self.write(&job, bytes).await?;
+        let (committed, told) = self.write(&job, bytes).await?;
         self.created = false;
-        report_bad_rows(&bad);
+        report(&told, &job);
         // It is committed, whoever can tell how it is held.
         let details = match self.client.table(table).await {
             Ok(details) => details,
@@ -249,7 +299,7 @@ impl Load<'_> {
             )));
         }
         let bytes = files.iter().map(|f| f.bytes).sum();
-        let options = csv::Options::new(self.args);
+        let options = Options::new(self.args);
         let given = existing.cloned().or(declared.map(Arc::new));
         let bar = if given.is_some() { ProgressBar::hidden() } else { bar("finding types", bytes) };
         let (partial, max_bad) = (existing.is_some(), self.args.skip_bad);
@@ -266,7 +316,7 @@ impl Load<'_> {
 
     /// Writes until the commit, and from the start again when that may help: the request id stays the same,
     /// so that no row is ever there twice.
-    async fn write(&self, job: &Job, bytes: u64) -> Result<(Committed, Vec<String>), CliError> {
+    async fn write(&self, job: &Job, bytes: u64) -> Result<(Committed, Told), CliError> {
         let columns = job.schema.fields().iter().map(|f| f.name().clone()).collect();
         let options =
             WriteOptions { columns, replace_by: self.args.replace_by.clone(), ..Default::default() };
@@ -290,11 +340,11 @@ impl Load<'_> {
         job: Job,
         bytes: u64,
         options: WriteOptions,
-    ) -> Result<(Committed, Vec<String>), CliError> {
+    ) -> Result<(Committed, Told), CliError> {
         let mut writer = self.client.write(&self.args.table, options).await?;
-        let bad = read_all(job, bar("loading", bytes), async |batch| writer.send(&batch).await).await?;
+        let told = read_all(job, bar("loading", bytes), async |batch| writer.send(&batch).await).await?;
         self.committing.store(true, Ordering::Relaxed);
-        Ok((writer.commit().await?, bad))
+        Ok((writer.commit().await?, told))
     }
 }
 
@@ -321,12 +371,12 @@ impl Drop for StopReading {
     }
 }
 
-/// Reads all files on a thread of their own and hands their batches to `take`; gives the bad rows left out.
+/// Reads all files on a thread of their own and hands their batches to `take`; tells what was left out or cut.
 async fn read_all(
     job: Job,
     bar: ProgressBar,
     mut take: impl AsyncFnMut(arrow_array::RecordBatch) -> Result<(), Error>,
-) -> Result<Vec<String>, CliError> {
+) -> Result<Told, CliError> {
     let (sender, mut receiver) = mpsc::channel::<Read>(2);
     let reading = tokio::task::spawn_blocking(move || job.read(&sender));
     while let Some(read) = receiver.recv().await {
@@ -342,6 +392,19 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, CliError> {
     let outcome = tokio::task::spawn_blocking(work).await;
     outcome.map_err(|e| CliError::input(format!("the reader failed: {e}")))?
+}
+
+/// Runs on a thread that nobody waits for when the command ends.
+async fn detached<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, CliError> + Send + 'static,
+) -> Result<T, CliError> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let spawned = std::thread::Builder::new().spawn(move || {
+        // Nobody listens any longer when the command was interrupted.
+        let _ = sender.send(work());
+    });
+    spawned.map_err(|e| CliError::input(format!("the reader failed: {e}")))?;
+    receiver.await.map_err(|_| CliError::input("the reader failed".to_owned()))?
 }
 
 fn same_columns(a: &Schema, b: &Schema) -> bool {
@@ -367,7 +430,34 @@ fn bar(what: &'static str, bytes: u64) -> ProgressBar {
     }
 }
 
-fn report_bad_rows(bad: &[String]) {
+/// What is to be known before anything is loaded.
+fn report_notes(job: &Job) {
+    for note in &job.notes {
+        eprintln!("note: {note}");
+    }
+    if !job.left_out.is_empty() {
+        let columns: Vec<_> = job.left_out.iter().map(|(name, why)| format!("{name:?} ({why})")).collect();
+        let number = human::plural(job.left_out.len() as u64, "column");
+        eprintln!("note: {number} left out: {}", columns.join(", "));
+    }
+}
+
+/// What was left out or cut.
+fn report(told: &Told, job: &Job) {
+    let passed_over: Vec<_> = told
+        .passed_over
+        .iter()
+        .filter(|key| !job.left_out.contains_key(*key))
+        .map(|key| format!("{key:?}"))
+        .collect();
+    if !passed_over.is_empty() {
+        eprintln!("note: keys left out, not one of --columns: {}", passed_over.join(", "));
+    }
+    for (column, times) in &told.cut {
+        let values = human::plural(*times, "value");
+        eprintln!("note: column {column:?}: {values} cut to microseconds");
+    }
+    let bad = &told.bad;
     if bad.is_empty() {
         return;
     }
@@ -418,5 +508,7 @@ fn summary(
     format!("{name}  {loaded}\n{}  {held}\n", " ".repeat(table.name.chars().count()))
 }
 
+#[cfg(test)]
+mod format_tests;
 #[cfg(test)]
 mod tests;

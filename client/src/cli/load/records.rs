@@ -14,10 +14,23 @@ use memchr::{memchr, memchr_iter, memchr3};
 use super::chunk::shown;
 
 /// Bytes read at a time.
-const BUFFER_BYTES: usize = 1 << 20;
+pub(super) const BUFFER_BYTES: usize = 1 << 20;
 /// What one record may take in memory: more than a server takes as one row.
-const RECORD_BYTES: usize = 64 << 20;
-const BOM: &[u8] = b"\xef\xbb\xbf";
+pub(super) const RECORD_BYTES: usize = 64 << 20;
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// What a cell is, where the format tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Of a CSV: a text that may stand for anything.
+    Csv,
+    /// A string of JSON.
+    Text,
+    /// Anything else of JSON, as it is written.
+    Bare,
+    /// A null of JSON, or a key that is missing.
+    Null,
+}
 
 /// One record: its fields, without their quotes.
 #[derive(Debug, Default)]
@@ -25,6 +38,8 @@ pub(super) struct Record {
     pub(super) data: Vec<u8>,
     /// Where each field ends in `data`.
     pub(super) ends: Vec<usize>,
+    /// What each field is; none in a CSV.
+    pub(super) kinds: Vec<Kind>,
     /// The line that it starts on, from 1.
     pub(super) line: u64,
     /// It is a line without a character.
@@ -39,6 +54,11 @@ impl Record {
     pub(super) fn fields(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).map(|(start, &end)| &self.data[start..end])
+    }
+
+    /// What each field is.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = Kind> {
+        self.kinds.iter().copied().chain(std::iter::repeat(Kind::Csv))
     }
 
     fn bytes(&self) -> usize {
@@ -99,7 +119,8 @@ impl<R: Read> Splitter<R> {
     }
 
     /// Bytes of the input behind the records.
-    pub(super) fn position(&self) -> u64 {
+    #[cfg(test)]
+    fn position(&self) -> u64 {
         self.read - (self.end - self.start) as u64
     }
 

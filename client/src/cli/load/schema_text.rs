@@ -13,11 +13,13 @@ pub(crate) fn parse(text: &str) -> Result<Schema, String> {
     Ok(Schema::new(fields))
 }
 
-/// The parts between commas that are not in parentheses.
+/// The parts between commas that are not in parentheses, nor in quotes.
 fn split(text: &str) -> Vec<&str> {
-    let mut depth = 0_u32;
+    let (mut depth, mut is_quoted) = (0_u32, false);
     let parts = text.split(|c| {
         match c {
+            '"' => is_quoted = !is_quoted,
+            _ if is_quoted => return false,
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
             _ => {}
@@ -28,11 +30,10 @@ fn split(text: &str) -> Vec<&str> {
 }
 
 fn field(text: &str) -> Result<Field, String> {
-    let (name, rest) = text
-        .split_once(char::is_whitespace)
-        .ok_or_else(|| format!("--schema: {text:?} needs a type, as in \"{text} int32\""))?;
+    let (name, rest) =
+        name(text).ok_or_else(|| format!("--schema: {text:?} needs a type, as in \"{text} int32\""))?;
     let (rest, reference) = match word(rest, "references") {
-        Some((before, after)) => (before, Some(self::reference(name, after)?)),
+        Some((before, after)) => (before, Some(self::reference(&name, after)?)),
         None => (rest, None),
     };
     let lower = rest.trim().to_ascii_lowercase();
@@ -52,11 +53,28 @@ fn field(text: &str) -> Result<Field, String> {
     let data_type = parse_type(&type_text).ok_or_else(|| {
         format!(
             "--schema: {type_text:?} of column {name} is not a type: bool, int8 to int64, uint8 to uint64, float32, \
-             float64, decimal(p,s) with up to 18 digits, date32, timestamp, utf8"
+             float64, decimal(p,s) with up to 38 digits, date32, time, timestamp, utf8, binary"
         )
     })?;
     let metadata = reference.map(|reference| (REFERENCES_KEY.to_owned(), reference));
     Ok(Field::new(name, data_type, nullable).with_metadata(metadata.into_iter().collect()))
+}
+
+/// A column's name, in quotes where it is more than one word, and what stands behind it. Two quotes in quotes are one.
+fn name(text: &str) -> Option<(String, &str)> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        return text.split_once(char::is_whitespace).map(|(name, rest)| (name.to_owned(), rest));
+    };
+    let mut from = 0;
+    let end = loop {
+        let at = from + quoted[from..].find('"')?;
+        if !quoted[at + 1..].starts_with('"') {
+            break at;
+        }
+        from = at + 2;
+    };
+    let rest = &quoted[end + 1..];
+    rest.starts_with(char::is_whitespace).then(|| (quoted[..end].replace("\"\"", "\""), rest))
 }
 
 /// What stands before and behind a word.
@@ -110,6 +128,10 @@ mod tests {
             "a int32 not null references Date(d_key), b date32 REFERENCES references ( k )",
             &["a int32 not null -> Date.d_key", "b date32 null -> references.k"],
         );
+        check(
+            "\"a b, (c)\" time, \"x.\"\"y\"\"\" binary not null",
+            &["a b, (c) time null", "x.\"y\" binary not null"],
+        );
         check("a decimal ( 4 , 2 )\n b date32 NOT  NULL,\n", &["a decimal(4,2) null", "b date32 not null"]);
     }
 
@@ -117,6 +139,7 @@ mod tests {
     fn mistakes() {
         for (text, expected) in [
             ("", "--schema names no columns"),
+            ("\"a b int32", "--schema: "),
             ("a", "--schema: \"a\" needs a type, as in \"a int32\""),
             ("a varchar", "--schema: \"varchar\" of column a is not a type"),
             ("a int32 not", "--schema: \"int32not\" of column a is not a type"),
@@ -125,7 +148,7 @@ mod tests {
                 "--schema: column a references \"t\", which is not like \"date(d_datekey)\"",
             ),
             ("a int32 references (k)", "--schema: column a references \"(k)\", which is not like"),
-            ("a decimal(20,2)", "--schema: \"decimal(20,2)\" of column a is not a type"),
+            ("a decimal(39,2)", "--schema: \"decimal(39,2)\" of column a is not a type"),
         ] {
             assert!(parse(text).unwrap_err().starts_with(expected), "{text}: {:?}", parse(text));
         }

@@ -1,18 +1,31 @@
-//! The files of a load: which there are, what columns they have, and their rows.
+//! The files of a load: what columns they have, and their rows.
 
 use std::{
+    cell::Cell,
+    collections::BTreeMap,
     fs::File,
-    io,
+    io::{self, BufRead as _, BufReader},
     path::{Path, PathBuf},
+    rc::Rc,
     sync::Arc,
 };
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
+use flate2::bufread::MultiGzDecoder;
+use tempfile::TempPath;
 use tokio::sync::mpsc;
 
-use super::{FileFormat, LoadArgs, columnar, csv, infer};
+use super::{
+    FileFormat, columnar, csv, infer, options::Options, records::BUFFER_BYTES, rows, rows::Told, sniff, widen,
+};
 use crate::cli::CliError;
+
+/// How a gzip and a Zstandard file begin.
+const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
+const ZSTD_MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
+/// The window of a Zstandard frame, as a power of two: what a decoder takes by itself, 128 MiB.
+const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// One file to load.
 #[derive(Clone, Debug)]
@@ -20,54 +33,70 @@ pub(crate) struct InputFile {
     pub(crate) path: PathBuf,
     pub(crate) format: FileFormat,
     pub(crate) bytes: u64,
+    /// What separates the fields of a CSV.
+    pub(crate) delimiter: u8,
+    /// Standard input, kept in a file: it is read more than once.
+    pub(crate) spooled: Option<Arc<TempPath>>,
 }
 
 impl InputFile {
-    fn new(path: &Path, format: Option<FileFormat>) -> Result<Self, CliError> {
-        let format = match format {
-            Some(format) => format,
-            None => format_of(path).ok_or_else(|| {
-                let message = "the extension names no format; use --format csv, parquet or arrow";
-                CliError::input(format!("{}: {message}", path.display()))
-            })?,
-        };
+    pub(crate) fn new(path: &Path, format: FileFormat) -> Result<Self, CliError> {
         let metadata = std::fs::metadata(path)
             .and_then(|m| if m.is_file() { Ok(m) } else { Err(io::Error::other("not a regular file")) });
         let bytes = metadata.map_err(|source| file_error(path, source))?.len();
-        Ok(Self { path: path.to_owned(), format, bytes })
+        Ok(Self { path: path.to_owned(), format, bytes, delimiter: b',', spooled: None })
     }
 
     /// For messages: as the user gave it.
     pub(crate) fn name(&self) -> String {
-        self.path.display().to_string()
+        if self.spooled.is_some() { "standard input".to_owned() } else { self.path.display().to_string() }
     }
 
     pub(crate) fn open(&self) -> Result<File, CliError> {
         File::open(&self.path).map_err(|source| file_error(&self.path, source))
     }
 
+    /// What a CSV or a JSON file says, decompressed where it is gzip or Zstandard by its first bytes; and how many
+    /// bytes of the file were read for it.
+    pub(crate) fn open_text(&self) -> Result<(Box<dyn io::Read>, Rc<Cell<u64>>), CliError> {
+        let bytes = Rc::new(Cell::new(0));
+        let counted = Counted { file: self.open()?, bytes: Rc::clone(&bytes) };
+        let mut input = BufReader::with_capacity(BUFFER_BYTES, counted);
+        let start = input.fill_buf().map_err(|e| self.error(e))?;
+        let input: Box<dyn io::Read> = if start.starts_with(GZIP_MAGIC) {
+            Box::new(MultiGzDecoder::new(input))
+        } else if start.starts_with(ZSTD_MAGIC) {
+            let mut decoder = zstd::Decoder::with_buffer(input).map_err(|e| self.error(e))?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG).map_err(|e| self.error(e))?;
+            Box::new(decoder)
+        } else {
+            Box::new(input)
+        };
+        Ok((input, bytes))
+    }
+
     /// An error of this file.
     pub(crate) fn error(&self, message: impl std::fmt::Display) -> CliError {
-        CliError::input(format!("{}: {message}", self.path.display()))
+        CliError::input(format!("{}: {message}", self.name()))
     }
 }
 
-fn file_error(path: &Path, source: io::Error) -> CliError {
+/// Counts what is read.
+struct Counted {
+    file: File,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl io::Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.file.read(buffer)?;
+        self.bytes.set(self.bytes.get() + bytes as u64);
+        Ok(bytes)
+    }
+}
+
+pub(crate) fn file_error(path: &Path, source: io::Error) -> CliError {
     CliError::File { path: path.display().to_string(), source }
-}
-
-fn format_of(path: &Path) -> Option<FileFormat> {
-    Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "csv" | "tsv" => FileFormat::Csv,
-        "parquet" | "pq" => FileFormat::Parquet,
-        "arrow" | "arrows" | "ipc" | "feather" => FileFormat::Arrow,
-        _ => return None,
-    })
-}
-
-/// The files of a command, all of them there.
-pub(crate) fn open_all(args: &LoadArgs) -> Result<Vec<InputFile>, CliError> {
-    args.files.iter().map(|path| InputFile::new(path, args.format)).collect()
 }
 
 /// Called with the bytes read; an error stops the reading.
@@ -79,10 +108,17 @@ pub(crate) struct Job {
     pub(crate) files: Vec<InputFile>,
     /// The columns to load, in the order of the batches.
     pub(crate) schema: SchemaRef,
-    pub(crate) options: csv::Options,
+    pub(crate) options: Options,
     /// Bad rows that may be left out.
     pub(crate) max_bad: u64,
+    /// What the user should know.
+    pub(crate) notes: Vec<String>,
+    /// The columns that are not loaded, and why.
+    pub(crate) left_out: BTreeMap<String, String>,
 }
+
+/// Why a column that is not one of `--columns` is left out.
+pub(super) const NOT_WANTED: &str = "not one of --columns";
 
 /// Some rows, and how many bytes of the files are behind them.
 #[derive(Debug)]
@@ -94,28 +130,94 @@ pub(crate) struct Read {
 /// Finds the columns to load. With a schema given, the files must have its columns; those of an existing table
 /// may be missing (`partial`), and are null then. Without one, the files tell.
 pub(crate) fn plan(
-    files: Vec<InputFile>,
+    mut files: Vec<InputFile>,
     given: Option<SchemaRef>,
     partial: bool,
-    options: csv::Options,
+    options: Options,
     max_bad: u64,
     progress: &Progress,
 ) -> Result<Job, CliError> {
+    let (mut notes, mut left_out) = (Vec::new(), BTreeMap::new());
+    for file in files.iter_mut().filter(|f| f.format == FileFormat::Csv) {
+        notes.extend(find_delimiter(file, &options)?);
+    }
     let found = match &given {
-        Some(schema) => Arc::clone(schema),
-        None => match files.iter().find(|f| f.format != FileFormat::Csv) {
-            Some(file) => columnar::schema(file)?,
-            None => infer::schema(&files, &options, max_bad, progress)?,
-        },
+        Some(schema) => selected(schema, &options)?,
+        None => find_columns(&files, &options, max_bad, progress, &mut notes, &mut left_out)?,
     };
     let schema = match files.first() {
-        Some(first) if partial => present_columns(&found, column_names(first, &options)?.as_deref()),
+        Some(first) if partial => present_columns(&found, column_names(first, &options, &found)?.as_deref()),
         _ => Arc::clone(&found),
     };
     for file in &files {
-        check_columns(file, &options, &found, &schema)?;
+        if file.format == FileFormat::Csv && options.has_header {
+            let renamed = csv::renamed(file, &options, Some(&schema))?;
+            notes.extend(renamed.into_iter().map(|note| format!("{}: {note}", file.name())));
+        }
+        check_columns(file, &options, &found, &schema, &mut left_out)?;
     }
-    Ok(Job { files, schema, options, max_bad })
+    notes.dedup();
+    Ok(Job { files, schema, options, max_bad, notes, left_out })
+}
+
+/// What separates the fields of a CSV: what is said, or what its first rows say.
+fn find_delimiter(file: &mut InputFile, options: &Options) -> Result<Option<String>, CliError> {
+    let name = file.path.to_string_lossy().to_ascii_lowercase();
+    let is_tsv = [".tsv", ".tsv.gz", ".tsv.zst"].iter().any(|end| name.ends_with(end));
+    let default = if is_tsv { b'\t' } else { b',' };
+    file.delimiter = match options.delimiter {
+        Some(delimiter) => delimiter,
+        None => sniff::delimiter(file, default)?,
+    };
+    let is_found = options.delimiter.is_none() && file.delimiter != default;
+    let shown = || {
+        if file.delimiter == b'\t' { "a tab".to_owned() } else { format!("{:?}", char::from(file.delimiter)) }
+    };
+    Ok(is_found
+        .then(|| format!("{}: {} separates the fields (--delimiter says otherwise)", file.name(), shown())))
+}
+
+/// The columns of a schema that are wanted, in the order in which they are.
+fn selected(schema: &SchemaRef, options: &Options) -> Result<SchemaRef, CliError> {
+    let Some(columns) = &options.columns else { return Ok(Arc::clone(schema)) };
+    let field = |name: &String| {
+        let field = schema.fields().iter().find(|field| field.name() == name);
+        field.cloned().ok_or_else(|| CliError::input(format!("--columns: no column is named {name:?}")))
+    };
+    let fields: Vec<Arc<Field>> = columns.iter().map(field).collect::<Result<_, _>>()?;
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The columns that hold those of all files.
+fn find_columns(
+    files: &[InputFile],
+    options: &Options,
+    max_bad: u64,
+    progress: &Progress,
+    notes: &mut Vec<String>,
+    left_out: &mut BTreeMap<String, String>,
+) -> Result<SchemaRef, CliError> {
+    let (texts, others): (Vec<_>, Vec<_>) =
+        files.iter().partition(|f| matches!(f.format, FileFormat::Csv | FileFormat::Json));
+    let mut columns = widen::Columns::default();
+    for file in others {
+        let fields = columnar::columns(file, options, left_out)?;
+        columns.add(file, &fields, false)?;
+    }
+    if let Some(first) = texts.first() {
+        let found = infer::columns(&texts, options, max_bad, progress)?;
+        left_out.extend(found.left_out.into_iter().map(|name| (name, NOT_WANTED.to_owned())));
+        let has_optional = texts.iter().any(|f| f.format == FileFormat::Json);
+        columns.add(first, &found.fields, has_optional)?;
+    }
+    let (schema, widened) = columns.finish();
+    notes.extend(widened);
+    let schema = selected(&schema, options)?;
+    if schema.fields().is_empty() {
+        let message = "the files have no columns that a table could have";
+        return Err(CliError::input(message));
+    }
+    Ok(schema)
 }
 
 /// The columns of a table that a file has; columns without names are all of them.
@@ -126,32 +228,47 @@ fn present_columns(schema: &SchemaRef, names: Option<&[String]>) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The names of a file's columns; `None` for a CSV without a header.
-fn column_names(file: &InputFile, options: &csv::Options) -> Result<Option<Vec<String>>, CliError> {
+/// The names of a file's columns; `None` for a CSV without a header, and for JSON, where a row has those that it has.
+fn column_names(
+    file: &InputFile,
+    options: &Options,
+    known: &Schema,
+) -> Result<Option<Vec<String>>, CliError> {
     match file.format {
-        FileFormat::Csv => csv::header(file, options),
+        FileFormat::Csv => csv::header(file, options, Some(known)),
+        FileFormat::Json => Ok(None),
         FileFormat::Parquet | FileFormat::Arrow => columnar::column_names(file).map(Some),
     }
 }
 
-/// A file has all columns of `wanted`, and no others than those of `known`.
+/// A file has all columns of `wanted`, and no others than those of `known` but for those that are left out.
 fn check_columns(
     file: &InputFile,
-    options: &csv::Options,
+    options: &Options,
     known: &Schema,
     wanted: &Schema,
+    left_out: &mut BTreeMap<String, String>,
 ) -> Result<(), CliError> {
-    let Some(names) = column_names(file, options)? else {
+    let Some(names) = column_names(file, options, known)? else {
+        if file.format == FileFormat::Json {
+            return Ok(());
+        }
         let (columns, expected) = (csv::first_row_columns(file, options)?, wanted.fields().len());
         return match columns {
-            Some(n) if n != expected => Err(file.error(format!("{n} columns, not {expected}"))),
+            Some(n) if n != expected && options.columns.is_none() => {
+                Err(file.error(format!("{n} columns, not {expected}")))
+            }
             _ => Ok(()),
         };
     };
-    if let Some((_, twice)) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
-        return Err(file.error(format!("two columns are named {twice:?}")));
-    }
-    if let Some(extra) = names.iter().find(|name| known.index_of(name).is_err()) {
+    for extra in names.iter().filter(|name| known.index_of(name).is_err()) {
+        if left_out.contains_key(extra) {
+            continue;
+        }
+        if options.columns.is_some() {
+            left_out.insert(extra.clone(), NOT_WANTED.to_owned());
+            continue;
+        }
         let known: Vec<_> = known.fields().iter().map(|f| f.name().as_str()).collect();
         return Err(file.error(format!("column {extra:?} is not one of {}", known.join(", "))));
     }
@@ -162,23 +279,25 @@ fn check_columns(
 }
 
 impl Job {
-    /// Reads all files into `out`, until they end or nobody listens; gives the bad rows that were left out.
-    pub(crate) fn read(&self, out: &mpsc::Sender<Read>) -> Result<Vec<String>, CliError> {
-        let mut bad = Vec::new();
+    /// Reads all files into `out`, until they end or nobody listens; tells what was left out or cut.
+    pub(crate) fn read(&self, out: &mpsc::Sender<Read>) -> Result<Told, CliError> {
+        let mut told = Told::default();
         let mut bytes_before = 0;
         for file in &self.files {
             let mut send = |batch: RecordBatch, bytes: u64| {
-                let bytes_done = bytes_before + bytes;
+                let bytes_done = bytes_before + bytes.min(file.bytes);
                 out.blocking_send(Read { batch, bytes_done }).is_ok()
             };
             match file.format {
-                FileFormat::Csv => {
-                    csv::read(file, &self.schema, &self.options, self.max_bad, &mut bad, &mut send)?;
+                FileFormat::Csv | FileFormat::Json => {
+                    rows::read(file, &self.schema, &self.options, self.max_bad, &mut told, &mut send)?;
                 }
-                FileFormat::Parquet | FileFormat::Arrow => columnar::read(file, &self.schema, &mut send)?,
+                FileFormat::Parquet | FileFormat::Arrow => {
+                    columnar::read(file, &self.schema, &mut told, &mut send)?;
+                }
             }
             bytes_before += file.bytes;
         }
-        Ok(bad)
+        Ok(told)
     }
 }

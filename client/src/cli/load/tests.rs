@@ -18,20 +18,27 @@ struct Cli {
     load: LoadArgs,
 }
 
-fn args(line: &[&str]) -> LoadArgs {
+pub(super) fn args(line: &[&str]) -> LoadArgs {
     Cli::try_parse_from(["load"].iter().chain(line)).unwrap_or_else(|e| panic!("{e}")).load
 }
 
 /// What a load would send: the schema's text, the rows as CSV, and the bad rows left out.
 #[derive(Debug, PartialEq)]
-struct Outcome {
-    schema: String,
-    rows: String,
-    bad: Vec<String>,
+pub(super) struct Outcome {
+    pub(super) schema: String,
+    pub(super) rows: String,
+    pub(super) bad: Vec<String>,
+    /// What the user is told.
+    pub(super) notes: Vec<String>,
 }
 
 /// Plans and reads `files` of `folder`, into a table of `existing` columns if there are any.
-fn read(folder: &Path, options: &[&str], files: &[&str], existing: Option<&str>) -> Result<Outcome, String> {
+pub(super) fn read(
+    folder: &Path,
+    options: &[&str],
+    files: &[&str],
+    existing: Option<&str>,
+) -> Result<Outcome, String> {
     let paths: Vec<_> = files.iter().map(|f| folder.join(f).display().to_string()).collect();
     let mut line = vec!["t"];
     line.extend(options);
@@ -41,13 +48,13 @@ fn read(folder: &Path, options: &[&str], files: &[&str], existing: Option<&str>)
 
     let schema = |text: &str| Arc::new(schema_text::parse(text).unwrap());
     let given = existing.map(schema).or(args.schema.as_deref().map(schema));
-    let files = source::open_all(&args).map_err(relative)?;
-    let options = csv::Options::new(&args);
+    let (files, _) = inputs::open_all(&args).map_err(relative)?;
+    let options = Options::new(&args);
     let job = source::plan(files, given, existing.is_some(), options, args.skip_bad, &|_| Ok(()))
         .map_err(relative)?;
 
     let (sender, mut receiver) = mpsc::channel(1000);
-    let bad = job.read(&sender).map_err(relative)?;
+    let told = job.read(&sender).map_err(relative)?;
     drop(sender);
     let mut out = Vec::new();
     let mut writer = CsvWriter::new(&mut out, &job.schema).unwrap();
@@ -63,24 +70,32 @@ fn read(folder: &Path, options: &[&str], files: &[&str], existing: Option<&str>)
     });
     let schema = fields.collect::<Vec<_>>().join(", ");
     let folder = format!("{}/", folder.display());
-    let bad = bad.into_iter().map(|b| b.replace(&folder, "")).collect();
-    Ok(Outcome { schema, rows: String::from_utf8(out).unwrap(), bad })
+    let bad = told.bad.into_iter().map(|b| b.replace(&folder, "")).collect();
+    let mut notes: Vec<_> = job.notes.iter().map(|note| note.replace(&folder, "")).collect();
+    notes.extend(job.left_out.iter().map(|(name, why)| format!("{name} left out: {why}")));
+    notes.extend(told.passed_over.iter().map(|name| format!("{name} passed over")));
+    notes.extend(told.cut.iter().map(|(name, times)| format!("{name} cut: {times}")));
+    Ok(Outcome { schema, rows: String::from_utf8(out).unwrap(), bad, notes })
 }
 
-fn read_csv(options: &[&str], text: impl AsRef<[u8]>, existing: Option<&str>) -> Result<Outcome, String> {
+pub(super) fn read_csv(
+    options: &[&str],
+    text: impl AsRef<[u8]>,
+    existing: Option<&str>,
+) -> Result<Outcome, String> {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("f.csv"), text).unwrap();
     read(folder.path(), options, &["f.csv"], existing)
 }
 
 #[track_caller]
-fn check(options: &[&str], text: &str, schema: &str, rows: &str) {
+pub(super) fn check(options: &[&str], text: &str, schema: &str, rows: &str) {
     let outcome = read_csv(options, text, None).unwrap_or_else(|e| panic!("{text:?}: {e}"));
     assert_eq!((outcome.schema.as_str(), outcome.rows.as_str()), (schema, rows), "{text:?}");
 }
 
 #[track_caller]
-fn check_error(options: &[&str], text: &str, expected: &str) {
+pub(super) fn check_error(options: &[&str], text: &str, expected: &str) {
     assert_eq!(read_csv(options, text, None).map(|o| o.rows), Err(expected.to_owned()), "{text:?}");
 }
 
@@ -90,8 +105,8 @@ fn csv_files() {
     check(
         &[],
         "a,b\r\n1,NA\r\n\\N,\"q \"\"x\"\", y\"\r\n",
-        "a int32, b utf8",
-        "a,b\n1,\n,\"q \"\"x\"\", y\"\n",
+        "a int32, b utf8 not null",
+        "a,b\n1,NA\n,\"q \"\"x\"\", y\"\n",
     );
     check(&[], "\u{feff}a\n0.5\n2", "a float64 not null", "a\n0.5\n2.0\n");
     check(
@@ -103,8 +118,8 @@ fn csv_files() {
     check(
         &[],
         "two words,2nd,\n1,2,3\n",
-        "two_words int32 not null, _2nd int32 not null, column3 int32 not null",
-        "two_words,_2nd,column3\n1,2,3\n",
+        "two words int32 not null, 2nd int32 not null, column3 int32 not null",
+        "two words,2nd,column3\n1,2,3\n",
     );
     check(&["--delimiter", ";"], "a;b\n1;2,5\n", "a int32 not null, b utf8 not null", "a,b\n1,\"2,5\"\n");
     check(&["--null", "-,?"], "a,b\n1,NA\n-,?\n", "a int32, b utf8", "a,b\n1,NA\n,\n");
@@ -143,8 +158,8 @@ fn bad_rows_are_located() {
     check_error(&schema, "a,b,c\n,2,x\n", "f.csv:2:a: \"\" stands for null, and the column is not nullable");
     check_error(
         &schema,
-        "a,b,c\n1,2,NA\n",
-        "f.csv:2:c: \"NA\" stands for null, and the column is not nullable",
+        "a,b,c\n1,2,NULL\n",
+        "f.csv:2:c: \"NULL\" stands for null, and the column is not nullable",
     );
     check_error(&schema, "a,b,c\n1,2,x\n1,2\n", "f.csv:3: 2 fields, not 3");
     check_error(&[], "a,b\n1,2\n1,2,3\n", "f.csv:3: 3 fields, not 2");
@@ -255,7 +270,12 @@ fn texts_must_be_utf8() {
 #[test]
 fn columns_must_agree() {
     check_error(&[], "", "f.csv: it is empty: not even a header");
-    check_error(&[], "a,a\n1,2\n", "f.csv: two columns are named \"a\"");
+    check(
+        &[],
+        "a,a,\n1,2,3\n",
+        "a int32 not null, a_2 int32 not null, column3 int32 not null",
+        "a,a_2,column3\n1,2,3\n",
+    );
     check_error(&["--schema", "a int32"], "a,b\n1,2\n", "f.csv: column \"b\" is not one of a");
     check_error(&["--schema", "a int32, b int32"], "a\n1\n", "f.csv: column \"b\" is missing");
     check_error(&["--no-header", "--schema", "a int32"], "1,2\n", "f.csv: 2 columns, not 1");
@@ -292,10 +312,9 @@ fn some_bad_rows_may_be_left_out() {
 
 #[test]
 fn many_rows_come_in_several_batches() {
-    let rows: String =
-        (0..200_000).map(|i| format!("{i},{}\n", if i % 7 == 0 { "NA" } else { "x" })).collect();
+    let rows: String = (0..200_000).map(|i| format!("{i},{}\n", if i % 7 == 0 { "" } else { "x" })).collect();
     let outcome = read_csv(&[], format!("a,b\n{rows}"), None).unwrap();
-    assert_eq!(outcome.rows, format!("a,b\n{}", rows.replace("NA", "")));
+    assert_eq!(outcome.rows, format!("a,b\n{rows}"));
     assert_eq!(outcome.schema, "a int32 not null, b utf8");
 }
 
@@ -313,7 +332,10 @@ fn several_files_are_one_table() {
     assert_eq!(outcome.rows, "a,b\n1.0,x\n2.5,\n7.0,y\n");
     let error = |files: &[&str]| read(folder.path(), &[], files, None).unwrap_err();
     assert_eq!(error(&["1.csv", "3.csv"]), "3.csv: its columns are not a, b");
-    assert_eq!(error(&["5.txt"]), "5.txt: the extension names no format; use --format csv, parquet or arrow");
+    assert_eq!(
+        error(&["5.txt"]),
+        "5.txt: the extension names no format; use --format csv, json, parquet or arrow"
+    );
     assert!(error(&["none.csv"]).starts_with("none.csv: No such file"));
 }
 
@@ -380,7 +402,8 @@ fn delimiters() {
 
 #[test]
 fn null_texts_by_default() {
-    assert_eq!(args(&["t", "f.csv"]).null, ["", "NULL", "NA", r"\N"]);
+    check(&[], "a,b\n1,x\nNA,NA\n\\N,NULL\n", "a int32, b utf8", "a,b\n1,x\n,NA\n,\n");
+    check(&["--null", "NA"], "a,b\n1,NA\nNA,NULL\n", "a int32, b utf8", "a,b\n1,\n,NULL\n");
 }
 
 #[test]

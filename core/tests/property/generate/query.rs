@@ -6,6 +6,7 @@ use basalt_core::{
         Query, ROW_ADDRESS, SelectItem,
     },
     schema::DataType,
+    time_parts::{TimeFunction, Unit},
 };
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 
@@ -190,11 +191,42 @@ impl Generator<'_> {
 
     /// A term of any type, or arithmetic.
     fn expr(&mut self) -> Typed {
-        if one_in(self.rng, 4) { self.number(2) } else { self.terms.choose(self.rng).unwrap().clone() }
+        let time = if one_in(self.rng, 8) { self.time() } else { None };
+        match time {
+            Some(time) => time,
+            None if one_in(self.rng, 4) => self.number(2),
+            None => self.terms.choose(self.rng).unwrap().clone(),
+        }
+    }
+
+    /// A function of a term that is a date or a timestamp.
+    fn time(&mut self) -> Option<Typed> {
+        let is_time = |data_type| matches!(data_type, DataType::Date32 | DataType::Timestamp);
+        let times: Vec<&Typed> = self.terms.iter().filter(|(_, data_type)| is_time(*data_type)).collect();
+        let (of, of_type) = (*times.choose(self.rng)?).clone();
+        let unit = *Unit::ALL.choose(self.rng).unwrap();
+        let functions = [
+            TimeFunction::Truncate(unit),
+            TimeFunction::Part(unit),
+            TimeFunction::DayOfWeek,
+            TimeFunction::DayOfYear,
+        ];
+        let function = *functions.choose(self.rng).unwrap();
+        let data_type = match (function, of_type) {
+            (TimeFunction::Truncate(_), DataType::Timestamp) => DataType::Timestamp,
+            (function, DataType::Date32) if !function.is_of_dates() => return None,
+            _ => DataType::Int32,
+        };
+        Some((Expr::Time(function, Box::new(of)), data_type))
     }
 
     /// A term that is a number, a literal, or arithmetic of them.
     fn number(&mut self, depth: u32) -> Typed {
+        if one_in(self.rng, 16)
+            && let Some(part) = self.time().filter(|(_, data_type)| data_type.is_numeric())
+        {
+            return part;
+        }
         let numbers: Vec<&Typed> =
             self.terms.iter().filter(|(_, data_type)| data_type.is_numeric()).collect();
         let number = numbers.choose(self.rng).map(|number| (*number).clone());

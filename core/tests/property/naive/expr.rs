@@ -4,9 +4,10 @@ use basalt_core::{
     error::ErrorKind,
     query::{Aggregate, AggregateFunction, ArithmeticOp, Attribute, Expr, Literal, ROW_ADDRESS},
     schema::Field,
+    time_parts::TimeFunction,
 };
 
-use super::{Evaluator, Result, Scope};
+use super::{Evaluator, Result, Scope, time};
 use crate::value::{Value, order};
 
 impl Evaluator<'_> {
@@ -39,6 +40,19 @@ impl Evaluator<'_> {
                 arithmetic(*op, &left?, &right?, matches!(scope, Scope::Row(_)))
                     .map_err(|kind| self.fail(kind))
             }
+            (Expr::Time(function, of), _) => Ok(match self.expr(of, scope)? {
+                Value::Date(days) => Value::Int(time::of(*function, i128::from(days) * 86_400_000_000)),
+                Value::Timestamp(micros) => {
+                    let value = time::of(*function, micros.into());
+                    match function {
+                        TimeFunction::Truncate(_) => Value::Timestamp(
+                            i64::try_from(value).map_err(|_| self.fail(ErrorKind::Overflow))?,
+                        ),
+                        _ => Value::Int(value),
+                    }
+                }
+                value => value,
+            }),
             (Expr::Aggregate(aggregate), Scope::Group { rows, .. }) => self.aggregate(aggregate, rows),
             (expr, _) => panic!("{expr:?} is out of place"),
         }

@@ -8,6 +8,7 @@
 mod expr;
 mod filter;
 mod sets;
+mod time;
 
 use std::{
     cell::RefCell,

@@ -1,0 +1,134 @@
+//! Dates and times as the files write them: ISO 8601, or as `--date-format` says.
+
+use arrow_schema::DataType;
+use chrono::format::{Fixed, Item, Numeric, Parsed, StrftimeItems, parse};
+
+use crate::{
+    calendar,
+    text::{Time, parse_date, parse_time},
+};
+
+/// A form of dates or of timestamps, in the words of strftime.
+#[derive(Clone, Debug)]
+pub struct Format {
+    items: Vec<Item<'static>>,
+    has_time: bool,
+}
+
+impl Format {
+    /// Reads `%d.%m.%Y` or `%d/%m/%Y %H:%M`.
+    pub(super) fn new(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no format like %d.%m.%Y or \"%m/%d/%Y %H:%M:%S\"");
+        let items = StrftimeItems::new(text).parse_to_owned().map_err(|_| wrong())?;
+        let has_time = items.iter().any(|item| match item {
+            Item::Numeric(numeric, _) => matches!(
+                numeric,
+                Numeric::Hour
+                    | Numeric::Hour12
+                    | Numeric::Minute
+                    | Numeric::Second
+                    | Numeric::Nanosecond
+                    | Numeric::Timestamp
+            ),
+            Item::Fixed(fixed) => !matches!(
+                fixed,
+                Fixed::ShortMonthName
+                    | Fixed::LongMonthName
+                    | Fixed::ShortWeekdayName
+                    | Fixed::LongWeekdayName
+            ),
+            _ => false,
+        });
+        let says_something = items.iter().any(|item| matches!(item, Item::Numeric(..) | Item::Fixed(_)));
+        if says_something { Ok(Self { items, has_time }) } else { Err(wrong()) }
+    }
+
+    fn parse(&self, text: &str) -> Option<Parsed> {
+        let mut parsed = Parsed::new();
+        parse(&mut parsed, text, self.items.iter()).ok()?;
+        Some(parsed)
+    }
+}
+
+/// The forms of dates and of timestamps. What is said of one takes the place of ISO 8601 for it, so that no text has
+/// two meanings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Formats {
+    dates: Vec<Format>,
+    times: Vec<Format>,
+}
+
+impl Formats {
+    pub(super) fn new(formats: &[Format]) -> Self {
+        let (times, dates) = formats.iter().cloned().partition(|format| format.has_time);
+        Self { dates, times }
+    }
+
+    /// Whether values of a type are read as said, and not as ISO 8601 has them.
+    pub(super) fn replace(&self, data_type: &DataType) -> bool {
+        let formats = if *data_type == DataType::Date32 { &self.dates } else { &self.times };
+        !formats.is_empty()
+    }
+
+    /// A date as days since 1970-01-01.
+    pub(super) fn date(&self, text: &str) -> Option<i32> {
+        if self.dates.is_empty() {
+            return parse_date(text);
+        }
+        let date = self.dates.iter().find_map(|format| format.parse(text)?.to_naive_date().ok())?;
+        let days = date.signed_duration_since(chrono::NaiveDate::from_ymd_opt(1970, 1, 1)?).num_days();
+        i32::try_from(days).ok().filter(|&days| calendar::has_day(days))
+    }
+
+    /// A timestamp, cut to its microsecond towards the past; UTC without a zone.
+    pub(super) fn timestamp(&self, text: &str) -> Option<Time> {
+        if self.times.is_empty() {
+            return parse_time(text);
+        }
+        let (moment, offset) = self.times.iter().find_map(|format| {
+            let parsed = format.parse(text)?;
+            // A form without a zone is UTC.
+            let offset = parsed.offset().unwrap_or(0);
+            Some((parsed.to_naive_datetime_with_offset(offset).ok()?, offset))
+        })?;
+        let moment = moment.and_utc();
+        let micros = moment.timestamp_micros().checked_sub(i64::from(offset) * 1_000_000)?;
+        let was_cut = !moment.timestamp_subsec_nanos().is_multiple_of(1000);
+        calendar::has_time(micros).then_some(Time { micros, was_cut })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calendar::{Date, Timestamp};
+
+    fn formats(texts: &[&str]) -> Formats {
+        Formats::new(&texts.iter().map(|t| Format::new(t).unwrap()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn dates_and_times_in_other_forms() {
+        let forms = formats(&["%d.%m.%Y", "%d-%b-%y", "%m/%d/%Y %I:%M %p", "%d.%m.%Y %H:%M:%S%.f %z"]);
+        let date = |text: &str| forms.date(text).map(|days| Date(days).to_string());
+        assert_eq!(date("04.07.2013").as_deref(), Some("2013-07-04"));
+        assert_eq!(date("4-Jul-13").as_deref(), Some("2013-07-04"));
+        // What has a form of its own is read in no other, and a date is a day that there is.
+        for bad in ["2013-07-04", "31.02.2013", "04.07.2013 ", "", "01.01.0000", "1.1.99999"] {
+            assert_eq!(date(bad), None, "{bad}");
+        }
+        let time = |text: &str| forms.timestamp(text).map(|t| (Timestamp(t.micros).to_string(), t.was_cut));
+        assert_eq!(time("7/4/2013 10:30 PM"), Some(("2013-07-04T22:30:00Z".to_owned(), false)));
+        let berlin = time("04.07.2013 10:30:00.1234567 +0200");
+        assert_eq!(berlin, Some(("2013-07-04T08:30:00.123456Z".to_owned(), true)));
+        assert_eq!(time("2013-07-04T10:30:00Z"), None);
+        assert_eq!(formats(&["%d.%m.%Y"]).timestamp("1970-01-01 00:00:01").unwrap().micros, 1_000_000);
+    }
+
+    #[test]
+    fn formats_that_say_nothing() {
+        for bad in ["", "%", "%Q", "date", "%%"] {
+            assert!(Format::new(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How texts are read: nulls, dates and times, and which columns are wanted.
+
+use super::{LoadArgs, formats::Formats};
+
+/// Texts that stand for null where nothing else is said.
+const NULLS: [&str; 3] = ["", "NULL", r"\N"];
+/// Where nothing else is said this one stands for null too, but not in a column of text, where it is Namibia, or a name.
+const NULL_BUT_TEXT: &[u8] = b"NA";
+
+/// How files are read.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(super) delimiter: Option<u8>,
+    pub(super) has_header: bool,
+    nulls: Vec<Vec<u8>>,
+    longest_null: usize,
+    /// `NA` is null in columns that are no text.
+    has_default_nulls: bool,
+    pub(super) formats: Formats,
+    /// The columns to load; `None`: all.
+    pub(super) columns: Option<Vec<String>>,
+    /// Columns that no table holds are left out.
+    pub(super) skip_unsupported: bool,
+}
+
+impl Options {
+    pub(crate) fn new(args: &LoadArgs) -> Self {
+        let nulls: Vec<Vec<u8>> = match &args.null {
+            Some(nulls) => nulls.iter().map(|n| n.clone().into_bytes()).collect(),
+            None => NULLS.iter().map(|n| n.as_bytes().to_vec()).collect(),
+        };
+        let longest_null = nulls.iter().map(Vec::len).max().unwrap_or(0);
+        Self {
+            delimiter: args.delimiter,
+            has_header: !args.no_header,
+            nulls,
+            longest_null,
+            has_default_nulls: args.null.is_none(),
+            formats: Formats::new(&args.date_format),
+            columns: args.columns.clone(),
+            skip_unsupported: args.skip_unsupported,
+        }
+    }
+
+    /// Whether a cell of a CSV stands for null.
+    pub(super) fn is_null(&self, cell: &[u8], in_text: bool) -> bool {
+        (cell.len() <= self.longest_null && self.nulls.iter().any(|null| null == cell))
+            || (!in_text && self.is_null_but_text(cell))
+    }
+
+    /// Whether a cell of a CSV stands for null unless its column is text.
+    pub(super) fn is_null_but_text(&self, cell: &[u8]) -> bool {
+        self.has_default_nulls && cell == NULL_BUT_TEXT
+    }
+
+    /// Whether a column is to be loaded.
+    pub(super) fn wants(&self, column: &str) -> bool {
+        self.columns.as_ref().is_none_or(|columns| columns.iter().any(|c| c == column))
+    }
+}

@@ -1,0 +1,559 @@
+//! What people write who come from DuckDB or PostgreSQL, in the words that the planner has; and what the planner would
+//! pass over without a word, refused.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use datafusion::sql::{
+    parser::Statement,
+    sqlparser::{
+        ast::{
+            self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+            JoinConstraint, JoinOperator, NamedWindowExpr, NullTreatment, ObjectName, ObjectNamePart, Select,
+            SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins,
+            UnaryOperator, Value, VisitMut as _, VisitorMut, WindowSpec, WindowType, visit_expressions,
+            visit_expressions_mut,
+        },
+        dialect::PostgreSqlDialect,
+        keywords::Keyword,
+        parser::Parser,
+        tokenizer::{Token, TokenWithSpan},
+    },
+};
+
+use crate::{
+    error::{Error, Result},
+    interval, limits,
+    names::{self, Meant},
+};
+
+/// Puts digits together that `_` parts, and leaves out whether a common table expression is materialized, which changes
+/// no answer. The tokens have no white space among them.
+pub(crate) fn tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        if let (Token::Word(word), Some(before)) = (&token.token, kept.last_mut())
+            && word.quote_style.is_none()
+            && before.span.end == token.span.start
+            && let Token::Number(number, _) = &mut before.token
+        {
+            let parts = word.value.strip_prefix('_');
+            match parts.filter(|parts| {
+                parts.split('_').all(|part| part.bytes().all(|b| b.is_ascii_digit()) && !part.is_empty())
+            }) {
+                Some(parts) => {
+                    number.push_str(&parts.replace('_', ""));
+                    before.span.end = token.span.end;
+                    continue;
+                }
+                None => {
+                    let error =
+                        Error::invalid(format!("{number}{} is neither a number nor a name", word.value));
+                    return Err(error.at(token.span.start.line, token.span.start.column));
+                }
+            }
+        }
+        if matches!(token.token, Token::LParen) {
+            let keyword = |back: usize, expected: Keyword| {
+                kept.len().checked_sub(back).and_then(|at| kept.get(at)).is_some_and(|token| {
+                    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == expected)
+                })
+            };
+            if keyword(1, Keyword::MATERIALIZED) {
+                if keyword(2, Keyword::AS) {
+                    kept.pop();
+                } else if keyword(2, Keyword::NOT) && keyword(3, Keyword::AS) {
+                    kept.truncate(kept.len() - 2);
+                }
+            }
+        }
+        kept.push(token);
+    }
+    Ok(kept)
+}
+
+/// Puts a statement into the planner's words.
+pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
+    let mut rewrite = Rewrite { fault: None, doubled: 0 };
+    let _ = statement.visit(&mut rewrite);
+    rewrite.fault.map_or(Ok(()), Err)
+}
+
+struct Rewrite {
+    fault: Option<Error>,
+    /// Bytes of arguments that stand more than once where they were written once.
+    doubled: usize,
+}
+
+impl Rewrite {
+    fn done(&mut self, done: Result<()>) -> ControlFlow<()> {
+        match done {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(fault) => {
+                self.fault = Some(fault);
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    fn expr(&mut self, expr: &mut Expr) -> Result<()> {
+        match expr {
+            Expr::Interval(_) => *expr = interval_of(expr, false)?,
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if is_interval(inner) => {
+                *expr = interval_of(inner, true)?;
+            }
+            Expr::Cast { data_type: ast::DataType::Interval { .. }, expr: inner, kind, .. } => {
+                // Default: what is no text is refused.
+                let text = literal(inner).unwrap_or_default();
+                let is_try = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
+                *expr = match interval::parse(text, None) {
+                    Some(interval) => interval_expr(interval),
+                    None if is_try && literal(inner).is_some() => {
+                        parsed("CAST(NULL AS INTERVAL)", &[], &mut 0)?
+                    }
+                    None if matches!(**inner, Expr::Value(ast::ValueWithSpan { value: Value::Null, .. })) => {
+                        return Ok(());
+                    }
+                    None => return Err(Error::unsupported("CAST of this to an interval")),
+                };
+            }
+            Expr::Cast { data_type, .. } => type_of(data_type),
+            Expr::TypedString(typed) => type_of(&mut typed.data_type),
+            Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } => {
+                return Err(Error::unsupported("'^' (power(a, b) and xor(a, b) are)"));
+            }
+            Expr::SimilarTo { negated, expr: text, pattern, escape_char: None } => {
+                let Some(pattern) = literal(pattern) else {
+                    return Err(Error::unsupported("SIMILAR TO a pattern that is no literal"));
+                };
+                let pattern = Expr::value(Value::SingleQuotedString(similar(pattern)));
+                let call = parsed("regexp_like($1, $2)", &[(**text).clone(), pattern], &mut 0)?;
+                *expr = match *negated {
+                    true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(call) },
+                    false => call,
+                };
+            }
+            Expr::SimilarTo { .. } => return Err(Error::unsupported("SIMILAR TO with ESCAPE")),
+            Expr::Function(_) => self.function(expr)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn function(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::Function(function) = expr else { return Ok(()) };
+        let Some(name) = bare(&function.name) else { return Ok(()) };
+        match names::meant(&name, arguments(function).map_or(usize::MAX, <[_]>::len)) {
+            None => {}
+            Some(Meant::Name(other)) => function.name = ObjectName::from(vec![Ident::new(other)]),
+            Some(Meant::NonNull(other)) => {
+                function.name = ObjectName::from(vec![Ident::new(other)]);
+                function.null_treatment = Some(NullTreatment::IgnoreNulls);
+            }
+            Some(Meant::Template(template)) => {
+                let Some(given) = arguments(function) else { return Ok(()) };
+                let is_plain = function.filter.is_none()
+                    && function.over.is_none()
+                    && function.within_group.is_empty()
+                    && function.null_treatment.is_none()
+                    && matches!(&function.args, FunctionArguments::List(list) if list.clauses.is_empty() && list.duplicate_treatment.is_none());
+                if !is_plain {
+                    return Err(Error::unsupported(format!(
+                        "{name} with DISTINCT, ORDER BY, FILTER or OVER"
+                    )));
+                }
+                let plain = given.iter().map(|argument| match argument {
+                    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+                    _ => None,
+                });
+                let Some(given) = plain.collect::<Option<Vec<_>>>() else { return Ok(()) };
+                let template = if name == "time_bucket" { bucket(&given[0], template)? } else { template };
+                *expr = Expr::Nested(Box::new(parsed(template, &given, &mut self.doubled)?));
+                if self.doubled > limits::STATEMENT_BYTES {
+                    return Err(Error::invalid(format!("too many calls of {name} in one another")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl VisitorMut for Rewrite {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        let done = set_operations(&query.body);
+        self.done(done)
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let done = of_select(select);
+        self.done(done)
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        let done = match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => joins(table_with_joins),
+            _ => Ok(()),
+        };
+        self.done(done)
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let done = self.expr(expr);
+        self.done(done)
+    }
+}
+
+/// `None`: no list.
+fn arguments(function: &ast::Function) -> Option<&[FunctionArg]> {
+    match &function.args {
+        FunctionArguments::List(list) => Some(&list.args),
+        _ => None,
+    }
+}
+
+fn bare(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => Some(name.value.to_lowercase()),
+        _ => None,
+    }
+}
+
+/// An expression with others in the places of its parameters.
+fn parsed(template: &str, given: &[Expr], doubled: &mut usize) -> Result<Expr> {
+    let failed = || Error::Internal(format!("the template {template} is none"));
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(template).map_err(|_| failed())?;
+    let mut expr = parser.parse_expr().map_err(|_| failed())?;
+    let mut used = vec![0_usize; given.len()];
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        if let Expr::Value(value) = expr
+            && let Value::Placeholder(number) = &value.value
+            && let Some(at) = number.strip_prefix('$').and_then(|number| number.parse::<usize>().ok())
+            && let Some(argument) = at.checked_sub(1).and_then(|at| given.get(at))
+        {
+            used[at - 1] += 1;
+            if used[at - 1] > 1 {
+                *doubled += argument.to_string().len();
+            }
+            *expr = Expr::Nested(Box::new(argument.clone()));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(expr)
+}
+
+fn literal(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        Expr::Nested(inner) => literal(inner),
+        _ => None,
+    }
+}
+
+fn is_interval(expr: &Expr) -> bool {
+    match expr {
+        Expr::Interval(_) => true,
+        Expr::Nested(inner) => is_interval(inner),
+        _ => false,
+    }
+}
+
+/// An interval in the form that is read in one way only.
+fn interval_expr(interval: arrow_array::types::IntervalMonthDayNano) -> Expr {
+    let text =
+        format!("{} months {} days {} nanoseconds", interval.months, interval.days, interval.nanoseconds);
+    Expr::Interval(ast::Interval {
+        value: Box::new(Expr::value(Value::SingleQuotedString(text))),
+        leading_field: None,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    })
+}
+
+fn interval_of(expr: &Expr, negative: bool) -> Result<Expr> {
+    let interval = match expr {
+        Expr::Nested(inner) => return interval_of(inner, negative),
+        Expr::Interval(interval) => interval,
+        _ => return Err(Error::Internal("no interval".to_owned())),
+    };
+    if interval.last_field.is_some() || interval.leading_precision.is_some() {
+        return Err(Error::unsupported("this form of INTERVAL"));
+    }
+    let field = interval.leading_field.as_ref().map(|field| field.to_string().to_lowercase());
+    let of_text = |text: &str| {
+        let parsed = interval::parse(text, field.as_deref());
+        let signed =
+            parsed.and_then(|parsed| if negative { interval::negated(parsed) } else { Some(parsed) });
+        signed.map(interval_expr).ok_or_else(|| Error::invalid(format!("{text:?} is no interval")))
+    };
+    if let Some(text) = literal(&interval.value) {
+        return of_text(text);
+    }
+    let Some(field) = &field else {
+        return Err(Error::invalid("INTERVAL of a number takes a unit: INTERVAL 3 DAY"));
+    };
+    match plain_number(&interval.value) {
+        Some(number) => of_text(&number),
+        None => {
+            let unit = Expr::value(Value::SingleQuotedString(field.clone()));
+            let template = if negative { "basalt_interval(-($1), $2)" } else { "basalt_interval($1, $2)" };
+            parsed(template, &[(*interval.value).clone(), unit], &mut 0)
+        }
+    }
+}
+
+fn plain_number(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => Some(number.clone()),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            plain_number(expr).map(|number| format!("-{number}"))
+        }
+        Expr::Nested(inner) => plain_number(inner),
+        _ => None,
+    }
+}
+
+/// Buckets of days begin on a Monday, those of months with a year.
+fn bucket(width: &Expr, of_days: &'static str) -> Result<&'static str> {
+    let text = match width {
+        Expr::Interval(interval) => literal(&interval.value),
+        _ => None,
+    };
+    match text.and_then(|text| interval::parse(text, None)) {
+        Some(width) if width.months == 0 => Ok(of_days),
+        Some(width) if width.days == 0 && width.nanoseconds == 0 => {
+            Ok("date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')")
+        }
+        _ => Err(Error::unsupported("time_bucket of this width")),
+    }
+}
+
+/// Types by the names that others have for them. A timestamp has microseconds.
+fn type_of(data_type: &mut ast::DataType) {
+    use ast::{DataType, ExactNumberInfo, TimezoneInfo};
+    let named = match data_type {
+        DataType::Timestamp(None, zone) => Some(DataType::Timestamp(Some(6), *zone)),
+        DataType::Datetime(None) => Some(DataType::Timestamp(Some(6), TimezoneInfo::None)),
+        DataType::UTinyInt => Some(DataType::TinyIntUnsigned(None)),
+        DataType::USmallInt => Some(DataType::SmallIntUnsigned(None)),
+        DataType::UBigInt => Some(DataType::BigIntUnsigned(None)),
+        DataType::HugeInt => Some(DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0))),
+        DataType::Blob(None) => Some(DataType::Bytea),
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+            match bare(name).unwrap_or_default().as_str() {
+                "uinteger" => Some(DataType::IntegerUnsigned(None)),
+                "int1" => Some(DataType::TinyInt(None)),
+                "short" => Some(DataType::SmallInt(None)),
+                "long" => Some(DataType::BigInt(None)),
+                "timestamp_s" => Some(DataType::Timestamp(Some(0), TimezoneInfo::None)),
+                "timestamp_ms" => Some(DataType::Timestamp(Some(3), TimezoneInfo::None)),
+                "timestamp_us" => Some(DataType::Timestamp(Some(6), TimezoneInfo::None)),
+                "timestamp_ns" => Some(DataType::Timestamp(Some(9), TimezoneInfo::None)),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    if let Some(named) = named {
+        *data_type = named;
+    }
+}
+
+/// The regular expression of a pattern of SIMILAR TO, which matches the whole text.
+fn similar(pattern: &str) -> String {
+    let mut regex = String::from("(?s)^(?:");
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '.' | '^' | '$' => {
+                regex.push('\\');
+                regex.push(c);
+            }
+            '\\' => {
+                regex.push('\\');
+                regex.extend(chars.next());
+            }
+            c => regex.push(c),
+        }
+    }
+    regex + ")$"
+}
+
+fn set_operations(body: &SetExpr) -> Result<()> {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
+    if *op != SetOperator::Union && !matches!(set_quantifier, SetQuantifier::None | SetQuantifier::Distinct) {
+        return Err(Error::unsupported(format!("{op} {set_quantifier}")));
+    }
+    set_operations(left)?;
+    set_operations(right)
+}
+
+fn joins(table: &TableWithJoins) -> Result<()> {
+    for join in &table.joins {
+        let bare = matches!(
+            &join.join_operator,
+            JoinOperator::Join(JoinConstraint::None)
+                | JoinOperator::Inner(JoinConstraint::None)
+                | JoinOperator::Left(JoinConstraint::None)
+                | JoinOperator::LeftOuter(JoinConstraint::None)
+                | JoinOperator::Right(JoinConstraint::None)
+                | JoinOperator::RightOuter(JoinConstraint::None)
+                | JoinOperator::FullOuter(JoinConstraint::None)
+        );
+        if bare {
+            return Err(Error::invalid("JOIN takes ON or USING (CROSS JOIN takes none)"));
+        }
+    }
+    Ok(())
+}
+
+fn of_select(select: &mut Select) -> Result<()> {
+    if select.flavor == SelectFlavor::FromFirstNoSelect {
+        select.projection = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
+        select.flavor = SelectFlavor::Standard;
+    }
+    select.from.iter().try_for_each(joins)?;
+    for item in &mut select.projection {
+        match item {
+            SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                if options.opt_ilike.is_some() || options.opt_alias.is_some() {
+                    return Err(Error::unsupported("* with ILIKE or AS"));
+                }
+                let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
+                if replaced.into_iter().any(|item| item.column_name.quote_style.is_some()) {
+                    return Err(Error::unsupported("* REPLACE with a quoted name"));
+                }
+            }
+            SelectItem::UnnamedExpr(expr) if is_renamed(expr) => {
+                let mut name = expr.to_string();
+                name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
+                let alias = Ident::with_quote('"', name);
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+            _ => {}
+        }
+    }
+    windows(select)
+}
+
+/// Gives columns of one list names of their own where they would have the same.
+pub(crate) fn name_apart(statement: &mut Statement) {
+    let statement = match statement {
+        Statement::Explain(explain) => return name_apart(&mut explain.statement),
+        Statement::Statement(statement) => statement,
+        _ => return,
+    };
+    let _ = statement.visit(&mut Apart);
+}
+
+struct Apart;
+
+impl VisitorMut for Apart {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let all = select
+            .projection
+            .iter()
+            .any(|item| !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }));
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for item in &mut select.projection {
+            let (expr, name) = match item {
+                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) if !all => {
+                    (None, parts.last().map(|name| name.value.clone()))
+                }
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) if !all => (None, Some(name.value.clone())),
+                SelectItem::UnnamedExpr(expr) => (Some(expr.clone()), Some(expr.to_string())),
+                SelectItem::ExprWithAlias { alias, .. } => (None, Some(alias.value.clone())),
+                _ => continue,
+            };
+            let mut name = name.unwrap_or_default();
+            name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
+            let times = known.entry(name.clone()).or_default();
+            *times += 1;
+            if *times > 1 || all {
+                name = format!("{name}:{times}");
+            }
+            let expr = match (expr, &item) {
+                (Some(expr), _) => expr,
+                (None, SelectItem::UnnamedExpr(expr)) if *times > 1 => expr.clone(),
+                _ => continue,
+            };
+            *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether it will be another expression, whose column is to have the name that was written.
+fn is_renamed(expr: &Expr) -> bool {
+    visit_expressions(expr, |expr| {
+        let is_other = match expr {
+            Expr::Function(function) => bare(&function.name).is_some_and(|name| {
+                names::meant(&name, arguments(function).map_or(usize::MAX, <[_]>::len)).is_some()
+            }),
+            Expr::SimilarTo { .. } | Expr::Interval(_) => true,
+            _ => false,
+        };
+        if is_other { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .is_break()
+}
+
+/// Puts what a window takes from another one into its place.
+fn windows(select: &mut Select) -> Result<()> {
+    let mut known: HashMap<String, WindowSpec> = HashMap::new();
+    for definition in &mut select.named_window {
+        let spec = match &mut definition.1 {
+            NamedWindowExpr::NamedWindow(name) => {
+                let spec = known.get(&name.value).cloned();
+                spec.ok_or_else(|| Error::invalid(format!("no window {:?}", name.value)))?
+            }
+            NamedWindowExpr::WindowSpec(spec) => {
+                based(spec, &known)?;
+                spec.clone()
+            }
+        };
+        known.insert(definition.0.value.clone(), spec.clone());
+        definition.1 = NamedWindowExpr::WindowSpec(spec);
+    }
+    let mut fault = None;
+    let _ = visit_expressions_mut(select, |expr| {
+        if let Expr::Function(function) = expr
+            && let Some(WindowType::WindowSpec(spec)) = &mut function.over
+            && let Err(error) = based(spec, &known)
+        {
+            fault = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    fault.map_or(Ok(()), Err)
+}
+
+fn based(spec: &mut WindowSpec, known: &HashMap<String, WindowSpec>) -> Result<()> {
+    let Some(name) = spec.window_name.take() else { return Ok(()) };
+    let Some(base) = known.get(&name.value) else {
+        return Err(Error::invalid(format!("no window {:?}", name.value)));
+    };
+    if !spec.partition_by.is_empty() || (!spec.order_by.is_empty() && !base.order_by.is_empty()) {
+        return Err(Error::invalid(format!("the window {:?} is parted or ordered already", name.value)));
+    }
+    if base.window_frame.is_some() {
+        return Err(Error::invalid(format!("the window {:?} has a frame already", name.value)));
+    }
+    spec.partition_by.clone_from(&base.partition_by);
+    if spec.order_by.is_empty() {
+        spec.order_by.clone_from(&base.order_by);
+    }
+    Ok(())
+}

@@ -1,0 +1,464 @@
+//! Functions that the planner has not, or has otherwise than people expect.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
+    PrimitiveArray, StringArray,
+    cast::AsArray as _,
+    types::{
+        Float32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        Time64NanosecondType, TimestampMicrosecondType,
+    },
+};
+use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use basalt_core::{error::ErrorKind, time::format_date};
+use datafusion::{
+    arrow::compute::cast,
+    common::{Result, ScalarValue},
+    logical_expr::{
+        ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+        Volatility,
+    },
+};
+
+use crate::{
+    calendar::{self, Moment},
+    error::Error,
+    interval,
+};
+
+/// Which function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    /// A time, an interval or a timestamp as text.
+    Text,
+    /// Text that has the form of a time.
+    Clock {
+        is_try: bool,
+    },
+    DateDiff,
+    DateSub,
+    Age,
+    TypeOf,
+    RegexpExtract,
+    IsInf,
+    IsFinite,
+    /// So many of a unit.
+    Interval,
+    /// The number by which an interval has its place in an order.
+    IntervalOrder,
+}
+
+/// A function of this file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Function {
+    name: &'static str,
+    kind: Kind,
+    signature: Signature,
+}
+
+const ALL: [(&str, Kind); 9] = [
+    ("basalt_text", Kind::Text),
+    ("basalt_date_diff", Kind::DateDiff),
+    ("basalt_date_sub", Kind::DateSub),
+    ("age", Kind::Age),
+    ("typeof", Kind::TypeOf),
+    ("regexp_extract", Kind::RegexpExtract),
+    ("isinf", Kind::IsInf),
+    ("isfinite", Kind::IsFinite),
+    ("basalt_interval", Kind::Interval),
+];
+
+fn function(name: &'static str, kind: Kind) -> ScalarUDF {
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    ScalarUDF::new_from_impl(Function { name, kind, signature })
+}
+
+/// What a session has of them.
+pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
+    ALL.into_iter().map(|(name, kind)| function(name, kind))
+}
+
+/// A value as text.
+pub(crate) fn text(expr: Expr) -> Expr {
+    function("basalt_text", Kind::Text).call(vec![expr])
+}
+
+/// Text that is to be a time.
+pub(crate) fn clock(expr: Expr, is_try: bool) -> Expr {
+    function("basalt_clock", Kind::Clock { is_try }).call(vec![expr])
+}
+
+/// What an interval is compared by.
+pub(crate) fn interval_order(expr: Expr) -> Expr {
+    function("basalt_interval_order", Kind::IntervalOrder).call(vec![expr])
+}
+
+/// Whether a value of this type is written here, not by the cast to text.
+pub(crate) fn is_written(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Timestamp(..)
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Interval(_)
+            | DataType::Duration(_)
+    )
+}
+
+fn wrong(name: &str, takes: &str) -> Error {
+    Error::new(ErrorKind::TypeMismatch, format!("{name} takes {takes}"))
+}
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+impl Function {
+    fn check(&self, types: &[DataType]) -> Result<()> {
+        let (numbers, takes) = match self.kind {
+            Kind::DateDiff | Kind::DateSub => (3..=3, "a part and two timestamps"),
+            Kind::RegexpExtract => (2..=3, "a text, a pattern and a group"),
+            Kind::Age | Kind::Interval => (2..=2, "two arguments"),
+            _ => (1..=1, "one argument"),
+        };
+        if numbers.contains(&types.len()) { Ok(()) } else { Err(wrong(self.name, takes).into()) }
+    }
+
+    fn evaluate(&self, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        Ok(match self.kind {
+            Kind::Text => Arc::new(texts(&args[0])?),
+            Kind::Clock { is_try } => {
+                let texts = cast(&args[0], &DataType::Utf8)?;
+                let clock = |text: Option<&str>| match text {
+                    Some(text) if !text.contains(':') && is_try => Ok(None),
+                    Some(text) if !text.contains(':') => {
+                        let message = format!("cannot cast {text:?} to a time");
+                        Err(Error::new(ErrorKind::TypeMismatch, message))
+                    }
+                    text => Ok(text.map(str::to_owned)),
+                };
+                let texts: std::result::Result<StringArray, Error> =
+                    texts.as_string::<i32>().iter().map(clock).collect();
+                Arc::new(texts?)
+            }
+            Kind::DateDiff | Kind::DateSub => {
+                let parts = cast(&args[0], &DataType::Utf8)?;
+                let (from, to) = (moments(&args[1])?, moments(&args[2])?);
+                let parts = parts.as_string::<i32>();
+                let of_row = |row: usize| {
+                    if parts.is_null(row) || from.is_null(row) || to.is_null(row) {
+                        return Ok(None);
+                    }
+                    let (from, to) = (Moment(from.value(row)), Moment(to.value(row)));
+                    let part = parts.value(row).to_lowercase();
+                    let between = match self.kind {
+                        Kind::DateDiff => calendar::boundaries(&part, from, to),
+                        _ => calendar::whole(&part, from, to),
+                    };
+                    between
+                        .map(Some)
+                        .ok_or_else(|| Error::invalid(format!("date part {part:?} is not supported")))
+                };
+                let numbers: std::result::Result<Int64Array, Error> = (0..rows).map(of_row).collect();
+                Arc::new(numbers?)
+            }
+            Kind::Age => {
+                let (to, from) = (moments(&args[0])?, moments(&args[1])?);
+                let of_row = |row: usize| {
+                    let is_there = to.is_valid(row) && from.is_valid(row);
+                    is_there.then(|| calendar::age(Moment(from.value(row)), Moment(to.value(row))))
+                };
+                Arc::new((0..rows).map(of_row).collect::<IntervalMonthDayNanoArray>())
+            }
+            Kind::TypeOf => Arc::new(StringArray::from(vec![type_name(args[0].data_type()); rows])),
+            Kind::RegexpExtract => Arc::new(extract(args, rows)?),
+            Kind::IsInf => {
+                Arc::new(floats(&args[0])?.iter().map(|x| x.map(f64::is_infinite)).collect::<BooleanArray>())
+            }
+            Kind::IsFinite => {
+                Arc::new(floats(&args[0])?.iter().map(|x| x.map(f64::is_finite)).collect::<BooleanArray>())
+            }
+            Kind::Interval => Arc::new(intervals(args, rows)?),
+            Kind::IntervalOrder => {
+                let intervals = cast(&args[0], &INTERVAL)?;
+                let order = intervals
+                    .as_primitive::<IntervalMonthDayNanoType>()
+                    .iter()
+                    .map(|x| x.map(interval::order));
+                Arc::new(order.collect::<Decimal128Array>().with_precision_and_scale(38, 0)?)
+            }
+        })
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.check(types)?;
+        Ok(match self.kind {
+            Kind::Text | Kind::Clock { .. } | Kind::TypeOf | Kind::RegexpExtract => DataType::Utf8,
+            Kind::DateDiff | Kind::DateSub => DataType::Int64,
+            Kind::Age | Kind::Interval => INTERVAL,
+            Kind::IsInf | Kind::IsFinite => DataType::Boolean,
+            Kind::IntervalOrder => DataType::Decimal128(38, 0),
+        })
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types: Vec<_> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let of_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if of_scalars { 1 } else { args.number_rows };
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let array = self.evaluate(&arrays, rows)?;
+        Ok(match of_scalars {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
+            false => ColumnarValue::Array(array),
+        })
+    }
+}
+
+fn floats(array: &ArrayRef) -> Result<Float64Array> {
+    Ok(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
+}
+
+/// Dates, timestamps and their texts as microseconds.
+fn moments(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+    let plain = match array.data_type() {
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            let values = array.as_primitive::<TimestampMicrosecondType>().clone();
+            return Ok(values.with_timezone_opt(None::<Arc<str>>));
+        }
+        DataType::Timestamp(unit, Some(_)) => cast(array, &DataType::Timestamp(*unit, Some("UTC".into())))?,
+        _ => Arc::clone(array),
+    };
+    let micros = cast(&plain, &DataType::Timestamp(TimeUnit::Microsecond, plain_zone(plain.data_type())))?;
+    Ok(micros.as_primitive::<TimestampMicrosecondType>().clone().with_timezone_opt(None::<Arc<str>>))
+}
+
+fn plain_zone(data_type: &DataType) -> Option<Arc<str>> {
+    match data_type {
+        DataType::Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    }
+}
+
+/// Times, intervals and timestamps as text.
+pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
+    Ok(match array.data_type() {
+        DataType::Timestamp(unit, zone) => {
+            let zone = if zone.is_some() { "+00" } else { "" };
+            let per_second: i64 = match unit {
+                TimeUnit::Second => 1,
+                TimeUnit::Millisecond => 1000,
+                TimeUnit::Microsecond => 1_000_000,
+                TimeUnit::Nanosecond => 1_000_000_000,
+            };
+            let values = cast(array, &DataType::Int64)?;
+            let text = |value: i64| {
+                let (seconds, fraction) = (value.div_euclid(per_second), value.rem_euclid(per_second));
+                let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+                let nanos = second * 1_000_000_000 + fraction * (1_000_000_000 / per_second);
+                // Default: farther away than dates go.
+                let date = i32::try_from(days).map_or_else(|_| format!("day {days}"), format_date);
+                format!("{date} {}{zone}", interval::time(nanos))
+            };
+            values.as_primitive::<Int64Type>().iter().map(|value| value.map(text)).collect()
+        }
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let times = cast(array, &DataType::Time64(TimeUnit::Nanosecond))?;
+            times
+                .as_primitive::<Time64NanosecondType>()
+                .iter()
+                .map(|value| value.map(interval::time))
+                .collect()
+        }
+        DataType::Interval(_) => {
+            let intervals = cast(array, &INTERVAL)?;
+            let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+            intervals.iter().map(|value| value.map(interval::text)).collect()
+        }
+        DataType::Duration(unit) => {
+            let per_day: i64 = match unit {
+                TimeUnit::Second => 86_400,
+                TimeUnit::Millisecond => 86_400_000,
+                TimeUnit::Microsecond => 86_400_000_000,
+                TimeUnit::Nanosecond => 86_400_000_000_000,
+            };
+            let text = |value: i64| {
+                // Default: more days than an interval has.
+                let days = i32::try_from(value / per_day).unwrap_or(i32::MAX);
+                let nanos = value % per_day * (86_400_000_000_000 / per_day);
+                interval::text(IntervalMonthDayNano::new(0, days, nanos))
+            };
+            let values = cast(array, &DataType::Int64)?;
+            values.as_primitive::<Int64Type>().iter().map(|value| value.map(text)).collect()
+        }
+        _ => cast(array, &DataType::Utf8)?.as_string::<i32>().clone(),
+    })
+}
+
+fn intervals(args: &[ArrayRef], rows: usize) -> Result<IntervalMonthDayNanoArray> {
+    let units = cast(&args[1], &DataType::Utf8)?;
+    let units = units.as_string::<i32>();
+    let failed = |row: usize| Error::invalid(format!("no interval of so many {}", units.value(row)));
+    if !args[0].data_type().is_integer() && *args[0].data_type() != DataType::Null {
+        return Err(wrong("an interval of a column", "a whole number").into());
+    }
+    let numbers = cast(&args[0], &DataType::Int64)?;
+    let numbers = numbers.as_primitive::<Int64Type>();
+    let of_row = |row: usize| match numbers.is_valid(row) && units.is_valid(row) {
+        true => interval::of_unit(numbers.value(row), units.value(row)).map(Some).ok_or_else(|| failed(row)),
+        false => Ok(None),
+    };
+    Ok((0..rows).map(of_row).collect::<std::result::Result<_, Error>>()?)
+}
+
+fn extract(args: &[ArrayRef], rows: usize) -> Result<StringArray> {
+    let (texts, patterns) = (cast(&args[0], &DataType::Utf8)?, cast(&args[1], &DataType::Utf8)?);
+    let (texts, patterns) = (texts.as_string::<i32>(), patterns.as_string::<i32>());
+    let groups = args.get(2).map(|groups| cast(groups, &DataType::Int64)).transpose()?;
+    let groups = groups.as_ref().map(|groups| groups.as_primitive::<Int64Type>());
+    let mut last: Option<(&str, regex::Regex)> = None;
+    let mut extracted = Vec::with_capacity(rows);
+    for row in 0..rows {
+        if texts.is_null(row) || patterns.is_null(row) || groups.is_some_and(|groups| groups.is_null(row)) {
+            extracted.push(None);
+            continue;
+        }
+        let pattern = patterns.value(row);
+        let regex = match &last {
+            Some((known, regex)) if *known == pattern => regex,
+            _ => {
+                let regex = regex::Regex::new(pattern);
+                let regex =
+                    regex.map_err(|error| Error::invalid(format!("no regular expression: {error}")))?;
+                &last.insert((pattern, regex)).1
+            }
+        };
+        let group = usize::try_from(groups.map_or(0, |groups| groups.value(row)));
+        let group = group.ok().filter(|group| *group < regex.captures_len());
+        let group = group.ok_or_else(|| Error::invalid("the regular expression has no such group"))?;
+        let found = regex.captures(texts.value(row)).and_then(|captures| captures.get(group));
+        extracted.push(Some(found.map_or("", |found| found.as_str())));
+    }
+    Ok(extracted.into_iter().collect())
+}
+
+/// The name that DuckDB has for a type.
+fn type_name(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Null => "\"NULL\"",
+        DataType::Boolean => "BOOLEAN",
+        DataType::Int8 => "TINYINT",
+        DataType::Int16 => "SMALLINT",
+        DataType::Int32 => "INTEGER",
+        DataType::Int64 => "BIGINT",
+        DataType::UInt8 => "UTINYINT",
+        DataType::UInt16 => "USMALLINT",
+        DataType::UInt32 => "UINTEGER",
+        DataType::UInt64 => "UBIGINT",
+        DataType::Float32 => "FLOAT",
+        DataType::Float64 => "DOUBLE",
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
+        DataType::Date32 => "DATE",
+        DataType::Time32(_) | DataType::Time64(_) => "TIME",
+        DataType::Timestamp(_, None) => "TIMESTAMP",
+        DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
+        DataType::Interval(_) | DataType::Duration(_) => "INTERVAL",
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BLOB",
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale) => return format!("DECIMAL({precision},{scale})"),
+        other => return other.to_string(),
+    }
+    .to_owned()
+}
+
+/// `round` and `trunc`: what has more places than a float has stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Places(Arc<ScalarUDF>);
+
+impl Places {
+    /// The functions.
+    pub(crate) const NAMES: [&'static str; 2] = ["round", "trunc"];
+
+    pub(crate) fn over(function: Arc<ScalarUDF>) -> ScalarUDF {
+        ScalarUDF::new_from_impl(Self(function))
+    }
+}
+
+impl ScalarUDFImpl for Places {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.0.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.0.coerce_types(types)
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.0.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.0.return_field_from_args(args)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let given = args.args.clone();
+        let rows = args.number_rows;
+        let rounded = self.0.invoke_with_args(args)?;
+        let [value, places] = given.as_slice() else { return Ok(rounded) };
+        if !rounded.data_type().is_floating() {
+            return Ok(rounded);
+        }
+        let is_scalar = matches!(rounded, ColumnarValue::Scalar(_));
+        let rows = if is_scalar { 1 } else { rows };
+        let (rounded, value) = (rounded.to_array(rows)?, value.to_array(rows)?);
+        let places = cast(&places.to_array(rows)?, &DataType::Int64)?;
+        let places = places.as_primitive::<Int64Type>();
+        let mended = |row: usize, rounded: f64, value: f64| match rounded.is_finite() || !value.is_finite() {
+            true => rounded,
+            false if places.value(row) > 0 => value,
+            false => 0.0,
+        };
+        let array: ArrayRef = if *rounded.data_type() == DataType::Float32 {
+            let (rounded, value) = (rounded.as_primitive::<Float32Type>(), cast(&value, &DataType::Float32)?);
+            let value = value.as_primitive::<Float32Type>();
+            #[allow(clippy::cast_possible_truncation, reason = "it was a float32")]
+            let of_row = |row: usize| {
+                let mended = mended(row, rounded.value(row).into(), value.value(row).into()) as f32;
+                rounded.is_valid(row).then_some(mended)
+            };
+            Arc::new((0..rows).map(of_row).collect::<PrimitiveArray<Float32Type>>())
+        } else {
+            let (rounded, value) = (rounded.as_primitive::<Float64Type>(), floats(&value)?);
+            let of_row =
+                |row: usize| rounded.is_valid(row).then(|| mended(row, rounded.value(row), value.value(row)));
+            Arc::new((0..rows).map(of_row).collect::<Float64Array>())
+        };
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
+            false => ColumnarValue::Array(array),
+        })
+    }
+}

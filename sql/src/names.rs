@@ -1,0 +1,124 @@
+//! Functions by the names that DuckDB, PostgreSQL and MySQL have for them, in the words of the planner's own.
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Meant {
+    /// Another name.
+    Name(&'static str),
+    /// Another name, of values that are not null.
+    NonNull(&'static str),
+    /// An expression over the arguments.
+    Template(&'static str),
+}
+
+/// Names that are others, for any number of arguments.
+const NAMES: [(&str, &str); 32] = [
+    ("approx_count_distinct", "approx_distinct"),
+    ("approx_quantile", "approx_percentile_cont"),
+    ("date_diff", "basalt_date_diff"),
+    ("date_sub", "basalt_date_sub"),
+    ("datediff", "basalt_date_diff"),
+    ("datesub", "basalt_date_sub"),
+    ("editdist3", "levenshtein"),
+    ("every", "bool_and"),
+    ("first", "first_value"),
+    ("gen_random_uuid", "uuid"),
+    ("get_current_timestamp", "now"),
+    ("grade_up", "array_sort"),
+    ("ifnull", "coalesce"),
+    ("last", "last_value"),
+    ("lcase", "lower"),
+    ("len", "character_length"),
+    ("list", "array_agg"),
+    ("listagg", "string_agg"),
+    ("nvl", "coalesce"),
+    ("ord", "ascii"),
+    ("prefix", "starts_with"),
+    ("sign", "signum"),
+    ("stdev", "stddev"),
+    ("strlen", "octet_length"),
+    ("strptime", "to_timestamp"),
+    ("suffix", "ends_with"),
+    ("transaction_timestamp", "now"),
+    ("ucase", "upper"),
+    ("unicode", "ascii"),
+    ("variance", "var_samp"),
+    ("pg_typeof", "typeof"),
+    ("regexp_matches", "regexp_like"),
+];
+
+/// Expressions by name and number of arguments.
+const TEMPLATES: [(&str, usize, &str); 58] = [
+    ("add", 2, "$1 + $2"),
+    ("arg_max", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
+    ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
+    ("argmax", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
+    ("argmin", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
+    ("max_by", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
+    ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
+    ("century", 1, "CAST(ceil(date_part('year', $1) / 100) AS BIGINT)"),
+    ("count_if", 1, "count(*) FILTER (WHERE $1)"),
+    ("countif", 1, "count(*) FILTER (WHERE $1)"),
+    ("date", 1, "CAST($1 AS DATE)"),
+    ("date_add", 2, "$1 + $2"),
+    ("day", 1, "date_part('day', $1)"),
+    ("dayname", 1, "to_char($1, '%A')"),
+    ("dayofmonth", 1, "date_part('day', $1)"),
+    ("dayofweek", 1, "date_part('dow', $1)"),
+    ("dayofyear", 1, "date_part('doy', $1)"),
+    ("decade", 1, "CAST(floor(date_part('year', $1) / 10) AS BIGINT)"),
+    ("divide", 2, "CAST(trunc($1 / $2) AS BIGINT)"),
+    ("epoch", 1, "date_part('epoch', $1)"),
+    ("epoch_ms", 1, "CAST(date_part('epoch', $1) * 1000 AS BIGINT)"),
+    ("epoch_us", 1, "CAST(date_part('epoch', $1) * 1000000 AS BIGINT)"),
+    ("favg", 1, "avg($1)"),
+    ("fmod", 2, "$1 % $2"),
+    ("fsum", 1, "sum($1)"),
+    ("geomean", 1, "exp(avg(ln($1)))"),
+    ("geometric_mean", 1, "exp(avg(ln($1)))"),
+    ("group_concat", 1, "string_agg($1, ',')"),
+    ("hour", 1, "date_part('hour', $1)"),
+    ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    ("isodow", 1, "(date_part('dow', $1) + 6) % 7 + 1"),
+    ("isoyear", 1, "date_part('isoyear', $1)"),
+    ("kahan_sum", 1, "sum($1)"),
+    ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
+    ("minute", 1, "date_part('minute', $1)"),
+    ("mod", 2, "$1 % $2"),
+    ("month", 1, "date_part('month', $1)"),
+    ("monthname", 1, "to_char($1, '%B')"),
+    ("multiply", 2, "$1 * $2"),
+    ("quarter", 1, "date_part('quarter', $1)"),
+    ("regexp_full_match", 2, "regexp_like($1, '^(?:' || $2 || ')$')"),
+    ("second", 1, "CAST(floor(date_part('second', $1)) AS BIGINT)"),
+    ("string_agg", 1, "string_agg($1, ',')"),
+    ("listagg", 1, "string_agg($1, ',')"),
+    ("strftime", 2, "to_char($1, $2)"),
+    ("subtract", 2, "$1 - $2"),
+    ("sumkahan", 1, "sum($1)"),
+    ("time_bucket", 2, "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')"),
+    ("to_days", 1, "basalt_interval($1, 'day')"),
+    ("to_hours", 1, "basalt_interval($1, 'hour')"),
+    ("to_minutes", 1, "basalt_interval($1, 'minute')"),
+    ("to_months", 1, "basalt_interval($1, 'month')"),
+    ("to_seconds", 1, "basalt_interval($1, 'second')"),
+    ("to_weeks", 1, "basalt_interval($1, 'week')"),
+    ("to_years", 1, "basalt_interval($1, 'year')"),
+    ("xor", 2, "$1 # $2"),
+    ("year", 1, "date_part('year', $1)"),
+];
+
+/// What a name stands for with so many arguments; `None`: for itself.
+pub(crate) fn meant(name: &str, arguments: usize) -> Option<Meant> {
+    let template = TEMPLATES.iter().find(|(own, number, _)| *own == name && *number == arguments);
+    if let Some((_, _, template)) = template {
+        return Some(Meant::Template(template));
+    }
+    match (name, arguments) {
+        ("any_value" | "arbitrary", 1) => Some(Meant::NonNull("first_value")),
+        ("week" | "weekofyear", 1) => Some(Meant::Template("date_part('week', $1)")),
+        ("strptime", 1) => None,
+        _ => NAMES.iter().find(|(own, _)| *own == name).map(|(_, other)| Meant::Name(other)),
+    }
+}
