@@ -10,6 +10,8 @@ pub const MESSAGE_BYTES: usize = 4 << 20;
 /// Bytes that SQL statements write to disk for what memory has no room for, all together; in the folder of the disk
 /// cache, where there is one.
 pub const SPILL_BYTES: u64 = 16 << 30;
+/// Tables with columns from before that are kept to read older versions by, of all tables together.
+pub const OTHER_COLUMNS: usize = 64;
 /// Addresses of rows that a statement takes away which are gathered before they are put into a set.
 pub const ADDRESSES_AT_ONCE: usize = 1 << 18;
 /// Bytes of one message of the health and reflection services, which ask by a name.
@@ -146,6 +148,33 @@ pub const FOREIGN_BATCH_ROWS: usize = 1 << 24;
 pub const FITTED_ROWS: usize = 1 << 16;
 /// Bytes of their texts, as often as a dictionary names them, unless they are of one row.
 pub const FITTED_TEXT_BYTES: usize = 16 << 20;
+
+/// Connections of clients of PostgreSQL open at once; further ones are told that there are too many.
+pub const POSTGRES_CONNECTIONS: usize = 256;
+/// Connections that have not said yet what they want, are told that there are too many, or cancel a statement; further
+/// ones wait in the listener's queue.
+pub const POSTGRES_SPARE_CONNECTIONS: usize = 64;
+/// A new connection says what it wants within this time.
+pub const POSTGRES_STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of its first message.
+pub const POSTGRES_STARTUP_BYTES: usize = 10_000;
+/// Bytes of a message that has neither a statement's text nor parameters; a larger one is counted before it is read. What
+/// is read at once, and the room that is made for it, is no more.
+pub const POSTGRES_SMALL_MESSAGE_BYTES: usize = 16 << 10;
+/// Bytes of rows that are made before they are sent: what one row takes more is sent with it.
+pub const POSTGRES_OUTPUT_BYTES: usize = 64 << 10;
+/// Bytes of the name of a statement or a portal, and of a setting.
+pub const POSTGRES_NAME_BYTES: usize = 256;
+/// Statements that a connection has prepared.
+pub const POSTGRES_STATEMENTS: usize = 1024;
+/// Portals, or cursors, that it has open.
+pub const POSTGRES_PORTALS: usize = 64;
+/// Those of them whose rows are not all read, beside the statement that runs: each holds a place of an answer.
+pub const POSTGRES_OPEN: usize = CONNECTION_ANSWERS - 1;
+/// Savepoints of a transaction.
+pub const POSTGRES_SAVEPOINTS: usize = 64;
+/// Bytes of all of its statements and portals, about.
+pub const POSTGRES_KEPT_BYTES: u64 = 16 << 20;
 
 /// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
 /// while another waits for a query's last block.

@@ -132,6 +132,12 @@ impl RequestError {
         self.place.as_deref()
     }
 
+    /// The reason.
+    #[cfg(feature = "sql")]
+    pub(crate) fn kind(&self) -> ErrorReason {
+        self.reason
+    }
+
     /// The reason as it stands in `ErrorInfo`.
     pub(crate) fn reason(&self) -> &'static str {
         name(self.reason)

@@ -19,6 +19,7 @@ mod error;
 mod filter;
 mod functions;
 mod fuse;
+mod gathered;
 mod interval;
 pub mod limits;
 mod meaning;
@@ -28,16 +29,19 @@ mod parse;
 mod plan;
 mod references;
 mod scan;
+pub mod script;
 mod source;
 mod sums;
+pub mod system;
 mod table;
 mod top;
 mod views;
 mod write;
+mod yielding;
 
 pub use async_trait::async_trait;
 
-pub use catalog::{Answers, Catalog, Change, NewTable, Rows, Table, Writer, Written};
+pub use catalog::{Alteration, Answers, Catalog, Change, NewTable, Rows, Table, Writer, Written};
 pub use command::{Command, Description};
 pub use engine::{Answer, Engine, Options, Request};
 pub use error::{Error, Result};

@@ -31,7 +31,7 @@ use datafusion::{
 use crate::{
     dialect,
     error::{Error, Result, of_parser},
-    limits,
+    limits, system,
 };
 
 const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
@@ -111,6 +111,7 @@ impl Text {
             (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
         };
         let inner = inner(&mut statement)?;
+        system::rewrite(inner, &names.tables)?;
         let mut rewrite = Rewrite {
             versions: &self.versions,
             used: BTreeSet::new(),
@@ -170,6 +171,7 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
             | ast::Statement::Truncate(_)
             | ast::Statement::CreateTable(_)
             | ast::Statement::CreateView(_)
+            | ast::Statement::AlterTable(_)
             | ast::Statement::Drop { object_type: ast::ObjectType::Table | ast::ObjectType::View, .. }
             | ast::Statement::ShowViews { .. }
             | ast::Statement::ShowColumns { .. }
@@ -242,8 +244,8 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
 
 fn refused(what: &str) -> Error {
     Error::unsupported(format!(
-        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, TRUNCATE, CREATE \
-         and DROP are)"
+        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, TRUNCATE, CREATE, \
+         ALTER TABLE and DROP are)"
     ))
 }
 
@@ -312,11 +314,19 @@ fn quote_columns(tokens: &mut [TokenWithSpan]) {
 /// How names are spelled.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
+    /// Those of tables and views.
+    tables: Vec<String>,
     exact: BTreeSet<String>,
     by_lower: HashMap<String, Vec<String>>,
 }
 
 impl Names {
+    pub(crate) fn of_tables<'a>(tables: impl Iterator<Item = &'a String>) -> Self {
+        let mut names = Self::default();
+        let tables: Vec<_> = tables.inspect(|table| names.add(table)).cloned().collect();
+        Self { tables, ..names }
+    }
+
     pub(crate) fn add(&mut self, name: &str) {
         if self.exact.insert(name.to_owned()) {
             self.by_lower.entry(name.to_lowercase()).or_default().push(name.to_owned());

@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use async_trait::async_trait;
 use basalt_core::{
     error::ErrorKind,
+    query::{Expr as Value, Filter, Query, SelectItem},
     schema::{DataType as Logical, Field, Schema},
 };
 use datafusion::{
@@ -27,19 +28,19 @@ use datafusion::{
         context::SQLOptions,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::{AggregateUDF, Expr, LogicalPlan},
+    logical_expr::{AggregateUDF, Expr, LogicalPlan, registry::FunctionRegistry as _},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
     sql::{parser::Statement, sqlparser::ast},
 };
-use futures_util::{future::try_join_all, stream};
+use futures_util::{StreamExt as _, future::try_join_all, stream};
 
 use crate::{
     answer::{Shown, rows, shown_type},
     arithmetic::Planner,
     bounded::{self, Bounded},
-    catalog::{Change, Table, Written},
+    catalog::{Alteration, Change, Table, Written},
     command::{Command, Description},
     define::{self, NewView},
     dialect,
@@ -47,21 +48,23 @@ use crate::{
     error::{Error, Result},
     functions::{self, Places},
     fuse::FuseAggregates,
-    limits,
+    gathered, limits,
     meaning::Meaning,
     memory::Pool,
     parse::{Named, Names, Parameters, Text, as_query},
     references::FuseJoins,
     scan::Scan,
     sums::Sums,
+    system,
     table::BasaltTable,
     top::FuseTop,
     views::{Read, Views, text_of_table, within},
     write::{Effect, Rewritten, rewrite, target, with_addresses},
+    yielding::yielding,
 };
 
-const CATALOG: &str = "basalt";
-const SCHEMA: &str = "main";
+const CATALOG: &str = system::DATABASE;
+const SCHEMA: &str = system::SCHEMA;
 
 /// Functions and rules, which are the same for all statements.
 pub(crate) struct Base {
@@ -84,7 +87,7 @@ impl Base {
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let ours = [AggregateUDF::from(Sums::sum()), AggregateUDF::from(Sums::average())];
         aggregates.retain(|function| ours.iter().all(|own| own.name() != function.name()));
-        aggregates.extend(ours.into_iter().map(Arc::new));
+        aggregates.extend(ours.into_iter().chain(gathered::all()).map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(Bounded::over(Arc::clone(function)));
@@ -92,7 +95,10 @@ impl Base {
                 *function = Arc::new(Places::over(Arc::clone(function)));
             }
         }
-        builder.scalar_functions().get_or_insert_default().extend(functions::all().map(Arc::new));
+        let functions = builder.scalar_functions().get_or_insert_default();
+        let ours: Vec<_> = functions::all().chain(system::functions()).collect();
+        functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
+        functions.extend(ours.into_iter().map(Arc::new));
         Ok(Self { state: builder.build() })
     }
 
@@ -193,6 +199,8 @@ enum Resolved {
     Drop { table: String, if_exists: bool },
     /// CREATE VIEW.
     CreateView(Box<SessionState>, NewView),
+    /// ALTER TABLE, and the columns that must have no null.
+    Alter { table: Arc<dyn Table>, alterations: Vec<Alteration>, full: Vec<String> },
     /// DROP VIEW.
     DropView { view: String, if_exists: bool },
     /// What is to be made is there.
@@ -215,6 +223,7 @@ impl Resolved {
             }
             Self::CreateView(..) => Command::CreateView,
             Self::DropView { .. } => Command::DropView,
+            Self::Alter { .. } => Command::AlterTable,
             Self::Write(_, rewritten, _) => rewritten.command,
             Self::Create(_) => Command::CreateTable,
             Self::CreateAs(..) => Command::CreateTableAs,
@@ -248,6 +257,13 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 request.catalog.create_view(&view.name, &view.query.to_string(), view.replaces).await?;
                 NOTHING
             }
+            Resolved::Alter { table, alterations, full } => {
+                let exactly = !full.is_empty();
+                for column in full {
+                    check_full(&*table, column).await?;
+                }
+                table.alter(alterations, exactly).await?
+            }
             Resolved::DropView { view, if_exists } => {
                 request.catalog.drop_view(&view, if_exists).await?;
                 NOTHING
@@ -278,6 +294,29 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
 
 /// No rows were written.
 const NOTHING: Written = Written::Done { inserted: 0, deleted: 0 };
+
+/// Fails where a column of a version has a null.
+async fn check_full(table: &dyn Table, column: String) -> Result<()> {
+    if table.schema().index_of(&column).is_none() {
+        let message = format!("the table has no column {column:?}");
+        return Err(Error::new(ErrorKind::ColumnNotFound, message));
+    }
+    if table.retention().is_some() {
+        let message =
+            "SET NOT NULL of a table with retention: rows that are too old to be read may have nulls";
+        return Err(Error::unsupported(message));
+    }
+    let select = vec![SelectItem { expr: Value::Column(column.clone()), name: None }];
+    let filter = Some(Filter::IsNull(Value::Column(column.clone())));
+    let mut nulls = table.run(Query { select, filter, limit: Some(1), ..Query::default() });
+    while let Some(batch) = nulls.next().await {
+        if batch?.num_rows() > 0 {
+            let message = format!("column {column:?} has nulls");
+            return Err(Error::new(ErrorKind::InvalidSchema, message));
+        }
+    }
+    Ok(())
+}
 
 /// Runs the query of a statement that writes, and writes what it gives.
 async fn write(session: SessionState, rewritten: Rewritten, target: &dyn Table) -> Result<Written> {
@@ -335,6 +374,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
         | Resolved::Drop { .. }
         | Resolved::CreateView(..)
         | Resolved::DropView { .. }
+        | Resolved::Alter { .. }
         | Resolved::Nothing(_) => Ok(described(command, affected_schema())),
     }
 }
@@ -407,8 +447,7 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     let mut text = Text::new(&request.sql)?;
     let known = request.catalog.tables().await?;
     let views = request.catalog.views().await?;
-    let mut names = Names::default();
-    known.iter().chain(views.keys()).for_each(|name| names.add(name));
+    let mut names = Names::of_tables(known.iter().chain(views.keys()));
     let mut parsed = text.parse(&names, parameters)?;
     let mut describes = false;
     if let Statement::Statement(statement) = &parsed.statement {
@@ -435,12 +474,38 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         }
     }
     if let Statement::Statement(statement) = &parsed.statement
+        && let ast::Statement::AlterTable(alter) = &**statement
+    {
+        let name = define::only_name(&alter.name)?;
+        if views.contains_key(&name) {
+            return Err(is_view(&name));
+        }
+        let table = pin(request, &known, &(name, None)).await;
+        let table = match table {
+            Err(error) if alter.if_exists && is_missing(&error) => {
+                return Ok(Resolved::Nothing(Command::AlterTable));
+            }
+            table => table?,
+        };
+        table.schema().fields().iter().for_each(|field| names.add(&field.name));
+        parsed = text.parse(&names, parameters)?;
+        let Statement::Statement(statement) = &parsed.statement else { return Err(lost()) };
+        let ast::Statement::AlterTable(alter) = &**statement else { return Err(lost()) };
+        let (alterations, full) = define::alterations(alter)?;
+        return Ok(Resolved::Alter { table, alterations, full });
+    }
+    if let Statement::Statement(statement) = &parsed.statement
         && let Some(resolved) = definition(statement, &known, &views)?
     {
         return Ok(resolved);
     }
     let read = Read::new(std::mem::take(&mut parsed.tables), &views, &names)?;
-    let pinned = read.tables.iter().map(async |(name, (of, view))| {
+    let virtuals: Vec<_> = read.tables.keys().filter(|name| system::is_system(name)).cloned().collect();
+    if !virtuals.is_empty() {
+        system::columns().for_each(|column| names.add(column));
+    }
+    let real = read.tables.iter().filter(|(name, _)| !system::is_system(name));
+    let pinned = real.map(async |(name, (of, view))| {
         let pinned = pin(request, &known, of).await;
         let pinned = pinned.map_err(|error| match view {
             Some(view) => within(view, &error),
@@ -470,6 +535,9 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         (name, Arc::new(table) as Arc<dyn TableProvider>)
     });
     let mut tables: BTreeMap<_, _> = tables.collect();
+    tables.extend(
+        system::providers(shared, request, &known, &views, virtuals.iter().map(String::as_str)).await?,
+    );
     if let Some((name, table)) = &target {
         let provider = BasaltTable::with_addresses(Arc::clone(table));
         tables.insert(with_addresses(name), Arc::new(provider));
@@ -481,6 +549,12 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
     let mut session = shared.base.session(shared, request)?;
     session.register_catalog_list(Arc::new(catalogs));
+    if !virtuals.is_empty() || request.sql.to_lowercase().contains("regclass") {
+        let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
+        for function in system::functions_of(&all) {
+            session.register_udf(Arc::new(function))?;
+        }
+    }
     let session = Box::new(session);
     read.plan(&session, &mut names, |name, view| schema.add(name, view)).await?;
     if !names.are_lower() {
@@ -601,6 +675,14 @@ fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Re
     }))
 }
 
+fn is_missing(error: &Error) -> bool {
+    error.statement().is_some_and(|error| error.kind() == ErrorKind::TableNotFound)
+}
+
+fn lost() -> Error {
+    Error::Internal("a statement is another one when it is parsed again".to_owned())
+}
+
 fn is_view(name: &str) -> Error {
     let message = format!("{name:?} is a view: it is not written to, and DROP VIEW drops it");
     Error::new(ErrorKind::TableNotFound, message)
@@ -660,7 +742,7 @@ async fn planned(
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    Ok((session, logical, physical))
+    Ok((session, logical, yielding(physical)?))
 }
 
 /// The plan of a statement. Columns of one list that would have the same name get others.

@@ -48,6 +48,7 @@ const SERVER: &[&str] = &[
     "http",
     "flight",
     "services",
+    "postgres",
     "sql",
     "peers",
     "coordinator",

@@ -131,7 +131,7 @@ async fn start(refuses: fn(Action, Object<'_>) -> bool) -> Server {
     let state = Arc::new(state);
     state.connect();
     let endpoint = Endpoint::start(metrics, Arc::clone(&state)).unwrap();
-    let doors = Doors { clients, peers: Some(peers), metrics: None };
+    let doors = Doors { clients, peers: Some(peers), metrics: None, postgres: None };
     let loaded = Arc::clone(&state);
     tokio::spawn(async move {
         transport::serve(doors, &config, state, std::future::pending()).await.unwrap();
@@ -315,4 +315,34 @@ async fn what_a_message_names_is_asked_for_wherever_it_stands() {
     ] {
         assert!(asked.iter().any(|asked| asked == line), "{line}: {asked:?}");
     }
+}
+
+#[cfg(feature = "sql")]
+#[tokio::test]
+async fn clients_of_postgresql_are_asked_for() {
+    let environment = environment::process();
+    let listener = environment.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config { threads: 1, store: "memory:".to_owned(), ..Config::default() };
+    let mut state = State::new(environment, &config, None).unwrap();
+    let policy = Arc::new(Refuses { refuses: |action, _| action == Action::Read, asked: Mutex::default() });
+    state.access = Access(Arc::clone(&policy) as Arc<dyn Policy>);
+    let _door = crate::postgres::Door::start(listener, Arc::new(state), 2).unwrap();
+    let told = async |messages: &[u8]| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"\0\0\0\x11\0\x03\0\0user\0me\0\0").await.unwrap();
+        stream.write_all(messages).await.unwrap();
+        stream.write_all(b"X\0\0\0\x04").await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        answer.windows(6).filter(|code| *code == b"C42501").count()
+    };
+    assert_eq!(told(b"Q\0\0\0\x0dSELECT 1\0").await, 1);
+    // Described, and run.
+    let parse = b"P\0\0\0\x10\0SELECT 1\0\0\0";
+    assert_eq!(told(&[&parse[..], b"D\0\0\0\x06S\0S\0\0\0\x04"].concat()).await, 1);
+    let run = b"B\0\0\0\x0c\0\0\0\0\0\0\0\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
+    assert_eq!(told(&[&parse[..], run].concat()).await, 1);
+    let asked = policy.asked.lock().unwrap().join("\n");
+    assert!(asked.contains("client: probe the server") && asked.contains("client: read tables"), "{asked}");
 }

@@ -3,11 +3,13 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
 
+mod alter;
 mod doors;
 #[path = "../flights/golden.rs"]
 mod golden;
 #[path = "../flights/nodes.rs"]
 mod nodes;
+mod postgres;
 mod promises;
 mod types;
 mod writes;
