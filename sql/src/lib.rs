@@ -29,12 +29,15 @@ mod parse;
 mod plan;
 mod references;
 mod scan;
+pub mod script;
 mod source;
 mod sums;
+pub mod system;
 mod table;
 mod top;
 mod views;
 mod write;
+mod yielding;
 
 pub use async_trait::async_trait;
 

@@ -27,7 +27,7 @@ use datafusion::{
         context::SQLOptions,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::{AggregateUDF, Expr, LogicalPlan},
+    logical_expr::{AggregateUDF, Expr, LogicalPlan, registry::FunctionRegistry as _},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
@@ -54,14 +54,16 @@ use crate::{
     references::FuseJoins,
     scan::Scan,
     sums::Sums,
+    system,
     table::BasaltTable,
     top::FuseTop,
     views::{Read, Views, text_of_table, within},
     write::{Effect, Rewritten, rewrite, target, with_addresses},
+    yielding::yielding,
 };
 
-const CATALOG: &str = "basalt";
-const SCHEMA: &str = "main";
+const CATALOG: &str = system::DATABASE;
+const SCHEMA: &str = system::SCHEMA;
 
 /// Functions and rules, which are the same for all statements.
 pub(crate) struct Base {
@@ -92,7 +94,10 @@ impl Base {
                 *function = Arc::new(Places::over(Arc::clone(function)));
             }
         }
-        builder.scalar_functions().get_or_insert_default().extend(functions::all().map(Arc::new));
+        let functions = builder.scalar_functions().get_or_insert_default();
+        let ours: Vec<_> = functions::all().chain(system::functions()).collect();
+        functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
+        functions.extend(ours.into_iter().map(Arc::new));
         Ok(Self { state: builder.build() })
     }
 
@@ -407,8 +412,7 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     let mut text = Text::new(&request.sql)?;
     let known = request.catalog.tables().await?;
     let views = request.catalog.views().await?;
-    let mut names = Names::default();
-    known.iter().chain(views.keys()).for_each(|name| names.add(name));
+    let mut names = Names::of_tables(known.iter().chain(views.keys()));
     let mut parsed = text.parse(&names, parameters)?;
     let mut describes = false;
     if let Statement::Statement(statement) = &parsed.statement {
@@ -440,7 +444,12 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         return Ok(resolved);
     }
     let read = Read::new(std::mem::take(&mut parsed.tables), &views, &names)?;
-    let pinned = read.tables.iter().map(async |(name, (of, view))| {
+    let virtuals: Vec<_> = read.tables.keys().filter(|name| system::is_system(name)).cloned().collect();
+    if !virtuals.is_empty() {
+        system::columns().for_each(|column| names.add(column));
+    }
+    let real = read.tables.iter().filter(|(name, _)| !system::is_system(name));
+    let pinned = real.map(async |(name, (of, view))| {
         let pinned = pin(request, &known, of).await;
         let pinned = pinned.map_err(|error| match view {
             Some(view) => within(view, &error),
@@ -470,6 +479,9 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         (name, Arc::new(table) as Arc<dyn TableProvider>)
     });
     let mut tables: BTreeMap<_, _> = tables.collect();
+    tables.extend(
+        system::providers(shared, request, &known, &views, virtuals.iter().map(String::as_str)).await?,
+    );
     if let Some((name, table)) = &target {
         let provider = BasaltTable::with_addresses(Arc::clone(table));
         tables.insert(with_addresses(name), Arc::new(provider));
@@ -481,6 +493,12 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
     let mut session = shared.base.session(shared, request)?;
     session.register_catalog_list(Arc::new(catalogs));
+    if !virtuals.is_empty() || request.sql.to_lowercase().contains("regclass") {
+        let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
+        for function in system::functions_of(&all) {
+            session.register_udf(Arc::new(function))?;
+        }
+    }
     let session = Box::new(session);
     read.plan(&session, &mut names, |name, view| schema.add(name, view)).await?;
     if !names.are_lower() {
@@ -660,7 +678,7 @@ async fn planned(
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    Ok((session, logical, physical))
+    Ok((session, logical, yielding(physical)?))
 }
 
 /// The plan of a statement. Columns of one list that would have the same name get others.

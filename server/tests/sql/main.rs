@@ -3,10 +3,12 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
 
+mod doors;
 #[path = "../flights/golden.rs"]
 mod golden;
 #[path = "../flights/nodes.rs"]
 mod nodes;
+mod postgres;
 mod promises;
 mod types;
 mod writes;
