@@ -10,6 +10,8 @@ pub const MESSAGE_BYTES: usize = 4 << 20;
 /// Bytes that SQL statements write to disk for what memory has no room for, all together; in the folder of the disk
 /// cache, where there is one.
 pub const SPILL_BYTES: u64 = 16 << 30;
+/// Tables with columns from before that are kept to read older versions by, of all tables together.
+pub const OTHER_COLUMNS: usize = 64;
 /// Addresses of rows that a statement takes away which are gathered before they are put into a set.
 pub const ADDRESSES_AT_ONCE: usize = 1 << 18;
 /// Bytes of one message of the health and reflection services, which ask by a name.

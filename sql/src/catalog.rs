@@ -6,7 +6,7 @@ use arrow_array::{RecordBatch, UInt64Array};
 use async_trait::async_trait;
 use basalt_core::{
     query::{Filter, Query},
-    schema::{DataType, Schema},
+    schema::{DataType, Field, Schema},
     table::Retention,
 };
 use futures_util::stream::BoxStream;
@@ -95,6 +95,21 @@ pub struct NewTable {
     pub retention: Option<Retention>,
     /// Whether deletions write the files that lose rows again; `None`: as the catalog does by itself.
     pub rewrites: Option<bool>,
+}
+
+/// A change of a table's columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Alteration {
+    /// A column more, behind the others.
+    Add(Field),
+    /// A column less.
+    Drop(String),
+    /// Another name for a column.
+    Rename(String, String),
+    /// Whether a column may be null. Where it may not, no row of the version that was read has a null.
+    SetNullable(String, bool),
+    /// A wider type for a column.
+    Widen(String, DataType),
 }
 
 /// What comes of the rows of a table.
@@ -189,6 +204,14 @@ pub trait Table: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why the table is not written to.
     async fn write(&self, _change: Change) -> Result<Box<dyn Writer>> {
+        Err(read_only())
+    }
+
+    /// Changes the columns, all at once; `exactly`: only where no newer version has come.
+    ///
+    /// # Errors
+    /// Why they stay as they are.
+    async fn alter(&self, _alterations: Vec<Alteration>, _exactly: bool) -> Result<Written> {
         Err(read_only())
     }
 

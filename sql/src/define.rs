@@ -9,12 +9,12 @@ use basalt_core::{
     table::Retention,
 };
 use datafusion::sql::sqlparser::ast::{
-    self, ColumnDef, ColumnOption, CreateTable, CreateTableOptions, ObjectName, ObjectNamePart, SqlOption,
-    TableConstraint, Value,
+    self, AlterColumnOperation, AlterTableOperation, ColumnDef, ColumnOption, CreateTable,
+    CreateTableOptions, ObjectName, ObjectNamePart, SqlOption, TableConstraint, Value,
 };
 
 use crate::{
-    catalog::NewTable,
+    catalog::{Alteration, NewTable},
     error::{Error, Result},
 };
 
@@ -48,6 +48,50 @@ pub(crate) fn new_table(create: &CreateTable, of_query: Option<Vec<Field>>) -> R
     let schema = Schema::new(fields)?;
     let (retention, rewrites) = properties(&create.table_options, &schema)?;
     Ok(NewTable { name: only_name(&create.name)?, schema, retention, rewrites })
+}
+
+/// What ALTER TABLE changes, and the columns that must have no null.
+pub(crate) fn alterations(alter: &ast::AlterTable) -> Result<(Vec<Alteration>, Vec<String>)> {
+    let (mut changes, mut full) = (Vec::new(), Vec::new());
+    for operation in &alter.operations {
+        let change = match operation {
+            AlterTableOperation::AddColumn {
+                if_not_exists: false,
+                column_def,
+                column_position: None,
+                ..
+            } => Alteration::Add(column(column_def)?),
+            AlterTableOperation::DropColumn {
+                column_names, if_exists: false, drop_behavior: None, ..
+            } => {
+                changes.extend(column_names.iter().map(|name| Alteration::Drop(name.value.clone())));
+                continue;
+            }
+            AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+                Alteration::Rename(old_column_name.value.clone(), new_column_name.value.clone())
+            }
+            AlterTableOperation::AlterColumn { column_name, op } => {
+                let name = column_name.value.clone();
+                match op {
+                    AlterColumnOperation::SetNotNull => {
+                        full.push(name.clone());
+                        Alteration::SetNullable(name, false)
+                    }
+                    AlterColumnOperation::DropNotNull => Alteration::SetNullable(name, true),
+                    AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
+                        Alteration::Widen(name, logical(data_type)?)
+                    }
+                    other => return Err(Error::unsupported(format!("ALTER COLUMN {other}"))),
+                }
+            }
+            other => return Err(Error::unsupported(format!("ALTER TABLE ... {other}"))),
+        };
+        changes.push(change);
+    }
+    if !full.is_empty() && changes.len() > 1 {
+        return Err(Error::unsupported("SET NOT NULL beside other changes"));
+    }
+    Ok((changes, full))
 }
 
 /// A view that is to be made.

@@ -41,7 +41,7 @@ mod yielding;
 
 pub use async_trait::async_trait;
 
-pub use catalog::{Answers, Catalog, Change, NewTable, Rows, Table, Writer, Written};
+pub use catalog::{Alteration, Answers, Catalog, Change, NewTable, Rows, Table, Writer, Written};
 pub use command::{Command, Description};
 pub use engine::{Answer, Engine, Options, Request};
 pub use error::{Error, Result};

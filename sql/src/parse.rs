@@ -171,6 +171,7 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
             | ast::Statement::Truncate(_)
             | ast::Statement::CreateTable(_)
             | ast::Statement::CreateView(_)
+            | ast::Statement::AlterTable(_)
             | ast::Statement::Drop { object_type: ast::ObjectType::Table | ast::ObjectType::View, .. }
             | ast::Statement::ShowViews { .. }
             | ast::Statement::ShowColumns { .. }
@@ -243,8 +244,8 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
 
 fn refused(what: &str) -> Error {
     Error::unsupported(format!(
-        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, TRUNCATE, CREATE \
-         and DROP are)"
+        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, TRUNCATE, CREATE, \
+         ALTER TABLE and DROP are)"
     ))
 }
 

@@ -10,6 +10,7 @@ use arrow_schema::DataType;
 use async_trait::async_trait;
 use basalt_core::{
     error::ErrorKind,
+    query::{Expr as Value, Filter, Query, SelectItem},
     schema::{DataType as Logical, Field, Schema},
 };
 use datafusion::{
@@ -33,13 +34,13 @@ use datafusion::{
     prelude::SessionConfig,
     sql::{parser::Statement, sqlparser::ast},
 };
-use futures_util::{future::try_join_all, stream};
+use futures_util::{StreamExt as _, future::try_join_all, stream};
 
 use crate::{
     answer::{Shown, rows, shown_type},
     arithmetic::Planner,
     bounded::{self, Bounded},
-    catalog::{Change, Table, Written},
+    catalog::{Alteration, Change, Table, Written},
     command::{Command, Description},
     define::{self, NewView},
     dialect,
@@ -198,6 +199,8 @@ enum Resolved {
     Drop { table: String, if_exists: bool },
     /// CREATE VIEW.
     CreateView(Box<SessionState>, NewView),
+    /// ALTER TABLE, and the columns that must have no null.
+    Alter { table: Arc<dyn Table>, alterations: Vec<Alteration>, full: Vec<String> },
     /// DROP VIEW.
     DropView { view: String, if_exists: bool },
     /// What is to be made is there.
@@ -220,6 +223,7 @@ impl Resolved {
             }
             Self::CreateView(..) => Command::CreateView,
             Self::DropView { .. } => Command::DropView,
+            Self::Alter { .. } => Command::AlterTable,
             Self::Write(_, rewritten, _) => rewritten.command,
             Self::Create(_) => Command::CreateTable,
             Self::CreateAs(..) => Command::CreateTableAs,
@@ -253,6 +257,13 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 request.catalog.create_view(&view.name, &view.query.to_string(), view.replaces).await?;
                 NOTHING
             }
+            Resolved::Alter { table, alterations, full } => {
+                let exactly = !full.is_empty();
+                for column in full {
+                    check_full(&*table, column).await?;
+                }
+                table.alter(alterations, exactly).await?
+            }
             Resolved::DropView { view, if_exists } => {
                 request.catalog.drop_view(&view, if_exists).await?;
                 NOTHING
@@ -283,6 +294,29 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
 
 /// No rows were written.
 const NOTHING: Written = Written::Done { inserted: 0, deleted: 0 };
+
+/// Fails where a column of a version has a null.
+async fn check_full(table: &dyn Table, column: String) -> Result<()> {
+    if table.schema().index_of(&column).is_none() {
+        let message = format!("the table has no column {column:?}");
+        return Err(Error::new(ErrorKind::ColumnNotFound, message));
+    }
+    if table.retention().is_some() {
+        let message =
+            "SET NOT NULL of a table with retention: rows that are too old to be read may have nulls";
+        return Err(Error::unsupported(message));
+    }
+    let select = vec![SelectItem { expr: Value::Column(column.clone()), name: None }];
+    let filter = Some(Filter::IsNull(Value::Column(column.clone())));
+    let mut nulls = table.run(Query { select, filter, limit: Some(1), ..Query::default() });
+    while let Some(batch) = nulls.next().await {
+        if batch?.num_rows() > 0 {
+            let message = format!("column {column:?} has nulls");
+            return Err(Error::new(ErrorKind::InvalidSchema, message));
+        }
+    }
+    Ok(())
+}
 
 /// Runs the query of a statement that writes, and writes what it gives.
 async fn write(session: SessionState, rewritten: Rewritten, target: &dyn Table) -> Result<Written> {
@@ -340,6 +374,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
         | Resolved::Drop { .. }
         | Resolved::CreateView(..)
         | Resolved::DropView { .. }
+        | Resolved::Alter { .. }
         | Resolved::Nothing(_) => Ok(described(command, affected_schema())),
     }
 }
@@ -437,6 +472,27 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
             }
             None => {}
         }
+    }
+    if let Statement::Statement(statement) = &parsed.statement
+        && let ast::Statement::AlterTable(alter) = &**statement
+    {
+        let name = define::only_name(&alter.name)?;
+        if views.contains_key(&name) {
+            return Err(is_view(&name));
+        }
+        let table = pin(request, &known, &(name, None)).await;
+        let table = match table {
+            Err(error) if alter.if_exists && is_missing(&error) => {
+                return Ok(Resolved::Nothing(Command::AlterTable));
+            }
+            table => table?,
+        };
+        table.schema().fields().iter().for_each(|field| names.add(&field.name));
+        parsed = text.parse(&names, parameters)?;
+        let Statement::Statement(statement) = &parsed.statement else { return Err(lost()) };
+        let ast::Statement::AlterTable(alter) = &**statement else { return Err(lost()) };
+        let (alterations, full) = define::alterations(alter)?;
+        return Ok(Resolved::Alter { table, alterations, full });
     }
     if let Statement::Statement(statement) = &parsed.statement
         && let Some(resolved) = definition(statement, &known, &views)?
@@ -617,6 +673,14 @@ fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Re
         }
         _ => return Ok(None),
     }))
+}
+
+fn is_missing(error: &Error) -> bool {
+    error.statement().is_some_and(|error| error.kind() == ErrorKind::TableNotFound)
+}
+
+fn lost() -> Error {
+    Error::Internal("a statement is another one when it is parsed again".to_owned())
 }
 
 fn is_view(name: &str) -> Error {

@@ -25,6 +25,7 @@
 //!
 //! `README.md` of this crate says what lies where, and why it is so.
 
+mod alter;
 mod catalog;
 mod data;
 mod deletes;
@@ -42,6 +43,7 @@ mod vacuum;
 mod verify;
 mod z85;
 
+pub use alter::Alteration;
 pub use catalog::{CatalogLog, CatalogState, Created, TableEntry, no_view};
 pub use data::{ColumnStats, DataReader, EncodedColumn, EncodedFile, FileEncoder, NewFile};
 pub use deletes::Deletes;

@@ -40,25 +40,25 @@ use crate::{
 };
 
 const TYPE: &str = "basalt.type";
-const ENCODING: &str = "basalt.encoding";
+pub(crate) const ENCODING: &str = "basalt.encoding";
 const REFERENCES: &str = "basalt.references";
 pub(crate) const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 pub(crate) const COLUMN_ID: &str = "delta.columnMapping.id";
 const INVARIANTS: &str = "delta.invariants";
 
 #[derive(Serialize, Deserialize)]
-struct StructType {
+pub(crate) struct StructType {
     r#type: String,
-    fields: Vec<StructField>,
+    pub(crate) fields: Vec<StructField>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StructField {
-    name: String,
-    r#type: Value,
-    nullable: bool,
+pub(crate) struct StructField {
+    pub(crate) name: String,
+    pub(crate) r#type: Value,
+    pub(crate) nullable: bool,
     #[serde(default)]
-    metadata: Map<String, Value>,
+    pub(crate) metadata: Map<String, Value>,
 }
 
 /// How a column is found in data files (`delta.columnMapping.mode`).
@@ -80,6 +80,8 @@ pub(crate) struct TableSchema {
     pub(crate) physical: Vec<String>,
     /// The ids by which the columns are found in data files; `None`: by the names in `physical`.
     pub(crate) ids: Option<Vec<i32>>,
+    /// The ids that columns which are mapped have in files that are written.
+    pub(crate) field_ids: Option<Vec<i32>>,
     /// Whether a column has an invariant, which writers must check.
     pub(crate) has_invariants: bool,
     /// What the columns that are nested are made of.
@@ -95,7 +97,7 @@ impl TableSchema {
             return Err(StorageError::corrupt("the log", "its schema is no struct"));
         }
         let mut fields = Vec::new();
-        let (mut physical, mut ids) = (Vec::new(), Vec::new());
+        let (mut physical, mut ids, mut numbered) = (Vec::new(), Vec::new(), Vec::new());
         let mut has_invariants = false;
         let mut nested = Vec::new();
         for field in parsed.fields {
@@ -104,11 +106,15 @@ impl TableSchema {
             has_invariants |= field.metadata.contains_key(INVARIANTS);
             let mapped = field.metadata.get(PHYSICAL_NAME).and_then(Value::as_str);
             physical.push(mapped.filter(|_| mapping != Mapping::Name).unwrap_or(&field.name).to_owned());
-            if mapping == Mapping::Id {
+            if mapping != Mapping::Name {
                 let id =
                     field.metadata.get(COLUMN_ID).and_then(Value::as_i64).and_then(|id| id.try_into().ok());
-                let why = || format!("its schema has no {COLUMN_ID} for column {:?}", field.name);
-                ids.push(id.ok_or_else(|| StorageError::corrupt("the log", why()))?);
+                if mapping == Mapping::PhysicalName {
+                    numbered.extend(id);
+                } else {
+                    let why = || format!("its schema has no {COLUMN_ID} for column {:?}", field.name);
+                    ids.push(id.ok_or_else(|| StorageError::corrupt("the log", why()))?);
+                }
             }
             let encoding = field.metadata.get(ENCODING).and_then(Value::as_str).map(str::to_owned);
             let reference = |text: &str| -> Result<Reference> {
@@ -127,20 +133,23 @@ impl TableSchema {
         }
         let schema = Schema::new(fields).map_err(|e| StorageError::Unsupported { feature: e.to_string() })?;
         let ids = (mapping == Mapping::Id).then_some(ids);
-        Ok(Self { schema: Arc::new(schema), physical, ids, has_invariants, nested })
+        // Files that have been written without them are read by their names.
+        let field_ids = ids.clone().or_else(|| (numbered.len() == physical.len()).then_some(numbered));
+        let field_ids = field_ids.filter(|_| mapping != Mapping::Name);
+        Ok(Self { schema: Arc::new(schema), physical, ids, field_ids, has_invariants, nested })
     }
 }
 
 /// A column's type.
-struct Typed {
-    data_type: DataType,
+pub(crate) struct Typed {
+    pub(crate) data_type: DataType,
     /// What the values are, where that is only their form.
-    logical: Option<Logical>,
+    pub(crate) logical: Option<Logical>,
     /// What they are made of, where it is the text of them.
-    shape: Option<Shape>,
+    pub(crate) shape: Option<Shape>,
 }
 
-fn type_of(field: &StructField) -> Result<Typed> {
+pub(crate) fn type_of(field: &StructField) -> Result<Typed> {
     let unsupported = |shown: &str| {
         let feature = format!("columns of the type {shown} (column {:?})", field.name);
         Err(StorageError::Unsupported { feature })
@@ -210,43 +219,48 @@ pub(crate) fn to_delta(schema: &Schema) -> Result<String> {
             let error = Error::new(ErrorKind::InvalidSchema, message).at("name").at(format!("fields[{i}]"));
             return Err(error.into());
         }
-        let stored = match field.data_type {
-            _ if let Some(Logical::Decimal { precision, scale }) = field.logical => {
-                format!("decimal({precision},{scale})")
-            }
-            _ if field.logical == Some(Logical::Binary) => "binary".into(),
-            DataType::Bool => "boolean".into(),
-            DataType::Int8 => "byte".into(),
-            DataType::Int16 | DataType::UInt8 => "short".into(),
-            DataType::Int32 | DataType::UInt16 => "integer".into(),
-            DataType::Int64 | DataType::UInt32 => "long".into(),
-            DataType::UInt64 => "decimal(20,0)".into(),
-            DataType::Float32 => "float".into(),
-            DataType::Float64 => "double".into(),
-            DataType::Decimal { precision, scale } => format!("decimal({precision},{scale})"),
-            DataType::Date32 => "date".into(),
-            DataType::Timestamp => "timestamp".into(),
-            DataType::Utf8 => "string".into(),
-        };
-        let mut metadata = Map::new();
-        if field.data_type.is_unsigned() || field.logical == Some(Logical::Time) {
-            metadata.insert(TYPE.into(), json!(field.type_name()));
-        }
-        if let Some(encoding) = &field.encoding {
-            metadata.insert(ENCODING.into(), json!(encoding));
-        }
-        if let Some(reference) = &field.references {
-            metadata.insert(REFERENCES.into(), json!(reference.to_string()));
-        }
-        fields.push(StructField {
-            name: field.name.clone(),
-            r#type: Value::String(stored),
-            nullable: field.nullable,
-            metadata,
-        });
+        fields.push(struct_field(field));
     }
     let schema = StructType { r#type: "struct".into(), fields };
     serde_json::to_string(&schema).map_err(|e| StorageError::corrupt("the schema", e))
+}
+
+/// A column as `schemaString` has it.
+pub(crate) fn struct_field(field: &Field) -> StructField {
+    let stored: String = match field.data_type {
+        _ if let Some(Logical::Decimal { precision, scale }) = field.logical => {
+            format!("decimal({precision},{scale})")
+        }
+        _ if field.logical == Some(Logical::Binary) => "binary".into(),
+        DataType::Bool => "boolean".into(),
+        DataType::Int8 => "byte".into(),
+        DataType::Int16 | DataType::UInt8 => "short".into(),
+        DataType::Int32 | DataType::UInt16 => "integer".into(),
+        DataType::Int64 | DataType::UInt32 => "long".into(),
+        DataType::UInt64 => "decimal(20,0)".into(),
+        DataType::Float32 => "float".into(),
+        DataType::Float64 => "double".into(),
+        DataType::Decimal { precision, scale } => format!("decimal({precision},{scale})"),
+        DataType::Date32 => "date".into(),
+        DataType::Timestamp => "timestamp".into(),
+        DataType::Utf8 => "string".into(),
+    };
+    let mut metadata = Map::new();
+    if field.data_type.is_unsigned() || field.logical == Some(Logical::Time) {
+        metadata.insert(TYPE.into(), json!(field.type_name()));
+    }
+    if let Some(encoding) = &field.encoding {
+        metadata.insert(ENCODING.into(), json!(encoding));
+    }
+    if let Some(reference) = &field.references {
+        metadata.insert(REFERENCES.into(), json!(reference.to_string()));
+    }
+    StructField {
+        name: field.name.clone(),
+        r#type: Value::String(stored),
+        nullable: field.nullable,
+        metadata,
+    }
 }
 
 /// The Arrow type in which a column is written to Parquet.

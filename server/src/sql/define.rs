@@ -3,18 +3,60 @@
 use std::sync::Arc;
 
 use basalt_core::table::Table;
-use basalt_sql::{Change, NewTable, Writer};
+use basalt_sql::{Alteration, Change, NewTable, Writer, Written};
 use basalt_storage::Deletes;
 use tokio::runtime::Handle;
 
-use super::{Tables, buffer::Buffer, carried, transaction, write::RowsWriter};
+use super::{At, Tables, buffer::Buffer, carried, transaction, write::RowsWriter};
 use crate::{
     access::{Action, Object},
     coordinator::fresh,
     memory::{Consumer, schema_bytes},
+    panics::caught_async,
     state::State,
     status::{RequestError, Result},
 };
+
+impl At {
+    /// Changes the columns.
+    pub(super) async fn change_columns(
+        &self,
+        alterations: Vec<Alteration>,
+        exactly: bool,
+    ) -> basalt_sql::Result<Written> {
+        if self.asker.transaction.is_some() {
+            return Err(carried(transaction::not_in_one("ALTER")));
+        }
+        let table = Arc::clone(&self.pinned.table);
+        self.asker.caller.authorise(Action::Alter, Object::Table(table.name())).map_err(carried)?;
+        let only_at = exactly.then(|| self.pinned.version.number());
+        let alterations = alterations.into_iter().map(stored).collect();
+        let state = Arc::clone(&self.state);
+        // It goes on when the client is gone: the commit may be on its way.
+        let altered = self.runtime.spawn(caught_async(async move {
+            let token = state.running.token();
+            let altered = state.tables.alter(&table, alterations, only_at).await;
+            drop(token);
+            altered
+        }));
+        match altered.await.unwrap_or_else(|_| Err(RequestError::internal())) {
+            Ok(()) => Ok(Written::Done { inserted: 0, deleted: 0 }),
+            Err(error) if error.is_conflict() && exactly => Ok(Written::Conflict),
+            Err(error) => Err(carried(error)),
+        }
+    }
+}
+
+/// The same change, for the log.
+fn stored(alteration: Alteration) -> basalt_storage::Alteration {
+    match alteration {
+        Alteration::Add(field) => basalt_storage::Alteration::Add(field),
+        Alteration::Drop(name) => basalt_storage::Alteration::Drop(name),
+        Alteration::Rename(from, to) => basalt_storage::Alteration::Rename(from, to),
+        Alteration::SetNullable(name, nullable) => basalt_storage::Alteration::SetNullable(name, nullable),
+        Alteration::Widen(name, data_type) => basalt_storage::Alteration::Widen(name, data_type),
+    }
+}
 
 impl Tables {
     /// Makes an empty table.

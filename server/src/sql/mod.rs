@@ -26,7 +26,9 @@ use basalt_core::{
     table::Retention,
 };
 use basalt_proto::v1 as pb;
-use basalt_sql::{Answers, Catalog, Change, Error, NewTable, Rows, Table, Writer, async_trait};
+use basalt_sql::{
+    Alteration, Answers, Catalog, Change, Error, NewTable, Rows, Table, Writer, Written, async_trait,
+};
 use futures_util::StreamExt as _;
 use tokio::{runtime::Handle, time::Instant};
 
@@ -280,6 +282,10 @@ impl Table for At {
 
     async fn write(&self, change: Change) -> basalt_sql::Result<Box<dyn Writer>> {
         self.begin_write(change).map_err(carried)
+    }
+
+    async fn alter(&self, alterations: Vec<Alteration>, exactly: bool) -> basalt_sql::Result<Written> {
+        self.change_columns(alterations, exactly).await
     }
 
     async fn delete(&self, filter: Option<Filter>) -> basalt_sql::Result<Option<u64>> {

@@ -194,6 +194,7 @@ impl Tables {
     /// Lets go a table that is gone from the catalog.
     fn let_go(&self, durable: &Durable, id: u64) {
         self.forget_unreadable(durable, id);
+        self.forget_older(durable, id);
         let stored = durable.tables.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
         if let (Some(stored), Some(disk)) = (&stored, &self.shared.disk) {
             disk.forget_table(&stored.state());

@@ -1,6 +1,6 @@
 //! A table whose columns change: the columns belong to the version. A newer version with others becomes a table of its
 //! own under the same name and id, which takes the old one's place at one moment. Queries that run go on with the old
-//! one; its versions are not read any longer after that. Columns that are the same in both are in memory once.
+//! one, and its versions are read by it as long as they are kept. Columns that are the same in both are in memory once.
 
 use std::sync::{Arc, PoisonError};
 
@@ -40,6 +40,7 @@ impl Tables {
                 tokio::spawn(async move { late.read_late().await });
             }
             tables.insert(id, new);
+            self.keep_older(durable, Arc::clone(old));
             tracing::info!(table = name, version = state.version(), "the table has other columns");
         }
         drop(tables);

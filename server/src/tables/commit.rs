@@ -172,8 +172,9 @@ impl Stored {
         let schema = Arc::clone(self.table.schema());
         let is_small = rows.rows() < PARALLEL_ROWS && rows.bytes() <= limits::SMALL_FRAGMENT_BYTES;
         let class = Class::of_write(rows.rows() as u64);
+        let state = self.state();
         let encode = move || {
-            let file = FileEncoder::new(&schema, rows.rows())?;
+            let file = FileEncoder::of(&state, rows.rows())?;
             let encode = |place, array: ArrayRef| file.column(place, &[array]).map_err(RequestError::from);
             let (data, columns) = rows.encode_and(&schema, encode)?;
             Ok::<_, RequestError>((data, file.finish(columns)?))
@@ -298,6 +299,7 @@ impl Stored {
                 deletions: deletions.iter().map(|(id, deleted)| (*id, deleted.places())).collect(),
                 properties: properties.to_vec(),
                 requests: requests.clone(),
+                ..basalt_storage::Change::default()
             };
             match self.log.commit(&state, &change).await {
                 Ok(committed) => {

@@ -72,6 +72,17 @@ impl Tables {
         }
     }
 
+    /// Goes to a version with other columns that this node has made itself at a moment; the caller holds the lock.
+    #[cfg(feature = "sql")]
+    pub(super) async fn take_over(
+        &self,
+        stored: &Arc<Stored>,
+        state: Arc<TableState>,
+        at: Moment,
+    ) -> Result<(), RequestError> {
+        self.replace(stored, state, Followed { looked: at, tried: at }).await
+    }
+
     async fn follow_locked(&self, stored: &Arc<Stored>) -> Result<(), RequestError> {
         let (table, at) = (&*stored.table, self.shared.now());
         let (followed, is_other) = match stored.refresh_locked().await {

@@ -3,6 +3,8 @@
 //! On storage, the store's log is what counts. A write is acknowledged when its version is in the log ([`commit`]); what
 //! other nodes commit is followed ([`follow`]); what memory holds is a copy that a start loads again ([`load`]).
 
+#[cfg(feature = "sql")]
+mod alter;
 mod background;
 mod catalog;
 mod columns;
@@ -13,6 +15,7 @@ mod follow;
 mod fragments;
 mod load;
 mod locate;
+mod older;
 mod pins;
 mod retention;
 mod rewrite;
@@ -172,6 +175,8 @@ struct Durable {
     known: Mutex<catalog::Known>,
     /// By the id of the table.
     tables: RwLock<BTreeMap<u64, Arc<Stored>>>,
+    /// Those with columns that their newest versions have no longer.
+    older: Mutex<older::Older>,
     /// Those that could not be loaded, by id.
     left_out: Mutex<BTreeMap<u64, unreadable::LeftOut>>,
 }
@@ -209,6 +214,7 @@ impl Tables {
                     log: CatalogLog::new(store, config.keep_versions),
                     known: Mutex::default(),
                     tables: RwLock::default(),
+                    older: Mutex::default(),
                     left_out: Mutex::default(),
                 }))
             }
@@ -382,7 +388,9 @@ impl Tables {
     /// How a table is kept; `None`: in memory alone.
     fn stored(&self, table: &Table) -> Result<Option<Arc<Stored>>, RequestError> {
         match self.newest_stored(table)? {
-            Some(stored) if !std::ptr::eq(&*stored.table, table) => Err(columns::other_columns(table)),
+            Some(stored) if !std::ptr::eq(&*stored.table, table) => {
+                self.older_of(table).map(Some).ok_or_else(|| columns::other_columns(table))
+            }
             stored => Ok(stored),
         }
     }
@@ -411,14 +419,27 @@ impl Tables {
             let snapshot = table.snapshot_at(version).map_err(|e| e.at("version"))?;
             return Ok((table, TableVersion::InMemory(snapshot)));
         };
-        let state = stored.state_at(version).map_err(|e| e.at("version"))?;
-        Ok((Arc::clone(&stored.table), TableVersion::Stored(state)))
+        let older = |version: u64| self.older_at(&table, version);
+        match (stored.state_at(version), version) {
+            (Ok(state), _) => Ok((Arc::clone(&stored.table), TableVersion::Stored(state))),
+            (Err(gone), Some(version)) => {
+                let (table, state) = older(version).ok_or_else(|| gone.at("version"))?;
+                Ok((table, TableVersion::Stored(state)))
+            }
+            (Err(gone), None) => Err(gone.at("version")),
+        }
     }
 
     /// Makes an older version readable here, if it is kept.
     pub(crate) async fn rebuild(&self, table: &Table, version: u64) -> Result<(), RequestError> {
         match self.newest_stored(table)? {
-            Some(stored) => stored.rebuild(version).await,
+            Some(_) if self.older_at(table, version).is_some() => Ok(()),
+            Some(stored) => {
+                if let Some(state) = stored.rebuild(version).await? {
+                    self.take_older(&stored, state);
+                }
+                Ok(())
+            }
             None => Ok(()),
         }
     }

@@ -107,23 +107,23 @@ impl Stored {
     }
 
     /// Makes a version again from the log that this node has not, but that is still kept: it has not seen it, because
-    /// another node committed it and the next at once, or because it was not there then.
-    pub(super) async fn rebuild(&self, version: u64) -> Result<(), RequestError> {
+    /// another node committed it and the next at once, or because it was not there then. One with other columns, which
+    /// this table does not read, is the answer.
+    pub(super) async fn rebuild(&self, version: u64) -> Result<Option<Arc<TableState>>, RequestError> {
         let newest = self.state();
         if version >= newest.version() || self.state_at(Some(version)).is_ok() {
-            return Ok(());
+            return Ok(None);
         }
-        let Some(state) = self.log.at(&newest, version).await? else { return Ok(()) };
-        // Its columns are others: this table does not read it.
+        let Some(state) = self.log.at(&newest, version).await? else { return Ok(None) };
         if !state.has_same_columns(&newest) {
-            return Ok(());
+            return Ok((!self.attached).then_some(state));
         }
         let mut rebuilt = self.rebuilt.lock().unwrap_or_else(PoisonError::into_inner);
         rebuilt.push_back(state);
         if rebuilt.len() > limits::REBUILT_VERSIONS {
             rebuilt.pop_front();
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Fails for the table of another writer.
@@ -157,7 +157,7 @@ impl Stored {
         state.fragments().iter().filter(|entry| self.holds(entry)).collect()
     }
 
-    fn install(&self, state: &TableState) {
+    pub(super) fn install(&self, state: &TableState) {
         self.table.install(snapshot_of(state, Vec::new()));
     }
 

@@ -4,7 +4,7 @@
 //! parallel, beside what else is made of them; then the file is put together.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     ops::Range,
     sync::Arc,
 };
@@ -19,7 +19,7 @@ use basalt_core::{
 };
 use parquet::{
     arrow::{
-        ArrowSchemaConverter,
+        ArrowSchemaConverter, PARQUET_FIELD_ID_META_KEY,
         arrow_writer::{ArrowColumnChunk, ArrowRowGroupWriterFactory, compute_leaves},
     },
     basic::{Compression, ZstdLevel},
@@ -37,6 +37,7 @@ use super::{digest, page_checksums, stats};
 use crate::{
     error::{Result, StorageError},
     limits::ROW_GROUP_ROWS,
+    log::TableState,
     schema::stored_type,
 };
 
@@ -48,7 +49,10 @@ const SAMPLE_ROWS: usize = 64;
 /// Encodes the columns of a data file.
 #[derive(Clone, Debug)]
 pub struct FileEncoder {
+    /// The columns, by the names that they have in files.
     schema: Arc<Schema>,
+    /// The ids that they have there; `None`: none.
+    ids: Option<Arc<[i32]>>,
     rows: usize,
     counted: u32,
 }
@@ -86,7 +90,20 @@ impl FileEncoder {
         let counted = u32::try_from(rows).ok().filter(|_| (1..=FRAGMENT_ROWS).contains(&rows));
         let counted =
             counted.ok_or_else(|| invalid(format!("{rows} rows; a data file has 1 to {FRAGMENT_ROWS}")))?;
-        Ok(Self { schema: Arc::clone(schema), rows, counted })
+        Ok(Self { schema: Arc::clone(schema), ids: None, rows, counted })
+    }
+
+    /// For a file of `rows` rows of a table, which may have other names for its columns than files have.
+    ///
+    /// # Errors
+    /// Those of [`FileEncoder::new`].
+    pub fn of(table: &TableState, rows: usize) -> Result<Self> {
+        let (schema, ids) = table.in_files();
+        Ok(Self { ids, ..Self::new(&schema, rows)? })
+    }
+
+    fn id(&self, place: usize) -> Option<i32> {
+        self.ids.as_ref()?.get(place).copied()
     }
 
     /// Encodes the column at a place of the schema: the rows of `arrays`, one behind the other.
@@ -110,7 +127,7 @@ impl FileEncoder {
             let group = slices(arrays, start..rows.min(start + ROW_GROUP_ROWS));
             let stored = group.iter().map(|array| to_stored(array, field));
             let stored = stored.collect::<std::result::Result<Vec<_>, _>>();
-            chunk(field, &stored.map_err(misfit)?).map_err(unwritten)
+            chunk(field, self.id(place), &stored.map_err(misfit)?).map_err(unwritten)
         };
         // Of a single one no other thread is asked.
         let chunks = match groups.as_slice() {
@@ -148,7 +165,7 @@ impl FileEncoder {
         columns: Vec<EncodedColumn>,
         bytes: &mut Vec<u8>,
     ) -> std::result::Result<ParquetMetaData, ParquetError> {
-        let schema = parquet_schema(self.schema.fields())?;
+        let schema = parquet_schema(self.schema.fields(), self.ids.as_deref())?;
         let mut file = SerializedFileWriter::new(bytes, schema.root_schema_ptr(), properties(true)?)?;
         let mut columns: Vec<_> = columns.into_iter().map(|column| column.chunks.into_iter()).collect();
         for _ in (0..self.rows).step_by(ROW_GROUP_ROWS) {
@@ -182,19 +199,34 @@ fn properties(dictionary: bool) -> std::result::Result<WriterPropertiesPtr, Parq
 }
 
 /// The fields of a file. The Arrow schema that could stand in it says nothing that Parquet's own does not.
-fn arrow_schema(fields: &[Field]) -> arrow::Schema {
-    let stored = fields.iter().map(|f| arrow::Field::new(&f.name, stored_type(f), f.nullable));
+fn arrow_schema(fields: &[Field], ids: Option<&[i32]>) -> arrow::Schema {
+    let stored = fields.iter().enumerate().map(|(place, field)| {
+        let stored = arrow::Field::new(&field.name, stored_type(field), field.nullable);
+        match ids.and_then(|ids| ids.get(place)) {
+            Some(id) => {
+                stored.with_metadata(HashMap::from([(PARQUET_FIELD_ID_META_KEY.to_owned(), id.to_string())]))
+            }
+            None => stored,
+        }
+    });
     arrow::Schema::new(stored.collect::<Vec<_>>())
 }
 
-fn parquet_schema(fields: &[Field]) -> std::result::Result<SchemaDescriptor, ParquetError> {
-    ArrowSchemaConverter::new().convert(&arrow_schema(fields))
+fn parquet_schema(
+    fields: &[Field],
+    ids: Option<&[i32]>,
+) -> std::result::Result<SchemaDescriptor, ParquetError> {
+    ArrowSchemaConverter::new().convert(&arrow_schema(fields, ids))
 }
 
 /// Encodes a column of a row group, as that of a file of this column alone.
-fn chunk(field: &Field, arrays: &[ArrayRef]) -> std::result::Result<ArrowColumnChunk, ParquetError> {
-    let fields = std::slice::from_ref(field);
-    let (arrow, parquet) = (Arc::new(arrow_schema(fields)), parquet_schema(fields)?);
+fn chunk(
+    field: &Field,
+    id: Option<i32>,
+    arrays: &[ArrayRef],
+) -> std::result::Result<ArrowColumnChunk, ParquetError> {
+    let (fields, ids) = (std::slice::from_ref(field), id.as_ref().map(std::slice::from_ref));
+    let (arrow, parquet) = (Arc::new(arrow_schema(fields, ids)), parquet_schema(fields, ids)?);
     let properties = properties(repeats(arrays))?;
     let file = SerializedFileWriter::new(std::io::sink(), parquet.root_schema_ptr(), properties)?;
     let factory = ArrowRowGroupWriterFactory::new(&file, Arc::clone(&arrow));

@@ -12,6 +12,7 @@ use super::{
     state::{NEXT_FRAGMENT, Request, TableState},
 };
 use crate::{
+    alter::{self, Alteration},
     data::{NewFile, digest, wide_stats},
     deletions::Vectors,
     error::{Result, StorageError},
@@ -33,6 +34,8 @@ pub enum Operation {
     Compact,
     /// The table's properties.
     SetProperties,
+    /// The table's columns.
+    Alter,
 }
 
 impl Operation {
@@ -45,6 +48,7 @@ impl Operation {
             Self::Update => "UPDATE",
             Self::Compact => "OPTIMIZE",
             Self::SetProperties => "SET TBLPROPERTIES",
+            Self::Alter => "CHANGE COLUMN",
         }
     }
 }
@@ -64,6 +68,8 @@ pub struct Change {
     pub requests: Vec<Request>,
     /// Properties to set, or to remove.
     pub properties: Vec<(String, Option<String>)>,
+    /// Changes of the columns.
+    pub alterations: Vec<Alteration>,
 }
 
 /// A change on its way.
@@ -107,6 +113,12 @@ pub(super) fn plan(
             };
         }
         metadata = Some(changed);
+    }
+    if !change.alterations.is_empty() {
+        let of = metadata.as_ref().unwrap_or(&base.metadata);
+        let (protocol, altered) = alter::altered(&base.protocol, of, &change.alterations, &mut new_id)?;
+        actions.extend(protocol.map(Action::Protocol));
+        metadata = Some(altered);
     }
     if !change.deletions.is_empty()
         && let Some((protocol, allowing)) =

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use basalt_core::schema::Field;
+use basalt_core::schema::{Field, Schema};
 use twox_hash::XxHash3_64;
 
 use super::{DataFile, TableState};
@@ -55,6 +55,18 @@ impl TableState {
             what.push_str(&format!("{shape:?}"));
         }
         Some(XxHash3_64::oneshot(what.as_bytes()))
+    }
+
+    /// The columns by the names that they have in files, and the ids that they have there.
+    pub(crate) fn in_files(&self) -> (Arc<Schema>, Option<Arc<[i32]>>) {
+        let names = self.schema().fields().iter().map(|field| &field.name);
+        if names.eq(&self.schema.physical) {
+            return (Arc::clone(self.schema()), self.schema.field_ids.as_deref().map(Into::into));
+        }
+        let fields = self.schema().fields().iter().zip(&self.schema.physical);
+        let fields = fields.map(|(field, name)| Field { name: name.clone(), ..field.clone() });
+        let schema = Arc::new(Schema::of_answer(fields.collect()));
+        (schema, self.schema.field_ids.as_deref().map(Into::into))
     }
 
     /// A column, and its name in the files; the place is that of one.

@@ -32,11 +32,12 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use actions::{Action, CommitInfo, Format};
-pub(crate) use actions::{Descriptor, Metadata};
+pub(crate) use actions::{Descriptor, Metadata, Protocol};
 pub use change::{Change, Operation};
 pub use file::{DataFile, FIRST_FOREIGN_FRAGMENT, FragmentEntry};
 pub use fragments::{Changes, Fragments};
 pub(crate) use names::{FOLDER, LogFile};
+pub(crate) use protocol::features;
 use replay::Replay;
 pub(crate) use same::EntryDigest;
 use same::Looked;

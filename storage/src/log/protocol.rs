@@ -16,7 +16,10 @@ const READ: &[&str] = &[
     "vacuumProtocolCheck",
 ];
 /// Features of tables that this crate writes: those of writer version 2, and deletion vectors.
-const WRITTEN: &[&str] = &["appendOnly", "invariants", DELETION_VECTORS];
+const WRITTEN: &[&str] =
+    &["appendOnly", "invariants", DELETION_VECTORS, features::COLUMN_MAPPING, features::TYPE_WIDENING];
+/// Those of writer version 2, which an upgrade to features names.
+const LEGACY: &[&str] = &["appendOnly", "invariants"];
 const DELETION_VECTORS: &str = "deletionVectors";
 const ENABLE_DELETION_VECTORS: &str = "delta.enableDeletionVectors";
 
@@ -90,13 +93,45 @@ pub(crate) fn with_deletion_vectors(
     if allowed && metadata.property(ENABLE_DELETION_VECTORS) == Some("true") {
         return None;
     }
-    let protocol = Protocol {
-        min_reader_version: 3,
-        min_writer_version: 7,
-        reader_features: Some(vec![DELETION_VECTORS.into()]),
-        writer_features: Some(WRITTEN.iter().map(|f| (*f).to_owned()).collect()),
-    };
+    // Default: it has the feature, and only does not use it yet.
+    let protocol = features::with(protocol, &[DELETION_VECTORS]).unwrap_or_else(|| protocol.clone());
     let mut metadata = metadata.clone();
     metadata.configuration.insert(ENABLE_DELETION_VECTORS.into(), Some("true".into()));
     Some((protocol, metadata))
+}
+
+/// Features that tables come to need.
+pub(crate) mod features {
+    use super::{LEGACY, Protocol};
+
+    pub(crate) const COLUMN_MAPPING: &str = "columnMapping";
+    pub(crate) const TYPE_WIDENING: &str = "typeWidening";
+
+    /// A protocol that names some features more, of readers and of writers; `None`: it names them.
+    pub(crate) fn with(protocol: &Protocol, needed: &[&str]) -> Option<Protocol> {
+        let named = |features: &Option<Vec<String>>, feature: &str| {
+            features.iter().flatten().any(|known| known == feature)
+        };
+        let is_named = |feature: &&str| {
+            named(&protocol.reader_features, feature) && named(&protocol.writer_features, feature)
+        };
+        if needed.iter().all(is_named) {
+            return None;
+        }
+        let more = |known: &Option<Vec<String>>, first: &[&str]| {
+            let mut features = known.clone().unwrap_or_default();
+            for feature in first.iter().chain(needed) {
+                if !features.iter().any(|known| known == feature) {
+                    features.push((*feature).to_owned());
+                }
+            }
+            Some(features)
+        };
+        Some(Protocol {
+            min_reader_version: 3,
+            min_writer_version: 7,
+            reader_features: more(&protocol.reader_features, &[]),
+            writer_features: more(&protocol.writer_features, LEGACY),
+        })
+    }
 }

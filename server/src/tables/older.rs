@@ -1,0 +1,75 @@
+//! Versions of a table that have other columns than the newest: each is read by a table of its own, which is not written
+//! to any longer. Those that this node has seen are kept for as long as their versions are; one that it has not is made
+//! from the log when somebody asks for it. Of attached tables there are none: their writers keep no versions for us.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, MutexGuard, PoisonError},
+};
+
+use basalt_core::table::Table;
+use basalt_storage::TableState;
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{Durable, Tables, stored::Stored};
+use crate::limits;
+
+/// A table with columns from before, and since when it is that.
+pub(super) type Older = VecDeque<(Instant, Arc<Stored>)>;
+
+impl Tables {
+    /// Those that are still kept, the oldest first.
+    fn older<'d>(&self, durable: &'d Durable) -> MutexGuard<'d, Older> {
+        let mut older = durable.older.lock().unwrap_or_else(PoisonError::into_inner);
+        older.retain(|(at, _)| at.elapsed() <= self.shared.keep);
+        older
+    }
+
+    /// Keeps a table whose columns are others from a newer version on.
+    pub(super) fn keep_older(&self, durable: &Durable, stored: Arc<Stored>) {
+        if stored.attached {
+            return;
+        }
+        let mut older = self.older(durable);
+        older.push_back((Instant::now(), stored));
+        if older.len() > limits::OTHER_COLUMNS {
+            older.pop_front();
+        }
+    }
+
+    /// That of a table itself, which is not the newest of its name.
+    pub(super) fn older_of(&self, table: &Table) -> Option<Arc<Stored>> {
+        let older = self.older(self.durable.as_ref()?);
+        older
+            .iter()
+            .find(|(_, stored)| std::ptr::eq(&*stored.table, table))
+            .map(|(_, stored)| Arc::clone(stored))
+    }
+
+    /// The one that reads a version of a table.
+    pub(super) fn older_at(&self, table: &Table, version: u64) -> Option<(Arc<Table>, Arc<TableState>)> {
+        let older = self.older(self.durable.as_ref()?);
+        older.iter().rev().filter(|(_, stored)| stored.table.id() == table.id()).find_map(|(_, stored)| {
+            let state = stored.state_at(Some(version)).ok()?;
+            Some((Arc::clone(&stored.table), state))
+        })
+    }
+
+    /// Takes in a version that was made from the log.
+    pub(super) fn take_older(&self, newest: &Stored, state: Arc<TableState>) {
+        let Some(durable) = &self.durable else { return };
+        let (name, id) = (newest.table.name(), newest.table.id());
+        let table = Arc::new(Table::new(name, id, (**state.schema()).clone(), state.version()));
+        // Nobody takes what would be written to it.
+        let (sender, _) = mpsc::channel(1);
+        let (log, shared) = (newest.log.clone(), Arc::clone(&self.shared));
+        let stored = Stored::new(table, log, newest.attached, shared, Arc::clone(&state), sender);
+        stored.install(&state);
+        self.keep_older(durable, Arc::new(stored));
+    }
+
+    /// Lets go those of a table that is gone.
+    pub(super) fn forget_older(&self, durable: &Durable, id: u64) {
+        self.older(durable).retain(|(_, stored)| stored.table.id() != id);
+    }
+}

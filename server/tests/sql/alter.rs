@@ -1,0 +1,149 @@
+//! Tables whose columns change: what is there stays readable, by the old columns at old versions and by the new ones at
+//! new versions, at every node and behind a restart.
+
+use basalt_client::{Client, proto::ErrorReason};
+
+use crate::{
+    nodes::cluster,
+    promises::{number, reason},
+    serve,
+};
+
+/// A text that a query answers.
+async fn text(client: &Client, sql: &str) -> String {
+    let answer = client.sql(sql).collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let column = answer.batches[0].column(0);
+    arrow_array::cast::AsArray::as_string::<i32>(column).value(0).to_owned()
+}
+
+async fn all(clients: &[Client], statements: &[(&str, i64)]) {
+    for ((sql, expected), client) in statements.iter().zip(clients.iter().cycle()) {
+        assert_eq!(number(client, sql).await, *expected, "{sql}");
+    }
+}
+
+async fn version(client: &Client) -> u64 {
+    client.table("t").await.unwrap().table.version
+}
+
+async fn columns_change(clients: &[Client]) -> Vec<(String, i64)> {
+    all(
+        clients,
+        &[
+            (
+                "CREATE TABLE t (k INT NOT NULL, s TEXT, f REAL, d DECIMAL(4, 2)) WITH (deletes = 'vectors')",
+                0,
+            ),
+            ("INSERT INTO t SELECT value, 'row ' || value, value, 1.25 FROM generate_series(1, 1000)", 1000),
+            ("DELETE FROM t WHERE k > 990", 10),
+        ],
+    )
+    .await;
+    let first = version(&clients[0]).await;
+    all(
+        clients,
+        &[
+            ("ALTER TABLE t ADD COLUMN n BIGINT", 0),
+            ("SELECT count(*) FROM t WHERE n IS NULL", 990),
+            ("UPDATE t SET n = k WHERE k <= 10", 10),
+            ("INSERT INTO t (k, n) VALUES (2000, 5)", 1),
+            ("SELECT sum(n) FROM t", 60),
+            ("ALTER TABLE t ALTER COLUMN k TYPE BIGINT", 0),
+            ("INSERT INTO t (k) VALUES (3000000000)", 1),
+            ("SELECT max(k) FROM t", 3_000_000_000),
+            ("SELECT count(*) FROM t WHERE k BETWEEN 1 AND 990", 990),
+            ("ALTER TABLE t ALTER f TYPE DOUBLE, ALTER d TYPE DECIMAL(10, 2)", 0),
+            ("INSERT INTO t (k, f, d) VALUES (4000, 1e300, 12345678.25)", 1),
+            ("SELECT CAST(sum(d) * 100 AS BIGINT) FROM t", 990 * 125 + 1_234_567_825),
+            ("SELECT CAST(sum(f) AS BIGINT) FROM t WHERE f < 1e200", 990 * 991 / 2),
+            ("ALTER TABLE t ALTER k DROP NOT NULL", 0),
+            ("INSERT INTO t (s) VALUES ('no key')", 1),
+            ("SELECT count(*) FROM t WHERE k IS NULL", 1),
+        ],
+    )
+    .await;
+    let second = version(&clients[0]).await;
+    all(
+        clients,
+        &[
+            ("ALTER TABLE t RENAME COLUMN s TO label", 0),
+            ("SELECT count(*) FROM t WHERE label LIKE 'row %'", 990),
+            ("ALTER TABLE t DROP COLUMN f", 0),
+            ("INSERT INTO t (k, label) VALUES (1, 'again')", 1),
+            ("ALTER TABLE t ADD COLUMN f TEXT", 0),
+            // It is another column than the one that had its name.
+            ("SELECT count(*) FROM t WHERE f IS NOT NULL", 0),
+            ("UPDATE t SET f = 'text' WHERE label = 'again'", 1),
+            ("DELETE FROM t WHERE k IS NULL", 1),
+            ("SELECT count(*) FROM t WHERE f = 'text' AND label = 'again'", 1),
+            ("ALTER TABLE t ALTER COLUMN k SET NOT NULL", 0),
+            ("SELECT count(*) FROM t", 994),
+        ],
+    )
+    .await;
+    vec![
+        ("SELECT count(*) FROM t".to_owned(), 994),
+        ("SELECT count(DISTINCT label) FROM t".to_owned(), 991),
+        (format!("SELECT count(s) FROM t FOR VERSION AS OF {first}"), 990),
+        (format!("SELECT CAST(sum(f) AS BIGINT) FROM t FOR VERSION AS OF {first}"), 990 * 991 / 2),
+        (format!("SELECT count(*) FROM t FOR VERSION AS OF {second} WHERE k IS NULL AND s = 'no key'"), 1),
+        (format!("SELECT count(*) FROM t JOIN t FOR VERSION AS OF {first} AS o ON t.label = o.s"), 990),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_change_and_old_versions_are_read() {
+    let store = tempfile::tempdir().unwrap();
+    let url = store.path().to_str().unwrap();
+    let client = Client::connect(&serve(url, |_| {}).await).await.unwrap();
+    let answers = columns_change(std::slice::from_ref(&client)).await;
+    // Another server on the same store has not seen any of it.
+    let other = Client::connect(&serve(url, |_| {}).await).await.unwrap();
+    for (sql, expected) in &answers {
+        assert_eq!(number(&client, sql).await, *expected, "{sql}");
+        assert_eq!(number(&other, sql).await, *expected, "another server: {sql}");
+    }
+    assert_eq!(
+        text(&client, "SHOW CREATE TABLE t").await,
+        "CREATE TABLE \"t\" (\"k\" BIGINT NOT NULL, \"label\" VARCHAR, \"d\" DECIMAL(10, 2), \"n\" BIGINT, \"f\" VARCHAR)"
+    );
+    for (sql, expected) in [
+        ("ALTER TABLE t ADD COLUMN label INT", ErrorReason::InvalidSchema),
+        ("ALTER TABLE t ADD COLUMN x INT NOT NULL", ErrorReason::InvalidSchema),
+        ("ALTER TABLE t DROP COLUMN x", ErrorReason::ColumnNotFound),
+        ("ALTER TABLE t RENAME COLUMN label TO d", ErrorReason::InvalidSchema),
+        ("ALTER TABLE t ALTER k TYPE INT", ErrorReason::InvalidSchema),
+        ("ALTER TABLE t ALTER d TYPE DECIMAL(11, 4)", ErrorReason::InvalidSchema),
+        ("ALTER TABLE t ALTER n SET NOT NULL", ErrorReason::InvalidSchema),
+        ("ALTER TABLE t ALTER k SET DEFAULT 1", ErrorReason::InvalidQuery),
+        ("ALTER TABLE t RENAME TO u", ErrorReason::InvalidQuery),
+        ("ALTER TABLE nowhere ADD COLUMN x INT", ErrorReason::TableNotFound),
+        ("INSERT INTO t (label) VALUES ('x')", ErrorReason::InvalidBatch),
+    ] {
+        assert_eq!(reason(client.sql(sql).collect().await), expected, "{sql}");
+    }
+    assert_eq!(number(&client, "SELECT count(*) FROM t").await, 994);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_change_at_three_nodes() {
+    let store = tempfile::tempdir().unwrap();
+    let mut clients = Vec::new();
+    for address in cluster(3, &store).await {
+        clients.push(Client::connect(&address).await.unwrap());
+    }
+    let answers = columns_change(&clients).await;
+    for (sql, expected) in &answers {
+        for client in &clients {
+            assert_eq!(number(client, sql).await, *expected, "{sql}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_in_memory_keeps_its_columns() {
+    let client = Client::connect(&serve("memory:", |_| {}).await).await.unwrap();
+    number(&client, "CREATE TABLE t (k INT)").await;
+    let result = client.sql("ALTER TABLE t ADD COLUMN n INT").collect().await;
+    assert_eq!(reason(result), ErrorReason::InvalidStore);
+}
