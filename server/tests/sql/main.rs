@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
 
 mod alter;
+mod copy;
 #[path = "../flights/golden.rs"]
 mod golden;
 #[path = "../flights/nodes.rs"]
