@@ -36,20 +36,6 @@ impl Decimal {
         let fits = unscaled < 10_i64.pow(18);
         fits.then_some(Self { unscaled: if negative { -unscaled } else { unscaled }, scale })
     }
-
-    /// The same number with another scale and at most `precision` digits, if it is one.
-    pub(crate) fn rescale(self, precision: u8, scale: u8) -> Option<i64> {
-        let unscaled = if scale >= self.scale {
-            self.unscaled.checked_mul(10_i64.checked_pow(u32::from(scale - self.scale))?)?
-        } else {
-            let factor = 10_i64.checked_pow(u32::from(self.scale - scale))?;
-            if self.unscaled % factor != 0 {
-                return None;
-            }
-            self.unscaled / factor
-        };
-        (unscaled.unsigned_abs() < 10_u64.checked_pow(u32::from(precision))?).then_some(unscaled)
-    }
 }
 
 /// A number written with digits and at most one point as an unscaled value, if it has exactly that scale or fewer digits
@@ -169,20 +155,6 @@ mod tests {
         {
             check(bad, None);
         }
-    }
-
-    #[test]
-    fn rescaling_is_exact() {
-        let check = |text: &str, precision, scale, expected| {
-            assert_eq!(Decimal::parse(text).and_then(|d| d.rescale(precision, scale)), expected, "{text}");
-        };
-        check("12.5", 5, 2, Some(1250));
-        check("12.500", 5, 2, Some(1250));
-        check("12.505", 5, 2, None);
-        check("999.99", 5, 2, Some(99_999));
-        check("1000", 5, 2, None);
-        check("-999999999999999999", 18, 0, Some(-999_999_999_999_999_999));
-        check("100", 18, 18, None);
     }
 
     #[test]

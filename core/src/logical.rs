@@ -15,8 +15,7 @@
 use std::{fmt, sync::Arc};
 
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions,
-    Time64MicrosecondArray,
+    Array, ArrayRef, Decimal128Array, Int64Array, RecordBatch, RecordBatchOptions, Time64MicrosecondArray,
     builder::{BinaryBuilder, StringBuilder},
     cast::AsArray as _,
     types::{Decimal128Type, Int64Type, Time64MicrosecondType},
@@ -365,7 +364,7 @@ pub fn outer_batch(batch: &RecordBatch, columns: &[Option<Logical>]) -> Result<R
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::StringArray;
+    use arrow_array::{BinaryArray, StringArray};
 
     use super::*;
 

@@ -7,6 +7,7 @@
 //! reads beside its own are asked for where they are pinned.
 
 mod messages;
+mod routes;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,8 @@ use basalt_proto::v1::ErrorReason;
 
 use crate::status::RequestError;
 
-pub(crate) use messages::{Asks, Method, REFLECTION, REFLECTION_ALPHA};
+pub(crate) use messages::{Asks, FLIGHT, Method, REFLECTION, REFLECTION_ALPHA};
+pub(crate) use routes::{ROUTES, Route};
 
 /// Who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,6 +85,11 @@ impl Call {
         Ok((call, request.into_inner()))
     }
 
+    /// A request that came over another protocol, which has told its deadline elsewhere.
+    pub(crate) fn of(arrival: Arrival) -> Self {
+        Self { arrival, timeout: Ok(None), table: None, rows: 0, selected: 0, outcome: Outcome::Dropped }
+    }
+
     /// Fails where its sender may not do to a message's object what the method does.
     pub(crate) fn authorise(&self, message: &impl Asks) -> Result<(), RequestError> {
         self.may(self.arrival.method.action, message.object())

@@ -25,8 +25,11 @@ pub enum LogFormat {
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Where metrics and probes are served over HTTP (`/metrics`, `/healthz`, `/readyz`); `None`: nowhere.
+    /// Where HTTP is served: metrics and probes (`/metrics`, `/healthz`, `/readyz`), statements and tables (`/v1/sql`,
+    /// `/v1/tables`); `None`: nowhere.
     pub metrics_listen: Option<SocketAddr>,
+    /// Where clients of PostgreSQL are served, by a build with the feature `sql`; `None`: nowhere.
+    pub postgres: Option<SocketAddr>,
     /// Which log lines are written: a level, or more in the syntax of `tracing`'s `EnvFilter`.
     pub log: String,
     /// How they look.
@@ -89,6 +92,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 7700)),
             metrics_listen: None,
+            postgres: None,
             log: "info".into(),
             log_format: LogFormat::Text,
             store: limits::STORE.into(),
@@ -127,10 +131,17 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listen: Option<SocketAddr>,
 
-    /// Where to serve metrics and probes over HTTP: /metrics, /healthz, /readyz [default: nowhere]
+    /// Where to serve HTTP: metrics and probes (/metrics, /healthz, /readyz), statements and tables (/v1/sql,
+    /// /v1/tables) [default: nowhere]
     #[arg(long, env = "BASALT_METRICS_LISTEN", value_name = "ADDRESS")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_listen: Option<SocketAddr>,
+
+    /// Where to serve clients of PostgreSQL, such as psql, psycopg and JDBC; in a build with the feature sql [default:
+    /// nowhere]
+    #[arg(long, env = "BASALT_POSTGRES", value_name = "ADDRESS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub postgres: Option<SocketAddr>,
 
     /// Which log lines to write: error, warn, info, debug, or a filter such as "info,h2=debug" [default: info]
     #[arg(long, env = "BASALT_LOG", value_name = "FILTER")]

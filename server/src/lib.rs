@@ -14,6 +14,9 @@ mod coordinator;
 mod cpu;
 mod disk;
 mod environment;
+#[cfg(feature = "sql")]
+mod flight;
+mod http;
 pub mod limits;
 mod logging;
 mod long_threads;
@@ -23,6 +26,8 @@ mod metrics;
 mod moment;
 mod panics;
 mod peers;
+#[cfg(feature = "sql")]
+mod postgres;
 mod process;
 mod readers;
 mod request_log;
@@ -74,11 +79,13 @@ pub struct Listeners {
     pub peers: Option<TcpListener>,
     /// For metrics and probes over HTTP. Without it, [`run`] listens at [`Config::metrics_listen`] if that is set.
     pub metrics: Option<TcpListener>,
+    /// For clients of PostgreSQL. Without it, [`run`] listens at [`Config::postgres`] if that is set.
+    pub postgres: Option<TcpListener>,
 }
 
 impl From<TcpListener> for Listeners {
     fn from(clients: TcpListener) -> Self {
-        Self { clients, peers: None, metrics: None }
+        Self { clients, peers: None, metrics: None, postgres: None }
     }
 }
 
@@ -121,12 +128,14 @@ struct Doors {
     clients: Box<dyn Listener>,
     peers: Option<Box<dyn Listener>>,
     metrics: Option<Box<dyn Listener>>,
+    postgres: Option<Box<dyn Listener>>,
 }
 
 fn doors(listeners: impl Into<Listeners>) -> Doors {
     let boxed = |listener| Box::new(listener) as Box<dyn Listener>;
-    let Listeners { clients, peers, metrics } = listeners.into();
-    Doors { clients: boxed(clients), peers: peers.map(boxed), metrics: metrics.map(boxed) }
+    let Listeners { clients, peers, metrics, postgres } = listeners.into();
+    let [peers, metrics, postgres] = [peers, metrics, postgres].map(|listener| listener.map(boxed));
+    Doors { clients: boxed(clients), peers, metrics, postgres }
 }
 
 /// [`run`] in an environment. `started` is told what is shared by all services.
@@ -143,15 +152,31 @@ async fn run_in(
     if let (None, Some(address)) = (&doors.metrics, config.metrics_listen) {
         doors.metrics = Some(environment.listen(address).await?);
     }
+    if let (None, Some(address)) = (&doors.postgres, config.postgres) {
+        doors.postgres = Some(environment.listen(address).await?);
+    }
     let name = doors.peers.as_ref().map(|peers| config.node_name(&**peers)).transpose()?;
     let state = Arc::new(state::State::new(environment, &config, name)?);
     state.connect();
     started(&state);
     let metrics = doors.metrics.take();
-    let _metrics =
-        metrics.map(|metrics| metrics::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
+    let _metrics = metrics.map(|metrics| http::Endpoint::start(metrics, Arc::clone(&state))).transpose()?;
+    let postgres = doors.postgres.take();
+    #[cfg(feature = "sql")]
+    let postgres = postgres
+        .map(|listener| postgres::Door::start(listener, Arc::clone(&state), config.max_connections))
+        .transpose()?;
+    #[cfg(not(feature = "sql"))]
+    if postgres.is_some() {
+        let message = "postgres: this server is built without the feature `sql`";
+        return Err(Error::Config(message.to_owned()));
+    }
     let tables = Arc::clone(&state.tables);
     let served = transport::serve(doors, &config, state, shutdown).await;
+    #[cfg(feature = "sql")]
+    if let Some(postgres) = postgres {
+        postgres.close().await;
+    }
     tables.close().await;
     served
 }

@@ -94,6 +94,88 @@ pub const METRICS_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a request's head there.
 pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
 
+/// Requests of `/v1` that are answered at once over HTTP. Their connections do not count among those above meanwhile.
+pub const HTTP_REQUESTS: usize = 64;
+/// Bytes that one of them counts as, beside what it answers or writes: its head, its statement, its parameters.
+pub const HTTP_REQUEST_BYTES: u64 = 512 << 10;
+/// Bytes of the parameters of a statement there.
+pub const HTTP_PARAMETERS_BYTES: usize = 12 << 10;
+/// How long a body there may bring nothing.
+pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of a body that are read before rows are made of them.
+pub const HTTP_PIECE_BYTES: usize = 1 << 20;
+/// Bytes of a row of JSON or CSV.
+pub const HTTP_ROW_BYTES: usize = 16 << 20;
+/// Rows of a batch that is made of them, and their values.
+pub const HTTP_BATCH_ROWS: usize = 8192;
+/// See [`HTTP_BATCH_ROWS`].
+pub const HTTP_BATCH_VALUES: usize = 1 << 18;
+/// Bytes of the first line of CSV.
+pub const CSV_HEADER_BYTES: usize = 256 << 10;
+/// Bytes of a message of an Arrow stream, and as many of its header.
+pub const HTTP_MESSAGE_BYTES: usize = 64 << 20;
+/// Bytes of a Parquet file that comes over HTTP: it is read when all of it is there.
+pub const HTTP_PARQUET_BYTES: usize = 256 << 20;
+/// Bytes of a row group of such a file, as it says itself.
+pub const PARQUET_READ_BYTES: i64 = 1 << 30;
+/// Bytes of a row group of a Parquet file that is answered, before it is written.
+pub const PARQUET_GROUP_BYTES: usize = 8 << 20;
+
+/// Bytes of a message of Arrow Flight that brings rows: the most that ADBC sends, unless it is told otherwise. It counts as
+/// [`MESSAGE_COPIES`] times that, so that such a message needs a limit of 1 GiB; with less memory smaller ones are taken.
+pub const FLIGHT_MESSAGE_BYTES: usize = 16 << 20;
+/// Bytes of a ticket or of a command of Arrow Flight SQL, beside what a statement may have.
+pub const FLIGHT_COMMAND_BYTES: usize = 512 << 10;
+/// Statements that one connection may have prepared at once, and how long one is kept that is not used.
+pub const PREPARED_STATEMENTS: usize = 256;
+/// See [`PREPARED_STATEMENTS`].
+pub const PREPARED_AGE: Duration = Duration::from_secs(60 * 60);
+/// Values that a batch of parameters for a prepared statement may have.
+pub const BOUND_VALUES: usize = 1 << 20;
+/// Bytes that all parameters of a prepared statement count as, of all rows for which it runs.
+pub const BOUND_BYTES: u64 = 64 << 20;
+/// Bytes that a prepared statement counts as, beside its text and its parameters.
+pub const PREPARED_BYTES: u64 = 1 << 10;
+/// Bytes that a parameter counts as, beside those of a text.
+pub const PARAMETER_BYTES: u64 = 32;
+/// Bytes of a pattern by which a list of tables is searched.
+pub const PATTERN_BYTES: usize = 1 << 10;
+/// Numbers that one request for what the server can do may name.
+pub const SQL_INFOS: usize = 1 << 10;
+/// Rows of a batch that another program has made.
+pub const FOREIGN_BATCH_ROWS: usize = 1 << 24;
+/// Rows of such a batch whose types are changed at once.
+pub const FITTED_ROWS: usize = 1 << 16;
+/// Bytes of their texts, as often as a dictionary names them, unless they are of one row.
+pub const FITTED_TEXT_BYTES: usize = 16 << 20;
+
+/// Connections of clients of PostgreSQL open at once; further ones are told that there are too many.
+pub const POSTGRES_CONNECTIONS: usize = 256;
+/// Connections that have not said yet what they want, are told that there are too many, or cancel a statement; further
+/// ones wait in the listener's queue.
+pub const POSTGRES_SPARE_CONNECTIONS: usize = 64;
+/// A new connection says what it wants within this time.
+pub const POSTGRES_STARTUP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of its first message.
+pub const POSTGRES_STARTUP_BYTES: usize = 10_000;
+/// Bytes of a message that has neither a statement's text nor parameters; a larger one is counted before it is read. What
+/// is read at once, and the room that is made for it, is no more.
+pub const POSTGRES_SMALL_MESSAGE_BYTES: usize = 16 << 10;
+/// Bytes of rows that are made before they are sent: what one row takes more is sent with it.
+pub const POSTGRES_OUTPUT_BYTES: usize = 64 << 10;
+/// Bytes of the name of a statement or a portal, and of a setting.
+pub const POSTGRES_NAME_BYTES: usize = 256;
+/// Statements that a connection has prepared.
+pub const POSTGRES_STATEMENTS: usize = 1024;
+/// Portals, or cursors, that it has open.
+pub const POSTGRES_PORTALS: usize = 64;
+/// Those of them whose rows are not all read, beside the statement that runs: each holds a place of an answer.
+pub const POSTGRES_OPEN: usize = CONNECTION_ANSWERS - 1;
+/// Savepoints of a transaction.
+pub const POSTGRES_SAVEPOINTS: usize = 64;
+/// Bytes of all of its statements and portals, about.
+pub const POSTGRES_KEPT_BYTES: u64 = 16 << 20;
+
 /// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
 /// while another waits for a query's last block.
 pub const QUERIES_PER_THREAD: usize = 4;

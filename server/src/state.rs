@@ -169,6 +169,12 @@ impl State {
         if Instant::now() < deadline { Ok(deadline) } else { Err(RequestError::deadline()) }
     }
 
+    /// The same for a client that says how long it waits from now on, or nothing.
+    #[cfg(feature = "sql")]
+    pub(crate) fn deadline_within(&self, wanted: Option<Duration>) -> Instant {
+        Instant::now() + wanted.unwrap_or(self.default_deadline).min(self.max_deadline)
+    }
+
     /// The control of one query, with its share of the memory.
     pub(crate) fn control(&self) -> Control {
         self.memory.control(self.environment.now_micros())

@@ -128,9 +128,14 @@ impl RequestError {
     }
 
     /// Where in the request.
-    #[cfg(test)]
     pub(crate) fn place(&self) -> Option<&str> {
         self.place.as_deref()
+    }
+
+    /// The reason.
+    #[cfg(feature = "sql")]
+    pub(crate) fn kind(&self) -> ErrorReason {
+        self.reason
     }
 
     /// The reason as it stands in `ErrorInfo`.

@@ -32,7 +32,7 @@ use datafusion::{
     sql::sqlparser::ast::BinaryOperator,
 };
 
-use crate::{error::Error, limits};
+use crate::{error::Error, functions, limits};
 
 /// Digits of a decimal in an expression, at most.
 const DIGITS: u8 = 38;
@@ -350,6 +350,17 @@ impl ExprPlanner for Planner {
             BinaryOperator::Minus => ArithmeticOpName::Subtract,
             BinaryOperator::Multiply => ArithmeticOpName::Multiply,
             BinaryOperator::Divide => ArithmeticOpName::Divide,
+            BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight => {
+                let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+                    return Ok(PlannerResult::Original(expr));
+                };
+                let whole = |data_type: &DataType| data_type.is_integer() || data_type.is_null();
+                if !whole(&left) || !whole(&right) {
+                    return Err(Error::new(ErrorKind::TypeMismatch, "bits are those of whole numbers").into());
+                }
+                let is_left = matches!(expr.op, BinaryOperator::PGBitwiseShiftLeft);
+                return Ok(PlannerResult::Planned(functions::shift(expr.left, expr.right, is_left)));
+            }
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {

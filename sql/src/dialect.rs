@@ -116,8 +116,20 @@ impl Rewrite {
                     None => return Err(Error::unsupported("CAST of this to an interval")),
                 };
             }
-            Expr::Cast { data_type, .. } => type_of(data_type),
-            Expr::TypedString(typed) => type_of(&mut typed.data_type),
+            Expr::Cast { data_type, expr: inner, .. } => {
+                type_of(data_type);
+                if matches!(data_type, ast::DataType::Bytea)
+                    && literal(inner).is_some_and(|text| text.contains('\\'))
+                {
+                    return Err(Error::unsupported("binary text with escapes"));
+                }
+            }
+            Expr::TypedString(typed) => {
+                type_of(&mut typed.data_type);
+                if matches!(typed.data_type, ast::DataType::Bytea) && typed.value.to_string().contains('\\') {
+                    return Err(Error::unsupported("binary text with escapes"));
+                }
+            }
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } => {
                 return Err(Error::unsupported("'^' (power(a, b) and xor(a, b) are)"));
             }
@@ -131,6 +143,12 @@ impl Rewrite {
                     true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(call) },
                     false => call,
                 };
+            }
+            Expr::AnyOp { left, compare_op, right, .. } if is_subquery(right) => {
+                *expr = in_subquery(left, compare_op, right, &BinaryOperator::Eq)?;
+            }
+            Expr::AllOp { left, compare_op, right } if is_subquery(right) => {
+                *expr = in_subquery(left, compare_op, right, &BinaryOperator::NotEq)?;
             }
             Expr::SimilarTo { .. } => return Err(Error::unsupported("SIMILAR TO with ESCAPE")),
             Expr::Function(_) => self.function(expr)?,
@@ -166,6 +184,11 @@ impl Rewrite {
                     _ => None,
                 });
                 let Some(given) = plain.collect::<Option<Vec<_>>>() else { return Ok(()) };
+                let given = match name.as_str() {
+                    "strftime" => formats(given, "%.6f", "%6f")?,
+                    "strptime" => formats(given, "%.f", "%6f")?,
+                    _ => given,
+                };
                 let template = if name == "time_bucket" { bucket(&given[0], template)? } else { template };
                 *expr = Expr::Nested(Box::new(parsed(template, &given, &mut self.doubled)?));
                 if self.doubled > limits::STATEMENT_BYTES {
@@ -181,7 +204,7 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
-        let done = set_operations(&query.body);
+        let done = set_operations(&query.body).and_then(|()| order_by_all(query));
         self.done(done)
     }
 
@@ -193,6 +216,10 @@ impl VisitorMut for Rewrite {
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let done = match factor {
             TableFactor::NestedJoin { table_with_joins, .. } => joins(table_with_joins),
+            TableFactor::Table { name, alias, args: Some(_), .. } => {
+                series(name, alias);
+                Ok(())
+            }
             _ => Ok(()),
         };
         self.done(done)
@@ -306,6 +333,27 @@ fn interval_of(expr: &Expr, negative: bool) -> Result<Expr> {
     }
 }
 
+fn is_subquery(expr: &Expr) -> bool {
+    match expr {
+        Expr::Subquery(_) => true,
+        Expr::Nested(inner) => is_subquery(inner),
+        _ => false,
+    }
+}
+
+/// `= ANY` is IN, `<> ALL` is NOT IN. Of the others the planner passes over NULLs and what is not there.
+fn in_subquery(left: &Expr, op: &BinaryOperator, right: &Expr, known: &BinaryOperator) -> Result<Expr> {
+    match right {
+        Expr::Nested(inner) => in_subquery(left, op, inner, known),
+        Expr::Subquery(query) if op == known => Ok(Expr::InSubquery {
+            expr: Box::new(left.clone()),
+            subquery: query.clone(),
+            negated: *op == BinaryOperator::NotEq,
+        }),
+        _ => Err(Error::unsupported("ANY or ALL of a subquery, but for = ANY and <> ALL,")),
+    }
+}
+
 fn plain_number(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Value(value) => match &value.value {
@@ -318,6 +366,25 @@ fn plain_number(expr: &Expr) -> Option<String> {
         Expr::Nested(inner) => plain_number(inner),
         _ => None,
     }
+}
+
+/// The format of a timestamp, which is the second argument, in the planner's words, where a fraction has nine digits
+/// unless it is said how many.
+fn formats(mut given: Vec<Expr>, with_point: &str, digits: &str) -> Result<Vec<Expr>> {
+    if let [format, _] = given.as_slice()
+        && literal(format).is_some_and(|text| text.contains('%'))
+    {
+        given.swap(0, 1);
+    }
+    let [_, format] = given.as_mut_slice() else { return Ok(given) };
+    let Some(text) = literal(format) else { return Err(Error::unsupported("a format that is no literal")) };
+    if let Some(other) = ["%c", "%x", "%X", "%Z", "%g", "%n", "%i"].iter().find(|other| text.contains(*other))
+    {
+        return Err(Error::unsupported(format!("{other} in a format")));
+    }
+    let text = text.replace(".%f", with_point).replace("%f", digits);
+    *format = Expr::value(Value::SingleQuotedString(text));
+    Ok(given)
 }
 
 /// Buckets of days begin on a Monday, those of months with a year.
@@ -397,6 +464,127 @@ fn set_operations(body: &SetExpr) -> Result<()> {
     set_operations(right)
 }
 
+/// `*` over JOIN USING: what is left has all its columns, what is right those that are not joined by. The planner would
+/// take a column of either, by their names.
+fn expand_using(select: &mut Select) -> Result<()> {
+    let of_wildcard = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if is_plain(options));
+    let mut items = Vec::new();
+    let mut is_using = false;
+    for table in &select.from {
+        items.push(all_of(&table.relation, &[]));
+        for join in &table.joins {
+            let (constraint, keeps_left) = match &join.join_operator {
+                JoinOperator::Join(constraint)
+                | JoinOperator::Inner(constraint)
+                | JoinOperator::Left(constraint)
+                | JoinOperator::LeftOuter(constraint) => (constraint, true),
+                JoinOperator::Right(constraint)
+                | JoinOperator::RightOuter(constraint)
+                | JoinOperator::FullOuter(constraint) => (constraint, false),
+                _ => return Ok(()),
+            };
+            match constraint {
+                JoinConstraint::Using(_) | JoinConstraint::Natural if !keeps_left => {
+                    let what = "a right or full join with USING or NATURAL (one with ON is)";
+                    return Err(Error::unsupported(what));
+                }
+                JoinConstraint::Using(columns) => {
+                    is_using = true;
+                    let columns = columns.iter().filter_map(|name| name.0.first()?.as_ident().cloned());
+                    items.push(all_of(&join.relation, &columns.collect::<Vec<_>>()));
+                }
+                JoinConstraint::Natural => return Ok(()),
+                _ => items.push(all_of(&join.relation, &[])),
+            }
+        }
+    }
+    if !is_using || !select.projection.iter().any(of_wildcard) {
+        return Ok(());
+    }
+    let Some(items) = items.into_iter().collect::<Option<Vec<_>>>() else { return Ok(()) };
+    for item in std::mem::take(&mut select.projection) {
+        match of_wildcard(&item) {
+            true => select.projection.extend(items.iter().cloned()),
+            false => select.projection.push(item),
+        }
+    }
+    Ok(())
+}
+
+fn is_plain(options: &ast::WildcardAdditionalOptions) -> bool {
+    options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none()
+}
+
+/// All columns of a table but some; `None`: it has no name.
+fn all_of(table: &TableFactor, but: &[Ident]) -> Option<SelectItem> {
+    let name = match table {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            ObjectName::from(vec![alias.name.clone()])
+        }
+        TableFactor::Table { name, alias: None, .. } => name.clone(),
+        _ => return None,
+    };
+    let but = but.iter().cloned().map(|name| ObjectName::from(vec![name])).collect::<Vec<_>>();
+    let opt_exclude = (!but.is_empty()).then_some(ast::ExcludeSelectItem::Multiple(but));
+    let options = ast::WildcardAdditionalOptions { opt_exclude, ..Default::default() };
+    Some(SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options))
+}
+
+/// The column of `range` has its name.
+fn series(name: &ObjectName, alias: &mut Option<ast::TableAlias>) {
+    let Some(function) = bare(name).filter(|name| name == "range") else { return };
+    let name = Ident::with_quote('"', function);
+    let alias = alias.get_or_insert_with(|| ast::TableAlias {
+        explicit: true,
+        name: name.clone(),
+        columns: Vec::new(),
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        alias.columns.push(ast::TableAliasColumnDef { name, data_type: None });
+    }
+}
+
+/// ORDER BY ALL: by each column, from the first.
+fn order_by_all(query: &mut ast::Query) -> Result<()> {
+    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
+        return Ok(());
+    };
+    let [key] = keys.as_slice() else { return Ok(()) };
+    let is_all = matches!(&key.expr, Expr::Identifier(name)
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all"));
+    if !is_all {
+        return Ok(());
+    }
+    let mut body = &*query.body;
+    let columns = loop {
+        match body {
+            SetExpr::Select(select) => {
+                let is_one = |item: &SelectItem| {
+                    matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+                };
+                if !select.projection.iter().all(is_one) {
+                    return Err(Error::unsupported("ORDER BY ALL of a select list with *"));
+                }
+                break select.projection.len();
+            }
+            SetExpr::SetOperation { left, .. } => body = left,
+            SetExpr::Query(inner) => body = &inner.body,
+            _ => return Err(Error::unsupported("ORDER BY ALL of this")),
+        }
+    };
+    let key = key.clone();
+    let ordinal = |at: usize| ast::OrderByExpr {
+        expr: Expr::value(Value::Number(at.to_string(), false)),
+        ..key.clone()
+    };
+    *keys = (1..=columns).map(ordinal).collect();
+    Ok(())
+}
+
 fn joins(table: &TableWithJoins) -> Result<()> {
     for join in &table.joins {
         let bare = matches!(
@@ -422,6 +610,13 @@ fn of_select(select: &mut Select) -> Result<()> {
         select.flavor = SelectFlavor::Standard;
     }
     select.from.iter().try_for_each(joins)?;
+    if let ast::GroupByExpr::Expressions(keys, _) = &select.group_by {
+        let sets = |key: &Expr| matches!(key, Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_));
+        if keys.iter().any(sets) && keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
+            return Err(Error::unsupported("GROUPING SETS, ROLLUP or CUBE beside a list in parentheses"));
+        }
+    }
+    expand_using(select)?;
     for item in &mut select.projection {
         match item {
             SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {

@@ -44,6 +44,10 @@ enum Kind {
     RegexpExtract,
     IsInf,
     IsFinite,
+    /// Bits moved: none is lost.
+    Shift {
+        left: bool,
+    },
     /// So many of a unit.
     Interval,
     /// The number by which an interval has its place in an order.
@@ -95,6 +99,11 @@ pub(crate) fn interval_order(expr: Expr) -> Expr {
     function("basalt_interval_order", Kind::IntervalOrder).call(vec![expr])
 }
 
+/// `left << right` or `left >> right` of whole numbers.
+pub(crate) fn shift(left: Expr, right: Expr, is_left: bool) -> Expr {
+    function("basalt_shift", Kind::Shift { left: is_left }).call(vec![left, right])
+}
+
 /// Whether a value of this type is written here, not by the cast to text.
 pub(crate) fn is_written(data_type: &DataType) -> bool {
     matches!(
@@ -118,7 +127,7 @@ impl Function {
         let (numbers, takes) = match self.kind {
             Kind::DateDiff | Kind::DateSub => (3..=3, "a part and two timestamps"),
             Kind::RegexpExtract => (2..=3, "a text, a pattern and a group"),
-            Kind::Age | Kind::Interval => (2..=2, "two arguments"),
+            Kind::Age | Kind::Interval | Kind::Shift { .. } => (2..=2, "two arguments"),
             _ => (1..=1, "one argument"),
         };
         if numbers.contains(&types.len()) { Ok(()) } else { Err(wrong(self.name, takes).into()) }
@@ -178,6 +187,7 @@ impl Function {
             Kind::IsFinite => {
                 Arc::new(floats(&args[0])?.iter().map(|x| x.map(f64::is_finite)).collect::<BooleanArray>())
             }
+            Kind::Shift { left } => Arc::new(shifted(args, rows, left)?),
             Kind::Interval => Arc::new(intervals(args, rows)?),
             Kind::IntervalOrder => {
                 let intervals = cast(&args[0], &INTERVAL)?;
@@ -204,7 +214,7 @@ impl ScalarUDFImpl for Function {
         self.check(types)?;
         Ok(match self.kind {
             Kind::Text | Kind::Clock { .. } | Kind::TypeOf | Kind::RegexpExtract => DataType::Utf8,
-            Kind::DateDiff | Kind::DateSub => DataType::Int64,
+            Kind::DateDiff | Kind::DateSub | Kind::Shift { .. } => DataType::Int64,
             Kind::Age | Kind::Interval => INTERVAL,
             Kind::IsInf | Kind::IsFinite => DataType::Boolean,
             Kind::IntervalOrder => DataType::Decimal128(38, 0),
@@ -306,6 +316,28 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
         }
         _ => cast(array, &DataType::Utf8)?.as_string::<i32>().clone(),
     })
+}
+
+fn shifted(args: &[ArrayRef], rows: usize, left: bool) -> Result<Int64Array> {
+    let (values, by) = (cast(&args[0], &DataType::Int64)?, cast(&args[1], &DataType::Int64)?);
+    let (values, by) = (values.as_primitive::<Int64Type>(), by.as_primitive::<Int64Type>());
+    let of_row = |row: usize| {
+        if values.is_null(row) || by.is_null(row) {
+            return Ok(None);
+        }
+        let (value, by) = (values.value(row), by.value(row));
+        let places = u32::try_from(by).map_err(|_| Error::invalid("bits are moved by 0 or more places"))?;
+        let moved = match left {
+            true if value == 0 => Some(0),
+            true => value.checked_shl(places).filter(|moved| moved >> places == value),
+            false => Some(value >> places.min(63)),
+        };
+        let symbol = if left { "<<" } else { ">>" };
+        let lost =
+            || Error::new(ErrorKind::Overflow, format!("the result of '{symbol}' does not fit an int64"));
+        moved.map(Some).ok_or_else(lost)
+    };
+    Ok((0..rows).map(of_row).collect::<std::result::Result<_, Error>>()?)
 }
 
 fn intervals(args: &[ArrayRef], rows: usize) -> Result<IntervalMonthDayNanoArray> {

@@ -20,6 +20,7 @@ mod error;
 mod filter;
 mod functions;
 mod fuse;
+mod gathered;
 mod interval;
 pub mod limits;
 mod meaning;
@@ -29,12 +30,15 @@ mod parse;
 mod plan;
 mod references;
 mod scan;
+pub mod script;
 mod source;
 mod sums;
+pub mod system;
 mod table;
 mod top;
 mod views;
 mod write;
+mod yielding;
 
 pub use async_trait::async_trait;
 

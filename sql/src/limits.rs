@@ -6,6 +6,12 @@ pub const STATEMENT_BYTES: usize = 256 << 10;
 pub const NESTING: usize = 100;
 /// Operators of a statement's text, by chains of which a tree grows deep.
 pub const OPERATORS: usize = 1024;
+/// Tables that are asked for their columns at once.
+pub const PINS: usize = 32;
+/// Statements of a text that may have several.
+pub const SCRIPT_STATEMENTS: usize = 1000;
+/// Words of each of them that are told to a door.
+pub const SCRIPT_WORDS: usize = 64;
 /// Parameters of a statement.
 pub const PARAMETERS: usize = 1024;
 /// Batches of an answer that wait to be read.

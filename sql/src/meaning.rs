@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use arrow_schema::DataType;
+use basalt_core::error::ErrorKind;
 use datafusion::{
     common::{
         DFSchema, Result, ScalarValue,
@@ -12,7 +13,8 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, cast, expr::InList,
+        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, cast,
+        expr::{InList, NullTreatment},
         expr_rewriter::NamePreserver,
     },
     optimizer::AnalyzerRule,
@@ -141,6 +143,10 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if moves && name == "bit_xor" {
                 return Err(Error::unsupported("bit_xor over a frame whose start moves").into());
             }
+            let ignores = of.params.null_treatment == Some(NullTreatment::IgnoreNulls);
+            if ignores && ["lag", "lead"].contains(&name) && !of.params.args.get(1).is_none_or(is_positive) {
+                return Err(Error::unsupported("lag and lead by 0 with IGNORE NULLS").into());
+            }
             if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
                 return Err(Error::unsupported("a window in the order of intervals").into());
             }
@@ -155,12 +161,25 @@ fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     if ["min", "max"].contains(&name) && args.iter().any(|arg| is_interval(arg, schema)) {
         return Err(Error::unsupported(format!("{name} of intervals")).into());
     }
-    let is_positive =
-        |arg: &Expr| !matches!(arg, Expr::Literal(ScalarValue::Int64(Some(..=0)), _) | Expr::Negative(_));
+    // The planner has made it a float, whatever it was.
+    if name == "median"
+        && let [Expr::Cast(cast)] = args
+        && let Ok(data_type) = cast.expr.get_type(schema)
+        && !data_type.is_numeric()
+        && !data_type.is_null()
+    {
+        return Err(
+            Error::new(ErrorKind::TypeMismatch, format!("median takes numbers, not {data_type}")).into()
+        );
+    }
     if name == "nth_value" && !args.get(1).is_none_or(is_positive) {
         return Err(Error::invalid("nth_value counts from 1").into());
     }
     Ok(())
+}
+
+fn is_positive(arg: &Expr) -> bool {
+    !matches!(arg, Expr::Literal(ScalarValue::Int64(Some(..=0)), _) | Expr::Negative(_))
 }
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {

@@ -31,7 +31,7 @@ use datafusion::{
 use crate::{
     dialect,
     error::{Error, Result, of_parser},
-    limits,
+    limits, system,
 };
 
 const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
@@ -122,6 +122,7 @@ impl Text {
             (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
         };
         let inner = inner(&mut statement)?;
+        system::rewrite(inner, &names.tables)?;
         let mut rewrite = Rewrite {
             versions: &self.versions,
             used: BTreeSet::new(),
@@ -340,11 +341,19 @@ fn quote_columns(tokens: &mut [TokenWithSpan]) {
 /// How names are spelled.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
+    /// Those of tables and views.
+    tables: Vec<String>,
     exact: BTreeSet<String>,
     by_lower: HashMap<String, Vec<String>>,
 }
 
 impl Names {
+    pub(crate) fn of_tables<'a>(tables: impl Iterator<Item = &'a String>) -> Self {
+        let mut names = Self::default();
+        let tables: Vec<_> = tables.inspect(|table| names.add(table)).cloned().collect();
+        Self { tables, ..names }
+    }
+
     pub(crate) fn add(&mut self, name: &str) {
         if self.exact.insert(name.to_owned()) {
             self.by_lower.entry(name.to_lowercase()).or_default().push(name.to_owned());

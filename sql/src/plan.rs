@@ -28,7 +28,7 @@ use datafusion::{
         context::SQLOptions,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::{AggregateUDF, Expr, LogicalPlan},
+    logical_expr::{AggregateUDF, Expr, LogicalPlan, registry::FunctionRegistry as _},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
@@ -49,21 +49,23 @@ use crate::{
     error::{Error, Result},
     functions::{self, Places},
     fuse::FuseAggregates,
-    limits,
+    gathered, limits,
     meaning::Meaning,
     memory::Pool,
     parse::{Named, Names, Parameters, Text, as_query},
     references::FuseJoins,
     scan::Scan,
     sums::Sums,
+    system,
     table::BasaltTable,
     top::FuseTop,
     views::{Read, Views, text_of_table, within},
     write::{Effect, Rewritten, rewrite, target, with_addresses},
+    yielding::yielding,
 };
 
-const CATALOG: &str = "basalt";
-const SCHEMA: &str = "main";
+const CATALOG: &str = system::DATABASE;
+const SCHEMA: &str = system::SCHEMA;
 
 /// Functions and rules, which are the same for all statements.
 pub(crate) struct Base {
@@ -86,7 +88,7 @@ impl Base {
         let aggregates = builder.aggregate_functions().get_or_insert_default();
         let ours = [AggregateUDF::from(Sums::sum()), AggregateUDF::from(Sums::average())];
         aggregates.retain(|function| ours.iter().all(|own| own.name() != function.name()));
-        aggregates.extend(ours.into_iter().map(Arc::new));
+        aggregates.extend(ours.into_iter().chain(gathered::all()).map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
                 *function = Arc::new(Bounded::over(Arc::clone(function)));
@@ -94,7 +96,10 @@ impl Base {
                 *function = Arc::new(Places::over(Arc::clone(function)));
             }
         }
-        builder.scalar_functions().get_or_insert_default().extend(functions::all().map(Arc::new));
+        let functions = builder.scalar_functions().get_or_insert_default();
+        let ours: Vec<_> = functions::all().chain(system::functions()).collect();
+        functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
+        functions.extend(ours.into_iter().map(Arc::new));
         Ok(Self { state: builder.build() })
     }
 
@@ -467,8 +472,7 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     let mut text = Text::new(&request.sql)?;
     let known = request.catalog.tables().await?;
     let views = request.catalog.views().await?;
-    let mut names = Names::default();
-    known.iter().chain(views.keys()).for_each(|name| names.add(name));
+    let mut names = Names::of_tables(known.iter().chain(views.keys()));
     let mut parsed = text.parse(&names, parameters)?;
     let mut describes = false;
     if let Statement::Statement(statement) = &parsed.statement {
@@ -539,7 +543,12 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         return Ok(resolved);
     }
     let read = Read::new(std::mem::take(&mut parsed.tables), &views, &names)?;
-    let pinned = read.tables.iter().map(async |(name, (of, view))| {
+    let virtuals: Vec<_> = read.tables.keys().filter(|name| system::is_system(name)).cloned().collect();
+    if !virtuals.is_empty() {
+        system::columns().for_each(|column| names.add(column));
+    }
+    let real = read.tables.iter().filter(|(name, _)| !system::is_system(name));
+    let pinned = real.map(async |(name, (of, view))| {
         let pinned = pin(request, &known, of).await;
         let pinned = pinned.map_err(|error| match view {
             Some(view) => within(view, &error),
@@ -569,6 +578,9 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
         (name, Arc::new(table) as Arc<dyn TableProvider>)
     });
     let mut tables: BTreeMap<_, _> = tables.collect();
+    tables.extend(
+        system::providers(shared, request, &known, &views, virtuals.iter().map(String::as_str)).await?,
+    );
     if let Some((name, table)) = &target {
         let provider = BasaltTable::with_addresses(Arc::clone(table));
         tables.insert(with_addresses(name), Arc::new(provider));
@@ -580,6 +592,12 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
     let mut session = shared.base.session(shared, request)?;
     session.register_catalog_list(Arc::new(catalogs));
+    if !virtuals.is_empty() || request.sql.to_lowercase().contains("regclass") {
+        let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
+        for function in system::functions_of(&all) {
+            session.register_udf(Arc::new(function))?;
+        }
+    }
     let session = Box::new(session);
     read.plan(&session, &mut names, |name, view| schema.add(name, view)).await?;
     if !names.are_lower() {
@@ -771,7 +789,7 @@ async fn planned(
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    Ok((session, logical, physical))
+    Ok((session, logical, yielding(physical)?))
 }
 
 /// The plan of a statement. Columns of one list that would have the same name get others.

@@ -45,7 +45,10 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
 /// The server from top to bottom: each uses what stands below it, and nothing above.
 const SERVER: &[&str] = &[
     "transport",
+    "http",
+    "flight",
     "services",
+    "postgres",
     "sql",
     "peers",
     "coordinator",

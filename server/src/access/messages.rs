@@ -40,6 +40,8 @@ const SQL: &str = sql_service_server::SERVICE_NAME;
 const SIPS: &str = sip_service_server::SERVICE_NAME;
 const CLUSTER: &str = cluster_service_server::SERVICE_NAME;
 const PEER: &str = peer_service_server::SERVICE_NAME;
+/// That of Arrow Flight, which is there with the feature `sql`.
+pub(crate) const FLIGHT: &str = "arrow.flight.protocol.FlightService";
 const HEALTH: &str = health_server::SERVICE_NAME;
 pub(crate) const REFLECTION: &str = "grpc.reflection.v1.ServerReflection";
 pub(crate) const REFLECTION_ALPHA: &str = "grpc.reflection.v1alpha.ServerReflection";
@@ -50,6 +52,27 @@ static METHODS: &[Method] = &[
     of(QUERY, "Select", "Select", Action::Read, Object::Tables),
     of(QUERY, "Explain", "Explain", Action::Read, Object::Tables),
     of(SQL, "Query", "Sql", Action::Read, Object::Tables),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "GetFlightInfo", "FlightInfo", Action::Read, Object::Tables),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "DoGet", "FlightGet", Action::Read, Object::Tables),
+    // What comes is asked for again as what it is: parameters of a query, or rows for a table.
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "DoPut", "FlightPut", Action::Read, Object::Tables),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "DoAction", "FlightAction", Action::Read, Object::Tables),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "GetSchema", "FlightSchema", Action::Read, Object::Tables),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "PollFlightInfo", "FlightPoll", Action::Read, Object::Tables),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "DoExchange", "FlightExchange", Action::Read, Object::Tables),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "ListFlights", "FlightList", Action::Read, Object::Catalog),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "ListActions", "FlightActions", Action::Probe, Object::Server),
+    #[cfg(feature = "sql")]
+    of(FLIGHT, "Handshake", "FlightHandshake", Action::Probe, Object::Server),
     of(INGEST, "Write", "Write", Action::Write, Object::Tables),
     of(INGEST, "Delete", "Delete", Action::Write, Object::Tables),
     of(PEER, "Execute", "Execute", Action::Peer, Object::Tables),
@@ -126,4 +149,14 @@ asks! {
     pb::DeleteSipRequest: |_| Object::Sets;
     peer::Task: |m| Object::Table(&m.table);
     peer::FetchSipRequest: |_| Object::Sets;
+}
+
+#[cfg(feature = "sql")]
+asks! {
+    // What they name is asked for where it is known.
+    arrow_flight::FlightDescriptor: |_| Object::Tables;
+    arrow_flight::Ticket: |_| Object::Tables;
+    arrow_flight::Action: |_| Object::Tables;
+    arrow_flight::Criteria: |_| Object::Catalog;
+    arrow_flight::Empty: |_| Object::Server;
 }

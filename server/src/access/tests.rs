@@ -25,7 +25,7 @@ use tonic_prost::ProstCodec;
 
 use super::{Access, Action, Method, Object, Policy, Principal};
 use crate::{
-    Config, Doors, environment, membership::PROTOCOL, metrics::Endpoint, state::State, status::RequestError,
+    Config, Doors, environment, http::Endpoint, membership::PROTOCOL, state::State, status::RequestError,
     transport,
 };
 
@@ -44,7 +44,33 @@ fn described() -> BTreeSet<(String, String)> {
             methods.extend(service.method.iter().map(|method| (name.clone(), method.name().to_owned())));
         }
     }
+    #[cfg(feature = "sql")]
+    methods.extend(FLIGHT_METHODS.map(|name| (super::FLIGHT.to_owned(), name.to_owned())));
     methods
+}
+
+/// Those of `Flight.proto`, whose descriptors its crate does not have.
+#[cfg(feature = "sql")]
+const FLIGHT_METHODS: [&str; 10] = [
+    "Handshake",
+    "ListFlights",
+    "GetFlightInfo",
+    "PollFlightInfo",
+    "GetSchema",
+    "DoGet",
+    "DoPut",
+    "DoExchange",
+    "DoAction",
+    "ListActions",
+];
+
+#[cfg(feature = "sql")]
+#[test]
+fn flight_has_the_name_by_which_it_is_found() {
+    use arrow_flight::flight_service_server::FlightServiceServer;
+    use tonic::server::NamedService as _;
+
+    assert_eq!(FlightServiceServer::<crate::flight::Flight>::NAME, super::FLIGHT);
 }
 
 #[test]
@@ -105,7 +131,7 @@ async fn start(refuses: fn(Action, Object<'_>) -> bool) -> Server {
     let state = Arc::new(state);
     state.connect();
     let endpoint = Endpoint::start(metrics, Arc::clone(&state)).unwrap();
-    let doors = Doors { clients, peers: Some(peers), metrics: None };
+    let doors = Doors { clients, peers: Some(peers), metrics: None, postgres: None };
     let loaded = Arc::clone(&state);
     tokio::spawn(async move {
         transport::serve(doors, &config, state, std::future::pending()).await.unwrap();
@@ -145,14 +171,42 @@ async fn who_may_do_nothing_is_refused_by_every_method_of_every_door() {
         let answer = grpc.streaming(Request::new(endless), path, ProstCodec::<(), ()>::default()).await;
         check(answer, &format!("{service}.{name}"));
     }
-    for path in ["/metrics", "/healthz", "/readyz", "/"] {
-        let mut stream = TcpStream::connect(server.metrics).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 403 "), "{path}: {answer}");
+    let routes = super::ROUTES.iter().map(|route| (route.verb, route.path.replace("{name}", "t")));
+    for (verb, path) in routes.chain([("GET", "/".to_owned())]) {
+        let answer = ask_http(server.metrics, verb, &path).await;
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{verb} {path}: {answer}");
     }
+}
+
+/// The whole answer to a request without a body.
+async fn ask_http(address: SocketAddr, verb: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("{verb} {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn every_route_is_served_and_asks_for_the_table_that_it_names() {
+    let server = start(secret).await;
+    assert!(super::ROUTES.len() >= 7);
+    for route in super::ROUTES {
+        let answer = ask_http(server.metrics, route.verb, &route.path.replace("{name}", "t")).await;
+        let no_route = ["HTTP/1.1 405 ", "HTTP/1.1 403 "].iter().any(|code| answer.starts_with(code))
+            || answer.ends_with("/v1/tables\n");
+        assert!(!no_route, "{} {}: {answer}", route.verb, route.path);
+    }
+    let read = ask_http(server.metrics, "GET", "/v1/tables/secret").await;
+    assert!(read.starts_with("HTTP/1.1 403 ") && read.contains("PERMISSION_DENIED"), "{read}");
+    let request = "POST /v1/tables/secret HTTP/1.1\r\nhost: here\r\ncontent-type: text/csv\r\n\
+                   content-length: 0\r\nconnection: close\r\n\r\n";
+    let mut stream = TcpStream::connect(server.metrics).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut written = String::new();
+    stream.read_to_string(&mut written).await.unwrap();
+    assert!(written.starts_with("HTTP/1.1 403 "), "{written}");
 }
 
 #[tokio::test]
@@ -261,4 +315,34 @@ async fn what_a_message_names_is_asked_for_wherever_it_stands() {
     ] {
         assert!(asked.iter().any(|asked| asked == line), "{line}: {asked:?}");
     }
+}
+
+#[cfg(feature = "sql")]
+#[tokio::test]
+async fn clients_of_postgresql_are_asked_for() {
+    let environment = environment::process();
+    let listener = environment.listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = Config { threads: 1, store: "memory:".to_owned(), ..Config::default() };
+    let mut state = State::new(environment, &config, None).unwrap();
+    let policy = Arc::new(Refuses { refuses: |action, _| action == Action::Read, asked: Mutex::default() });
+    state.access = Access(Arc::clone(&policy) as Arc<dyn Policy>);
+    let _door = crate::postgres::Door::start(listener, Arc::new(state), 2).unwrap();
+    let told = async |messages: &[u8]| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"\0\0\0\x11\0\x03\0\0user\0me\0\0").await.unwrap();
+        stream.write_all(messages).await.unwrap();
+        stream.write_all(b"X\0\0\0\x04").await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        answer.windows(6).filter(|code| *code == b"C42501").count()
+    };
+    assert_eq!(told(b"Q\0\0\0\x0dSELECT 1\0").await, 1);
+    // Described, and run.
+    let parse = b"P\0\0\0\x10\0SELECT 1\0\0\0";
+    assert_eq!(told(&[&parse[..], b"D\0\0\0\x06S\0S\0\0\0\x04"].concat()).await, 1);
+    let run = b"B\0\0\0\x0c\0\0\0\0\0\0\0\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
+    assert_eq!(told(&[&parse[..], run].concat()).await, 1);
+    let asked = policy.asked.lock().unwrap().join("\n");
+    assert!(asked.contains("client: probe the server") && asked.contains("client: read tables"), "{asked}");
 }

@@ -193,7 +193,7 @@ fn decode(batch: &IpcBatch<'_>, body: &Buffer, fields: &[Field], schema: &Schema
         bytes.get(..used.unwrap_or(bytes.len())).map(Buffer::from_slice_ref)
     };
     let mut columns = Vec::with_capacity(fields.len());
-    for (i, ((node, field), arrow)) in nodes.iter().zip(fields).zip(schema.fields()).enumerate() {
+    for (i, (node, arrow)) in nodes.iter().zip(schema.fields()).enumerate() {
         let has_nulls = node.null_count() != 0;
         let validity = next(Some(if has_nulls { rows.div_ceil(8) } else { 0 })).ok_or_else(wrong)?;
         let validity = has_nulls.then_some(validity);

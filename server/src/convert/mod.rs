@@ -7,7 +7,9 @@ mod answer;
 mod columns;
 mod deletes;
 mod filter;
+mod fit;
 mod ipc;
+mod ipc_messages;
 mod lookups;
 mod parts;
 mod query;
@@ -23,6 +25,9 @@ pub(crate) use columns::{add_column, columns};
 pub(crate) use deletes::{from_deletes, to_deletes};
 #[cfg(feature = "sql")]
 pub(crate) use filter::parameters;
+#[cfg(feature = "sql")]
+pub(crate) use fit::table_schema;
+pub(crate) use ipc_messages::MessageReader;
 pub(crate) use lookups::{place_lookups, to_lookups};
 pub(crate) use parts::{
     PartReader, add_statistics, addresses, from_statistics, join_set, to_join_set, to_messages, to_values,

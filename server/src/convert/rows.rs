@@ -26,9 +26,11 @@ use super::ipc;
 /// Reads the batches of one write.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchReader {
-    fields: Arc<[Field]>,
+    pub(super) fields: Arc<[Field]>,
     /// The same fields, all nullable: the engine says which nulls are wrong, and where.
-    schema: SchemaRef,
+    pub(super) schema: SchemaRef,
+    /// The same in the forms in which the engine holds them; of rows that were read.
+    pub(super) forms: SchemaRef,
 }
 
 impl BatchReader {
@@ -36,8 +38,13 @@ impl BatchReader {
     pub(crate) fn new<'a>(fields: impl IntoIterator<Item = &'a Field>) -> Self {
         let fields: Arc<[Field]> = fields.into_iter().cloned().collect();
         let arrow = |f: &Field| arrow_schema::Field::new(&f.name, f.to_arrow_type(), true);
-        let schema = arrow_schema::Schema::new(fields.iter().map(arrow).collect::<Vec<_>>());
-        Self { fields, schema: Arc::new(schema) }
+        let schema = Arc::new(arrow_schema::Schema::new(fields.iter().map(arrow).collect::<Vec<_>>()));
+        let form = |f: &Field| arrow_schema::Field::new(&f.name, f.data_type.to_arrow(), true);
+        let forms = match fields.iter().all(|field| field.logical.is_none()) {
+            true => Arc::clone(&schema),
+            false => Arc::new(arrow_schema::Schema::new(fields.iter().map(form).collect::<Vec<_>>())),
+        };
+        Self { fields, schema, forms }
     }
 
     /// For batches of another node: it sends values in the forms in which the engine holds them.
@@ -67,7 +74,7 @@ impl BatchReader {
     }
 
     /// The rows in the forms in which the engine holds them.
-    fn to_form(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+    pub(super) fn to_form(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.fields.len());
         for (i, (array, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
             let form = logical::to_form(array, field.logical).map_err(|e| {
@@ -75,10 +82,8 @@ impl BatchReader {
             })?;
             columns.push(form);
         }
-        let field = |f: &Field| arrow_schema::Field::new(&f.name, f.data_type.to_arrow(), true);
-        let schema = arrow_schema::Schema::new(self.fields.iter().map(field).collect::<Vec<_>>());
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::new(schema), columns, &options)
+        RecordBatch::try_new_with_options(Arc::clone(&self.forms), columns, &options)
             .map_err(|e| invalid(e.to_string()))
     }
 

@@ -1,11 +1,9 @@
-//! What the server counts, in the names that `deploy/METRICS.md` explains, and the listener that tells it to
-//! Prometheus.
+//! What the server counts, in the names that `deploy/METRICS.md` explains.
 //!
 //! Counters are kept as things happen and cost an atomic addition; sizes are read from the state when someone
 //! asks ([`gauges`]).
 
 mod gauges;
-mod http;
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -15,8 +13,6 @@ use prometheus_client::{
     registry::Registry,
 };
 use tonic::Code;
-
-pub(crate) use http::Endpoint;
 
 use crate::state::State;
 

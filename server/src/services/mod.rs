@@ -9,6 +9,7 @@ mod query;
 mod select;
 mod sips;
 mod sql;
+mod writer;
 
 pub(crate) use catalog::Catalog;
 pub(crate) use cluster::Cluster;
@@ -16,3 +17,4 @@ pub(crate) use ingest::Ingest;
 pub(crate) use query::Query;
 pub(crate) use sips::Sips;
 pub(crate) use sql::Sql;
+pub(crate) use writer::Write;

@@ -134,6 +134,7 @@ impl World {
                 clients: environment.listen(any(7700)).await?,
                 peers: Some(environment.listen(any(7701)).await?),
                 metrics: None,
+                postgres: None,
             };
             let own = self.address(node);
             self.names.lock().unwrap().push(own);

@@ -6,6 +6,7 @@ mod copy;
 mod define;
 mod run;
 mod statements;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -44,6 +45,7 @@ use crate::{
 };
 
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
+pub(crate) use stream::RowStream;
 pub(crate) use transaction::Transaction;
 
 /// The threads that plan statements and run what is above the scans. They have the priority of long queries.

@@ -150,6 +150,11 @@ impl RowsOfStatement {
         self.answer.schema()
     }
 
+    /// It is given up then.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// The next rows; `None`: the answer is complete. What came before an error is not an answer.
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let _permit = match self.permit.take() {

@@ -2,6 +2,8 @@
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
+#[cfg(feature = "sql")]
+use arrow_flight::flight_service_server::FlightServiceServer;
 use basalt_proto::v1::{
     ErrorReason,
     catalog_service_server::{self, CatalogServiceServer},
@@ -26,9 +28,11 @@ use super::{
     receive::{self, Method, Received},
     reply::{Reply, answer, refused},
 };
+#[cfg(feature = "sql")]
+use crate::flight::Flight;
 use crate::{
     Error,
-    access::{Caller, Method as Asked, Principal, REFLECTION, REFLECTION_ALPHA},
+    access::{Caller, FLIGHT, Method as Asked, Principal, REFLECTION, REFLECTION_ALPHA},
     call::Arrival,
     connection::Connection,
     limits,
@@ -39,6 +43,8 @@ use crate::{
 
 /// The method of the ingest service whose request is a stream.
 const WRITE: &str = "Write";
+/// Those of Arrow Flight.
+const FLIGHT_STREAMS: [&str; 3] = ["Handshake", "DoPut", "DoExchange"];
 
 /// A request as its service reads it.
 type Read = Request<Received<Incoming>>;
@@ -147,6 +153,8 @@ impl Health {
 /// The requests of one connection. The path finds the service by a plain match, since there are few.
 pub(super) struct Edge {
     services: Services,
+    #[cfg(feature = "sql")]
+    flight: FlightServiceServer<Flight>,
     state: Arc<State>,
     peer: SocketAddr,
     connection: Arc<Connection>,
@@ -161,7 +169,16 @@ impl Edge {
         peer: SocketAddr,
         inbound: Arc<receive::Connection>,
     ) -> Self {
-        Self { services, state, peer, connection: Connection::new(), inbound }
+        let connection = Connection::new();
+        Self {
+            services,
+            #[cfg(feature = "sql")]
+            flight: Flight::service(&state, &connection),
+            state,
+            peer,
+            connection,
+            inbound,
+        }
     }
 
     /// Cancelled when the connection is to be closed.
@@ -186,7 +203,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             return refused(error, asked, &caller, at, &self.state.metrics);
         }
         let mut ours = None;
-        if request.uri().path().starts_with("/basalt.") {
+        if asked.service == FLIGHT || request.uri().path().starts_with("/basalt.") {
             if self.state.is_stopping() {
                 let error = RequestError::new(ErrorReason::ShuttingDown, "the server is shutting down");
                 return Reply::new(answer(error.into()));
@@ -216,6 +233,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 (false, limits::SMALL_MESSAGE_BYTES)
             }
             REFLECTION | REFLECTION_ALPHA => (true, limits::SMALL_MESSAGE_BYTES),
+            FLIGHT => (FLIGHT_STREAMS.contains(&asked.name), limits::FLIGHT_MESSAGE_BYTES),
             // Those of the other nodes have a port of their own.
             _ => return Reply::new(answer(Status::unimplemented("there is no such service"))),
         };
@@ -247,6 +265,8 @@ impl Edge {
             cluster_service_server::SERVICE_NAME => cluster.clone().call(request),
             health_server::SERVICE_NAME => health_service.clone().call(request),
             REFLECTION => Box::pin(reflection.clone().call(request)),
+            #[cfg(feature = "sql")]
+            FLIGHT => self.flight.clone().call(request),
             _ => Box::pin(reflection_alpha.clone().call(request)),
         }
     }

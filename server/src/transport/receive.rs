@@ -175,7 +175,12 @@ impl Connection {
 
     /// Waits for the memory of a message: behind the others of its connection, then behind those of other connections.
     async fn message(self: Arc<Self>, bytes: u64) -> Result<Held, RequestError> {
-        let Port { memory, kinds, messages, .. } = &*self.port;
+        let Port { memory, kinds, messages, connection_messages, .. } = &*self.port;
+        if kib(bytes) > *connection_messages {
+            let most = u64::from(*connection_messages) * 1024 / limits::MESSAGE_COPIES;
+            let message = format!("with this much memory the server takes messages of at most {most} bytes");
+            return Err(RequestError::new(ErrorReason::MemoryLimit, message).with("limit_bytes", most));
+        }
         let until = Instant::now() + limits::MESSAGE_WAIT;
         let own = Arc::clone(&self.messages).acquire_many_owned(kib(bytes));
         let own = timeout_at(until, own).await.map_err(|_| no_memory())?.map_err(|_| no_memory())?;

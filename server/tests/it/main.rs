@@ -29,6 +29,7 @@ mod freshness;
 mod full_fragments;
 mod golden;
 mod half_sent;
+mod http;
 mod ingest;
 mod killed;
 mod lifecycle;

@@ -1,6 +1,11 @@
 //! Types that are held in the form of others, and nested columns of other writers: loaded, kept, given back, exactly.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    io::Write as _,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+};
 
 use arrow_array::{
     ArrayRef, BinaryArray, Decimal128Array, Int32Array, Int64Array, ListArray, RecordBatch, StringArray,
@@ -196,4 +201,35 @@ async fn other_writers_tables_have_nested_columns_bytes_and_wide_decimals() {
         let schema = server.client.table(mode).await.unwrap().table.schema;
         assert_eq!(*schema.field(2).data_type(), DataType::Decimal128(38, 10));
     }
+}
+
+#[tokio::test]
+async fn rows_come_from_standard_input() {
+    let server = crate::support::Server::start().await;
+    let load = |args: &'static [&str], text: &'static str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_basalt"));
+        command
+            .args(["load", "t", "-"])
+            .args(args)
+            .env("BASALT_SERVER", &server.address)
+            .env("NO_COLOR", "1");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        tokio::task::spawn_blocking(move || {
+            let mut child = command.spawn().unwrap();
+            // What is refused at once is not read.
+            let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+            let output = child.wait_with_output().unwrap();
+            (output.status.success(), String::from_utf8(output.stderr).unwrap())
+        })
+    };
+    let (done, told) = load(&["--format", "csv"], "a;b\n1;x\n2;y\n").await.unwrap();
+    assert!(done && told.starts_with("note: standard input: ';' separates the fields"), "{told}");
+    let (done, told) = load(&["--format", "json"], "[{\"a\":3,\"b\":null}]").await.unwrap();
+    assert!(done && told.is_empty(), "{told}");
+    let answer = basalt(&server, &["query", "SELECT * FROM t", "--format", "csv"]).await.unwrap();
+    assert_eq!(answer, "a,b\n1,x\n2,y\n3,\n");
+    let (done, told) = load(&[], "a\n1\n").await.unwrap();
+    assert!(!done && told.contains("use --format"), "{told}");
+    let (done, told) = load(&["--format", "json"], "{\"a\":1}\n{\"a\":}\n").await.unwrap();
+    assert!(!done && told.contains("standard input:2:6: expected value"), "{told}");
 }

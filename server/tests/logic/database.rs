@@ -62,6 +62,10 @@ impl Database {
         for table in self.client.list_tables().await.unwrap() {
             self.client.drop_table(&table.name).await.unwrap();
         }
+        let views = self.query("SHOW VIEWS").await.unwrap();
+        for view in values::rows(&views.batches) {
+            self.query(&format!("DROP VIEW \"{}\"", view[0])).await.unwrap();
+        }
     }
 
     /// The answer of a query.
@@ -86,10 +90,21 @@ impl Database {
     }
 
     async fn statement(&mut self, statement: Statement) -> Result<(), Refused> {
+        let text = statement.to_string();
         match statement {
+            // Not what is asked here.
+            Statement::Set(_)
+            | Statement::Pragma { .. }
+            | Statement::Analyze(_)
+            | Statement::Explain { .. } => Ok(()),
+            Statement::StartTransaction { .. } | Statement::Commit { .. } => Ok(()),
             Statement::CreateTable(create) => {
                 let name = name_of(&create.name)?;
-                let done = self.create(&name, &create).await;
+                // By SQL, or, where a type has another name here, by the typed API.
+                let done = match self.query(&text).await {
+                    Ok(_) => self.known(&name).await,
+                    Err(_) => self.create(&name, &create).await,
+                };
                 self.kept(&name, done).await
             }
             Statement::Insert(insert) => {
@@ -97,9 +112,11 @@ impl Database {
                     return Err(refused("INSERT into a function"));
                 };
                 let name = name_of(name)?;
-                let done = match (&insert.on, &insert.returning) {
-                    (None, None) => self.insert(&name, &insert).await,
-                    _ => Err(refused("INSERT with ON CONFLICT or RETURNING")),
+                let is_plain = insert.on.is_none() && insert.returning.is_none();
+                let done = match self.query(&text).await {
+                    Ok(_) => Ok(()),
+                    Err(_) if is_plain => self.insert(&name, &insert).await,
+                    Err(why) => Err(why),
                 };
                 self.kept(&name, done).await
             }
@@ -108,30 +125,57 @@ impl Database {
                     let name = name_of(name)?;
                     self.tables.remove(&name);
                     self.lost.remove(&name);
-                    self.client.drop_table_if_exists(&name).await?;
+                    self.drop(&name).await?;
                 }
                 Ok(())
             }
-            Statement::CreateView(ref view) => {
+            Statement::CreateView(view) => {
                 let name = name_of(&view.name)?;
-                self.lost.insert(name, "CREATE VIEW".to_owned());
-                Err(refused("CREATE VIEW"))
+                if view.or_replace {
+                    self.drop(&name).await?;
+                }
+                match self.query(&text).await {
+                    Ok(_) => drop(self.lost.remove(&name)),
+                    Err(why) => {
+                        self.lost.insert(name, format!("CREATE VIEW: {why}"));
+                        return Err(why);
+                    }
+                }
+                Ok(())
             }
-            Statement::Query(_) | Statement::Explain { .. } => {
-                self.query(&statement.to_string()).await.map(|_| ())
+            Statement::Query(_) => {
+                let changes = ["INSERT ", "UPDATE ", "DELETE "].iter().any(|word| text.contains(word));
+                match changes {
+                    true => self.spoil(&text).await,
+                    false => drop(self.query(&text).await?),
+                }
+                Ok(())
             }
-            Statement::Set(_) | Statement::Pragma { .. } | Statement::Analyze(_) => Ok(()),
-            Statement::StartTransaction { .. } | Statement::Commit { .. } => Ok(()),
-            other => {
-                let text = other.to_string();
-                self.spoil(&text).await;
-                Err(refused(first_words(&text)))
-            }
+            _ => match self.query(&text).await {
+                Ok(_) => Ok(()),
+                Err(why) => {
+                    self.spoil(&text).await;
+                    Err(why)
+                }
+            },
         }
     }
 
+    async fn drop(&self, name: &str) -> Result<(), Refused> {
+        self.client.drop_table_if_exists(name).await?;
+        // There may be no such view.
+        let _ = self.query(&format!("DROP VIEW IF EXISTS \"{name}\"")).await;
+        Ok(())
+    }
+
+    async fn known(&mut self, name: &str) -> Result<(), Refused> {
+        let details = self.client.table_summary(name).await?;
+        self.tables.insert(name.to_owned(), details.schema.clone());
+        Ok(())
+    }
+
     /// Takes the tables that a statement names for others than they should be: it may have changed them.
-    async fn spoil(&mut self, sql: &str) {
+    pub(crate) async fn spoil(&mut self, sql: &str) {
         let words: Vec<String> =
             sql.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_lowercase).collect();
         let named: Vec<String> =
@@ -264,7 +308,8 @@ fn of_schema(schema: &SchemaRef, answer: &QueryResult) -> Result<RecordBatch, Re
 fn name_of(name: &ObjectName) -> Result<String, Refused> {
     match name.0.as_slice() {
         [part] => {
-            part.as_ident().map(|name| name.value.clone()).ok_or_else(|| refused("the name of a table"))
+            let name = part.as_ident().ok_or_else(|| refused("the name of a table"))?;
+            Ok(if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() })
         }
         _ => Err(refused("a table in a schema or a catalog")),
     }

@@ -5,10 +5,12 @@
 
 mod alter;
 mod copy;
+mod doors;
 #[path = "../flights/golden.rs"]
 mod golden;
 #[path = "../flights/nodes.rs"]
 mod nodes;
+mod postgres;
 mod promises;
 mod types;
 mod writes;

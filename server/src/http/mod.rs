@@ -1,7 +1,20 @@
-//! `/metrics`, `/healthz` and `/readyz` over plain HTTP/1.1.
+//! HTTP/1.1: metrics, probes, and requests for those that have no other client than `curl`.
 //!
 //! Nobody is waited for here for long: probes must get through whatever other connections do. So there are more places
-//! than anybody needs, a connection that says nothing is closed soon, and at once when its place is needed.
+//! than anybody needs, a connection that says nothing is closed soon, and at once when its place is needed. A connection
+//! whose request is one of `/v1` has a place elsewhere meanwhile, of which there are few.
+
+mod answer;
+mod error;
+mod fetch;
+#[cfg(feature = "sql")]
+mod formats;
+mod load;
+mod options;
+mod read;
+mod routes;
+#[cfg(feature = "sql")]
+mod sql;
 
 use std::{
     convert::Infallible,
@@ -12,34 +25,26 @@ use std::{
     },
 };
 
-use axum::{
-    Router,
-    extract::{Request, State as Shared},
-    http::{StatusCode, header::CONTENT_TYPE},
-    middleware::{self, Next},
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
 use tokio::{
+    sync::Semaphore,
     task::{AbortHandle, JoinHandle, JoinSet},
     time::{sleep, timeout},
 };
 
 use crate::{
-    access::{Access, Action, Caller, Object, Principal},
-    environment::{Listener, Stream, run},
+    access::{Caller, Principal},
+    connection::Connection,
+    environment::{Listener, Stream},
     limits,
     state::State,
-    status::RequestError,
 };
-
-/// The media type of what [`super::Metrics::render`] makes.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use routes::Visit;
 
 /// The listener; it closes when this is dropped.
 #[derive(Debug)]
@@ -50,8 +55,13 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// Answers from `state`.
     pub(crate) fn start(listener: Box<dyn Listener>, state: Arc<State>) -> io::Result<Self> {
-        tracing::info!(address = %listener.local_addr()?, "metrics");
-        Ok(Self { task: tokio::spawn(accept(listener, state.access.clone(), routes(state))) })
+        let address = listener.local_addr()?;
+        tracing::info!(%address, "metrics");
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "anyone who reaches this address may read and write every table over HTTP");
+        }
+        let routes = routes::router(Arc::clone(&state));
+        Ok(Self { task: tokio::spawn(accept(listener, state, routes)) })
     }
 }
 
@@ -61,56 +71,46 @@ impl Drop for Endpoint {
     }
 }
 
-fn routes(state: Arc<State>) -> Router {
-    Router::new()
-        .route("/healthz", get(async || "alive\n"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .fallback(async || (StatusCode::NOT_FOUND, "/metrics, /healthz or /readyz\n"))
-        .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "GET alone\n"))
-        .with_state(state)
-}
-
-async fn readyz(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
-    match state.is_ready() {
-        true => (StatusCode::OK, "ready\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
-    }
-}
-
-async fn metrics(Shared(state): Shared<Arc<State>>) -> Response {
-    // Every fragment is looked at, which is no work for an async thread.
-    let environment = Arc::clone(&state.environment);
-    let rendered = run(&*environment, move || state.metrics.render(&state)).await;
-    match rendered {
-        Ok(Ok(body)) => ([(CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n").into_response(),
-    }
-}
-
 /// A connection that is open.
 struct Open {
-    /// Requests of it that are being answered.
-    requests: Arc<AtomicUsize>,
+    counts: Arc<Counts>,
     task: AbortHandle,
 }
 
-async fn accept(listener: Box<dyn Listener>, access: Access, routes: Router) -> Infallible {
+/// What a connection is doing.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Its requests that are being answered.
+    requests: AtomicUsize,
+    /// Those of them that are of `/v1`.
+    api: AtomicUsize,
+}
+
+async fn accept(listener: Box<dyn Listener>, state: Arc<State>, routes: Router) -> Infallible {
     // They end with the listener.
     let mut tasks = JoinSet::new();
     let mut open: Vec<Open> = Vec::new();
+    let places = Arc::new(Semaphore::new(limits::HTTP_REQUESTS));
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
                 while tasks.try_join_next().is_some() {}
                 open.retain(|connection| !connection.task.is_finished());
                 make_room(&mut open);
-                let requests = Arc::new(AtomicUsize::new(0));
-                let caller = Caller { principal: Principal::Anonymous(address), access: access.clone() };
-                let served = connection(stream, caller, routes.clone(), Arc::clone(&requests));
+                let counts = Arc::<Counts>::default();
+                let caller =
+                    Caller { principal: Principal::Anonymous(address), access: state.access.clone() };
+                let visit = Visit {
+                    caller,
+                    connection: Connection::new(),
+                    counts: Arc::clone(&counts),
+                    places: Arc::clone(&places),
+                    state: Arc::clone(&state),
+                };
+                let served = connection(stream, visit, routes.clone());
                 // Whoever is slower than this is no scraper.
                 let served = timeout(limits::METRICS_CONNECTION_AGE, served);
-                open.push(Open { requests, task: tasks.spawn(async { drop(served.await) }) });
+                open.push(Open { counts, task: tasks.spawn(async { drop(served.await) }) });
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection for metrics");
@@ -120,41 +120,39 @@ async fn accept(listener: Box<dyn Listener>, access: Access, routes: Router) -> 
     }
 }
 
-/// Closes a connection when there are too many for one more: the oldest that has no request, else the oldest.
+/// Closes a connection when there are too many for one more: the oldest that has no request, else the oldest. Those that
+/// have a place elsewhere are not looked at.
 fn make_room(open: &mut Vec<Open>) {
-    if open.len() >= limits::METRICS_CONNECTIONS {
-        let idle = open.iter().position(|connection| connection.requests.load(Ordering::Relaxed) == 0);
-        open.remove(idle.unwrap_or(0)).task.abort();
+    let here = |connection: &Open| connection.counts.api.load(Ordering::Relaxed) == 0;
+    if open.iter().filter(|connection| here(connection)).count() < limits::METRICS_CONNECTIONS {
+        return;
+    }
+    let idle =
+        |connection: &Open| here(connection) && connection.counts.requests.load(Ordering::Relaxed) == 0;
+    if let Some(at) = open.iter().position(idle).or_else(|| open.iter().position(here)) {
+        open.remove(at).task.abort();
     }
 }
 
-/// Every request passes here, whatever it asks for.
-fn authorise(caller: &Caller, path: &str) -> Result<(), RequestError> {
-    caller.authorise(if path == "/metrics" { Action::Observe } else { Action::Probe }, Object::Server)
-}
-
-async fn connection(stream: Box<dyn Stream>, caller: Caller, routes: Router, requests: Arc<AtomicUsize>) {
-    let counted = middleware::from_fn(move |request: Request, next: Next| {
-        let (requests, allowed) = (Arc::clone(&requests), authorise(&caller, request.uri().path()));
-        async move {
-            if let Err(error) = allowed {
-                return (StatusCode::FORBIDDEN, format!("{}\n", error.message())).into_response();
-            }
-            requests.fetch_add(1, Ordering::Relaxed);
-            let response = next.run(request).await;
-            requests.fetch_sub(1, Ordering::Relaxed);
-            response
-        }
-    });
+async fn connection(stream: Box<dyn Stream>, visit: Visit, routes: Router) {
+    let closed = visit.connection.closed();
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         // It runs while a connection is idle, too.
         .header_read_timeout(limits::METRICS_HEAD_TIMEOUT)
         .max_buf_size(limits::METRICS_REQUEST_BYTES)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes.layer(counted)))
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "connection for metrics");
+        .serve_connection(
+            TokioIo::new(stream),
+            TowerToHyperService::new(routes::of_connection(visit, routes)),
+        );
+    tokio::select! {
+        biased;
+        () = closed.cancelled() => {}
+        served = served => {
+            if let Err(error) = served {
+                tracing::debug!(%error, "connection for metrics");
+            }
+        }
     }
 }
 
@@ -197,13 +195,13 @@ mod tests {
         };
         is("GET /healthz", 200, "\r\n\r\nalive\n").await;
         is("HEAD /healthz", 200, "\r\n\r\n").await;
-        is("GET /", 404, "/metrics, /healthz or /readyz\n").await;
-        is("POST /metrics", 405, "GET alone\n").await;
+        is("GET /", 404, "/metrics, /healthz or /readyz; /v1/sql, /v1/tables\n").await;
+        is("POST /metrics", 405, "no such method here\n").await;
         is("GET /readyz", 200, "\r\n\r\nready\n").await;
         is("GET /metrics", 200, "# EOF\n").await;
         let told = ask(address, "GET /metrics").await;
         assert!(told.contains("\nbasalt_ready 1\n"), "{told}");
-        assert!(told.contains(OPEN_METRICS), "{told}");
+        assert!(told.contains(routes::OPEN_METRICS), "{told}");
 
         state.stop();
         is("GET /healthz", 200, "alive\n").await;

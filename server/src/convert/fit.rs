@@ -1,0 +1,325 @@
+//! Rows of the Arrow types that other programs use, as rows of a table's columns.
+//!
+//! A value is taken where the column's type holds exactly what the other one says: an int64 that is 7 in an int8 column, a
+//! float64 that is 7.0 in an int64 column, a time in nanoseconds that is a whole number of microseconds. Anything else is an
+//! error and no other value. Floats of 64 bits are rounded to a float32 column, whose type says that it holds no more.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow_array::{
+    Array, ArrayRef, RecordBatch, RecordBatchOptions, builder::StringBuilder, cast::AsArray as _,
+};
+use arrow_cast::cast::{CastOptions, cast_with_options};
+use arrow_schema::DataType as Arrow;
+#[cfg(feature = "sql")]
+use arrow_schema::{Schema as ArrowSchema, TimeUnit};
+use basalt_core::{
+    error::{Error, ErrorKind, Result},
+    fragment::check_calendar,
+    schema::Field,
+};
+#[cfg(feature = "sql")]
+use basalt_core::{
+    limits::MAX_COLUMNS,
+    schema::{DataType, Schema},
+};
+
+use super::{BatchReader, rows::invalid};
+use crate::limits;
+
+impl BatchReader {
+    /// Whether rows were made by this reader.
+    pub(crate) fn fits(&self, batch: &RecordBatch) -> bool {
+        Arc::ptr_eq(batch.schema_ref(), &self.forms)
+    }
+
+    /// Rows in pieces that take no more memory than a reader may when they are made to fit. Their columns are the reader's,
+    /// in its order.
+    pub(crate) fn pieces(&self, batch: &RecordBatch) -> Result<VecDeque<RecordBatch>> {
+        if batch.num_columns() != self.fields.len() {
+            let message = format!("{} columns instead of {}", batch.num_columns(), self.fields.len());
+            return Err(invalid(message).at("columns"));
+        }
+        let (mut left, mut pieces) = (vec![batch.clone()], VecDeque::new());
+        while let Some(batch) = left.pop() {
+            let rows = batch.num_rows();
+            let too_large = rows > limits::FITTED_ROWS || text_bytes(&batch) > limits::FITTED_TEXT_BYTES;
+            if rows > 1 && too_large {
+                let half = rows / 2;
+                left.push(batch.slice(half, rows - half));
+                left.push(batch.slice(0, half));
+            } else if rows > 0 {
+                pieces.push_back(batch);
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// The same rows in the columns' types.
+    pub(crate) fn fit(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.fields.len());
+        for (i, (column, field)) in batch.columns().iter().zip(self.fields.iter()).enumerate() {
+            let fitted = fit(column, field).and_then(|fitted| {
+                check_calendar(&fitted, field)?;
+                Ok(fitted)
+            });
+            columns.push(fitted.map_err(|error| error.at(format!("columns[{i}]")))?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let fitted = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(|error| invalid(error.to_string()))?;
+        match self.fields.iter().all(|field| field.logical.is_none()) {
+            true => Ok(fitted),
+            false => self.to_form(&fitted),
+        }
+    }
+}
+
+/// The columns of a new table for rows of an Arrow schema.
+#[cfg(feature = "sql")]
+pub(crate) fn table_schema(schema: &ArrowSchema) -> Result<Schema> {
+    if schema.fields().len() > MAX_COLUMNS {
+        let message = format!("{} columns; the limit is {MAX_COLUMNS}", schema.fields().len());
+        return Err(Error::new(ErrorKind::InvalidSchema, message).at("fields"));
+    }
+    let column = |(i, field): (usize, &arrow_schema::FieldRef)| {
+        let known = usual(field.data_type());
+        Field::from_arrow(field.name(), &known, field.is_nullable()).ok_or_else(|| {
+            let message = format!("column {:?}: no column holds {}", field.name(), field.data_type());
+            Error::new(ErrorKind::InvalidSchema, message).at(format!("fields[{i}].type"))
+        })
+    };
+    Schema::new(schema.fields().iter().enumerate().map(column).collect::<Result<_>>()?)
+}
+
+/// The type of a column that holds the values of another type.
+#[cfg(feature = "sql")]
+fn usual(data_type: &Arrow) -> Arrow {
+    match data_type {
+        Arrow::LargeUtf8 | Arrow::Utf8View | Arrow::Null => Arrow::Utf8,
+        Arrow::LargeBinary | Arrow::BinaryView => Arrow::Binary,
+        Arrow::Timestamp(..) => DataType::Timestamp.to_arrow(),
+        Arrow::Time32(_) | Arrow::Time64(_) => Arrow::Time64(TimeUnit::Microsecond),
+        Arrow::Date64 => Arrow::Date32,
+        Arrow::Float16 => Arrow::Float32,
+        Arrow::Decimal32(precision, scale) | Arrow::Decimal64(precision, scale) => {
+            Arrow::Decimal128(*precision, *scale)
+        }
+        Arrow::Dictionary(_, values) => usual(values),
+        other => other.clone(),
+    }
+}
+
+/// Bytes of the texts of rows, as often as they are named. Of a dictionary, or of views, these may be many times the bytes
+/// that the rows came in.
+fn text_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|column| texts_of(column)).fold(0, usize::saturating_add)
+}
+
+fn texts_of(array: &dyn Array) -> usize {
+    let length = |value: Option<&str>| value.map_or(0, str::len);
+    match array.data_type() {
+        Arrow::Utf8View => array.as_string_view().iter().map(length).fold(0, usize::saturating_add),
+        Arrow::BinaryView => {
+            let lengths = array.as_binary_view().iter().flatten().map(<[u8]>::len);
+            lengths.fold(0, usize::saturating_add)
+        }
+        Arrow::Dictionary(..) => {
+            named_texts(array).map_or(0, |texts| texts.into_iter().map(length).fold(0, usize::saturating_add))
+        }
+        _ => 0,
+    }
+}
+
+/// The texts of a dictionary's rows; `None` where it has others than texts.
+fn named_texts(array: &dyn Array) -> Option<Vec<Option<&str>>> {
+    let dictionary = array.as_any_dictionary_opt()?;
+    let values: Vec<Option<&str>> = match dictionary.values().data_type() {
+        Arrow::Utf8 => dictionary.values().as_string::<i32>().iter().collect(),
+        Arrow::LargeUtf8 => dictionary.values().as_string::<i64>().iter().collect(),
+        Arrow::Utf8View => dictionary.values().as_string_view().iter().collect(),
+        _ => return None,
+    };
+    if values.is_empty() {
+        return Some(vec![None; array.len()]);
+    }
+    let keys = dictionary.normalized_keys();
+    let text =
+        |(row, key): (usize, &usize)| if array.is_null(row) { None } else { values.get(*key).copied()? };
+    Some(keys.iter().enumerate().map(text).collect())
+}
+
+fn fit(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let wanted = field.to_arrow_type();
+    let given = column.data_type();
+    if *given == wanted {
+        return Ok(Arc::clone(column));
+    }
+    if wanted == Arrow::Utf8 {
+        return texts(column, field);
+    }
+    let of = match given {
+        Arrow::Dictionary(_, values) => values,
+        other => other,
+    };
+    if !is_kin(of, &wanted) {
+        return Err(mismatch(field, given));
+    }
+    let failed = |error: arrow_schema::ArrowError| invalid(format!("column {:?}: {error}", field.name));
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    // A time without a zone is one of UTC.
+    let column = match of {
+        Arrow::Timestamp(unit, _) if matches!(wanted, Arrow::Timestamp(..)) => {
+            let utc = Arrow::Timestamp(*unit, Some("UTC".into()));
+            cast_with_options(column, &utc, &options).map_err(failed)?
+        }
+        _ => Arc::clone(column),
+    };
+    let fitted = cast_with_options(&column, &wanted, &options).map_err(failed)?;
+    if !is_exact(of, &wanted) {
+        let back = cast_with_options(&fitted, column.data_type(), &options).map_err(failed)?;
+        if let Some(row) = first_difference(&column, &back) {
+            let options = arrow_cast::display::FormatOptions::default();
+            let shown = arrow_cast::display::ArrayFormatter::try_new(&column, &options)
+                .map_or_else(|error| error.to_string(), |formatter| formatter.value(row).to_string());
+            let message = format!("column {:?}, row {row}: {shown} is no {}", field.name, field.type_name());
+            return Err(invalid(message));
+        }
+    }
+    Ok(fitted)
+}
+
+/// Whether values of a type may be those of a column.
+fn is_kin(of: &Arrow, column: &Arrow) -> bool {
+    let is = match column {
+        Arrow::Boolean => matches!(of, Arrow::Boolean),
+        Arrow::Date32 | Arrow::Timestamp(..) => {
+            matches!(of, Arrow::Date32 | Arrow::Date64 | Arrow::Timestamp(..))
+        }
+        Arrow::Utf8 => matches!(of, Arrow::Utf8 | Arrow::LargeUtf8 | Arrow::Utf8View),
+        Arrow::Binary => matches!(of, Arrow::Binary | Arrow::LargeBinary | Arrow::BinaryView),
+        Arrow::Time64(_) => matches!(of, Arrow::Time32(_) | Arrow::Time64(_)),
+        _ => of.is_numeric(),
+    };
+    is || of.is_null()
+}
+
+/// Whether a cast that fails at what does not fit loses nothing else.
+fn is_exact(of: &Arrow, column: &Arrow) -> bool {
+    of.is_null()
+        || matches!(column, Arrow::Boolean | Arrow::Binary)
+        || (of.is_integer() && column.is_integer())
+        || (of.is_floating() && column.is_floating())
+}
+
+/// The first row in which two arrays of a type differ.
+fn first_difference(a: &ArrayRef, b: &ArrayRef) -> Option<usize> {
+    if a.to_data() == b.to_data() {
+        return None;
+    }
+    (0..a.len()).find(|row| a.slice(*row, 1).to_data() != b.slice(*row, 1).to_data())
+}
+
+fn texts(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    if let Arrow::Dictionary(..) = column.data_type() {
+        let texts = named_texts(column).ok_or_else(|| mismatch(field, column.data_type()))?;
+        let mut builder = StringBuilder::with_capacity(texts.len(), 0);
+        texts.into_iter().for_each(|text| builder.append_option(text));
+        return Ok(Arc::new(builder.finish()));
+    }
+    if !is_kin(column.data_type(), &Arrow::Utf8) {
+        return Err(mismatch(field, column.data_type()));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, &Arrow::Utf8, &options)
+        .map_err(|error| invalid(format!("column {:?}: {error}", field.name)))
+}
+
+fn mismatch(field: &Field, given: &Arrow) -> Error {
+    let message = format!("column {:?} is {}, which {given} is no value of", field.name, field.type_name());
+    Error::new(ErrorKind::TypeMismatch, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{
+        Date64Array, DictionaryArray, Float64Array, Int64Array, LargeStringArray, NullArray, StringArray,
+        StringViewArray, TimestampNanosecondArray, types::Int8Type,
+    };
+
+    use super::*;
+
+    fn fitted(data_type: DataType, column: ArrayRef) -> Result<ArrayRef> {
+        let reader = BatchReader::new(&[Field::new("a", data_type, true)]);
+        let batch = RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap();
+        let pieces = reader.pieces(&batch)?;
+        assert_eq!(pieces.len(), 1);
+        let fitted = reader.fit(&pieces[0])?;
+        assert!(reader.fits(&fitted) && !reader.fits(&pieces[0]));
+        Ok(Arc::clone(fitted.column(0)))
+    }
+
+    #[test]
+    fn what_a_column_holds_exactly_is_taken() {
+        let ints: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None, Some(-7)]));
+        for data_type in [DataType::Int8, DataType::Float32, DataType::Decimal { precision: 12, scale: 2 }] {
+            let fitted = fitted(data_type, Arc::clone(&ints)).unwrap();
+            let back = arrow_cast::cast(&fitted, &Arrow::Int64).unwrap();
+            assert_eq!(back.to_data(), ints.to_data(), "{data_type}");
+        }
+        let whole: ArrayRef = Arc::new(Float64Array::from(vec![Some(7.0), None]));
+        assert_eq!(fitted(DataType::Int64, whole).unwrap().as_ref(), &Int64Array::from(vec![Some(7), None]));
+        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1_000, 2_000]));
+        let expected = arrow_array::TimestampMicrosecondArray::from(vec![1, 2]).with_timezone("UTC");
+        assert_eq!(fitted(DataType::Timestamp, times).unwrap().as_ref(), &expected);
+        let days: ArrayRef = Arc::new(Date64Array::from(vec![86_400_000]));
+        assert_eq!(
+            fitted(DataType::Date32, days).unwrap().as_ref(),
+            &arrow_array::Date32Array::from(vec![1])
+        );
+        let nulls: ArrayRef = Arc::new(NullArray::new(2));
+        assert_eq!(fitted(DataType::Int8, nulls).unwrap().null_count(), 2);
+        let words = vec![Some("a"), None, Some("b"), Some("a")];
+        let expected = StringArray::from(words.clone());
+        let dictionary: DictionaryArray<Int8Type> = words.iter().copied().collect();
+        let texts: [ArrayRef; 3] = [
+            Arc::new(LargeStringArray::from(words.clone())),
+            Arc::new(StringViewArray::from(words)),
+            Arc::new(dictionary),
+        ];
+        for column in texts {
+            assert_eq!(fitted(DataType::Utf8, column).unwrap().as_ref(), &expected);
+        }
+    }
+
+    #[test]
+    fn what_a_column_does_not_hold_is_an_error() {
+        let check = |data_type, column: ArrayRef, words: &str| {
+            let error = fitted(data_type, column).unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+        };
+        check(DataType::Int8, Arc::new(Int64Array::from(vec![1, 128])), "128");
+        check(DataType::UInt64, Arc::new(Int64Array::from(vec![-1])), "-1");
+        check(DataType::Int64, Arc::new(Float64Array::from(vec![1.0, 1.5])), "row 1: 1.5 is no int64");
+        check(DataType::Float64, Arc::new(Int64Array::from(vec![(1 << 53) + 1])), "is no float64");
+        check(DataType::Timestamp, Arc::new(TimestampNanosecondArray::from(vec![1_001])), "is no timestamp");
+        check(DataType::Int64, Arc::new(StringArray::from(vec!["1"])), "which Utf8 is no value of");
+        check(DataType::Utf8, Arc::new(Int64Array::from(vec![1])), "which Int64 is no value of");
+        check(
+            DataType::Decimal { precision: 4, scale: 2 },
+            Arc::new(Float64Array::from(vec![1.005])),
+            "is no decimal(4,2)",
+        );
+    }
+
+    #[test]
+    fn a_dictionary_of_a_long_text_is_taken_piece_by_piece() {
+        let long = "x".repeat(1 << 20);
+        let dictionary: DictionaryArray<Int8Type> = std::iter::repeat_n(Some(long.as_str()), 256).collect();
+        let reader = BatchReader::new(&[Field::new("a", DataType::Utf8, true)]);
+        let batch = RecordBatch::try_from_iter([("a", Arc::new(dictionary) as ArrayRef)]).unwrap();
+        let pieces = reader.pieces(&batch).unwrap();
+        assert!(pieces.len() > 8, "{}", pieces.len());
+        assert_eq!(pieces.iter().map(RecordBatch::num_rows).sum::<usize>(), 256);
+    }
+}

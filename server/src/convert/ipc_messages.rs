@@ -1,0 +1,273 @@
+//! Messages of Arrow IPC on their way in, one by one, with the columns that other programs write: dictionaries, views, large
+//! texts. What writes to a table by `basalt.v1` is read more strictly, by [`super::ipc`].
+//!
+//! The reader of `arrow-ipc` takes lengths and counts as they are and panics on some. So every message is checked here first:
+//! columns are of a closed list of types, all of whose arrays are as long as their batch, and buffers lie inside their body.
+
+use std::{
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_ipc::{
+    Endianness, Message, MessageHeader, MetadataVersion, RecordBatch as IpcBatch,
+    convert::fb_to_schema,
+    reader::{read_dictionary, read_record_batch},
+    root_as_message,
+};
+use arrow_schema::{DataType, Schema, SchemaRef};
+use basalt_core::{
+    error::{Error, Result},
+    limits::MAX_COLUMNS,
+};
+use prost::bytes::Bytes;
+
+use super::rows::invalid;
+use crate::limits;
+
+/// Reads the messages of one stream.
+#[derive(Debug, Default)]
+pub(crate) struct MessageReader {
+    schema: Option<SchemaRef>,
+    dictionaries: HashMap<i64, ArrayRef>,
+}
+
+impl MessageReader {
+    /// The columns, once their message was read.
+    pub(crate) fn schema(&self) -> Option<&SchemaRef> {
+        self.schema.as_ref()
+    }
+
+    /// Reads a message; the answer is its rows, if it has any.
+    pub(crate) fn read(&mut self, header: &[u8], body: Bytes) -> Result<Option<RecordBatch>> {
+        let message =
+            root_as_message(header).map_err(|error| invalid(format!("a message is malformed: {error}")))?;
+        if !matches!(message.version(), MetadataVersion::V4 | MetadataVersion::V5) {
+            return Err(invalid(format!("a message of version {:?}", message.version())));
+        }
+        // Of what was not thought of, nobody but this stream hears.
+        let read = catch_unwind(AssertUnwindSafe(|| self.message(&message, Buffer::from(body))));
+        read.unwrap_or_else(|_| Err(invalid("a message that cannot be read")))
+    }
+
+    fn message(&mut self, message: &Message<'_>, body: Buffer) -> Result<Option<RecordBatch>> {
+        match message.header_type() {
+            MessageHeader::Schema => {
+                if self.schema.is_some() {
+                    return Err(invalid("a second schema"));
+                }
+                self.schema = Some(schema(message)?.into());
+                Ok(None)
+            }
+            MessageHeader::RecordBatch => {
+                let schema = self.schema.clone().ok_or_else(no_schema)?;
+                let batch = message.header_as_record_batch().ok_or_else(headless)?;
+                check(&batch, &body, schema.fields().len())?;
+                let rows =
+                    read_record_batch(&body, batch, schema, &self.dictionaries, None, &message.version());
+                rows.map(Some).map_err(unread)
+            }
+            MessageHeader::DictionaryBatch => {
+                let schema = self.schema.clone().ok_or_else(no_schema)?;
+                let batch = message.header_as_dictionary_batch().ok_or_else(headless)?;
+                check(&batch.data().ok_or_else(headless)?, &body, 1)?;
+                read_dictionary(&body, batch, &schema, &mut self.dictionaries, &message.version())
+                    .map_err(unread)?;
+                Ok(None)
+            }
+            other => Err(invalid(format!("a message of type {other:?}"))),
+        }
+    }
+}
+
+fn no_schema() -> Error {
+    invalid("the stream does not begin with a schema")
+}
+
+fn headless() -> Error {
+    invalid("a message without a header")
+}
+
+fn unread(error: arrow_schema::ArrowError) -> Error {
+    invalid(format!("a message cannot be read: {error}"))
+}
+
+/// The columns of a stream, all of types that can be read.
+fn schema(message: &Message<'_>) -> Result<Schema> {
+    let schema = message.header_as_schema().ok_or_else(headless)?;
+    if schema.endianness() != Endianness::Little {
+        return Err(invalid("the stream is big-endian"));
+    }
+    let columns = schema.fields().map_or(0, |fields| fields.len());
+    if columns > MAX_COLUMNS {
+        return Err(invalid(format!("{columns} columns; the limit is {MAX_COLUMNS}")).at("columns"));
+    }
+    let schema = fb_to_schema(schema);
+    for (i, field) in schema.fields().iter().enumerate() {
+        if !is_read(field.data_type()) {
+            let message = format!("column {:?} is {}, which is not read", field.name(), field.data_type());
+            return Err(invalid(message).at(format!("columns[{i}]")));
+        }
+    }
+    Ok(schema)
+}
+
+/// Types without others inside, so that each column has one node, apart from dictionaries of texts and numbers.
+fn is_read(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Null
+        | DataType::Boolean
+        | DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Timestamp(..) => true,
+        DataType::Dictionary(_, values) => !matches!(**values, DataType::Dictionary(..)) && is_read(values),
+        other => other.is_numeric(),
+    }
+}
+
+/// Checks the counts of a batch of so many columns before anything is made of them.
+fn check(batch: &IpcBatch<'_>, body: &Buffer, columns: usize) -> Result<()> {
+    let wrong = || invalid("a record batch whose header disagrees with its body or the schema");
+    if batch.compression().is_some() {
+        return Err(invalid("compressed buffers, which are not read here"));
+    }
+    let rows = usize::try_from(batch.length()).ok().filter(|rows| *rows <= limits::FOREIGN_BATCH_ROWS);
+    let Some(rows) = rows else {
+        let most = limits::FOREIGN_BATCH_ROWS;
+        return Err(invalid(format!("a batch of {} rows; the limit is {most}", batch.length())));
+    };
+    let nodes = batch.nodes().ok_or_else(wrong)?;
+    if nodes.len() != columns {
+        return Err(wrong());
+    }
+    for node in nodes {
+        let nulls = usize::try_from(node.null_count()).map_err(|_| wrong())?;
+        if usize::try_from(node.length()) != Ok(rows) || nulls > rows {
+            return Err(wrong());
+        }
+    }
+    let buffers = batch.buffers().ok_or_else(wrong)?;
+    for buffer in buffers {
+        let start = usize::try_from(buffer.offset()).map_err(|_| wrong())?;
+        let length = usize::try_from(buffer.length()).map_err(|_| wrong())?;
+        if start.checked_add(length).is_none_or(|end| end > body.len()) {
+            return Err(wrong());
+        }
+    }
+    // Default: without views there are no such counts.
+    let views = batch.variadicBufferCounts().into_iter().flatten();
+    let mut left = buffers.len();
+    for count in views {
+        left = usize::try_from(count).ok().and_then(|count| left.checked_sub(count)).ok_or_else(wrong)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{
+        BooleanArray, Decimal128Array, DictionaryArray, Int64Array, NullArray, StringArray, StringViewArray,
+        types::Int8Type,
+    };
+    use arrow_ipc::writer::StreamWriter;
+
+    use super::*;
+
+    fn batch() -> RecordBatch {
+        let words = ["a", "b", "a long text that is in a buffer of its own"];
+        let dictionary: DictionaryArray<Int8Type> = words.into_iter().map(Some).collect();
+        let columns: [(&str, ArrayRef); 7] = [
+            ("i", Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]))),
+            ("t", Arc::new(StringArray::from(words.to_vec()))),
+            ("v", Arc::new(StringViewArray::from(words.to_vec()))),
+            ("d", Arc::new(dictionary)),
+            ("b", Arc::new(BooleanArray::from(vec![true, false, true]))),
+            ("n", Arc::new(NullArray::new(3))),
+            ("m", Arc::new(Decimal128Array::from(vec![1, 2, 3]))),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+    }
+
+    /// The headers and the bodies of a stream's messages.
+    fn messages(batch: &RecordBatch) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        writer.write(batch).unwrap();
+        let (stream, mut at, mut messages) = (writer.into_inner().unwrap(), 0, Vec::new());
+        loop {
+            let size = u32::from_le_bytes(stream[at + 4..at + 8].try_into().unwrap()) as usize;
+            if size == 0 {
+                return messages;
+            }
+            let header = stream[at + 8..at + 8 + size].to_vec();
+            let length = usize::try_from(root_as_message(&header).unwrap().bodyLength()).unwrap();
+            let body = stream[at + 8 + size..at + 8 + size + length].to_vec();
+            at += 8 + size + length;
+            messages.push((header, body));
+        }
+    }
+
+    fn read(messages: &[(Vec<u8>, Vec<u8>)]) -> Result<Vec<RecordBatch>> {
+        let mut reader = MessageReader::default();
+        let mut batches = Vec::new();
+        for (header, body) in messages {
+            batches.extend(reader.read(header, Bytes::from(body.clone()))?);
+        }
+        Ok(batches)
+    }
+
+    #[test]
+    fn what_other_programs_write_is_read() {
+        assert_eq!(read(&messages(&batch())).unwrap(), [batch()]);
+    }
+
+    #[test]
+    fn a_stream_begins_with_one_schema() {
+        let messages = messages(&batch());
+        assert!(read(&messages[1..]).unwrap_err().to_string().contains("begin with a schema"));
+        let twice = [messages[0].clone(), messages[0].clone()];
+        assert!(read(&twice).unwrap_err().to_string().contains("a second schema"));
+    }
+
+    /// Every field of every header with other bytes, and bodies that end early: rows or an error, no panic and nothing
+    /// beyond the batch.
+    #[test]
+    fn what_is_broken_is_an_error() {
+        let messages = messages(&batch());
+        let mut refused = 0;
+        for (i, (header, body)) in messages.iter().enumerate() {
+            let try_with = |header: Vec<u8>, body: Vec<u8>| {
+                let mut changed = messages.clone();
+                changed[i] = (header, body);
+                match read(&changed) {
+                    Ok(batches) => assert!(batches.iter().all(|batch| batch.num_rows() <= 4), "{batches:?}"),
+                    Err(_) => return 1,
+                }
+                0
+            };
+            for at in 0..header.len() {
+                for (width, byte) in [(1, 0x00), (1, 0x7f), (1, 0xff), (8, 0x00), (8, 0x7f), (8, 0xff)] {
+                    let mut header = header.clone();
+                    let end = (at + width).min(header.len());
+                    header[at..end].fill(byte);
+                    refused += try_with(header, body.clone());
+                }
+            }
+            for end in 0..body.len() {
+                refused += try_with(header.clone(), body[..end].to_vec());
+            }
+        }
+        assert!(refused > 1000, "{refused}");
+    }
+}

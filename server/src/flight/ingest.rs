@@ -1,0 +1,251 @@
+//! Rows for a table, as ADBC sends them: into one that is there, or into a new one.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow_array::RecordBatch;
+use arrow_flight::{
+    FlightData,
+    sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption},
+};
+use basalt_core::schema::Schema;
+use basalt_proto::v1::{self as pb, ErrorReason};
+use basalt_storage::Deletes;
+use tonic::Streaming;
+
+use super::{Flight, catalog, command, next, put::late};
+use crate::{
+    access::{Action, Object},
+    call::Call,
+    convert::{self, MessageReader},
+    coordinator::fresh,
+    memory::{Consumer, schema_bytes},
+    services::Write,
+    status::{RequestError, Result},
+    writes::Stream,
+};
+
+/// What is to become of a table that is there, and of one that is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mode {
+    creates: bool,
+    exists: Exists,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exists {
+    Fail,
+    Append,
+    Replace,
+}
+
+impl Mode {
+    fn of(ingest: &CommandStatementIngest) -> Result<Self> {
+        let options = ingest.table_definition_options.clone().unwrap_or_default();
+        let creates = match options.if_not_exist() {
+            TableNotExistOption::Create => true,
+            TableNotExistOption::Fail | TableNotExistOption::Unspecified => false,
+        };
+        let exists = match options.if_exists() {
+            TableExistsOption::Append => Exists::Append,
+            TableExistsOption::Replace => Exists::Replace,
+            TableExistsOption::Fail | TableExistsOption::Unspecified => Exists::Fail,
+        };
+        if !creates && exists == Exists::Fail {
+            let message = "rows for a table that must be neither there nor new";
+            return Err(RequestError::protocol(message).at("table_definition_options"));
+        }
+        Ok(Self { creates, exists })
+    }
+}
+
+/// The rows of a stream of messages.
+struct Incoming {
+    messages: Streaming<FlightData>,
+    reader: MessageReader,
+}
+
+impl Incoming {
+    /// The next batch and the bytes that it came in; `None`: there are no more.
+    async fn next(&mut self, call: &Call, stream: &Stream) -> Result<Option<(RecordBatch, u64)>> {
+        loop {
+            let message = stream.wait(next(&mut self.messages, late(call)?)).await??;
+            let Some(FlightData { data_header, data_body, .. }) = message else { return Ok(None) };
+            if data_header.is_empty() {
+                continue;
+            }
+            let bytes = (data_header.len() + data_body.len()) as u64;
+            if let Some(batch) = self.reader.read(&data_header, data_body)? {
+                return Ok(Some((batch, bytes)));
+            }
+        }
+    }
+}
+
+impl Flight {
+    /// Writes all rows of a stream, or none; the answer is their number.
+    pub(super) async fn ingest(
+        &self,
+        call: &mut Call,
+        ingest: CommandStatementIngest,
+        first: FlightData,
+        messages: Streaming<FlightData>,
+    ) -> Result<u64> {
+        command::without_transaction(ingest.transaction_id.as_ref())?;
+        let mode = Mode::of(&ingest)?;
+        for (given, known) in [(&ingest.catalog, catalog::CATALOG), (&ingest.schema, catalog::SCHEMA)] {
+            if given.as_deref().is_some_and(|given| !given.is_empty() && given != known) {
+                let message = format!("there is no {given:?}; all tables are in {known:?}");
+                return Err(RequestError::new(ErrorReason::TableNotFound, message));
+            }
+        }
+        if ingest.temporary {
+            let message = "there are no temporary tables";
+            return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("temporary"));
+        }
+        let name = ingest.table;
+        call.may(Action::Write, Object::Table(&name))?;
+        let stream = self.state.writes.open(call.connection().id())?;
+        let mut incoming = Incoming { messages, reader: MessageReader::default() };
+        let (header, body) = (first.data_header, first.data_body);
+        let mut ahead = VecDeque::new();
+        if !header.is_empty()
+            && let Some(batch) = incoming.reader.read(&header, body)?
+        {
+            ahead.push_back((batch, header.len() as u64));
+        }
+        if incoming.reader.schema().is_none() {
+            ahead.extend(incoming.next(call, &stream).await?);
+        }
+        let schema = incoming.reader.schema().cloned();
+        let schema = schema.ok_or_else(|| RequestError::protocol("a stream without a schema"))?;
+        let columns: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+
+        match fresh::table(&self.state, &name).await {
+            Err(error) if error.reason() == "TABLE_NOT_FOUND" => {}
+            known => known?,
+        }
+        let is_there = self.state.catalog.find(&name).is_ok();
+        let made = match (is_there, mode) {
+            (true, Mode { exists: Exists::Append, .. }) => false,
+            (true, Mode { exists: Exists::Fail, .. }) => {
+                let message = format!("table {name:?} exists");
+                return Err(RequestError::new(ErrorReason::TableExists, message).at("table"));
+            }
+            (false, Mode { creates: false, .. }) => {
+                return Err(
+                    RequestError::new(ErrorReason::TableNotFound, format!("no table {name:?}")).at("table")
+                );
+            }
+            (true, Mode { exists: Exists::Replace, .. }) => {
+                call.may(Action::Drop, Object::Table(&name))?;
+                call.may(Action::Create, Object::Table(&name))?;
+                let new = convert::table_schema(&schema)?;
+                // The old rows stay until all of the new ones are here.
+                self.gather(call, &stream, &mut incoming, &mut ahead).await?;
+                self.drop_table(&name).await?;
+                self.create(&name, new).await?;
+                true
+            }
+            (false, Mode { creates: true, .. }) => {
+                call.may(Action::Create, Object::Table(&name))?;
+                self.create(&name, convert::table_schema(&schema)?).await?;
+                true
+            }
+        };
+        let written = self.write(call, &stream, &name, columns, &mut incoming, ahead).await;
+        if made && written.is_err() {
+            // What was made for rows that did not come.
+            self.drop_table(&name).await?;
+        }
+        written
+    }
+
+    async fn write(
+        &self,
+        call: &mut Call,
+        stream: &Arc<Stream>,
+        name: &str,
+        columns: Vec<String>,
+        incoming: &mut Incoming,
+        mut ahead: VecDeque<(RecordBatch, u64)>,
+    ) -> Result<u64> {
+        let open = pb::Open { table: name.to_owned(), columns, ..pb::Open::default() };
+        let mut write = Write::open(&self.state, &open)?;
+        call.table = Some(Arc::clone(write.table()));
+        loop {
+            let next = match ahead.pop_front() {
+                Some(next) => Some(next),
+                None => incoming.next(call, stream).await?,
+            };
+            let Some((batch, bytes)) = next else { break };
+            stream.take_place()?;
+            write = write.take_arrow(bytes, batch).await?;
+        }
+        stream.take_place()?;
+        Ok(write.commit(Arc::clone(stream)).await?.rows)
+    }
+
+    /// Takes in all rows, as far as there is memory for them.
+    async fn gather(
+        &self,
+        call: &Call,
+        stream: &Stream,
+        incoming: &mut Incoming,
+        ahead: &mut VecDeque<(RecordBatch, u64)>,
+    ) -> Result<()> {
+        let mut held = self.state.memory.reserve(Consumer::Writes);
+        let mut bytes: u64 = ahead.iter().map(|(_, bytes)| bytes).sum();
+        while let Some((batch, more)) = incoming.next(call, stream).await? {
+            bytes += more;
+            held.set(bytes).map_err(|error| {
+                let message =
+                    format!("{}; drop the table first, and its rows need not wait here", error.message());
+                error.with_message(message)
+            })?;
+            ahead.push_back((batch, more));
+        }
+        Ok(())
+    }
+
+    async fn create(&self, name: &str, schema: Schema) -> Result<()> {
+        let mut held = self.state.memory.reserve(Consumer::Maintenance);
+        held.set(schema_bytes(&schema))?;
+        let (tables, name) = (Arc::clone(&self.state.tables), name.to_owned());
+        // It is done to its end, also when the client is gone meanwhile.
+        let made = tokio::spawn(async move { tables.create(&name, schema, None, Deletes::default()).await });
+        made.await.map_err(|_| RequestError::internal())?.map(drop)
+    }
+
+    async fn drop_table(&self, name: &str) -> Result<()> {
+        let (tables, name) = (Arc::clone(&self.state.tables), name.to_owned());
+        let removed = tokio::spawn(async move { tables.remove(&name).await });
+        removed.await.map_err(|_| RequestError::internal())?.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_flight::sql::TableDefinitionOptions;
+
+    use super::*;
+
+    #[test]
+    fn the_modes_of_adbc_are_known() {
+        let mode = |if_not_exist: TableNotExistOption, if_exists: TableExistsOption| {
+            let options =
+                TableDefinitionOptions { if_not_exist: if_not_exist.into(), if_exists: if_exists.into() };
+            let options = Some(options);
+            let ingest = CommandStatementIngest {
+                table_definition_options: options,
+                ..CommandStatementIngest::default()
+            };
+            Mode::of(&ingest).map(|mode| (mode.creates, mode.exists))
+        };
+        let (create, no) = (TableNotExistOption::Create, TableNotExistOption::Fail);
+        assert_eq!(mode(create, TableExistsOption::Fail).unwrap(), (true, Exists::Fail));
+        assert_eq!(mode(no, TableExistsOption::Append).unwrap(), (false, Exists::Append));
+        assert_eq!(mode(create, TableExistsOption::Replace).unwrap(), (true, Exists::Replace));
+        assert_eq!(mode(create, TableExistsOption::Append).unwrap(), (true, Exists::Append));
+        assert!(mode(no, TableExistsOption::Fail).is_err());
+    }
+}

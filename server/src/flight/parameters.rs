@@ -1,0 +1,176 @@
+//! Parameters on their way in: the rows of a batch as the literals of a statement.
+
+use arrow_array::{
+    Array, RecordBatch,
+    cast::AsArray as _,
+    types::{Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType, UInt64Type},
+};
+use arrow_cast::cast::{CastOptions, cast_with_options};
+use arrow_schema::{DataType, TimeUnit};
+use basalt_core::query::Literal;
+use basalt_proto::v1::ErrorReason;
+
+use crate::{
+    limits,
+    status::{RequestError, Result},
+};
+
+/// The literals of each row of a batch.
+pub(super) fn rows(batch: &RecordBatch) -> Result<Vec<Vec<Literal>>> {
+    let (rows, columns) = (batch.num_rows(), batch.num_columns());
+    if columns > basalt_sql::limits::PARAMETERS || rows.saturating_mul(columns.max(1)) > limits::BOUND_VALUES
+    {
+        let message = format!(
+            "{rows} rows of {columns} parameters; the limits are {} parameters and {} values in all",
+            basalt_sql::limits::PARAMETERS,
+            limits::BOUND_VALUES
+        );
+        return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("parameters"));
+    }
+    let mut literals: Vec<Vec<Literal>> = (0..rows).map(|_| Vec::with_capacity(columns)).collect();
+    for (i, column) in batch.columns().iter().enumerate() {
+        let of = column_literals(column).map_err(|error| error.at(format!("parameters[{i}]")))?;
+        for (row, literal) in literals.iter_mut().zip(of) {
+            row.push(literal);
+        }
+    }
+    Ok(literals)
+}
+
+/// The values of an array.
+fn column_literals(array: &dyn Array) -> Result<Vec<Literal>> {
+    let data_type = array.data_type();
+    let wide = match data_type {
+        DataType::Null => return Ok(vec![Literal::Null; array.len()]),
+        DataType::Boolean => {
+            let values = array.as_boolean().iter();
+            return Ok(values.map(|value| value.map_or(Literal::Null, Literal::Bool)).collect());
+        }
+        DataType::UInt64 => DataType::UInt64,
+        other if other.is_integer() => DataType::Int64,
+        other if other.is_floating() => DataType::Float64,
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::Decimal128(precision, scale) => DataType::Decimal128(*precision, *scale),
+        DataType::Date32 | DataType::Date64 => DataType::Date32,
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => return nanoseconds(array),
+        DataType::Timestamp(..) => DataType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => return texts(array),
+        _ => return Err(mismatch(data_type)),
+    };
+    let array = &cast(array, &wide)?;
+    Ok(match wide {
+        DataType::UInt64 => natives(array.as_primitive::<UInt64Type>().iter(), Literal::UInt),
+        DataType::Int64 => natives(array.as_primitive::<Int64Type>().iter(), Literal::Int),
+        DataType::Float64 => natives(array.as_primitive::<Float64Type>().iter(), Literal::Float),
+        DataType::Date32 => natives(array.as_primitive::<Date32Type>().iter(), Literal::Date),
+        DataType::Decimal128(_, scale) => {
+            let scale = u8::try_from(scale).map_err(|_| mismatch(data_type))?;
+            let decimal = |value: Option<i128>| match value.map(i64::try_from) {
+                None => Ok(Literal::Null),
+                Some(Ok(unscaled)) => Ok(Literal::Decimal { unscaled, scale }),
+                Some(Err(_)) => {
+                    let message = "a decimal parameter has at most 18 digits";
+                    Err(RequestError::new(ErrorReason::InvalidQuery, message))
+                }
+            };
+            array.as_primitive::<Decimal128Type>().iter().map(decimal).collect::<Result<_>>()?
+        }
+        _ => natives(array.as_primitive::<TimestampMicrosecondType>().iter(), Literal::Timestamp),
+    })
+}
+
+fn natives<T>(values: impl Iterator<Item = Option<T>>, literal: fn(T) -> Literal) -> Vec<Literal> {
+    values.map(|value| value.map_or(Literal::Null, literal)).collect()
+}
+
+fn texts(array: &dyn Array) -> Result<Vec<Literal>> {
+    // Views may name one long text very often.
+    let bytes = match array.data_type() {
+        DataType::Utf8View => array.as_string_view().iter().flatten().map(str::len).sum(),
+        _ => 0,
+    };
+    if bytes > limits::FLIGHT_MESSAGE_BYTES {
+        let message = format!("parameters of {bytes} bytes; the limit is {}", limits::FLIGHT_MESSAGE_BYTES);
+        return Err(RequestError::new(ErrorReason::MessageTooLarge, message));
+    }
+    let text = |text: Option<&str>| text.map_or(Literal::Null, |text| Literal::Text(text.to_owned()));
+    Ok(match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().iter().map(text).collect(),
+        DataType::LargeUtf8 => array.as_string::<i64>().iter().map(text).collect(),
+        _ => array.as_string_view().iter().map(text).collect(),
+    })
+}
+
+/// Times of which microseconds hold all.
+fn nanoseconds(array: &dyn Array) -> Result<Vec<Literal>> {
+    let nanos = cast(array, &DataType::Int64)?;
+    let micros = |value: Option<i64>| match value {
+        None => Ok(Literal::Null),
+        Some(value) if value % 1000 == 0 => Ok(Literal::Timestamp(value / 1000)),
+        Some(_) => {
+            let message = "a time with nanoseconds; times have microseconds here";
+            Err(RequestError::new(ErrorReason::InvalidQuery, message))
+        }
+    };
+    nanos.as_primitive::<Int64Type>().iter().map(micros).collect()
+}
+
+fn cast(array: &dyn Array, to: &DataType) -> Result<arrow_array::ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    // A time with a zone is the same instant without one.
+    cast_with_options(array, to, &options)
+        .map_err(|error| RequestError::new(ErrorReason::TypeMismatch, error.to_string()))
+}
+
+fn mismatch(data_type: &DataType) -> RequestError {
+    RequestError::new(ErrorReason::TypeMismatch, format!("{data_type} is no type of a parameter"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{
+        ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Int8Array, LargeStringArray,
+        NullArray, StringViewArray, TimestampNanosecondArray, TimestampSecondArray, UInt64Array,
+    };
+
+    use super::*;
+
+    #[test]
+    fn each_type_has_its_literal() {
+        let columns: Vec<(ArrayRef, Literal)> = vec![
+            (Arc::new(NullArray::new(1)), Literal::Null),
+            (Arc::new(BooleanArray::from(vec![true])), Literal::Bool(true)),
+            (Arc::new(Int8Array::from(vec![-5])), Literal::Int(-5)),
+            (Arc::new(Int8Array::from(vec![None])), Literal::Null),
+            (Arc::new(UInt64Array::from(vec![u64::MAX])), Literal::UInt(u64::MAX)),
+            (Arc::new(Float32Array::from(vec![0.5])), Literal::Float(0.5)),
+            (
+                Arc::new(Decimal128Array::from(vec![123]).with_precision_and_scale(10, 2).unwrap()),
+                Literal::Decimal { unscaled: 123, scale: 2 },
+            ),
+            (Arc::new(LargeStringArray::from(vec!["a"])), Literal::Text("a".into())),
+            (Arc::new(StringViewArray::from(vec!["b"])), Literal::Text("b".into())),
+            (Arc::new(TimestampSecondArray::from(vec![1])), Literal::Timestamp(1_000_000)),
+            (
+                Arc::new(TimestampSecondArray::from(vec![1]).with_timezone("+05:00")),
+                Literal::Timestamp(1_000_000),
+            ),
+            (Arc::new(TimestampNanosecondArray::from(vec![1_000])), Literal::Timestamp(1)),
+        ];
+        for (column, expected) in columns {
+            assert_eq!(column_literals(&column).unwrap(), [expected], "{:?}", column.data_type());
+        }
+        let refused: [ArrayRef; 3] = [
+            Arc::new(BinaryArray::from(vec![b"a".as_slice()])),
+            Arc::new(Decimal128Array::from(vec![i128::MAX / 2])),
+            Arc::new(TimestampNanosecondArray::from(vec![1])),
+        ];
+        for column in refused {
+            assert!(column_literals(&column).is_err(), "{:?}", column.data_type());
+        }
+    }
+}

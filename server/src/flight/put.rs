@@ -1,0 +1,97 @@
+//! What comes by DoPut: parameters of a prepared statement, statements that write, and rows for a table.
+
+use arrow_flight::{
+    FlightData, PutResult,
+    sql::{Command, DoPutPreparedStatementResult, DoPutUpdateResult},
+};
+use basalt_proto::v1::ErrorReason;
+use prost::Message as _;
+use tokio::time::{Instant, sleep_until};
+use tonic::Streaming;
+
+use super::{Flight, command, next, parameters, prepared};
+use crate::{
+    call::Call,
+    convert::MessageReader,
+    limits,
+    memory::Consumer,
+    status::{RequestError, Result},
+};
+
+impl Flight {
+    /// Does what the first message of a stream says.
+    pub(super) async fn put(
+        &self,
+        call: &mut Call,
+        mut messages: Streaming<FlightData>,
+    ) -> Result<PutResult> {
+        let first = next(&mut messages, late(call)?).await?;
+        let first = first.ok_or_else(|| RequestError::protocol("a stream without messages"))?;
+        let descriptor = first.flight_descriptor.as_ref();
+        let descriptor =
+            descriptor.ok_or_else(|| RequestError::protocol("the first message has no descriptor"))?;
+        let written = match command::of_descriptor(descriptor)? {
+            Command::CommandStatementUpdate(update) => {
+                command::without_transaction(update.transaction_id.as_ref())?;
+                self.count(call, &update.query, Vec::new(), None).await?
+            }
+            Command::CommandPreparedStatementUpdate(update) => {
+                let handle = &update.prepared_statement_handle;
+                self.bind(call, handle, first, messages).await?;
+                let statement = self.prepared.get(handle)?;
+                self.count_prepared(call, &statement).await?
+            }
+            Command::CommandPreparedStatementQuery(query) => {
+                let handle = query.prepared_statement_handle;
+                self.bind(call, &handle, first, messages).await?;
+                let bound = DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) };
+                return Ok(PutResult { app_metadata: bound.encode_to_vec().into() });
+            }
+            Command::CommandStatementIngest(ingest) => self.ingest(call, ingest, first, messages).await?,
+            other => return Err(command::unknown(&other)),
+        };
+        call.rows = written;
+        let record_count = i64::try_from(written).map_err(|_| RequestError::internal())?;
+        Ok(PutResult { app_metadata: DoPutUpdateResult { record_count }.encode_to_vec().into() })
+    }
+
+    /// Binds the parameters that a stream has to a prepared statement; none, where it has none.
+    async fn bind(
+        &self,
+        call: &Call,
+        handle: &[u8],
+        first: FlightData,
+        mut messages: Streaming<FlightData>,
+    ) -> Result<()> {
+        self.prepared.get(handle)?;
+        let (mut reader, mut bound, mut message) = (MessageReader::default(), Vec::new(), Some(first));
+        let (mut held, mut bytes) = (self.state.memory.reserve(Consumer::Requests), 0);
+        while let Some(data) = message {
+            if !data.data_header.is_empty()
+                && let Some(batch) = reader.read(&data.data_header, data.data_body)?
+            {
+                let rows = parameters::rows(&batch)?;
+                bytes += prepared::literal_bytes(&rows);
+                if bytes > limits::BOUND_BYTES {
+                    let message = format!("parameters of more than {} bytes", limits::BOUND_BYTES);
+                    return Err(RequestError::new(ErrorReason::MessageTooLarge, message));
+                }
+                held.set(bytes)?;
+                bound.extend(rows);
+            }
+            message = next(&mut messages, late(call)?).await?;
+        }
+        drop(held);
+        self.prepared.bind(handle, bound)
+    }
+}
+
+/// Waits until a client that sends a stream is given up.
+pub(super) fn late(call: &Call) -> Result<impl Future<Output = Result<()>> + use<>> {
+    let idle = Instant::now() + limits::INGEST_IDLE_TIMEOUT;
+    let until = call.deadline()?.map_or(idle, |until| until.min(idle));
+    Ok(async move {
+        sleep_until(until).await;
+        Err(RequestError::deadline())
+    })
+}

@@ -1,0 +1,648 @@
+//! Bodies on their way in: as a whole where they are small, else as rows in one of the formats.
+//!
+//! Values of CSV and JSON are read as the texts that they are, and those as values of their columns, so that none is
+//! rounded or cut: `1.5` is no integer, and `0.005` has too many digits for a decimal with two.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use arrow_array::{
+    Array as _, ArrayRef, RecordBatch, StringArray, builder::BinaryBuilder, cast::AsArray as _,
+};
+use arrow_cast::cast::{CastOptions, cast_with_options};
+use arrow_csv::reader::{Decoder as CsvDecoder, Format as CsvFormat, ReaderBuilder as CsvBuilder};
+use arrow_json::reader::{Decoder as JsonDecoder, ReaderBuilder as JsonBuilder};
+use arrow_schema::{DataType as Arrow, Field as ArrowField, Schema as ArrowSchema};
+use axum::body::Body;
+use basalt_core::{
+    limits::MAX_COLUMNS,
+    schema::{Field, Schema},
+};
+use basalt_proto::v1::ErrorReason;
+use hyper::body::{Body as _, Bytes};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    convert::MessageReader,
+    limits,
+    status::{RequestError, Result},
+};
+
+/// The next bytes of a body; `None`: it has ended.
+pub(super) async fn next(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>> {
+    loop {
+        let until = deadline.min(Instant::now() + limits::HTTP_IDLE_TIMEOUT);
+        let frame = std::future::poll_fn(|context| std::pin::Pin::new(&mut *body).poll_frame(context));
+        match timeout_at(until, frame).await {
+            Err(_) => {
+                let message = "the body of the request did not arrive in time";
+                return Err(RequestError::new(ErrorReason::DeadlineExceeded, message));
+            }
+            Ok(None) => return Ok(None),
+            Ok(Some(Ok(frame))) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Ok(Some(Err(error))) => {
+                let message = format!("the body of the request broke off: {error}");
+                return Err(RequestError::new(ErrorReason::Cancelled, message));
+            }
+        }
+    }
+}
+
+/// All bytes of a small body.
+#[cfg(feature = "sql")]
+pub(super) async fn whole(mut body: Body, most: usize, deadline: Instant) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    while let Some(more) = next(&mut body, deadline).await? {
+        if bytes.len() + more.len() > most {
+            return Err(too_large("the body", most));
+        }
+        bytes.extend_from_slice(&more);
+    }
+    Ok(bytes)
+}
+
+fn too_large(what: &str, most: usize) -> RequestError {
+    let message = format!("{what} has more than {most} bytes");
+    RequestError::new(ErrorReason::MessageTooLarge, message).with("limit_bytes", most as u64)
+}
+
+fn invalid(message: impl Into<String>) -> RequestError {
+    RequestError::new(ErrorReason::InvalidBatch, message)
+}
+
+/// The formats in which rows come, by their media types.
+pub(super) const TYPES: [&str; 7] = [
+    "application/x-ndjson",
+    "application/jsonl",
+    "application/x-jsonlines",
+    "text/csv",
+    "application/vnd.apache.arrow.stream",
+    "application/vnd.apache.parquet",
+    "application/x-parquet",
+];
+
+/// Makes rows of bytes.
+pub(super) struct Decoder {
+    kind: Kind,
+    /// The columns of the table.
+    table: Arc<Schema>,
+    /// Those that come, once they are known.
+    columns: Option<Vec<String>>,
+    rows: VecDeque<RecordBatch>,
+}
+
+enum Kind {
+    Lines(Box<Lines>),
+    /// Until its first line is whole: what there is of it.
+    CsvHeader(Vec<u8>),
+    Csv(Box<Csv>),
+    Arrow(Messages),
+    Parquet(Vec<u8>),
+    /// It is all there.
+    ParquetRows(Box<ParquetRecordBatchReader>),
+    Over,
+}
+
+impl Decoder {
+    /// For a body of one of [`TYPES`].
+    pub(super) fn new(media_type: &str, table: &Arc<Schema>) -> Result<Self> {
+        let mut columns = None;
+        let kind = match media_type {
+            "text/csv" => Kind::CsvHeader(Vec::new()),
+            "application/vnd.apache.arrow.stream" => Kind::Arrow(Messages::default()),
+            "application/vnd.apache.parquet" | "application/x-parquet" => Kind::Parquet(Vec::new()),
+            _ => {
+                columns = Some(table.fields().iter().map(|field| field.name.clone()).collect());
+                Kind::Lines(Box::new(Lines::new(table)?))
+            }
+        };
+        Ok(Self { kind, table: Arc::clone(table), columns, rows: VecDeque::new() })
+    }
+
+    /// One that has nothing left.
+    pub(super) fn over() -> Self {
+        let table = Arc::new(Schema::of_answer(Vec::new()));
+        Self { kind: Kind::Over, table, columns: None, rows: VecDeque::new() }
+    }
+
+    /// The names of the columns that come, in their order, once they are known.
+    pub(super) fn columns(&self) -> Option<&Vec<String>> {
+        self.columns.as_ref()
+    }
+
+    /// Bytes that are kept until more come.
+    pub(super) fn held(&self) -> u64 {
+        match &self.kind {
+            Kind::Parquet(bytes) | Kind::CsvHeader(bytes) => bytes.len() as u64,
+            Kind::Lines(lines) => (lines.rest.len() + lines.pending) as u64,
+            Kind::Csv(csv) => (csv.rest.len() + csv.pending) as u64,
+            Kind::Arrow(messages) => messages.unread.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Takes bytes in.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<()> {
+        caught(|| self.take_in(bytes))
+    }
+
+    /// The body has ended.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        caught(|| self.end())
+    }
+
+    /// The next rows that are there, in the order of the columns.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(batch) = self.rows.pop_front() {
+            return Ok(Some(batch));
+        }
+        match &mut self.kind {
+            Kind::ParquetRows(reader) => caught(|| reader.next().transpose().map_err(unread)),
+            _ => Ok(None),
+        }
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.kind {
+            Kind::Lines(lines) => lines.take_in(bytes, &mut self.rows),
+            Kind::CsvHeader(header) => {
+                header.extend_from_slice(bytes);
+                match Scanner::default().end_of_record(header) {
+                    Some(end) => self.begin_csv(end),
+                    None if header.len() > limits::CSV_HEADER_BYTES => {
+                        Err(too_large("the first line", limits::CSV_HEADER_BYTES))
+                    }
+                    None => Ok(()),
+                }
+            }
+            Kind::Csv(csv) => csv.take_in(bytes, &mut self.rows),
+            Kind::Arrow(messages) => {
+                messages.take_in(bytes, &mut self.rows)?;
+                if let (None, Some(schema)) = (&self.columns, messages.reader.schema()) {
+                    self.columns = Some(names(schema));
+                }
+                Ok(())
+            }
+            Kind::Parquet(file) => {
+                if file.len() + bytes.len() > limits::HTTP_PARQUET_BYTES {
+                    return Err(too_large(
+                        "a Parquet file, which is read when all of it is there,",
+                        limits::HTTP_PARQUET_BYTES,
+                    ));
+                }
+                file.extend_from_slice(bytes);
+                Ok(())
+            }
+            Kind::ParquetRows(_) | Kind::Over => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.kind, Kind::Over) {
+            Kind::Lines(mut lines) => lines.end(&mut self.rows),
+            Kind::CsvHeader(header) => {
+                let end = header.len();
+                if header.is_empty() {
+                    return Err(invalid("an empty body: the first line names the columns"));
+                }
+                self.kind = Kind::CsvHeader(header);
+                self.begin_csv(end)?;
+                self.end()
+            }
+            Kind::Csv(mut csv) => csv.end(&mut self.rows),
+            Kind::Arrow(messages) => messages.end(),
+            Kind::Parquet(file) => {
+                let file = Bytes::from(file);
+                // What another writer says of Arrow's types is not needed, and need not be right.
+                let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+                let builder =
+                    ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(unread)?;
+                let groups = builder.metadata().row_groups();
+                if groups.iter().any(|group| group.total_byte_size() > limits::PARQUET_READ_BYTES) {
+                    let most = limits::PARQUET_READ_BYTES;
+                    return Err(invalid(format!("a row group of more than {most} bytes")));
+                }
+                self.columns = Some(names(builder.schema()));
+                let rows = batch_rows(builder.schema().fields().len());
+                let reader = builder.with_batch_size(rows).build().map_err(unread)?;
+                self.kind = Kind::ParquetRows(Box::new(reader));
+                Ok(())
+            }
+            over => {
+                self.kind = over;
+                Ok(())
+            }
+        }
+    }
+
+    /// Reads the first line of CSV, which ends there, and what has come behind it.
+    fn begin_csv(&mut self, end: usize) -> Result<()> {
+        let Kind::CsvHeader(bytes) = std::mem::replace(&mut self.kind, Kind::Over) else { return Ok(()) };
+        let start = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+        let (line, rest) = bytes.split_at(end);
+        let line = line.get(start..).unwrap_or_default();
+        let (header, _) =
+            CsvFormat::default().with_header(true).infer_schema(line, Some(0)).map_err(unread)?;
+        let names = names(&header);
+        if names.len() > MAX_COLUMNS {
+            return Err(invalid(format!("{} columns; the limit is {MAX_COLUMNS}", names.len())));
+        }
+        let fields = names.iter().map(|name| field_of(&self.table, name)).collect::<Result<Vec<_>>>()?;
+        let mut csv = Csv::new(fields);
+        csv.take_in(rest, &mut self.rows)?;
+        self.columns = Some(names);
+        self.kind = Kind::Csv(Box::new(csv));
+        Ok(())
+    }
+}
+
+fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let done = catch_unwind(AssertUnwindSafe(work));
+    done.unwrap_or_else(|_| Err(invalid("the body cannot be read")))
+}
+
+fn unread(error: impl std::fmt::Display) -> RequestError {
+    invalid(format!("the body cannot be read: {error}"))
+}
+
+fn names(schema: &ArrowSchema) -> Vec<String> {
+    schema.fields().iter().map(|field| field.name().clone()).collect()
+}
+
+fn field_of(table: &Schema, name: &str) -> Result<Field> {
+    let field = table.index_of(name).and_then(|at| table.fields().get(at));
+    field.cloned().ok_or_else(|| {
+        let message = format!("the table has no column {name:?}");
+        RequestError::new(ErrorReason::ColumnNotFound, message).at("columns")
+    })
+}
+
+/// The columns as they are read first.
+fn texts(fields: &[Field]) -> Arc<ArrowSchema> {
+    let text = |field: &Field| ArrowField::new(&field.name, Arrow::Utf8, true);
+    Arc::new(ArrowSchema::new(fields.iter().map(text).collect::<Vec<_>>()))
+}
+
+/// Rows of a batch that has so many columns.
+fn batch_rows(columns: usize) -> usize {
+    (limits::HTTP_BATCH_VALUES / columns.max(1)).clamp(1, limits::HTTP_BATCH_ROWS)
+}
+
+/// Lines of JSON, each an object.
+struct Lines {
+    decoder: JsonDecoder,
+    fields: Vec<Field>,
+    /// Of the last line, what there is of it.
+    rest: Vec<u8>,
+    /// Bytes that the decoder has.
+    pending: usize,
+}
+
+impl Lines {
+    fn new(table: &Schema) -> Result<Self> {
+        let fields = table.fields().to_vec();
+        let builder = JsonBuilder::new(texts(&fields))
+            .with_coerce_primitive(true)
+            .with_strict_mode(true)
+            .with_batch_size(batch_rows(fields.len()));
+        let decoder = builder.build_decoder().map_err(unread)?;
+        Ok(Self { decoder, fields, rest: Vec::new(), pending: 0 })
+    }
+
+    fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else {
+            return keep(&mut self.rest, bytes);
+        };
+        let (whole, rest) = bytes.split_at(end + 1);
+        let before = std::mem::take(&mut self.rest);
+        self.lines(&before, rows)?;
+        self.lines(whole, rows)?;
+        keep(&mut self.rest, rest)?;
+        if self.decoder.has_partial_record() {
+            // An object may stand on many lines, but not on any number of them.
+            return match self.pending > limits::HTTP_ROW_BYTES {
+                true => Err(too_large("a row", limits::HTTP_ROW_BYTES)),
+                false => Ok(()),
+            };
+        }
+        match self.pending >= limits::HTTP_PIECE_BYTES {
+            true => self.flush(rows),
+            false => Ok(()),
+        }
+    }
+
+    fn lines(&mut self, mut bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        while !bytes.is_empty() {
+            let taken = self.decoder.decode(bytes).map_err(unread)?;
+            self.pending += taken;
+            bytes = bytes.get(taken..).unwrap_or_default();
+            // It takes no more than a batch at once.
+            if !bytes.is_empty() {
+                if taken == 0 && self.decoder.is_empty() {
+                    return Err(invalid("the body is no JSON"));
+                }
+                self.flush(rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        self.pending = 0;
+        if let Some(batch) = self.decoder.flush().map_err(unread)? {
+            rows.push_back(values(&batch, &self.fields)?);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        // The last line may have no end.
+        let last = std::mem::take(&mut self.rest);
+        self.lines(&last, rows)?;
+        self.lines(b"\n", rows)?;
+        if self.decoder.has_partial_record() {
+            return Err(invalid("the body ends within a line"));
+        }
+        self.flush(rows)
+    }
+}
+
+/// Records of CSV.
+struct Csv {
+    decoder: CsvDecoder,
+    fields: Vec<Field>,
+    scanner: Scanner,
+    /// Of the last record, what there is of it.
+    rest: Vec<u8>,
+    /// Bytes that the decoder has.
+    pending: usize,
+}
+
+impl Csv {
+    fn new(fields: Vec<Field>) -> Self {
+        let builder =
+            CsvBuilder::new(texts(&fields)).with_header(false).with_batch_size(batch_rows(fields.len()));
+        let decoder = builder.build_decoder();
+        Self { decoder, fields, scanner: Scanner::default(), rest: Vec::new(), pending: 0 }
+    }
+
+    fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        let Some(end) = self.scanner.last_end(bytes) else { return keep(&mut self.rest, bytes) };
+        let (whole, rest) = bytes.split_at(end);
+        let before = std::mem::take(&mut self.rest);
+        self.records(&before, rows)?;
+        self.records(whole, rows)?;
+        keep(&mut self.rest, rest)?;
+        match self.pending >= limits::HTTP_PIECE_BYTES {
+            true => self.flush(rows),
+            false => Ok(()),
+        }
+    }
+
+    fn records(&mut self, mut bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        while !bytes.is_empty() {
+            let taken = self.decoder.decode(bytes).map_err(unread)?;
+            self.pending += taken;
+            bytes = bytes.get(taken..).unwrap_or_default();
+            if self.decoder.capacity() == 0 {
+                self.flush(rows)?;
+            } else if taken == 0 {
+                return Err(invalid("the body is no CSV"));
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        self.pending = 0;
+        if let Some(batch) = self.decoder.flush().map_err(unread)? {
+            rows.push_back(values(&batch, &self.fields)?);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        if self.scanner.is_quoted {
+            return Err(invalid("the body ends within a quoted value"));
+        }
+        let last = std::mem::take(&mut self.rest);
+        self.records(&last, rows)?;
+        // So it hears that there is no more.
+        self.decoder.decode(b"").map_err(unread)?;
+        self.flush(rows)
+    }
+}
+
+/// Keeps what is not a whole row yet.
+fn keep(rest: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    if rest.len() + bytes.len() > limits::HTTP_ROW_BYTES {
+        return Err(too_large("a row", limits::HTTP_ROW_BYTES));
+    }
+    rest.extend_from_slice(bytes);
+    Ok(())
+}
+
+/// Finds the ends of the records of CSV, which may have line breaks in quotes. A quote that does not begin a value is a
+/// part of it.
+#[derive(Debug)]
+struct Scanner {
+    is_quoted: bool,
+    /// The last byte has ended a quoted value, unless another quote follows.
+    was_quote: bool,
+    at_start: bool,
+}
+
+impl Default for Scanner {
+    fn default() -> Self {
+        Self { is_quoted: false, was_quote: false, at_start: true }
+    }
+}
+
+impl Scanner {
+    /// Whether a record ends with the next byte.
+    fn ends_with(&mut self, byte: u8) -> bool {
+        if self.is_quoted {
+            self.is_quoted = byte != b'"';
+            self.was_quote = !self.is_quoted;
+            return false;
+        }
+        let was_quote = std::mem::take(&mut self.was_quote);
+        let at_start = std::mem::replace(&mut self.at_start, matches!(byte, b',' | b'\n' | b'\r'));
+        match byte {
+            b'"' => {
+                self.is_quoted = at_start || was_quote;
+                false
+            }
+            byte => byte == b'\n',
+        }
+    }
+
+    /// The end of the first record of these bytes.
+    fn end_of_record(&mut self, bytes: &[u8]) -> Option<usize> {
+        bytes.iter().position(|byte| self.ends_with(*byte)).map(|at| at + 1)
+    }
+
+    /// The end of the last record of the next bytes.
+    fn last_end(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut last = None;
+        for (at, byte) in bytes.iter().enumerate() {
+            if self.ends_with(*byte) {
+                last = Some(at + 1);
+            }
+        }
+        last
+    }
+}
+
+/// Texts as values of columns.
+fn values(batch: &RecordBatch, fields: &[Field]) -> Result<RecordBatch> {
+    let mut columns = Vec::with_capacity(fields.len());
+    for (column, field) in batch.columns().iter().zip(fields) {
+        columns.push(value(column, field)?);
+    }
+    let arrow = |field: &Field| ArrowField::new(&field.name, field.to_arrow_type(), true);
+    let schema = ArrowSchema::new(fields.iter().map(arrow).collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), columns).map_err(unread)
+}
+
+fn value(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let texts = column.as_string::<i32>();
+    let wanted = field.to_arrow_type();
+    match wanted {
+        // What is not there is no null where there are none.
+        Arrow::Utf8 if !field.nullable && texts.null_count() > 0 => {
+            let filled: StringArray = texts.iter().map(|text| Some(text.unwrap_or(""))).collect();
+            return Ok(Arc::new(filled));
+        }
+        Arrow::Utf8 => return Ok(Arc::clone(column)),
+        Arrow::Binary => return bytes_of(texts, field),
+        Arrow::Decimal128(_, scale) => {
+            let long = |text: &str| {
+                let digits = text.trim().split_once('.').map_or("", |(_, digits)| digits);
+                let digits = digits.split(['e', 'E']).next().unwrap_or_default();
+                digits.trim_end_matches('0').len() > usize::from(scale.unsigned_abs())
+            };
+            if let Some(text) = texts.iter().flatten().find(|text| long(text)) {
+                return Err(wrong_value(field, text));
+            }
+        }
+        _ => {}
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(column, &wanted, &options)
+        .map_err(|error| invalid(format!("column {:?}: {error}", field.name)))
+}
+
+/// Bytes, each of which is two hexadecimal digits.
+fn bytes_of(texts: &StringArray, field: &Field) -> Result<ArrayRef> {
+    let mut values = BinaryBuilder::new();
+    for text in texts {
+        let Some(text) = text else {
+            values.append_null();
+            continue;
+        };
+        let digits = text.strip_prefix("\\x").unwrap_or(text).as_bytes();
+        let (pairs, rest) = digits.as_chunks::<2>();
+        let byte = |[high, low]: &[u8; 2]| {
+            let digit = |digit: u8| char::from(digit).to_digit(16);
+            u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()
+        };
+        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        match bytes.filter(|_| rest.is_empty()) {
+            Some(bytes) => values.append_value(bytes),
+            None => return Err(wrong_value(field, text)),
+        }
+    }
+    Ok(Arc::new(values.finish()))
+}
+
+fn wrong_value(field: &Field, text: &str) -> RequestError {
+    let text: String = text.chars().take(80).collect();
+    invalid(format!("column {:?}: {text:?} is no {}", field.name, field.type_name()))
+}
+
+/// The messages of an Arrow IPC stream.
+#[derive(Default)]
+struct Messages {
+    reader: MessageReader,
+    unread: Vec<u8>,
+    is_over: bool,
+}
+
+impl Messages {
+    fn take_in(&mut self, bytes: &[u8], rows: &mut VecDeque<RecordBatch>) -> Result<()> {
+        self.unread.extend_from_slice(bytes);
+        let mut at = 0;
+        while let Some((header, body, end)) = self.whole(at)? {
+            if header.is_empty() {
+                self.is_over = true;
+                at = end;
+                break;
+            }
+            let body = self.unread.get(body..end).unwrap_or_default();
+            let header = self.unread.get(header).unwrap_or_default();
+            rows.extend(self.reader.read(header, Bytes::copy_from_slice(body))?);
+            at = end;
+        }
+        self.unread.drain(..at);
+        Ok(())
+    }
+
+    /// The places of the header and of the body of a message that is whole, and its end.
+    fn whole(&self, at: usize) -> Result<Option<(std::ops::Range<usize>, usize, usize)>> {
+        if self.is_over && self.unread.len() > at {
+            return Err(invalid("bytes after the end of the stream"));
+        }
+        let number = |at: usize| -> Option<u32> {
+            let bytes = self.unread.get(at..at + 4)?;
+            <[u8; 4]>::try_from(bytes).ok().map(u32::from_le_bytes)
+        };
+        let Some(first) = number(at) else { return Ok(None) };
+        let (size, start) = match first {
+            u32::MAX => match number(at + 4) {
+                Some(size) => (size as usize, at + 8),
+                None => return Ok(None),
+            },
+            // Before Arrow 0.15.
+            size => (size as usize, at + 4),
+        };
+        if size == 0 {
+            return Ok(Some((start..start, start, start)));
+        }
+        if size > limits::HTTP_MESSAGE_BYTES {
+            return Err(too_large("a message", limits::HTTP_MESSAGE_BYTES));
+        }
+        let Some(header) = self.unread.get(start..start + size) else { return Ok(None) };
+        let message = arrow_ipc::root_as_message(header).map_err(unread)?;
+        let body = usize::try_from(message.bodyLength()).map_err(|_| invalid("a body of negative length"))?;
+        if body > limits::HTTP_MESSAGE_BYTES {
+            return Err(too_large("a message", limits::HTTP_MESSAGE_BYTES));
+        }
+        let body_at = start + size;
+        Ok((self.unread.len() >= body_at + body).then_some((start..body_at, body_at, body_at + body)))
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.reader.schema().is_none() {
+            return Err(invalid("the body has no Arrow stream"));
+        }
+        // A stream that ends without its end was cut off, unless the body ends where a message does.
+        if !self.unread.is_empty() {
+            return Err(invalid("the stream ends within a message"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

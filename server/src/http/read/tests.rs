@@ -1,0 +1,190 @@
+//! Rows of every format, in pieces of every size, and what is none.
+
+use arrow_array::{Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
+use arrow_ipc::writer::StreamWriter;
+use parquet::arrow::ArrowWriter;
+
+use basalt_core::schema::DataType;
+
+use super::*;
+
+fn table() -> Arc<Schema> {
+    Arc::new(
+        Schema::new(vec![
+            Field::new("i", DataType::Int64, true),
+            Field::new("t", DataType::Utf8, false),
+            Field::new("d", DataType::Decimal { precision: 12, scale: 2 }, true),
+            Field::new("s", DataType::Timestamp, true),
+        ])
+        .unwrap(),
+    )
+}
+
+/// Reads a body in pieces of so many bytes; the answer is the columns and the rows.
+fn read(media_type: &str, body: &[u8], piece: usize) -> Result<(Vec<String>, Vec<RecordBatch>)> {
+    let mut decoder = Decoder::new(media_type, &table())?;
+    let mut batches = Vec::new();
+    for piece in body.chunks(piece) {
+        decoder.push(piece)?;
+        while let Some(batch) = decoder.next()? {
+            batches.push(batch);
+        }
+    }
+    decoder.finish()?;
+    while let Some(batch) = decoder.next()? {
+        batches.push(batch);
+    }
+    Ok((decoder.columns().unwrap().clone(), batches))
+}
+
+/// The values of a column, as texts.
+fn shown(batches: &[RecordBatch], column: usize) -> Vec<String> {
+    let options = arrow_cast::display::FormatOptions::default().with_null("NULL");
+    let of = |batch: &RecordBatch| {
+        let column = Arc::clone(batch.column(column));
+        let formatter = arrow_cast::display::ArrayFormatter::try_new(&column, &options).unwrap();
+        (0..batch.num_rows()).map(|row| formatter.value(row).to_string()).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(of).collect()
+}
+
+#[test]
+fn lines_of_json_and_csv_are_rows_however_they_are_cut() {
+    let json = "{\"i\": 1, \"t\": \"a\\nb\", \"d\": 1.50}\n{\"t\": \"\", \"s\": \"2013-01-01T00:00:00Z\"}\n\
+                {\"i\": null, \"t\": \"ü\", \"d\": \"-0.01\"}";
+    let csv = "t,i,d,s\n\"a\nb\",1,1.50,\n,,,2013-01-01T00:00:00Z\r\nü,,-0.01,\n";
+    for piece in 1..json.len().max(csv.len()) {
+        for (media_type, body, at) in
+            [("application/jsonl", json, [0, 1, 2, 3]), ("text/csv", csv, [1, 0, 2, 3])]
+        {
+            let (columns, rows) = read(media_type, body.as_bytes(), piece).unwrap();
+            assert_eq!(columns[at[1]], "t");
+            assert_eq!(shown(&rows, at[0]), ["1", "NULL", "NULL"], "{media_type} {piece}");
+            assert_eq!(shown(&rows, at[1]), ["a\nb", "", "ü"], "{media_type} {piece}");
+            assert_eq!(shown(&rows, at[2]), ["1.50", "NULL", "-0.01"], "{media_type} {piece}");
+            assert_eq!(shown(&rows, at[3]), ["NULL", "2013-01-01T00:00:00Z", "NULL"], "{media_type} {piece}");
+        }
+    }
+}
+
+#[test]
+fn many_rows_are_many_batches() {
+    let mut json = String::new();
+    let mut csv = "i,t\n".to_owned();
+    for i in 0..50_000 {
+        json.push_str(&format!("{{\"i\":{i},\"t\":\"row \\\"{i}\\\"\"}}\n"));
+        csv.push_str(&format!("{i},\"row \"\"{i}\"\"\"\n"));
+    }
+    for (media_type, body) in [("application/x-ndjson", json), ("text/csv", csv)] {
+        for piece in [997, 1 << 20] {
+            let (_, rows) = read(media_type, body.as_bytes(), piece).unwrap();
+            assert!(rows.len() > 5, "{media_type}: {}", rows.len());
+            let numbers: Vec<i64> = rows
+                .iter()
+                .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+                .collect();
+            assert_eq!(numbers, (0..50_000).collect::<Vec<_>>());
+            assert_eq!(shown(&rows[1..2], 1)[0], format!("row \"{}\"", rows[0].num_rows()));
+        }
+    }
+}
+
+fn batch() -> RecordBatch {
+    let columns: [(&str, ArrayRef); 2] = [
+        ("t", Arc::new(StringArray::from(vec!["a", "b", "c"]))),
+        ("i", Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]))),
+    ];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+#[test]
+fn arrow_and_parquet_are_read_and_what_is_cut_off_is_not() {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch().schema()).unwrap();
+    writer.write(&batch()).unwrap();
+    writer.write(&batch()).unwrap();
+    let arrow = writer.into_inner().unwrap();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch().schema(), None).unwrap();
+    writer.write(&batch()).unwrap();
+    let parquet = writer.into_inner().unwrap();
+    for (media_type, body, rows) in
+        [("application/vnd.apache.arrow.stream", arrow, 6), ("application/vnd.apache.parquet", parquet, 3)]
+    {
+        for piece in [1, 7, 64, 1 << 20] {
+            let (columns, batches) = read(media_type, &body, piece).unwrap();
+            assert_eq!(columns, ["t", "i"]);
+            assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), rows, "{media_type}");
+        }
+        for end in 0..body.len() - 8 {
+            // Where a message ends, a stream may.
+            match read(media_type, &body[..end], 1 << 20) {
+                Ok((_, batches)) => assert!(media_type.ends_with("stream") && batches.len() < 3),
+                Err(error) => assert_eq!(error.reason(), "INVALID_BATCH", "{}", error.message()),
+            }
+        }
+        for at in 0..body.len() {
+            for byte in [0x00, 0x7f, 0xff] {
+                let mut body = body.clone();
+                body[at] = byte;
+                // Rows or an error, and no panic.
+                let _ = read(media_type, &body, 1 << 20);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_value_of_its_column_is_an_error() {
+    let json = |line: &str| read("application/jsonl", line.as_bytes(), 1 << 20).unwrap_err();
+    for (line, words) in [
+        ("{\"i\": 1.5, \"t\": \"\"}", "1.5"),
+        ("{\"i\": 1e3, \"t\": \"\"}", "1e3"),
+        ("{\"i\": 9223372036854775808, \"t\": \"\"}", "9223372036854775808"),
+        ("{\"d\": 0.005, \"t\": \"\"}", "is no decimal(12,2)"),
+        ("{\"s\": \"yesterday\", \"t\": \"\"}", "yesterday"),
+        ("{\"no\": 1, \"t\": \"\"}", "no"),
+        ("{\"t\": [\"a\"]}", "t"),
+        ("[1]", "cannot be read"),
+        ("{\"t\": \"a\"", "ends within"),
+    ] {
+        let error = json(line);
+        assert_eq!(error.reason(), "INVALID_BATCH", "{line}");
+        assert!(error.message().contains(words), "{line}: {}", error.message());
+    }
+    let csv = |body: &str| read("text/csv", body.as_bytes(), 1 << 20).unwrap_err();
+    assert_eq!(csv("i,nothing\n1,2\n").reason(), "COLUMN_NOT_FOUND");
+    for body in ["", "i,t\n1\n", "i,t\n1,2,3\n", "i,t\nx,y\n", "i,t\n1,\"a\n", "i,t\n1,\u{0}\n2"] {
+        assert_eq!(csv(body).reason(), "INVALID_BATCH", "{body:?}");
+    }
+}
+
+/// A quote within a value is a part of it, wherever lines end.
+#[test]
+fn quotes_that_begin_no_value_are_text() {
+    let body = "t,i\n5\" pipe,1\n\"a\nb\",2\n\"c\"\"\nd\",3\ne\"\"f\"\n,4\n";
+    for piece in 1..body.len() {
+        let outcome = read("text/csv", body.as_bytes(), piece);
+        // The record behind `e\"\"f\"` has one value: it is refused, in any pieces.
+        assert_eq!(outcome.unwrap_err().reason(), "INVALID_BATCH", "{piece}");
+    }
+    let body = "t,i\n5\" pipe,1\n\"a\nb\",2\n\"c\"\"\nd\",3\n";
+    for piece in 1..body.len() {
+        let (_, rows) = read("text/csv", body.as_bytes(), piece).unwrap();
+        assert_eq!(shown(&rows, 0), ["5\" pipe", "a\nb", "c\"\nd"], "{piece}");
+    }
+}
+
+#[test]
+fn a_row_is_not_longer_than_rows_may_be() {
+    let long = format!("{{\"t\":\"{}", "x".repeat(limits::HTTP_ROW_BYTES));
+    assert_eq!(
+        read("application/jsonl", long.as_bytes(), 1 << 20).unwrap_err().reason(),
+        "MESSAGE_TOO_LARGE"
+    );
+    let lines = format!("{{\"t\":\n{}", " \n".repeat(limits::HTTP_ROW_BYTES));
+    assert_eq!(
+        read("application/jsonl", lines.as_bytes(), 1 << 20).unwrap_err().reason(),
+        "MESSAGE_TOO_LARGE"
+    );
+    let csv = format!("t\n\"{}", "x\n".repeat(limits::HTTP_ROW_BYTES / 2));
+    assert_eq!(read("text/csv", csv.as_bytes(), 1 << 20).unwrap_err().reason(), "MESSAGE_TOO_LARGE");
+}

@@ -1,0 +1,202 @@
+//! The routes, and what every request passes before its own: who may do it, and whether there is a place for it.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use axum::{
+    Router,
+    extract::{Request, State as Shared},
+    http::{HeaderValue, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{MethodRouter, any, get, post},
+};
+use basalt_proto::v1::ErrorReason;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
+
+use super::{Counts, answer::Held, error::refuse, fetch, load};
+use crate::{
+    access::{Action, Caller, Object, ROUTES, Route},
+    call::Arrival,
+    connection::Connection,
+    environment::run,
+    limits,
+    memory::{Consumer, Reservation},
+    state::State,
+    status::{RequestError, Result},
+};
+
+/// The media type of what [`crate::metrics::Metrics::render`] makes.
+pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// All routes of the list.
+pub(super) fn router(state: Arc<State>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        router = router.route(route.path, handler(route));
+    }
+    let known = "/metrics, /healthz or /readyz; /v1/sql, /v1/tables\n";
+    router
+        .fallback(async move || (StatusCode::NOT_FOUND, known))
+        .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "no such method here\n"))
+        .with_state(state)
+}
+
+fn handler(route: &Route) -> MethodRouter<Arc<State>> {
+    match route.method.label {
+        "HttpHealth" => get(async || "alive\n"),
+        "HttpReady" => get(readyz),
+        "HttpMetrics" => get(metrics),
+        #[cfg(feature = "sql")]
+        "HttpSql" => post(super::sql::sql),
+        #[cfg(not(feature = "sql"))]
+        "HttpSql" => post(without_sql),
+        "HttpTables" => get(fetch::tables),
+        "HttpTable" => get(fetch::table),
+        "HttpLoad" => post(load::load),
+        // A test asks for every route.
+        _ => any(async || StatusCode::NOT_IMPLEMENTED),
+    }
+}
+
+async fn readyz(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
+    match state.is_ready() {
+        true => (StatusCode::OK, "ready\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n"),
+    }
+}
+
+async fn metrics(Shared(state): Shared<Arc<State>>) -> Response {
+    // Every fragment is looked at, which is no work for an async thread.
+    let environment = Arc::clone(&state.environment);
+    let rendered = run(&*environment, move || state.metrics.render(&state)).await;
+    match rendered {
+        Ok(Ok(body)) => ([(header::CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n").into_response(),
+    }
+}
+
+#[cfg(not(feature = "sql"))]
+async fn without_sql() -> Response {
+    super::error::without_sql()
+}
+
+/// A connection, as its requests know it.
+#[derive(Clone, Debug)]
+pub(super) struct Visit {
+    pub(super) caller: Caller,
+    pub(super) connection: Arc<Connection>,
+    pub(super) counts: Arc<Counts>,
+    /// For requests of `/v1`.
+    pub(super) places: Arc<Semaphore>,
+    pub(super) state: Arc<State>,
+}
+
+/// The routes for the requests of one connection.
+pub(super) fn of_connection(visit: Visit, routes: Router) -> Router {
+    routes.layer(middleware::from_fn(move |request: Request, next: Next| {
+        let visit = visit.clone();
+        async move {
+            let counts = Arc::clone(&visit.counts);
+            counts.requests.fetch_add(1, Ordering::Relaxed);
+            let response = passed(visit, request, next).await;
+            counts.requests.fetch_sub(1, Ordering::Relaxed);
+            response
+        }
+    }))
+}
+
+/// Every request passes here, whatever it asks for.
+async fn passed(visit: Visit, mut request: Request, next: Next) -> Response {
+    let Some(route) = Route::find(request.method().as_str(), request.uri().path()) else {
+        return match visit.caller.authorise(Action::Probe, Object::Server) {
+            Ok(()) => next.run(request).await,
+            Err(error) => (StatusCode::FORBIDDEN, format!("{}\n", error.message())).into_response(),
+        };
+    };
+    let method = &route.method;
+    let allowed = visit.caller.authorise(method.action, method.object);
+    if !route.is_api() {
+        return match allowed {
+            Ok(()) => next.run(request).await,
+            Err(error) => (StatusCode::FORBIDDEN, format!("{}\n", error.message())).into_response(),
+        };
+    }
+    let admitted = allowed.and_then(|()| check_sender(&request)).and_then(|()| Place::take(&visit));
+    let place = match admitted {
+        Ok(place) => place,
+        Err(error) => {
+            visit.state.metrics.request(method.label, error.code(), std::time::Duration::ZERO, 0);
+            let (peer, code) = (visit.caller.principal, tracing::field::debug(error.code()));
+            tracing::info!(method = method.label, code, reason = error.reason(), error = error.message(), %peer, "request");
+            return harmless(refuse(&error));
+        }
+    };
+    request.extensions_mut().insert(Arrival {
+        caller: visit.caller,
+        method,
+        at: Instant::now(),
+        metrics: Arc::clone(&visit.state.metrics),
+        connection: visit.connection,
+        running: Some(visit.state.running.token()),
+    });
+    let response = next.run(request).await;
+    // The place is had until the answer has left.
+    harmless(response.map(|body| axum::body::Body::new(Held { body, _place: place })))
+}
+
+/// A page in a browser may be anybody's: what it sends is not taken, and what is answered is nothing to show.
+fn check_sender(request: &Request) -> Result<()> {
+    if request.headers().contains_key(header::ORIGIN) {
+        let message = "requests of web pages are not taken: this one has the header Origin";
+        return Err(RequestError::new(ErrorReason::PermissionDenied, message));
+    }
+    Ok(())
+}
+
+fn harmless(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The place of a request of `/v1`, and the memory that it counts as.
+#[derive(Debug)]
+pub(super) struct Place {
+    counts: Arc<Counts>,
+    _permit: OwnedSemaphorePermit,
+    _memory: Reservation,
+}
+
+impl Place {
+    fn take(visit: &Visit) -> Result<Self> {
+        let state = &visit.state;
+        if state.is_stopping() {
+            return Err(RequestError::new(ErrorReason::ShuttingDown, "the server is shutting down"));
+        }
+        if state.is_loading() {
+            return Err(state.tables.loading());
+        }
+        let permit = Arc::clone(&visit.places).try_acquire_owned().map_err(|_| {
+            let most = limits::HTTP_REQUESTS;
+            RequestError::new(
+                ErrorReason::Overloaded,
+                format!("{most} requests run over HTTP; try again later"),
+            )
+        })?;
+        let mut memory = state.memory.reserve(Consumer::Requests);
+        memory.set(limits::HTTP_REQUEST_BYTES).map_err(RequestError::retryable)?;
+        let counts = Arc::clone(&visit.counts);
+        counts.api.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { counts, _permit: permit, _memory: memory })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.counts.api.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,214 @@
+//! Errors as PostgreSQL's clients know them: a SQLSTATE, a message, and where in the statement.
+
+use basalt_proto::v1::ErrorReason;
+use pgwire::messages::response::ErrorResponse;
+use tonic::Code;
+
+use crate::status::RequestError;
+
+/// What a client is told.
+#[derive(Clone, Debug)]
+pub(super) struct Error {
+    code: &'static str,
+    message: String,
+    /// A line and a column of the statement, of which both begin at 1.
+    place: Option<(u64, u64)>,
+    /// Characters of the client's text up to there, which begin at 1.
+    position: Option<usize>,
+    fatal: bool,
+    /// As which it counts.
+    status: Code,
+}
+
+pub(super) type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        let (message, status) = (message.into(), Code::InvalidArgument);
+        Self { code, message, place: None, position: None, fatal: false, status }
+    }
+
+    /// The client broke the rules of the protocol.
+    pub(super) fn protocol(message: impl Into<String>) -> Self {
+        Self::new("08P01", message)
+    }
+
+    /// What is not supported.
+    pub(super) fn unsupported(message: impl Into<String>) -> Self {
+        Self::new("0A000", message)
+    }
+
+    /// What a message may not be.
+    pub(super) fn limit(message: impl Into<String>) -> Self {
+        Self::new("54000", message)
+    }
+
+    /// A value that is none of its type.
+    pub(super) fn value(message: impl Into<String>) -> Self {
+        Self::new("22P02", message)
+    }
+
+    pub(super) fn cancelled() -> Self {
+        let status = Code::Cancelled;
+        Self { status, ..Self::new("57014", "canceling statement due to user request") }
+    }
+
+    pub(super) fn stopping() -> Self {
+        let status = Code::Unavailable;
+        Self { status, ..Self::new("57P01", "terminating connection due to administrator command") }
+    }
+
+    /// The connection ends with it.
+    #[must_use]
+    pub(super) fn fatal(self) -> Self {
+        Self { fatal: true, ..self }
+    }
+
+    pub(super) fn is_fatal(&self) -> bool {
+        self.fatal
+    }
+
+    pub(super) fn code(&self) -> &'static str {
+        self.code
+    }
+
+    pub(super) fn status(&self) -> Code {
+        self.status
+    }
+
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The same error, of a statement that stands behind so many characters of the client's text.
+    #[must_use]
+    pub(super) fn of(mut self, sql: &str, before: usize) -> Self {
+        if let Some((line, column)) = self.place.take() {
+            self.position = position(sql, line, column).map(|position| before + position);
+        }
+        self
+    }
+
+    pub(super) fn response(&self) -> ErrorResponse {
+        let severity = if self.fatal { "FATAL" } else { "ERROR" };
+        let mut fields = vec![
+            (b'S', severity.to_owned()),
+            (b'V', severity.to_owned()),
+            (b'C', self.code.to_owned()),
+            // A NUL would end the field.
+            (b'M', self.message.replace('\0', " ")),
+        ];
+        fields.extend(self.position.map(|position| (b'P', position.to_string())));
+        ErrorResponse::new(fields)
+    }
+}
+
+/// The character of a text at a line and a column; all of them begin at 1.
+fn position(sql: &str, line: u64, column: u64) -> Option<usize> {
+    let lines = usize::try_from(line.checked_sub(1)?).ok()?;
+    let before: usize = sql.split_inclusive('\n').take(lines).map(|line| line.chars().count()).sum();
+    Some(before + usize::try_from(column).ok()?)
+}
+
+impl From<RequestError> for Error {
+    fn from(error: RequestError) -> Self {
+        let place = error.place().and_then(|place| {
+            let (line, column) = place.strip_prefix("line ")?.split_once(", column ")?;
+            Some((line.parse().ok()?, column.parse().ok()?))
+        });
+        let message = match (error.place(), place) {
+            (Some(other), None) => format!("{} (at {other})", error.message()),
+            _ => error.message().to_owned(),
+        };
+        let status = error.code();
+        Self { place, status, ..Self::new(code(error.kind(), error.message()), message) }
+    }
+}
+
+/// The SQLSTATE of a reason. One reason stands for all that is wrong with a statement: which it is, its words say.
+fn code(reason: ErrorReason, message: &str) -> &'static str {
+    match reason {
+        ErrorReason::TableNotFound => "42P01",
+        ErrorReason::ColumnNotFound => "42703",
+        ErrorReason::TableExists => "42P07",
+        ErrorReason::InvalidName => "42602",
+        ErrorReason::InvalidSchema => "42611",
+        ErrorReason::InvalidBatch | ErrorReason::InvalidSip => "22000",
+        ErrorReason::InvalidQuery => of_query(message),
+        ErrorReason::TypeMismatch if message.contains("cast") || message.contains("parse") => "22P02",
+        ErrorReason::TypeMismatch => "42804",
+        ErrorReason::FilterTooDeep | ErrorReason::FilterTooLarge => "54001",
+        ErrorReason::DivisionByZero => "22012",
+        ErrorReason::Overflow => "22003",
+        ErrorReason::VersionGone => "72000",
+        ErrorReason::ReadOnly => "25006",
+        ErrorReason::PermissionDenied => "42501",
+        ErrorReason::WriteConflict => "40001",
+        ErrorReason::RequestInProgress | ErrorReason::RequestIdReused => "55006",
+        ErrorReason::MessageTooLarge => "54000",
+        ErrorReason::MemoryLimit => "53200",
+        ErrorReason::SipQuota => "53400",
+        ErrorReason::Overloaded => "53000",
+        ErrorReason::ShuttingDown => "57P01",
+        ErrorReason::Starting => "57P03",
+        ErrorReason::StoreUnavailable => "58030",
+        ErrorReason::Incomplete | ErrorReason::PeerProtocol | ErrorReason::InvalidStore => "58000",
+        ErrorReason::OutcomeUnknown => "40003",
+        ErrorReason::DeadlineExceeded | ErrorReason::Cancelled => "57014",
+        ErrorReason::TableDamaged => "XX001",
+        ErrorReason::Protocol => "08P01",
+        ErrorReason::SipNotFound | ErrorReason::ScopeMismatch => "55000",
+        ErrorReason::Internal | ErrorReason::Unspecified => "XX000",
+    }
+}
+
+fn of_query(message: &str) -> &'static str {
+    let message = message.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if has(&["not supported", "unsupported", "not implemented", "not yet implemented"]) {
+        "0A000"
+    } else if has(&["invalid function", "does not support", "no function matches", "failed to coerce"]) {
+        "42883"
+    } else if has(&["ambiguous"]) {
+        "42702"
+    } else if has(&["group by"]) {
+        "42803"
+    } else if has(&["no parameter"]) {
+        "42P02"
+    } else if has(&["type"]) {
+        "42804"
+    } else {
+        // Default: what is wrong with a statement is its form.
+        "42601"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use basalt_core::error::{Error as EngineError, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn errors_have_their_sqlstate_and_their_position() {
+        let told = |kind, message: &str| {
+            let error: Error = RequestError::from(EngineError::new(kind, message)).into();
+            error.code
+        };
+        assert_eq!(told(ErrorKind::TableNotFound, "no table"), "42P01");
+        assert_eq!(told(ErrorKind::DivisionByZero, "division by zero"), "22012");
+        assert_eq!(told(ErrorKind::MemoryLimit, "no memory"), "53200");
+        assert_eq!(told(ErrorKind::WriteConflict, "again"), "40001");
+        assert_eq!(told(ErrorKind::InvalidQuery, "expected an expression, found FROM"), "42601");
+        assert_eq!(told(ErrorKind::InvalidQuery, "invalid function 'f'"), "42883");
+        assert_eq!(told(ErrorKind::InvalidQuery, "TABLESAMPLE is not supported"), "0A000");
+
+        let sql = "SELECT\n  é, nothing";
+        let error = EngineError::new(ErrorKind::ColumnNotFound, "no column").at("line 2, column 6");
+        let error = Error::from(RequestError::from(error)).of(sql, 10);
+        assert_eq!(error.position, Some(10 + 7 + 6));
+        assert!(error.response().fields.contains(&(b'P', "23".to_owned())));
+        let fatal = Error::stopping().fatal().response();
+        assert!(fatal.fields.contains(&(b'S', "FATAL".to_owned())));
+    }
+}

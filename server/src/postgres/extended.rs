@@ -1,0 +1,275 @@
+//! The extended protocol: statements that are prepared, described, bound to parameters, and run in pieces.
+
+use std::sync::{Arc, OnceLock};
+
+use basalt_core::{query::Literal, schema::DataType};
+use basalt_sql::{Description, script::Part, system::postgres_type};
+use pgwire::messages::{
+    data::{NoData, ParameterDescription},
+    extendedquery::{BindComplete, CloseComplete, ParseComplete},
+    response::EmptyQueryResponse,
+};
+
+use super::{
+    command::Command,
+    error::{Error, Result},
+    portal::{Portal, guarded, reads},
+    rows::{self, Column},
+    session::{Session, split},
+    transaction::no_cursor,
+    types,
+    wire::{Bind, End, Frontend, Target},
+};
+use crate::{
+    access::{Action, Object},
+    limits,
+    sql::Statement,
+};
+
+/// A statement that was prepared.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// `None`: a text without a statement.
+    part: Option<Part>,
+    /// The types of parameters that the client has named; 0: it has not.
+    types: Vec<u32>,
+    /// Where it was asked for.
+    description: OnceLock<Description>,
+    /// The client knows its columns.
+    told: OnceLock<()>,
+}
+
+impl Prepared {
+    /// Bytes that it takes, about.
+    pub(super) fn bytes(&self) -> u64 {
+        let text = self.part.as_ref().map_or(0, |part| part.sql.len());
+        (text * 4 + self.types.len() * 4 + 1024) as u64
+    }
+
+    /// The type of a parameter.
+    fn parameter(&self, at: usize) -> Option<u32> {
+        let named = self.types.get(at).copied().filter(|oid| *oid != 0);
+        let described = || {
+            let description = self.description.get()?;
+            description.parameters.get(at).map(|data_type| postgres_type(*data_type).oid)
+        };
+        named.or_else(described)
+    }
+}
+
+impl Session {
+    /// Answers a message of the extended protocol.
+    pub(super) async fn extended(&mut self, message: Frontend) -> std::result::Result<(), End> {
+        match message {
+            Frontend::Parse { name, sql, types } => self.prepare(name, &sql, types)?,
+            Frontend::Bind(bind) => self.bind(bind).await?,
+            Frontend::Describe { target: Target::Statement, name } => self.describe(&name).await?,
+            Frontend::Describe { target: Target::Portal, name } => self.describe_portal(&name).await?,
+            Frontend::Execute { portal, rows } => self.execute(portal, rows).await?,
+            Frontend::Close { target, name } => {
+                match target {
+                    Target::Statement => drop(self.statements.remove(&name)),
+                    Target::Portal => drop(self.portals.remove(&name)),
+                }
+                self.count()?;
+                self.wire.put(&CloseComplete::new())?;
+            }
+            // The others were answered before.
+            _ => {}
+        }
+        self.wire.flush_if_full().await
+    }
+
+    fn prepare(&mut self, name: String, sql: &str, types: Vec<u32>) -> Result<()> {
+        let mut parts = split(sql)?;
+        if parts.len() > 1 {
+            return Err(Error::new("42601", "cannot insert multiple commands into a prepared statement"));
+        }
+        let part = parts.pop();
+        if let Some(part) = &part {
+            self.command_of(part)?;
+        }
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            return Err(Error::new("42P05", format!("prepared statement \"{name}\" already exists")));
+        }
+        if self.statements.len() >= limits::POSTGRES_STATEMENTS && !self.statements.contains_key(&name) {
+            let message = format!("more than {} prepared statements", limits::POSTGRES_STATEMENTS);
+            return Err(Error::new("53400", message));
+        }
+        let prepared = Prepared { part, types, description: OnceLock::new(), told: OnceLock::new() };
+        self.statements.insert(name.clone(), Arc::new(prepared));
+        self.count().inspect_err(|_| drop(self.statements.remove(&name)))?;
+        self.wire.put(&ParseComplete::new())
+    }
+
+    fn prepared(&self, name: &str) -> Result<Arc<Prepared>> {
+        let prepared = self.statements.get(name).map(Arc::clone);
+        prepared.ok_or_else(|| Error::new("26000", format!("prepared statement \"{name}\" does not exist")))
+    }
+
+    /// What a statement takes and gives; `None`: it concerns the connection alone.
+    async fn description<'a>(
+        &mut self,
+        prepared: &'a Prepared,
+    ) -> std::result::Result<Option<&'a Description>, End> {
+        let Some(part) = &prepared.part else { return Ok(None) };
+        if self.command_of(part)?.is_some() {
+            return Ok(None);
+        }
+        if let Some(description) = prepared.description.get() {
+            return Ok(Some(description));
+        }
+        let Self { shared, wire, caller, connection, key, settings, .. } = self;
+        let state = &shared.state;
+        caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
+        let (cancelled, deadline) = (key.begin(), state.deadline_within(settings.timeout()));
+        let (sql, running) = (part.sql.clone(), Some(state.running.token()));
+        let statement = Statement { sql, parameters: Vec::new(), caller, connection, deadline, running };
+        let described = guarded(wire, &cancelled, &shared.closing, statement.describe(state)).await;
+        let described = described.map_err(|end| match end {
+            End::Error(error) => End::Error(error.of(&part.sql, part.before)),
+            End::Gone => End::Gone,
+        })?;
+        Ok(Some(prepared.description.get_or_init(|| described)))
+    }
+
+    async fn describe(&mut self, name: &str) -> std::result::Result<(), End> {
+        let prepared = self.prepared(name)?;
+        let Some(description) = self.description(&prepared).await? else {
+            self.wire.put(&ParameterDescription::new(Vec::new()))?;
+            return Ok(self.describe_command(prepared.part.as_ref(), &[])?);
+        };
+        let count = description.parameters.len().max(prepared.types.len());
+        // Default: text, of one that the statement does not name.
+        let types = (0..count).map(|at| prepared.parameter(at).unwrap_or(types::TEXT)).collect();
+        self.wire.put(&ParameterDescription::new(types))?;
+        match prepared.part.as_ref().is_some_and(|part| reads(&part.words)) {
+            true => {
+                prepared.told.get_or_init(|| ());
+                let columns = rows::columns(&description.schema, &[])?;
+                self.wire.put(&rows::description(&columns))?;
+            }
+            false => self.wire.put(&NoData::new())?,
+        }
+        Ok(())
+    }
+
+    /// The columns of what concerns the connection alone.
+    fn describe_command(&mut self, part: Option<&Part>, formats: &[i16]) -> Result<()> {
+        let command = part.map(|part| self.command_of(part)).transpose()?.flatten();
+        let names: Vec<&str> = match &command {
+            Some(Command::Show(name)) => vec![self.settings.get(name)?.0],
+            Some(Command::ShowAll) => vec!["name", "setting"],
+            Some(Command::Fetch(_, cursor)) => {
+                let portal = self.portals.get(cursor).ok_or_else(|| no_cursor(cursor))?;
+                let mut columns = portal.columns().to_vec();
+                for (at, column) in columns.iter_mut().enumerate() {
+                    // Default: text.
+                    column.format = formats.get(at).or(formats.first()).copied().unwrap_or(0);
+                }
+                return self.wire.put(&rows::description(&columns));
+            }
+            _ => return self.wire.put(&NoData::new()),
+        };
+        let columns = names.iter().enumerate().map(|(at, name)| Column {
+            name: (*name).to_owned(),
+            data_type: DataType::Utf8,
+            // Default: text.
+            format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
+        });
+        self.wire.put(&rows::description(&columns.collect::<Vec<_>>()))
+    }
+
+    async fn bind(&mut self, bind: Bind) -> std::result::Result<(), End> {
+        let prepared = self.prepared(&bind.statement)?;
+        let Bind { portal: name, formats, parameters, results, .. } = bind;
+        if formats.len() > 1 && formats.len() != parameters.len() {
+            let message = format!("{} formats for {} parameters", formats.len(), parameters.len());
+            return Err(Error::protocol(message).into());
+        }
+        if let Some(part) = &prepared.part {
+            self.command_of(part)?;
+        }
+        let open =
+            |(at, value): (usize, &Option<bytes::Bytes>)| value.is_some() && prepared.parameter(at).is_none();
+        if parameters.iter().enumerate().any(open) {
+            // What the client says nothing of is of the type that the statement takes.
+            self.description(&prepared).await?;
+        }
+        let wanted = prepared.description.get().map(|description| description.parameters.len());
+        if wanted.is_some_and(|wanted| wanted.max(prepared.types.len()) != parameters.len()) {
+            let message = format!(
+                "bind message supplies {} parameters, but prepared statement \"{}\" requires {}",
+                parameters.len(),
+                bind.statement,
+                wanted.unwrap_or_default()
+            );
+            return Err(Error::protocol(message).into());
+        }
+        let literal = |(at, value): (usize, Option<bytes::Bytes>)| match value {
+            None => Ok(Literal::Null),
+            Some(bytes) => {
+                // Default: text, both.
+                let format = formats.get(at).or(formats.first()).copied().unwrap_or(0);
+                types::parameter(prepared.parameter(at).unwrap_or(types::TEXT), format, &bytes)
+            }
+        };
+        let parameters = parameters.into_iter().enumerate().map(literal).collect::<Result<Vec<_>>>()?;
+        if !name.is_empty() && self.portals.contains_key(&name) {
+            return Err(no_second(&name).into());
+        }
+        let told = prepared.told.get().and(prepared.description.get());
+        let told = told.map(|told| told.schema.fields().iter().map(|field| field.data_type).collect());
+        let portal = Portal::new(prepared.part.clone(), parameters, results, told);
+        self.keep(name, portal)?;
+        self.wire.put(&BindComplete::new())?;
+        Ok(())
+    }
+
+    /// Begins what only reads, so that its columns are known as they will be.
+    async fn describe_portal(&mut self, name: &str) -> std::result::Result<(), End> {
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
+        let described = self.describe_open(&mut portal).await;
+        self.portals.insert(name.to_owned(), portal);
+        described
+    }
+
+    async fn describe_open(&mut self, portal: &mut Portal) -> std::result::Result<(), End> {
+        let is_query = match &portal.part {
+            Some(part) => self.command_of(part)?.is_none() && reads(&part.words),
+            None => false,
+        };
+        if !is_query {
+            return Ok(self.describe_command(portal.part.as_ref(), portal.formats())?);
+        }
+        if !portal.is_begun() {
+            self.begin(portal).await?;
+        }
+        Ok(self.put_description(portal)?)
+    }
+
+    async fn execute(&mut self, name: String, rows: i32) -> std::result::Result<(), End> {
+        let mut portal = self.portals.remove(&name).ok_or_else(|| no_cursor(&name))?;
+        let Some(part) = &portal.part else {
+            self.wire.put(&EmptyQueryResponse::new())?;
+            self.portals.insert(name, portal);
+            return Ok(());
+        };
+        if let Some(command) = self.command_of(part)? {
+            let (part, formats) = (part.clone(), portal.formats().to_vec());
+            self.portals.insert(name, portal);
+            return self.obey(command, &part, &formats, false).await;
+        }
+        if !portal.is_begun() {
+            self.begin(&mut portal).await?;
+        }
+        let most = u64::try_from(rows).ok().filter(|rows| *rows > 0);
+        self.fetch(&mut portal, most, true).await?;
+        self.portals.insert(name, portal);
+        Ok(())
+    }
+}
+
+fn no_second(name: &str) -> Error {
+    Error::new("42P03", format!("cursor \"{name}\" already exists"))
+}

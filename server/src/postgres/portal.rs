@@ -1,0 +1,470 @@
+//! A statement that runs for a client, and its rows on their way.
+
+use arrow_array::{Array as _, RecordBatch, cast::AsArray as _, types::Int64Type};
+use basalt_core::{query::Literal, schema::DataType};
+use basalt_sql::{
+    script::{Part, Word},
+    system::postgres_type,
+};
+use pgwire::messages::{data::DataRow, extendedquery::PortalSuspended, response::CommandComplete};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
+
+use super::{
+    error::{Error, Result},
+    rows::{self, Column},
+    session::{Session, is_word},
+    wire::{End, Wire},
+};
+use crate::{
+    access::{Action, Object},
+    limits,
+    panics::caught_async,
+    sql::{RowsOfStatement, Statement},
+    status::RequestError,
+};
+
+/// A statement with its parameters.
+#[derive(Debug)]
+pub(super) struct Portal {
+    /// `None`: a text without a statement.
+    pub(super) part: Option<Part>,
+    parameters: Vec<Literal>,
+    /// In which the columns are asked for.
+    formats: Vec<i16>,
+    /// The types of its columns, where they were told before.
+    told: Option<Vec<DataType>>,
+    run: Run,
+}
+
+#[derive(Debug)]
+enum Run {
+    Not,
+    Under(Box<Under>),
+    /// It is over; the rows of a query were sent.
+    Over(Vec<Column>),
+}
+
+/// What runs.
+#[derive(Debug)]
+struct Under {
+    rows: RowsOfStatement,
+    columns: Vec<Column>,
+    cancelled: CancellationToken,
+    deadline: Instant,
+    began: Instant,
+    /// The rows in hand, and the first of them that is not sent.
+    batch: Option<(RecordBatch, usize)>,
+    sent: u64,
+}
+
+impl Portal {
+    pub(super) fn new(
+        part: Option<Part>,
+        parameters: Vec<Literal>,
+        formats: Vec<i16>,
+        told: Option<Vec<DataType>>,
+    ) -> Self {
+        Self { part, parameters, formats, told, run: Run::Not }
+    }
+
+    /// When what it holds is given up.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.run {
+            Run::Under(under) => Some(under.deadline),
+            _ => None,
+        }
+    }
+
+    pub(super) fn expire(&mut self, now: Instant) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.run = Run::Over(Vec::new());
+        }
+    }
+
+    pub(super) fn is_begun(&self) -> bool {
+        !matches!(self.run, Run::Not)
+    }
+
+    /// Bytes that it takes beside what runs.
+    pub(super) fn bytes(&self) -> u64 {
+        let parameters = self.parameters.iter().map(|parameter| match parameter {
+            Literal::Text(text) => text.len() + 64,
+            _ => 64,
+        });
+        let text = self.part.as_ref().map_or(0, |part| part.sql.len());
+        (text * 4 + parameters.sum::<usize>() + 1024) as u64
+    }
+
+    /// In which its columns are asked for.
+    pub(super) fn formats(&self) -> &[i16] {
+        &self.formats
+    }
+
+    pub(super) fn columns(&self) -> &[Column] {
+        match &self.run {
+            Run::Under(under) => &under.columns,
+            Run::Over(columns) => columns,
+            Run::Not => &[],
+        }
+    }
+
+    /// Whether what runs has rows that were asked for.
+    fn gives_rows(&self) -> bool {
+        match &self.run {
+            Run::Under(under) => under.rows.command().gives_rows(),
+            Run::Over(columns) => !columns.is_empty(),
+            Run::Not => false,
+        }
+    }
+
+    /// Asks for other formats from now on: one for all, or one for each.
+    pub(super) fn set_formats(&mut self, formats: &[i16]) -> Result<()> {
+        if let Run::Under(under) = &mut self.run {
+            under.columns = columns(under.rows.schema(), formats, self.told.as_deref())?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a statement only reads, by its first word.
+pub(super) fn reads(words: &[Word]) -> bool {
+    const READ: [&str; 8] = ["select", "with", "values", "table", "explain", "show", "describe", "desc"];
+    let first = words.iter().find(|word| !matches!(word, Word::Sign(sign) if sign == "("));
+    is_word(first, &READ)
+}
+
+/// The columns of an answer in the formats that were asked for. Types that were told before hold: what has another one now
+/// is sent as text where it was told to be text, and is an error else.
+fn columns(
+    schema: &basalt_core::schema::Schema,
+    formats: &[i16],
+    told: Option<&[DataType]>,
+) -> Result<Vec<Column>> {
+    let mut columns = rows::columns(schema, formats)?;
+    if let Some(told) = told {
+        let changed = || Error::unsupported("cached plan must not change result type");
+        if told.len() != columns.len() {
+            return Err(changed());
+        }
+        for (column, told) in columns.iter_mut().zip(told) {
+            if postgres_type(column.data_type).oid != postgres_type(*told).oid {
+                if *told != DataType::Utf8 {
+                    return Err(changed());
+                }
+                column.format = 0;
+            }
+        }
+    }
+    Ok(columns)
+}
+
+/// Waits for work, unless the client cancels it or goes, or the server ends.
+pub(super) async fn guarded<T>(
+    wire: &mut Wire,
+    cancelled: &CancellationToken,
+    closing: &CancellationToken,
+    work: impl Future<Output = std::result::Result<T, RequestError>>,
+) -> std::result::Result<T, End> {
+    tokio::select! {
+        biased;
+        () = cancelled.cancelled() => Err(Error::cancelled().into()),
+        done = caught_async(work) => Ok(done.map_err(Error::from)?),
+        () = closing.cancelled() => Err(Error::stopping().fatal().into()),
+        () = wire.gone() => Err(End::Gone),
+    }
+}
+
+impl Session {
+    /// Begins to run a portal.
+    pub(super) async fn begin(&mut self, portal: &mut Portal) -> std::result::Result<(), End> {
+        let Self { shared, wire, caller, connection, key, settings, transaction, portals, .. } = self;
+        let state = &shared.state;
+        let Some(part) = portal.part.clone() else { return Ok(()) };
+        if state.is_stopping() {
+            return Err(Error::stopping().fatal().into());
+        }
+        caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
+        if !reads(&part.words) {
+            let read_only = ["transaction_read_only", "default_transaction_read_only"];
+            if read_only.iter().any(|name| settings.get(name).is_ok_and(|(_, value)| value == "on")) {
+                return Err(Error::new("25006", "cannot write in a read-only transaction").into());
+            }
+            transaction.written += usize::from(transaction.is_open());
+        }
+        if portals.values().filter(|portal| portal.deadline().is_some()).count() >= limits::POSTGRES_OPEN {
+            let message =
+                format!("more than {} statements whose rows are not all read", limits::POSTGRES_OPEN);
+            return Err(Error::new("53400", message).into());
+        }
+        let began = Instant::now();
+        let deadline = state.deadline_within(settings.timeout());
+        let cancelled = key.begin();
+        let statement = Statement {
+            sql: part.sql.clone(),
+            parameters: portal.parameters.clone(),
+            caller,
+            connection,
+            deadline,
+            running: Some(state.running.token()),
+        };
+        let begun = async {
+            match transaction.is_open() {
+                true => statement.begin_in(state, &transaction.writes).await,
+                false => statement.begin(state).await,
+            }
+        };
+        let running = guarded(wire, &cancelled, &shared.closing, begun).await;
+        let running = running.map_err(|end| placed(end, &part))?;
+        let rows = running.rows(state);
+        let columns = columns(rows.schema(), &portal.formats, portal.told.as_deref())?;
+        portal.run =
+            Run::Under(Box::new(Under { rows, columns, cancelled, deadline, began, batch: None, sent: 0 }));
+        Ok(())
+    }
+
+    /// Says which columns follow, where rows do.
+    pub(super) fn put_description(&mut self, portal: &Portal) -> Result<()> {
+        if portal.gives_rows() { self.wire.put(&rows::description(portal.columns())) } else { Ok(()) }
+    }
+
+    /// Sends rows of a portal that runs, so many at most; `ends` says whether that there are no more, or none for now, is
+    /// told as well. Returns how many were sent.
+    pub(super) async fn fetch(
+        &mut self,
+        portal: &mut Portal,
+        most: Option<u64>,
+        ends: bool,
+    ) -> std::result::Result<u64, End> {
+        let part = portal.part.clone();
+        let tag = Tag::of(part.as_ref().map_or(&[], |part| &part.words));
+        let Run::Under(under) = &mut portal.run else {
+            if ends {
+                self.wire.put(&CommandComplete::new(tag.with(0)))?;
+            }
+            return Ok(0);
+        };
+        if under.sent > 0 {
+            // Whatever has run meanwhile was cancelled by itself.
+            under.cancelled = self.key.begin();
+        }
+        let outcome = match under.rows.command().gives_rows() {
+            true => self.rows(under, most).await.map(|(sent, is_over)| (sent, is_over, sent)),
+            false => self.written(under).await.map(|rows| (0, true, rows)),
+        };
+        let elapsed = under.began.elapsed();
+        let selected = under.rows.statistics().rows_selected;
+        let versions = under.rows.versions();
+        let tables: Vec<_> = versions.iter().map(|version| version.table.as_str()).collect();
+        let table = (!tables.is_empty()).then(|| tables.join(","));
+        let (rows, elapsed_us) = (under.sent, elapsed.as_micros());
+        let elapsed_us = u64::try_from(elapsed_us).unwrap_or(u64::MAX);
+        let peer = tracing::field::display(self.caller.principal);
+        match outcome {
+            Ok((sent, true, counted)) => {
+                self.shared.state.metrics.request("postgres", Code::Ok, elapsed, rows);
+                tracing::info!(
+                    method = "postgres",
+                    table,
+                    rows,
+                    selected,
+                    elapsed_us,
+                    code = "Ok",
+                    peer,
+                    "request"
+                );
+                let columns = match portal.gives_rows() {
+                    true => portal.columns().to_vec(),
+                    false => Vec::new(),
+                };
+                portal.run = Run::Over(columns);
+                if ends {
+                    self.wire.put(&CommandComplete::new(tag.with(counted)))?;
+                }
+                Ok(sent)
+            }
+            Ok((sent, false, _)) => {
+                if ends {
+                    self.wire.put(&PortalSuspended::new())?;
+                }
+                Ok(sent)
+            }
+            Err(end) => {
+                let end = part.map_or(End::Gone, |part| placed(end, &part));
+                portal.run = Run::Over(Vec::new());
+                Err(end)
+            }
+        }
+    }
+
+    /// Sends rows; whether there are no more.
+    async fn rows(&mut self, under: &mut Under, most: Option<u64>) -> std::result::Result<(u64, bool), End> {
+        let Self { shared, wire, .. } = self;
+        let mut sent = 0;
+        loop {
+            let left = most.map_or(u64::MAX, |most| most - sent);
+            if let Some((batch, from)) = under.batch.take_if(|_| left > 0) {
+                // A piece takes less time than the way to another thread.
+                let most = usize::try_from(left).unwrap_or(usize::MAX);
+                let next = rows::write(&batch, &under.columns, from, most, wire.output())?;
+                sent += (next - from) as u64;
+                under.sent += (next - from) as u64;
+                under.batch = (next < batch.num_rows()).then_some((batch, next));
+                wire.flush_if_full().await?;
+                if under.cancelled.is_cancelled() {
+                    return Err(Error::cancelled().into());
+                }
+                continue;
+            }
+            if left == 0 {
+                return Ok((sent, false));
+            }
+            match guarded(wire, &under.cancelled, &shared.closing, under.rows.next()).await? {
+                Some(batch) => under.batch = (batch.num_rows() > 0).then_some((batch, 0)),
+                None => return Ok((sent, true)),
+            }
+        }
+    }
+
+    /// Runs what gives no rows to its end; how many were written.
+    async fn written(&mut self, under: &mut Under) -> std::result::Result<u64, End> {
+        let Self { shared, wire, .. } = self;
+        let mut written = 0;
+        while let Some(batch) = guarded(wire, &under.cancelled, &shared.closing, under.rows.next()).await? {
+            let counts = batch.columns().first().and_then(|column| column.as_primitive_opt::<Int64Type>());
+            let counts = counts.filter(|counts| counts.null_count() == 0);
+            written += counts.map_or(0, |counts| counts.values().iter().sum::<i64>());
+        }
+        // Default: there are none below 0.
+        Ok(u64::try_from(written).unwrap_or_default())
+    }
+
+    /// Keeps a portal under a name.
+    pub(super) fn keep(&mut self, name: String, portal: Portal) -> Result<()> {
+        if self.portals.len() >= limits::POSTGRES_PORTALS && !self.portals.contains_key(&name) {
+            let message = format!("more than {} portals", limits::POSTGRES_PORTALS);
+            return Err(Error::new("53400", message));
+        }
+        self.portals.insert(name.clone(), portal);
+        self.count().inspect_err(|_| drop(self.portals.remove(&name)))
+    }
+
+    /// Counts what the connection keeps.
+    pub(super) fn count(&mut self) -> Result<()> {
+        let portals: u64 = self.portals.values().map(Portal::bytes).sum();
+        let statements: u64 = self.statements.values().map(|statement| statement.bytes()).sum();
+        let kept = portals + statements;
+        if kept > limits::POSTGRES_KEPT_BYTES {
+            let message =
+                format!("statements and portals of more than {} bytes", limits::POSTGRES_KEPT_BYTES);
+            return Err(Error::new("53400", message));
+        }
+        self.memory.set(limits::CONNECTION_BYTES + kept).map_err(Error::from)
+    }
+
+    /// An answer of texts.
+    pub(super) fn answer(
+        &mut self,
+        names: &[&str],
+        texts: &[Vec<String>],
+        formats: &[i16],
+        describes: bool,
+    ) -> Result<()> {
+        if describes {
+            let columns = names.iter().enumerate().map(|(at, name)| Column {
+                name: (*name).to_owned(),
+                data_type: DataType::Utf8,
+                // Default: text.
+                format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
+            });
+            self.wire.put(&rows::description(&columns.collect::<Vec<_>>()))?;
+        }
+        for row in texts {
+            let mut data = bytes::BytesMut::new();
+            for text in row {
+                bytes::BufMut::put_u32(&mut data, u32::try_from(text.len()).unwrap_or_default());
+                data.extend_from_slice(text.as_bytes());
+            }
+            let count = i16::try_from(row.len()).map_err(|_| Error::limit("too many columns"))?;
+            self.wire.put(&DataRow::new(data, count))?;
+        }
+        Ok(())
+    }
+}
+
+/// The error at its place in the text that the client has sent.
+fn placed(end: End, part: &Part) -> End {
+    match end {
+        End::Error(error) => End::Error(error.of(&part.sql, part.before)),
+        End::Gone => End::Gone,
+    }
+}
+
+/// What a client is told of a statement that is done.
+#[derive(Clone, Debug)]
+struct Tag {
+    words: String,
+    counts: bool,
+}
+
+impl Tag {
+    fn of(words: &[Word]) -> Self {
+        let plain = |at: usize| match words.get(at) {
+            Some(Word::Plain(word)) => word.as_str(),
+            _ => "",
+        };
+        let counted = |words: &str| Self { words: words.to_owned(), counts: true };
+        let alone = |words: String| Self { words, counts: false };
+        match plain(0) {
+            "insert" => counted("INSERT 0"),
+            "update" => counted("UPDATE"),
+            "delete" => counted("DELETE"),
+            "merge" => counted("MERGE"),
+            "copy" => counted("COPY"),
+            "truncate" => alone("TRUNCATE TABLE".to_owned()),
+            "explain" => alone("EXPLAIN".to_owned()),
+            "show" | "describe" | "desc" => alone("SHOW".to_owned()),
+            "create" if words.iter().any(|word| is_word(Some(word), &["as"])) && plain(1) == "table" => {
+                counted("SELECT")
+            }
+            "create" if plain(1) == "or" => alone(format!("CREATE {}", plain(3).to_uppercase())),
+            first @ ("create" | "drop" | "alter") => {
+                alone(format!("{} {}", first.to_uppercase(), plain(1).to_uppercase()))
+            }
+            _ => counted("SELECT"),
+        }
+    }
+
+    fn with(&self, rows: u64) -> String {
+        if self.counts { format!("{} {rows}", self.words) } else { self.words.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_those_of_postgresql() {
+        for (sql, tag) in [
+            ("SELECT 1", "SELECT 5"),
+            ("(SELECT 1)", "SELECT 5"),
+            ("WITH a AS (SELECT 1) TABLE a", "SELECT 5"),
+            ("INSERT INTO t VALUES (1)", "INSERT 0 5"),
+            ("update t set a = 1", "UPDATE 5"),
+            ("CREATE TABLE t (a int)", "CREATE TABLE"),
+            ("CREATE TABLE t AS SELECT 1", "SELECT 5"),
+            ("CREATE OR REPLACE VIEW v AS SELECT 1", "CREATE VIEW"),
+            ("DROP TABLE t", "DROP TABLE"),
+            ("EXPLAIN SELECT 1", "EXPLAIN"),
+            ("SHOW TABLES", "SHOW"),
+        ] {
+            let words = &basalt_sql::script::split(sql).unwrap()[0].words;
+            assert_eq!(Tag::of(words).with(5), tag);
+            let writes = ["INSERT", "UPDATE", "CREATE", "DROP"];
+            let writes = writes.iter().any(|word| sql.to_uppercase().starts_with(word));
+            assert_eq!(reads(words), !writes, "{sql}");
+        }
+    }
+}

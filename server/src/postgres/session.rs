@@ -1,0 +1,388 @@
+//! A connection from its start to its end: who it is, what it has set, its transaction, and texts of statements.
+
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+
+use basalt_sql::script::{self, Part, Word};
+use bytes::Buf as _;
+use pgwire::messages::{
+    DecodeContext, Message as _,
+    cancel::CancelRequest,
+    response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus},
+    startup::{
+        Authentication, BackendKeyData, GssEncRequest, NegotiateProtocolVersion, ParameterStatus, SecretKey,
+        SslRequest, Startup,
+    },
+};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::{
+    Shared,
+    cancel::Key,
+    command::{self, Command},
+    error::{Error, Result},
+    extended::Prepared,
+    portal::{Portal, reads},
+    settings::Settings,
+    transaction::{State, Transaction},
+    wire::{End, Frontend, Wire},
+};
+use crate::{
+    access::{Action, Caller, Object, Principal},
+    connection::Connection,
+    environment::Stream,
+    limits,
+    memory::{Consumer, Reservation},
+};
+
+/// A connection that has started.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) shared: Arc<Shared>,
+    pub(super) wire: Wire,
+    pub(super) caller: Caller,
+    pub(super) connection: Arc<Connection>,
+    pub(super) key: Key,
+    pub(super) settings: Settings,
+    pub(super) transaction: Transaction,
+    pub(super) statements: HashMap<String, Arc<Prepared>>,
+    pub(super) portals: HashMap<String, Portal>,
+    /// For the connection, and what it keeps.
+    pub(super) memory: Reservation,
+    /// A message of the extended protocol failed: those until the next Sync are passed over.
+    pub(super) skips: bool,
+    /// When the message in hand had come.
+    began: Instant,
+}
+
+/// How a connection begins.
+enum First {
+    Startup(Startup),
+    Cancel(CancelRequest),
+}
+
+/// Serves a connection. One without a `permit` is told that there is no place; `passing` is held until it has its own.
+pub(super) async fn serve(
+    stream: Box<dyn Stream>,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    permit: Option<OwnedSemaphorePermit>,
+    passing: OwnedSemaphorePermit,
+) {
+    let mut wire = Wire::new(stream, &shared.state);
+    let first = timeout(limits::POSTGRES_STARTUP_TIMEOUT, first(&mut wire)).await;
+    let started = match first {
+        Ok(Ok(First::Cancel(request))) => {
+            let principal = Principal::Anonymous(address);
+            if shared.state.access.authorise(principal, Action::Read, Object::Tables).is_ok() {
+                shared.keys.cancel(request.pid, &request.secret_key.to_bytes());
+            }
+            return wire.shutdown().await;
+        }
+        Ok(Ok(First::Startup(_))) if permit.is_none() => {
+            Err((Error::new("53300", "sorry, too many clients already").fatal().into(), wire))
+        }
+        Ok(Ok(First::Startup(startup))) => Session::start(shared, wire, address, startup).await,
+        Ok(Err(end)) => Err((end, wire)),
+        Err(_) => return,
+    };
+    drop(passing);
+    let (end, mut wire) = match started {
+        Ok(mut session) => {
+            let end = session.run().await;
+            (end, session.wire)
+        }
+        Err(failed) => failed,
+    };
+    if let End::Error(error) = end {
+        tracing::debug!(%address, error = error.message(), "a connection of PostgreSQL ends");
+        if wire.put(&error.fatal().response()).is_ok() {
+            let _ = wire.flush().await;
+        }
+    }
+    wire.shutdown().await;
+    drop(permit);
+}
+
+/// The first message that is no question for encryption, of which there is none.
+async fn first(wire: &mut Wire) -> std::result::Result<First, End> {
+    let context = DecodeContext::default();
+    let malformed = |_| Error::protocol("invalid startup packet").fatal();
+    // Once for TLS, once for GSS.
+    for _ in 0..3 {
+        let mut bytes = wire.first().await?;
+        if SslRequest::is_ssl_request_packet(&bytes) || GssEncRequest::is_gss_enc_request_packet(&bytes) {
+            wire.send(b"N").await?;
+        } else if CancelRequest::is_cancel_request_packet(&bytes) {
+            let request = CancelRequest::decode(&mut bytes, &context).map_err(malformed)?;
+            return request.map(First::Cancel).ok_or(End::Gone);
+        } else if (&bytes[4..]).get_u16() != 3 {
+            return Err(Error::unsupported("unsupported frontend protocol").fatal().into());
+        } else {
+            let startup = Startup::decode(&mut bytes, &context).map_err(malformed)?;
+            return startup.map(First::Startup).ok_or(End::Gone);
+        }
+    }
+    Err(Error::protocol("invalid startup packet").fatal().into())
+}
+
+impl Session {
+    async fn start(
+        shared: Arc<Shared>,
+        mut wire: Wire,
+        address: SocketAddr,
+        startup: Startup,
+    ) -> std::result::Result<Self, (End, Wire)> {
+        match Self::greet(&shared, &mut wire, address, startup).await {
+            Ok((caller, key, settings, memory)) => Ok(Self {
+                shared,
+                wire,
+                caller,
+                connection: Connection::new(),
+                key,
+                settings,
+                transaction: Transaction::default(),
+                statements: HashMap::new(),
+                portals: HashMap::new(),
+                memory,
+                skips: false,
+                began: Instant::now(),
+            }),
+            Err(end) => Err((end, wire)),
+        }
+    }
+
+    /// Finds out who it is, and says what it needs to know.
+    async fn greet(
+        shared: &Shared,
+        wire: &mut Wire,
+        address: SocketAddr,
+        startup: Startup,
+    ) -> std::result::Result<(Caller, Key, Settings, Reservation), End> {
+        let state = &shared.state;
+        let mut memory = state.memory.reserve(Consumer::Connections);
+        memory.set(limits::CONNECTION_BYTES).map_err(|error| Error::from(error).fatal())?;
+        let is_newer = startup.protocol_number_minor >= 2;
+        let unknown: Vec<String> =
+            startup.parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
+        if startup.protocol_number_minor > 2 || !unknown.is_empty() {
+            let newest = if is_newer { Startup::PROTOCOL_VERSION_3_2 } else { Startup::PROTOCOL_VERSION_3_0 };
+            wire.put(&NegotiateProtocolVersion::new(newest, unknown))?;
+        }
+        let caller = Self::authenticate(shared, address, &startup)?;
+        let settings = first_settings(&startup).map_err(Error::fatal)?;
+        if !state.is_ready() {
+            let why = if state.is_stopping() { "shutting down" } else { "starting up" };
+            return Err(Error::new("57P03", format!("the database system is {why}")).fatal().into());
+        }
+        wire.put(&Authentication::Ok)?;
+        for (name, value) in settings.reported() {
+            wire.put(&ParameterStatus::new(name.to_owned(), value))?;
+        }
+        let key = shared.keys.open(&*state.environment, if is_newer { 32 } else { 4 });
+        let secret = SecretKey::Bytes(key.secret.clone().into());
+        wire.put(&BackendKeyData::new(key.number, secret))?;
+        wire.put(&ReadyForQuery::new(TransactionStatus::Idle))?;
+        wire.flush().await?;
+        Ok((caller, key, settings, memory))
+    }
+
+    /// Who it is. Any user is let in, as somebody who has not said who he is: a password, and SCRAM that asks for it, come
+    /// here, before anything else is said.
+    fn authenticate(shared: &Shared, address: SocketAddr, startup: &Startup) -> Result<Caller> {
+        if startup.parameters.get("user").is_none_or(String::is_empty) {
+            return Err(Error::new("28000", "no PostgreSQL user name specified in startup packet").fatal());
+        }
+        let caller = Caller { principal: Principal::Anonymous(address), access: shared.state.access.clone() };
+        let allowed = caller.authorise(Action::Probe, Object::Server);
+        allowed.map_err(|error| Error::from(error).fatal())?;
+        Ok(caller)
+    }
+
+    /// Answers until the client goes, or must.
+    async fn run(&mut self) -> End {
+        loop {
+            if let Err(end) = self.step().await {
+                return end;
+            }
+        }
+    }
+
+    async fn step(&mut self) -> std::result::Result<(), End> {
+        self.wait().await?;
+        let (tag, message) = self.wire.message().await?;
+        self.began = Instant::now();
+        let done = match message {
+            Ok(Frontend::Terminate) => return Err(End::Gone),
+            Ok(Frontend::Query(sql)) => {
+                self.skips = false;
+                self.simple(&sql).await
+            }
+            Ok(Frontend::Sync) => {
+                self.skips = false;
+                if self.transaction.state == State::None {
+                    self.portals.clear();
+                }
+                self.ready().await
+            }
+            Ok(Frontend::Copy) => Ok(()),
+            Ok(Frontend::Flush) => self.wire.flush().await,
+            _ if self.skips => Ok(()),
+            Ok(message) => self.extended(message).await,
+            Err(error) => Err(error.into()),
+        };
+        self.wire.forget();
+        match done {
+            Err(End::Error(error)) if !error.is_fatal() => {
+                self.failed(&error)?;
+                if tag == b'Q' {
+                    return self.ready().await;
+                }
+                self.skips = true;
+                self.wire.flush().await
+            }
+            done => done,
+        }
+    }
+
+    /// Waits until a message begins. Portals do not outlive their statement's deadline, and do not keep the server from
+    /// ending.
+    async fn wait(&mut self) -> std::result::Result<(), End> {
+        loop {
+            let expires = self.portals.values().filter_map(Portal::deadline).min();
+            let passed = async {
+                match expires {
+                    Some(at) => sleep_until(at.min(Instant::now() + limits::UNREAD_TIMEOUT)).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.shared.closing.cancelled() => return Err(Error::stopping().fatal().into()),
+                begins = self.wire.begins() => return begins,
+                () = passed => {
+                    if self.shared.state.is_stopping() {
+                        return Err(Error::stopping().fatal().into());
+                    }
+                    let now = Instant::now();
+                    self.portals.values_mut().for_each(|portal| portal.expire(now));
+                }
+            }
+        }
+    }
+
+    /// Tells of an error, which fails the transaction.
+    fn failed(&mut self, error: &Error) -> Result<()> {
+        if self.transaction.state == State::Open {
+            self.transaction.state = State::Failed;
+        }
+        self.shared.state.metrics.request("postgres", error.status(), self.began.elapsed(), 0);
+        let (code, peer) = (error.code(), tracing::field::display(self.caller.principal));
+        tracing::info!(method = "postgres", code, error = error.message(), peer, "request");
+        self.wire.put(&error.response())
+    }
+
+    async fn ready(&mut self) -> std::result::Result<(), End> {
+        let status = match self.transaction.state {
+            State::None => TransactionStatus::Idle,
+            State::Open => TransactionStatus::Transaction,
+            State::Failed => TransactionStatus::Error,
+        };
+        self.wire.put(&ReadyForQuery::new(status))?;
+        self.wire.flush().await
+    }
+
+    /// A text of statements.
+    async fn simple(&mut self, sql: &str) -> std::result::Result<(), End> {
+        self.portals.remove("");
+        let parts = split(sql)?;
+        if parts.is_empty() {
+            self.wire.put(&EmptyQueryResponse::new())?;
+        }
+        let writes = |part: &&Part| matches!(command::of(&part.words), Ok(None)) && !reads(&part.words);
+        // All or nothing, without a BEGIN.
+        self.transaction.implicit =
+            self.transaction.state == State::None && parts.iter().filter(writes).count() > 1;
+        let done = self.parts(&parts).await;
+        if std::mem::take(&mut self.transaction.implicit) {
+            let transaction = std::mem::take(&mut self.transaction);
+            if done.is_ok() {
+                self.commit(&transaction).await?;
+            }
+        }
+        done?;
+        if self.transaction.state == State::None {
+            self.portals.clear();
+        }
+        self.ready().await
+    }
+
+    async fn parts(&mut self, parts: &[Part]) -> std::result::Result<(), End> {
+        for part in parts {
+            match self.command_of(part)? {
+                Some(command) => self.obey(command, part, &[], true).await?,
+                None => {
+                    let mut portal = Portal::new(Some(part.clone()), Vec::new(), Vec::new(), None);
+                    self.begin(&mut portal).await?;
+                    self.put_description(&portal)?;
+                    self.fetch(&mut portal, None, true).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The command of a statement that concerns the connection. A transaction that has failed can be ended alone.
+    pub(super) fn command_of(&self, part: &Part) -> Result<Option<Command>> {
+        let command = command::of(&part.words);
+        let ends = matches!(command, Ok(Some(Command::Commit | Command::Rollback | Command::RollbackTo(_))));
+        if self.transaction.state == State::Failed && !ends {
+            let message = "current transaction is aborted, commands ignored until end of transaction block";
+            return Err(Error::new("25P02", message));
+        }
+        command
+    }
+}
+
+/// The statements of a text.
+pub(super) fn split(sql: &str) -> Result<Vec<Part>> {
+    script::split(sql).map_err(|error| Error::from(crate::sql::error(error)).of(sql, 0))
+}
+
+/// What a client comes with. `options` are those of a command line: `-c name=value`.
+fn first_settings(startup: &Startup) -> Result<Settings> {
+    // Default: the caller was asked for it.
+    let user = startup.parameters.get("user").map(String::as_str).unwrap_or_default();
+    let mut settings = Settings::new(user);
+    for (name, value) in &startup.parameters {
+        match name.as_str() {
+            "user" | "database" => {}
+            "replication" if ["false", "off", "no", "0"].contains(&value.as_str()) => {}
+            "replication" => return Err(Error::unsupported("replication is not supported")),
+            "options" => {
+                let mut words = value.split_whitespace();
+                while let Some(word) = words.next() {
+                    let setting = match word {
+                        "-c" => words.next(),
+                        other => other.strip_prefix("-c").or_else(|| other.strip_prefix("--")),
+                    };
+                    let (name, value) = setting
+                        .and_then(|setting| setting.split_once('='))
+                        .ok_or_else(|| Error::new("22023", "options are of the form -c name=value"))?;
+                    settings.set_at_start(&name.replace('-', "_"), value)?;
+                }
+            }
+            name if name.starts_with("_pq_.") => {}
+            name => settings.set_at_start(name, value)?,
+        }
+    }
+    settings.started();
+    Ok(settings)
+}
+
+/// Whether a word is one of these.
+pub(super) fn is_word(word: Option<&Word>, among: &[&str]) -> bool {
+    matches!(word, Some(Word::Plain(word)) if among.contains(&word.as_str()))
+}

@@ -1,0 +1,342 @@
+//! What a client tells of its connection: transactions, settings, and cursors.
+
+use std::sync::Arc;
+
+use basalt_sql::script::Part;
+use pgwire::messages::{
+    response::{CommandComplete, NoticeResponse},
+    startup::ParameterStatus,
+};
+
+use super::{
+    command::Command,
+    error::{Error, Result},
+    portal::{Portal, reads},
+    session::Session,
+    settings::Settings,
+    wire::End,
+};
+use crate::{limits, sql::Transaction as Writes};
+
+/// A block of BEGIN.
+#[derive(Debug, Default)]
+pub(super) struct Transaction {
+    pub(super) state: State,
+    /// The settings before it.
+    before: Option<Settings>,
+    /// What was set for it alone.
+    local: Vec<&'static str>,
+    savepoints: Vec<Savepoint>,
+    /// What its statements write, until it is committed.
+    pub(super) writes: Arc<Writes>,
+    /// How many of them have written.
+    pub(super) written: usize,
+    /// It is that of a text of statements, without BEGIN.
+    pub(super) implicit: bool,
+}
+
+impl Transaction {
+    /// Whether what is written waits for its end.
+    pub(super) fn is_open(&self) -> bool {
+        self.state != State::None || self.implicit
+    }
+}
+
+/// What a transaction goes back to.
+#[derive(Debug)]
+struct Savepoint {
+    name: String,
+    settings: Settings,
+    /// The names of those that were open.
+    portals: Vec<String>,
+    /// See [`Transaction::written`].
+    written: usize,
+}
+
+/// See [`Transaction`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    #[default]
+    None,
+    Open,
+    Failed,
+}
+
+impl Session {
+    /// Does what a command says; `formats` are those of an answer's columns, and `describes` that they are told.
+    pub(super) async fn obey(
+        &mut self,
+        command: Command,
+        part: &Part,
+        formats: &[i16],
+        describes: bool,
+    ) -> std::result::Result<(), End> {
+        let tag = match command {
+            Command::Begin(modes) => {
+                if self.transaction.state == State::None {
+                    // What was written without BEGIN becomes part of it.
+                    let before = std::mem::take(&mut self.transaction);
+                    self.transaction = Transaction {
+                        state: State::Open,
+                        before: Some(self.settings.clone()),
+                        writes: before.writes,
+                        written: before.written,
+                        ..Transaction::default()
+                    };
+                } else {
+                    self.warn("25001", "there is already a transaction in progress")?;
+                }
+                self.set_transaction(&modes)?;
+                "BEGIN"
+            }
+            Command::Commit => {
+                let failed = self.transaction.state == State::Failed;
+                self.end(!failed).await?;
+                if failed { "ROLLBACK" } else { "COMMIT" }
+            }
+            Command::Rollback => {
+                self.end(false).await?;
+                "ROLLBACK"
+            }
+            Command::Savepoint(name) => {
+                self.savepoint(name)?;
+                "SAVEPOINT"
+            }
+            Command::Release(name) => {
+                let at = self.find_savepoint(&name)?;
+                self.transaction.savepoints.truncate(at);
+                "RELEASE"
+            }
+            Command::RollbackTo(name) => {
+                self.rollback_to(&name)?;
+                "ROLLBACK"
+            }
+            Command::Set(name, values, local) => {
+                let told = self.settings.set(&name, &values)?;
+                if local {
+                    self.transaction.local.push(self.settings.get(&name)?.0);
+                }
+                self.report(told)?;
+                "SET"
+            }
+            Command::SetTransaction(modes, true) => {
+                self.set_transaction(&modes)?;
+                "SET"
+            }
+            Command::SetTransaction(modes, false) => {
+                for (name, value) in modes {
+                    let told = self.settings.set(&format!("default_{name}"), &[value.to_owned()])?;
+                    self.report(told)?;
+                }
+                "SET"
+            }
+            Command::Reset(name) => {
+                let told = self.settings.reset(&name)?;
+                self.report(told)?;
+                "RESET"
+            }
+            Command::ResetAll => {
+                self.reset_all()?;
+                "RESET"
+            }
+            Command::Show(name) => {
+                let (name, value) = self.settings.get(&name)?;
+                self.answer(&[name], &[vec![value]], formats, describes)?;
+                "SHOW"
+            }
+            Command::ShowAll => {
+                let rows: Vec<_> = self
+                    .settings
+                    .all()
+                    .into_iter()
+                    .map(|(name, value)| vec![name.to_owned(), value])
+                    .collect();
+                self.answer(&["name", "setting"], &rows, formats, describes)?;
+                "SHOW"
+            }
+            Command::Discard => {
+                if self.transaction.state != State::None {
+                    let message = "DISCARD ALL cannot run inside a transaction block";
+                    return Err(Error::new("25001", message).into());
+                }
+                self.reset_all()?;
+                self.statements.clear();
+                self.portals.clear();
+                self.count()?;
+                "DISCARD ALL"
+            }
+            Command::Deallocate(None) => {
+                self.statements.clear();
+                self.count()?;
+                "DEALLOCATE ALL"
+            }
+            Command::Deallocate(Some(name)) => {
+                if self.statements.remove(&name).is_none() {
+                    let message = format!("prepared statement \"{name}\" does not exist");
+                    return Err(Error::new("26000", message).into());
+                }
+                self.count()?;
+                "DEALLOCATE"
+            }
+            Command::Declare(name, at) => {
+                self.declare(name, part, at).await?;
+                "DECLARE CURSOR"
+            }
+            Command::Fetch(rows, name) => return self.fetch_cursor(&name, rows, formats, describes).await,
+            Command::Close(None) => {
+                self.portals.clear();
+                "CLOSE CURSOR ALL"
+            }
+            Command::Close(Some(name)) => {
+                if self.portals.remove(&name).is_none() {
+                    return Err(no_cursor(&name).into());
+                }
+                "CLOSE CURSOR"
+            }
+            Command::Nothing(tag) => tag,
+        };
+        self.wire.put(&CommandComplete::new(tag.to_owned()))?;
+        Ok(())
+    }
+
+    fn warn(&mut self, code: &str, message: &str) -> Result<()> {
+        let fields = [(b'S', "WARNING"), (b'V', "WARNING"), (b'C', code), (b'M', message)];
+        let fields = fields.map(|(field, value)| (field, value.to_owned()));
+        self.wire.put(&NoticeResponse::new(fields.to_vec()))
+    }
+
+    fn report(&mut self, told: Option<(&'static str, String)>) -> Result<()> {
+        match told {
+            Some((name, value)) => self.wire.put(&ParameterStatus::new(name.to_owned(), value)),
+            None => Ok(()),
+        }
+    }
+
+    fn report_changes(&mut self, before: &Settings) -> Result<()> {
+        let changed: Vec<_> = self.settings.reported().zip(before.reported()).collect();
+        for (now, before) in changed {
+            if now != before {
+                self.report(Some(now))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reset_all(&mut self) -> Result<()> {
+        let before = self.settings.clone();
+        self.settings.reset_all();
+        self.report_changes(&before)
+    }
+
+    /// Sets what holds for this transaction alone.
+    fn set_transaction(&mut self, modes: &[(&'static str, &'static str)]) -> Result<()> {
+        for (name, value) in modes {
+            self.settings.set(name, &[(*value).to_owned()])?;
+            self.transaction.local.push(name);
+        }
+        Ok(())
+    }
+
+    /// Ends the transaction, and commits what was written in it. What was set in it stays if it is committed, but for what
+    /// was set for it alone.
+    async fn end(&mut self, commits: bool) -> std::result::Result<(), End> {
+        let transaction = std::mem::take(&mut self.transaction);
+        self.portals.clear();
+        let committed = match commits {
+            true => self.commit(&transaction).await,
+            false => Ok(()),
+        };
+        self.end_settings(transaction, commits && committed.is_ok())?;
+        committed
+    }
+
+    /// Commits what was written. Once begun it goes on, whoever goes: nobody is told that it was cancelled.
+    pub(super) async fn commit(&mut self, transaction: &Transaction) -> std::result::Result<(), End> {
+        if transaction.written == 0 {
+            return Ok(());
+        }
+        Ok(transaction.writes.commit(&self.shared.state).await.map_err(Error::from)?)
+    }
+
+    fn end_settings(&mut self, transaction: Transaction, commits: bool) -> Result<()> {
+        let Some(before) = transaction.before else {
+            return self.warn("25P01", "there is no transaction in progress");
+        };
+        let now = self.settings.clone();
+        match commits {
+            true => transaction.local.iter().for_each(|name| self.settings.restore(name, &before)),
+            false => self.settings = before,
+        }
+        self.report_changes(&now)
+    }
+
+    fn savepoint(&mut self, name: String) -> Result<()> {
+        if self.transaction.state == State::None {
+            return Err(Error::new("25P01", "SAVEPOINT can only be used in transaction blocks"));
+        }
+        if self.transaction.savepoints.len() >= limits::POSTGRES_SAVEPOINTS {
+            return Err(Error::new("53400", format!("more than {} savepoints", limits::POSTGRES_SAVEPOINTS)));
+        }
+        let (settings, portals) = (self.settings.clone(), self.portals.keys().cloned().collect());
+        let written = self.transaction.written;
+        self.transaction.savepoints.push(Savepoint { name, settings, portals, written });
+        Ok(())
+    }
+
+    fn find_savepoint(&self, name: &str) -> Result<usize> {
+        let at = self.transaction.savepoints.iter().rposition(|savepoint| savepoint.name == name);
+        at.ok_or_else(|| Error::new("3B001", format!("savepoint \"{name}\" does not exist")))
+    }
+
+    /// Goes back to a savepoint, which stays. Whatever has failed since is over.
+    fn rollback_to(&mut self, name: &str) -> Result<()> {
+        let at = self.find_savepoint(name)?;
+        self.transaction.savepoints.truncate(at + 1);
+        let Some(savepoint) = self.transaction.savepoints.last() else { return Ok(()) };
+        if savepoint.written < self.transaction.written {
+            let message = "what was written since a savepoint is not undone alone: ROLLBACK undoes all of it";
+            return Err(Error::unsupported(message));
+        }
+        self.portals.retain(|name, _| savepoint.portals.contains(name));
+        let before = std::mem::replace(&mut self.settings, savepoint.settings.clone());
+        self.transaction.state = State::Open;
+        self.report_changes(&before)
+    }
+
+    async fn declare(&mut self, name: String, part: &Part, at: usize) -> std::result::Result<(), End> {
+        if self.transaction.state == State::None {
+            return Err(Error::new("25P01", "DECLARE CURSOR can only be used in transaction blocks").into());
+        }
+        if self.portals.contains_key(&name) {
+            return Err(Error::new("42P03", format!("cursor \"{name}\" already exists")).into());
+        }
+        let query = part.from(at).filter(|query| reads(&query.words));
+        let query = query.ok_or_else(|| Error::new("42601", "DECLARE CURSOR takes a query"))?;
+        let mut portal = Portal::new(Some(query), Vec::new(), Vec::new(), None);
+        self.begin(&mut portal).await?;
+        self.keep(name, portal)?;
+        Ok(())
+    }
+
+    async fn fetch_cursor(
+        &mut self,
+        name: &str,
+        rows: Option<u64>,
+        formats: &[i16],
+        describes: bool,
+    ) -> std::result::Result<(), End> {
+        let mut portal = self.portals.remove(name).ok_or_else(|| no_cursor(name))?;
+        portal.set_formats(formats)?;
+        if describes {
+            self.put_description(&portal)?;
+        }
+        let sent = self.fetch(&mut portal, rows, false).await?;
+        self.portals.insert(name.to_owned(), portal);
+        self.wire.put(&CommandComplete::new(format!("FETCH {sent}")))?;
+        Ok(())
+    }
+}
+
+pub(super) fn no_cursor(name: &str) -> Error {
+    Error::new("34000", format!("cursor \"{name}\" does not exist"))
+}

@@ -1,0 +1,248 @@
+//! Types by their numbers, and the values of parameters.
+
+use basalt_core::{query::Literal, time};
+use bytes::Bytes;
+
+use super::error::{Error, Result};
+
+pub(super) const BOOL: u32 = 16;
+const BYTEA: u32 = 17;
+pub(super) const INT8: u32 = 20;
+pub(super) const INT2: u32 = 21;
+pub(super) const INT4: u32 = 23;
+pub(super) const TEXT: u32 = 25;
+const OID: u32 = 26;
+pub(super) const FLOAT4: u32 = 700;
+pub(super) const FLOAT8: u32 = 701;
+/// A text that may be of any type.
+const UNKNOWN: u32 = 705;
+pub(super) const DATE: u32 = 1082;
+const TIMESTAMP: u32 = 1114;
+pub(super) const TIMESTAMPTZ: u32 = 1184;
+pub(super) const NUMERIC: u32 = 1700;
+/// Types whose binary form is their text: "char", name, json, xml, bpchar, varchar, and those above.
+const TEXTS: [u32; 8] = [18, 19, TEXT, 114, 142, UNKNOWN, 1042, 1043];
+
+/// Days, and microseconds, from 1970-01-01 to 2000-01-01, from which the binary forms count.
+pub(super) const EPOCH_DAYS: i32 = 10_957;
+/// See [`EPOCH_DAYS`].
+pub(super) const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
+/// The value of a parameter that a client says is of a type.
+pub(super) fn parameter(oid: u32, format: i16, bytes: &Bytes) -> Result<Literal> {
+    if format == 0 || TEXTS.contains(&oid) {
+        let text = std::str::from_utf8(bytes);
+        let text = text.map_err(|_| Error::new("22021", "a parameter is no UTF-8"))?;
+        return of_text(oid, text);
+    }
+    let wrong = || Error::new("22P03", format!("incorrect binary data of a parameter of type {oid}"));
+    Ok(match oid {
+        BOOL => match bytes.as_ref() {
+            [0] => Literal::Bool(false),
+            [1] => Literal::Bool(true),
+            _ => return Err(wrong()),
+        },
+        INT2 => Literal::Int(i16::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        INT4 => Literal::Int(i32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        INT8 => Literal::Int(i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),
+        OID => Literal::Int(u32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        FLOAT4 => Literal::Float(f32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?).into()),
+        FLOAT8 => Literal::Float(f64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?)),
+        DATE => {
+            let days = i32::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
+            let days = days.checked_add(EPOCH_DAYS);
+            Literal::Date(days.ok_or_else(|| Error::new("22008", "date out of range"))?)
+        }
+        TIMESTAMP | TIMESTAMPTZ => {
+            let micros = i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
+            let micros = micros.checked_add(EPOCH_MICROS);
+            Literal::Timestamp(micros.ok_or_else(|| Error::new("22008", "timestamp out of range"))?)
+        }
+        NUMERIC => decimal(&numeric(bytes).ok_or_else(wrong)?).ok_or_else(wrong)?,
+        other => {
+            let message = format!("parameters of type {other} in binary form are not supported");
+            return Err(Error::unsupported(message));
+        }
+    })
+}
+
+fn fixed<const N: usize>(bytes: &Bytes) -> Option<[u8; N]> {
+    bytes.as_ref().try_into().ok()
+}
+
+fn of_text(oid: u32, text: &str) -> Result<Literal> {
+    let trimmed = text.trim();
+    let value = match oid {
+        BOOL => match trimmed.to_ascii_lowercase().as_str() {
+            "t" | "true" | "y" | "yes" | "on" | "1" => Some(Literal::Bool(true)),
+            "f" | "false" | "n" | "no" | "off" | "0" => Some(Literal::Bool(false)),
+            _ => None,
+        },
+        INT2 | INT4 | INT8 | OID => trimmed.parse().ok().map(Literal::Int),
+        FLOAT4 | FLOAT8 => trimmed.parse().ok().map(Literal::Float),
+        NUMERIC => decimal(trimmed),
+        DATE => time::parse_date(trimmed).map(Literal::Date),
+        TIMESTAMP | TIMESTAMPTZ => timestamp(trimmed).map(Literal::Timestamp),
+        BYTEA => return Err(Error::unsupported("parameters of type bytea are not supported")),
+        _ => Some(Literal::Text(text.to_owned())),
+    };
+    value.ok_or_else(|| {
+        let shown: String = text.chars().take(60).collect();
+        Error::value(format!("invalid input syntax for type {}: \"{shown}\"", name(oid)))
+    })
+}
+
+fn name(oid: u32) -> &'static str {
+    match oid {
+        BOOL => "boolean",
+        INT2 => "smallint",
+        INT4 => "integer",
+        INT8 => "bigint",
+        FLOAT4 => "real",
+        FLOAT8 => "double precision",
+        NUMERIC => "numeric",
+        DATE => "date",
+        TIMESTAMP => "timestamp",
+        TIMESTAMPTZ => "timestamp with time zone",
+        _ => "text",
+    }
+}
+
+/// PostgreSQL writes a zone of whole hours as `+00`.
+fn timestamp(text: &str) -> Option<i64> {
+    let zone = text.len().checked_sub(3).and_then(|at| text.get(at..));
+    let hours = zone.is_some_and(|zone| {
+        zone.starts_with(['+', '-']) && zone[1..].bytes().all(|byte| byte.is_ascii_digit())
+    });
+    // A date alone ends so too.
+    match hours && text.contains(':') {
+        true => time::parse_timestamp(&format!("{text}:00")),
+        false => time::parse_timestamp(text),
+    }
+}
+
+/// A number with a point; one of more digits than a literal has stays a text, which means the same where it is compared.
+fn decimal(text: &str) -> Option<Literal> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty()
+        || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit())
+    {
+        let float: f64 = text.parse().ok()?;
+        return Some(Literal::Float(float));
+    }
+    if fraction.is_empty()
+        && let Ok(value) = text.parse()
+    {
+        return Some(Literal::Int(value));
+    }
+    let unscaled = format!("{}{whole}{fraction}", if text.starts_with('-') { "-" } else { "" }).parse();
+    Some(match (unscaled, u8::try_from(fraction.len())) {
+        (Ok(unscaled), Ok(scale)) if scale <= 18 => Literal::Decimal { unscaled, scale },
+        _ => Literal::Text(text.to_owned()),
+    })
+}
+
+/// A number in binary form as text.
+fn numeric(bytes: &Bytes) -> Option<String> {
+    let (head, groups) = bytes.split_at_checked(8)?;
+    let field = |at: usize| Some(i16::from_be_bytes(head.get(at..at + 2)?.try_into().ok()?));
+    let (count, weight, sign, scale) = (field(0)?, field(2)?, field(4)?.cast_unsigned(), field(6)?);
+    match sign {
+        0xC000 => return Some("NaN".to_owned()),
+        0xD000 => return Some("inf".to_owned()),
+        0xF000 => return Some("-inf".to_owned()),
+        0 | 0x4000 => {}
+        _ => return None,
+    }
+    let (count, scale) = (usize::try_from(count).ok()?, usize::try_from(scale).ok()?);
+    // More than anything here can hold.
+    if groups.len() != count * 2 || !(-32..=32).contains(&weight) || scale > 128 {
+        return None;
+    }
+    let group = |at: i16| -> Option<i16> {
+        // The first group has the weight.
+        let at = weight - at;
+        let Ok(at) = usize::try_from(at) else { return Some(0) };
+        let Some(bytes) = groups.get(at * 2..at * 2 + 2) else { return Some(0) };
+        Some(i16::from_be_bytes(bytes.try_into().ok()?)).filter(|group| (0..10_000).contains(group))
+    };
+    let mut text = String::from(if sign == 0x4000 { "-" } else { "" });
+    for at in (0..=weight.max(0)).rev() {
+        text += &format!("{:04}", group(at)?);
+    }
+    let mut fraction = String::new();
+    for at in 1..=i16::try_from(scale.div_ceil(4)).ok()? {
+        fraction += &format!("{:04}", group(-at)?);
+    }
+    fraction.truncate(scale);
+    if !fraction.is_empty() {
+        text = text + "." + &fraction;
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(oid: u32, text: &str) -> Option<Literal> {
+        parameter(oid, 0, &Bytes::copy_from_slice(text.as_bytes())).ok()
+    }
+
+    #[test]
+    fn parameters_in_text() {
+        assert_eq!(text(INT4, " 12 "), Some(Literal::Int(12)));
+        assert_eq!(text(INT4, "12x"), None);
+        assert_eq!(text(BOOL, "t"), Some(Literal::Bool(true)));
+        assert_eq!(text(BOOL, "2"), None);
+        assert_eq!(text(FLOAT8, "-1e3"), Some(Literal::Float(-1000.0)));
+        assert_eq!(text(NUMERIC, "-0.25"), Some(Literal::Decimal { unscaled: -25, scale: 2 }));
+        assert_eq!(text(NUMERIC, "12"), Some(Literal::Int(12)));
+        assert_eq!(text(NUMERIC, "x"), None);
+        let long = "1234567890123456789012.5";
+        assert_eq!(text(NUMERIC, long), Some(Literal::Text(long.to_owned())));
+        assert_eq!(text(DATE, "1970-01-02"), Some(Literal::Date(1)));
+        assert_eq!(text(DATE, "1970-02-30"), None);
+        for same in ["1970-01-01 01:00:00+01", "1970-01-01 00:00:00", "1970-01-01T00:00:00Z"] {
+            assert_eq!(text(TIMESTAMPTZ, same), Some(Literal::Timestamp(0)), "{same}");
+        }
+        assert_eq!(text(TEXT, "é'"), Some(Literal::Text("é'".to_owned())));
+        assert!(parameter(TEXT, 0, &Bytes::from_static(b"\xff")).is_err());
+    }
+
+    #[test]
+    fn parameters_in_binary() {
+        let binary = |oid, bytes: &[u8]| parameter(oid, 1, &Bytes::copy_from_slice(bytes)).ok();
+        assert_eq!(binary(INT2, &(-3_i16).to_be_bytes()), Some(Literal::Int(-3)));
+        assert_eq!(binary(INT8, &(-3_i16).to_be_bytes()), None);
+        assert_eq!(binary(BOOL, &[1]), Some(Literal::Bool(true)));
+        assert_eq!(binary(BOOL, &[2]), None);
+        assert_eq!(binary(FLOAT4, &1.5_f32.to_be_bytes()), Some(Literal::Float(1.5)));
+        assert_eq!(binary(DATE, &0_i32.to_be_bytes()), Some(Literal::Date(EPOCH_DAYS)));
+        assert_eq!(binary(DATE, &i32::MAX.to_be_bytes()), None);
+        assert_eq!(binary(TIMESTAMP, &0_i64.to_be_bytes()), Some(Literal::Timestamp(EPOCH_MICROS)));
+        // -12345.0670
+        let number = [0, 3, 0, 1, 0x40, 0, 0, 4, 0, 1, 0x09, 0x29, 0x02, 0x9e];
+        assert_eq!(binary(NUMERIC, &number), Some(Literal::Decimal { unscaled: -123_450_670, scale: 4 }));
+        // 0.0005 has no group before the point.
+        let small = [0, 1, 0xff, 0xff, 0, 0, 0, 4, 0, 5];
+        assert_eq!(binary(NUMERIC, &small), Some(Literal::Decimal { unscaled: 5, scale: 4 }));
+        assert_eq!(binary(NUMERIC, &[0, 0, 0, 0, 0, 0, 0, 0]), Some(Literal::Int(0)));
+        assert_eq!(binary(1186, &[0; 16]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_value_or_an_error(oid in 0_u32..2000, format in 0_i16..2, bytes: Vec<u8>) {
+            drop(parameter(oid, format, &Bytes::from(bytes)));
+        }
+
+        #[test]
+        fn any_number_is_a_value_or_an_error(bytes: Vec<u8>) {
+            drop(parameter(NUMERIC, 1, &Bytes::from(bytes)));
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The rows of one write from where they come in to their commit, whichever door they come through.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use arrow_array::RecordBatch;
+use basalt_core::{
+    error::Error as EngineError,
+    exec,
+    fragment::RowBuffer,
+    table::{Appender, Table},
+};
+use basalt_proto::v1 as pb;
+use prost::Message as _;
+
+use crate::{
+    class::Class,
+    convert::BatchReader,
+    limits,
+    memory::{Consumer, Reservation},
+    panics::{self, caught, caught_async},
+    request_log::{Digest, Known, Ticket},
+    state::State,
+    status::RequestError,
+    tables::{self, NewRows, Writing, Written},
+    writes::Stream,
+};
+
+/// The rows of one stream. Dropped without a commit, it leaves nothing behind.
+pub(crate) struct Write {
+    state: Arc<State>,
+    appender: Appender,
+    /// Its full fragments, of a table that has files.
+    writing: Option<Writing>,
+    replace_by: Vec<usize>,
+    reader: BatchReader,
+    identity: Option<Identity>,
+    held: Reservation,
+    batches: u64,
+    rows: u64,
+}
+
+/// A write with a request id.
+struct Identity {
+    id: String,
+    digest: Digest,
+    known: Known,
+}
+
+impl Write {
+    /// That of a stream, which begins with this message.
+    pub(crate) fn open(state: &Arc<State>, open: &pb::Open) -> Result<Self, RequestError> {
+        let table = state.catalog.get(&open.table).map_err(|e| e.at("open"))?;
+        panics::wanted("open", &open.table);
+        let appender = Appender::new(Arc::clone(&table), &open.columns).map_err(|e| e.at("open"))?;
+        let fragment = usize::try_from(state.memory.limit() / limits::FRAGMENT_MEMORY_PART);
+        let appender = appender.with_fragments_of(fragment.unwrap_or(usize::MAX));
+        let column = |(i, name): (usize, &String)| {
+            exec::check_key_column(&table, name).map_err(|e| e.at(format!("open.replace_by[{i}]")))
+        };
+        let replace_by = open.replace_by.iter().enumerate().map(column).collect::<Result<_, _>>()?;
+        let reader = BatchReader::new(appender.batch_fields());
+        let identity = match open.request_id.as_str() {
+            "" => None,
+            id => {
+                let digest = Digest::new(&open.columns, &open.replace_by);
+                Some(Identity { id: id.to_owned(), digest, known: state.request_log.open(&table, id)? })
+            }
+        };
+        let writing = state.tables.writing(&table).map_err(|e| e.at("open"))?;
+        let (state, held) = (Arc::clone(state), state.memory.reserve(Consumer::Writes));
+        Ok(Self { state, appender, writing, replace_by, reader, identity, held, batches: 0, rows: 0 })
+    }
+
+    /// The table that it is for.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        self.appender.table()
+    }
+
+    /// Batches so far.
+    pub(crate) fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// Rows so far.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Takes the rows of a message in.
+    pub(crate) async fn take(self, batch: pb::Batch) -> Result<Self, RequestError> {
+        let bytes = batch.encoded_len() as u64;
+        self.take_in(bytes, move |write| write.batch(batch)).await
+    }
+
+    /// Takes rows in that lie in so many bytes, of whatever Arrow types that fit the columns.
+    pub(crate) async fn take_arrow(self, bytes: u64, batch: RecordBatch) -> Result<Self, RequestError> {
+        self.take_in(bytes, move |write| write.arrow(&batch)).await
+    }
+
+    /// Takes rows in. Fragments that they fill are encoded and written while the next batches come in.
+    async fn take_in(
+        mut self,
+        bytes: u64,
+        read: impl FnOnce(&mut Self) -> Result<VecDeque<RecordBatch>, RequestError> + Send + 'static,
+    ) -> Result<Self, RequestError> {
+        let cpu = Arc::clone(&self.state.cpu);
+        self.hold(bytes).await?;
+        let is_small = bytes <= limits::SMALL_BATCH_BYTES && self.writing.is_some();
+        // As long as there are few rows, none are encoded here.
+        let class = match bytes <= limits::SHORT_BATCH_BYTES as u64 {
+            true => Class::of_write(self.rows),
+            false => Class::Long,
+        };
+        let first = move || {
+            let mut rows = read(&mut self)?;
+            let full = self.fill(&mut rows)?;
+            Ok::<_, RequestError>((self, rows, full))
+        };
+        let (mut write, mut rows, mut full) = match is_small {
+            true => caught(first)?,
+            false => cpu.run_as(class, first).await??,
+        };
+        while let Some(fragment) = full {
+            if let Some(writing) = &mut write.writing {
+                writing.add(fragment, &mut write.held, write.appender.bytes() as u64 + bytes).await?;
+            }
+            let next = move || {
+                let full = write.fill(&mut rows)?;
+                Ok::<_, RequestError>((write, rows, full))
+            };
+            (write, rows, full) = cpu.run(next).await??;
+        }
+        write.hold(0).await?;
+        Ok(write)
+    }
+
+    /// Reserves what is held, and so many bytes more.
+    async fn hold(&mut self, bytes: u64) -> Result<(), RequestError> {
+        let bytes = bytes + self.appender.bytes() as u64;
+        match &mut self.writing {
+            Some(writing) => writing.hold(&mut self.held, bytes).await,
+            None => self.held.set(bytes),
+        }
+    }
+
+    /// Checks a batch; the answer is its rows. Of a write that was done before they are only compared.
+    fn batch(&mut self, batch: pb::Batch) -> Result<VecDeque<RecordBatch>, RequestError> {
+        panics::wanted("write", self.appender.table().name());
+        let expected = self.batches + 1;
+        if batch.sequence != expected {
+            let message = format!("batch {} where {expected} is expected", batch.sequence);
+            return Err(RequestError::protocol(message).at("batch.sequence"));
+        }
+        let mut replays = false;
+        if let Some(identity) = &mut self.identity {
+            identity.digest.batch(batch.rows.as_ref());
+            replays = matches!(identity.known, Known::Done(_));
+        }
+        let place = |e: EngineError| e.at(format!("batch[{expected}]"));
+        let mut batches = VecDeque::from(self.reader.read(batch.rows).map_err(place)?);
+        self.rows += batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        self.batches = expected;
+        if replays {
+            batches.clear();
+        }
+        batches.iter().try_for_each(|batch| self.appender.check(batch)).map_err(place)?;
+        Ok(batches)
+    }
+
+    /// The same of rows of other types, in pieces that are made to fit one by one.
+    fn arrow(&mut self, batch: &RecordBatch) -> Result<VecDeque<RecordBatch>, RequestError> {
+        panics::wanted("write", self.appender.table().name());
+        let pieces = self.reader.pieces(batch)?;
+        self.rows += batch.num_rows() as u64;
+        self.batches += 1;
+        Ok(pieces)
+    }
+
+    /// Takes rows in, until there are none left or a fragment is full that is to be written.
+    fn fill(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<Option<RowBuffer>, RequestError> {
+        while let Some(batch) = batches.pop_front() {
+            let batch = self.fitted(batch)?;
+            if self.writing.is_none() {
+                self.appender.push(&batch)?;
+                continue;
+            }
+            let (taken, full) = self.appender.fill(&batch, 0);
+            if taken < batch.num_rows() {
+                batches.push_front(batch.slice(taken, batch.num_rows() - taken));
+            }
+            if full.is_some() {
+                return Ok(full);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Rows with the types of the columns; those of messages have them, and were checked.
+    fn fitted(&self, batch: RecordBatch) -> Result<RecordBatch, RequestError> {
+        if self.reader.fits(&batch) {
+            return Ok(batch);
+        }
+        let fitted = self.reader.fit(&batch)?;
+        self.appender.check(&fitted)?;
+        Ok(fitted)
+    }
+
+    /// Fails where a client has sent other rows than it says.
+    pub(crate) fn check_commit(&self, commit: &pb::Commit) -> Result<(), RequestError> {
+        if (commit.batches, commit.rows) != (self.batches, self.rows) {
+            let message = format!(
+                "Commit says {} batches of {} rows, {} of {} arrived; nothing was written",
+                commit.batches, commit.rows, self.batches, self.rows
+            );
+            return Err(RequestError::protocol(message).at("commit"));
+        }
+        Ok(())
+    }
+
+    /// Makes the rows durable, all at once.
+    pub(crate) async fn commit(mut self, stream: Arc<Stream>) -> Result<pb::Committed, RequestError> {
+        if self.writing.is_some() {
+            // What the rest takes on its way to its file.
+            let (bytes, rows) = (self.appender.bytes() as u64, self.appender.rows());
+            self.hold(tables::writing_bytes(bytes, rows, self.state.cpu.threads()) - bytes).await?;
+        }
+        let Self { state, appender, writing, replace_by, identity, held, rows, .. } = self;
+        let (request, ticket): (_, Option<(u64, Ticket)>) = match identity {
+            Some(Identity { digest, known: Known::Done(first), .. }) => {
+                let commit = first.replay(digest.finish())?;
+                let (version, rows) = (commit.version, commit.rows);
+                return Ok(pb::Committed { version, rows, replayed: true, replaced: None });
+            }
+            Some(Identity { id, digest, known: Known::New(ticket) }) => {
+                let digest = digest.finish();
+                (Some(tables::request(&id, digest, rows)), Some((digest, ticket)))
+            }
+            None => (None, None),
+        };
+        let rows = NewRows { appender, writing, replace_by, request };
+        // It goes on when the client is gone: the commit may be on its way.
+        let write = tokio::spawn(caught_async(async move {
+            let written = state.tables.write(rows).await?;
+            if let Some((digest, ticket)) = ticket {
+                ticket.done(digest, written.commit);
+            }
+            drop(held);
+            stream.leave_place();
+            Ok::<_, RequestError>(written)
+        }));
+        let Written { commit, replaced } = write.await.map_err(|_| RequestError::internal())??;
+        Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false, replaced })
+    }
+}

@@ -1,0 +1,173 @@
+//! The rows of a statement on their way to a client that may be slow, or gone.
+//!
+//! They come from a task of their own, so that deadlines hold and what the statement has is given back also while the
+//! client's connection takes nothing: nobody asks for the next rows then.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll},
+};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use basalt_core::logical::outer_batch;
+use basalt_proto::v1::ErrorReason;
+use basalt_sql::Command;
+use futures_util::Stream;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+
+use super::{RowsOfStatement, Statement, Transaction};
+use crate::{
+    convert, limits,
+    memory::{Consumer, Reservation},
+    panics::caught_async,
+    state::State,
+    status::{RequestError, Result},
+};
+
+/// The rows as a stream, which ends with `None` where they are complete and with an error where they are not. Dropping it
+/// stops the statement.
+#[derive(Debug)]
+pub(crate) struct RowStream {
+    command: Command,
+    schema: SchemaRef,
+    pieces: mpsc::Receiver<RecordBatch>,
+    /// What the statement came to, once there are no more pieces.
+    outcome: Arc<OnceLock<Result<()>>>,
+    is_over: bool,
+    /// For the rows that wait.
+    _memory: Reservation,
+}
+
+impl RowStream {
+    /// Begins to run a statement, perhaps in a transaction, and to hand out its rows.
+    pub(crate) async fn begin(
+        state: &Arc<State>,
+        statement: Statement<'_>,
+        transaction: Option<&Arc<Transaction>>,
+    ) -> Result<Self> {
+        // Before it runs: what it writes is committed when it has begun.
+        let mut memory = state.memory.reserve(Consumer::Answers);
+        memory.set_by(limits::ANSWER_SLOT_BYTES as u64, statement.deadline).await?;
+        let running = match transaction {
+            Some(transaction) => statement.begin_in(state, transaction).await?,
+            None => statement.begin(state).await?,
+        };
+        let rows = running.rows(state);
+        let (command, schema) = (rows.command(), rows.schema().to_outer_arrow());
+        let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
+        let outcome = Arc::new(OnceLock::new());
+        let told = Arc::clone(&outcome);
+        tokio::spawn(async move {
+            // It is the first: it is said once.
+            let _ = told.set(caught_async(hand_out(rows, &sender)).await);
+            drop(sender);
+        });
+        Ok(Self { command, schema, pieces, outcome, is_over: false, _memory: memory })
+    }
+
+    /// What the statement does.
+    pub(crate) fn command(&self) -> Command {
+        self.command
+    }
+
+    /// The columns.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The next rows; `None`: the answer is complete.
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
+    }
+}
+
+impl Stream for RowStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let batch = std::task::ready!(self.pieces.poll_recv(context));
+        Poll::Ready(batch.map(Ok).or_else(|| {
+            self.is_over = true;
+            match self.outcome.get() {
+                Some(Ok(())) => None,
+                Some(Err(error)) => Some(Err(error.clone())),
+                // The task was ended with its runtime.
+                None => Some(Err(RequestError::internal())),
+            }
+        }))
+    }
+}
+
+async fn hand_out(mut rows: RowsOfStatement, sender: &mpsc::Sender<RecordBatch>) -> Result<()> {
+    // What is held in the form of another type is what it is for others.
+    let logical: Vec<_> = rows.schema().fields().iter().map(|field| field.logical).collect();
+    let is_held_otherwise = logical.iter().any(Option::is_some);
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = sender.closed() => return Err(gone()),
+            next = rows.next() => next?,
+        };
+        let Some(mut batch) = next else { return Ok(()) };
+        if is_held_otherwise {
+            batch = outer_batch(&batch, &logical)?;
+        }
+        for batch in pieces(batch) {
+            let until = rows.deadline().min(Instant::now() + limits::SLOW_READER_TIMEOUT);
+            match timeout_at(until, sender.send(batch)).await {
+                Ok(sent) => sent.map_err(|_| gone())?,
+                Err(_) => return Err(too_slow()),
+            }
+        }
+    }
+}
+
+/// Rows in pieces of about the size of a message, none of them empty.
+fn pieces(batch: RecordBatch) -> Vec<RecordBatch> {
+    let (mut left, mut pieces) = (vec![batch], Vec::new());
+    while let Some(batch) = left.pop() {
+        let rows = batch.num_rows();
+        if rows > 1 && convert::message_bytes(&batch) > limits::ANSWER_MESSAGE_BYTES {
+            let half = rows / 2;
+            left.push(batch.slice(half, rows - half));
+            left.push(batch.slice(0, half));
+        } else if rows > 0 {
+            pieces.push(batch);
+        }
+    }
+    pieces
+}
+
+fn too_slow() -> RequestError {
+    let message = "the client read the answer too slowly, or not until its deadline";
+    RequestError::new(ErrorReason::DeadlineExceeded, message)
+}
+
+fn gone() -> RequestError {
+    RequestError::new(ErrorReason::Cancelled, "the client gave up")
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    #[test]
+    fn pieces_are_all_rows_in_order() {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..300_000));
+        let batch = RecordBatch::try_from_iter([("a", values)]).unwrap();
+        let parts = pieces(batch.clone());
+        assert!(parts.len() > 2 && parts.iter().all(|part| part.num_rows() > 0));
+        assert_eq!(arrow_select::concat::concat_batches(&batch.schema(), &parts).unwrap(), batch);
+        assert!(pieces(batch.slice(0, 0)).is_empty());
+    }
+}

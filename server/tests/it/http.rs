@@ -1,0 +1,203 @@
+//! HTTP: rows come in and tables are listed, with or without SQL; probes are answered whatever else is.
+
+use std::{net::SocketAddr, time::Duration};
+
+use basalt_client::Client;
+use basalt_proto::v1 as pb;
+use basalt_server::{Config, Listeners};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
+use tonic::transport::Channel;
+
+/// A server, and where it listens for HTTP.
+async fn start() -> (Server, SocketAddr) {
+    let (clients, metrics) =
+        (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = format!("http://{}", clients.local_addr().unwrap());
+    let http = metrics.local_addr().unwrap();
+    let listeners = Listeners { clients, peers: None, metrics: Some(metrics) };
+    let config = Config { threads: 2, store: "memory:".into(), ..Config::default() };
+    tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
+    let client = Client::connect(&address).await.unwrap();
+    let channel = Channel::from_shared(address).unwrap().connect().await.unwrap();
+    (Server { client, channel }, http)
+}
+
+struct Server {
+    client: Client,
+    channel: Channel,
+}
+
+/// The code and the body of an answer on a connection of its own.
+async fn ask(http: SocketAddr, head: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(http).await.unwrap();
+    let length = body.len();
+    let request = format!("{head}\r\nhost: here\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    // A server that refuses a request need not read it.
+    let _ = stream.write_all(body).await;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let code =
+        answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("{answer}"));
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+    (code, body)
+}
+
+async fn create(server: &Server, name: &str) {
+    let field = |name: &str, kind: pb::TypeKind, nullable| pb::Field {
+        name: name.into(),
+        r#type: Some(pb::DataType { kind: kind.into(), precision: 0, scale: 0 }),
+        nullable,
+        ..Default::default()
+    };
+    let fields = vec![field("i", pb::TypeKind::Int64, false), field("t", pb::TypeKind::Utf8, true)];
+    let request = pb::CreateTableRequest {
+        name: name.into(),
+        schema: Some(pb::Schema { fields }),
+        ..Default::default()
+    };
+    let mut catalog = pb::catalog_service_client::CatalogServiceClient::new(server.channel.clone());
+    catalog.create_table(request).await.unwrap();
+}
+
+async fn rows(server: &Server, name: &str) -> u64 {
+    server.client.list_tables().await.unwrap().into_iter().find(|table| table.name == name).unwrap().rows
+}
+
+const LINES: &str = "POST /v1/tables/t HTTP/1.1\r\ncontent-type: application/x-ndjson";
+
+#[tokio::test]
+async fn rows_come_in_whole_or_not_at_all() {
+    let (server, http) = start().await;
+    create(&server, "t").await;
+    let (code, body) = ask(http, LINES, b"{\"i\":1,\"t\":\"a\"}\n{\"i\":2}\n").await;
+    assert_eq!(code, 200, "{body}");
+    let loaded: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(loaded["rows"], 2);
+    assert!(loaded["version"].as_u64().unwrap() > 0);
+    let csv = "POST /v1/tables/t HTTP/1.1\r\ncontent-type: text/csv; charset=utf-8";
+    assert_eq!(ask(http, csv, b"t,i\nb,3\n").await.0, 200);
+    assert_eq!(rows(&server, "t").await, 3);
+    let mut many = Vec::new();
+    for i in 0..200_000 {
+        many.extend_from_slice(format!("{{\"i\":{i}}}\n").as_bytes());
+    }
+    let mut wrong = many.clone();
+    wrong.extend_from_slice(b"{\"i\":1.5}\n");
+    let (code, body) = ask(http, LINES, &wrong).await;
+    assert_eq!(code, 400, "{body}");
+    let error: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(error["error"]["reason"], "INVALID_BATCH");
+    // A null where there is none.
+    assert_eq!(ask(http, LINES, b"{\"t\":\"a\"}\n").await.0, 400);
+    // A body that breaks off.
+    let mut stream = TcpStream::connect(http).await.unwrap();
+    let head = format!("{LINES}\r\nhost: here\r\ncontent-length: 100\r\n\r\n{{\"i\":7}}\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    drop(stream);
+    assert_eq!(rows(&server, "t").await, 3);
+    assert_eq!(ask(http, LINES, &many).await.0, 200);
+    assert_eq!(rows(&server, "t").await, 200_003);
+}
+
+#[tokio::test]
+async fn tables_are_listed_and_described() {
+    let (server, http) = start().await;
+    for name in ["b", "a", "c"] {
+        create(&server, name).await;
+    }
+    let get = async |path: &str| {
+        let (code, body) = ask(http, &format!("GET {path} HTTP/1.1"), b"").await;
+        (code, serde_json::from_str::<serde_json::Value>(&body).unwrap_or_default())
+    };
+    let (code, page) = get("/v1/tables?limit=2").await;
+    assert_eq!((code, page["tables"].as_array().unwrap().len(), &page["next"]), (200, 2, &"b".into()));
+    let (_, page) = get("/v1/tables?after=b").await;
+    assert_eq!((&page["tables"][0]["name"], page.get("next")), (&"c".into(), None));
+    let (code, table) = get("/v1/tables/a").await;
+    assert_eq!((code, &table["columns"][0]["type"]), (200, &"int64".into()));
+    let (code, error) = get("/v1/tables/none").await;
+    assert_eq!((code, &error["error"]["reason"]), (404, &"TABLE_NOT_FOUND".into()));
+    assert_eq!(get("/v1/tables?limit=-1").await.0, 400);
+    assert_eq!(get("/v1/tables?unknown=1").await.0, 400);
+}
+
+/// What a page of anybody's can have a browser send, unasked, writes nothing.
+#[tokio::test]
+async fn pages_in_a_browser_write_nothing() {
+    let (server, http) = start().await;
+    create(&server, "t").await;
+    let row = b"{\"i\":1}\n";
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=a",
+        "application/json",
+    ] {
+        let head = format!("POST /v1/tables/t HTTP/1.1\r\ncontent-type: {kind}");
+        let (code, body) = ask(http, &head, row).await;
+        assert_eq!(code, 415, "{kind}: {body}");
+    }
+    assert_eq!(ask(http, "POST /v1/tables/t HTTP/1.1", row).await.0, 415);
+    let head = format!("{LINES}\r\norigin: http://{http}");
+    assert_eq!(ask(http, &head, row).await.0, 403);
+    // Before it sends another type, a browser asks whether it may.
+    let asks = "OPTIONS /v1/tables/t HTTP/1.1\r\norigin: http://a\r\naccess-control-request-method: POST";
+    let (code, body) = ask(http, asks, b"").await;
+    assert!(code == 405 && !body.contains("access-control"), "{code} {body}");
+    assert_eq!(rows(&server, "t").await, 0);
+}
+
+/// Requests that take their time have places of their own, and no more than those.
+#[tokio::test]
+async fn slow_requests_keep_no_probe_waiting() {
+    let (server, http) = start().await;
+    create(&server, "t").await;
+    let most = basalt_server::limits::HTTP_REQUESTS;
+    let mut slow = Vec::new();
+    for _ in 0..most {
+        let mut stream = TcpStream::connect(http).await.unwrap();
+        let head = format!("{LINES}\r\nhost: here\r\ncontent-length: 20\r\n\r\n{{\"i\":1}}\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        slow.push(stream);
+    }
+    let refused = async || ask(http, LINES, b"{\"i\":1}\n").await;
+    let mut last = refused().await;
+    for _ in 0..100 {
+        if last.0 == 429 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        last = refused().await;
+    }
+    assert!(last.0 == 429 && last.1.contains("OVERLOADED"), "{last:?}");
+    let before = rows(&server, "t").await;
+    // Probes take the others' places, and not theirs.
+    let mut idle = Vec::new();
+    for _ in 0..2 * basalt_server::limits::METRICS_CONNECTIONS {
+        idle.push(TcpStream::connect(http).await.unwrap());
+        let probe = ask(http, "GET /healthz HTTP/1.1", b"");
+        assert_eq!(timeout(Duration::from_secs(1), probe).await.expect("no answer in time").0, 200);
+    }
+    for mut stream in slow {
+        // The rest of its 20 bytes.
+        stream.write_all(b"{\"i\":22222}\n").await.unwrap();
+        let mut answer = [0; 15];
+        timeout(Duration::from_secs(20), stream.read_exact(&mut answer)).await.unwrap().unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    }
+    assert_eq!(rows(&server, "t").await, before + 2 * most as u64);
+}
+
+#[cfg(not(feature = "sql"))]
+#[tokio::test]
+async fn without_sql_statements_are_refused_in_words() {
+    let (_server, http) = start().await;
+    let head = "POST /v1/sql HTTP/1.1\r\ncontent-type: application/sql";
+    let (code, body) = ask(http, head, b"SELECT 1").await;
+    assert!(code == 501 && body.contains("--features sql"), "{code} {body}");
+}

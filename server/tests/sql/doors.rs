@@ -1,0 +1,267 @@
+//! Statements through the doors that are not ours: Arrow Flight SQL and HTTP.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
+use arrow_flight::{
+    FlightDescriptor, FlightInfo, Ticket,
+    sql::{
+        Any, CommandGetTables, CommandStatementIngest, ProstMessageExt as _, TableDefinitionOptions,
+        TableExistsOption, TableNotExistOption, TicketStatementQuery, client::FlightSqlServiceClient,
+    },
+};
+use basalt_client::Client;
+use basalt_server::{Config, Listeners};
+use futures_util::TryStreamExt as _;
+use prost::Message as _;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+use tonic::{Code, Status, transport::Channel};
+use tonic_types::StatusExt as _;
+
+use crate::nodes::ready;
+
+type Flight = FlightSqlServiceClient<Channel>;
+
+fn batch(keys: std::ops::Range<i64>) -> RecordBatch {
+    let columns: [(&str, ArrayRef); 2] = [
+        ("key", Arc::new(Int64Array::from_iter_values(keys.clone()))),
+        ("text", Arc::new(StringArray::from_iter_values(keys.map(|key| format!("text {key}"))))),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
+}
+
+/// A server with a table `t` of so many rows, and both of its doors.
+async fn start(rows: i64) -> (Flight, SocketAddr) {
+    let (clients, http_listener) =
+        (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let address = format!("http://{}", clients.local_addr().unwrap());
+    let http = http_listener.local_addr().unwrap();
+    let listeners = Listeners { clients, peers: None, metrics: Some(http_listener) };
+    let config = Config { threads: 2, store: "memory:".to_owned(), ..Config::default() };
+    tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
+    ready(&address).await;
+    let client = Client::connect(&address).await.unwrap();
+    client.create_table_if_missing("t", &batch(0..1).schema()).await.unwrap();
+    for start in (0..rows).step_by(100_000) {
+        client.write_all("t", &[batch(start..(start + 100_000).min(rows))]).await.unwrap();
+    }
+    let channel = Channel::from_shared(address).unwrap().connect().await.unwrap();
+    (Flight::new(channel), http)
+}
+
+async fn rows(flight: &mut Flight, info: FlightInfo) -> Result<Vec<RecordBatch>, String> {
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let stream = flight.do_get(ticket).await.map_err(|error| error.to_string())?;
+    stream.try_collect().await.map_err(|error| error.to_string())
+}
+
+fn number(batches: &[RecordBatch]) -> i64 {
+    batches[0].column(0).as_primitive::<Int64Type>().value(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_described_and_answered() {
+    let (mut flight, _) = start(250_000).await;
+    let info = flight.execute("SELECT key, text FROM t ORDER BY key".into(), None).await.unwrap();
+    let schema = info.clone().try_decode_schema().unwrap();
+    assert_eq!(
+        schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(),
+        ["key", "text"]
+    );
+    let batches = rows(&mut flight, info).await.unwrap();
+    assert!(batches.len() > 2, "{}", batches.len());
+    let all = arrow_select::concat::concat_batches(&batches[0].schema(), &batches).unwrap();
+    assert_eq!(all, batch(0..250_000));
+    // Nothing is answered with its columns alone.
+    let info = flight.execute("SELECT key FROM t WHERE key < 0".into(), None).await.unwrap();
+    assert_eq!(rows(&mut flight, info).await.unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prepared_statements_take_parameters() {
+    let (mut flight, _) = start(1000).await;
+    let mut prepared =
+        flight.prepare("SELECT count(*) FROM t WHERE key < $1 AND text <> $2".into(), None).await.unwrap();
+    assert_eq!(prepared.parameter_schema().unwrap().fields().len(), 2);
+    assert_eq!(prepared.dataset_schema().unwrap().fields().len(), 1);
+    for (key, text, expected) in [(10, "text 3", 9), (500, "none", 500)] {
+        let columns: [(&str, ArrayRef); 2] =
+            [("1", Arc::new(Int64Array::from(vec![key]))), ("2", Arc::new(StringArray::from(vec![text])))];
+        prepared.set_parameters(RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+        let info = prepared.execute().await.unwrap();
+        assert_eq!(number(&rows(&mut flight, info).await.unwrap()), expected);
+    }
+    // Two rows are two queries.
+    let columns: [(&str, ArrayRef); 2] =
+        [("1", Arc::new(Int64Array::from(vec![1, 2]))), ("2", Arc::new(StringArray::from(vec!["a", "b"])))];
+    prepared.set_parameters(RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+    let info = prepared.execute().await.unwrap();
+    assert!(rows(&mut flight, info.clone()).await.unwrap_err().contains("run it once for each"));
+    prepared.close().await.unwrap();
+    assert!(rows(&mut flight, info).await.unwrap_err().contains("no such prepared statement"));
+}
+
+/// What a server could not have made is refused, and reads no more than its client may.
+#[tokio::test(flavor = "multi_thread")]
+async fn made_up_tickets_are_refused() {
+    let (flight, _) = start(1).await;
+    let mut flight = flight.into_inner();
+    let any =
+        |type_url: &str| Any { type_url: type_url.into(), value: vec![0xff; 16].into() }.encode_to_vec();
+    let ticket = |handle: &[u8]| {
+        TicketStatementQuery { statement_handle: handle.to_vec().into() }.as_any().encode_to_vec()
+    };
+    for (bytes, reason) in [
+        (vec![], "INVALID_QUERY"),
+        (b"SELECT 1".to_vec(), "PROTOCOL"),
+        (any("type.googleapis.com/arrow.flight.protocol.sql.CommandGetTables"), "PROTOCOL"),
+        (any("type.googleapis.com/anything"), "INVALID_QUERY"),
+        (ticket(&[0xff]), "PROTOCOL"),
+        (ticket(b"SELECT * FROM nowhere"), "TABLE_NOT_FOUND"),
+        (vec![b'x'; 1 << 20], "MESSAGE_TOO_LARGE"),
+    ] {
+        let error = flight.do_get(Ticket::new(bytes.clone())).await.map(drop).unwrap_err();
+        let info = error.get_error_details();
+        let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned();
+        assert_eq!(info.error_info().unwrap().reason, reason, "{shown}: {error:?}");
+    }
+    let path = FlightDescriptor::new_path(vec!["t".into()]);
+    let error = flight.get_flight_info(path).await.unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_fails_on_its_way_ends_in_an_error() {
+    let (mut flight, http) = start(300_000).await;
+    // The last of its rows cannot be had.
+    let sql = "SELECT key, text, 1 / (CASE WHEN r < 299999 THEN 1 ELSE 0 END) AS x FROM \
+               (SELECT key, text, row_number() OVER (ORDER BY key) AS r FROM t) u";
+    let info = flight.execute(sql.into(), None).await.unwrap();
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let answered = flight.do_get(ticket).await.unwrap();
+    let ended: Result<Vec<RecordBatch>, _> = answered.try_collect().await;
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("zero"), "{error}");
+
+    let (code, body) = post(http, "/v1/sql", sql.as_bytes()).await;
+    // The last chunk has no bytes: it is not there.
+    assert!(code == 200 && !body.ends_with("\r\n0\r\n\r\n"), "{code} {}", &body[body.len() - 60..]);
+    let (code, body) = post(http, "/v1/sql", b"SELECT count(*) AS n FROM t").await;
+    assert_eq!(code, 200);
+    assert!(body.contains("{\"n\":300000}\n") && body.ends_with("\r\n0\r\n\r\n"), "{body}");
+    let (code, body) = post(http, "/v1/sql", b"SELECT 1 / (key - key) AS x FROM t").await;
+    assert!(code == 422 && body.contains("DIVISION_BY_ZERO"), "{code} {body}");
+}
+
+async fn post(http: SocketAddr, path: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(http).await.unwrap();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\ncontent-type: application/sql\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body).await.unwrap();
+    let mut answer = String::new();
+    // A connection that is cut off may be reset.
+    let _ = stream.read_to_string(&mut answer).await;
+    let code = answer.split(' ').nth(1).unwrap_or_default().parse().unwrap();
+    (code, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+}
+
+/// A client that leaves its answer unread keeps neither a place nor a permit.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unread_answer_is_given_up() {
+    let (mut flight, http) = start(100_000).await;
+    let mut unread = Vec::new();
+    for _ in 0..4 {
+        let mut stream = TcpStream::connect(http).await.unwrap();
+        let sql = "SELECT key, repeat(text, 100) AS long FROM t";
+        let head = format!(
+            "POST /v1/sql HTTP/1.1\r\nhost: here\r\ncontent-type: application/sql\r\ncontent-length: {}\r\n\r\n{sql}",
+            sql.len()
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        unread.push(stream);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // Others are answered meanwhile.
+    let info = flight.execute("SELECT count(*) FROM t".into(), None).await.unwrap();
+    assert_eq!(number(&rows(&mut flight, info).await.unwrap()), 100_000);
+    let mut cut = 0;
+    tokio::time::sleep(basalt_server::limits::SLOW_READER_TIMEOUT + Duration::from_secs(2)).await;
+    for mut stream in unread {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        cut += usize::from(!answer.ends_with(b"\r\n0\r\n\r\n"));
+    }
+    assert_eq!(cut, 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_ingested_whole_or_not_at_all() {
+    let (mut flight, _) = start(10).await;
+    let ingest =
+        |table: &str, creates: TableNotExistOption, exists: TableExistsOption| CommandStatementIngest {
+            table: table.into(),
+            table_definition_options: Some(TableDefinitionOptions {
+                if_not_exist: creates.into(),
+                if_exists: exists.into(),
+            }),
+            ..CommandStatementIngest::default()
+        };
+    let batches = |batches: Vec<RecordBatch>| futures_util::stream::iter(batches.into_iter().map(Ok));
+    let (create, fail) = (TableNotExistOption::Create, TableNotExistOption::Fail);
+    let append = ingest("t", fail, TableExistsOption::Append);
+    assert_eq!(
+        flight.execute_ingest(append.clone(), batches(vec![batch(10..20), batch(20..30)])).await.unwrap(),
+        20
+    );
+    // The second batch does not fit: neither is written.
+    let wrong: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    let wrong = RecordBatch::try_from_iter([("key", wrong)]).unwrap();
+    assert!(flight.execute_ingest(append, batches(vec![wrong])).await.is_err());
+    let new = ingest("new", create, TableExistsOption::Fail);
+    assert_eq!(flight.execute_ingest(new.clone(), batches(vec![batch(0..5)])).await.unwrap(), 5);
+    assert!(flight.execute_ingest(new, batches(vec![batch(0..5)])).await.is_err());
+    let replace = ingest("new", create, TableExistsOption::Replace);
+    assert_eq!(flight.execute_ingest(replace, batches(vec![batch(0..7)])).await.unwrap(), 7);
+    let none = ingest("none", fail, TableExistsOption::Append);
+    assert!(flight.execute_ingest(none, batches(vec![batch(0..1)])).await.is_err());
+    // A table that was made for rows that do not come goes again.
+    let binary: ArrayRef = Arc::new(arrow_array::BinaryArray::from(vec![b"a".as_slice()]));
+    let binary = RecordBatch::try_from_iter([("b", binary)]).unwrap();
+    let odd = ingest("odd", create, TableExistsOption::Fail);
+    assert!(flight.execute_ingest(odd, batches(vec![binary])).await.is_err());
+    for (sql, expected) in [("SELECT count(*) FROM t", 30), ("SELECT count(*) FROM new", 7)] {
+        let info = flight.execute(sql.into(), None).await.unwrap();
+        assert_eq!(number(&rows(&mut flight, info).await.unwrap()), expected, "{sql}");
+    }
+    let tables = CommandGetTables { include_schema: true, ..CommandGetTables::default() };
+    let info = flight.get_tables(tables).await.unwrap();
+    let listed = rows(&mut flight, info).await.unwrap();
+    let names: Vec<_> = listed[0].column(2).as_string::<i32>().iter().flatten().collect();
+    assert_eq!(names, ["new", "t"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deadlines_hold() {
+    let (flight, http) = start(100_000).await;
+    let sql = "SELECT count(*) FROM t a JOIN t b ON a.key < b.key + 1";
+    let mut raw = flight.into_inner();
+    let ticket = TicketStatementQuery { statement_handle: sql.into() }.as_any().encode_to_vec();
+    let mut request = tonic::Request::new(Ticket::new(ticket));
+    request.metadata_mut().insert("grpc-timeout", "50m".parse().unwrap());
+    let ended = async {
+        let mut messages = raw.do_get(request).await?.into_inner();
+        while messages.message().await?.is_some() {}
+        Ok::<_, Status>(())
+    };
+    let code = ended.await.unwrap_err().code();
+    assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{code:?}");
+    let (code, body) = post(http, "/v1/sql?deadline_ms=50", sql.as_bytes()).await;
+    assert!(code == 504 && body.contains("DEADLINE_EXCEEDED"), "{code} {body}");
+}

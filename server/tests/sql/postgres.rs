@@ -1,0 +1,704 @@
+//! The door for PostgreSQL's clients, spoken to byte by byte: what tools do with it, `scripts/check-postgres` tries.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use basalt_server::{Config, Listeners};
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+
+use crate::nodes::{command, ready};
+
+/// A server that runs until it is stopped.
+struct Server {
+    grpc: String,
+    address: String,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<()>,
+}
+
+async fn serve(change: impl FnOnce(&mut Config)) -> Server {
+    let mut config = Config { threads: 2, store: "memory:".to_owned(), ..Config::default() };
+    change(&mut config);
+    let listen = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (clients, postgres) = (listen().await, listen().await);
+    let grpc = format!("http://{}", clients.local_addr().unwrap());
+    let address = postgres.local_addr().unwrap().to_string();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let listeners = Listeners { postgres: Some(postgres), ..clients.into() };
+    let running = tokio::spawn(async move {
+        let stopped = async { drop(stopped.await) };
+        basalt_server::run(listeners, config, stopped).await.unwrap();
+    });
+    ready(&grpc).await;
+    Server { grpc, address, stop, running }
+}
+
+/// With a table `t` of a thousand rows: `key`, and `text`, of which every tenth is NULL.
+async fn filled(change: impl FnOnce(&mut Config)) -> Server {
+    let server = serve(change).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    let row = |key: u32| if key % 10 == 0 { format!("{key},\n") } else { format!("{key},text {key}\n") };
+    std::fs::write(&path, format!("key,text\n{}", (0..1000).map(row).collect::<String>())).unwrap();
+    command(&server.grpc, &["load", "t", path.to_str().unwrap()]).await.unwrap();
+    server
+}
+
+/// A message of the server.
+type Message = (u8, Vec<u8>);
+
+/// A client that knows the form of messages alone.
+struct Client {
+    stream: TcpStream,
+    /// By which its statement is cancelled.
+    key: Vec<u8>,
+    settings: BTreeMap<String, String>,
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [text.as_bytes(), b"\0"].concat()
+}
+
+fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+    [&[tag][..], &length, body].concat()
+}
+
+fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
+    let parameters: Vec<u8> =
+        parameters.iter().flat_map(|(name, value)| [text(name), text(value)].concat()).collect();
+    let body = [&196_608_u32.to_be_bytes()[..], &parameters, b"\0"].concat();
+    [&u32::try_from(body.len() + 4).unwrap().to_be_bytes()[..], &body].concat()
+}
+
+async fn message(stream: &mut TcpStream) -> Option<Message> {
+    let mut head = [0; 5];
+    stream.read_exact(&mut head).await.ok()?;
+    let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some((head[0], body))
+}
+
+/// The fields of an error.
+fn fields(body: &[u8]) -> BTreeMap<char, String> {
+    let fields = body.split(|byte| *byte == 0).filter(|field| !field.is_empty());
+    fields.map(|field| (char::from(field[0]), String::from_utf8(field[1..].to_vec()).unwrap())).collect()
+}
+
+/// What a client sees of an answer: types of messages, with what is of note in them.
+fn shown((tag, body): &Message) -> String {
+    match tag {
+        b'C' => format!("C {}", String::from_utf8_lossy(&body[..body.len() - 1])),
+        b'E' => format!("E {}", fields(body)[&'C']),
+        b'N' => format!("N {}", fields(body)[&'C']),
+        b'Z' => format!("Z {}", char::from(body[0])),
+        b'D' => format!(
+            "D {}",
+            values(body)
+                .iter()
+                .map(|value| match value {
+                    Some(value) => String::from_utf8_lossy(value).into_owned(),
+                    None => "NULL".to_owned(),
+                })
+                .collect::<Vec<_>>()
+                .join("|")
+        ),
+        b't' => format!(
+            "t {:?}",
+            body[2..].chunks(4).map(|oid| u32::from_be_bytes(oid.try_into().unwrap())).collect::<Vec<_>>()
+        ),
+        other => char::from(*other).to_string(),
+    }
+}
+
+fn values(body: &[u8]) -> Vec<Option<Vec<u8>>> {
+    let (mut rest, mut values) = (&body[2..], Vec::new());
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = i32::from_be_bytes(*length);
+        let (value, after) = after.split_at(usize::try_from(length).unwrap_or(0));
+        values.push((length >= 0).then(|| value.to_vec()));
+        rest = after;
+    }
+    values
+}
+
+/// Names and numbers of the types of columns.
+fn columns(body: &[u8]) -> Vec<(String, u32)> {
+    let (mut rest, mut columns) = (&body[2..], Vec::new());
+    while let Some(end) = rest.iter().position(|byte| *byte == 0) {
+        let name = String::from_utf8(rest[..end].to_vec()).unwrap();
+        let fixed = &rest[end + 1..];
+        columns.push((name, u32::from_be_bytes(fixed[6..10].try_into().unwrap())));
+        rest = &fixed[18..];
+    }
+    columns
+}
+
+impl Client {
+    async fn connect(server: &Server) -> Self {
+        Self::try_connect(server, &[("user", "me")]).await.unwrap_or_else(|error| panic!("{error:?}"))
+    }
+
+    async fn try_connect(
+        server: &Server,
+        parameters: &[(&str, &str)],
+    ) -> Result<Self, BTreeMap<char, String>> {
+        let mut stream = TcpStream::connect(&server.address).await.unwrap();
+        stream.write_all(&startup(parameters)).await.unwrap();
+        let (mut key, mut settings) = (Vec::new(), BTreeMap::new());
+        loop {
+            let (tag, body) = message(&mut stream).await.unwrap();
+            match tag {
+                b'R' => assert_eq!(body, [0; 4]),
+                b'K' => key = body,
+                b'S' => {
+                    let mut parts =
+                        body.split(|byte| *byte == 0).map(|part| String::from_utf8(part.to_vec()).unwrap());
+                    settings.insert(parts.next().unwrap(), parts.next().unwrap());
+                }
+                b'Z' => return Ok(Self { stream, key, settings }),
+                b'E' => return Err(fields(&body)),
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    async fn send(&mut self, tag: u8, body: &[u8]) {
+        self.stream.write_all(&framed(tag, body)).await.unwrap();
+    }
+
+    /// The messages until the server is ready.
+    async fn answer(&mut self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        loop {
+            let next = timeout(Duration::from_secs(60), message(&mut self.stream)).await.expect("no answer");
+            messages.push(next.expect("the connection is closed"));
+            if messages.last().unwrap().0 == b'Z' {
+                return messages;
+            }
+        }
+    }
+
+    async fn shown(&mut self) -> Vec<String> {
+        self.answer().await.iter().map(shown).collect()
+    }
+
+    async fn query(&mut self, sql: &str) -> Vec<String> {
+        self.send(b'Q', &text(sql)).await;
+        self.shown().await
+    }
+
+    async fn parse(&mut self, name: &str, sql: &str, types: &[u32]) {
+        let oids: Vec<u8> = types.iter().flat_map(|oid| oid.to_be_bytes()).collect();
+        let count = u16::try_from(types.len()).unwrap().to_be_bytes();
+        self.send(b'P', &[text(name), text(sql), count.to_vec(), oids].concat()).await;
+    }
+
+    /// All parameters, and all results, in one format.
+    async fn bind(&mut self, portal: &str, statement: &str, format: u16, parameters: &[Option<&[u8]>]) {
+        let formats = [1_u16.to_be_bytes(), format.to_be_bytes()].concat();
+        let count = u16::try_from(parameters.len()).unwrap().to_be_bytes().to_vec();
+        let values = parameters.iter().flat_map(|value| match value {
+            Some(value) => [&u32::try_from(value.len()).unwrap().to_be_bytes()[..], value].concat(),
+            None => (-1_i32).to_be_bytes().to_vec(),
+        });
+        let body =
+            [text(portal), text(statement), formats.clone(), count, values.collect(), formats].concat();
+        self.send(b'B', &body).await;
+    }
+
+    async fn execute(&mut self, portal: &str, rows: u32) {
+        self.send(b'E', &[text(portal), rows.to_be_bytes().to_vec()].concat()).await;
+    }
+
+    async fn cancel(&self, server: &Server, key: &[u8]) {
+        let mut stream = TcpStream::connect(&server.address).await.unwrap();
+        let body = [&80_877_102_u32.to_be_bytes()[..], key].concat();
+        let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+        stream.write_all(&[&length[..], &body].concat()).await.unwrap();
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0, "it is told nothing");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_statements() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    assert_eq!(client.settings["server_encoding"], "UTF8");
+    assert_eq!(client.settings["TimeZone"], "UTC");
+    let rows = client.query("SELECT key, text FROM t WHERE key IN (10, 11) ORDER BY key").await;
+    assert_eq!(rows, ["T", "D 10|NULL", "D 11|text 11", "C SELECT 2", "Z I"]);
+    assert_eq!(client.query("").await, ["I", "Z I"]);
+    assert_eq!(client.query(" ; -- nothing\n").await, ["I", "Z I"]);
+    let several = client.query("SELECT 1; SET application_name = 'a;b'; SELECT 'x;y';").await;
+    assert_eq!(several, ["T", "D 1", "C SELECT 1", "S", "C SET", "T", "D x;y", "C SELECT 1", "Z I"]);
+    // What stands behind an error is not run.
+    assert_eq!(
+        client.query("SELECT 1; SELECT nothing FROM t; SELECT 2").await,
+        ["T", "D 1", "C SELECT 1", "E 42703", "Z I"]
+    );
+    for (sql, code) in [
+        ("SELECT * FROM nothing", "42P01"),
+        ("SELECT 1 +", "42601"),
+        ("SELECT 'open", "42601"),
+        ("SELECT 1 % (key - key) FROM t", "22012"),
+        ("SELECT 9223372036854775807 + key FROM t", "22003"),
+        ("SELECT CAST(text AS BIGINT) FROM t", "22P02"),
+        ("SELECT nothing(key) FROM t", "42883"),
+        ("SAVEPOINT a", "25P01"),
+        ("LISTEN a", "0A000"),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE", "0A000"),
+        ("SET nothing = 1", "42704"),
+        ("SET TIME ZONE 'Europe/Berlin'", "22023"),
+    ] {
+        let told = client.query(sql).await;
+        assert_eq!(told.iter().rev().take(2).collect::<Vec<_>>(), ["Z I", &format!("E {code}")], "{sql}");
+    }
+    client.send(b'Q', &text("SELECT 1;\nSELECT\n  é, nothing FROM t")).await;
+    let error = client.answer().await.into_iter().find(|(tag, _)| *tag == b'E').unwrap();
+    assert_eq!(fields(&error.1)[&'P'], "20");
+    let rows = client.query("SELECT key FROM t ORDER BY key").await;
+    assert_eq!(rows.len(), 1003);
+    client.send(b'X', &[]).await;
+    assert_eq!(client.stream.read(&mut [0; 1]).await.unwrap(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_have_their_state() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    assert_eq!(client.query("BEGIN").await, ["C BEGIN", "Z T"]);
+    assert_eq!(client.query("begin").await, ["N 25001", "C BEGIN", "Z T"]);
+    assert_eq!(
+        client.query("SET LOCAL statement_timeout = 7000; SET application_name = 'x'").await[3..],
+        ["Z T"]
+    );
+    assert_eq!(client.query("SHOW statement_timeout").await[1], "D 7000");
+    assert_eq!(client.query("COMMIT").await, ["C COMMIT", "Z I"]);
+    assert_eq!(client.query("SHOW statement_timeout; SHOW application_name").await[1], "D 0");
+    assert_eq!(client.query("SHOW application_name").await[1], "D x");
+    assert_eq!(client.query("COMMIT").await, ["N 25P01", "C COMMIT", "Z I"]);
+
+    assert_eq!(client.query("BEGIN; SELECT nothing FROM t").await, ["C BEGIN", "E 42703", "Z E"]);
+    assert_eq!(client.query("SELECT 1").await, ["E 25P02", "Z E"]);
+    assert_eq!(client.query("COMMIT").await, ["C ROLLBACK", "Z I"]);
+    let told = client.query("BEGIN; SET application_name = 'y'; ROLLBACK; SHOW application_name").await;
+    assert_eq!(told[told.len() - 3..], ["D x", "C SHOW", "Z I"]);
+    assert_eq!(client.query("BEGIN READ ONLY; DELETE FROM t").await, ["C BEGIN", "E 25006", "Z E"]);
+    assert_eq!(client.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
+
+    let told = client.query("BEGIN; SAVEPOINT a; SET application_name = 'z'; SELECT nothing FROM t").await;
+    assert_eq!(told.last().unwrap(), "Z E");
+    assert_eq!(client.query("RELEASE a").await, ["E 25P02", "Z E"]);
+    assert_eq!(client.query("ROLLBACK TO a; SHOW application_name").await[3..], ["D x", "C SHOW", "Z T"]);
+    assert_eq!(client.query("ROLLBACK TO SAVEPOINT b").await, ["E 3B001", "Z E"]);
+    assert_eq!(
+        client.query("ROLLBACK TO a; RELEASE a; RELEASE a").await[1..],
+        ["C RELEASE", "E 3B001", "Z E"]
+    );
+    assert_eq!(client.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
+
+    client.query("BEGIN").await;
+    assert_eq!(
+        client.query("DECLARE c CURSOR FOR SELECT key FROM t ORDER BY key").await,
+        ["C DECLARE CURSOR", "Z T"]
+    );
+    assert_eq!(client.query("FETCH 2 FROM c").await, ["T", "D 0", "D 1", "C FETCH 2", "Z T"]);
+    assert_eq!(client.query("FETCH ALL FROM c").await.len(), 998 + 3);
+    assert_eq!(client.query("FETCH c").await, ["T", "C FETCH 0", "Z T"]);
+    assert_eq!(client.query("CLOSE c; FETCH c").await, ["C CLOSE CURSOR", "E 34000", "Z E"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_transaction_writes_is_committed_at_once() {
+    let server = filled(|_| {}).await;
+    let (mut client, mut other) = (Client::connect(&server).await, Client::connect(&server).await);
+    let count = "SELECT count(*) FROM t WHERE key >= 1000";
+    assert_eq!(client.query("CREATE TABLE u (a BIGINT, b TEXT)").await, ["C CREATE TABLE", "Z I"]);
+    assert_eq!(client.query("INSERT INTO u VALUES (1, 'x'), (2, NULL)").await, ["C INSERT 0 2", "Z I"]);
+    assert_eq!(client.query("DELETE FROM u WHERE a = 1").await, ["C DELETE 1", "Z I"]);
+    let begun = client
+        .query(
+            "BEGIN; INSERT INTO t VALUES (1000, 'a'); INSERT INTO public.t VALUES (1001, 'b'), (1002, 'c')",
+        )
+        .await;
+    assert_eq!(begun, ["C BEGIN", "C INSERT 0 1", "C INSERT 0 2", "Z T"]);
+    assert_eq!(other.query(count).await[1], "D 0");
+    assert_eq!(client.query("COMMIT").await, ["C COMMIT", "Z I"]);
+    assert_eq!(other.query(count).await[1], "D 3");
+    client.query("BEGIN; INSERT INTO t VALUES (1003, 'd')").await;
+    assert_eq!(client.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
+    client.query("BEGIN; INSERT INTO t VALUES (1003, 'd'); SELECT nothing FROM u").await;
+    assert_eq!(client.query("COMMIT").await, ["C ROLLBACK", "Z I"]);
+    // Whoever goes in between has written nothing.
+    client.query("BEGIN; INSERT INTO t VALUES (1003, 'd')").await;
+    drop(client);
+    // A text of statements is one transaction, too.
+    let told = other.query("INSERT INTO t VALUES (1004, 'e'); INSERT INTO t VALUES (nothing, 'f')").await;
+    assert_eq!(told, ["C INSERT 0 1", "E 42703", "Z I"]);
+    assert_eq!(other.query(count).await[1], "D 3");
+    let told = other.query("INSERT INTO t VALUES (1004, 'e'); INSERT INTO t VALUES (1005, 'f')").await;
+    assert_eq!(told, ["C INSERT 0 1", "C INSERT 0 1", "Z I"]);
+    assert_eq!(other.query(count).await[1], "D 5");
+    // What was written since a savepoint is not undone alone, nor forgotten.
+    let told = other.query("BEGIN; SAVEPOINT a; INSERT INTO t VALUES (1006, 'g'); ROLLBACK TO a").await;
+    assert_eq!(told[3..], ["E 0A000", "Z E"]);
+    assert_eq!(other.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
+    other.parse("", "INSERT INTO t VALUES ($1, $2)", &[]).await;
+    other.bind("", "", 0, &[Some(b"1007"), None]).await;
+    other.send(b'D', &[b"P", &text("")[..]].concat()).await;
+    other.execute("", 0).await;
+    other.send(b'S', &[]).await;
+    assert_eq!(other.shown().await, ["1", "2", "n", "C INSERT 0 1", "Z I"]);
+    assert_eq!(other.query(count).await[1], "D 6");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prepared_statements_in_both_formats() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let sql = "SELECT key, text, key / 4 AS half FROM t WHERE key >= $1 AND key < $2 ORDER BY key";
+    client.parse("s", sql, &[]).await;
+    client.send(b'D', &[b"S", &text("s")[..]].concat()).await;
+    client.send(b'S', &[]).await;
+    let described = client.answer().await;
+    assert_eq!(described.iter().map(shown).collect::<Vec<_>>(), ["1", "t [23, 23]", "T", "Z I"]);
+    let expected = [("key", 23), ("text", 25), ("half", 701)].map(|(name, oid)| (name.to_owned(), oid));
+    assert_eq!(columns(&described[2].1), expected);
+
+    client.bind("", "s", 0, &[Some(b"10"), Some(b" 12")]).await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["2", "D 10|NULL|2.5", "D 11|text 11|2.75", "C SELECT 2", "Z I"]);
+
+    let (from, to) = (10_i32.to_be_bytes(), 11_i32.to_be_bytes());
+    client.bind("", "s", 1, &[Some(&from), Some(&to)]).await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    let answer = client.answer().await;
+    assert_eq!(values(&answer[1].1), [Some(from.to_vec()), None, Some(2.5_f64.to_be_bytes().to_vec())]);
+
+    // In pieces, with another statement between them.
+    client.bind("p", "s", 0, &[Some(b"0"), Some(b"5")]).await;
+    client.send(b'D', &[b"P", &text("p")[..]].concat()).await;
+    client.execute("p", 2).await;
+    client.parse("", "SELECT 'é', NULL", &[]).await;
+    client.bind("", "", 0, &[]).await;
+    client.execute("", 0).await;
+    client.execute("p", 2).await;
+    client.execute("p", 2).await;
+    client.execute("p", 2).await;
+    client.send(b'S', &[]).await;
+    let told = client.shown().await;
+    let pieces = [
+        "2",
+        "T",
+        "D 0|NULL|0",
+        "D 1|text 1|0.25",
+        "s",
+        "1",
+        "2",
+        "D é|NULL",
+        "C SELECT 1",
+        "D 2|text 2|0.5",
+        "D 3|text 3|0.75",
+        "s",
+        "D 4|text 4|1",
+        "C SELECT 1",
+        "C SELECT 0",
+        "Z I",
+    ];
+    assert_eq!(told, pieces);
+
+    // An error: what comes until the next Sync is passed over. A portal ends with its transaction.
+    client.bind("", "s", 0, &[Some(b"x"), Some(b"5")]).await;
+    client.execute("", 0).await;
+    client.parse("other", "SELECT 1", &[]).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["E 22P02", "Z I"]);
+    for (statement, parameters, code) in [("s", 1, "08P01"), ("other", 0, "26000"), ("s", 3, "08P01")] {
+        client.bind("", statement, 0, &vec![Some(&b"1"[..]); parameters]).await;
+        client.send(b'S', &[]).await;
+        assert_eq!(client.shown().await, [format!("E {code}"), "Z I".to_owned()]);
+    }
+    client.execute("p", 0).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["E 34000", "Z I"]);
+    client.parse("s", sql, &[]).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["E 42P05", "Z I"]);
+    client.send(b'C', &[b"S", &text("s")[..]].concat()).await;
+    client.parse("s", "", &[]).await;
+    client.bind("", "s", 0, &[]).await;
+    client.execute("", 0).await;
+    client.parse("", "SELECT 1; SELECT 2", &[]).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["3", "1", "2", "I", "E 42601", "Z I"]);
+
+    // A client says which types its parameters have.
+    client.parse("", "SELECT count(*) FROM t WHERE key < $1 AND text > $2", &[21, 0]).await;
+    client.bind("", "", 0, &[Some(b"7"), Some(b"text 5")]).await;
+    client.execute("", 0).await;
+    client.send(b'S', &[]).await;
+    assert_eq!(client.shown().await, ["1", "2", "D 2", "C SELECT 1", "Z I"]);
+}
+
+/// A statement that takes long.
+const LONG: &str = "SELECT count(*) FROM t a JOIN t b ON a.key % 2 = b.key % 2 JOIN t c ON b.key % 2 = c.key % 2 \
+    JOIN t d ON c.key % 2 = d.key % 2 WHERE a.key + b.key + c.key + d.key > 7";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_are_cancelled_by_their_key_and_by_time() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    client.send(b'Q', &text(LONG)).await;
+    let mut other = client.key.clone();
+    *other.last_mut().unwrap() ^= 1;
+    client.cancel(&server, &other).await;
+    let waited = timeout(Duration::from_millis(300), message(&mut client.stream)).await;
+    assert!(waited.is_err(), "{waited:?}");
+    client.cancel(&server, &client.key).await;
+    assert_eq!(client.shown().await[1..], ["E 57014", "Z I"]);
+    // It is over on the server, too, and what comes too late concerns no later statement.
+    client.cancel(&server, &client.key).await;
+    assert_eq!(client.query("SELECT 1").await, ["T", "D 1", "C SELECT 1", "Z I"]);
+
+    let began = Instant::now();
+    client.query("SET statement_timeout = '200ms'").await;
+    assert_eq!(client.query(LONG).await[1..], ["E 57014", "Z I"]);
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_eq!(client.query("RESET statement_timeout; SELECT 1").await[2], "D 1");
+}
+
+/// What is no message ends the connection, and nobody else's.
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_are_no_messages() {
+    let server = filled(|_| {}).await;
+    let mut random = StdRng::seed_from_u64(7);
+    let mut good = Client::connect(&server).await;
+    for round in 0..300 {
+        let mut bytes: Vec<u8> = (0..random.random_range(1..300)).map(|_| random.random()).collect();
+        if round % 3 == 0 {
+            // Behind a good start.
+            bytes = [startup(&[("user", "me")]), bytes].concat();
+        } else if round % 3 == 1 {
+            // In a good form.
+            let tag = b"QPBDECHSXpdcf"[random.random_range(0..13)];
+            bytes = [startup(&[("user", "me")]), framed(tag, &bytes), framed(b'S', &[])].concat();
+        }
+        let mut stream = TcpStream::connect(&server.address).await.unwrap();
+        // An error says that it has closed already.
+        let _ = stream.write_all(&bytes).await;
+        let _ = stream.shutdown().await;
+        let mut answer = Vec::new();
+        let closed = timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
+        assert!(closed.is_ok(), "still open: {bytes:?}");
+    }
+    assert_eq!(good.query("SELECT 1").await, ["T", "D 1", "C SELECT 1", "Z I"]);
+
+    // Lengths that nobody means are refused before there is room for them.
+    for (tag, length) in
+        [(b'Q', u32::MAX), (b'Q', 1 << 30), (b'P', 1 << 20), (b'B', 1 << 25), (b'E', 1 << 16), (b'S', 3)]
+    {
+        let mut client = Client::connect(&server).await;
+        client.stream.write_all(&[&[tag][..], &length.to_be_bytes()].concat()).await.unwrap();
+        let (tag, body) = message(&mut client.stream).await.unwrap();
+        assert_eq!((tag, fields(&body)[&'S'].as_str()), (b'E', "FATAL"));
+        assert_eq!(client.stream.read(&mut [0; 1]).await.unwrap(), 0);
+    }
+    for bytes in [&[0, 0, 0, 7][..], &[0xff; 8], &[0, 1, 0, 0, 0, 3, 0, 0], &[0, 0, 0, 8, 0, 2, 0, 0]] {
+        let mut stream = TcpStream::connect(&server.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        let (tag, body) = message(&mut stream).await.unwrap();
+        assert_eq!((tag, fields(&body)[&'S'].as_str()), (b'E', "FATAL"), "{bytes:?}");
+    }
+    // What is wrong in a message of the right length is an error as any other.
+    assert_eq!(
+        {
+            good.send(b'Q', b"SELECT 1").await;
+            good.shown().await
+        },
+        ["E 08P01", "Z I"]
+    );
+    assert_eq!(
+        {
+            good.send(b'Q', b"\xff\0").await;
+            good.shown().await
+        },
+        ["E 22021", "Z I"]
+    );
+    good.send(b'B', b"\0\0\xff\xff").await;
+    good.send(b'S', &[]).await;
+    assert_eq!(good.shown().await, ["E 54000", "Z I"]);
+    assert_eq!(good.query("SELECT 1").await, ["T", "D 1", "C SELECT 1", "Z I"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_connection_keeps_is_bounded() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let long = format!("SELECT '{}'", "x".repeat(200_000));
+    let mut refused = None;
+    for n in 0..40 {
+        client.parse(&format!("s{n}"), &long, &[]).await;
+        client.send(b'S', &[]).await;
+        let told = client.shown().await;
+        if told[0] != "1" {
+            refused = Some((n, told));
+            break;
+        }
+    }
+    let (n, told) = refused.expect("there is no limit");
+    assert!((10..30).contains(&n), "{n}");
+    assert_eq!(told, ["E 53400", "Z I"]);
+    assert_eq!(client.query("DEALLOCATE ALL; SELECT 1").await[2], "D 1");
+    client.query("BEGIN").await;
+    let mut count = 0;
+    while client.query(&format!("DECLARE c{count} CURSOR FOR SELECT 1")).await[0] == "C DECLARE CURSOR" {
+        count += 1;
+        assert!(count <= 64);
+    }
+    assert_eq!(client.query("ROLLBACK").await, ["C ROLLBACK", "Z I"]);
+    let text_of_many = "SELECT 1;".repeat(1001);
+    assert_eq!(client.query(&text_of_many).await, ["E 54001", "Z I"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_are_so_many_connections() {
+    let server = filled(|config| config.max_connections = 2).await;
+    let mut first = Client::connect(&server).await;
+    let second = Client::connect(&server).await;
+    let refused = Client::try_connect(&server, &[("user", "me")]).await.err().unwrap();
+    assert_eq!(refused[&'C'], "53300");
+    // A statement can be cancelled all the same.
+    first.send(b'Q', &text(LONG)).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    first.cancel(&server, &first.key).await;
+    assert_eq!(first.shown().await.last_chunk(), Some(&["E 57014".to_owned(), "Z I".to_owned()]));
+    drop(second);
+    for _ in 0..100 {
+        if Client::try_connect(&server, &[("user", "me")]).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("no place comes free");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_come_with_what_they_want() {
+    let server = filled(|_| {}).await;
+    let come = async |parameters: &[(&str, &str)]| Client::try_connect(&server, parameters).await;
+    let options = "-c statement_timeout=5s -c search_path=public";
+    let with = [
+        ("user", "me"),
+        ("database", "any"),
+        ("options", options),
+        ("TimeZone", "Europe/Berlin"),
+        ("DateStyle", "ISO"),
+    ];
+    let mut client = come(&with).await.unwrap_or_else(|error| panic!("{error:?}"));
+    assert_eq!(client.settings["TimeZone"], "UTC");
+    assert_eq!(client.query("SHOW statement_timeout").await[1], "D 5000");
+    assert_eq!(
+        client.query("SET statement_timeout = 1; RESET ALL; SHOW statement_timeout").await[3],
+        "D 5000"
+    );
+    for (wrong, code) in [
+        (&[("user", "")][..], "28000"),
+        (&[("user", "me"), ("client_encoding", "LATIN1")], "22023"),
+        (&[("user", "me"), ("replication", "true")], "0A000"),
+        (&[("user", "me"), ("nothing", "1")], "42704"),
+    ] {
+        let error = come(wrong).await.err().unwrap();
+        assert_eq!((error[&'C'].as_str(), error[&'S'].as_str()), (code, "FATAL"));
+    }
+    // No encryption, twice asked for, and then on in plain.
+    let mut stream = TcpStream::connect(&server.address).await.unwrap();
+    for code in [80_877_104_u32, 80_877_103] {
+        stream.write_all(&[&8_u32.to_be_bytes()[..], &code.to_be_bytes()].concat()).await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), b'N');
+    }
+    stream.write_all(&startup(&[("user", "me")])).await.unwrap();
+    assert_eq!(message(&mut stream).await.unwrap(), (b'R', vec![0; 4]));
+}
+
+/// A client that reads nothing holds little memory, and is cut off.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_reads_nothing_is_cut_off() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let began = Instant::now();
+    client.send(b'Q', &text("SELECT repeat(a.text, 10), b.text FROM t a, t b, t c")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let held = basalt_client::Client::connect(&server.grpc).await.unwrap().cluster().await.unwrap();
+    assert!(held.nodes[0].memory_bytes < 64 << 20, "{}", held.nodes[0].memory_bytes);
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    let mut read = 0;
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(some @ 1..) = client.stream.read(&mut bytes).await {
+        read += some;
+        assert!(read < 64 << 20 && began.elapsed() < Duration::from_secs(30), "it is not cut off");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_lets_statements_end() {
+    let server = filled(|config| config.shutdown_grace = Duration::from_secs(20)).await;
+    let (mut idle, mut busy) = (Client::connect(&server).await, Client::connect(&server).await);
+    busy.send(b'Q', &text("SELECT count(*) FROM t a, t b WHERE a.key < b.key")).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    server.stop.send(()).unwrap();
+    assert_eq!(busy.answer().await.iter().filter(|(tag, _)| *tag == b'D').count(), 1);
+    let (tag, body) = message(&mut idle.stream).await.unwrap();
+    assert_eq!((tag, fields(&body)[&'C'].as_str()), (b'E', "57P01"));
+    timeout(Duration::from_secs(20), server.running).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_tells_what_it_has() {
+    let server = filled(|_| {}).await;
+    let mut client = Client::connect(&server).await;
+    let mut rows = async |sql: &str| {
+        let told = client.query(sql).await;
+        assert!(told.iter().all(|message| !message.starts_with('E')), "{sql}: {told:?}");
+        told.into_iter()
+            .filter_map(|message| Some(message.strip_prefix("D ")?.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let tables = "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_schema = 'public'";
+    assert_eq!(rows(tables).await, ["public|t|BASE TABLE"]);
+    let columns = "SELECT column_name, ordinal_position, data_type FROM information_schema.columns WHERE table_name = 't' ORDER BY 2";
+    assert_eq!(rows(columns).await, ["key|1|integer", "text|2|text"]);
+    assert_eq!(
+        rows("SELECT schema_name FROM information_schema.schemata WHERE schema_name = 'public'").await,
+        ["public"]
+    );
+    assert_eq!(rows("SELECT relname FROM pg_class WHERE oid = 't'::regclass").await, ["t"]);
+    assert_eq!(
+        rows("SELECT 't'::regclass::text, to_regclass('nothing'), current_schema(), current_database()")
+            .await,
+        ["t|NULL|public|basalt"]
+    );
+    let attributes = "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_catalog.pg_attribute a \
+        WHERE a.attrelid = 'public.t'::regclass AND a.attnum > 0 ORDER BY a.attnum";
+    assert_eq!(rows(attributes).await, ["key|integer", "text|text"]);
+    rows("CREATE VIEW v AS SELECT key + 1 AS more FROM t").await;
+    // It reads what describes it.
+    rows("CREATE VIEW w AS SELECT v.more, c.column_name FROM v JOIN information_schema.columns c ON true")
+        .await;
+    let views = "SELECT table_name, column_name, data_type FROM information_schema.columns c \
+        WHERE table_name IN (SELECT viewname FROM pg_views) ORDER BY 1, ordinal_position";
+    assert_eq!(rows(views).await, ["v|more|bigint", "w|more|bigint", "w|column_name|text"]);
+    assert_eq!(rows("SELECT relkind FROM pg_class WHERE oid = 'v'::regclass").await, ["v"]);
+    assert_eq!(rows("SELECT count(*) FROM pg_index").await, ["0"]);
+    assert_eq!(rows("SELECT max(key) FROM public.t").await, ["999"]);
+    assert_eq!(rows("SELECT c.relname FROM pg_class c JOIN t ON c.relname = 't' AND t.key = 1").await, ["t"]);
+}

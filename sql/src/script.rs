@@ -1,0 +1,181 @@
+//! A text of several statements, and the first words of each, for a door whose clients send such texts.
+
+use datafusion::sql::sqlparser::{
+    dialect::GenericDialect,
+    tokenizer::{Location, Token, Tokenizer},
+};
+
+use crate::{
+    error::{Error, Result, of_parser},
+    limits,
+};
+use basalt_core::error::ErrorKind;
+
+/// A statement of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Its text, from its first word to its last.
+    pub sql: String,
+    /// Characters of the whole text before it.
+    pub before: usize,
+    /// Its first words and signs.
+    pub words: Vec<Word>,
+    /// The bytes of its text before each of them.
+    starts: Vec<usize>,
+}
+
+impl Part {
+    /// Its text from a word on.
+    pub fn from(&self, word: usize) -> Option<Self> {
+        let at = *self.starts.get(word)?;
+        let skipped = self.sql.get(..at)?;
+        Some(Self {
+            sql: self.sql.get(at..)?.to_owned(),
+            before: self.before + skipped.chars().count(),
+            words: self.words.get(word..)?.to_vec(),
+            starts: self.starts.get(word..)?.iter().map(|start| start - at).collect(),
+        })
+    }
+}
+
+/// A word or a sign of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Without quotes, in lower case.
+    Plain(String),
+    /// In double quotes.
+    Name(String),
+    /// In single quotes.
+    Text(String),
+    /// A number.
+    Number(String),
+    /// Anything else.
+    Sign(String),
+}
+
+/// Splits a text at the semicolons between its statements. There is none between two of them, nor in quotes, nor in a
+/// comment; what has no words is left out.
+///
+/// # Errors
+/// A text that is too long, or has no end where one is due, such as that of a quoted text.
+pub fn split(sql: &str) -> Result<Vec<Part>> {
+    if sql.len() > limits::STATEMENT_BYTES {
+        let message =
+            format!("the statement has {} bytes; the limit is {}", sql.len(), limits::STATEMENT_BYTES);
+        return Err(Error::new(ErrorKind::FilterTooLarge, message));
+    }
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|error| of_parser(&error.into()))?;
+    let (mut parts, mut cursor) = (Vec::new(), Cursor::new(sql));
+    let mut current: Option<Current> = None;
+    for token in tokens {
+        let word = match token.token {
+            Token::Whitespace(_) | Token::EOF => continue,
+            Token::SemiColon => {
+                parts.extend(current.take().map(|part| cut(sql, part)));
+                if parts.len() > limits::SCRIPT_STATEMENTS {
+                    let message = format!("more than {} statements", limits::SCRIPT_STATEMENTS);
+                    return Err(Error::new(ErrorKind::FilterTooLarge, message));
+                }
+                continue;
+            }
+            Token::Word(word) if word.quote_style.is_none() => Word::Plain(word.value.to_lowercase()),
+            Token::Word(word) => Word::Name(word.value),
+            Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => Word::Text(text),
+            Token::Number(number, _) => Word::Number(number),
+            other => Word::Sign(other.to_string()),
+        };
+        let begins = cursor.seek(token.span.start);
+        let (ends, _) = cursor.seek(token.span.end);
+        let part =
+            current.get_or_insert_with(|| Current { begins, ends, words: Vec::new(), starts: Vec::new() });
+        part.ends = ends;
+        if part.words.len() < limits::SCRIPT_WORDS {
+            part.words.push(word);
+            part.starts.push(begins.0 - part.begins.0);
+        }
+    }
+    parts.extend(current.take().map(|part| cut(sql, part)));
+    Ok(parts)
+}
+
+/// The statement in hand.
+struct Current {
+    /// The bytes and the characters before it.
+    begins: (usize, usize),
+    /// The bytes before its end.
+    ends: usize,
+    words: Vec<Word>,
+    starts: Vec<usize>,
+}
+
+fn cut(sql: &str, Current { begins: (from, before), ends, words, starts }: Current) -> Part {
+    // Default: both are places of the text.
+    Part { sql: sql.get(from..ends).unwrap_or_default().to_owned(), before, words, starts }
+}
+
+/// A place in a text that moves on.
+struct Cursor<'a> {
+    chars: std::iter::Peekable<std::str::CharIndices<'a>>,
+    bytes: usize,
+    characters: usize,
+    at: Location,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(sql: &'a str) -> Self {
+        let at = Location { line: 1, column: 1 };
+        Self { chars: sql.char_indices().peekable(), bytes: sql.len(), characters: 0, at }
+    }
+
+    /// The bytes and characters before a place, which is not before the last one.
+    fn seek(&mut self, to: Location) -> (usize, usize) {
+        while (self.at.line, self.at.column) < (to.line, to.column) {
+            let Some((_, passed)) = self.chars.next() else { break };
+            self.characters += 1;
+            self.at = match passed {
+                '\n' => Location { line: self.at.line + 1, column: 1 },
+                _ => Location { column: self.at.column + 1, ..self.at },
+            };
+        }
+        (self.chars.peek().map_or(self.bytes, |(at, _)| *at), self.characters)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(sql: &str) -> Vec<String> {
+        split(sql).unwrap().into_iter().map(|part| part.sql).collect()
+    }
+
+    #[test]
+    fn statements_end_at_semicolons() {
+        assert_eq!(texts("SELECT 1"), ["SELECT 1"]);
+        assert_eq!(texts(" SELECT 1 ;; \n select 'a;b' -- no; \n ;"), ["SELECT 1", "select 'a;b'"]);
+        assert_eq!(texts("/* a;b */ SELECT \";\" FROM t; "), ["SELECT \";\" FROM t"]);
+        assert_eq!(texts("SELECT $$a;b$$; SELECT 'it''s;'"), ["SELECT $$a;b$$", "SELECT 'it''s;'"]);
+        assert!(texts("").is_empty() && texts(" ; -- nothing\n").is_empty());
+        assert!(split("SELECT 'open").is_err() && split("/* open").is_err());
+        assert!(split(&"SELECT 1;".repeat(limits::SCRIPT_STATEMENTS + 1)).is_err());
+        assert!(split(&" ".repeat(limits::STATEMENT_BYTES + 1)).is_err());
+    }
+
+    #[test]
+    fn a_statement_knows_its_place_and_its_words() {
+        let parts = split("é;\n\tSET \"Zone\" = 'é' 1.5").unwrap();
+        assert_eq!(parts[1].before, 4);
+        let [Word::Plain(set), Word::Name(zone), Word::Sign(sign), Word::Text(text), Word::Number(number)] =
+            parts[1].words.as_slice()
+        else {
+            panic!("{parts:?}")
+        };
+        assert_eq!((set.as_str(), zone.as_str(), sign.as_str()), ("set", "Zone", "="));
+        assert_eq!((text.as_str(), number.as_str()), ("é", "1.5"));
+        let rest = parts[1].from(3).unwrap();
+        assert_eq!((rest.sql.as_str(), rest.before, rest.words.len()), ("'é' 1.5", 17, 2));
+        assert_eq!(rest.from(1).unwrap().sql, "1.5");
+        assert_eq!(rest.from(2), None);
+    }
+}

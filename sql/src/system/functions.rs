@@ -1,0 +1,303 @@
+//! Functions that PostgreSQL's clients call to learn what the server is and has.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array as _, ArrayRef, BooleanArray, Int64Array, StringArray, cast::AsArray as _, types::Int64Type,
+};
+use arrow_schema::DataType;
+use datafusion::{
+    arrow::compute::cast,
+    common::{Result, ScalarValue},
+    logical_expr::{
+        ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    },
+};
+
+use super::{DATABASE, Numbers, OWNER, SCHEMA, tables, types};
+
+/// What a function gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Gives {
+    Text(&'static str),
+    Int(i64),
+    Yes,
+    No,
+    NoText,
+    NoInt,
+    /// Its first argument, a text.
+    First,
+    /// A text made of its arguments: see [`text`].
+    Made,
+    /// Whether a table is seen without its schema.
+    IsVisible,
+}
+
+/// Functions that give the same for all statements.
+const FUNCTIONS: [(&str, Gives); 61] = [
+    ("version", Gives::Text(concat!("PostgreSQL 15.0 (Basalt ", env!("CARGO_PKG_VERSION"), ")"))),
+    ("current_schema", Gives::Text(SCHEMA)),
+    ("current_database", Gives::Text(DATABASE)),
+    ("current_catalog", Gives::Text(DATABASE)),
+    ("current_user", Gives::Text(OWNER)),
+    ("current_role", Gives::Text(OWNER)),
+    ("session_user", Gives::Text(OWNER)),
+    ("user", Gives::Text(OWNER)),
+    ("pg_get_userbyid", Gives::Text(OWNER)),
+    ("pg_encoding_to_char", Gives::Text("UTF8")),
+    ("pg_client_encoding", Gives::Text("UTF8")),
+    ("pg_char_to_encoding", Gives::Int(6)),
+    ("pg_backend_pid", Gives::Int(0)),
+    ("pg_my_temp_schema", Gives::Int(0)),
+    ("txid_current", Gives::Int(1)),
+    ("pg_is_other_temp_schema", Gives::No),
+    ("pg_is_in_recovery", Gives::No),
+    ("pg_relation_is_publishable", Gives::No),
+    ("has_schema_privilege", Gives::Yes),
+    ("has_table_privilege", Gives::Yes),
+    ("has_any_column_privilege", Gives::Yes),
+    ("has_column_privilege", Gives::Yes),
+    ("has_database_privilege", Gives::Yes),
+    ("has_function_privilege", Gives::Yes),
+    ("pg_has_role", Gives::Yes),
+    ("pg_table_is_visible", Gives::IsVisible),
+    ("pg_type_is_visible", Gives::Yes),
+    ("pg_function_is_visible", Gives::Yes),
+    ("pg_get_expr", Gives::NoText),
+    ("pg_get_constraintdef", Gives::NoText),
+    ("pg_get_indexdef", Gives::NoText),
+    ("pg_get_viewdef", Gives::NoText),
+    ("pg_get_ruledef", Gives::NoText),
+    ("pg_get_triggerdef", Gives::NoText),
+    ("pg_get_partkeydef", Gives::NoText),
+    ("pg_get_functiondef", Gives::NoText),
+    ("pg_get_function_arguments", Gives::NoText),
+    ("pg_get_function_result", Gives::NoText),
+    ("pg_get_function_identity_arguments", Gives::NoText),
+    ("pg_get_serial_sequence", Gives::NoText),
+    ("pg_get_statisticsobjdef_columns", Gives::NoText),
+    ("pg_tablespace_location", Gives::NoText),
+    ("obj_description", Gives::NoText),
+    ("col_description", Gives::NoText),
+    ("shobj_description", Gives::NoText),
+    ("pg_advisory_unlock_all", Gives::NoText),
+    ("inet_server_addr", Gives::NoText),
+    ("inet_client_addr", Gives::NoText),
+    ("inet_server_port", Gives::NoInt),
+    ("pg_relation_size", Gives::NoInt),
+    ("pg_table_size", Gives::NoInt),
+    ("pg_indexes_size", Gives::NoInt),
+    ("pg_total_relation_size", Gives::NoInt),
+    ("pg_database_size", Gives::NoInt),
+    ("pg_tablespace_size", Gives::NoInt),
+    ("array_to_string", Gives::First),
+    ("pg_size_pretty", Gives::Made),
+    ("format_type", Gives::Made),
+    ("quote_ident", Gives::Made),
+    ("current_setting", Gives::Made),
+    ("to_regtype", Gives::NoInt),
+];
+
+/// All that give the same for all statements.
+pub(crate) fn all() -> Vec<ScalarUDF> {
+    FUNCTIONS.iter().map(|(name, gives)| ScalarUDF::new_from_impl(Function::new(name, *gives))).collect()
+}
+
+/// Functions over the names of tables.
+pub(crate) fn of_names(numbers: Arc<Numbers>) -> Vec<ScalarUDF> {
+    [Naming::Name, Naming::Number]
+        .map(|naming| {
+            ScalarUDF::new_from_impl(Named { naming, numbers: Arc::clone(&numbers), signature: any() })
+        })
+        .to_vec()
+}
+
+fn any() -> Signature {
+    Signature::one_of(vec![TypeSignature::VariadicAny, TypeSignature::Nullary], Volatility::Stable)
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Function {
+    name: &'static str,
+    gives: Gives,
+    signature: Signature,
+}
+
+impl Function {
+    fn new(name: &'static str, gives: Gives) -> Self {
+        Self { name, gives, signature: any() }
+    }
+}
+
+impl ScalarUDFImpl for Function {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.gives {
+            Gives::Text(_) | Gives::NoText | Gives::First | Gives::Made => DataType::Utf8,
+            Gives::Int(_) | Gives::NoInt => DataType::Int64,
+            Gives::Yes | Gives::No | Gives::IsVisible => DataType::Boolean,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let value = match self.gives {
+            Gives::Text(text) => ScalarValue::Utf8(Some(text.to_owned())),
+            Gives::Int(value) => ScalarValue::Int64(Some(value)),
+            Gives::Yes => ScalarValue::Boolean(Some(true)),
+            Gives::No => ScalarValue::Boolean(Some(false)),
+            Gives::NoText => ScalarValue::Utf8(None),
+            Gives::NoInt => ScalarValue::Int64(None),
+            Gives::First => match args.args.first() {
+                Some(first) => {
+                    let first = first.to_array(args.number_rows)?;
+                    return Ok(ColumnarValue::Array(cast(&first, &DataType::Utf8)?));
+                }
+                None => ScalarValue::Utf8(None),
+            },
+            Gives::Made => return made(self.name, &args),
+            Gives::IsVisible => {
+                let numbers = integers(&args, 0)?;
+                let visible = |number: i64| !tables::INFORMATION.contains(&number);
+                let visible: BooleanArray = numbers.iter().map(|number| number.map(visible)).collect();
+                return Ok(ColumnarValue::Array(Arc::new(visible)));
+            }
+        };
+        Ok(ColumnarValue::Scalar(value))
+    }
+}
+
+/// An argument as integers; one that is not there, or is none, is NULL.
+fn integers(args: &ScalarFunctionArgs, at: usize) -> Result<Int64Array> {
+    let Some(arg) = args.args.get(at) else { return Ok(Int64Array::new_null(args.number_rows)) };
+    let array = cast(&arg.to_array(args.number_rows)?, &DataType::Int64)?;
+    Ok(array.as_primitive::<Int64Type>().clone())
+}
+
+fn strings(args: &ScalarFunctionArgs, at: usize) -> Result<StringArray> {
+    let Some(arg) = args.args.get(at) else { return Ok(StringArray::new_null(args.number_rows)) };
+    let array = cast(&arg.to_array(args.number_rows)?, &DataType::Utf8)?;
+    Ok(array.as_string::<i32>().clone())
+}
+
+fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
+    let texts: StringArray = match name {
+        "format_type" => {
+            let (types, modifiers) = (integers(args, 0)?, integers(args, 1)?);
+            let modifier = |row: usize| if modifiers.is_valid(row) { modifiers.value(row) } else { -1 };
+            let format = |(row, of): (usize, Option<i64>)| {
+                of.map(|of| types::format(of, modifier(row)).unwrap_or_else(|| "???".to_owned()))
+            };
+            types.iter().enumerate().map(format).collect()
+        }
+        "pg_size_pretty" => integers(args, 0)?.iter().map(|size| size.map(pretty)).collect(),
+        "quote_ident" => strings(args, 0)?.iter().map(|name| name.map(quoted)).collect(),
+        _ => strings(args, 0)?.iter().map(|name| name.and_then(setting)).collect(),
+    };
+    Ok(ColumnarValue::Array(Arc::new(texts)))
+}
+
+fn pretty(bytes: i64) -> String {
+    format!("{bytes} bytes")
+}
+
+/// A name as it stands in a statement.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    match name.chars().all(plain) && name.starts_with(|c: char| !c.is_ascii_digit()) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// Settings as they are at first: what a connection has set, its door tells by SHOW.
+pub(super) const SETTINGS: [(&str, &str); 13] = [
+    ("search_path", "\"$user\", public"),
+    ("server_version", "15.0"),
+    ("server_version_num", "150000"),
+    ("server_encoding", "UTF8"),
+    ("client_encoding", "UTF8"),
+    ("TimeZone", "UTC"),
+    ("DateStyle", "ISO, MDY"),
+    ("transaction_isolation", "read committed"),
+    ("standard_conforming_strings", "on"),
+    ("max_index_keys", "32"),
+    ("max_identifier_length", "128"),
+    ("lc_collate", "C"),
+    ("lc_ctype", "C"),
+];
+
+fn setting(name: &str) -> Option<String> {
+    let known = SETTINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    known.map(|(_, value)| (*value).to_owned())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Naming {
+    /// From a number to a name: what a `regclass` is as text.
+    Name,
+    /// From a name to a number; NULL, where there is no such table.
+    Number,
+}
+
+#[derive(Debug)]
+struct Named {
+    naming: Naming,
+    numbers: Arc<Numbers>,
+    signature: Signature,
+}
+
+impl PartialEq for Named {
+    fn eq(&self, other: &Self) -> bool {
+        self.naming == other.naming && Arc::ptr_eq(&self.numbers, &other.numbers)
+    }
+}
+
+impl Eq for Named {}
+
+impl std::hash::Hash for Named {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.naming.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Named {
+    fn name(&self) -> &str {
+        match self.naming {
+            Naming::Name => "regclass_name",
+            Naming::Number => "to_regclass",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.naming {
+            Naming::Name => DataType::Utf8,
+            Naming::Number => DataType::Int64,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let array: ArrayRef = match self.naming {
+            Naming::Name => {
+                let name =
+                    |number: i64| self.numbers.name(number).map_or_else(|| number.to_string(), str::to_owned);
+                Arc::new(integers(&args, 0)?.iter().map(|number| number.map(name)).collect::<StringArray>())
+            }
+            Naming::Number => {
+                let number = |name: &str| self.numbers.find(name);
+                Arc::new(strings(&args, 0)?.iter().map(|name| name.and_then(number)).collect::<Int64Array>())
+            }
+        };
+        Ok(ColumnarValue::Array(array))
+    }
+}

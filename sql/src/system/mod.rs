@@ -1,0 +1,176 @@
+//! What PostgreSQL's clients ask of the server itself: `information_schema`, the part of `pg_catalog` that tools read, and
+//! the functions that go with it.
+//!
+//! * `tables` lists the virtual tables, with their columns; `rows` fills those that have rows, from the catalog, for each
+//!   statement that reads them; `functions` has the functions; `types` says which type of PostgreSQL a type is.
+//! * `rewrite`, with `empty`, turns what the planner does not know into what it does. It keeps to what names the system's schemas, types
+//!   and functions: what a statement over tables means does not depend on it.
+//!
+//! A table's number (`oid`) is a hash of its name, so that all nodes give it the same one, now and after a restart.
+
+mod empty;
+mod functions;
+mod rewrite;
+mod rows;
+mod tables;
+mod types;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use datafusion::{datasource::TableProvider, logical_expr::ScalarUDF};
+use futures_util::future::{BoxFuture, join_all};
+
+pub(crate) use functions::{all as functions, of_names};
+pub(crate) use rewrite::rewrite;
+pub use types::{PostgresType, postgres_type};
+
+use crate::{
+    catalog::Table,
+    command::Description,
+    engine::{Request, Shared},
+    error::Result,
+    views::Views,
+};
+
+/// The database's name, whichever a client has asked for.
+pub const DATABASE: &str = "basalt";
+/// The schema of all tables.
+pub const SCHEMA: &str = "public";
+/// Whose they are.
+pub const OWNER: &str = "basalt";
+
+/// How the table behind a name of a statement is called in it, where it is one of these.
+pub(crate) fn is_system(name: &str) -> bool {
+    tables::find(name).is_some()
+}
+
+/// The columns of these tables, which are spelled so in a statement that reads one.
+pub(crate) fn columns() -> impl Iterator<Item = &'static str> {
+    tables::TABLES.iter().flat_map(|table| table.columns()).map(|(name, _)| name)
+}
+
+/// The numbers of tables, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    by_name: HashMap<String, i64>,
+    by_number: HashMap<i64, String>,
+}
+
+impl Numbers {
+    pub(crate) fn new(known: &[String]) -> Self {
+        let mut numbers = Self::default();
+        for name in known {
+            let mut number = tables::FIRST_USER + i64::from(hash(name));
+            while numbers.by_number.contains_key(&number) {
+                number = tables::FIRST_USER + (number + 1 - tables::FIRST_USER) % i64::from(SPAN);
+            }
+            numbers.by_name.insert(name.clone(), number);
+            numbers.by_number.insert(number, name.clone());
+        }
+        for table in tables::TABLES {
+            numbers.by_number.insert(table.number, table.name.to_owned());
+        }
+        numbers
+    }
+
+    /// The number of a table as a client names it, with its schema or without.
+    pub(crate) fn find(&self, name: &str) -> Option<i64> {
+        let plain = name.strip_prefix("public.").unwrap_or(name).trim_matches('"');
+        let own = self.by_name.get(plain).copied();
+        let own = own.or_else(|| self.by_name.get(&plain.to_lowercase()).copied());
+        own.or_else(|| {
+            let table = tables::find(plain).or_else(|| tables::find(&format!("pg_catalog.{plain}")))?;
+            Some(table.number)
+        })
+    }
+
+    pub(crate) fn name(&self, number: i64) -> Option<&str> {
+        let name = self.by_number.get(&number)?;
+        Some(name.strip_prefix("pg_catalog.").unwrap_or(name))
+    }
+}
+
+/// How many numbers there are for tables.
+const SPAN: u32 = (1 << 31) - (1 << 15);
+
+/// FNV-1a, in so many numbers.
+fn hash(name: &str) -> u32 {
+    let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
+    u32::try_from((hash ^ (hash >> 32)) % u64::from(SPAN)).unwrap_or_default()
+}
+
+tokio::task_local! {
+    /// A view is described, which may read virtual tables itself: the columns of views are not in them then.
+    static DESCRIBES: ();
+}
+
+/// What a view gives, as it is planned now. It is no `async fn`, since planning may ask for it.
+fn described(shared: &Shared, request: Request) -> BoxFuture<'_, Result<Description>> {
+    Box::pin(DESCRIBES.scope((), crate::plan::describe(shared, request)))
+}
+
+/// The virtual tables that a statement names. Tables whose columns cannot be had now, as of one that is damaged, have none
+/// in them.
+pub(crate) async fn providers(
+    shared: &Shared,
+    request: &Request,
+    known: &[String],
+    views: &Views,
+    named: impl Iterator<Item = &str>,
+) -> Result<BTreeMap<String, Arc<dyn TableProvider>>> {
+    let named: Vec<_> = named.filter_map(tables::find).collect();
+    let mut pinned: HashMap<String, Arc<dyn Table>> = HashMap::new();
+    if named.iter().any(|table| table.reads_columns) {
+        for some in known.chunks(crate::limits::PINS) {
+            let pins = some.iter().map(|name| request.catalog.pin(name, None));
+            let pins = some.iter().zip(join_all(pins).await);
+            pinned.extend(pins.filter_map(|(name, table)| Some((name.clone(), table.ok()?))));
+        }
+    }
+    let mut of_views = HashMap::new();
+    if named.iter().any(|table| table.reads_columns) && DESCRIBES.try_with(|()| ()).is_err() {
+        for name in views.keys() {
+            let (catalog, memory) = (Arc::clone(&request.catalog), Arc::clone(&request.memory));
+            let sql = format!("SELECT * FROM \"{}\"", name.replace('"', "\"\""));
+            let described = described(shared, Request { sql, parameters: Vec::new(), catalog, memory });
+            of_views.extend(described.await.ok().map(|view| (name.clone(), view.schema)));
+        }
+    }
+    let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
+    let numbers = Numbers::new(&all);
+    let known = rows::Known { tables: known, views, pinned: &pinned, of_views: &of_views, numbers: &numbers };
+    named
+        .into_iter()
+        .map(|table| Ok((table.name.to_owned(), table.provider(rows::of(table, &known))?)))
+        .collect()
+}
+
+/// Functions that know the tables.
+pub(crate) fn functions_of(known: &[String]) -> Vec<ScalarUDF> {
+    of_names(Arc::new(Numbers::new(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_tables_stay_and_differ() {
+        let names: Vec<_> = (0..20_000).map(|n| format!("t{n}")).collect();
+        let numbers = Numbers::new(&names);
+        let all: std::collections::BTreeSet<_> = numbers.by_name.values().collect();
+        assert_eq!(all.len(), names.len());
+        assert!(all.iter().all(|number| **number >= tables::FIRST_USER && i32::try_from(**number).is_ok()));
+        let few = Numbers::new(&names[..1]);
+        assert_eq!(few.find("t0"), numbers.find("public.t0"));
+        assert_eq!(few.find("T0"), few.find("\"t0\""));
+        assert_eq!(few.find("t1"), None);
+        assert_eq!(few.name(few.find("t0").unwrap()), Some("t0"));
+        assert_eq!(few.find("pg_class"), few.find("pg_catalog.pg_class"));
+        assert_eq!(few.name(1259), Some("pg_class"));
+    }
+}

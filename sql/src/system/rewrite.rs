@@ -1,0 +1,568 @@
+//! What PostgreSQL's clients write that the planner does not know, as it would be written here.
+//!
+//! * `pg_catalog.` before a name of a function, a type, an operator or a column is left out, `public.` before a table.
+//! * A virtual table has its name with its schema as one name, as which the statement's catalog knows it.
+//! * `'t'::regclass` is the number of a table; of anything else it is the table's name. The other types of names are texts.
+//! * `= ANY (ARRAY[...])` is IN; a collation that is that of all texts is left out.
+//! * A query over a virtual table that is always empty has no rows: its columns are NULLs, so that nothing that it would do
+//!   with rows has to be understood.
+//! * A subquery over virtual tables that stands for a value is the greatest one that it has: there is one at most, which
+//!   the planner does not know.
+
+use std::ops::ControlFlow;
+
+use basalt_core::error::ErrorKind;
+use datafusion::sql::sqlparser::{
+    ast::{
+        self, AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+        FunctionArguments, GroupByExpr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+        SelectItemQualifiedWildcardKind, SetExpr, Subscript, TableAlias, TableFactor, Value, VisitMut as _,
+        VisitorMut,
+    },
+    dialect::GenericDialect,
+    parser::Parser,
+};
+
+use super::{
+    DATABASE, Numbers, SCHEMA,
+    empty::{aggregates, empty, is_empty, is_of_system},
+    tables,
+};
+use crate::error::{Error, Result};
+
+/// The schemas that are searched, in turn, as JDBC's driver asks for them with lists.
+const SEARCHED: &str =
+    "(SELECT oid AS nspoid, nspname, 1 AS r FROM pg_catalog.pg_namespace WHERE nspname = 'public')";
+
+/// Rewrites a statement, among tables that are known.
+///
+/// # Errors
+/// A table that is asked for its number and is not there.
+pub(crate) fn rewrite(statement: &mut ast::Statement, known: &[String]) -> Result<()> {
+    let mut rewrite = Rewrite { known, numbers: None, fault: None };
+    let _ = statement.visit(&mut rewrite);
+    rewrite.fault.map_or(Ok(()), Err)
+}
+
+struct Rewrite<'a> {
+    known: &'a [String],
+    numbers: Option<Numbers>,
+    fault: Option<Error>,
+}
+
+/// The words of a name, where all of them are plain.
+pub(super) fn words(ObjectName(parts): &ObjectName) -> Option<Vec<&str>> {
+    parts
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(ident) => Some(ident.value.as_str()),
+            ObjectNamePart::Function(_) => None,
+        })
+        .collect()
+}
+
+/// A virtual table by what stands in FROM.
+pub(super) fn virtual_table(name: &ObjectName) -> Option<&'static tables::Virtual> {
+    let words = words(name)?;
+    let words = match words.as_slice() {
+        [database, rest @ ..] if *database == DATABASE && rest.len() == 2 => rest,
+        all => all,
+    };
+    match words {
+        [plain] if plain.starts_with("pg_") => tables::find(&format!("pg_catalog.{plain}")),
+        // As this module has named it before.
+        [whole] => tables::find(whole),
+        [schema, plain] => tables::find(&format!("{}.{}", schema.to_lowercase(), plain.to_lowercase())),
+        _ => None,
+    }
+}
+
+fn is_virtual(factor: &TableFactor) -> bool {
+    matches!(factor, TableFactor::Table { name, args: None, .. } if virtual_table(name).is_some())
+}
+
+pub(super) fn expr(sql: &str) -> Option<Expr> {
+    static DIALECT: GenericDialect = GenericDialect {};
+    Parser::new(&DIALECT).try_with_sql(sql).ok()?.parse_expr().ok()
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+impl VisitorMut for Rewrite<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        empty(query);
+        ControlFlow::Continue(())
+    }
+
+    /// DBeaver asks for `c.oid, c.*`: a name that stands twice is asked for once.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if !select.from.iter().any(|from| is_virtual(&from.relation)) {
+            return ControlFlow::Continue(());
+        }
+        let whole = |item: &SelectItem| match item {
+            SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                words(name).and_then(|words| words.last().map(|word| (*word).to_owned()))
+            }
+            _ => None,
+        };
+        let all: Vec<_> = select.projection.iter().filter_map(whole).collect();
+        select.projection.retain(|item| match item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+                !matches!(parts.as_slice(), [of, _] if all.contains(&of.value))
+            }
+            _ => true,
+        });
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, .. } = factor
+            && subquery.to_string().contains("array_upper(current_schemas(false), 1)")
+            && let Some(Expr::Subquery(query)) = expr(SEARCHED)
+        {
+            *subquery = query;
+        }
+        let TableFactor::Table { name, alias, args: None, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let is_own = |plain: &str| self.known.iter().any(|known| known == plain);
+        let is_users = words(name).is_some_and(|words| matches!(words.as_slice(), [plain] if is_own(plain)));
+        if let Some(table) = virtual_table(name).filter(|_| !is_users) {
+            let named = |name: &str| Ident::with_quote('"', name);
+            let whole = named(table.name);
+            if alias.is_none() {
+                let name = named(table.plain());
+                *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+            }
+            *name = ObjectName(vec![ObjectNamePart::Identifier(whole)]);
+            return ControlFlow::Continue(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// A table, whatever is done to it.
+    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
+        let plain = match words(name).as_deref() {
+            Some([schema, _]) if *schema == SCHEMA => 1,
+            Some([database, schema, _]) if *database == DATABASE && *schema == SCHEMA => 2,
+            _ => 0,
+        };
+        let ObjectName(parts) = name;
+        parts.drain(..plain);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(other) = self.rewritten(expr) {
+            *expr = other;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Rewrite<'_> {
+    fn numbers(&mut self) -> &Numbers {
+        self.numbers.get_or_insert_with(|| Numbers::new(self.known))
+    }
+
+    /// What an expression is instead; it may be changed in its place, too.
+    fn rewritten(&mut self, whole: &mut Expr) -> Option<Expr> {
+        match whole {
+            Expr::CompoundIdentifier(parts) => {
+                let plain = match parts.as_slice() {
+                    [schema, _, _] => {
+                        ["pg_catalog", "information_schema", SCHEMA].contains(&schema.value.as_str())
+                    }
+                    _ => false,
+                };
+                if plain {
+                    parts.remove(0);
+                }
+                None
+            }
+            Expr::Function(function) => self.function(function),
+            Expr::BinaryOp { op, .. } => {
+                if let BinaryOperator::PGCustomBinaryOperator(name) = op
+                    && let [schema, sign] = name.as_slice()
+                    && schema == "pg_catalog"
+                {
+                    *op = match sign.as_str() {
+                        "~" => BinaryOperator::PGRegexMatch,
+                        "~*" => BinaryOperator::PGRegexIMatch,
+                        "!~" => BinaryOperator::PGRegexNotMatch,
+                        "!~*" => BinaryOperator::PGRegexNotIMatch,
+                        "~~" => BinaryOperator::PGLikeMatch,
+                        "!~~" => BinaryOperator::PGNotLikeMatch,
+                        "=" => BinaryOperator::Eq,
+                        "<>" => BinaryOperator::NotEq,
+                        _ => return None,
+                    };
+                }
+                None
+            }
+            Expr::Collate { expr, collation } => {
+                let words = words(collation)?;
+                let last = words.last()?.to_lowercase();
+                ["default", "c", "posix", "ucs_basic"].contains(&last.as_str()).then(|| (**expr).clone())
+            }
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                escape(pattern, escape_char);
+                None
+            }
+            Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => {
+                let list = array(right)?;
+                Some(Expr::InList { expr: left.clone(), list, negated: false })
+            }
+            Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
+                let list = array(right)?;
+                Some(Expr::InList { expr: left.clone(), list, negated: true })
+            }
+            Expr::Cast { kind: CastKind::Cast | CastKind::DoubleColon, expr, data_type, .. } => {
+                self.cast(expr, data_type)
+            }
+            Expr::Subquery(query) => {
+                if is_empty(query) {
+                    return Some(null());
+                }
+                one_value(query);
+                None
+            }
+            Expr::Exists { subquery, negated } if is_empty(subquery) => {
+                Some(Expr::Value(Value::Boolean(*negated).into()))
+            }
+            Expr::InSubquery { expr, subquery, negated } => {
+                if is_empty(subquery) {
+                    return Some(Expr::Value(Value::Boolean(*negated).into()));
+                }
+                // Grafana asks so for the schemas that are searched.
+                subquery.to_string().contains("string_to_array(current_setting('search_path')").then(|| {
+                    let list = vec![Expr::Value(Value::SingleQuotedString(SCHEMA.to_owned()).into())];
+                    Expr::InList { expr: expr.clone(), list, negated: *negated }
+                })
+            }
+            // A part of a name that stands there.
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                let [AccessExpr::Subscript(Subscript::Index { index })] = access_chain.as_slice() else {
+                    return None;
+                };
+                let index: usize = index.to_string().parse().ok()?;
+                let root: &Expr = match &**root {
+                    Expr::Nested(inner) => inner,
+                    other => other,
+                };
+                let name = parse_ident(root).or_else(|| current_schemas(root))?;
+                let part = index.checked_sub(1).and_then(|at| name.get(at));
+                Some(
+                    part.map_or_else(null, |part| {
+                        Expr::Value(Value::SingleQuotedString(part.clone()).into())
+                    }),
+                )
+            }
+            _ => None,
+        }
+    }
+
+    fn function(&self, function: &mut Function) -> Option<Expr> {
+        let words = words(&function.name)?;
+        let plain = match words.as_slice() {
+            [plain] => *plain,
+            ["pg_catalog", plain] => *plain,
+            _ => return None,
+        };
+        if plain == "array_length"
+            && let Some(name) = arguments(function).first().and_then(|of| parse_ident(of))
+        {
+            return expr(&name.len().to_string());
+        }
+        // Lists of what there is none of: privileges, options.
+        if plain == "array"
+            && matches!(&function.args, FunctionArguments::Subquery(query) if is_of_system(query))
+        {
+            return Some(null());
+        }
+        if words.len() == 2 {
+            let ObjectName(parts) = &mut function.name;
+            parts.remove(0);
+        }
+        None
+    }
+
+    fn cast(&mut self, inner: &Expr, data_type: &mut DataType) -> Option<Expr> {
+        let of = match &*data_type {
+            DataType::Regclass => "regclass".to_owned(),
+            DataType::Custom(name, _) => {
+                let words = words(name)?;
+                match words.as_slice() {
+                    [plain] | ["pg_catalog" | "information_schema", plain] => plain.to_lowercase(),
+                    _ => return None,
+                }
+            }
+            // A name that was made a number is the name again.
+            DataType::Text | DataType::Varchar(_) => {
+                let Expr::Cast { expr, data_type: DataType::Regclass, .. } = inner else { return None };
+                return text(expr).map(|_| (**expr).clone());
+            }
+            _ => return None,
+        };
+        let literal = text(inner);
+        match of.as_str() {
+            "regclass" => match literal {
+                Some(literal) => {
+                    let number: Option<i64> = literal.parse().ok().or_else(|| self.numbers().find(literal));
+                    if number.is_none() {
+                        let message = format!("no table {literal:?}");
+                        self.fault = Some(Error::new(ErrorKind::TableNotFound, message));
+                    }
+                    number.and_then(|number| expr(&number.to_string()))
+                }
+                None => expr(&format!("regclass_name({inner})")),
+            },
+            "regtype" => match literal {
+                Some(_) => Some(inner.clone()),
+                None => expr(&format!("format_type({inner}, -1)")),
+            },
+            "regnamespace" => match literal {
+                Some(_) => Some(inner.clone()),
+                None => expr(&format!(
+                    "CASE {inner} WHEN 11 THEN 'pg_catalog' WHEN 2200 THEN '{SCHEMA}' WHEN 13000 THEN 'information_schema' END"
+                )),
+            },
+            "text" | "name" | "varchar" | "bpchar" | "regproc" | "regrole" | "char" | "sql_identifier"
+            | "character_data" | "yes_or_no" | "json" => {
+                *data_type = DataType::Text;
+                None
+            }
+            "oid" | "int8" | "cardinal_number" | "xid" => {
+                *data_type = DataType::BigInt(None);
+                None
+            }
+            "int4" => {
+                *data_type = DataType::Int(None);
+                None
+            }
+            "int2" => {
+                *data_type = DataType::SmallInt(None);
+                None
+            }
+            "bool" => {
+                *data_type = DataType::Boolean;
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Has `\` escape in a pattern in which another sign does.
+fn escape(pattern: &mut Expr, sign: &mut Option<ast::ValueWithSpan>) {
+    let Some(Value::SingleQuotedString(text)) = sign.as_ref().map(|sign| &sign.value) else { return };
+    let mut chars = text.chars();
+    let (Some(c), None) = (chars.next(), chars.next()) else { return };
+    if c == '\\' || c == '\'' {
+        return;
+    }
+    // What is escaped by itself goes aside meanwhile.
+    let plain = format!("replace({pattern}, '\\', '\\\\')");
+    let aside = format!("replace({plain}, '{c}{c}', '\u{1}')");
+    if let Some(escaped) = expr(&format!("replace(replace({aside}, '{c}', '\\'), '\u{1}', '{c}')")) {
+        (*pattern, *sign) = (escaped, None);
+    }
+}
+
+/// `current_schemas(...)`.
+fn current_schemas(expr: &Expr) -> Option<Vec<String>> {
+    let Expr::Function(function) = expr else { return None };
+    if words(&function.name)?.last() != Some(&"current_schemas") {
+        return None;
+    }
+    let implicit = arguments(function).first()?.to_string() == "true";
+    let all = ["pg_catalog", SCHEMA];
+    Some(all.iter().skip(usize::from(!implicit)).map(|name| (*name).to_owned()).collect())
+}
+
+/// The elements of an array that stands there.
+fn array(expr: &Expr) -> Option<Vec<Expr>> {
+    if let Some(names) = current_schemas(expr) {
+        let names = names.into_iter().map(|name| Expr::Value(Value::SingleQuotedString(name).into()));
+        return Some(names.collect());
+    }
+    match expr {
+        Expr::Array(array) if !array.elem.is_empty() => Some(array.elem.clone()),
+        Expr::Nested(inner) => array(inner),
+        Expr::Cast { expr, .. } => array(expr),
+        _ => None,
+    }
+}
+
+fn arguments(function: &Function) -> Vec<&Expr> {
+    let FunctionArguments::List(list) = &function.args else { return Vec::new() };
+    let plain = list.args.iter().filter_map(|arg| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    });
+    plain.collect()
+}
+
+/// The parts of `parse_ident('a.b')`.
+fn parse_ident(expr: &Expr) -> Option<Vec<String>> {
+    let Expr::Function(function) = expr else { return None };
+    if words(&function.name)?.last() != Some(&"parse_ident") {
+        return None;
+    }
+    let name = text(arguments(function).first()?)?;
+    let part = |part: &str| match part.strip_prefix('"').and_then(|part| part.strip_suffix('"')) {
+        Some(quoted) => quoted.to_owned(),
+        None => part.to_lowercase(),
+    };
+    Some(name.split('.').map(part).collect())
+}
+
+/// Has a subquery over virtual tables give its greatest value.
+fn one_value(query: &mut Query) {
+    let SetExpr::Select(select) = &mut *query.body else { return };
+    let all_virtual = !select.from.is_empty()
+        && select.from.iter().all(|from| {
+            is_virtual(&from.relation) && from.joins.iter().all(|join| is_virtual(&join.relation))
+        });
+    let plain = matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    if !all_virtual || !plain || query.with.is_some() || query.limit_clause.is_some() {
+        return;
+    }
+    let [SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }] =
+        select.projection.as_mut_slice()
+    else {
+        return;
+    };
+    if !aggregates(item)
+        && let Some(greatest) = expr(&format!("max({item})"))
+    {
+        *item = greatest;
+        query.order_by = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(sql: &str) -> String {
+        let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
+        rewrite(&mut statements[0], &["flights".to_owned(), "pg_own".to_owned()]).unwrap();
+        statements[0].to_string()
+    }
+
+    #[test]
+    fn statements_over_tables_stay_as_they_are() {
+        for sql in [
+            "SELECT a.b, count(*) FROM flights AS a WHERE a.c = 'x' GROUP BY a.b",
+            "SELECT CAST(a AS BIGINT), a::TEXT FROM flights WHERE a = ANY(SELECT b FROM other)",
+            "SELECT (SELECT b FROM other WHERE other.a = flights.a) FROM flights",
+            "SELECT * FROM pg_own",
+        ] {
+            assert_eq!(rewritten(sql), sql);
+        }
+    }
+
+    #[test]
+    fn names_lose_their_schema() {
+        assert_eq!(rewritten("SELECT public.flights.a FROM public.flights"), "SELECT flights.a FROM flights");
+        assert_eq!(
+            rewritten("SELECT pg_catalog.pg_class.relname, pg_catalog.version() FROM pg_catalog.pg_class"),
+            "SELECT pg_class.relname, version() FROM \"pg_catalog.pg_class\" AS \"pg_class\""
+        );
+        assert_eq!(
+            rewritten(
+                "SELECT 1 FROM information_schema.TABLES t WHERE a OPERATOR(pg_catalog.~) 'x' COLLATE pg_catalog.default"
+            ),
+            "SELECT 1 FROM \"information_schema.tables\" t WHERE a ~ 'x'"
+        );
+        assert_eq!(rewritten("INSERT INTO public.t (a) VALUES (1)"), "INSERT INTO t (a) VALUES (1)");
+        assert_eq!(rewritten("CREATE TABLE basalt.public.t (a INT)"), "CREATE TABLE t (a INT)");
+        assert_eq!(rewritten("SELECT a = ANY (ARRAY['r', 'p'])"), "SELECT a IN ('r', 'p')");
+    }
+
+    #[test]
+    fn casts_of_names_are_numbers_and_texts() {
+        assert_eq!(rewritten("SELECT 'pg_class'::regclass"), "SELECT 1259");
+        assert_eq!(rewritten("SELECT '17'::pg_catalog.regclass::oid"), "SELECT 17::BIGINT");
+        assert_eq!(rewritten("SELECT 'pg_class'::regclass::text"), "SELECT 'pg_class'");
+        assert_eq!(rewritten("SELECT c.oid::regclass"), "SELECT regclass_name(c.oid)");
+        assert_eq!(
+            rewritten("SELECT a::pg_catalog.regtype::pg_catalog.text"),
+            "SELECT format_type(a, -1)::TEXT"
+        );
+    }
+
+    #[test]
+    fn what_is_always_empty_has_no_rows() {
+        assert_eq!(
+            rewritten(
+                "SELECT i.a, b AS c, array(select 1) FROM pg_index i, pg_class WHERE d = ANY(i.indkey) ORDER BY b"
+            ),
+            "SELECT NULL AS \"a\", NULL AS \"c\", NULL AS \"array\" WHERE false"
+        );
+        let outer = "SELECT relname FROM pg_class LEFT JOIN pg_index ON true";
+        assert!(rewritten(outer).contains("\"pg_catalog.pg_index\""));
+        assert!(rewritten("SELECT count(*) FROM pg_index").contains("count(*)"));
+        let twice = "SELECT f(a), pg_catalog.f(b), array(select a from pg_catalog.unnest(x) a) FROM pg_index";
+        assert_eq!(
+            rewritten(twice),
+            "SELECT NULL AS \"f\", NULL AS \"?column?1\", NULL AS \"array\" WHERE false"
+        );
+        let inner =
+            "SELECT (SELECT string_agg(a, b) FROM pg_catalog.generate_series(0, 1)) FROM pg_publication";
+        assert_eq!(rewritten(inner), "SELECT NULL AS \"?column?0\" WHERE false");
+        let list = "SELECT a || array(SELECT x FROM pg_catalog.unnest(b) x) FROM pg_class";
+        assert_eq!(rewritten(list), "SELECT a || NULL FROM \"pg_catalog.pg_class\" AS \"pg_class\"");
+        assert_eq!(rewritten("SELECT (SELECT adbin FROM pg_attrdef d WHERE d.adrelid = a)"), "SELECT NULL");
+        assert_eq!(
+            rewritten("SELECT (SELECT t.typname FROM pg_type t WHERE t.oid = a)"),
+            "SELECT (SELECT max(t.typname) FROM \"pg_catalog.pg_type\" t WHERE t.oid = a)"
+        );
+    }
+
+    #[test]
+    fn patterns_are_escaped_as_here() {
+        let of = |pattern: &str| rewritten(&format!("SELECT a LIKE {pattern} ESCAPE '/'"));
+        let told = "SELECT a LIKE replace(replace(replace(replace('pg/_', '\\', '\\\\'), '//', '\u{1}'), '/', '\\'), '\u{1}', '/')";
+        assert_eq!(of("'pg/_'"), told);
+        assert_eq!(rewritten("SELECT a LIKE b"), "SELECT a LIKE b");
+    }
+
+    #[test]
+    fn dbeaver_asks_for_a_column_twice() {
+        let told =
+            rewritten("SELECT c.oid, c.*, d.description FROM pg_class c LEFT JOIN pg_description d ON true");
+        assert!(told.starts_with("SELECT c.*, d.description FROM"), "{told}");
+        assert_eq!(rewritten("SELECT f.a, f.* FROM flights AS f"), "SELECT f.a, f.* FROM flights AS f");
+    }
+
+    #[test]
+    fn jdbc_asks_for_schemas() {
+        assert_eq!(rewritten("SELECT (pg_catalog.current_schemas(true))[1]"), "SELECT 'pg_catalog'");
+        assert_eq!(rewritten("SELECT a = ANY (current_schemas(false))"), "SELECT a IN ('public')");
+        let searched = "SELECT 1 FROM (SELECT array_upper(current_schemas(false), 1)) AS sp";
+        assert!(rewritten(searched).contains("nspname = 'public'"), "{}", rewritten(searched));
+    }
+
+    #[test]
+    fn grafana_asks_for_columns() {
+        let sql =
+            "SELECT CASE WHEN array_length(parse_ident('a.B'),1) = 2 THEN s = (parse_ident('a.B'))[1] END";
+        assert_eq!(rewritten(sql), "SELECT CASE WHEN 2 = 2 THEN s = 'a' END");
+    }
+}

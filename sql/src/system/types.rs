@@ -1,0 +1,86 @@
+//! Which type of PostgreSQL a type is.
+
+use basalt_core::schema::DataType;
+
+/// A type as PostgreSQL's clients know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PostgresType {
+    /// Its number.
+    pub oid: u32,
+    /// Bytes; -1: it varies.
+    pub size: i16,
+    /// What it is called in `pg_type`.
+    pub name: &'static str,
+    /// What it is called in SQL.
+    pub sql: &'static str,
+    /// Digits of a number, as PostgreSQL packs them; -1: none.
+    pub modifier: i32,
+}
+
+/// The types that answers have, and those of parameters.
+pub(crate) const TYPES: [(PostgresType, &str); 13] = [
+    (of(16, 1, "bool", "boolean"), "B"),
+    (of(20, 8, "int8", "bigint"), "N"),
+    (of(21, 2, "int2", "smallint"), "N"),
+    (of(23, 4, "int4", "integer"), "N"),
+    (of(25, -1, "text", "text"), "S"),
+    (of(26, 4, "oid", "oid"), "N"),
+    (of(700, 4, "float4", "real"), "N"),
+    (of(701, 8, "float8", "double precision"), "N"),
+    (of(1043, -1, "varchar", "character varying"), "S"),
+    (of(1082, 4, "date", "date"), "D"),
+    (of(1114, 8, "timestamp", "timestamp without time zone"), "D"),
+    (of(1184, 8, "timestamptz", "timestamp with time zone"), "D"),
+    (of(1700, -1, "numeric", "numeric"), "N"),
+];
+
+const fn of(oid: u32, size: i16, name: &'static str, sql: &'static str) -> PostgresType {
+    PostgresType { oid, size, name, sql, modifier: -1 }
+}
+
+/// Which type clients are told that a column has: the least that holds all its values.
+pub fn postgres_type(data_type: DataType) -> PostgresType {
+    match data_type {
+        DataType::Bool => of(16, 1, "bool", "boolean"),
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => of(21, 2, "int2", "smallint"),
+        DataType::Int32 | DataType::UInt16 => of(23, 4, "int4", "integer"),
+        DataType::Int64 | DataType::UInt32 => of(20, 8, "int8", "bigint"),
+        DataType::UInt64 => of(1700, -1, "numeric", "numeric"),
+        DataType::Float32 => of(700, 4, "float4", "real"),
+        DataType::Float64 => of(701, 8, "float8", "double precision"),
+        DataType::Decimal { precision, scale } => {
+            let modifier = ((i32::from(precision) << 16) | i32::from(scale)) + 4;
+            PostgresType { modifier, ..of(1700, -1, "numeric", "numeric") }
+        }
+        DataType::Date32 => of(1082, 4, "date", "date"),
+        DataType::Timestamp => of(1184, 8, "timestamptz", "timestamp with time zone"),
+        DataType::Utf8 => of(25, -1, "text", "text"),
+    }
+}
+
+/// What a type is called with its digits; `None`: there is no such type.
+pub(crate) fn format(oid: i64, modifier: i64) -> Option<String> {
+    let (known, _) = TYPES.iter().find(|(known, _)| i64::from(known.oid) == oid)?;
+    Some(match modifier.checked_sub(4).filter(|packed| *packed >= 0 && known.name == "numeric") {
+        Some(packed) => format!("numeric({},{})", packed >> 16, packed & 0x7ff),
+        None => known.sql.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_of_a_column_is_in_the_list() {
+        for kind in DataType::KINDS {
+            let of = postgres_type(kind);
+            let (known, _) = TYPES.iter().find(|(known, _)| known.oid == of.oid).unwrap();
+            assert_eq!(PostgresType { modifier: -1, ..of }, *known);
+        }
+        let decimal = postgres_type(DataType::Decimal { precision: 12, scale: 2 });
+        assert_eq!(format(1700, decimal.modifier.into()).unwrap(), "numeric(12,2)");
+        assert_eq!(format(1184, -1).unwrap(), "timestamp with time zone");
+        assert_eq!(format(1, -1), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! Joins give way now and then. One that makes very many rows of few would else not be stopped before it ends: a task
+//! ends where it waits, and what it reads may be read long since.
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{
+        Result,
+        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
+    },
+    physical_plan::{
+        ExecutionPlan,
+        coop::CooperativeExec,
+        joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec},
+    },
+};
+
+/// The same plan, whose joins give way after a few batches.
+pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let give_way = |plan: Arc<dyn ExecutionPlan>| {
+        let joins = plan.is::<HashJoinExec>()
+            || plan.is::<NestedLoopJoinExec>()
+            || plan.is::<CrossJoinExec>()
+            || plan.is::<SortMergeJoinExec>();
+        Ok(match joins {
+            true => Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>),
+            false => Transformed::no(plan),
+        })
+    };
+    plan.transform_up(give_way).data()
+}
