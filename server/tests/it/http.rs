@@ -18,7 +18,7 @@ async fn start() -> (Server, SocketAddr) {
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = format!("http://{}", clients.local_addr().unwrap());
     let http = metrics.local_addr().unwrap();
-    let listeners = Listeners { clients, peers: None, metrics: Some(metrics) };
+    let listeners = Listeners { clients, peers: None, metrics: Some(metrics), postgres: None };
     let config = Config { threads: 2, store: "memory:".into(), ..Config::default() };
     tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
     let client = Client::connect(&address).await.unwrap();

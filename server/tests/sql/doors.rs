@@ -39,7 +39,7 @@ async fn start(rows: i64) -> (Flight, SocketAddr) {
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
     let address = format!("http://{}", clients.local_addr().unwrap());
     let http = http_listener.local_addr().unwrap();
-    let listeners = Listeners { clients, peers: None, metrics: Some(http_listener) };
+    let listeners = Listeners { clients, peers: None, metrics: Some(http_listener), postgres: None };
     let config = Config { threads: 2, store: "memory:".to_owned(), ..Config::default() };
     tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
     ready(&address).await;
