@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use basalt_core::{query::Literal, schema::DataType};
+use arrow_schema::DataType;
+use basalt_core::{query::Literal, schema::Field};
 use basalt_sql::{Description, script::Part, system::postgres_type};
 use pgwire::messages::{
     data::{NoData, ParameterDescription},
@@ -51,7 +52,7 @@ impl Prepared {
         let named = self.types.get(at).copied().filter(|oid| *oid != 0);
         let described = || {
             let description = self.description.get()?;
-            description.parameters.get(at).map(|data_type| postgres_type(*data_type).oid)
+            description.parameters.get(at).map(|data_type| postgres_type(&data_type.to_arrow()).oid)
         };
         named.or_else(described)
     }
@@ -219,7 +220,7 @@ impl Session {
             return Err(no_second(&name).into());
         }
         let told = prepared.told.get().and(prepared.description.get());
-        let told = told.map(|told| told.schema.fields().iter().map(|field| field.data_type).collect());
+        let told = told.map(|told| told.schema.fields().iter().map(Field::to_arrow_type).collect());
         let portal = Portal::new(prepared.part.clone(), parameters, results, told);
         self.keep(name, portal)?;
         self.wire.put(&BindComplete::new())?;

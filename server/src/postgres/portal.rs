@@ -1,7 +1,8 @@
 //! A statement that runs for a client, and its rows on their way.
 
 use arrow_array::{Array as _, RecordBatch, cast::AsArray as _, types::Int64Type};
-use basalt_core::{query::Literal, schema::DataType};
+use arrow_schema::DataType;
+use basalt_core::query::Literal;
 use basalt_sql::{
     script::{Part, Word},
     system::postgres_type,
@@ -149,7 +150,7 @@ fn columns(
             return Err(changed());
         }
         for (column, told) in columns.iter_mut().zip(told) {
-            if postgres_type(column.data_type).oid != postgres_type(*told).oid {
+            if postgres_type(&column.data_type).oid != postgres_type(told).oid {
                 if *told != DataType::Utf8 {
                     return Err(changed());
                 }

@@ -3,14 +3,16 @@
 use std::fmt::Write as _;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Decimal128Array, PrimitiveArray, RecordBatch, StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, PrimitiveArray, RecordBatch, StringArray,
     cast::AsArray as _,
     types::{
         ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+        Int32Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType, UInt8Type, UInt16Type,
+        UInt32Type, UInt64Type,
     },
 };
-use basalt_core::{schema::DataType, time};
+use arrow_schema::DataType;
+use basalt_core::time;
 use basalt_sql::system::{PostgresType, postgres_type};
 use bytes::{BufMut as _, BytesMut};
 use pgwire::messages::data::{FieldDescription, RowDescription};
@@ -39,7 +41,7 @@ pub(super) fn columns(schema: &basalt_core::schema::Schema, formats: &[i16]) -> 
     }
     let column = |(at, field): (usize, &basalt_core::schema::Field)| Column {
         name: field.name.clone(),
-        data_type: field.data_type,
+        data_type: field.to_arrow_type(),
         // Default: text.
         format: formats.get(at).or(formats.first()).copied().unwrap_or(0),
     };
@@ -48,7 +50,7 @@ pub(super) fn columns(schema: &basalt_core::schema::Schema, formats: &[i16]) -> 
 
 pub(super) fn description(columns: &[Column]) -> RowDescription {
     let field = |column: &Column| {
-        let PostgresType { oid, size, modifier, .. } = postgres_type(column.data_type);
+        let PostgresType { oid, size, modifier, .. } = postgres_type(&column.data_type);
         FieldDescription::new(column.name.replace('\0', " "), 0, 0, oid, size, modifier, column.format)
     };
     RowDescription::new(columns.iter().map(field).collect())
@@ -105,6 +107,8 @@ enum Kind<'a> {
     Decimal(&'a Decimal128Array, u8),
     Date(&'a PrimitiveArray<Date32Type>),
     Timestamp(&'a PrimitiveArray<TimestampMicrosecondType>),
+    Time(&'a PrimitiveArray<Time64MicrosecondType>),
+    Bytes(&'a BinaryArray),
     Text(&'a StringArray),
 }
 
@@ -114,8 +118,8 @@ fn typed<T: ArrowPrimitiveType>(array: &ArrayRef) -> Option<&PrimitiveArray<T>> 
 
 impl<'a> Values<'a> {
     fn of(array: &'a ArrayRef, column: &Column) -> Result<Self> {
-        let kind = match column.data_type {
-            DataType::Bool => array.as_boolean_opt().map(Kind::Bool),
+        let kind = match &column.data_type {
+            DataType::Boolean => array.as_boolean_opt().map(Kind::Bool),
             DataType::Int8 => typed(array).map(Kind::Int8),
             DataType::Int16 => typed(array).map(Kind::Int16),
             DataType::Int32 => typed(array).map(Kind::Int32),
@@ -126,12 +130,16 @@ impl<'a> Values<'a> {
             DataType::UInt64 => typed(array).map(Kind::UInt64),
             DataType::Float32 => typed(array).map(Kind::Float32),
             DataType::Float64 => typed(array).map(Kind::Float64),
-            DataType::Decimal { scale, .. } => {
-                typed::<Decimal128Type>(array).map(|values| Kind::Decimal(values, scale))
+            DataType::Decimal128(_, scale) => {
+                let scale = u8::try_from(*scale).ok();
+                scale.and_then(|scale| Some(Kind::Decimal(typed::<Decimal128Type>(array)?, scale)))
             }
             DataType::Date32 => typed(array).map(Kind::Date),
-            DataType::Timestamp => typed(array).map(Kind::Timestamp),
+            DataType::Time64(_) => typed(array).map(Kind::Time),
+            DataType::Timestamp(..) => typed(array).map(Kind::Timestamp),
+            DataType::Binary => array.as_binary_opt().map(Kind::Bytes),
             DataType::Utf8 => array.as_string_opt().map(Kind::Text),
+            _ => None,
         };
         let kind = kind.ok_or_else(|| Error::new("XX000", "a column is not of the type that was told"))?;
         Ok(Self { array, kind, binary: column.format == 1 })
@@ -173,6 +181,11 @@ impl<'a> Values<'a> {
             Kind::Decimal(values, scale) => out.write_str(&decimal(values.value(row), *scale)),
             Kind::Date(values) => out.write_str(&date(values.value(row))),
             Kind::Timestamp(values) => out.write_str(&timestamp(values.value(row))),
+            Kind::Time(values) => out.write_str(&clock(values.value(row))),
+            Kind::Bytes(values) => {
+                let mut bytes = values.value(row).iter();
+                out.write_str("\\x").and_then(|()| bytes.try_for_each(|byte| write!(out, "{byte:02x}")))
+            }
             Kind::Text(values) => out.write_str(values.value(row)),
         };
     }
@@ -200,6 +213,8 @@ impl<'a> Values<'a> {
                 let micros = values.value(row).checked_sub(EPOCH_MICROS);
                 out.put_i64(micros.ok_or_else(|| range("timestamp"))?);
             }
+            Kind::Time(values) => out.put_i64(values.value(row)),
+            Kind::Bytes(values) => out.put_slice(values.value(row)),
             Kind::Text(values) => out.put_slice(values.value(row).as_bytes()),
         }
         Ok(())
@@ -294,6 +309,13 @@ fn timestamp(micros: i64) -> String {
     }
 }
 
+/// The time of a day.
+fn clock(micros: i64) -> String {
+    let text = timestamp(micros);
+    let text = text.strip_suffix("+00").unwrap_or(&text);
+    text.split_once(' ').map_or(text, |(_, clock)| clock).to_owned()
+}
+
 /// There is no year 0: the one before 1 is 1 BC.
 fn era(date: String) -> String {
     let parts = date.strip_prefix('-').map(|rest| (true, rest)).or(Some((false, date.as_str())));
@@ -311,12 +333,15 @@ mod tests {
 
     use basalt_core::schema::{Field, Schema};
 
+    use arrow_schema::TimeUnit;
+
     use super::*;
     use crate::postgres::types::{NUMERIC, parameter};
 
     /// The values of a row in a format.
     fn row(arrays: Vec<ArrayRef>, types: &[DataType], format: i16) -> Vec<Option<Vec<u8>>> {
-        let fields = types.iter().enumerate().map(|(at, of)| Field::new(format!("c{at}"), *of, true));
+        let field = |(at, of): (usize, &DataType)| Field::from_arrow(format!("c{at}"), of, true).unwrap();
+        let fields = types.iter().enumerate().map(field);
         let schema = Schema::of_answer(fields.collect());
         let columns = columns(&schema, &[format]).unwrap();
         let batch = RecordBatch::try_new(schema.to_arrow(), arrays).unwrap();
@@ -348,17 +373,23 @@ mod tests {
                 ),
                 Arc::new(StringArray::from(vec!["é"])),
                 Arc::new(StringArray::from(vec![None::<&str>])),
+                Arc::new(PrimitiveArray::<Time64MicrosecondType>::from(vec![3_661_500_000])),
+                Arc::new(BinaryArray::from(vec![&b"\0\xff"[..]])),
+                Arc::new(Decimal128Array::from(vec![-i128::MAX]).with_precision_and_scale(38, 38).unwrap()),
             ]
         };
         let types = [
-            DataType::Bool,
+            DataType::Boolean,
             DataType::Int8,
             DataType::UInt64,
             DataType::Float64,
             DataType::Date32,
-            DataType::Timestamp,
+            DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             DataType::Utf8,
             DataType::Utf8,
+            DataType::Time64(TimeUnit::Microsecond),
+            DataType::Binary,
+            DataType::Decimal128(38, 38),
         ];
         let texts = row(arrays(), &types, 0);
         let expected =
@@ -367,6 +398,9 @@ mod tests {
             assert_eq!(std::str::from_utf8(text.as_ref().unwrap()).unwrap(), expected);
         }
         assert_eq!(texts[7], None);
+        let last = texts[8..].iter().map(|text| std::str::from_utf8(text.as_ref().unwrap()).unwrap());
+        let wide = format!("-1.{}", &i128::MAX.to_string()[1..]);
+        assert_eq!(last.collect::<Vec<_>>(), ["01:01:01.5", "\\x00ff", &wide]);
         let binary = row(arrays(), &types, 1);
         assert_eq!(binary[0], Some(vec![1]));
         assert_eq!(binary[1], Some(vec![0xff, 0xff]));
@@ -374,6 +408,8 @@ mod tests {
         assert_eq!(binary[4], Some((15_890 - EPOCH_DAYS).to_be_bytes().to_vec()));
         assert_eq!(binary[5], Some((1_500_000 - EPOCH_MICROS).to_be_bytes().to_vec()));
         assert_eq!(binary[7], None);
+        assert_eq!(binary[8], Some(3_661_500_000_i64.to_be_bytes().to_vec()));
+        assert_eq!(binary[9], Some(vec![0, 0xff]));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(super) const FLOAT8: u32 = 701;
 /// A text that may be of any type.
 const UNKNOWN: u32 = 705;
 pub(super) const DATE: u32 = 1082;
+const TIME: u32 = 1083;
 const TIMESTAMP: u32 = 1114;
 pub(super) const TIMESTAMPTZ: u32 = 1184;
 pub(super) const NUMERIC: u32 = 1700;
@@ -57,6 +58,12 @@ pub(super) fn parameter(oid: u32, format: i16, bytes: &Bytes) -> Result<Literal>
             let micros = i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
             let micros = micros.checked_add(EPOCH_MICROS);
             Literal::Timestamp(micros.ok_or_else(|| Error::new("22008", "timestamp out of range"))?)
+        }
+        TIME => {
+            let micros = i64::from_be_bytes(fixed(bytes).ok_or_else(wrong)?);
+            let text = (0..86_400_000_000).contains(&micros).then(|| time::format_timestamp(micros));
+            let clock = text.as_deref().and_then(|text| text.strip_suffix('Z')?.split_once('T'));
+            Literal::Text(clock.ok_or_else(wrong)?.1.to_owned())
         }
         NUMERIC => decimal(&numeric(bytes).ok_or_else(wrong)?).ok_or_else(wrong)?,
         other => {
@@ -231,6 +238,11 @@ mod tests {
         let small = [0, 1, 0xff, 0xff, 0, 0, 0, 4, 0, 5];
         assert_eq!(binary(NUMERIC, &small), Some(Literal::Decimal { unscaled: 5, scale: 4 }));
         assert_eq!(binary(NUMERIC, &[0, 0, 0, 0, 0, 0, 0, 0]), Some(Literal::Int(0)));
+        assert_eq!(
+            binary(1083, &1_500_000_i64.to_be_bytes()),
+            Some(Literal::Text("00:00:01.500000".to_owned()))
+        );
+        assert_eq!(binary(1083, &(-1_i64).to_be_bytes()), None);
         assert_eq!(binary(1186, &[0; 16]), None);
     }
 

@@ -30,6 +30,9 @@ use super::{
 };
 use crate::error::{Error, Result};
 
+/// What clients call the schema of all tables: those of PostgreSQL, and those of Arrow Flight SQL.
+const OF_TABLES: [&str; 2] = [SCHEMA, "main"];
+
 /// The schemas that are searched, in turn, as JDBC's driver asks for them with lists.
 const SEARCHED: &str =
     "(SELECT oid AS nspoid, nspname, 1 AS r FROM pg_catalog.pg_namespace WHERE nspname = 'public')";
@@ -157,8 +160,8 @@ impl VisitorMut for Rewrite<'_> {
     /// A table, whatever is done to it.
     fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
         let plain = match words(name).as_deref() {
-            Some([schema, _]) if *schema == SCHEMA => 1,
-            Some([database, schema, _]) if *database == DATABASE && *schema == SCHEMA => 2,
+            Some([schema, _]) if OF_TABLES.contains(schema) => 1,
+            Some([database, schema, _]) if *database == DATABASE && OF_TABLES.contains(schema) => 2,
             _ => 0,
         };
         let ObjectName(parts) = name;
@@ -185,7 +188,8 @@ impl Rewrite<'_> {
             Expr::CompoundIdentifier(parts) => {
                 let plain = match parts.as_slice() {
                     [schema, _, _] => {
-                        ["pg_catalog", "information_schema", SCHEMA].contains(&schema.value.as_str())
+                        OF_TABLES.contains(&schema.value.as_str())
+                            || tables::SCHEMAS.contains(&schema.value.as_str())
                     }
                     _ => false,
                 };
@@ -491,6 +495,7 @@ mod tests {
             "SELECT 1 FROM \"information_schema.tables\" t WHERE a ~ 'x'"
         );
         assert_eq!(rewritten("INSERT INTO public.t (a) VALUES (1)"), "INSERT INTO t (a) VALUES (1)");
+        assert_eq!(rewritten("SELECT main.flights.a FROM main.flights"), "SELECT flights.a FROM flights");
         assert_eq!(rewritten("CREATE TABLE basalt.public.t (a INT)"), "CREATE TABLE t (a INT)");
         assert_eq!(rewritten("SELECT a = ANY (ARRAY['r', 'p'])"), "SELECT a IN ('r', 'p')");
     }

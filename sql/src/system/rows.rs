@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use arrow_schema::DataType as ArrowType;
-use basalt_core::schema::{DataType, Schema};
+use basalt_core::schema::Schema;
 
 use super::{
     DATABASE, Numbers, OWNER, SCHEMA,
@@ -77,15 +77,13 @@ impl Known<'_> {
 fn columns(schema: &Schema) -> Vec<Column> {
     let column = |field: &basalt_core::schema::Field| Column {
         name: field.name.clone(),
-        of: postgres_type(field.data_type),
+        of: postgres_type(&field.to_arrow_type()),
         nullable: field.nullable,
     };
     schema.fields().iter().map(column).collect()
 }
 
 fn system_column(name: &str, of: &ArrowType) -> Column {
-    // Default: a text.
-    let of = DataType::from_arrow(of).unwrap_or(DataType::Utf8);
     Column { name: name.to_owned(), of: postgres_type(of), nullable: true }
 }
 

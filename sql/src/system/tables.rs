@@ -334,6 +334,9 @@ pub(crate) const TABLES: &[Virtual] = &[
 /// The numbers of the tables of `information_schema`, which nobody sees without its name.
 pub(super) const INFORMATION: std::ops::Range<i64> = 13_000..FIRST_USER;
 
+/// Their schemas.
+pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
+
 /// A virtual table by its name with its schema.
 pub(super) fn find(name: &str) -> Option<&'static Virtual> {
     TABLES.iter().find(|table| table.name == name)

@@ -1,6 +1,6 @@
 //! Which type of PostgreSQL a type is.
 
-use basalt_core::schema::DataType;
+use arrow_schema::DataType;
 
 /// A type as PostgreSQL's clients know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,9 @@ pub struct PostgresType {
 }
 
 /// The types that answers have, and those of parameters.
-pub(crate) const TYPES: [(PostgresType, &str); 13] = [
+pub(crate) const TYPES: [(PostgresType, &str); 15] = [
     (of(16, 1, "bool", "boolean"), "B"),
+    (of(17, -1, "bytea", "bytea"), "U"),
     (of(20, 8, "int8", "bigint"), "N"),
     (of(21, 2, "int2", "smallint"), "N"),
     (of(23, 4, "int4", "integer"), "N"),
@@ -29,6 +30,7 @@ pub(crate) const TYPES: [(PostgresType, &str); 13] = [
     (of(701, 8, "float8", "double precision"), "N"),
     (of(1043, -1, "varchar", "character varying"), "S"),
     (of(1082, 4, "date", "date"), "D"),
+    (of(1083, 8, "time", "time without time zone"), "D"),
     (of(1114, 8, "timestamp", "timestamp without time zone"), "D"),
     (of(1184, 8, "timestamptz", "timestamp with time zone"), "D"),
     (of(1700, -1, "numeric", "numeric"), "N"),
@@ -38,23 +40,26 @@ const fn of(oid: u32, size: i16, name: &'static str, sql: &'static str) -> Postg
     PostgresType { oid, size, name, sql, modifier: -1 }
 }
 
-/// Which type clients are told that a column has: the least that holds all its values.
-pub fn postgres_type(data_type: DataType) -> PostgresType {
+/// Which type clients are told that a column has: the least that holds all its values. Of Arrow's types those that answers
+/// have are known; others are shown as text.
+pub fn postgres_type(data_type: &DataType) -> PostgresType {
     match data_type {
-        DataType::Bool => of(16, 1, "bool", "boolean"),
+        DataType::Boolean => of(16, 1, "bool", "boolean"),
+        DataType::Binary => of(17, -1, "bytea", "bytea"),
         DataType::Int8 | DataType::Int16 | DataType::UInt8 => of(21, 2, "int2", "smallint"),
         DataType::Int32 | DataType::UInt16 => of(23, 4, "int4", "integer"),
         DataType::Int64 | DataType::UInt32 => of(20, 8, "int8", "bigint"),
         DataType::UInt64 => of(1700, -1, "numeric", "numeric"),
         DataType::Float32 => of(700, 4, "float4", "real"),
         DataType::Float64 => of(701, 8, "float8", "double precision"),
-        DataType::Decimal { precision, scale } => {
-            let modifier = ((i32::from(precision) << 16) | i32::from(scale)) + 4;
+        DataType::Decimal128(precision, scale) => {
+            let modifier = ((i32::from(*precision) << 16) | (i32::from(*scale) & 0x7ff)) + 4;
             PostgresType { modifier, ..of(1700, -1, "numeric", "numeric") }
         }
         DataType::Date32 => of(1082, 4, "date", "date"),
-        DataType::Timestamp => of(1184, 8, "timestamptz", "timestamp with time zone"),
-        DataType::Utf8 => of(25, -1, "text", "text"),
+        DataType::Time64(_) => of(1083, 8, "time", "time without time zone"),
+        DataType::Timestamp(..) => of(1184, 8, "timestamptz", "timestamp with time zone"),
+        _ => of(25, -1, "text", "text"),
     }
 }
 
@@ -69,16 +74,20 @@ pub(crate) fn format(oid: i64, modifier: i64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::TimeUnit;
+
     use super::*;
 
     #[test]
     fn every_type_of_a_column_is_in_the_list() {
-        for kind in DataType::KINDS {
-            let of = postgres_type(kind);
+        let narrow = basalt_core::schema::DataType::KINDS.map(basalt_core::schema::DataType::to_arrow);
+        let wide = [DataType::Binary, DataType::Time64(TimeUnit::Microsecond), DataType::Decimal128(38, 10)];
+        for kind in narrow.into_iter().chain(wide) {
+            let of = postgres_type(&kind);
             let (known, _) = TYPES.iter().find(|(known, _)| known.oid == of.oid).unwrap();
             assert_eq!(PostgresType { modifier: -1, ..of }, *known);
         }
-        let decimal = postgres_type(DataType::Decimal { precision: 12, scale: 2 });
+        let decimal = postgres_type(&DataType::Decimal128(12, 2));
         assert_eq!(format(1700, decimal.modifier.into()).unwrap(), "numeric(12,2)");
         assert_eq!(format(1184, -1).unwrap(), "timestamp with time zone");
         assert_eq!(format(1, -1), None);
