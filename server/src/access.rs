@@ -43,6 +43,9 @@ pub(crate) enum Action {
     Attach,
     /// Properties of a table.
     Alter,
+    /// Files of the server are read and written.
+    #[cfg_attr(not(feature = "sql"), allow(dead_code, reason = "COPY does, and is SQL"))]
+    Copy,
     /// Sets are kept and dropped.
     KeepSet,
     /// All files are read.
@@ -160,6 +163,7 @@ impl fmt::Display for Action {
             Self::Drop => "drop",
             Self::Attach => "attach",
             Self::Alter => "alter",
+            Self::Copy => "copy files of",
             Self::KeepSet => "keep or drop",
             Self::Verify => "verify",
             Self::Observe => "observe",

@@ -64,6 +64,8 @@ pub struct Config {
     /// The longest deadline of a query.
     #[serde(deserialize_with = "units::duration")]
     pub max_deadline: Duration,
+    /// Folders below which COPY reads and writes files of the server; none: it does not.
+    pub copy_roots: Vec<PathBuf>,
     /// Connections open at once.
     pub max_connections: usize,
     /// How long running requests may go on after a signal to stop.
@@ -104,6 +106,7 @@ impl Default for Config {
             concurrent_queries: 0,
             default_deadline: limits::DEFAULT_DEADLINE,
             max_deadline: limits::MAX_DEADLINE,
+            copy_roots: Vec::new(),
             max_connections: limits::CONNECTIONS,
             shutdown_grace: limits::SHUTDOWN_GRACE,
             peer_listen: None,
@@ -207,6 +210,11 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
     pub max_deadline: Option<Duration>,
 
+    /// A folder below which COPY reads and writes files of the server; may be given more than once [default: none]
+    #[arg(long = "copy-root", env = "BASALT_COPY_ROOTS", value_name = "DIR", value_delimiter = ',')]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub copy_roots: Vec<PathBuf>,
+
     /// Connections open at once [default: 4096]
     #[arg(long, env = "BASALT_MAX_CONNECTIONS", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,6 +267,19 @@ impl Config {
             builder.add_source(flags).build().and_then(config::Config::try_deserialize).map_err(wrong)?;
         config.check()?;
         Ok(config)
+    }
+
+    /// The folders of COPY, as the system names them.
+    #[cfg(feature = "sql")]
+    pub(crate) fn copy_roots(&self) -> Result<Vec<PathBuf>, Error> {
+        let found = self.copy_roots.iter().map(|root| {
+            let found = root.canonicalize().and_then(|found| match found.is_dir() {
+                true => Ok(found),
+                false => Err(std::io::ErrorKind::NotADirectory.into()),
+            });
+            found.map_err(|error| Error::Config(format!("copy_roots: {}: {error}", root.display())))
+        });
+        found.collect()
     }
 
     fn check(&self) -> Result<(), Error> {

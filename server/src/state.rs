@@ -48,6 +48,9 @@ pub(crate) struct State {
     /// Plans and runs statements.
     #[cfg(feature = "sql")]
     pub(crate) sql: basalt_sql::Engine,
+    /// The folders below which COPY reads and writes files.
+    #[cfg(feature = "sql")]
+    pub(crate) copy_roots: Vec<std::path::PathBuf>,
     /// `None`: the server is alone.
     pub(crate) cluster: Option<Arc<Cluster>>,
     tables_peers: Option<Arc<TablesPeers>>,
@@ -107,6 +110,8 @@ impl State {
             readers: Readers::new(limit, config.query_permits()),
             #[cfg(feature = "sql")]
             sql: crate::sql::engine(config)?,
+            #[cfg(feature = "sql")]
+            copy_roots: config.copy_roots()?,
             cluster,
             tables_peers,
             running: TaskTracker::new(),

@@ -29,8 +29,8 @@ public class Doors {
                     statement.setString(1, "UA");
                     statement.setLong(2, distance);
                     try (ResultSet rows = statement.executeQuery()) {
-                        check(rows.next() && rows.getLong(1) == (distance == 0 ? 58665 : 41135) || rows.getLong(1) > 0,
-                                "n is " + rows.getLong(1));
+                        check(rows.next(), "no rows");
+                        check(rows.getLong(1) == (distance == 0 ? 58665 : 41135), "n is " + rows.getLong(1));
                     }
                 }
             }

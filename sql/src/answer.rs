@@ -128,7 +128,7 @@ fn shown(column: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
         return Ok(Arc::new(functions::texts(column)?));
     }
     let failed = |error: datafusion::arrow::error::ArrowError| Error::Internal(error.to_string());
-    let options = FormatOptions::default().with_display_error(false);
+    let options = FormatOptions::default().with_display_error(false).with_null("NULL");
     let formatter = ArrayFormatter::try_new(column, &options).map_err(failed)?;
     let texts = (0..column.len()).map(|row| match column.is_valid(row) {
         true => formatter.value(row).try_to_string().map(Some).map_err(failed),

@@ -1,6 +1,6 @@
 //! What SQL asks of whoever has the tables.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, fs::File, sync::Arc};
 
 use arrow_array::{RecordBatch, UInt64Array};
 use async_trait::async_trait;
@@ -70,6 +70,22 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         Err(read_only())
     }
 
+    /// Opens a file that COPY reads.
+    ///
+    /// # Errors
+    /// Why it is not read.
+    async fn copy_source(&self, _path: &str) -> Result<File> {
+        Err(read_only())
+    }
+
+    /// Begins a file that COPY writes.
+    ///
+    /// # Errors
+    /// Why it is not written.
+    async fn copy_sink(&self, _path: &str) -> Result<Box<dyn Sink>> {
+        Err(read_only())
+    }
+
     /// Drops a view; `if_exists`: nothing happens where there is none.
     ///
     /// # Errors
@@ -110,6 +126,21 @@ pub enum Alteration {
     SetNullable(String, bool),
     /// A wider type for a column.
     Widen(String, DataType),
+}
+
+/// A file that COPY writes. Dropped before it is kept, it leaves nothing.
+pub trait Sink: Send {
+    /// Where the bytes go.
+    ///
+    /// # Errors
+    /// Why they do not.
+    fn file(&self) -> Result<File>;
+
+    /// All of them are there: the file gets its name.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn keep(self: Box<Self>) -> Result<()>;
 }
 
 /// What comes of the rows of a table.

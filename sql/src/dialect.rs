@@ -30,7 +30,8 @@ use crate::{
 /// no answer. The tokens have no white space among them.
 pub(crate) fn tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
-    for token in tokens {
+    for mut token in tokens {
+        singular(&kept, &mut token);
         if let (Token::Word(word), Some(before)) = (&token.token, kept.last_mut())
             && word.quote_style.is_none()
             && before.span.end == token.span.start
@@ -69,6 +70,24 @@ pub(crate) fn tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         kept.push(token);
     }
     Ok(kept)
+}
+
+/// Units of intervals that the parser would take for a name.
+fn singular(before: &[TokenWithSpan], token: &mut TokenWithSpan) {
+    let of_interval = before.len().checked_sub(2).and_then(|at| before.get(at)).is_some_and(
+        |token| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::INTERVAL),
+    );
+    let Token::Word(word) = &mut token.token else { return };
+    let units = [
+        ("millennia", "MILLENNIUM"),
+        ("centuries", "CENTURY"),
+        ("decades", "DECADE"),
+        ("quarters", "QUARTER"),
+    ];
+    let unit = units.iter().find(|(unit, _)| word.value.eq_ignore_ascii_case(unit));
+    if of_interval && let Some((_, unit)) = unit {
+        token.token = Token::make_keyword(unit);
+    }
 }
 
 /// Puts a statement into the planner's words.
@@ -130,6 +149,14 @@ impl Rewrite {
                     return Err(Error::unsupported("binary text with escapes"));
                 }
             }
+            // What the planner takes for IS NOT NULL, which is never NULL.
+            Expr::BinaryOp {
+                op: BinaryOperator::PGRegexMatch | BinaryOperator::PGRegexIMatch,
+                right,
+                ..
+            } if literal(right) == Some(".*") => {
+                **right = Expr::value(Value::SingleQuotedString("(?:.*)".to_owned()));
+            }
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } => {
                 return Err(Error::unsupported("'^' (power(a, b) and xor(a, b) are)"));
             }
@@ -160,6 +187,13 @@ impl Rewrite {
     fn function(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(function) = expr else { return Ok(()) };
         let Some(name) = bare(&function.name) else { return Ok(()) };
+        if name.starts_with("regexp_")
+            && let FunctionArguments::List(list) = &mut function.args
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern))) = list.args.get_mut(1)
+            && literal(pattern) == Some(".*")
+        {
+            *pattern = Expr::value(Value::SingleQuotedString("(?:.*)".to_owned()));
+        }
         match names::meant(&name, arguments(function).map_or(usize::MAX, <[_]>::len)) {
             None => {}
             Some(Meant::Name(other)) => function.name = ObjectName::from(vec![Ident::new(other)]),
@@ -493,7 +527,9 @@ fn expand_using(select: &mut Select) -> Result<()> {
                     let columns = columns.iter().filter_map(|name| name.0.first()?.as_ident().cloned());
                     items.push(all_of(&join.relation, &columns.collect::<Vec<_>>()));
                 }
-                JoinConstraint::Natural => return Ok(()),
+                JoinConstraint::Natural if select.projection.iter().any(of_wildcard) => {
+                    return Err(Error::unsupported("* over a NATURAL JOIN (USING is)"));
+                }
                 _ => items.push(all_of(&join.relation, &[])),
             }
         }

@@ -10,6 +10,7 @@ mod bounded;
 mod calendar;
 mod catalog;
 mod command;
+mod copy;
 mod define;
 mod derived;
 mod dialect;
@@ -41,7 +42,7 @@ mod yielding;
 
 pub use async_trait::async_trait;
 
-pub use catalog::{Alteration, Answers, Catalog, Change, NewTable, Rows, Table, Writer, Written};
+pub use catalog::{Alteration, Answers, Catalog, Change, NewTable, Rows, Sink, Table, Writer, Written};
 pub use command::{Command, Description};
 pub use engine::{Answer, Engine, Options, Request};
 pub use error::{Error, Result};

@@ -36,6 +36,12 @@ pub const TOP_ROWS: usize = 1 << 16;
 pub const TEXTS_BYTES: u64 = 64 << 20;
 /// Bytes of the name that an expression gives a column, about.
 pub const NAME_BYTES: usize = 256;
+/// Rows that COPY reads from a file at once.
+pub const COPY_ROWS: usize = 8192;
+/// Bytes of so many rows of a CSV file.
+pub const COPY_BATCH_BYTES: usize = 64 << 20;
+/// Rows of a row group of a Parquet file that COPY writes.
+pub const COPY_GROUP_ROWS: usize = 131_072;
 /// Views that a statement reads.
 pub const VIEWS: usize = 64;
 /// Views that read one another, from the first to the last.

@@ -76,6 +76,15 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let changed = written(&mut left, schema) | written(&mut right, schema);
             transformed(Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }), changed)
         }
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: op @ (Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
+            right,
+        }) if is_struct(&left, schema) || is_struct(&right, schema) => {
+            let what = format!("{op} of structs");
+            drop((left, right));
+            return Err(Error::unsupported(what).into());
+        }
         Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if op.supports_propagation() => {
             let sides = &mut [&mut *left, &mut *right];
             let changed = meet(sides, schema) | ordered(sides, schema);
@@ -161,6 +170,9 @@ fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     if ["min", "max"].contains(&name) && args.iter().any(|arg| is_interval(arg, schema)) {
         return Err(Error::unsupported(format!("{name} of intervals")).into());
     }
+    if ["min", "max"].contains(&name) && args.iter().any(|arg| is_struct(arg, schema)) {
+        return Err(Error::unsupported(format!("{name} of structs")).into());
+    }
     // The planner has made it a float, whatever it was.
     if name == "median"
         && let [Expr::Cast(cast)] = args
@@ -180,6 +192,10 @@ fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
 
 fn is_positive(arg: &Expr) -> bool {
     !matches!(arg, Expr::Literal(ScalarValue::Int64(Some(..=0)), _) | Expr::Negative(_))
+}
+
+fn is_struct(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Struct(_)))
 }
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {

@@ -103,8 +103,19 @@ impl Text {
     /// The statement, where names without quotes are spelled as `names` has them.
     pub(crate) fn parse(&self, names: &Names, parameters: Parameters<'_>) -> Result<Parsed> {
         let tokens = self.tokens.iter().map(|token| names.spelled(token)).collect::<Vec<_>>();
-        let parser = DFParserBuilder::new(tokens).with_recursion_limit(limits::NESTING).build();
-        let mut statements = parser.and_then(|mut parser| parser.parse_statements())?;
+        let mut statements = match tokens.first().map(|token| &token.token) {
+            // That of DataFusion knows only one way.
+            Some(Token::Word(word)) if word.keyword == Keyword::COPY && word.quote_style.is_none() => {
+                let parser = Parser::new(&GenericDialect {}).with_recursion_limit(limits::NESTING);
+                let parsed = parser.with_tokens_with_locations(tokens).parse_statements();
+                let parsed = parsed.map_err(|error| of_parser(&error))?;
+                parsed.into_iter().map(from_file_or_to).collect::<Result<_>>()?
+            }
+            _ => {
+                let parser = DFParserBuilder::new(tokens).with_recursion_limit(limits::NESTING).build();
+                parser.and_then(|mut parser| parser.parse_statements())?
+            }
+        };
         let mut statement = match (statements.pop_front(), statements.pop_front()) {
             (Some(statement), None) => statement,
             (None, _) => return Err(Error::invalid("there is no statement")),
@@ -172,6 +183,7 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
             | ast::Statement::CreateTable(_)
             | ast::Statement::CreateView(_)
             | ast::Statement::AlterTable(_)
+            | ast::Statement::Copy { .. }
             | ast::Statement::Drop { object_type: ast::ObjectType::Table | ast::ObjectType::View, .. }
             | ast::Statement::ShowViews { .. }
             | ast::Statement::ShowColumns { .. }
@@ -194,6 +206,9 @@ fn named_in(statement: &Statement) -> Option<Cow<'_, Statement>> {
         ast::Statement::CreateTable(ast::CreateTable { query, .. }) => {
             Some(Cow::Owned(as_query(query.clone()?)))
         }
+        ast::Statement::Copy { source: ast::CopySource::Query(query), .. } => {
+            Some(Cow::Owned(as_query(query.clone())))
+        }
         ast::Statement::CreateView(view) => Some(Cow::Owned(as_query(view.query.clone()))),
         ast::Statement::Query(_)
         | ast::Statement::Insert(_)
@@ -202,6 +217,17 @@ fn named_in(statement: &Statement) -> Option<Cow<'_, Statement>> {
         | ast::Statement::Truncate(_) => Some(Cow::Borrowed(statement)),
         _ => None,
     }
+}
+
+/// COPY, where a table that is written to a file is a query.
+fn from_file_or_to(mut statement: ast::Statement) -> Result<Statement> {
+    if let ast::Statement::Copy { source, to: true, .. } = &mut statement
+        && let ast::CopySource::Table { table_name, columns } = source
+    {
+        let query = crate::copy::query_of_table(table_name, columns);
+        *source = ast::CopySource::Query(query.ok_or_else(|| Error::invalid("COPY of which table?"))?);
+    }
+    Ok(Statement::Statement(Box::new(statement)))
 }
 
 pub(crate) fn as_query(query: Box<ast::Query>) -> Statement {
@@ -244,8 +270,8 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
 
 fn refused(what: &str) -> Error {
     Error::unsupported(format!(
-        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, TRUNCATE, CREATE, \
-         ALTER TABLE and DROP are)"
+        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, TRUNCATE, COPY, \
+         CREATE, ALTER TABLE and DROP are)"
     ))
 }
 
@@ -307,6 +333,7 @@ fn quote_columns(tokens: &mut [TokenWithSpan]) {
             && let Token::Word(word) = &mut tokens[at].token
         {
             (word.value, word.quote_style) = (word.value.to_lowercase(), Some('"'));
+            word.keyword = Keyword::NoKeyword;
         }
     }
 }

@@ -42,6 +42,7 @@ use crate::{
     bounded::{self, Bounded},
     catalog::{Alteration, Change, Table, Written},
     command::{Command, Description},
+    copy::CopyFile,
     define::{self, NewView},
     dialect,
     engine::{Request, Shared},
@@ -201,6 +202,10 @@ enum Resolved {
     CreateView(Box<SessionState>, NewView),
     /// ALTER TABLE, and the columns that must have no null.
     Alter { table: Arc<dyn Table>, alterations: Vec<Alteration>, full: Vec<String> },
+    /// COPY of a query to a file.
+    CopyTo(Box<SessionState>, Box<ast::Query>, CopyFile),
+    /// COPY of columns of a file to a table.
+    CopyFrom(Arc<dyn Table>, Vec<String>, CopyFile),
     /// DROP VIEW.
     DropView { view: String, if_exists: bool },
     /// What is to be made is there.
@@ -224,6 +229,7 @@ impl Resolved {
             Self::CreateView(..) => Command::CreateView,
             Self::DropView { .. } => Command::DropView,
             Self::Alter { .. } => Command::AlterTable,
+            Self::CopyTo(..) | Self::CopyFrom(..) => Command::Copy,
             Self::Write(_, rewritten, _) => rewritten.command,
             Self::Create(_) => Command::CreateTable,
             Self::CreateAs(..) => Command::CreateTableAs,
@@ -256,6 +262,20 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 Shown::new(logical.schema(), &physical.schema())?;
                 request.catalog.create_view(&view.name, &view.query.to_string(), view.replaces).await?;
                 NOTHING
+            }
+            Resolved::CopyTo(session, query, file) => {
+                let (session, logical, physical) = planned(*session, as_query(query)).await?;
+                let shown = Shown::new(logical.schema(), &physical.schema())?;
+                let sink = request.catalog.copy_sink(&file.path).await?;
+                let rows = execute_stream(physical, session.task_ctx())?;
+                let inserted = file.write(rows, &shown, sink, &request.memory).await?;
+                Written::Done { inserted, deleted: 0 }
+            }
+            Resolved::CopyFrom(table, columns, file) => {
+                let mut writer = table.write(Change::Insert).await?;
+                let source = request.catalog.copy_source(&file.path).await?;
+                file.read(source, table.schema(), &columns, &mut *writer).await?;
+                writer.commit().await?
             }
             Resolved::Alter { table, alterations, full } => {
                 let exactly = !full.is_empty();
@@ -366,6 +386,10 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
             let taken = takes(&session, query, command).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
+        Resolved::CopyTo(session, query, _) => {
+            let taken = takes(&session, as_query(query), command).await?;
+            Ok(Description { schema: affected_schema(), ..taken })
+        }
         Resolved::Tables(_) => Ok(described(command, tables_schema())),
         Resolved::Columns(_) | Resolved::ColumnsOf(..) => Ok(described(command, columns_schema())),
         Resolved::Views(_) => Ok(described(command, views_schema())),
@@ -375,6 +399,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
         | Resolved::CreateView(..)
         | Resolved::DropView { .. }
         | Resolved::Alter { .. }
+        | Resolved::CopyFrom(..)
         | Resolved::Nothing(_) => Ok(described(command, affected_schema())),
     }
 }
@@ -472,6 +497,24 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
             }
             None => {}
         }
+    }
+    if let Statement::Statement(statement) = &parsed.statement
+        && let ast::Statement::Copy { source: ast::CopySource::Table { table_name, .. }, .. } = &**statement
+    {
+        let name = define::only_name(table_name)?;
+        if views.contains_key(&name) {
+            return Err(is_view(&name));
+        }
+        let table = pin(request, &known, &(name, None)).await?;
+        table.schema().fields().iter().for_each(|field| names.add(&field.name));
+        parsed = text.parse(&names, parameters)?;
+        let Statement::Statement(statement) = parsed.statement else { return Err(lost()) };
+        let ast::Statement::Copy { source, target, options, legacy_options, .. } = *statement else {
+            return Err(lost());
+        };
+        let ast::CopySource::Table { columns, .. } = source else { return Err(lost()) };
+        let columns = columns.into_iter().map(|column| column.value).collect();
+        return Ok(Resolved::CopyFrom(table, columns, CopyFile::new(&target, &options, &legacy_options)?));
     }
     if let Statement::Statement(statement) = &parsed.statement
         && let ast::Statement::AlterTable(alter) = &**statement
@@ -582,6 +625,10 @@ async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>)
                     return Err(Error::invalid(message));
                 }
                 Ok(Resolved::CreateView(session, new))
+            }
+            ast::Statement::Copy { source, target, options, legacy_options, .. } => {
+                let ast::CopySource::Query(query) = source else { return Err(lost()) };
+                Ok(Resolved::CopyTo(session, query, CopyFile::new(&target, &options, &legacy_options)?))
             }
             other => Ok(Resolved::Query(session, Statement::Statement(Box::new(other)))),
         },

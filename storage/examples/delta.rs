@@ -19,7 +19,7 @@ use basalt_core::{
     time::format_timestamp,
 };
 use basalt_sip::Sip;
-use basalt_storage::{Change, Deletes, Operation, Request, Store, TableLog};
+use basalt_storage::{Alteration, Change, Deletes, FileEncoder, Operation, Request, Store, TableLog};
 
 #[tokio::main]
 async fn main() {
@@ -32,6 +32,14 @@ async fn main() {
                 write(&format!("{folder}/{name}"), deletions, versions).await;
             }
             rewrite(&format!("{folder}/rewritten")).await;
+            alter(&format!("{folder}/nullable"), &[Alteration::Add(added())]).await;
+            alter(&format!("{folder}/widened"), &[Alteration::Widen("n".into(), DataType::Int64)]).await;
+            let mapped = [
+                Alteration::Rename("text".into(), "label".into()),
+                Alteration::Drop("gone".into()),
+                Alteration::Add(added()),
+            ];
+            alter(&format!("{folder}/mapped"), &mapped).await;
             let (days, times) = (DATES, TIMESTAMPS);
             write_times(
                 &format!("{folder}/calendar"),
@@ -155,6 +163,46 @@ async fn rewrite(folder: &str) {
     let (operation, remove) = (Operation::Delete, vec![done.first_id]);
     let change = Change { operation, add: vec![file], remove, ..Change::default() };
     log.commit(&done.state, &change).await.unwrap();
+}
+
+/// A column that is added; it may have the name of one that was there.
+fn added() -> Field {
+    Field::new("gone_", DataType::Int64, true)
+}
+
+/// Ten rows, other columns, ten rows more.
+async fn alter(folder: &str, alterations: &[Alteration]) {
+    let fields =
+        [("id", DataType::Int64), ("n", DataType::Int32), ("text", DataType::Utf8), ("gone", DataType::Utf8)];
+    let fields = fields.iter().map(|(name, data_type)| Field::new(*name, *data_type, true));
+    let schema = Schema::new(fields.collect()).unwrap();
+    let (log, mut state) =
+        TableLog::create(Store::open(folder).unwrap(), "altered", &schema, BTreeMap::new()).await.unwrap();
+    for first in [0, 10] {
+        let fields = state.schema().fields();
+        let encoder = FileEncoder::of(&state, 10).unwrap();
+        let columns = fields.iter().enumerate().map(|(place, field)| {
+            let ids = first..first + 10;
+            let array: ArrayRef = match field.data_type {
+                DataType::Int32 => Arc::new(ids.map(|i| i32::try_from(i).ok()).collect::<Int32Array>()),
+                DataType::Int64 => Arc::new(Int64Array::from_iter_values(ids)),
+                _ => Arc::new(StringArray::from_iter_values(ids.map(|i| format!("{i} of {}", field.name)))),
+            };
+            encoder.column(place, &[array]).unwrap()
+        });
+        let columns = columns.collect();
+        let file = log.put_data(encoder.clone().finish(columns).unwrap()).await.unwrap();
+        let change = Change { add: vec![file], ..Change::default() };
+        state = log.commit(&state, &change).await.unwrap().state;
+        if first == 0 {
+            let change = Change {
+                operation: Operation::Alter,
+                alterations: alterations.to_vec(),
+                ..Change::default()
+            };
+            state = log.commit(&state, &change).await.unwrap().state;
+        }
+    }
 }
 
 /// Three rows: the first and the last of some times, beside infinite floats, and null.

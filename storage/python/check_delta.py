@@ -147,6 +147,37 @@ def check_rewritten(folder):
         sys.exit("deltalake reads deletion vectors by now: README and storage/README.md say that it does not")
 
 
+def check_altered(folder):
+    """Tables whose columns have changed between two files. Whoever does not know a feature says so, and reads nothing."""
+    ids = range(20)
+    of = lambda name, i: f"{i} of {name}"
+    base = {"id": list(ids), "n": list(ids), "text": [of("text", i) for i in ids]}
+    mapped = {
+        "id": list(ids),
+        "n": list(ids),
+        "label": [of("text" if i < 10 else "label", i) for i in ids],
+        "gone_": [None if i < 10 else i for i in ids],
+    }
+    for name, columns in [
+        ("nullable", {**base, "gone_": mapped["gone_"]}),
+        ("widened", base),
+        ("mapped", mapped),
+    ]:
+        path, wanted = f"{folder}/{name}", pl.DataFrame(columns).cast({"n": pl.Int64})
+        for reader, read in [
+            ("deltalake", lambda: ask(DeltaTable(path), "select * from t")),
+            ("Polars", lambda: pl.scan_delta(path).collect()),
+        ]:
+            try:
+                found = read()
+            except Exception as refusal:
+                if name == "nullable":
+                    raise
+                print(f"{reader}, {name}: refused ({str(refusal).splitlines()[0][:120]})")
+                continue
+            same(f"{reader}, {name}", found.cast({"n": pl.Int64}), wanted)
+
+
 def check_page_checksums(folder):
     """The pages of data files and checkpoints have checksums, which other readers find right."""
     files = sorted(Path(folder).glob("*/*.parquet")) + sorted(Path(folder).glob("*/_delta_log/*.parquet"))
@@ -372,6 +403,7 @@ def check_attached(basalt, folder):
 if __name__ == "__main__":
     check_ours(sys.argv[1], sys.argv[3])
     check_rewritten(sys.argv[3])
+    check_altered(sys.argv[3])
     check_page_checksums(sys.argv[3])
     check_times(sys.argv[3])
     check_theirs(sys.argv[1], sys.argv[3])

@@ -246,6 +246,7 @@ mod tests {
         Date64Array, DictionaryArray, Float64Array, Int64Array, LargeStringArray, NullArray, StringArray,
         StringViewArray, TimestampNanosecondArray, types::Int8Type,
     };
+    use basalt_core::schema::DataType;
 
     use super::*;
 

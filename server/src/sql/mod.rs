@@ -2,6 +2,7 @@
 //! coordinator, so that it is complete, or an error, on any number of nodes.
 
 mod buffer;
+mod copy;
 mod define;
 mod run;
 mod statements;
@@ -14,6 +15,7 @@ mod write;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    fs::File,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -27,7 +29,7 @@ use basalt_core::{
 };
 use basalt_proto::v1 as pb;
 use basalt_sql::{
-    Alteration, Answers, Catalog, Change, Error, NewTable, Rows, Table, Writer, Written, async_trait,
+    Alteration, Answers, Catalog, Change, Error, NewTable, Rows, Sink, Table, Writer, Written, async_trait,
 };
 use futures_util::StreamExt as _;
 use tokio::{runtime::Handle, time::Instant};
@@ -140,10 +142,8 @@ impl Catalog for Tables {
         let state = Arc::clone(&self.state);
         self.on_runtime(async move {
             fresh::catalog(&state).await?;
-            let mut names: Vec<_> =
-                state.catalog.list().iter().map(|table| table.name().to_owned()).collect();
-            names.sort_unstable();
-            Ok(names)
+            // One that another node has just made may still be on its way here: whoever reads it waits for it.
+            Ok(state.tables.names())
         })
         .await
     }
@@ -192,6 +192,14 @@ impl Catalog for Tables {
 
     async fn create_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {
         self.make_view(name, sql, replace).await
+    }
+
+    async fn copy_source(&self, path: &str) -> basalt_sql::Result<File> {
+        self.source(path)
+    }
+
+    async fn copy_sink(&self, path: &str) -> basalt_sql::Result<Box<dyn Sink>> {
+        self.sink(path)
     }
 
     async fn drop_view(&self, name: &str, if_exists: bool) -> basalt_sql::Result<()> {

@@ -1,4 +1,4 @@
-//! Views: queries that have names among those of the tables, in the store's journal, or in the memory of a server that
+//! The names of tables, and views: queries that have names among them, in the store's journal, or in the memory of a server that
 //! has no store.
 
 use std::{
@@ -16,6 +16,19 @@ use super::Tables;
 use crate::status::RequestError;
 
 impl Tables {
+    /// The names of all tables that this node knows, loaded or not, ascending.
+    pub(crate) fn names(&self) -> Vec<String> {
+        match &self.durable {
+            Some(durable) => durable.state().tables().keys().cloned().collect(),
+            None => {
+                let tables = self.shared.catalog.list();
+                let mut names: Vec<_> = tables.iter().map(|table| table.name().to_owned()).collect();
+                names.sort_unstable();
+                names
+            }
+        }
+    }
+
     /// The texts of all views that this node knows, by name.
     pub(crate) fn views(&self) -> BTreeMap<String, Arc<str>> {
         match &self.durable {

@@ -7,7 +7,7 @@ use sqlparser::{
 };
 
 /// Words of a statement that name what has a meaning of its own here.
-const WORDS: [(&str, &str); 29] = [
+const WORDS: [(&str, &str); 39] = [
     ("substring(", "substring counts as PostgreSQL's does: before the first character there are others"),
     ("substr(", "substring counts as PostgreSQL's does: before the first character there are others"),
     ("overlay(", "overlay counts as PostgreSQL's does"),
@@ -34,6 +34,16 @@ const WORDS: [(&str, &str); 29] = [
     ("interval '.", "a part of a month is days"),
     ("regexp_extract(", "NULL among the arguments is NULL"),
     ("chr(0)", "the character 0 is shown as it is"),
+    ("row(", "a struct is shown with the names of its fields"),
+    ("{'", "a struct is shown with the names of its fields"),
+    ("=any(", "a list that has NULLs has not what is not in it"),
+    (">any(", "a list that has NULLs has not what is not in it"),
+    ("::time", "times have nanoseconds, timestamps microseconds"),
+    ("from ts_precision", "times have nanoseconds, timestamps microseconds"),
+    (" est'", "a literal with a zone is one of UTC"),
+    ("::interval", "intervals have nanoseconds"),
+    ("interval '1.5'", "a part of a unit is what it is of the next"),
+    ("interval '-1.5'", "a part of a unit is what it is of the next"),
     ("null_byte", "the character 0 is shown as it is"),
     ("as integer) as double", "a float is cast to an integer by truncation"),
     ("mode(", "of values that are there as often as one another the least is the mode"),

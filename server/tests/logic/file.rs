@@ -33,7 +33,6 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "<integral>",
         &[
-            "bool",
             "tinyint",
             "smallint",
             "integer",
@@ -51,7 +50,6 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "<numeric>",
         &[
-            "bool",
             "tinyint",
             "smallint",
             "integer",

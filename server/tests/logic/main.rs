@@ -306,6 +306,9 @@ async fn ask(
     if limited && expected.values.len() == rows.len() {
         return Outcome::Decided("which rows a limit takes of those in no order");
     }
+    if expected.values.iter().any(|value| value.contains("(BC)")) {
+        return Outcome::Decided("years before 1 are numbers");
+    }
     if let Some(row) = decided::by_words(sql) {
         return Outcome::Decided(row);
     }

@@ -167,5 +167,5 @@ fn listed(text: &str) -> String {
         return text.to_owned();
     }
     let plain = text.replace(['"', '\''], "").replace(", ", ",").replace(": ", ":");
-    plain.replace("null", "NULL").replace("(empty)", "")
+    plain.replace("(empty)", "").to_lowercase()
 }

@@ -232,10 +232,10 @@ async fn rows_are_ingested_whole_or_not_at_all() {
     let none = ingest("none", fail, TableExistsOption::Append);
     assert!(flight.execute_ingest(none, batches(vec![batch(0..1)])).await.is_err());
     // A table that was made for rows that do not come goes again.
-    let binary: ArrayRef = Arc::new(arrow_array::BinaryArray::from(vec![b"a".as_slice()]));
-    let binary = RecordBatch::try_from_iter([("b", binary)]).unwrap();
+    let odd: ArrayRef = Arc::new(arrow_array::DurationSecondArray::from(vec![1]));
+    let durations = RecordBatch::try_from_iter([("b", odd)]).unwrap();
     let odd = ingest("odd", create, TableExistsOption::Fail);
-    assert!(flight.execute_ingest(odd, batches(vec![binary])).await.is_err());
+    assert!(flight.execute_ingest(odd, batches(vec![durations])).await.is_err());
     for (sql, expected) in [("SELECT count(*) FROM t", 30), ("SELECT count(*) FROM new", 7)] {
         let info = flight.execute(sql.into(), None).await.unwrap();
         assert_eq!(number(&rows(&mut flight, info).await.unwrap()), expected, "{sql}");

@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
 
 mod alter;
+mod copy;
 mod doors;
 #[path = "../flights/golden.rs"]
 mod golden;

@@ -489,7 +489,7 @@ async fn views_stand_for_their_queries() {
                 &[
                     "old|SELECT count(*) AS n FROM \"t@1\" AS t",
                     "v|SELECT k * 10 AS \"Ten\", Name FROM t WHERE k > CAST('1' AS DOUBLE) - 0.5",
-                    "w|SELECT * FROM (SELECT x.Ten, y.Ten FROM v AS x JOIN v AS y ON x.Ten < y.Ten) AS v (a, b)",
+                    "w|SELECT * FROM (SELECT x.Ten, y.Ten FROM v x JOIN v y ON x.Ten < y.Ten) AS v (a, b)",
                 ],
             ),
             ("DESCRIBE v", &["Ten|int64|true|NULL", "Name|utf8|true|NULL"]),

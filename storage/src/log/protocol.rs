@@ -119,6 +119,7 @@ pub(crate) mod features {
             return None;
         }
         let more = |known: &Option<Vec<String>>, first: &[&str]| {
+            // Default: it names none.
             let mut features = known.clone().unwrap_or_default();
             for feature in first.iter().chain(needed) {
                 if !features.iter().any(|known| known == feature) {
