@@ -124,6 +124,11 @@ impl Transaction {
             }
         }
     }
+
+    /// Forgets what it holds.
+    pub(crate) fn roll_back(&self) {
+        drop(std::mem::take(&mut *self.stage()));
+    }
 }
 
 fn refused(message: &str) -> RequestError {
