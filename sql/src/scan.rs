@@ -8,11 +8,11 @@ use std::{
 };
 
 use arrow_array::{
-    Array as _, ArrayRef, RecordBatch, RecordBatchOptions,
+    Array as _, ArrayRef, RecordBatch, RecordBatchOptions, Time64NanosecondArray,
     cast::AsArray as _,
     types::{ArrowPrimitiveType, Float32Type, Float64Type, Int64Type},
 };
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use basalt_core::{
     limits::ANSWER_ROWS,
     logical::{self, Logical},
@@ -300,6 +300,12 @@ fn shown(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
             }
             DataType::Float64 => {
                 Ok(same_bits::<Float64Type>(column, |x| if x.is_nan() { f64::NAN } else { x + 0.0 }))
+            }
+            DataType::Int64 if *field.data_type() == DataType::Time64(TimeUnit::Nanosecond) => {
+                // What lies under a null may be anything.
+                let nanoseconds: Time64NanosecondArray =
+                    column.as_primitive::<Int64Type>().unary(|micros| micros.saturating_mul(1000));
+                Ok(Arc::new(nanoseconds) as ArrayRef)
             }
             // What the engine holds in the form of another type is what it is from here on.
             given if given != field.data_type() => {

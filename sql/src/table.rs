@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
+use arrow_schema::{DataType as ArrowType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use async_trait::async_trait;
 use basalt_core::{
     query::{Expr as Value, Filter, Query, ROW_ADDRESS, SelectItem},
-    schema::DataType,
+    schema::{DataType, Schema},
 };
 use datafusion::{
     catalog::Session,
@@ -77,7 +77,7 @@ impl BasaltTable {
                 columns.held.insert(field.name.clone());
             }
         }
-        let schema = table.schema().to_outer_arrow();
+        let schema = outer(table.schema());
         Self { source: Source::new(table), columns, schema, conditions: Vec::new(), keys, is_current }
     }
 
@@ -134,6 +134,19 @@ impl BasaltTable {
         let filters = exprs.iter().map(|expr| self.filter(expr)).collect::<Option<Vec<_>>>()?;
         Some(all(self.conditions.iter().cloned().chain(filters).collect()))
     }
+}
+
+/// The columns of a table as DataFusion sees them. Its times of day have nanoseconds, as literals and in functions, and
+/// compare with no others.
+fn outer(schema: &Schema) -> SchemaRef {
+    let outer = schema.to_outer_arrow();
+    let fields = outer.fields().iter().map(|field| match field.data_type() {
+        ArrowType::Time64(TimeUnit::Microsecond) => {
+            Arc::new(field.as_ref().clone().with_data_type(ArrowType::Time64(TimeUnit::Nanosecond)))
+        }
+        _ => Arc::clone(field),
+    });
+    Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
 }
 
 /// One condition for all of these.

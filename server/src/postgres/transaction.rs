@@ -244,7 +244,10 @@ impl Session {
         self.portals.clear();
         let committed = match commits {
             true => self.commit(&transaction).await,
-            false => Ok(()),
+            false => {
+                transaction.writes.roll_back();
+                Ok(())
+            }
         };
         self.end_settings(transaction, commits && committed.is_ok())?;
         committed

@@ -6,7 +6,7 @@ use basalt_client::Client;
 
 use crate::{nodes::cluster, promises::number, serve};
 
-const STATEMENTS: [(&str, i64); 18] = [
+const STATEMENTS: [(&str, i64); 19] = [
     ("CREATE TABLE w (k INT NOT NULL, d DECIMAL(38, 4), b BYTEA, \"t t\" TIME)", 0),
     (
         "INSERT INTO w VALUES (1, 1234567890123456789012345678901234.5678, 'a', '10:30:00'), \
@@ -22,6 +22,7 @@ const STATEMENTS: [(&str, i64); 18] = [
     ("SELECT count(*) FROM (SELECT b, count(*) FROM w GROUP BY b)", 3),
     ("SELECT count(*) FROM w x JOIN w y ON x.d = y.d AND x.b = y.b", 3),
     ("SELECT count(*) FROM w WHERE \"t t\" < '12:00:00'", 2),
+    ("SELECT count(*) FROM w WHERE \"t t\" >= TIME '23:59:59.999999'", 1),
     ("SELECT CAST(sum(extract(hour FROM \"t t\")) AS BIGINT) FROM w", 33),
     ("SELECT CAST(sum(d) AS BIGINT) FROM w WHERE k > 1", 6),
     ("UPDATE w SET d = d * 2, b = 'c' WHERE k = 4", 1),

@@ -233,6 +233,7 @@ pub(super) fn has_aggregate(expr: &Expr) -> bool {
     match expr {
         Expr::Aggregate(_) => true,
         Expr::Arithmetic(_, left, right) => has_aggregate(left) || has_aggregate(right),
+        Expr::Time(_, of) => has_aggregate(of),
         Expr::Column(_) | Expr::Attribute(_) | Expr::Literal(_) => false,
     }
 }
