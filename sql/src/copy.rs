@@ -138,19 +138,17 @@ fn sources(schema: &Schema, columns: &[String], names: &[String]) -> Result<Vec<
     }
     for (place, name) in names.iter().enumerate() {
         let is_wanted = columns.is_empty() || columns.contains(name);
-        match schema.index_of(name) {
-            Some(column) if is_wanted => {
-                if sources[column].replace(place).is_some() {
-                    return Err(Error::invalid(format!("the file has two columns {name:?}")));
-                }
-            }
-            Some(_) => {}
+        let column = match schema.index_of(name) {
+            Some(column) => column,
             None if columns.is_empty() => {
                 let message =
                     format!("the file has a column {name:?}, and the table has none (name those to take)");
                 return Err(Error::new(ErrorKind::ColumnNotFound, message));
             }
-            None => {}
+            None => continue,
+        };
+        if is_wanted && sources[column].replace(place).is_some() {
+            return Err(Error::invalid(format!("the file has two columns {name:?}")));
         }
     }
     if let Some(missing) = columns.iter().find(|column| !names.contains(column)) {

@@ -29,6 +29,7 @@ mod names;
 mod parse;
 mod plan;
 mod references;
+mod resolve;
 mod scan;
 pub mod script;
 mod source;

@@ -1,50 +1,39 @@
 //! From a statement to the plan that runs, over tables that are pinned once.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use arrow_array::{ArrayRef, BooleanArray, Int64Array, StringArray};
 use arrow_schema::DataType;
-use async_trait::async_trait;
 use basalt_core::{
     error::ErrorKind,
     query::{Expr as Value, Filter, Query, SelectItem},
     schema::{DataType as Logical, Field, Schema},
 };
 use datafusion::{
-    catalog::{
-        CatalogProvider, CatalogProviderList, MemoryCatalogProvider, MemoryCatalogProviderList,
-        SchemaProvider,
-    },
     common::{
         DataFusionError, Result as PlanResult, ScalarValue,
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
-    datasource::TableProvider,
     execution::{
         SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
         context::SQLOptions,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::{AggregateUDF, Expr, LogicalPlan, registry::FunctionRegistry as _},
+    logical_expr::{AggregateUDF, Expr, LogicalPlan},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
     sql::{parser::Statement, sqlparser::ast},
 };
-use futures_util::{StreamExt as _, future::try_join_all, stream};
+use futures_util::{StreamExt as _, stream};
 
 use crate::{
     answer::{Shown, rows, shown_type},
     arithmetic::Planner,
     bounded::{self, Bounded},
-    catalog::{Alteration, Change, Table, Written},
+    catalog::{Change, Table, Written},
     command::{Command, Description},
-    copy::CopyFile,
-    define::{self, NewView},
-    dialect,
+    define, dialect,
     engine::{Request, Shared},
     error::{Error, Result},
     functions::{self, Places},
@@ -52,15 +41,15 @@ use crate::{
     gathered, limits,
     meaning::Meaning,
     memory::Pool,
-    parse::{Named, Names, Parameters, Text, as_query},
+    parse::{Parameters, as_query},
     references::FuseJoins,
+    resolve::{Resolved, resolve},
     scan::Scan,
     sums::Sums,
     system,
-    table::BasaltTable,
     top::FuseTop,
-    views::{Read, Views, text_of_table, within},
-    write::{Effect, Rewritten, rewrite, target, with_addresses},
+    views::Views,
+    write::{Effect, Rewritten},
     yielding::yielding,
 };
 
@@ -104,7 +93,7 @@ impl Base {
     }
 
     /// What a statement is planned with. Building it takes longer than planning a small statement, so it is cloned.
-    fn session(&self, shared: &Shared, request: &Request) -> Result<SessionState> {
+    pub(crate) fn session(&self, shared: &Shared, request: &Request) -> Result<SessionState> {
         let runtime = RuntimeEnvBuilder {
             disk_manager: Some(Arc::clone(&shared.disk)),
             ..RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Pool::new(Arc::clone(&request.memory))))
@@ -182,63 +171,6 @@ pub(crate) struct Planned {
     pub(crate) batches: SendableRecordBatchStream,
 }
 
-/// A statement whose names are resolved.
-enum Resolved {
-    /// It is planned.
-    Query(Box<SessionState>, Statement),
-    /// SHOW TABLES.
-    Tables(Vec<String>),
-    /// DESCRIBE.
-    Columns(Arc<dyn Table>),
-    /// What its query gives is written to a table.
-    Write(Box<SessionState>, Rewritten, Arc<dyn Table>),
-    /// CREATE TABLE.
-    Create(Box<ast::CreateTable>),
-    /// CREATE TABLE ... AS.
-    CreateAs(Box<SessionState>, Box<ast::CreateTable>, Box<ast::Query>),
-    /// DROP TABLE.
-    Drop { table: String, if_exists: bool },
-    /// CREATE VIEW.
-    CreateView(Box<SessionState>, NewView),
-    /// ALTER TABLE, and the columns that must have no null.
-    Alter { table: Arc<dyn Table>, alterations: Vec<Alteration>, full: Vec<String> },
-    /// COPY of a query to a file.
-    CopyTo(Box<SessionState>, Box<ast::Query>, CopyFile),
-    /// COPY of columns of a file to a table.
-    CopyFrom(Arc<dyn Table>, Vec<String>, CopyFile),
-    /// DROP VIEW.
-    DropView { view: String, if_exists: bool },
-    /// What is to be made is there.
-    Nothing(Command),
-    /// SHOW VIEWS.
-    Views(Views),
-    /// SHOW CREATE.
-    Text(String),
-    /// DESCRIBE of a view, by a query that gives all of it.
-    ColumnsOf(Box<SessionState>, Statement),
-}
-
-impl Resolved {
-    fn command(&self) -> Command {
-        match self {
-            Self::Query(_, Statement::Explain(_)) => Command::Explain,
-            Self::Query(..) => Command::Select,
-            Self::Tables(_) | Self::Columns(_) | Self::Views(_) | Self::Text(_) | Self::ColumnsOf(..) => {
-                Command::Show
-            }
-            Self::CreateView(..) => Command::CreateView,
-            Self::DropView { .. } => Command::DropView,
-            Self::Alter { .. } => Command::AlterTable,
-            Self::CopyTo(..) | Self::CopyFrom(..) => Command::Copy,
-            Self::Write(_, rewritten, _) => rewritten.command,
-            Self::Create(_) => Command::CreateTable,
-            Self::CreateAs(..) => Command::CreateTableAs,
-            Self::Drop { .. } => Command::DropTable,
-            Self::Nothing(command) => *command,
-        }
-    }
-}
-
 /// Plans a statement and begins to run it. One that writes has written when this returns; where another change came
 /// first it is planned again, over the newest versions.
 pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
@@ -288,7 +220,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 request.catalog.drop_view(&view, if_exists).await?;
                 NOTHING
             }
-            Resolved::Write(session, rewritten, target) => write(*session, rewritten, &*target).await?,
+            Resolved::Write(session, rewritten, target) => write(*session, *rewritten, &*target).await?,
             Resolved::Create(create) => {
                 let table = define::new_table(&create, None)?;
                 request.catalog.create_table(table, create.if_not_exists).await?;
@@ -463,305 +395,6 @@ fn described(command: Command, schema: Schema) -> Description {
     Description { command, parameters: Vec::new(), schema }
 }
 
-/// Reads the text and pins the tables that it names, itself or through views.
-async fn resolve(shared: &Shared, request: &Request, parameters: Parameters<'_>) -> Result<Resolved> {
-    if request.parameters.len() > limits::PARAMETERS {
-        let message = format!("{} parameters; the limit is {}", request.parameters.len(), limits::PARAMETERS);
-        return Err(Error::invalid(message));
-    }
-    let mut text = Text::new(&request.sql)?;
-    let known = request.catalog.tables().await?;
-    let views = request.catalog.views().await?;
-    let mut names = Names::of_tables(known.iter().chain(views.keys()));
-    let mut parsed = text.parse(&names, parameters)?;
-    let mut describes = false;
-    if let Statement::Statement(statement) = &parsed.statement {
-        match shown(statement, &views)? {
-            Some(Asked::Tables) => return Ok(Resolved::Tables(known)),
-            Some(Asked::Views) => return Ok(Resolved::Views(views)),
-            Some(Asked::TextOfView(name)) => {
-                let sql = views.get(&name).ok_or_else(|| no_view(&name))?;
-                return Ok(Resolved::Text(format!("CREATE VIEW \"{name}\" AS {sql}")));
-            }
-            Some(Asked::TextOfTable(name)) => {
-                let table = pin(request, &known, &(name, None)).await?;
-                return Ok(Resolved::Text(text_of_table(&*table)));
-            }
-            Some(Asked::Columns(name)) if views.contains_key(&name) => {
-                describes = true;
-                text = Text::new(&format!("SELECT * FROM \"{name}\""))?;
-                parsed = text.parse(&names, parameters)?;
-            }
-            Some(Asked::Columns(name)) => {
-                return Ok(Resolved::Columns(pin(request, &known, &(name, None)).await?));
-            }
-            None => {}
-        }
-    }
-    if let Statement::Statement(statement) = &parsed.statement
-        && let ast::Statement::Copy { source: ast::CopySource::Table { table_name, .. }, .. } = &**statement
-    {
-        let name = define::only_name(table_name)?;
-        if views.contains_key(&name) {
-            return Err(is_view(&name));
-        }
-        let table = pin(request, &known, &(name, None)).await?;
-        table.schema().fields().iter().for_each(|field| names.add(&field.name));
-        parsed = text.parse(&names, parameters)?;
-        let Statement::Statement(statement) = parsed.statement else { return Err(lost()) };
-        let ast::Statement::Copy { source, target, options, legacy_options, .. } = *statement else {
-            return Err(lost());
-        };
-        let ast::CopySource::Table { columns, .. } = source else { return Err(lost()) };
-        let columns = columns.into_iter().map(|column| column.value).collect();
-        return Ok(Resolved::CopyFrom(table, columns, CopyFile::new(&target, &options, &legacy_options)?));
-    }
-    if let Statement::Statement(statement) = &parsed.statement
-        && let ast::Statement::AlterTable(alter) = &**statement
-    {
-        let name = define::only_name(&alter.name)?;
-        if views.contains_key(&name) {
-            return Err(is_view(&name));
-        }
-        let table = pin(request, &known, &(name, None)).await;
-        let table = match table {
-            Err(error) if alter.if_exists && is_missing(&error) => {
-                return Ok(Resolved::Nothing(Command::AlterTable));
-            }
-            table => table?,
-        };
-        table.schema().fields().iter().for_each(|field| names.add(&field.name));
-        parsed = text.parse(&names, parameters)?;
-        let Statement::Statement(statement) = &parsed.statement else { return Err(lost()) };
-        let ast::Statement::AlterTable(alter) = &**statement else { return Err(lost()) };
-        let (alterations, full) = define::alterations(alter)?;
-        return Ok(Resolved::Alter { table, alterations, full });
-    }
-    if let Statement::Statement(statement) = &parsed.statement
-        && let Some(resolved) = definition(statement, &known, &views)?
-    {
-        return Ok(resolved);
-    }
-    let read = Read::new(std::mem::take(&mut parsed.tables), &views, &names)?;
-    let virtuals: Vec<_> = read.tables.keys().filter(|name| system::is_system(name)).cloned().collect();
-    if !virtuals.is_empty() {
-        system::columns().for_each(|column| names.add(column));
-    }
-    let real = read.tables.iter().filter(|(name, _)| !system::is_system(name));
-    let pinned = real.map(async |(name, (of, view))| {
-        let pinned = pin(request, &known, of).await;
-        let pinned = pinned.map_err(|error| match view {
-            Some(view) => within(view, &error),
-            None => error,
-        });
-        Ok::<_, Error>((name.clone(), pinned?))
-    });
-    let pinned: BTreeMap<_, _> = try_join_all(pinned).await?.into_iter().collect();
-    for table in pinned.values() {
-        table.schema().fields().iter().for_each(|field| names.add(&field.name));
-    }
-    let target = match &parsed.statement {
-        Statement::Statement(statement) => target(statement)?,
-        _ => None,
-    };
-    let target = target.map(|(_, name)| match pinned.get(&name) {
-        Some(table) => Ok((name, Arc::clone(table))),
-        None if views.contains_key(&name) => Err(is_view(&name)),
-        None => Err(no_table(&name)),
-    });
-    let target = target.transpose()?;
-    let mut keys = keys(&read, &pinned).await?;
-    let tables = pinned.into_iter().map(|(name, table)| {
-        let is_current = read.tables.get(&name).is_none_or(|((_, version), _)| version.is_none());
-        // Default: none of its columns is known to be a key.
-        let table = BasaltTable::new(table, is_current, keys.remove(&name).unwrap_or_default());
-        (name, Arc::new(table) as Arc<dyn TableProvider>)
-    });
-    let mut tables: BTreeMap<_, _> = tables.collect();
-    tables.extend(
-        system::providers(shared, request, &known, &views, virtuals.iter().map(String::as_str)).await?,
-    );
-    if let Some((name, table)) = &target {
-        let provider = BasaltTable::with_addresses(Arc::clone(table));
-        tables.insert(with_addresses(name), Arc::new(provider));
-    }
-    let schema = Arc::new(Pinned(RwLock::new(tables)));
-    let catalog = MemoryCatalogProvider::new();
-    catalog.register_schema(SCHEMA, Arc::clone(&schema) as Arc<dyn SchemaProvider>)?;
-    let catalogs = MemoryCatalogProviderList::new();
-    catalogs.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
-    let mut session = shared.base.session(shared, request)?;
-    session.register_catalog_list(Arc::new(catalogs));
-    if !virtuals.is_empty() || request.sql.to_lowercase().contains("regclass") {
-        let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
-        for function in system::functions_of(&all) {
-            session.register_udf(Arc::new(function))?;
-        }
-    }
-    let session = Box::new(session);
-    read.plan(&session, &mut names, |name, view| schema.add(name, view)).await?;
-    if !names.are_lower() {
-        // Columns have told how some of the names are spelled.
-        parsed = text.parse(&names, parameters)?;
-    }
-    if describes {
-        return Ok(Resolved::ColumnsOf(session, parsed.statement));
-    }
-    match (parsed.statement, target) {
-        (Statement::Statement(statement), Some((name, table))) => {
-            let open = matches!(parameters, Parameters::Open);
-            let rewritten = rewrite(*statement, &name, table.schema(), open)?;
-            Ok(Resolved::Write(session, rewritten, table))
-        }
-        (Statement::Statement(statement), None) => match *statement {
-            ast::Statement::CreateTable(mut create) => match create.query.take() {
-                Some(query) => Ok(Resolved::CreateAs(session, Box::new(create), query)),
-                None => Ok(Resolved::Create(Box::new(create))),
-            },
-            ast::Statement::CreateView(view) => {
-                let new = define::new_view(view)?;
-                if read.has(&new.name) {
-                    let message = format!("view {:?} would read itself", new.name);
-                    return Err(Error::invalid(message));
-                }
-                Ok(Resolved::CreateView(session, new))
-            }
-            ast::Statement::Copy { source, target, options, legacy_options, .. } => {
-                let ast::CopySource::Query(query) = source else { return Err(lost()) };
-                Ok(Resolved::CopyTo(session, query, CopyFile::new(&target, &options, &legacy_options)?))
-            }
-            other => Ok(Resolved::Query(session, Statement::Statement(Box::new(other)))),
-        },
-        (statement, _) => Ok(Resolved::Query(session, statement)),
-    }
-}
-
-/// What SHOW and DESCRIBE ask for.
-enum Asked {
-    Tables,
-    Views,
-    Columns(String),
-    TextOfTable(String),
-    TextOfView(String),
-}
-
-fn shown(statement: &ast::Statement, views: &Views) -> Result<Option<Asked>> {
-    let plain = |options: &ast::ShowStatementOptions| {
-        let is_plain = options.starts_with.is_none()
-            && options.limit.is_none()
-            && options.limit_from.is_none()
-            && options.filter_position.is_none();
-        if is_plain { Ok(()) } else { Err(Error::unsupported("SHOW with a condition")) }
-    };
-    Ok(Some(match statement {
-        ast::Statement::ShowTables { .. } => Asked::Tables,
-        ast::Statement::ShowViews { show_options, .. } => {
-            plain(show_options)?;
-            Asked::Views
-        }
-        ast::Statement::ShowColumns { show_options, .. } => {
-            plain(show_options)?;
-            let of = show_options.show_in.as_ref().and_then(|of| of.parent_name.as_ref());
-            Asked::Columns(define::only_name(
-                of.ok_or_else(|| Error::invalid("SHOW COLUMNS FROM which table?"))?,
-            )?)
-        }
-        ast::Statement::ExplainTable { table_name, .. } => Asked::Columns(define::only_name(table_name)?),
-        ast::Statement::ShowCreate { obj_type, obj_name } => {
-            let name = define::only_name(obj_name)?;
-            match obj_type {
-                ast::ShowCreateObject::Table if !views.contains_key(&name) => Asked::TextOfTable(name),
-                ast::ShowCreateObject::Table | ast::ShowCreateObject::View => Asked::TextOfView(name),
-                other => return Err(Error::unsupported(format!("SHOW CREATE {other}"))),
-            }
-        }
-        _ => return Ok(None),
-    }))
-}
-
-/// A statement that makes or drops something, and reads nothing for it.
-fn definition(statement: &ast::Statement, known: &[String], views: &Views) -> Result<Option<Resolved>> {
-    let is_table = |name: &String| known.binary_search(name).is_ok();
-    Ok(Some(match statement {
-        ast::Statement::CreateTable(create) => {
-            let name = define::only_name(&create.name)?;
-            match (is_table(&name), create.if_not_exists, &create.query) {
-                (true, true, None) => Resolved::Nothing(Command::CreateTable),
-                (true, true, Some(_)) => Resolved::Nothing(Command::CreateTableAs),
-                (_, _, None) => Resolved::Create(Box::new(create.clone())),
-                (_, _, Some(_)) => return Ok(None),
-            }
-        }
-        ast::Statement::CreateView(view) => {
-            let name = define::only_name(&view.name)?;
-            if !(view.if_not_exists && views.contains_key(&name)) {
-                return Ok(None);
-            }
-            Resolved::Nothing(Command::CreateView)
-        }
-        ast::Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, table, .. } => {
-            if *cascade || *purge || *temporary || table.is_some() {
-                return Err(Error::unsupported("this form of DROP"));
-            }
-            let [name] = names.as_slice() else {
-                return Err(Error::unsupported("DROP of several at once: it would not be one change"));
-            };
-            let (name, if_exists) = (define::only_name(name)?, *if_exists);
-            match object_type {
-                ast::ObjectType::Table if views.contains_key(&name) => return Err(is_view(&name)),
-                ast::ObjectType::Table => Resolved::Drop { table: name, if_exists },
-                ast::ObjectType::View if is_table(&name) => {
-                    let message = format!("{name:?} is a table: DROP TABLE drops it");
-                    return Err(Error::new(ErrorKind::TableNotFound, message));
-                }
-                ast::ObjectType::View => Resolved::DropView { view: name, if_exists },
-                other => return Err(Error::unsupported(format!("DROP {other}"))),
-            }
-        }
-        _ => return Ok(None),
-    }))
-}
-
-fn is_missing(error: &Error) -> bool {
-    error.statement().is_some_and(|error| error.kind() == ErrorKind::TableNotFound)
-}
-
-fn lost() -> Error {
-    Error::Internal("a statement is another one when it is parsed again".to_owned())
-}
-
-fn is_view(name: &str) -> Error {
-    let message = format!("{name:?} is a view: it is not written to, and DROP VIEW drops it");
-    Error::new(ErrorKind::TableNotFound, message)
-}
-
-fn no_view(name: &str) -> Error {
-    Error::new(ErrorKind::TableNotFound, format!("no view {name:?}"))
-}
-
-/// The columns of tables that those of others refer to, where both are read as they are now, and no value stands twice.
-async fn keys(
-    read: &Read,
-    pinned: &BTreeMap<String, Arc<dyn Table>>,
-) -> Result<BTreeMap<String, BTreeSet<String>>> {
-    let is_current = |name: &str| read.tables.get(name).is_some_and(|((_, version), _)| version.is_none());
-    let fields = pinned.values().flat_map(|table| table.schema().fields());
-    let references = fields.filter_map(|field| field.references.as_ref());
-    let wanted: BTreeSet<_> = references
-        .filter(|to| pinned.contains_key(&to.table) && is_current(&to.table))
-        .map(|to| (to.table.clone(), to.column.clone()))
-        .collect();
-    let found = wanted.into_iter().map(async |(table, column)| {
-        let is_key = pinned[&table].is_key(&column).await?;
-        Ok::<_, Error>(is_key.then_some((table, column)))
-    });
-    let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (table, column) in try_join_all(found).await?.into_iter().flatten() {
-        keys.entry(table).or_default().insert(column);
-    }
-    Ok(keys)
-}
-
 /// Refuses what no query is.
 pub(crate) fn verify(logical: &LogicalPlan) -> Result<()> {
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
@@ -818,18 +451,6 @@ pub(crate) fn unplanned(error: DataFusionError) -> Error {
         }
         error => error,
     }
-}
-
-fn no_table(name: &str) -> Error {
-    Error::new(ErrorKind::TableNotFound, format!("no table {name:?}"))
-}
-
-/// A table at the version that the statement reads.
-async fn pin(request: &Request, known: &[String], (name, version): &Named) -> Result<Arc<dyn Table>> {
-    if known.binary_search(name).is_err() {
-        return Err(no_table(name));
-    }
-    request.catalog.pin(name, *version).await
 }
 
 fn tables_schema() -> Schema {
@@ -896,33 +517,4 @@ fn made(schema: Schema, columns: Vec<ArrayRef>) -> Result<Planned> {
     let batch = rows(shown.arrow(), columns)?;
     let batches = RecordBatchStreamAdapter::new(Arc::clone(shown.arrow()), stream::iter([Ok(batch)]));
     Ok(Planned { command: Command::Show, shown, batches: Box::pin(batches) })
-}
-
-/// The tables of one statement, and the views.
-#[derive(Debug)]
-struct Pinned(RwLock<BTreeMap<String, Arc<dyn TableProvider>>>);
-
-impl Pinned {
-    fn add(&self, name: &str, provider: Arc<dyn TableProvider>) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), provider);
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<dyn TableProvider>>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[async_trait]
-impl SchemaProvider for Pinned {
-    fn table_names(&self) -> Vec<String> {
-        self.read().keys().cloned().collect()
-    }
-
-    async fn table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>> {
-        Ok(self.read().get(name).cloned())
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
-        self.read().contains_key(name)
-    }
 }
