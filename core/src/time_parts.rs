@@ -87,7 +87,7 @@ impl TimeFunction {
     }
 
     /// Whether it is never less for what is later.
-    pub fn is_monotonic(self) -> bool {
+    pub fn keeps_order(self) -> bool {
         matches!(self, Self::Truncate(_) | Self::Part(Unit::Year))
     }
 
@@ -99,7 +99,7 @@ impl TimeFunction {
             Self::Truncate(unit) => match unit.micros() {
                 // Monday, 1970-01-05.
                 Some(of_week) if unit == Unit::Week => {
-                    micros.checked_sub((micros - 4 * MICROS_OF_DAY).rem_euclid(of_week))
+                    micros.checked_sub((micros.rem_euclid(of_week) - 4 * MICROS_OF_DAY).rem_euclid(of_week))
                 }
                 Some(of_unit) => micros.checked_sub(micros.rem_euclid(of_unit)),
                 None => first_day(unit, days).checked_mul(MICROS_OF_DAY),

@@ -90,6 +90,9 @@ pub(crate) const RESOLVE_DELAY: Duration = Duration::from_millis(20);
 /// number at `info`.
 pub(crate) const LOGGED_DELETIONS: usize = 16;
 
+/// How deep the type of a column of another writer's table may nest.
+pub(crate) const NESTED_DEPTH: usize = 32;
+
 const _: () =
     assert!(NEWEST_FOR.as_secs() < LOG_YOUNG.as_secs() && LOG_YOUNG.as_secs() < LOG_LEAST_AGE.as_secs());
 const _: () = assert!(LOG_LEAST_AGE.as_secs() < LOG_AGE.as_secs());

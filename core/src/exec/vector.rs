@@ -302,7 +302,7 @@ impl<'a, 's> Batch<'a, 's> {
         }
         // Default: of a row that does not count, or is null.
         times.iter_mut().for_each(|time| *time = value(*time).unwrap_or_default());
-        let range = range.filter(|_| function.is_monotonic());
+        let range = range.filter(|_| function.keeps_order());
         let range = range.and_then(|(low, high)| Some((value(low)?, value(high)?)));
         Ok(Vector { data: Data::Ints(times), valid, range })
     }

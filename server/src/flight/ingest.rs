@@ -40,7 +40,7 @@ enum Exists {
 
 impl Mode {
     fn of(ingest: &CommandStatementIngest) -> Result<Self> {
-        let options = ingest.table_definition_options.clone().unwrap_or_default();
+        let options = ingest.table_definition_options.unwrap_or_default();
         let creates = match options.if_not_exist() {
             TableNotExistOption::Create => true,
             TableNotExistOption::Fail | TableNotExistOption::Unspecified => false,

@@ -9,9 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::environment::Environment;
 
+/// The key of each connection, and its statements, by the number that it has for its client.
+type ByProcess = HashMap<i32, (Vec<u8>, Arc<Statements>)>;
+
 /// The keys of all connections.
 #[derive(Debug, Default)]
-pub(super) struct Keys(Mutex<HashMap<i32, (Vec<u8>, Arc<Statements>)>>);
+pub(super) struct Keys(Mutex<ByProcess>);
 
 /// The statement of a connection that runs.
 #[derive(Debug, Default)]
@@ -33,7 +36,7 @@ impl Statements {
 }
 
 impl Keys {
-    fn all(&self) -> MutexGuard<'_, HashMap<i32, (Vec<u8>, Arc<Statements>)>> {
+    fn all(&self) -> MutexGuard<'_, ByProcess> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -344,7 +344,10 @@ mod tests {
         let fields = types.iter().enumerate().map(field);
         let schema = Schema::of_answer(fields.collect());
         let columns = columns(&schema, &[format]).unwrap();
-        let batch = RecordBatch::try_new(schema.to_arrow(), arrays).unwrap();
+        let shown = types.iter().enumerate();
+        let shown = shown.map(|(at, of)| arrow_schema::Field::new(format!("c{at}"), of.clone(), true));
+        let shown = arrow_schema::Schema::new(shown.collect::<Vec<_>>());
+        let batch = RecordBatch::try_new(Arc::new(shown), arrays).unwrap();
         let mut out = BytesMut::new();
         assert_eq!(write(&batch, &columns, 0, 1, &mut out).unwrap(), 1);
         assert_eq!(out[0], b'D');

@@ -7,8 +7,6 @@ mod define;
 mod run;
 mod statements;
 mod stream;
-#[cfg(test)]
-mod tests;
 mod transaction;
 mod write;
 
@@ -338,3 +336,6 @@ fn internal(message: &str) -> RequestError {
 fn gone() -> basalt_core::error::Error {
     basalt_core::error::Error::new(ErrorKind::Cancelled, "nobody reads the scan")
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,10 +9,11 @@ use arrow_array::{Array, ArrayRef, ListArray, MapArray, NullArray, StructArray, 
 use arrow_schema::{DataType, Field, Fields};
 use serde_json::Value;
 
-use crate::schema::{COLUMN_ID, PHYSICAL_NAME};
+use crate::{
+    limits::NESTED_DEPTH,
+    schema::{COLUMN_ID, PHYSICAL_NAME},
+};
 
-/// How deep a type may nest.
-const MAX_DEPTH: usize = 32;
 /// Where Arrow has the id of a field of a Parquet file.
 const FIELD_ID: &str = "PARQUET:field_id";
 
@@ -47,8 +48,8 @@ impl Shape {
     }
 
     fn at(data_type: &Value, depth: usize) -> Result<Self, String> {
-        if depth > MAX_DEPTH {
-            return Err(format!("a type that nests deeper than {MAX_DEPTH} levels"));
+        if depth > NESTED_DEPTH {
+            return Err(format!("a type that nests deeper than {NESTED_DEPTH} levels"));
         }
         let object = match data_type {
             Value::String(name) if is_known(name) => return Ok(Self::Leaf),
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_named() {
         let mut deep = json!("long");
-        for _ in 0..=MAX_DEPTH {
+        for _ in 0..=NESTED_DEPTH {
             deep = json!({"type": "array", "elementType": deep, "containsNull": true});
         }
         for (data_type, named) in [

@@ -21,6 +21,9 @@ use super::{
 };
 use crate::cli::CliError;
 
+/// What a file says, and how many of its bytes were read for that.
+type Opened = (Box<dyn io::Read>, Rc<Cell<u64>>);
+
 /// How a gzip and a Zstandard file begin.
 const GZIP_MAGIC: &[u8] = b"\x1f\x8b";
 const ZSTD_MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
@@ -58,7 +61,7 @@ impl InputFile {
 
     /// What a CSV or a JSON file says, decompressed where it is gzip or Zstandard by its first bytes; and how many
     /// bytes of the file were read for it.
-    pub(crate) fn open_text(&self) -> Result<(Box<dyn io::Read>, Rc<Cell<u64>>), CliError> {
+    pub(crate) fn open_text(&self) -> Result<Opened, CliError> {
         let bytes = Rc::new(Cell::new(0));
         let counted = Counted { file: self.open()?, bytes: Rc::clone(&bytes) };
         let mut input = BufReader::with_capacity(BUFFER_BYTES, counted);

@@ -1,0 +1,246 @@
+//! Expressions of other dialects: how they are told apart, and what they are in the planner's words.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::{
+    ast::{
+        self, BinaryOperator, Expr, FunctionArg, FunctionArguments, ObjectName, ObjectNamePart,
+        UnaryOperator, Value, visit_expressions_mut,
+    },
+    dialect::PostgreSqlDialect,
+    parser::Parser,
+};
+
+use crate::{
+    error::{Error, Result},
+    interval,
+};
+
+/// `None`: no list.
+pub(super) fn arguments(function: &ast::Function) -> Option<&[FunctionArg]> {
+    match &function.args {
+        FunctionArguments::List(list) => Some(&list.args),
+        _ => None,
+    }
+}
+
+pub(super) fn bare(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => Some(name.value.to_lowercase()),
+        _ => None,
+    }
+}
+
+/// An expression with others in the places of its parameters.
+pub(super) fn parsed(template: &str, given: &[Expr], doubled: &mut usize) -> Result<Expr> {
+    let failed = || Error::Internal(format!("the template {template} is none"));
+    let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(template).map_err(|_| failed())?;
+    let mut expr = parser.parse_expr().map_err(|_| failed())?;
+    let mut used = vec![0_usize; given.len()];
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        if let Expr::Value(value) = expr
+            && let Value::Placeholder(number) = &value.value
+            && let Some(at) = number.strip_prefix('$').and_then(|number| number.parse::<usize>().ok())
+            && let Some(argument) = at.checked_sub(1).and_then(|at| given.get(at))
+        {
+            used[at - 1] += 1;
+            if used[at - 1] > 1 {
+                *doubled += argument.to_string().len();
+            }
+            *expr = Expr::Nested(Box::new(argument.clone()));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(expr)
+}
+
+pub(super) fn literal(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        Expr::Nested(inner) => literal(inner),
+        _ => None,
+    }
+}
+
+pub(super) fn is_interval(expr: &Expr) -> bool {
+    match expr {
+        Expr::Interval(_) => true,
+        Expr::Nested(inner) => is_interval(inner),
+        _ => false,
+    }
+}
+
+/// An interval in the form that is read in one way only.
+pub(super) fn interval_expr(interval: arrow_array::types::IntervalMonthDayNano) -> Expr {
+    let text =
+        format!("{} months {} days {} nanoseconds", interval.months, interval.days, interval.nanoseconds);
+    Expr::Interval(ast::Interval {
+        value: Box::new(Expr::value(Value::SingleQuotedString(text))),
+        leading_field: None,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    })
+}
+
+pub(super) fn interval_of(expr: &Expr, negative: bool) -> Result<Expr> {
+    let interval = match expr {
+        Expr::Nested(inner) => return interval_of(inner, negative),
+        Expr::Interval(interval) => interval,
+        _ => return Err(Error::Internal("no interval".to_owned())),
+    };
+    if interval.last_field.is_some() || interval.leading_precision.is_some() {
+        return Err(Error::unsupported("this form of INTERVAL"));
+    }
+    let field = interval.leading_field.as_ref().map(|field| field.to_string().to_lowercase());
+    let of_text = |text: &str| {
+        let parsed = interval::parse(text, field.as_deref());
+        let signed =
+            parsed.and_then(|parsed| if negative { interval::negated(parsed) } else { Some(parsed) });
+        signed.map(interval_expr).ok_or_else(|| Error::invalid(format!("{text:?} is no interval")))
+    };
+    if let Some(text) = literal(&interval.value) {
+        return of_text(text);
+    }
+    let Some(field) = &field else {
+        return Err(Error::invalid("INTERVAL of a number takes a unit: INTERVAL 3 DAY"));
+    };
+    match plain_number(&interval.value) {
+        Some(number) => of_text(&number),
+        None => {
+            let unit = Expr::value(Value::SingleQuotedString(field.clone()));
+            let template = if negative { "basalt_interval(-($1), $2)" } else { "basalt_interval($1, $2)" };
+            parsed(template, &[(*interval.value).clone(), unit], &mut 0)
+        }
+    }
+}
+
+pub(super) fn is_subquery(expr: &Expr) -> bool {
+    match expr {
+        Expr::Subquery(_) => true,
+        Expr::Nested(inner) => is_subquery(inner),
+        _ => false,
+    }
+}
+
+/// `= ANY` is IN, `<> ALL` is NOT IN. Of the others the planner passes over NULLs and what is not there.
+pub(super) fn in_subquery(
+    left: &Expr,
+    op: &BinaryOperator,
+    right: &Expr,
+    known: &BinaryOperator,
+) -> Result<Expr> {
+    match right {
+        Expr::Nested(inner) => in_subquery(left, op, inner, known),
+        Expr::Subquery(query) if op == known => Ok(Expr::InSubquery {
+            expr: Box::new(left.clone()),
+            subquery: query.clone(),
+            negated: *op == BinaryOperator::NotEq,
+        }),
+        _ => Err(Error::unsupported("ANY or ALL of a subquery, but for = ANY and <> ALL,")),
+    }
+}
+
+pub(super) fn plain_number(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => Some(number.clone()),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            plain_number(expr).map(|number| format!("-{number}"))
+        }
+        Expr::Nested(inner) => plain_number(inner),
+        _ => None,
+    }
+}
+
+/// The format of a timestamp, which is the second argument, in the planner's words, where a fraction has nine digits
+/// unless it is said how many.
+pub(super) fn formats(mut given: Vec<Expr>, with_point: &str, digits: &str) -> Result<Vec<Expr>> {
+    if let [format, _] = given.as_slice()
+        && literal(format).is_some_and(|text| text.contains('%'))
+    {
+        given.swap(0, 1);
+    }
+    let [_, format] = given.as_mut_slice() else { return Ok(given) };
+    let Some(text) = literal(format) else { return Err(Error::unsupported("a format that is no literal")) };
+    if let Some(other) = ["%c", "%x", "%X", "%Z", "%g", "%n", "%i"].iter().find(|other| text.contains(*other))
+    {
+        return Err(Error::unsupported(format!("{other} in a format")));
+    }
+    let text = text.replace(".%f", with_point).replace("%f", digits);
+    *format = Expr::value(Value::SingleQuotedString(text));
+    Ok(given)
+}
+
+/// Buckets of days begin on a Monday, those of months with a year.
+pub(super) fn bucket(width: &Expr, of_days: &'static str) -> Result<&'static str> {
+    let text = match width {
+        Expr::Interval(interval) => literal(&interval.value),
+        _ => None,
+    };
+    match text.and_then(|text| interval::parse(text, None)) {
+        Some(width) if width.months == 0 => Ok(of_days),
+        Some(width) if width.days == 0 && width.nanoseconds == 0 => {
+            Ok("date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')")
+        }
+        _ => Err(Error::unsupported("time_bucket of this width")),
+    }
+}
+
+/// Types by the names that others have for them. A timestamp has microseconds.
+pub(super) fn type_of(data_type: &mut ast::DataType) {
+    use ast::{DataType, ExactNumberInfo, TimezoneInfo};
+    let named = match data_type {
+        DataType::Timestamp(None, zone) => Some(DataType::Timestamp(Some(6), *zone)),
+        DataType::Datetime(None) => Some(DataType::Timestamp(Some(6), TimezoneInfo::None)),
+        DataType::UTinyInt => Some(DataType::TinyIntUnsigned(None)),
+        DataType::USmallInt => Some(DataType::SmallIntUnsigned(None)),
+        DataType::UBigInt => Some(DataType::BigIntUnsigned(None)),
+        DataType::HugeInt => Some(DataType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 0))),
+        DataType::Blob(None) => Some(DataType::Bytea),
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+            match bare(name).unwrap_or_default().as_str() {
+                "uinteger" => Some(DataType::IntegerUnsigned(None)),
+                "int1" => Some(DataType::TinyInt(None)),
+                "short" => Some(DataType::SmallInt(None)),
+                "long" => Some(DataType::BigInt(None)),
+                "timestamp_s" => Some(DataType::Timestamp(Some(0), TimezoneInfo::None)),
+                "timestamp_ms" => Some(DataType::Timestamp(Some(3), TimezoneInfo::None)),
+                "timestamp_us" => Some(DataType::Timestamp(Some(6), TimezoneInfo::None)),
+                "timestamp_ns" => Some(DataType::Timestamp(Some(9), TimezoneInfo::None)),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    if let Some(named) = named {
+        *data_type = named;
+    }
+}
+
+/// The regular expression of a pattern of SIMILAR TO, which matches the whole text.
+pub(super) fn similar(pattern: &str) -> String {
+    let mut regex = String::from("(?s)^(?:");
+    let mut chars = pattern.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '.' | '^' | '$' => {
+                regex.push('\\');
+                regex.push(c);
+            }
+            '\\' => {
+                regex.push('\\');
+                regex.extend(chars.next());
+            }
+            c => regex.push(c),
+        }
+    }
+    regex + ")$"
+}

@@ -1,0 +1,176 @@
+//! What the engine takes that others would do above a scan: joins to a key, the first rows of an order, functions of times.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int32Array, Int64Array, StringArray};
+
+use crate::{
+    ask,
+    tables::{Tables, engine},
+};
+
+/// Sales that refer to shops and days, one to a shop that is not there and one to none; days have no key that is one.
+fn star() -> Arc<Tables> {
+    let mut tables = Tables::default();
+    let strings =
+        |values: &[Option<&str>]| Arc::new(values.iter().copied().collect::<StringArray>()) as ArrayRef;
+    tables.add(
+        "shop",
+        vec![
+            ("id", Arc::new(Int64Array::from(vec![Some(1), Some(2), Some(3), None]))),
+            ("city", strings(&[Some("Oslo"), Some("Rome"), None, Some("Nowhere")])),
+        ],
+    );
+    tables.add(
+        "day",
+        vec![
+            ("id", Arc::new(Int32Array::from(vec![7, 7, 8]))),
+            ("name", strings(&[Some("Mon"), Some("Lun"), Some("Tue")])),
+        ],
+    );
+    tables.add_with(
+        "sale",
+        vec![
+            ("shop", Arc::new(Int32Array::from(vec![Some(1), Some(2), Some(1), Some(3), Some(9), None]))),
+            ("day", Arc::new(Int32Array::from(vec![7, 8, 9, 7, 8, 8]))),
+            ("sum", Arc::new(Int64Array::from(vec![10, 20, 30, 40, 50, 60]))),
+        ],
+        &[("shop", "shop", "id"), ("day", "day", "id")],
+    );
+    Arc::new(tables)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_to_a_key_are_the_engines() {
+    let (engine, tables) = (engine(), star());
+    let explain = async |sql: &str| ask(&engine, &tables, &format!("EXPLAIN {sql}")).await.join("\n");
+    for (sql, is_join, expected) in [
+        (
+            "SELECT city, sum(sum) AS s FROM sale JOIN shop ON shop = id GROUP BY city ORDER BY s",
+            false,
+            vec!["Rome|20", "Oslo|40", "NULL|40"],
+        ),
+        // The table that is referred to stands first, and has a condition.
+        (
+            "SELECT sum(x.sum), count(*) FROM shop AS y, sale AS x WHERE x.shop = y.id AND y.city <> 'Rome'",
+            false,
+            vec!["40|2"],
+        ),
+        (
+            "SELECT sum, city FROM sale LEFT JOIN shop ON sale.shop = shop.id ORDER BY sum",
+            false,
+            vec!["10|Oslo", "20|Rome", "30|Oslo", "40|NULL", "50|NULL", "60|NULL"],
+        ),
+        ("SELECT sum FROM sale WHERE shop IN (SELECT id FROM shop WHERE city LIKE 'R%')", false, vec!["20"]),
+        (
+            "SELECT sum FROM sale WHERE NOT EXISTS (SELECT 1 FROM shop WHERE id = shop) ORDER BY 1",
+            false,
+            vec!["50", "60"],
+        ),
+        // Null is among the keys, so that no row has none of them.
+        ("SELECT sum FROM sale WHERE shop NOT IN (SELECT id FROM shop)", true, vec![]),
+        // Of a condition in ON the others are still rows.
+        (
+            "SELECT sum, city FROM sale LEFT JOIN shop ON sale.shop = id AND city = 'Rome' WHERE sum < 30 ORDER BY 1",
+            true,
+            vec!["10|NULL", "20|Rome"],
+        ),
+        // A key that stands twice is a join.
+        (
+            "SELECT sum, name FROM sale JOIN day ON day = id WHERE sum <= 20 ORDER BY 1, 2",
+            true,
+            vec!["10|Lun", "10|Mon", "20|Tue"],
+        ),
+        (
+            "SELECT city, count(*) FROM sale JOIN shop ON shop = shop.id JOIN day ON day = day.id \
+             GROUP BY city ORDER BY 1",
+            true,
+            vec!["Oslo|2", "Rome|1", "NULL|2"],
+        ),
+        // Nothing is declared of these.
+        ("SELECT a.sum, b.sum FROM sale a JOIN sale b ON a.sum = b.shop", true, vec![]),
+        ("SELECT count(*) FROM sale a JOIN shop b ON a.day = b.id", true, vec!["0"]),
+    ] {
+        assert_eq!(ask(&engine, &tables, sql).await, expected, "{sql}");
+        let plan = explain(sql).await;
+        assert_eq!(plan.contains("Join"), is_join, "{sql}\n{plan}");
+    }
+    // What a version was then is joined, not looked up.
+    let sql = "SELECT count(*) FROM sale JOIN shop FOR VERSION AS OF 1 AS s ON shop = s.id";
+    assert!(explain(sql).await.contains("Join"));
+    assert_eq!(ask(&engine, &tables, sql).await, ["4"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_rows_of_an_order_are_the_engines() {
+    let (engine, tables) = (engine(), crate::tables());
+    let explain = async |sql: &str| ask(&engine, &tables, &format!("EXPLAIN {sql}")).await.join("\n");
+    for (sql, limit, expected) in [
+        ("SELECT distance FROM flights ORDER BY delay DESC LIMIT 2", Some(2), vec!["300", "200"]),
+        (
+            "SELECT distance FROM flights ORDER BY delay DESC NULLS LAST, day LIMIT 1 OFFSET 1",
+            Some(2),
+            vec!["100"],
+        ),
+        (
+            "SELECT carrier FROM flights ORDER BY carrier, distance DESC LIMIT 3",
+            Some(3),
+            vec!["AA", "AA", "DL"],
+        ),
+        (
+            "SELECT day FROM flights WHERE delay > 0 ORDER BY distance - delay LIMIT 1",
+            Some(1),
+            vec!["2011-01-26"],
+        ),
+        (
+            "SELECT c, n FROM (SELECT carrier AS c, count(*) AS n, sum(distance) AS d FROM flights GROUP BY 1) \
+             ORDER BY n DESC, d DESC LIMIT 2",
+            Some(2),
+            vec!["AA|2", "NULL|1"],
+        ),
+        // Of what is computed above the scan all rows are sorted there.
+        ("SELECT carrier FROM flights ORDER BY upper(carrier), distance LIMIT 1", None, vec!["AA"]),
+        (
+            "SELECT carrier FROM flights ORDER BY carrier, distance",
+            None,
+            vec!["AA", "AA", "DL", "UA", "NULL"],
+        ),
+        ("SELECT f FROM numbers ORDER BY f DESC LIMIT 2", Some(2), vec!["NaN", "0.0"]),
+    ] {
+        assert_eq!(ask(&engine, &tables, sql).await, expected, "{sql}");
+        let plan = explain(sql).await;
+        let scan = plan.lines().rfind(|line| line.contains("BasaltScan")).unwrap();
+        let of_scan = limit.map(|limit| format!("limit={limit}"));
+        assert_eq!(scan.contains("limit="), of_scan.is_some(), "{sql}\n{plan}");
+        assert!(of_scan.is_none_or(|limit| scan.contains(&limit)), "{sql}\n{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_of_times_are_the_engines() {
+    let (engine, tables) = (engine(), crate::tables());
+    let mut asked = Vec::new();
+    for part in ["second", "minute", "hour", "day", "week", "month", "quarter", "year", "dow", "doy"] {
+        for of in ["t", "day"] {
+            let table = if of == "t" { "numbers" } else { "flights" };
+            let is_of_dates = !["second", "minute", "hour"].contains(&part);
+            if of == "day" && !is_of_dates {
+                continue;
+            }
+            // What is evaluated above the scan says what it is.
+            let above = format!("date_part('{part}', coalesce({of}, {of}))");
+            asked.push((format!("extract({part} FROM {of})"), above, table));
+        }
+        if !part.starts_with("do") {
+            let above = format!("date_trunc('{part}', coalesce(t, t))");
+            asked.push((format!("date_trunc('{part}', t)"), above, "numbers"));
+        }
+    }
+    for (fused, above, table) in asked {
+        let sql = |of: &str| format!("SELECT {of}, count(*) FROM {table} GROUP BY 1 ORDER BY 1");
+        let (fused, above) = (sql(&fused), sql(&above));
+        assert_eq!(ask(&engine, &tables, &fused).await, ask(&engine, &tables, &above).await, "{fused}");
+        let plan = ask(&engine, &tables, &format!("EXPLAIN {fused}")).await.join("\n");
+        assert!(!plan.contains("AggregateExec"), "{fused}\n{plan}");
+    }
+}
