@@ -2,19 +2,15 @@
 
 mod client;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use basalt_server::{Config, Listeners};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    sync::oneshot,
-    task::JoinHandle,
+    net::TcpStream,
     time::{Instant, timeout},
 };
 
-use crate::nodes::{command, ready};
 use client::*;
 
 #[tokio::test(flavor = "multi_thread")]

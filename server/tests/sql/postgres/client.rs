@@ -3,13 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use basalt_server::{Config, Listeners};
-use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::oneshot,
     task::JoinHandle,
-    time::{Instant, timeout},
+    time::timeout,
 };
 
 use crate::nodes::{command, ready};
@@ -44,7 +43,8 @@ pub(super) async fn filled(change: impl FnOnce(&mut Config)) -> Server {
     let server = serve(change).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
-    let row = |key: u32| if key % 10 == 0 { format!("{key},\n") } else { format!("{key},text {key}\n") };
+    let row =
+        |key: u32| if key.is_multiple_of(10) { format!("{key},\n") } else { format!("{key},text {key}\n") };
     std::fs::write(&path, format!("key,text\n{}", (0..1000).map(row).collect::<String>())).unwrap();
     command(&server.grpc, &["load", "t", path.to_str().unwrap()]).await.unwrap();
     server
@@ -178,8 +178,8 @@ impl Client {
     pub(super) async fn answer(&mut self) -> Vec<Message> {
         let mut messages = Vec::new();
         loop {
-            let next = timeout(Duration::from_secs(60), message(&mut self.stream)).await.expect("no answer");
-            messages.push(next.expect("the connection is closed"));
+            let next = timeout(Duration::from_secs(60), message(&mut self.stream)).await.unwrap();
+            messages.push(next.unwrap());
             if messages.last().unwrap().0 == b'Z' {
                 return messages;
             }
