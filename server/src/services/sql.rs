@@ -12,6 +12,7 @@ use crate::state::State;
 /// See the module.
 #[cfg(not(feature = "sql"))]
 #[derive(Clone, Debug)]
+#[allow(dead_code, reason = "with the feature it is read")]
 pub(crate) struct Sql(pub(crate) Arc<State>);
 
 #[cfg(not(feature = "sql"))]
