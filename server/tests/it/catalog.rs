@@ -109,7 +109,7 @@ async fn schemas_are_checked() {
         "INVALID_SCHEMA",
         "schema.fields[0].type.kind",
     );
-    let decimal = crate::support::decimal("d", 19, 2);
+    let decimal = crate::support::decimal("d", 39, 2);
     check(create("t", vec![decimal]).await, Code::InvalidArgument, "INVALID_SCHEMA", "schema.fields[0].type");
     let forced = pb::Field { encoding: "zip".into(), ..a() };
     check(
