@@ -18,12 +18,13 @@ COPY proto/Cargo.toml proto/
 COPY core/kernels/Cargo.toml core/kernels/
 COPY core/sip/Cargo.toml core/sip/
 COPY core/Cargo.toml core/
+COPY storage/nested/Cargo.toml storage/nested/
 COPY storage/Cargo.toml storage/
 COPY sql/Cargo.toml sql/
 COPY client/Cargo.toml client/
 COPY server/Cargo.toml server/
 COPY benches/Cargo.toml benches/
-RUN for crate in proto core/kernels core/sip core storage sql client server benches; do \
+RUN for crate in proto core/kernels core/sip core storage/nested storage sql client server benches; do \
         mkdir -p "$crate/src" && touch "$crate/src/lib.rs"; \
     done \
     && for program in server/src/main.rs proto/build.rs; do echo 'fn main() {}' >"$program"; done \
