@@ -15,6 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 
 use crate::{
     calendar::{self, Date, Timestamp},
+    convert::{ENCODING_KEY, REFERENCES_KEY},
     text::UTC_OFFSET,
     types::{MAX_DECIMAL_DIGITS, from_arrow, timestamp_type, type_name},
 };
@@ -54,7 +55,11 @@ pub(super) fn table_field(field: &Field) -> Option<Field> {
         }
         other => other.clone(),
     };
-    from_arrow(&data_type).map(|_| Field::new(field.name(), data_type, field.is_nullable()))
+    from_arrow(&data_type)?;
+    // What it refers to and how it is encoded is the table's, too.
+    let ours = [ENCODING_KEY, REFERENCES_KEY].into_iter();
+    let ours = ours.filter_map(|key| Some((key.to_owned(), field.metadata().get(key)?.clone())));
+    Some(Field::new(field.name(), data_type, field.is_nullable()).with_metadata(ours.collect()))
 }
 
 /// The array in another type, exactly, or an error; and how many times were cut to microseconds, towards the past.
