@@ -78,7 +78,7 @@ async fn logs_that_lie_are_refused_with_a_reason() {
         (metadata(r#""delta.columnMapping.mode":"other""#), "columnMapping in mode other"),
         (metadata("").replace("parquet", "orc"), "orc"),
         (metadata("").replace("long", "variant"), "variant"),
-        (metadata("").replace("long", "decimal(30,2)"), "decimal(30,2)"),
+        (metadata("").replace("long", "decimal(39,2)"), "decimal(39,2)"),
         (metadata("").replace("struct", "stru"), "no struct"),
         (kept("n", "60"), "not a timestamp"),
         (kept("gone", "60"), "no column"),
