@@ -6,6 +6,7 @@ Answers are compared with DuckDB's. A time is the client's: the best of five, wi
 DataFusion is asked twice, on tables in memory and on the Parquet files. Basalt is asked by Flight SQL.
 """
 
+import datetime as dt
 import statistics
 import subprocess
 import sys
@@ -30,6 +31,14 @@ def best(ask):
         if sum(taken) > 20:
             break
     return min(taken) * 1000, answer
+
+
+def as_text(value):
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def rows_of(table, shown):
+    return [[shown(value) for value in row.values()] for row in table.to_pylist()]
 
 
 def serve(binary, store):
@@ -84,8 +93,7 @@ def main():
                 theirs, expected = best(lambda: reference.execute(sql).to_arrow_table())
                 try:
                     ours, answer = best(ask)
-                    rows_of = lambda table: [list(row.values()) for row in table.to_pylist()]
-                    found = difference(rows_of(answer), rows_of(expected))
+                    found = difference(rows_of(answer, as_text), rows_of(expected, lambda value: value))
                 except Exception as error:
                     ours, found = float("nan"), str(error)[:200]
                 if found:
