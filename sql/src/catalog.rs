@@ -223,6 +223,12 @@ pub trait Table: fmt::Debug + Send + Sync {
     /// What kept it from being found out.
     async fn is_key(&self, column: &str) -> Result<bool>;
 
+    /// Between which values those of a column of signed integers or decimals lie, without their decimal point; `None`: that
+    /// is not known.
+    fn range(&self, _column: &str) -> Option<(i64, i64)> {
+        None
+    }
+
     /// The types of a query's columns; `None`: the engine does not take it as it is, so that it is evaluated above.
     fn types(&self, query: &Query) -> Option<Vec<DataType>>;
 

@@ -16,15 +16,17 @@ use datafusion::{
     },
 };
 
-use crate::{arithmetic::Arithmetic, sums, table::Columns};
+use crate::{arithmetic::Arithmetic, catalog::Table, sums, table::Columns};
 
 /// Depth of what is given to the engine, below its own limit, so that conditions may still be joined.
-const DEPTH: usize = basalt_core::limits::MAX_FILTER_DEPTH - 4;
+pub(crate) const DEPTH: usize = basalt_core::limits::MAX_FILTER_DEPTH - 4;
 
 /// Translates over the columns of one relation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Translator<'a> {
     pub(crate) columns: &'a Columns,
+    /// Whose they are, but for what they refer to.
+    pub(crate) table: &'a dyn Table,
 }
 
 impl Translator<'_> {
@@ -138,13 +140,13 @@ impl Translator<'_> {
         }
     }
 
-    fn type_of(&self, expr: &df::Expr) -> Option<Logical> {
+    pub(crate) fn type_of(&self, expr: &df::Expr) -> Option<Logical> {
         let df::Expr::Column(column) = expr else { return None };
         self.columns.get(&column.name).map(|(_, data_type)| *data_type)
     }
 
-    /// A value of a row: a column, a literal, or arithmetic. In rows the engine's decimals have 18 digits and those of SQL
-    /// 38, so that arithmetic of decimals is not given to it.
+    /// A value of a row: a column, or what is made of one. In rows the engine's decimals have 18 digits and those of SQL
+    /// 38, so that arithmetic of decimals is given to it only where it is added up.
     pub(crate) fn value(&self, expr: &df::Expr) -> Option<Expr> {
         match expr {
             df::Expr::Alias(alias) => self.value(&alias.expr),
@@ -246,6 +248,9 @@ impl Translator<'_> {
                 let is_float = *cast.field.data_type() == DataType::Float64;
                 (wide && is_float == from.is_float()).then_some(())?;
                 Some(self.column(&cast.expr)?)
+            }
+            argument if matches!(function, AggregateFunction::Sum | AggregateFunction::Avg) => {
+                Some(self.value(argument).or_else(|| self.exact(argument))?)
             }
             argument => Some(self.value(argument)?),
         };

@@ -1,7 +1,8 @@
 //! SQL over Basalt's tables: DataFusion plans and joins; the engine scans, filters and takes aggregates of one table.
 //!
-//! Whoever has the tables implements [`Catalog`] and [`Table`] (and [`Writer`], where they are written to), and hands in the memory that a statement may take. An
-//! [`Engine`] plans and runs statements on threads of its own, never on those of its callers.
+//! Whoever has the tables implements [`Catalog`] and [`Table`] (and [`Writer`], where they are written to), and hands in the
+//! memory that a statement may take. An [`Engine`] plans and runs statements on threads of its own, never on those of its
+//! callers.
 
 mod answer;
 mod arithmetic;
@@ -17,6 +18,7 @@ mod dialect;
 mod dynamic;
 mod engine;
 mod error;
+mod exact;
 mod filter;
 mod functions;
 mod fuse;

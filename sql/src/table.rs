@@ -119,7 +119,7 @@ impl BasaltTable {
     }
 
     pub(crate) fn translator(&self) -> Translator<'_> {
-        Translator { columns: &self.columns }
+        Translator { columns: &self.columns, table: self.source.table().as_ref() }
     }
 
     /// A condition of the engine that means the same as this one, and that it takes.

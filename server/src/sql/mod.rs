@@ -269,6 +269,24 @@ impl Table for At {
         Ok(is_key)
     }
 
+    fn range(&self, column: &str) -> Option<(i64, i64)> {
+        let schema = self.pinned.table.schema();
+        let slot = schema.index_of(column)?;
+        let data_type = schema.fields()[slot].data_type;
+        let is_its_key = matches!(data_type, DataType::Decimal { .. })
+            || (data_type.is_integer() && !data_type.is_unsigned());
+        if !is_its_key {
+            return None;
+        }
+        let version = &self.pinned.version;
+        let mut range = (0, 0);
+        for fragment in version.fragments().iter() {
+            let (least, greatest) = version.bounds(*fragment, slot)?;
+            range = (range.0.min(least), range.1.max(greatest));
+        }
+        Some(range)
+    }
+
     fn types(&self, query: &Query) -> Option<Vec<DataType>> {
         let plan = Plan::new(&self.pinned.table, &self.pinned.snapshot(), query).ok()?;
         Some(plan.schema().fields().iter().map(|field| field.data_type).collect())

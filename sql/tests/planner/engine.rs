@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int32Array, Int64Array, StringArray};
+use arrow_array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, StringArray};
 
 use crate::{
     ask,
@@ -172,5 +172,40 @@ async fn functions_of_times_are_the_engines() {
         assert_eq!(ask(&engine, &tables, &fused).await, ask(&engine, &tables, &above).await, "{fused}");
         let plan = ask(&engine, &tables, &format!("EXPLAIN {fused}")).await.join("\n");
         assert!(!plan.contains("AggregateExec"), "{fused}\n{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn decimals_of_few_digits_are_multiplied_by_the_engine() {
+    let mut tables = Tables::default();
+    let decimals = |values: Vec<Option<i128>>, scale| {
+        Arc::new(Decimal128Array::from(values).with_precision_and_scale(18, scale).unwrap()) as ArrayRef
+    };
+    tables.add(
+        "item",
+        vec![
+            ("flag", Arc::new(StringArray::from(vec!["a", "b", "a", "b"]))),
+            ("price", decimals(vec![Some(10_050), Some(99_999), None, Some(-1)], 2)),
+            ("rate", decimals(vec![Some(5), Some(10), Some(7), None], 2)),
+            ("many", decimals(vec![Some(10i128.pow(18) - 1), Some(1), Some(-1), None], 0)),
+            ("count", Arc::new(Int32Array::from(vec![3, 4, 5, 6]))),
+        ],
+    );
+    let (engine, tables) = (engine(), Arc::new(tables));
+    for (sql, is_engines, expected) in [
+        (
+            "SELECT flag, sum(price * (1 - rate)) FROM item GROUP BY flag ORDER BY flag",
+            true,
+            vec!["a|95.4750", "b|899.9910"],
+        ),
+        ("SELECT sum(price * (1 - rate) * (1 + rate)) FROM item", true, vec!["1090.238850"]),
+        ("SELECT sum(price * count), avg(price - 0.001) FROM item", true, vec!["4301.40|366.8256666666667"]),
+        // The greatest product has 36 digits; the sum 19.
+        ("SELECT sum(many * many) FROM item", false, vec!["999999999999999998000000000000000003"]),
+        ("SELECT sum(many + 1) FROM item", false, vec!["1000000000000000002"]),
+    ] {
+        assert_eq!(ask(&engine, &tables, sql).await, expected, "{sql}");
+        let plan = ask(&engine, &tables, &format!("EXPLAIN {sql}")).await.join("\n");
+        assert_eq!(!plan.contains("Aggregate"), is_engines, "{sql}\n{plan}");
     }
 }

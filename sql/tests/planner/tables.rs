@@ -115,6 +115,13 @@ impl basalt_sql::Table for At {
         Ok(Query::counts_are_equal(&counts.next().await.unwrap()?))
     }
 
+    fn range(&self, column: &str) -> Option<(i64, i64)> {
+        let slot = self.table.schema().index_of(column)?;
+        let columns = self.snapshot.fragments().iter().map(|fragment| fragment.data().loaded(slot));
+        let zones = columns.map(|column| column.unwrap().zones().to_vec());
+        zones.flatten().filter_map(|zone| zone.range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
     fn types(&self, query: &Query) -> Option<Vec<DataType>> {
         let plan = Plan::new(&self.table, &self.snapshot, query).ok()?;
         Some(plan.schema().fields().iter().map(|field| field.data_type).collect())
