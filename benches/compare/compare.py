@@ -31,6 +31,12 @@ DATA = {
         data.events(args.folder, args.rows),
         queries.events(args.rows),
     ),
+    "groups": lambda args: (
+        f"H2O's group-by, {args.rows // 10:,} rows"
+        + (f", {args.cardinality:g} times as many groups" if args.cardinality != 1 else ""),
+        data.groups(args.folder, max(args.rows // 10, 1), args.cardinality),
+        queries.GROUPS,
+    ),
     "tpch": lambda args: (
         f"TPC-H at scale {args.scale:g}, lineitem and orders",
         data.tpch(args.folder, args.scale),
@@ -141,7 +147,7 @@ def measure_engine(engine, tables, questions, options, result):
 def timed(engine, sql, runs, processes):
     """The best times of one query, after a run to warm up, which gives the answer."""
     prepared = engine.prepare(sql)
-    rows = answers.rows_of(engine.query(prepared))
+    rows = answers.rows_of(engine.query(prepared), "ORDER BY" in sql)
     times = []
     for _ in range(runs):
         busy, started = processor_seconds(processes), time.perf_counter()
@@ -196,6 +202,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=",".join(DATA), help="data sets [default: %(default)s]")
     parser.add_argument("--rows", type=int, default=100_000_000, help="rows of events [default: 100000000]")
+    parser.add_argument("--cardinality", type=float, default=1, help="of the groups, times what is usual [default: 1]")
     parser.add_argument("--scale", type=float, help="of tpch and ssb [default: ROWS / 10000000, at most 1]")
     parser.add_argument("--engines", default=",".join(name for name in engines.ENGINES if name != "basalt-3"), help="engines [default: %(default)s]")
     parser.add_argument("--basalt", metavar="BINARY", help="the server [default: built with the profile dist]")

@@ -29,6 +29,11 @@ EVENTS = pa.schema(
         pa.field("score", pa.float64()),
     ]
 )
+GROUPS = pa.schema(
+    [pa.field(f"id{i}", pa.string(), nullable=False) for i in (1, 2, 3)]
+    + [pa.field(name, pa.int32(), nullable=False) for name in ("id4", "id5", "id6", "v1", "v2")]
+    + [pa.field("v3", pa.float64(), nullable=False)]
+)
 PARQUET = dict(compression="zstd", compression_level=3)
 
 
@@ -94,6 +99,30 @@ def events(folder, rows):
                 done(rows - left + batch.num_rows)
         part.rename(path)
     return [Table("events", path, ("ts",))]
+
+
+def groups(folder, rows, cardinality):
+    """The group-by data of H2O's db-benchmark, G1_ROWS_100_0_0: shuffled rows, no nulls. `cardinality` times as many values
+    of the columns that have very many."""
+    few, many = 100, max(int(rows / 100 * cardinality), 1)
+    path = folder / f"groups-{rows}-{cardinality:g}.parquet"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        texts = [pa.array([f"id{i:0{width}}" for i in range(1, n + 1)]) for width, n in ((3, few), (10, many))]
+        with progress.stage(f"generating {rows:,} rows of groups", rows) as done:
+            with pq.ParquetWriter(part, GROUPS, **PARQUET) as writer:
+                for chunk in range(-(-rows // CHUNK_ROWS)):
+                    n = min(CHUNK_ROWS, rows - chunk * CHUNK_ROWS)
+                    rng = np.random.default_rng((SEED, chunk, many))
+                    of = lambda limit: rng.integers(0, limit, n, dtype=np.int32)  # noqa: E731
+                    columns = [texts[0].take(pa.array(of(few))), texts[0].take(pa.array(of(few)))]
+                    columns += [texts[1].take(pa.array(of(many)))]
+                    columns += [pa.array(of(limit) + 1) for limit in (few, few, many, 5, 15)]
+                    columns += [pa.array((rng.random(n) * 100).round(6))]
+                    writer.write_batch(pa.record_batch(columns, schema=GROUPS), row_group_size=CHUNK_ROWS)
+                    done(chunk * CHUNK_ROWS + n)
+        part.rename(path)
+    return [Table("groups", path)]
 
 
 def tpch(folder, scale):

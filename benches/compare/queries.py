@@ -32,7 +32,7 @@ def joined(sql):
 
 
 def events(rows):
-    """Ten questions about `rows` events."""
+    """Questions about `rows` events."""
     at = lambda share: data.EVENTS_START + int(rows * data.EVENTS_GAP_US * share)  # noqa: E731
     start, end = (str(at(share)).replace("T", " ") for share in (0.4, 0.6))
     return {
@@ -50,8 +50,26 @@ def events(rows):
             WHERE ts >= TIMESTAMP '{start}' AND ts < TIMESTAMP '{end}'""",
         "top 10 of 200 by sum(int)": """SELECT key, sum(amount) AS total FROM events
             GROUP BY key ORDER BY total DESC, key LIMIT 10""",
+        "avg(nullable float), two of 4 statuses": "SELECT avg(score) AS mean FROM events WHERE status IN (1, 2)",
+        "count, three conditions, the last of 200": """SELECT count(*) AS n FROM events
+            WHERE flag AND status = 2 AND key = 7""",
+        "sum(float) by 200": "SELECT key, sum(price) AS total FROM events GROUP BY key ORDER BY key",
+        "sum(float), 1 % flag": "SELECT sum(price) AS total FROM events WHERE flag",
+        "sum(float), 99 % flag": "SELECT sum(price) AS total FROM events WHERE NOT flag",
     }
 
+
+# H2O's db-benchmark, the questions of sums, means and extremes.
+GROUPS = {
+    "q1": "SELECT id1, sum(v1) AS v1 FROM groups GROUP BY id1",
+    "q2": "SELECT id1, id2, sum(v1) AS v1 FROM groups GROUP BY id1, id2",
+    "q3": "SELECT id3, sum(v1) AS v1, avg(v3) AS v3 FROM groups GROUP BY id3",
+    "q4": "SELECT id4, avg(v1) AS v1, avg(v2) AS v2, avg(v3) AS v3 FROM groups GROUP BY id4",
+    "q5": "SELECT id6, sum(v1) AS v1, sum(v2) AS v2, sum(v3) AS v3 FROM groups GROUP BY id6",
+    "q7": "SELECT id3, max(v1) - min(v2) AS spread FROM groups GROUP BY id3",
+    "q10": """SELECT id1, id2, id3, id4, id5, id6, sum(v3) AS v3, count(*) AS n FROM groups
+        GROUP BY id1, id2, id3, id4, id5, id6""",
+}
 
 TPCH = {
     "Q1": """SELECT l_returnflag, l_linestatus, sum(l_quantity) AS quantity, sum(l_extendedprice) AS base_price,

@@ -1,6 +1,7 @@
 """What was measured, as Markdown."""
 
 import datetime
+import math
 import os
 import pathlib
 import platform
@@ -44,6 +45,7 @@ def section(title, tables, questions, results, different):
     there = [result for result in results if result.tables]
     parts = [f"## {title}\n", versions(there)]
     parts += [bytes_table(tables, there), columns_table(tables, there)]
+    questions = losses_first(questions, there)
     parts += ["### Milliseconds\n", times(questions, there, "seconds")]
     parts += ["### Milliseconds of processor time\n", times(questions, there, "processor_seconds")]
     parts += [summary(questions, there), agreement(there, different)]
@@ -95,6 +97,19 @@ def columns_table(tables, results):
                     encodings = held.encodings[name]
             rows.append([*row, encodings])
     return "### Bits a row\n\n" + table(["column", "Parquet", *(r.name for r in saying), "Basalt's encoding"], rows)
+
+
+def losses_first(questions, results):
+    """The questions, those before the others in which Basalt is furthest behind the best other engine."""
+
+    def lead(title):
+        seconds = {result.name: result.queries[title].seconds for result in results if title in result.queries}
+        ours = seconds.pop("basalt", None)
+        if not seconds:
+            return math.inf
+        return min(seconds.values()) / ours if ours else 0
+
+    return sorted(questions, key=lead)
 
 
 def times(questions, results, kind):
