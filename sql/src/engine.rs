@@ -22,6 +22,7 @@ use crate::{
     catalog::Catalog,
     command::{Command, Description},
     error::{Error, Result},
+    interruptible::{GIVEN_UP, GivenUp},
     limits,
     plan::{self, Planned},
 };
@@ -105,8 +106,8 @@ impl Engine {
     pub async fn query(&self, request: Request) -> Result<Answer> {
         let (head, of_head) = oneshot::channel();
         let (sender, batches) = mpsc::channel(limits::WAITING_BATCHES);
-        let shared = Arc::clone(&self.shared);
-        let task = self.handle.spawn(async move {
+        let (shared, given_up) = (Arc::clone(&self.shared), GivenUp::default());
+        let task = self.handle.spawn(GIVEN_UP.scope(given_up.clone(), async move {
             match plan::plan(&shared, request).await {
                 Ok(Planned { command, shown, mut batches }) => {
                     if head.send(Ok((command, shown.schema().clone()))).is_err() {
@@ -124,8 +125,8 @@ impl Engine {
                 }
                 Err(error) => drop(head.send(Err(error))),
             }
-        });
-        let task = AbortOnDrop(task.abort_handle());
+        }));
+        let task = AbortOnDrop(task.abort_handle(), given_up);
         let (command, schema) = of_head.await.map_err(|_| panicked())??;
         Ok(Answer { command, schema, batches, ended: false, _task: task })
     }
@@ -137,7 +138,7 @@ impl Engine {
     pub async fn describe(&self, request: Request) -> Result<Description> {
         let shared = Arc::clone(&self.shared);
         let mut task = self.handle.spawn(async move { plan::describe(&shared, request).await });
-        let _abort = AbortOnDrop(task.abort_handle());
+        let _abort = AbortOnDrop(task.abort_handle(), GivenUp::default());
         (&mut task).await.map_err(|_| panicked())?
     }
 }
@@ -156,11 +157,12 @@ fn panicked() -> Error {
 }
 
 #[derive(Debug)]
-struct AbortOnDrop(AbortHandle);
+struct AbortOnDrop(AbortHandle, GivenUp);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
+        self.1.set();
     }
 }
 

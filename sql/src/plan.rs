@@ -41,6 +41,7 @@ use crate::{
     gathered, limits,
     meaning::Meaning,
     memory::Pool,
+    order,
     parse::{Parameters, as_query},
     references::FuseJoins,
     resolve::{Resolved, resolve},
@@ -199,7 +200,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 let (session, logical, physical) = planned(*session, as_query(query)).await?;
                 let shown = Shown::new(logical.schema(), &physical.schema())?;
                 let sink = request.catalog.copy_sink(&file.path).await?;
-                let rows = execute_stream(physical, session.task_ctx())?;
+                let rows = execute_stream(physical, context(&session))?;
                 let inserted = file.write(rows, &shown, sink, &request.memory).await?;
                 Written::Done { inserted, deleted: 0 }
             }
@@ -427,6 +428,7 @@ async fn planned(
 
 /// The plan of a statement. Columns of one list that would have the same name get others.
 async fn logical(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    order::by_columns(session, &mut statement).await?;
     match session.statement_to_plan(statement.clone()).await {
         Err(error) if error.to_string().contains("require unique expression names") => {
             dialect::name_apart(&mut statement);

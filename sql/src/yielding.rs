@@ -15,9 +15,16 @@ use datafusion::{
     },
 };
 
-/// The same plan, whose joins give way after a few batches.
+use crate::interruptible::{GivenUp, interruptible};
+
+/// The same plan, whose joins give way after a few batches, and those of every row with every other before.
 pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let given_up = GivenUp::of_task();
     let give_way = |plan: Arc<dyn ExecutionPlan>| {
+        let plan = match plan.downcast_ref::<NestedLoopJoinExec>() {
+            Some(join) => interruptible(join, &given_up)?.unwrap_or(plan),
+            None => plan,
+        };
         let joins = plan.is::<HashJoinExec>()
             || plan.is::<NestedLoopJoinExec>()
             || plan.is::<CrossJoinExec>()

@@ -5,7 +5,7 @@ use std::io;
 use super::style::Style;
 use crate::{
     error::{Error, ServerError},
-    sql::{SUPPORTED, SqlError},
+    sql::{SUPPORTED, SqlError, excerpt},
 };
 
 /// Why a command failed.
@@ -19,6 +19,14 @@ pub enum CliError {
     Sql {
         /// What is wrong with it.
         error: SqlError,
+        /// The text.
+        sql: String,
+    },
+    /// The server does not run a statement.
+    #[error("{error}")]
+    Statement {
+        /// Why.
+        error: Error,
         /// The text.
         sql: String,
     },
@@ -71,6 +79,7 @@ impl CliError {
                 let lines = error.server().map_or_else(|| vec![error.to_string()], server_lines);
                 (lines, error.hint())
             }
+            Self::Statement { error, sql } => (statement_lines(error, sql), error.hint()),
             Self::Sql { error, sql } => {
                 let mut lines = vec![error.to_string()];
                 lines.extend(error.excerpt(sql).lines().map(str::to_owned));
@@ -107,6 +116,30 @@ fn server_lines(error: &ServerError) -> Vec<String> {
     lines
 }
 
+/// The same of a statement: a place in its text is shown there.
+fn statement_lines(error: &Error, sql: &str) -> Vec<String> {
+    let Some(error) = error.server() else { return vec![error.to_string()] };
+    let (mut error, mut excerpts) = (error.clone(), Vec::new());
+    error.places.retain(|place| match in_text(&place.field) {
+        Some(at) => {
+            error.message = format!("{} ({})", error.message, place.field);
+            excerpts.extend(excerpt(sql, at).lines().map(str::to_owned));
+            false
+        }
+        // A path in the request that the statement became says nothing to who wrote the statement.
+        None => !place.field.starts_with("name."),
+    });
+    let mut lines = server_lines(&error);
+    lines.extend(excerpts);
+    lines
+}
+
+/// `line 1, column 17`
+fn in_text(place: &str) -> Option<(u64, u64)> {
+    let (line, column) = place.strip_prefix("line ")?.split_once(", column ")?;
+    Some((line.parse().ok()?, column.parse().ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use basalt_proto::v1::ErrorReason;
@@ -140,6 +173,20 @@ mod tests {
             error.report(),
             "no connection to http://127.0.0.1:1: connection refused\n  \
              hint: is the server running? start one with `basalt serve`"
+        );
+
+        let error = Error::Server(Box::new(ServerError {
+            code: Code::InvalidArgument,
+            reason: ErrorReason::ColumnNotFound,
+            message: "no column \"b\"".to_owned(),
+            places: vec![place("line 2, column 6", ""), place("name.table", "")],
+            retry_delay: None,
+        }));
+        let sql = "SELECT a\nFROM b".to_owned();
+        assert_eq!(
+            CliError::Statement { error, sql }.report(),
+            "no column \"b\" (line 2, column 6) (COLUMN_NOT_FOUND)\n  FROM b\n       ^\n  \
+             hint: `basalt describe TABLE` lists the columns"
         );
 
         let sql = "SELECT a FROM t JOIN u ON true".to_owned();

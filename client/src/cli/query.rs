@@ -130,7 +130,7 @@ async fn statement(
     let code = error.server().map(|error| error.code);
     match (code, select) {
         (Some(Code::Unimplemented), _) | (Some(Code::InvalidArgument | Code::NotFound), Ok(_)) => Ok(None),
-        _ => Err(error.into()),
+        _ => Err(CliError::Statement { error, sql: sql.to_owned() }),
     }
 }
 

@@ -79,19 +79,24 @@ impl SqlError {
     /// The line of `sql`, a long one around the place alone, with a mark below the place; empty when the place
     /// is not known.
     pub fn excerpt(&self, sql: &str) -> String {
-        let Some((line, column)) = self.place else { return String::new() };
-        let nth = |n: u64| usize::try_from(n.saturating_sub(1)).unwrap_or(usize::MAX);
-        let Some(text) = sql.lines().nth(nth(line)) else { return String::new() };
-        let line: Vec<char> = text.chars().collect();
-        let column = nth(column).min(line.len());
-        let start = column.saturating_sub(SHOWN_LINE / 2).min(line.len().saturating_sub(SHOWN_LINE));
-        let end = line.len().min(start + SHOWN_LINE);
-        let shown: String = line[start..end].iter().collect();
-        let blank: String = line[start..column].iter().map(|&c| if c == '\t' { '\t' } else { ' ' }).collect();
-        let (cut, indent) = if start > 0 { ("…", " ") } else { ("", "") };
-        let rest = if end < line.len() { "…" } else { "" };
-        format!("  {cut}{shown}{rest}\n  {indent}{blank}^")
+        // Default: there is nothing to show.
+        self.place.map(|place| excerpt(sql, place)).unwrap_or_default()
     }
+}
+
+/// The line of a place in a text and a mark below it, as [`SqlError::excerpt`] has them; empty where there is no such line.
+pub(crate) fn excerpt(sql: &str, (line, column): (u64, u64)) -> String {
+    let nth = |n: u64| usize::try_from(n.saturating_sub(1)).unwrap_or(usize::MAX);
+    let Some(text) = sql.lines().nth(nth(line)) else { return String::new() };
+    let line: Vec<char> = text.chars().collect();
+    let column = nth(column).min(line.len());
+    let start = column.saturating_sub(SHOWN_LINE / 2).min(line.len().saturating_sub(SHOWN_LINE));
+    let end = line.len().min(start + SHOWN_LINE);
+    let shown: String = line[start..end].iter().collect();
+    let blank: String = line[start..column].iter().map(|&c| if c == '\t' { '\t' } else { ' ' }).collect();
+    let (cut, indent) = if start > 0 { ("…", " ") } else { ("", "") };
+    let rest = if end < line.len() { "…" } else { "" };
+    format!("  {cut}{shown}{rest}\n  {indent}{blank}^")
 }
 
 fn lower_first(message: &str) -> String {

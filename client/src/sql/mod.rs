@@ -38,6 +38,7 @@ mod select;
 mod subquery;
 mod version;
 
+pub(crate) use error::excerpt;
 pub use error::{SUPPORTED, SqlError};
 pub use subquery::Selection;
 

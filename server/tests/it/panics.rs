@@ -99,7 +99,7 @@ const TIMES: usize = 5;
 async fn every_path(server: &Running) {
     let client = &server.client;
     table(client, "fine").await;
-    for place in ["target", "plan", "query", "sql", "explain", "select", "describe", "find"] {
+    for place in ["target", "plan", "query", "explain", "select", "describe", "find"] {
         table(client, &format!("panics_{place}")).await;
     }
     create(client, "panics_write").await;
@@ -149,6 +149,9 @@ async fn a_request_that_panics_is_told_so_and_no_other_notices() {
     let status = queries.query(request).await.unwrap_err();
     assert_eq!(told(&status), (tonic::Code::Internal, "INTERNAL".into(), String::new()));
     let place = if cfg!(feature = "sql") { "sql" } else { "query" };
+    if cfg!(feature = "sql") {
+        table(&memory.client, "panics_sql").await;
+    }
     let output = Command::new(env!("CARGO_BIN_EXE_basalt"))
         .args(["query", &format!("SELECT sum(a) FROM panics_{place}")])
         .env("BASALT_SERVER", &memory.address)

@@ -1,12 +1,15 @@
 //! What the engine takes that others would do above a scan: joins to a key, the first rows of an order, functions of times.
 
-use std::sync::Arc;
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use arrow_array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, StringArray};
 
 use crate::{
-    ask,
-    tables::{Tables, engine},
+    ask, given_back,
+    tables::{Tables, engine, request},
 };
 
 /// Sales that refer to shops and days, one to a shop that is not there and one to none; days have no key that is one.
@@ -207,5 +210,53 @@ async fn decimals_of_few_digits_are_multiplied_by_the_engine() {
         assert_eq!(ask(&engine, &tables, sql).await, expected, "{sql}");
         let plan = ask(&engine, &tables, &format!("EXPLAIN {sql}")).await.join("\n");
         assert_eq!(!plan.contains("Aggregate"), is_engines, "{sql}\n{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_finds_nothing_gives_way_and_ends_when_it_is_given_up() {
+    let (engine, tables) = (engine(), crate::tables());
+    // Ten thousand million pairs, more than a thread each.
+    let pairs = "SELECT count(*) FROM generate_series(1, 100000) AS a(x), generate_series(1, 100000) AS b(y) \
+                 WHERE a.x + b.y < 0 AND a.x * b.y < 0";
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let (request, memory) = request(&tables, pairs, usize::MAX);
+        all.push((engine.query(request).await.unwrap(), memory));
+    }
+    for (_, memory) in &all {
+        while memory.used.load(Ordering::SeqCst) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    let others = async {
+        for _ in 0..20 {
+            assert_eq!(ask(&engine, &tables, "SELECT count(*) FROM flights").await, ["5"]);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), others).await.unwrap();
+    for (answer, memory) in all {
+        assert!(memory.used.load(Ordering::SeqCst) > 0, "it has ended");
+        drop(answer);
+        given_back(&memory).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_by_an_expression_means_columns_before_what_they_are_called() {
+    let (engine, tables) = (engine(), crate::tables());
+    for (sql, expected) in [
+        ("SELECT 0 - distance AS distance FROM flights ORDER BY distance + 1 LIMIT 1", "-100"),
+        ("SELECT 0 - distance AS distance FROM flights ORDER BY distance LIMIT 1", "-500"),
+        ("SELECT 0 - f.distance AS distance FROM flights AS f ORDER BY 0 + distance LIMIT 1", "-100"),
+        ("SELECT 0 - distance AS x FROM flights ORDER BY x + 1 LIMIT 1", "-500"),
+        (
+            "SELECT 0 - distance AS distance FROM flights f JOIN airlines a ON f.carrier = a.carrier \
+             ORDER BY distance * 2 LIMIT 1",
+            "-100",
+        ),
+        ("SELECT x FROM (SELECT 0 - distance AS x, day FROM flights ORDER BY x + 0 LIMIT 1)", "-500"),
+    ] {
+        assert_eq!(ask(&engine, &tables, sql).await, [expected], "{sql}");
     }
 }
