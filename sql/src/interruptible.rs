@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use arrow_array::RecordBatch;
@@ -21,10 +21,7 @@ use datafusion::{
     physical_plan::{ExecutionPlan, PhysicalExpr, joins::NestedLoopJoinExec, joins::utils::JoinFilter},
 };
 
-use crate::error::Error;
-
-/// For how long a join keeps other statements from a thread.
-const TURN: Duration = Duration::from_millis(5);
+use crate::{error::Error, limits::TURN};
 
 /// Whether nobody waits for a statement's answer any longer.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,7 @@
 //! Every limit of statements, in one place.
 
+use std::time::Duration;
+
 /// Bytes of a statement's text.
 pub const STATEMENT_BYTES: usize = 256 << 10;
 /// How deep parentheses, subqueries and operators of a statement's text may nest.
@@ -48,3 +50,6 @@ pub const VIEWS: usize = 64;
 pub const VIEWS_DEEP: usize = 16;
 /// How often a statement that writes is planned and run again because another change came first.
 pub const WRITE_ATTEMPTS: usize = 16;
+
+/// For how long a join of all rows with all keeps other statements from a thread.
+pub const TURN: Duration = Duration::from_millis(5);
