@@ -1,0 +1,258 @@
+//! What the groups of a fragment come to: a record of words for each, one behind the other, so that a row touches one
+//! place in memory however many aggregates there are.
+
+use super::{
+    Block,
+    hash_aggregate::for_each_row,
+    source::{Source, Texts},
+    totals::{Argument, Arguments, Totals},
+    vector::{Batch, Data},
+};
+use crate::{
+    error::Result,
+    fragment::Fragment,
+    invariant::count,
+    mask::Mask,
+    plan::expr::{BoundExpr, Slots},
+};
+
+/// The records of groups.
+pub(super) struct Records<'a, 's> {
+    words: Vec<u64>,
+    /// A record without rows. The first word counts rows.
+    empty: Vec<u64>,
+    fields: Vec<Field<'a, 's>>,
+    /// The block that rows are of, from 1 on.
+    block: u64,
+}
+
+/// Where a record has what an argument comes to.
+struct Field<'a, 's> {
+    argument: &'s Argument<'a>,
+    source: Option<Source<'a>>,
+    /// Rows that are not null; none where no row is.
+    counts: Option<usize>,
+    ints: Option<usize>,
+    /// The sum of integers takes two words.
+    wide: bool,
+    /// Rows and block of the last, the sum of that block, and of those before it.
+    floats: Option<usize>,
+    extremes: Option<usize>,
+    texts: Option<Texts<'a>>,
+}
+
+/// Keys of less bits have a sum of 64 bits in a fragment.
+const NARROW_KEY: u64 = 1 << 43;
+
+impl<'a, 's> Records<'a, 's> {
+    /// No groups.
+    pub(super) fn new(arguments: &'s Arguments<'a>, fragment: &Fragment) -> Self {
+        let mut empty = vec![0];
+        let mut fields = Vec::with_capacity(arguments.all.len());
+        for argument in &arguments.all {
+            let column = match argument.expr {
+                BoundExpr::Slot(slot) => fragment.column_at(*slot),
+                _ => None,
+            };
+            let mut words = |wanted: bool, words: &[u64]| {
+                let at = empty.len();
+                empty.extend_from_slice(if wanted { words } else { &[] });
+                wanted.then_some(at)
+            };
+            let nullable = column.is_none_or(|column| column.nulls() > 0);
+            let wide = column.is_none_or(|column| {
+                let ranges = column.zones().iter().filter_map(|zone| zone.range);
+                ranges
+                    .into_iter()
+                    .any(|(low, high)| low.unsigned_abs().max(high.unsigned_abs()) >= NARROW_KEY)
+            });
+            let floats = words(argument.sums_floats(), &[0; 3]);
+            fields.push(Field {
+                argument,
+                source: None,
+                counts: words(nullable && floats.is_none(), &[0]),
+                ints: words(argument.sums_ints(), if wide { &[0; 2] } else { &[0] }),
+                wide,
+                floats,
+                extremes: words(argument.extremes, &[i64::MAX.cast_unsigned(), i64::MIN.cast_unsigned()]),
+                texts: None,
+            });
+        }
+        Self { words: Vec::new(), empty, fields, block: 0 }
+    }
+
+    /// Words of a record.
+    pub(super) fn width(&self) -> usize {
+        self.empty.len()
+    }
+
+    /// Makes room.
+    pub(super) fn resize(&mut self, groups: usize) {
+        let words = groups * self.width();
+        if self.empty.iter().all(|word| *word == 0) {
+            if self.words.is_empty() {
+                // Pages that no group touches take no memory.
+                self.words = vec![0; words];
+            } else {
+                self.words.resize(words, 0);
+            }
+            return;
+        }
+        self.words.reserve(words - self.words.len());
+        for _ in self.words.len() / self.width()..groups {
+            self.words.extend_from_slice(&self.empty);
+        }
+    }
+
+    /// Turns to the rows of another block.
+    pub(super) fn turn(&mut self, slots: &Slots, block: Block<'a>, mask: &Mask) -> Result<()> {
+        self.block = block.block as u64 + 1;
+        for field in &mut self.fields {
+            field.source = field.argument.source(slots, block, mask)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a batch, whose rows have these groups. They become places of words.
+    pub(super) fn add(&mut self, batch: &Batch<'a, '_>, slots: &Slots, groups: &mut [u32]) -> Result<()> {
+        let width = count(self.width());
+        // Those of rows that are not selected mean nothing.
+        groups.iter_mut().for_each(|group| *group = group.wrapping_mul(width));
+        let places: &[u32] = groups;
+        let words = self.words.as_mut_slice();
+        for_each_row(batch.mask(), places.len(), |row| words[places[row] as usize] += 1);
+        for field in &mut self.fields {
+            field.add(batch, slots, places, words, self.block)?;
+        }
+        Ok(())
+    }
+
+    /// What the groups come to that have rows, and which they are.
+    pub(super) fn finish(self) -> (Vec<u32>, Totals<'a>, Vec<Totals<'a>>) {
+        let width = self.width();
+        let groups = (0..).zip(self.words.chunks_exact(width)).filter(|(_, record)| record[0] > 0);
+        let groups: Vec<u32> = groups.map(|(group, _)| group).collect();
+        let words = self.words;
+        let record = |group: &u32| &words[*group as usize * width..][..width];
+        let counts: Vec<u64> = groups.iter().map(|group| record(group)[0]).collect();
+        let totals = self.fields.into_iter().map(|field| field.finish(&groups, record, &counts)).collect();
+        (groups, Totals::of_counts(counts), totals)
+    }
+}
+
+/// Rows of a word that also has the block of the last.
+const ROWS: u64 = (1 << 32) - 1;
+
+impl<'a> Field<'a, '_> {
+    fn add(
+        &mut self,
+        batch: &Batch<'a, '_>,
+        slots: &Slots,
+        places: &[u32],
+        words: &mut [u64],
+        block: u64,
+    ) -> Result<()> {
+        let (mut keys, mut floats, mut valid) = (Vec::new(), Vec::new(), None);
+        if let Some(source) = &self.source {
+            (keys, valid) = source.keys(batch, slots)?;
+        }
+        if self.argument.sums_floats() {
+            (floats, valid) = batch.floats(self.argument.expr, slots)?;
+        } else if self.source.is_none() && self.counts.is_some() {
+            valid = batch.validity(self.argument.expr, slots)?;
+        }
+        let mask = batch.mask_of(valid.as_deref());
+        let (mask, rows) = (mask.as_deref(), places.len());
+        if let Some(at) = self.counts {
+            for_each_row(mask, rows, |row| words[places[row] as usize + at] += 1);
+        }
+        match (self.ints, self.wide) {
+            (Some(at), false) => for_each_row(mask, rows, |row| {
+                let sum = &mut words[places[row] as usize + at];
+                *sum = sum.wrapping_add(keys[row].cast_unsigned());
+            }),
+            (Some(at), true) => for_each_row(mask, rows, |row| {
+                let sum = &mut words[places[row] as usize + at..][..2];
+                let (low, carry) = sum[0].overflowing_add(keys[row].cast_unsigned());
+                let high = (keys[row] >> 63).cast_unsigned();
+                (sum[0], sum[1]) = (low, sum[1].wrapping_add(high).wrapping_add(carry.into()));
+            }),
+            (None, _) => {}
+        }
+        if let Some(at) = self.floats {
+            for_each_row(mask, rows, |row| {
+                let sum = &mut words[places[row] as usize + at..][..3];
+                add_float(sum, floats[row], block);
+            });
+        }
+        if let Some(at) = self.extremes {
+            for_each_row(mask, rows, |row| {
+                let extremes = &mut words[places[row] as usize + at..][..2];
+                let (key, least, greatest) =
+                    (keys[row], extremes[0].cast_signed(), extremes[1].cast_signed());
+                (extremes[0], extremes[1]) =
+                    (least.min(key).cast_unsigned(), greatest.max(key).cast_unsigned());
+            });
+        }
+        batch.give(Data::Ints(keys));
+        batch.give(Data::Floats(floats));
+        if let Some(source) = &self.source
+            && self.texts.is_none()
+        {
+            self.texts = source.texts().cloned();
+        }
+        Ok(())
+    }
+
+    fn finish<'w>(self, groups: &[u32], record: impl Fn(&u32) -> &'w [u64], rows: &[u64]) -> Totals<'a> {
+        let counts = match (self.floats, self.counts) {
+            (Some(at), _) => groups.iter().map(|group| record(group)[at] & ROWS).collect(),
+            (None, Some(at)) => groups.iter().map(|group| record(group)[at]).collect(),
+            (None, None) => rows.to_vec(),
+        };
+        let mut totals = Totals { texts: self.texts, ..Totals::of_counts(counts) };
+        if let Some(at) = self.ints {
+            let bias = self.argument.bias();
+            let sums = groups.iter().zip(&totals.counts).map(|(group, n)| {
+                let record = record(group);
+                let high =
+                    if self.wide { record[at + 1].cast_signed() } else { record[at].cast_signed() >> 63 };
+                (i128::from(high) << 64 | i128::from(record[at])) + bias * i128::from(*n)
+            });
+            totals.ints = sums.collect();
+        }
+        if let Some(at) = self.floats {
+            let sum = |group: &u32| {
+                let record = record(group);
+                f64::from_bits(record[at + 2]) + of_block(record[at + 1])
+            };
+            totals.floats = groups.iter().map(sum).collect();
+        }
+        if let Some(at) = self.extremes {
+            let extremes = |group: &u32| {
+                let record = record(group);
+                (record[at].cast_signed(), record[at + 1].cast_signed())
+            };
+            totals.extremes = groups.iter().map(extremes).collect();
+        }
+        totals
+    }
+}
+
+/// The sum of a block: all that are not numbers are one.
+#[inline]
+fn of_block(bits: u64) -> f64 {
+    let sum = f64::from_bits(bits);
+    if sum.is_nan() { f64::NAN } else { sum }
+}
+
+/// Adds a value: values of a block are added up in the order of their rows, then blocks in theirs.
+#[inline]
+fn add_float(sum: &mut [u64], value: f64, block: u64) {
+    let is_first = sum[0] >> 32 != block;
+    // Adding 0.0 is the same as adding nothing: sums that begin with 0.0 are never -0.0.
+    let (before, own) = if is_first { (of_block(sum[1]), 0.0) } else { (0.0, f64::from_bits(sum[1])) };
+    sum[2] = (f64::from_bits(sum[2]) + before).to_bits();
+    sum[1] = (own + value).to_bits();
+    sum[0] = block << 32 | (sum[0] & ROWS) + 1;
+}
