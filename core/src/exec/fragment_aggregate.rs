@@ -130,20 +130,41 @@ impl<'a> Query<'a, '_> {
         mask: &Mask,
         mut each: impl FnMut(&Batch<'a, '_>, &mut [RowKeys]) -> Result<()>,
     ) -> Result<()> {
-        let sources = self.keys.iter().map(|key| Source::new(key, self.slots, block, mask));
+        let sources = self.keys.iter().enumerate().map(|(at, key)| match self.numbering.of_rows(at, block.at) {
+            Some(numbers) => Ok(KeySource::Rows(key, numbers)),
+            None => Source::new(key, self.slots, block, mask).map(KeySource::Keys),
+        });
         let sources = sources.collect::<Result<Vec<_>>>()?;
         block.for_each_few(mask, |batch| {
             let mut columns = Vec::with_capacity(sources.len());
             for (key, source) in sources.iter().enumerate() {
-                let (mut keys, valid) = source.keys(batch, self.slots)?;
-                self.numbering.translate(key, block.at, &mut keys);
-                columns.push((keys, valid));
+                columns.push(match source {
+                    KeySource::Keys(source) => {
+                        let (mut keys, valid) = source.keys(batch, self.slots)?;
+                        self.numbering.translate(key, block.at, &mut keys);
+                        (keys, valid)
+                    }
+                    KeySource::Rows(key, numbers) => {
+                        let mut keys = batch.ints();
+                        let rows = keys.iter_mut().enumerate();
+                        rows.for_each(|(row, key)| *key = numbers[batch.row(row)].into());
+                        (keys, batch.validity(key, self.slots)?)
+                    }
+                });
             }
             each(batch, &mut columns)?;
             columns.into_iter().for_each(|(keys, _)| batch.give(Data::Ints(keys)));
             Ok(())
         })
     }
+}
+
+/// Where the keys of rows come from.
+enum KeySource<'a, 's> {
+    /// They are numbers, or codes.
+    Keys(Source<'a>),
+    /// Every row of the fragment has its number.
+    Rows(&'a BoundExpr, &'s [u32]),
 }
 
 /// The keys of rows, and which are not null (`None`: all).

@@ -1,8 +1,11 @@
 //! The keys of groups as numbers that are the same in all fragments. Where the least and the greatest of each key are
 //! known, a group's keys are one number in their order. The dictionaries of fragments are sorted, so that texts get
-//! their numbers by merging them: no row's text is looked at.
+//! their numbers by merging them: no row's text is looked at. Texts without a dictionary are
+//! looked up, each row's once.
 
-use std::sync::Arc;
+use std::{hash::BuildHasher, sync::Arc};
+
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
 use super::{
     Scan,
@@ -17,7 +20,9 @@ use crate::{
     encoding::TextColumn,
     error::Result,
     fragment::{Column, Fragment, Values},
-    invariant::{Invariant, count, index},
+    invariant::{broken, count, index},
+    limits::BATCH_ROWS,
+    mask::selects,
     plan::expr::BoundExpr,
     schema::DataType,
     table::Snapshot,
@@ -40,8 +45,8 @@ pub(super) struct Numbering<'a> {
 #[derive(Debug)]
 struct Key<'a> {
     expr: &'a BoundExpr,
-    /// For each fragment, the number of each code of its dictionary; none where they are the same.
-    maps: Vec<Option<Vec<u32>>>,
+    /// Of texts, for each fragment.
+    maps: Vec<Map>,
     texts: Option<Arc<SortedTexts>>,
 }
 
@@ -72,7 +77,7 @@ impl<'a> Numbering<'a> {
         let threads = control.install(threads);
         // A fragment is one thread's work, so that few of them are for few threads.
         let shared = fragments.len() < threads && groups < MANY_GROUPS << 4;
-        if groups <= MANY_GROUPS || rows < groups.min(1 << 16) || shared || entries > FEW_ENTRIES.max(rows) {
+        if groups <= MANY_GROUPS || rows < groups.min(1 << 16) || shared || entries > FEW_ENTRIES.max(2 * rows) {
             return Ok(None);
         }
         let mut held = Held::new(control);
@@ -83,11 +88,13 @@ impl<'a> Numbering<'a> {
             let mut range = bounds.range;
             match expr {
                 BoundExpr::Slot(slot) if bounds.entries > 0 => {
-                    let columns = fragments.iter().map(|f| entries_of(f.column(*slot)));
-                    let columns = columns.collect::<Option<Vec<_>>>();
-                    let columns = columns.invariant("a column with bounds has dictionaries");
+                    let columns: Vec<&Column> = fragments.iter().map(|f| f.column(*slot)).collect();
+                    let dictionaries = columns.iter().map(|column| entries_of(column));
                     let all;
-                    (all, maps) = merged(&columns, control, &mut held)?;
+                    (all, maps) = match dictionaries.collect::<Option<Vec<_>>>() {
+                        Some(dictionaries) => merged(&dictionaries, control, &mut held)?,
+                        None => hashed(&columns, control, &mut held)?,
+                    };
                     range.1 = i64::from(count(all.len().saturating_sub(1)));
                     texts = Some(Arc::new(all));
                 }
@@ -132,8 +139,16 @@ impl<'a> Numbering<'a> {
     /// Turns codes of the dictionary of the fragment at a place into numbers.
     pub(super) fn translate(&self, key: usize, at: usize, codes: &mut [i64]) {
         // Default: keys that are no codes are not translated.
-        if let Some(map) = self.keys[key].maps.get(at).and_then(Option::as_ref) {
+        if let Some(Map::Codes(map)) = self.keys[key].maps.get(at) {
             codes.iter_mut().for_each(|code| *code = map[index(code.cast_unsigned())].into());
+        }
+    }
+
+    /// The numbers of the rows of the fragment at a place, where its texts have no codes.
+    pub(super) fn of_rows(&self, key: usize, at: usize) -> Option<&[u32]> {
+        match self.keys[key].maps.get(at) {
+            Some(Map::Rows(rows)) => Some(rows),
+            _ => None,
         }
     }
 
@@ -208,7 +223,8 @@ impl Bounds {
             let column = column.filter(|column| !column.data_type().is_float())?;
             match column.values() {
                 Values::Text(_) => {
-                    let entries = entries_of(column)?.rows();
+                    // Without a dictionary nearly all are different.
+                    let entries = entries_of(column).map_or(column.rows(), |entries| entries.rows());
                     bounds.least = bounds.least.max(entries);
                     bounds.entries += entries;
                 }
@@ -301,6 +317,26 @@ impl<'t> FromIterator<&'t str> for SortedTexts {
     }
 }
 
+/// How a fragment's texts are numbered.
+#[derive(Clone, Debug)]
+enum Map {
+    /// By their codes.
+    Same,
+    /// The number of each code.
+    Codes(Vec<u32>),
+    /// The number of each row; any where it is null.
+    Rows(Vec<u32>),
+}
+
+impl Map {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Same => 0,
+            Self::Codes(numbers) | Self::Rows(numbers) => size_of_val(numbers.as_slice()),
+        }
+    }
+}
+
 /// Bytes of texts that are merged between two looks at whether the query goes on, about.
 const MERGED: usize = 1 << 16;
 
@@ -309,7 +345,7 @@ fn merged(
     dictionaries: &[&dyn TextColumn],
     control: &Control,
     held: &mut Held<'_>,
-) -> Result<(SortedTexts, Vec<Option<Vec<u32>>>)> {
+) -> Result<(SortedTexts, Vec<Map>)> {
     let mut all = SortedTexts::default();
     // For each dictionary, where the texts before it and where its own have gone; none where they have stayed.
     let mut moves: Vec<(Option<Vec<u32>>, Option<Vec<u32>>)> = Vec::with_capacity(dictionaries.len());
@@ -374,11 +410,96 @@ fn merged(
             (Some(moved), Some(later)) => Some(moved.iter().map(|place| later[*place as usize]).collect()),
             (moved, later) => moved.or_else(|| later.clone()),
         };
-        maps.push(to(of_own));
+        maps.push(to(of_own).map_or(Map::Same, Map::Codes));
         later = to(of_all);
     }
     maps.reverse();
-    let map_bytes = maps.iter().flatten().map(|map: &Vec<u32>| size_of_val(map.as_slice())).sum::<usize>();
-    held.set(before + map_bytes + all.size())?;
+    held.set(before + maps.iter().map(Map::bytes).sum::<usize>() + all.size())?;
     Ok((all, maps))
+}
+
+/// All texts of columns of which some have no dictionary: each row's text is looked up once.
+fn hashed(columns: &[&Column], control: &Control, held: &mut Held<'_>) -> Result<(SortedTexts, Vec<Map>)> {
+    let mut all = SortedTexts::default();
+    let hasher = DefaultHashBuilder::default();
+    let mut table: HashTable<u32> = HashTable::new();
+    let mut id = |text: &str, all: &mut SortedTexts| {
+        let is = |id: &u32| all.get(*id as usize) == text;
+        let hash = |id: &u32| hasher.hash_one(all.get(*id as usize));
+        match table.entry(hasher.hash_one(text), is, hash) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let new = count(all.len());
+                entry.insert(new);
+                all.push(text);
+                new
+            }
+        }
+    };
+    let before = held.bytes();
+    let mut maps: Vec<Map> = Vec::with_capacity(columns.len());
+    let mut kept = 0;
+    for column in columns {
+        let Values::Text(texts) = column.values() else { broken("a key of texts is a column of texts") };
+        let entries = entries_of(column);
+        // Default: without a dictionary every row has a text of its own.
+        let texts = entries.unwrap_or(texts.as_ref());
+        let mut numbers: Vec<u32> = Vec::with_capacity(texts.rows());
+        for start in (0..texts.rows()).step_by(BATCH_ROWS) {
+            control.check()?;
+            // The hash table and what holds the texts may be half empty, and are there twice while they grow.
+            let found = 2 * (all.size() + all.len() * HASHED);
+            held.set(before + kept + texts.rows() * size_of::<u32>() + found)?;
+            let rows = (texts.rows() - start).min(BATCH_ROWS);
+            let valid = if entries.is_some() { None } else { column.validity_words(start, rows) };
+            let batch = texts.decode(start, rows, valid.as_deref());
+            numbers.extend((0..rows).map(|row| match selects(valid.as_deref(), row) {
+                true => id(batch.get(row), &mut all),
+                false => 0,
+            }));
+        }
+        maps.push(if entries.is_some() { Map::Codes(numbers) } else { Map::Rows(numbers) });
+        kept = maps.iter().map(Map::bytes).sum();
+    }
+    drop(table);
+    control.check()?;
+    held.set(before + kept + 2 * all.size() + all.len() * (SORTED + size_of::<u32>()))?;
+    let order = sorted(&all);
+    let mut ranks = vec![0; all.len()];
+    (0..).zip(&order).for_each(|(rank, id)| ranks[*id as usize] = rank);
+    control.check()?;
+    for map in &mut maps {
+        if let Map::Codes(numbers) | Map::Rows(numbers) = map {
+            // Default: where there are no texts, all rows are null.
+            numbers.iter_mut().for_each(|id| *id = ranks.get(*id as usize).copied().unwrap_or(0));
+        }
+    }
+    let all: SortedTexts = order.iter().map(|id| all.get(*id as usize)).collect();
+    held.set(before + kept + all.size())?;
+    Ok((all, maps))
+}
+
+/// Bytes of a text's place in a hash table.
+const HASHED: usize = size_of::<u32>() + 1;
+/// Bytes of a text while texts are sorted.
+const SORTED: usize = size_of::<(u64, u32)>();
+
+/// The places of texts in their order: by the bytes behind what all begin with, then by all of them.
+fn sorted(texts: &SortedTexts) -> Vec<u32> {
+    let bytes = |at: usize| texts.get(at).as_bytes();
+    let mut common = if texts.len() == 0 { 0 } else { bytes(0).len() };
+    for at in 1..texts.len() {
+        let pairs = bytes(0)[..common].iter().zip(bytes(at));
+        common = pairs.take_while(|(a, b)| a == b).count();
+    }
+    let key = |at: usize| {
+        let mut key = [0; 8];
+        key.iter_mut().zip(&bytes(at)[common..]).for_each(|(key, byte)| *key = *byte);
+        u64::from_be_bytes(key)
+    };
+    let mut order: Vec<(u64, u32)> = (0..count(texts.len())).map(|at| (key(at as usize), at)).collect();
+    order.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| bytes(a.1 as usize).cmp(bytes(b.1 as usize)))
+    });
+    order.into_iter().map(|(_, at)| at).collect()
 }

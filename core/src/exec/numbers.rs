@@ -36,6 +36,8 @@ enum Finder {
 struct Tables {
     parts: Vec<HashTable<u32>>,
     hasher: DefaultHashBuilder,
+    /// Numbers that were looked up.
+    seen: usize,
 }
 
 /// Parts of the hashes.
@@ -51,7 +53,7 @@ fn part_of(hash: u64) -> usize {
 impl Tables {
     fn new() -> Self {
         let parts = (0..PARTS).map(|_| HashTable::new()).collect();
-        Self { parts, hasher: DefaultHashBuilder::default() }
+        Self { parts, hasher: DefaultHashBuilder::default(), seen: 0 }
     }
 
     fn bytes(&self) -> usize {
@@ -61,7 +63,7 @@ impl Tables {
     /// The group of a number, and whether it is new.
     #[inline]
     fn group(&mut self, hash: u64, number: u64, all: &[u64]) -> (u32, bool) {
-        let Self { parts, hasher } = self;
+        let Self { parts, hasher, .. } = self;
         let is = |group: &u32| all[*group as usize] == number;
         let rehash = |group: &u32| hasher.hash_one(all[*group as usize]);
         match parts[part_of(hash)].entry(hash, is, rehash) {
@@ -116,12 +118,17 @@ impl Numbers {
         let mut rest = of;
         while !rest.is_empty() {
             control.check()?;
-            if self.len() >= CACHED && matches!(self.finder, Finder::Hash(_)) {
-                return self.groups_by_parts(rest, out, control);
-            }
+            let by_parts = self.len() >= CACHED && matches!(self.finder, Finder::Hash(_));
             let now;
-            (now, rest) = rest.split_at(rest.len().min(BATCH_ROWS));
-            out.extend(now.iter().map(|number| self.group(*number)));
+            (now, rest) = rest.split_at(if by_parts { rest.len() } else { rest.len().min(BATCH_ROWS) });
+            if by_parts {
+                self.groups_by_parts(now, out, control)?;
+            } else {
+                out.extend(now.iter().map(|number| self.group(*number)));
+            }
+            if let Finder::Hash(tables) = &mut self.finder {
+                tables.seen += now.len();
+            }
         }
         Ok(())
     }
@@ -132,6 +139,12 @@ impl Numbers {
         held.set(of.len() * size_of::<(u64, u32)>())?;
         let mut starts = [0_usize; PARTS];
         of.iter().for_each(|number| starts[part_of(tables.hasher.hash_one(number))] += 1);
+        // Where most were new so far, tables have room for all: to move them costs more than to find them.
+        if all.len() * 2 > tables.seen {
+            let Tables { parts, hasher, .. } = &mut *tables;
+            let rehash = |group: &u32| hasher.hash_one(all[*group as usize]);
+            parts.iter_mut().zip(&starts).for_each(|(part, n)| part.reserve(*n, rehash));
+        }
         starts.iter_mut().fold(0, |start, n| start + std::mem::replace(n, start));
         let mut parted = vec![(0_u64, 0_u32); of.len()];
         for (row, number) in (0..).zip(of) {

@@ -12,6 +12,7 @@ use crate::{
     error::Result,
     fragment::Fragment,
     invariant::count,
+    limits::BATCH_ROWS,
     mask::Mask,
     plan::expr::{BoundExpr, Slots},
 };
@@ -128,14 +129,29 @@ impl<'a, 's> Records<'a, 's> {
     }
 
     /// What the groups come to that have rows, and which they are.
-    pub(super) fn finish(self) -> (Vec<u32>, Totals<'a>, Vec<Totals<'a>>) {
+    pub(super) fn finish(mut self) -> (Vec<u32>, Totals<'a>, Vec<Totals<'a>>) {
         let width = self.width();
-        let groups = (0..).zip(self.words.chunks_exact(width)).filter(|(_, record)| record[0] > 0);
-        let groups: Vec<u32> = groups.map(|(group, _)| group).collect();
-        let words = self.words;
-        let record = |group: &u32| &words[*group as usize * width..][..width];
-        let counts: Vec<u64> = groups.iter().map(|group| record(group)[0]).collect();
-        let totals = self.fields.into_iter().map(|field| field.finish(&groups, record, &counts)).collect();
+        let (mut groups, mut counts) = (Vec::new(), Vec::new());
+        let mut totals: Vec<Totals<'a>> = Vec::with_capacity(self.fields.len());
+        for field in &mut self.fields {
+            totals.push(Totals { texts: field.texts.take(), ..Totals::default() });
+        }
+        // As many records at a time as stay in the cache while all of their fields are read.
+        let mut first = 0;
+        for records in self.words.chunks(BATCH_ROWS * width) {
+            let from = groups.len();
+            for (group, record) in (first..).zip(records.chunks_exact(width)) {
+                if record[0] > 0 {
+                    groups.push(group);
+                    counts.push(record[0]);
+                }
+            }
+            first += count(BATCH_ROWS);
+            let records = groups[from..].iter().map(|group| &self.words[*group as usize * width..][..width]);
+            for (field, totals) in self.fields.iter().zip(&mut totals) {
+                field.finish(records.clone(), totals);
+            }
+        }
         (groups, Totals::of_counts(counts), totals)
     }
 }
@@ -204,38 +220,30 @@ impl<'a> Field<'a, '_> {
         Ok(())
     }
 
-    fn finish<'w>(self, groups: &[u32], record: impl Fn(&u32) -> &'w [u64], rows: &[u64]) -> Totals<'a> {
-        let counts = match (self.floats, self.counts) {
-            (Some(at), _) => groups.iter().map(|group| record(group)[at] & ROWS).collect(),
-            (None, Some(at)) => groups.iter().map(|group| record(group)[at]).collect(),
-            (None, None) => rows.to_vec(),
+    /// Appends what some groups come to.
+    fn finish<'w>(&self, records: impl Iterator<Item = &'w [u64]> + Clone, totals: &mut Totals<'a>) {
+        let from = totals.counts.len();
+        let (at, rows) = match self.floats {
+            Some(at) => (at, ROWS),
+            // Default: where no row is null, all are counted.
+            None => (self.counts.unwrap_or(0), u64::MAX),
         };
-        let mut totals = Totals { texts: self.texts, ..Totals::of_counts(counts) };
+        totals.counts.extend(records.clone().map(|record| record[at] & rows));
         if let Some(at) = self.ints {
-            let bias = self.argument.bias();
-            let sums = groups.iter().zip(&totals.counts).map(|(group, n)| {
-                let record = record(group);
-                let high =
-                    if self.wide { record[at + 1].cast_signed() } else { record[at].cast_signed() >> 63 };
+            let (bias, wide) = (self.argument.bias(), self.wide);
+            totals.ints.extend(records.clone().zip(&totals.counts[from..]).map(|(record, n)| {
+                let high = if wide { record[at + 1].cast_signed() } else { record[at].cast_signed() >> 63 };
                 (i128::from(high) << 64 | i128::from(record[at])) + bias * i128::from(*n)
-            });
-            totals.ints = sums.collect();
+            }));
         }
         if let Some(at) = self.floats {
-            let sum = |group: &u32| {
-                let record = record(group);
-                f64::from_bits(record[at + 2]) + of_block(record[at + 1])
-            };
-            totals.floats = groups.iter().map(sum).collect();
+            let sum = |record: &[u64]| f64::from_bits(record[at + 2]) + of_block(record[at + 1]);
+            totals.floats.extend(records.clone().map(sum));
         }
         if let Some(at) = self.extremes {
-            let extremes = |group: &u32| {
-                let record = record(group);
-                (record[at].cast_signed(), record[at + 1].cast_signed())
-            };
-            totals.extremes = groups.iter().map(extremes).collect();
+            let extremes = |record: &[u64]| (record[at].cast_signed(), record[at + 1].cast_signed());
+            totals.extremes.extend(records.map(extremes));
         }
-        totals
     }
 }
 
