@@ -44,14 +44,14 @@ impl<'a> Query<'a, '_> {
         let records = Records::new(self.arguments, block.fragment);
         let all = self.numbering.radix();
         if let Some(own) = self.numbering.of_fragment(block.fragment, most) {
-            return self.by_place(masks, &own, records, |place| {
+            return self.by_place(masks, selected, &own, records, |place| {
                 let mut key = vec![None; self.keys.len()];
                 own.key(place as usize, &mut key);
                 all.place(&key) as u64
             });
         }
         if all.size() <= most {
-            return self.by_place(masks, all, records, u64::from);
+            return self.by_place(masks, selected, all, records, u64::from);
         }
         self.by_number(masks, selected, records)
     }
@@ -59,6 +59,7 @@ impl<'a> Query<'a, '_> {
     fn by_place(
         &self,
         masks: &[(Block<'a>, Mask)],
+        selected: usize,
         radix: &Radix,
         mut records: Records<'a, '_>,
         number: impl Fn(u32) -> u64,
@@ -74,7 +75,7 @@ impl<'a> Query<'a, '_> {
                 records.add(batch, self.slots, &mut places)
             })?;
         }
-        let (places, rows, totals) = records.finish();
+        let (places, rows, totals) = records.finish(selected);
         let numbers = Numbers::of(places.into_iter().map(number).collect());
         let keys = KeyTable::numbered(Arc::clone(self.numbering.radix()), numbers);
         Ok(Partial { keys, key_texts: Vec::new(), rows, totals })
@@ -118,7 +119,7 @@ impl<'a> Query<'a, '_> {
                 records.add(batch, self.slots, &mut of_batch)
             })?;
         }
-        let (_, rows, totals) = records.finish();
+        let (_, rows, totals) = records.finish(selected);
         let keys = KeyTable::numbered(Arc::clone(radix), found.done());
         Ok(Partial { keys, key_texts: Vec::new(), rows, totals })
     }
@@ -130,10 +131,11 @@ impl<'a> Query<'a, '_> {
         mask: &Mask,
         mut each: impl FnMut(&Batch<'a, '_>, &mut [RowKeys]) -> Result<()>,
     ) -> Result<()> {
-        let sources = self.keys.iter().enumerate().map(|(at, key)| match self.numbering.of_rows(at, block.at) {
-            Some(numbers) => Ok(KeySource::Rows(key, numbers)),
-            None => Source::new(key, self.slots, block, mask).map(KeySource::Keys),
-        });
+        let sources =
+            self.keys.iter().enumerate().map(|(at, key)| match self.numbering.of_rows(at, block.at) {
+                Some(numbers) => Ok(KeySource::Rows(key, numbers)),
+                None => Source::new(key, self.slots, block, mask).map(KeySource::Keys),
+            });
         let sources = sources.collect::<Result<Vec<_>>>()?;
         block.for_each_few(mask, |batch| {
             let mut columns = Vec::with_capacity(sources.len());

@@ -5,7 +5,9 @@ use std::{hash::BuildHasher, sync::Arc};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::{Control, numbering::SortedTexts, numbers::Numbers, radix::Radix, source::Texts, totals::Totals};
+use super::{
+    Control, numbers::Numbers, radix::Radix, sorted_texts::SortedTexts, source::Texts, totals::Totals,
+};
 use crate::{
     error::Result,
     invariant::{broken, count, index},

@@ -37,6 +37,7 @@ mod scalar_aggregate;
 mod scan;
 mod semi_join;
 mod sets;
+mod sorted_texts;
 mod source;
 mod totals;
 mod vector;

@@ -1,6 +1,6 @@
 //! Keys of groups as small numbers, which are places in arrays.
 
-use basalt_kernels::groups::GroupCode;
+use basalt_kernels::groups::{GroupCode, digits};
 
 use crate::invariant::index;
 
@@ -114,13 +114,8 @@ impl Radix {
         for ((keys, valid), digit) in columns.iter_mut().zip(&self.digits) {
             let null = digit.low.wrapping_add_unsigned(digit.span - 1);
             for_each_null(valid.as_deref(), keys.len(), |row| keys[row] = null);
-            let digits = keys.iter().map(|key| key.wrapping_sub(digit.low));
-            if out.is_empty() {
-                out.extend(digits.map(N::truncate));
-            } else {
-                let span = digit.span.cast_signed();
-                out.iter_mut().zip(digits).for_each(|(place, next)| *place = place.shifted(span, next));
-            }
+            out.resize(keys.len(), N::default());
+            N::append(keys, digit.low, digit.span.cast_signed(), out);
         }
     }
 }
@@ -137,12 +132,9 @@ fn for_each_null(valid: Option<&[u64]>, rows: usize, mut each: impl FnMut(usize)
 }
 
 /// Numbers of groups that are made digit by digit.
-pub(super) trait Number: Copy {
-    /// The number's low bits.
-    fn truncate(number: i64) -> Self;
-
-    /// The number, times `span`, and a digit.
-    fn shifted(self, span: i64, digit: i64) -> Self;
+pub(super) trait Number: Copy + Default {
+    /// Multiplies the numbers by `span`, and adds the distances of keys to `low`; their low bits are kept.
+    fn append(keys: &[i64], low: i64, span: i64, out: &mut [Self]);
 }
 
 /// A number of a group in few bits, which is a place in an array.
@@ -151,25 +143,14 @@ pub(super) trait Code: Number + GroupCode {
     fn place(self) -> usize;
 }
 
-macro_rules! numbers {
-    ($($t:ty),*) => {$(
-        impl Number for $t {
-            #[inline]
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
-            fn truncate(number: i64) -> Self {
-                number as Self
-            }
-
-            #[inline]
-            fn shifted(self, span: i64, digit: i64) -> Self {
-                self.wrapping_mul(Self::truncate(span)).wrapping_add(Self::truncate(digit))
-            }
-        }
-    )*};
-}
-
 macro_rules! codes {
     ($($t:ty),*) => {$(
+        impl Number for $t {
+            fn append(keys: &[i64], low: i64, span: i64, out: &mut [Self]) {
+                digits(keys, low, span, out);
+            }
+        }
+
         impl Code for $t {
             #[inline]
             fn place(self) -> usize {
@@ -179,8 +160,16 @@ macro_rules! codes {
     )*};
 }
 
-numbers!(u8, u16, u32, u64);
 codes!(u8, u16, u32);
+
+impl Number for u64 {
+    fn append(keys: &[i64], low: i64, span: i64, out: &mut [Self]) {
+        for (number, key) in out.iter_mut().zip(keys) {
+            let digit = key.wrapping_sub(low).cast_unsigned();
+            *number = number.wrapping_mul(span.cast_unsigned()).wrapping_add(digit);
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

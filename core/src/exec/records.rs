@@ -119,22 +119,39 @@ impl<'a, 's> Records<'a, 's> {
         let width = count(self.width());
         // Those of rows that are not selected mean nothing.
         groups.iter_mut().for_each(|group| *group = group.wrapping_mul(width));
-        let places: &[u32] = groups;
+        let values = self.fields.iter_mut().map(|field| field.read(batch, slots));
+        let values = values.collect::<Result<Vec<_>>>()?;
         let words = self.words.as_mut_slice();
-        for_each_row(batch.mask(), places.len(), |row| words[places[row] as usize] += 1);
-        for field in &mut self.fields {
-            field.add(batch, slots, places, words, self.block)?;
+        for (at, places) in groups.chunks(NEAR_ROWS).enumerate() {
+            let first = at * NEAR_ROWS;
+            for_each_row(part_of(batch.mask(), first), places.len(), |row| words[places[row] as usize] += 1);
+            for (field, values) in self.fields.iter().zip(&values) {
+                field.add(&values.from(first), places, words, self.block);
+            }
+        }
+        for values in values {
+            batch.give(Data::Ints(values.keys));
+            batch.give(Data::Floats(values.floats));
         }
         Ok(())
     }
 
-    /// What the groups come to that have rows, and which they are.
-    pub(super) fn finish(mut self) -> (Vec<u32>, Totals<'a>, Vec<Totals<'a>>) {
+    /// What the groups come to that have some of the rows, and which they are.
+    pub(super) fn finish(mut self, rows: usize) -> (Vec<u32>, Totals<'a>, Vec<Totals<'a>>) {
         let width = self.width();
-        let (mut groups, mut counts) = (Vec::new(), Vec::new());
+        let most = rows.min(self.words.len() / width);
+        let (mut groups, mut counts) = (Vec::with_capacity(most), Vec::with_capacity(most));
         let mut totals: Vec<Totals<'a>> = Vec::with_capacity(self.fields.len());
         for field in &mut self.fields {
-            totals.push(Totals { texts: field.texts.take(), ..Totals::default() });
+            let room = |wanted: bool| if wanted { most } else { 0 };
+            totals.push(Totals {
+                counts: Vec::with_capacity(most),
+                ints: Vec::with_capacity(room(field.ints.is_some())),
+                floats: Vec::with_capacity(room(field.floats.is_some())),
+                extremes: Vec::with_capacity(room(field.extremes.is_some())),
+                texts: field.texts.take(),
+                ..Totals::default()
+            });
         }
         // As many records at a time as stay in the cache while all of their fields are read.
         let mut first = 0;
@@ -156,29 +173,64 @@ impl<'a, 's> Records<'a, 's> {
     }
 }
 
+/// Rows whose records stay near while all of their fields are added to; whole words of masks.
+const NEAR_ROWS: usize = 256;
+
+/// What a field is made of: the values of a batch, and which rows count (`None`: all).
+struct Values {
+    keys: Vec<i64>,
+    floats: Vec<f64>,
+    mask: Option<Vec<u64>>,
+}
+
+/// Some of them.
+struct Near<'v> {
+    keys: &'v [i64],
+    floats: &'v [f64],
+    mask: Option<&'v [u64]>,
+}
+
+impl Values {
+    /// Those of the rows from one on.
+    fn from(&self, first: usize) -> Near<'_> {
+        // Default: there are none of what the field is not made of.
+        let (keys, floats) = (self.keys.get(first..).unwrap_or(&[]), self.floats.get(first..).unwrap_or(&[]));
+        Near { keys, floats, mask: part_of(self.mask.as_deref(), first) }
+    }
+}
+
+/// The words of a mask for [`NEAR_ROWS`] rows from one on.
+fn part_of(mask: Option<&[u64]>, first: usize) -> Option<&[u64]> {
+    let words = |mask: &'_ [u64]| first / 64..mask.len().min((first + NEAR_ROWS) / 64);
+    mask.map(|mask| &mask[words(mask)])
+}
+
 /// Rows of a word that also has the block of the last.
 const ROWS: u64 = (1 << 32) - 1;
 
 impl<'a> Field<'a, '_> {
-    fn add(
-        &mut self,
-        batch: &Batch<'a, '_>,
-        slots: &Slots,
-        places: &[u32],
-        words: &mut [u64],
-        block: u64,
-    ) -> Result<()> {
+    /// The values of a batch.
+    fn read(&mut self, batch: &Batch<'a, '_>, slots: &Slots) -> Result<Values> {
         let (mut keys, mut floats, mut valid) = (Vec::new(), Vec::new(), None);
         if let Some(source) = &self.source {
             (keys, valid) = source.keys(batch, slots)?;
+            if self.texts.is_none() {
+                self.texts = source.texts().cloned();
+            }
         }
         if self.argument.sums_floats() {
             (floats, valid) = batch.floats(self.argument.expr, slots)?;
         } else if self.source.is_none() && self.counts.is_some() {
             valid = batch.validity(self.argument.expr, slots)?;
         }
-        let mask = batch.mask_of(valid.as_deref());
-        let (mask, rows) = (mask.as_deref(), places.len());
+        let mask = batch.mask_of(valid.as_deref()).map(std::borrow::Cow::into_owned);
+        Ok(Values { keys, floats, mask })
+    }
+
+    /// Adds values to records.
+    fn add(&self, values: &Near<'_>, places: &[u32], words: &mut [u64], block: u64) {
+        let Near { keys, floats, mask } = *values;
+        let rows = places.len();
         if let Some(at) = self.counts {
             for_each_row(mask, rows, |row| words[places[row] as usize + at] += 1);
         }
@@ -210,14 +262,6 @@ impl<'a> Field<'a, '_> {
                     (least.min(key).cast_unsigned(), greatest.max(key).cast_unsigned());
             });
         }
-        batch.give(Data::Ints(keys));
-        batch.give(Data::Floats(floats));
-        if let Some(source) = &self.source
-            && self.texts.is_none()
-        {
-            self.texts = source.texts().cloned();
-        }
-        Ok(())
     }
 
     /// Appends what some groups come to.
@@ -233,7 +277,7 @@ impl<'a> Field<'a, '_> {
             let (bias, wide) = (self.argument.bias(), self.wide);
             totals.ints.extend(records.clone().zip(&totals.counts[from..]).map(|(record, n)| {
                 let high = if wide { record[at + 1].cast_signed() } else { record[at].cast_signed() >> 63 };
-                (i128::from(high) << 64 | i128::from(record[at])) + bias * i128::from(*n)
+                ((i128::from(high) << 64) | i128::from(record[at])) + bias * i128::from(*n)
             }));
         }
         if let Some(at) = self.floats {
@@ -262,5 +306,5 @@ fn add_float(sum: &mut [u64], value: f64, block: u64) {
     let (before, own) = if is_first { (of_block(sum[1]), 0.0) } else { (0.0, f64::from_bits(sum[1])) };
     sum[2] = (f64::from_bits(sum[2]) + before).to_bits();
     sum[1] = (own + value).to_bits();
-    sum[0] = block << 32 | (sum[0] & ROWS) + 1;
+    sum[0] = (block << 32) | ((sum[0] & ROWS) + 1);
 }

@@ -8,7 +8,7 @@ use arrow_array::{
 };
 use basalt_core::{
     exec::{Merge, Part},
-    fragment::Fragment,
+    fragment::{Fragment, Values},
     table::Snapshot,
 };
 
@@ -28,6 +28,7 @@ struct Row {
     part: Option<&'static str>,
     big: u64,
     amount: i64,
+    note: Option<String>,
 }
 
 fn row(fragment: usize, row: usize) -> Row {
@@ -36,6 +37,8 @@ fn row(fragment: usize, row: usize) -> Row {
         (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let pick = |shift: u32, n: u64| mix.rotate_right(shift) % n;
     let signed = |shift: u32, n: u64| i64::try_from(pick(shift, n)).unwrap();
+    // The second fragment has few, the others nearly as many as rows.
+    let note = if fragment == 1 { pick(13, 300) } else { (pick(13, 1 << 40) << 20) | pick(19, 1 << 16) };
     // The dictionaries overlap, and the last fragment's is the first's.
     let name = pick(3, 2500) + [0, 700, 0][fragment];
     let value = match pick(11, 4000) {
@@ -53,6 +56,7 @@ fn row(fragment: usize, row: usize) -> Row {
         part: [None, Some("x"), Some("yy"), Some("a"), Some("é")][usize::try_from(pick(41, 5)).unwrap()],
         big: u64::MAX - pick(43, 1 << 40),
         amount: if pick(47, 2) == 0 { i64::MAX - signed(5, 99) } else { i64::MIN + signed(7, 77) },
+        note: (pick(9, 40) > 0).then(|| format!("note {note:x}")),
     }
 }
 
@@ -65,6 +69,7 @@ fn table() -> Arc<Table> {
         Field::new("part", DataType::Utf8, true),
         Field::new("big", DataType::UInt64, false),
         Field::new("amount", DataType::Int64, false),
+        Field::new("note", DataType::Utf8, true),
     ]);
     let table = Catalog::new().create("many", schema.unwrap()).unwrap();
     let fragment = |id: u32| {
@@ -77,6 +82,7 @@ fn table() -> Arc<Table> {
             Arc::new(StringArray::from_iter(rows.iter().map(|row| row.part))),
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.big))),
             Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.amount))),
+            Arc::new(StringArray::from_iter(rows.iter().map(|row| row.note.as_deref()))),
         ];
         let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
         appender.push(&RecordBatch::try_new(table.schema().to_arrow(), columns).unwrap()).unwrap();
@@ -97,6 +103,7 @@ enum Key {
 fn key(row: &Row, name: &str) -> Key {
     match name {
         "name" => row.name.clone().map_or(Key::Null, Key::Text),
+        "note" => row.note.clone().map_or(Key::Null, Key::Text),
         "code" => row.code.map_or(Key::Null, |code| Key::Number(code.into())),
         "wide" => Key::Number(row.wide),
         _ => panic!("no such key"),
@@ -264,6 +271,12 @@ fn by_parts(table: &Table, query: &Query) -> Vec<RecordBatch> {
 #[test]
 fn many_groups_are_those_of_a_model() {
     let table = table();
+    let has_dictionary = |fragment: &Fragment| match fragment.column(7).values() {
+        Values::Text(texts) => texts.codes().is_some(),
+        Values::Keys(_) => panic!("notes are texts"),
+    };
+    let have: Vec<bool> = table.snapshot().fragments().iter().map(has_dictionary).collect();
+    assert_eq!(have, [false, true, false]);
     let all: Vec<(usize, usize, Row)> = (0..FRAGMENTS as usize)
         .flat_map(|fragment| (0..FRAGMENT_ROWS).map(move |at| (fragment, at, row(fragment, at))))
         .collect();
@@ -281,8 +294,14 @@ fn many_groups_are_those_of_a_model() {
             let left = fragments.iter().map(|f| f.delete(rows).map_or_else(|| f.clone(), |(left, _)| left));
             table.install(Snapshot::new(2, left.collect()));
         }
-        for keys in [&["name"] as &[&str], &["code"], &["wide"], &["code", "name"], &["name", "code", "wide"]]
-        {
+        for keys in [
+            &["name"] as &[&str],
+            &["code"],
+            &["wide"],
+            &["code", "name"],
+            &["name", "code", "wide"],
+            &["note"],
+        ] {
             for filter in [None, some()] {
                 if has_deleted && filter.is_none() {
                     continue;
