@@ -8,6 +8,7 @@ macro_rules! kernels {
             Float, FloatSum, Integer, Native,
             lanes::{FloatLanes, IntegerLanes, Lanes},
             forms::{
+                arithmetic::IntOp,
                 decimals::{Form, Scale},
                 gaps::Gaps,
                 mask::BLOCK_WORDS,
@@ -16,7 +17,7 @@ macro_rules! kernels {
             },
             native::GroupCode,
             rans::Table,
-            scalar::{bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, statistics, sum},
+            scalar::{arithmetic, bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, statistics, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, RunsKernels, Sums,
@@ -76,6 +77,8 @@ macro_rules! kernels {
             runs: RunsKernels { ends: runs_ends, spread: runs_spread, numbers: runs_numbers },
             decimals_convert,
             rans_nibbles,
+            ints_combine,
+            ints_combine_one,
             changes: statistics_changes,
             count_at_least: statistics_count_at_least,
             gaps_to_ids: prefix_gaps_to_ids,
@@ -124,6 +127,7 @@ macro_rules! kernels {
             $arch: Lanes<C>,
         {
             GroupKernels {
+                digits: group_digits::<C>,
                 count: group_count::<C>,
                 sum: group_sum::<C>,
                 sum_floats: group_sum_floats::<C>,
@@ -244,6 +248,24 @@ macro_rules! kernels {
             $arch: FloatLanes<T>,
         {
             sum::sum_floats_masked($new, values, mask, acc)
+        }
+
+        $(#[$attribute])*
+        fn ints_combine(op: IntOp, values: &mut [i64], others: &[i64]) {
+            arithmetic::combine(op, values, others)
+        }
+
+        $(#[$attribute])*
+        fn ints_combine_one(op: IntOp, values: &mut [i64], other: i64) {
+            arithmetic::combine_one(op, values, other)
+        }
+
+        $(#[$attribute])*
+        fn group_digits<C: GroupCode>(keys: &[i64], low: i64, span: i64, codes: &mut [C])
+        where
+            $arch: Lanes<C>,
+        {
+            groups::digits(keys, low, span, codes)
         }
 
         $(#[$attribute])*

@@ -5,6 +5,16 @@
 use crate::dispatch::current;
 pub use crate::native::GroupCode;
 
+/// Appends a digit to each row's number: what it was, times `span`, and the distance of its key to `low`. Numbers keep
+/// their low bits.
+///
+/// # Panics
+/// Where there are not as many keys as codes.
+#[track_caller]
+pub fn digits<C: GroupCode>(keys: &[i64], low: i64, span: i64, codes: &mut [C]) {
+    current().group_digits(keys, low, span, codes);
+}
+
 /// Adds to each group the number of its rows.
 ///
 /// # Panics

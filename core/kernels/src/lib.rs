@@ -20,6 +20,7 @@
 //! **Unsafe code** does three things: it calls functions of a table whose instructions were detected, it loads
 //! registers from arrays of their size, and it views words as narrower lanes.
 
+mod arithmetic;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -56,9 +57,11 @@ mod test;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod words;
 
+pub use arithmetic::{combine, combine_one};
 pub use dispatch::{isa, tables};
 pub use filter::Filter;
 pub use float_sum::FloatSum;
+pub use forms::arithmetic::IntOp;
 pub use isa::Isa;
 pub use native::{CmpOp, Float, Integer, Native};
 pub use plain::{

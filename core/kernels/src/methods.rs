@@ -4,6 +4,7 @@ use crate::{
     CmpOp, Float, FloatSum, Integer, Isa, Native,
     chunks::check_mask,
     forms::{
+        arithmetic::IntOp,
         bits::packed_bytes,
         decimals::{Form, Scale},
         gaps::{Gaps, MAX_K},
@@ -91,6 +92,22 @@ impl Kernels {
     pub fn sum_floats_masked<T: Float>(&self, values: &[T], mask: &[u64], acc: &mut FloatSum) {
         check_mask(values.len(), mask.len());
         call!(T::float_kernels(self).sum_masked, values, mask, acc)
+    }
+
+    #[track_caller]
+    pub fn ints_combine(&self, op: IntOp, values: &mut [i64], others: &[i64]) {
+        assert!(values.len() == others.len(), "{} values and {} others", values.len(), others.len());
+        call!(self.ints_combine, op, values, others)
+    }
+
+    pub fn ints_combine_one(&self, op: IntOp, values: &mut [i64], other: i64) {
+        call!(self.ints_combine_one, op, values, other)
+    }
+
+    #[track_caller]
+    pub fn group_digits<C: GroupCode>(&self, keys: &[i64], low: i64, span: i64, codes: &mut [C]) {
+        assert!(keys.len() == codes.len(), "{} keys for {} group numbers", keys.len(), codes.len());
+        call!(C::group_kernels(self).digits, keys, low, span, codes)
     }
 
     #[track_caller]

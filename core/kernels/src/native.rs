@@ -87,6 +87,9 @@ pub(crate) mod sealed {
 
         /// The code of a group that the type can number.
         fn of(index: usize) -> Self;
+
+        /// The low bits of the number, times `span`, and a digit.
+        fn shifted(self, span: i64, digit: i64) -> Self;
     }
 }
 
@@ -266,6 +269,11 @@ macro_rules! codes {
             #[inline(always)]
             fn of(index: usize) -> Self {
                 index as $t
+            }
+
+            #[inline(always)]
+            fn shifted(self, span: i64, digit: i64) -> Self {
+                self.wrapping_mul(span as $t).wrapping_add(digit as $t)
             }
         }
     )*};

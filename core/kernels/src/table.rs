@@ -3,6 +3,7 @@
 use crate::{
     FloatSum, Isa,
     forms::{
+        arithmetic::IntOp,
         decimals::{Form, Scale},
         gaps::Gaps,
         mask::BLOCK_WORDS,
@@ -38,6 +39,9 @@ pub struct Kernels {
     pub(crate) decimals_convert: unsafe fn(Scale, Form, &mut [i64]),
     /// Images are whole vectors, with the steps of their tails among them.
     pub(crate) rans_nibbles: unsafe fn(&Table, &mut [Stream<'_>]),
+    /// There are as many of both.
+    pub(crate) ints_combine: unsafe fn(IntOp, &mut [i64], &[i64]),
+    pub(crate) ints_combine_one: unsafe fn(IntOp, &mut [i64], i64),
     pub(crate) changes: unsafe fn(&[i64]) -> u64,
     pub(crate) count_at_least: unsafe fn(&[i64], i64) -> u64,
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,
@@ -99,6 +103,7 @@ pub struct FloatKernels<T> {
 
 /// Kernels of a type of group numbers. There is a value for each row, and a word for each chunk.
 pub struct GroupKernels<C> {
+    pub(crate) digits: unsafe fn(&[i64], i64, i64, &mut [C]),
     pub(crate) count: unsafe fn(&[C], Mask<'_>, &mut [u64]),
     pub(crate) sum: unsafe fn(&[C], &[i64], Mask<'_>, &mut [i128]),
     pub(crate) sum_floats: unsafe fn(&[C], &[f64], Mask<'_>, &mut [f64]),

@@ -3,7 +3,8 @@
 use super::{
     distinct::Distinct,
     group_keys::{Interner, Translation},
-    totals::Totals,
+    totals::{Totals, grow},
+    vector::{Data, Vector},
 };
 use crate::{
     error::Result,
@@ -145,6 +146,73 @@ impl State {
         }
     }
 
+    /// Makes room for `groups` groups whose fragments come whole, and for few more.
+    pub(super) fn grow(&mut self, groups: usize) {
+        fn to<T: Clone>(all: &mut Vec<T>, groups: usize, empty: T) {
+            grow(all, groups - all.len());
+            all.resize(groups, empty);
+        }
+        to(&mut self.counts, groups, 0);
+        match &mut self.values {
+            Values::Ints(v) => to(v, groups, 0),
+            Values::Floats { total: Total::Sum(total), .. } => to(total, groups, 0.0),
+            Values::Keys(v) => to(v, groups, 0),
+            Values::None | Values::Floats { total: Total::Apart(_), .. } => {}
+            Values::Sets(_) => broken("sets are made block by block"),
+        }
+    }
+
+    /// Bytes held of groups whose fragments come whole.
+    pub(super) fn bytes(&self) -> usize {
+        let values = match &self.values {
+            Values::None | Values::Sets(_) => 0,
+            Values::Ints(v) => v.capacity() * size_of::<i128>(),
+            Values::Floats { total: Total::Sum(total), .. } => total.capacity() * size_of::<f64>(),
+            Values::Floats { total: Total::Apart(sums), .. } => sums.capacity() * size_of::<FragmentSum>(),
+            Values::Keys(v) => v.capacity() * size_of::<i64>(),
+        };
+        self.counts.capacity() * size_of::<u64>() + values
+    }
+
+    /// Adds what the groups of a whole fragment come to, as [`State::merge`] does.
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::Overflow`]: no rows come to as much, but another node may say so.
+    pub(super) fn merge_fragment(
+        &mut self,
+        id: u32,
+        fragment: &Totals<'_>,
+        to: &[u32],
+        keys: &Keys<'_>,
+    ) -> Result<()> {
+        let Values::Floats { total, .. } = &mut self.values else {
+            return self.merge(fragment, to, keys).map(|_| ());
+        };
+        match total {
+            Total::Sum(total) => {
+                let sums = to.iter().zip(&fragment.floats);
+                sums.for_each(|(to, sum)| total[*to as usize] += sum);
+            }
+            Total::Apart(sums) => {
+                let groups = to.iter().zip(&fragment.floats).filter(|(_, sum)| **sum != 0.0);
+                sums.extend(groups.map(|(group, sum)| FragmentSum {
+                    group: *group,
+                    fragment: id,
+                    sum: *sum,
+                }));
+            }
+        }
+        self.merge_counts(fragment, to)
+    }
+
+    fn merge_counts(&mut self, more: &Totals<'_>, to: &[u32]) -> Result<()> {
+        for (to, n) in to.iter().zip(&more.counts) {
+            let count = &mut self.counts[*to as usize];
+            *count = count.checked_add(*n).ok_or_else(|| value::overflow("a number of rows"))?;
+        }
+        Ok(())
+    }
+
     /// Bytes of one group.
     pub(super) fn width(&self) -> usize {
         8 + match &self.values {
@@ -208,10 +276,7 @@ impl State {
                 }
             }
         }
-        for (to, n) in to.iter().zip(&block.counts) {
-            let count = &mut self.counts[*to as usize];
-            *count = count.checked_add(*n).ok_or_else(|| value::overflow("a number of rows"))?;
-        }
+        self.merge_counts(block, to)?;
         Ok(grown)
     }
 
@@ -280,6 +345,31 @@ impl State {
     /// The sets of distinct keys.
     pub(super) fn sets(&self) -> &[Distinct] {
         if let Values::Sets(sets) = &self.values { sets } else { &[] }
+    }
+
+    /// The results for some groups, where none of them can fail and all are numbers of 64 bits.
+    pub(super) fn vector(&self, aggregate: &BoundAggregate, groups: &[u32]) -> Option<Vector<'static>> {
+        let counts = || groups.iter().map(|group| self.counts[*group as usize]);
+        match (&self.values, aggregate.data_type) {
+            (Values::None, DataType::Int64) => {
+                // What does not fit is an error of `result`.
+                let counts = counts().map(i64::try_from).collect::<std::result::Result<_, _>>().ok()?;
+                Some(Vector::new(Data::Ints(counts), None))
+            }
+            (Values::Floats { total: Total::Sum(total), .. }, DataType::Float64) => {
+                let mut valid = vec![0; groups.len().div_ceil(64)];
+                for (row, n) in counts().enumerate() {
+                    valid[row / 64] |= u64::from(n > 0) << (row % 64);
+                }
+                let mut sums: Vec<f64> = groups.iter().map(|group| total[*group as usize]).collect();
+                if aggregate.function == AggregateFunction::Avg {
+                    #[allow(clippy::cast_precision_loss, reason = "a count of rows is below 2^53")]
+                    sums.iter_mut().zip(counts()).for_each(|(sum, n)| *sum /= n as f64);
+                }
+                Some(Vector::new(Data::Floats(sums), Some(valid)))
+            }
+            _ => None,
+        }
     }
 
     /// The result for one group; `text` resolves the keys of texts.

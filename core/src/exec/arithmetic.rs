@@ -1,6 +1,8 @@
 //! Arithmetic over batches: loops over whole vectors, in place. Where the statistics of a block show that nothing can
 //! overflow, nothing is checked; elsewhere an overflow counts only where a row is selected and not null.
 
+use basalt_kernels::{IntOp, combine, combine_one};
+
 use super::vector::{Batch, Data, Vector, intersect};
 use crate::{
     error::{Error, ErrorKind, Result},
@@ -52,6 +54,35 @@ impl<T: Copy> Side<T> {
                 (Self::Many(b), Self::One(a))
             }
             (Self::One(a), Self::One(b)) => (Self::One(op(a, b)), Self::One(b)),
+        }
+    }
+}
+
+impl Side<i64> {
+    /// `self op other`, which wraps, in place of one side; the other is left over.
+    fn combine(self, op: ArithmeticOp, other: Self) -> (Self, Self) {
+        let (with, from) = match op {
+            ArithmeticOp::Add => (IntOp::Add, IntOp::Add),
+            ArithmeticOp::Subtract => (IntOp::Subtract, IntOp::SubtractFrom),
+            _ => (IntOp::Multiply, IntOp::Multiply),
+        };
+        match (self, other) {
+            (Self::Many(mut a), Self::Many(b)) => {
+                combine(with, &mut a, &b);
+                (Self::Many(a), Self::Many(b))
+            }
+            (Self::Many(mut a), Self::One(b)) => {
+                combine_one(with, &mut a, b);
+                (Self::Many(a), Self::One(b))
+            }
+            (Self::One(a), Self::Many(mut b)) => {
+                combine_one(from, &mut b, a);
+                (Self::Many(b), Self::One(a))
+            }
+            (Self::One(mut a), Self::One(b)) => {
+                combine_one(with, std::slice::from_mut(&mut a), b);
+                (Self::One(a), Self::One(b))
+            }
         }
     }
 }
@@ -147,11 +178,7 @@ impl<'a> Batch<'a, '_> {
         {
             return Err(value::overflow("the result of an operation"));
         }
-        let (side, rest) = match op {
-            ArithmeticOp::Add => a.zip(b, i64::wrapping_add),
-            ArithmeticOp::Subtract => a.zip(b, i64::wrapping_sub),
-            _ => a.zip(b, i64::wrapping_mul),
-        };
+        let (side, rest) = a.combine(op, b);
         if let Side::Many(rest) = rest {
             self.give(Data::Ints(rest));
         }

@@ -84,7 +84,7 @@ fn counted(column: &Column) -> Option<(Partial<'_>, u64)> {
         let key = Some(if column.data_type().is_float() { one_zero(*key) } else { *key });
         match counts.last_mut() {
             // The two zeros of a float.
-            Some(last) if keys.key(keys.len() - 1) == [key] => *last += n,
+            Some(last) if keys.part(keys.len() - 1, 0) == key => *last += n,
             _ => {
                 keys.push(&[key]);
                 counts.push(*n);

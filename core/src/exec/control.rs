@@ -247,6 +247,11 @@ impl<'a> Held<'a> {
         self.bytes
     }
 
+    /// It is held for as long as the work goes on.
+    pub(super) fn keep(mut self) {
+        self.bytes = 0;
+    }
+
     /// Says how much it is now.
     pub(super) fn set(&mut self, bytes: usize) -> Result<()> {
         let before = std::mem::replace(&mut self.bytes, bytes);

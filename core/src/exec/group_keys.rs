@@ -5,9 +5,12 @@ use std::{hash::BuildHasher, sync::Arc};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
-use super::{radix::Radix, source::Texts, totals::Totals};
+use super::{
+    Control, numbers::Numbers, radix::Radix, sorted_texts::SortedTexts, source::Texts, totals::Totals,
+};
 use crate::{
-    invariant::{count, index},
+    error::Result,
+    invariant::{broken, count, index},
     limits::GROUPED_TEXT_BYTES,
 };
 
@@ -15,9 +18,16 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct KeyTable {
     width: usize,
-    keys: Vec<Option<i64>>,
     groups: usize,
-    finder: Finder,
+    keys: Keys,
+}
+
+#[derive(Debug)]
+enum Keys {
+    /// One by one.
+    Each { keys: Vec<Option<i64>>, finder: Finder },
+    /// Those of a group as one number.
+    Numbered { radix: Arc<Radix>, numbers: Numbers },
 }
 
 /// Finds the group of a key.
@@ -41,7 +51,12 @@ impl KeyTable {
             Some(radix) => Finder::Dense { groups: vec![u32::MAX; radix.size()], radix },
             None => Finder::Hash { table: HashTable::new(), hasher: DefaultHashBuilder::default() },
         };
-        Self { width, keys: Vec::new(), groups: 0, finder }
+        Self { width, groups: 0, keys: Keys::Each { keys: Vec::new(), finder } }
+    }
+
+    /// The groups of some numbers.
+    pub(super) fn numbered(radix: Arc<Radix>, numbers: Numbers) -> Self {
+        Self { width: radix.width(), groups: numbers.len(), keys: Keys::Numbered { radix, numbers } }
     }
 
     /// Groups so far.
@@ -49,24 +64,77 @@ impl KeyTable {
         self.groups
     }
 
-    /// The key of a group.
-    pub(super) fn key(&self, group: usize) -> &[Option<i64>] {
-        &self.keys[group * self.width..][..self.width]
+    /// One of the keys of a group.
+    pub(super) fn part(&self, group: usize, at: usize) -> Option<i64> {
+        match &self.keys {
+            Keys::Each { keys, .. } => keys[group * self.width..][..self.width][at],
+            Keys::Numbered { radix, numbers } => radix.part(numbers.all()[group], at),
+        }
+    }
+
+    /// The numbers of the groups, in the order of their keys, where they have some.
+    pub(super) fn numbers(&self) -> Option<&[u64]> {
+        match &self.keys {
+            Keys::Each { .. } => None,
+            Keys::Numbered { numbers, .. } => Some(numbers.all()),
+        }
+    }
+
+    /// What the numbers of the groups are below; 0 where they have none.
+    pub(super) fn size(&self) -> usize {
+        match &self.keys {
+            Keys::Each { .. } => 0,
+            Keys::Numbered { radix, .. } => radix.size(),
+        }
+    }
+
+    /// The keys of some groups, column by column, and which of them are not null.
+    pub(super) fn columns(&self, groups: &[u32]) -> Vec<(Vec<i64>, Vec<u64>)> {
+        match &self.keys {
+            Keys::Each { .. } => {
+                let column = |at: usize| {
+                    let mut valid = vec![0; groups.len().div_ceil(64)];
+                    let mut key = |(row, group): (usize, &u32)| {
+                        let part = self.part(*group as usize, at);
+                        valid[row / 64] |= u64::from(part.is_some()) << (row % 64);
+                        // Default: what stands for a key that is null.
+                        part.unwrap_or(0)
+                    };
+                    (groups.iter().enumerate().map(&mut key).collect(), valid)
+                };
+                (0..self.width).map(column).collect()
+            }
+            Keys::Numbered { radix, numbers } => {
+                let all = numbers.all();
+                radix.columns(groups.iter().map(|group| all[*group as usize]).collect())
+            }
+        }
+    }
+
+    /// Bytes held, where groups have numbers.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.keys {
+            Keys::Each { .. } => 0,
+            Keys::Numbered { numbers, .. } => numbers.bytes(),
+        }
     }
 
     /// Adds a group whose key the table need not find again.
     pub(super) fn push(&mut self, key: &[Option<i64>]) -> u32 {
         assert_eq!(key.len(), self.width, "a group has a key of each column");
-        self.keys.extend_from_slice(key);
+        let Keys::Each { keys, .. } = &mut self.keys else { broken("groups with numbers are found by them") };
+        keys.extend_from_slice(key);
         self.groups += 1;
         count(self.groups - 1)
     }
 
     /// The group of a key, a new one if need be.
     pub(super) fn group(&mut self, key: &[Option<i64>]) -> u32 {
-        let new = count(self.groups);
-        let (keys, width) = (&self.keys, self.width);
-        match &mut self.finder {
+        let (new, width) = (count(self.groups), self.width);
+        let Keys::Each { keys, finder } = &mut self.keys else {
+            broken("groups with numbers are found by them")
+        };
+        match finder {
             Finder::Dense { radix, groups } => {
                 let group = &mut groups[radix.place(key)];
                 if *group != u32::MAX {
@@ -91,6 +159,14 @@ impl KeyTable {
         }
         self.push(key)
     }
+
+    /// Appends the groups of some numbers, new ones if need be.
+    pub(super) fn groups(&mut self, of: &[u64], out: &mut Vec<u32>, control: &Control) -> Result<()> {
+        let Keys::Numbered { numbers, .. } = &mut self.keys else { broken("groups have no numbers") };
+        let done = numbers.groups(of, out, control);
+        self.groups = numbers.len();
+        done
+    }
 }
 
 /// Texts of all fragments, each with a number.
@@ -99,11 +175,19 @@ pub(super) struct Interner {
     ids: HashMap<Arc<str>, i64>,
     texts: Vec<Arc<str>>,
     bytes: usize,
+    /// The texts, where all were known before the first was asked for.
+    sorted: Option<Arc<SortedTexts>>,
 }
 
 impl Interner {
+    /// Texts whose numbers are their places.
+    pub(super) fn of(sorted: Arc<SortedTexts>) -> Self {
+        Self { sorted: Some(sorted), ..Self::default() }
+    }
+
     /// The number of a text, a new one if need be.
     pub(super) fn id(&mut self, text: &str) -> i64 {
+        assert!(self.sorted.is_none(), "texts that have their numbers get no others");
         if let Some(id) = self.ids.get(text) {
             return *id;
         }
@@ -117,22 +201,36 @@ impl Interner {
 
     /// The text with a number.
     pub(super) fn text(&self, id: i64) -> &str {
-        &self.texts[index(id.cast_unsigned())]
+        let at = index(id.cast_unsigned());
+        match &self.sorted {
+            Some(sorted) => sorted.get(at),
+            None => &self.texts[at],
+        }
+    }
+
+    /// Bytes of the longest text, where that is known.
+    pub(super) fn longest(&self) -> Option<usize> {
+        self.sorted.as_ref().map(|sorted| sorted.longest())
     }
 
     /// The same, to keep.
     pub(super) fn shared(&self, id: i64) -> Arc<str> {
-        Arc::clone(&self.texts[index(id.cast_unsigned())])
+        let at = index(id.cast_unsigned());
+        match &self.sorted {
+            Some(sorted) => sorted.get(at).into(),
+            None => Arc::clone(&self.texts[at]),
+        }
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.texts.len()
+        self.sorted.as_ref().map_or(self.texts.len(), |sorted| sorted.len())
     }
 
     /// Bytes held.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        // Default: none were known before.
+        self.bytes + self.sorted.as_ref().map_or(0, |sorted| sorted.size())
     }
 }
 

@@ -1,23 +1,29 @@
 //! Groups and their aggregates: each block makes groups of its own, and the blocks' groups are merged in order.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 use super::{
     Block, Control, Scan,
     aggregate::{Keys, Kind, State},
     by_statistics::by_statistics,
+    control::Held,
     distinct::Distinct,
+    fragment_aggregate::Query,
     group_keys::{Interner, KeyTable, Partial, Translation},
     hash_aggregate::hash_aggregate,
+    numbering::Numbering,
+    numbers::Numbers,
     radix::{KeyRange, Radix},
     scalar_aggregate::scalar_aggregate,
     source::attribute_range,
-    totals::Arguments,
+    totals::{Arguments, Totals},
+    vector::Vector,
 };
 use crate::{
     error::Result,
     fragment::Values,
     invariant::Invariant,
+    limits::FRAGMENT_ROWS,
     plan::{
         BoundAggregate, Plan,
         expr::{BoundExpr, Slots},
@@ -41,18 +47,17 @@ pub(super) struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// No groups; `apart`: their float sums are kept for each fragment. `radix` finds them where their keys span
-    /// little.
+    /// No groups; `apart`: their float sums are kept for each fragment. `table` finds them.
     pub(super) fn new(
         keys: &[BoundExpr],
         aggregates: &'a [BoundAggregate],
         slots: &Slots,
-        radix: Option<Radix>,
+        table: KeyTable,
         apart: bool,
     ) -> Self {
         let arguments = Arguments::new(aggregates, slots);
         Self {
-            keys: KeyTable::new(keys.len(), radix),
+            keys: table,
             key_types: keys
                 .iter()
                 .map(|key| key.data_type(slots).invariant("null is no group key"))
@@ -88,13 +93,16 @@ impl<'a> Groups<'a> {
 
     /// The order of two groups by their keys; null comes last.
     pub(super) fn compare_keys(&self, a: usize, b: usize) -> Ordering {
-        let pairs = self.keys.key(a).iter().zip(self.keys.key(b));
-        for ((a, b), (data_type, texts)) in pairs.zip(self.key_types.iter().zip(&self.key_texts)) {
-            let order = match (a, b) {
+        if let Some(numbers) = self.keys.numbers() {
+            return numbers[a].cmp(&numbers[b]);
+        }
+        let types = self.key_types.iter().zip(&self.key_texts).enumerate();
+        for (at, (data_type, texts)) in types {
+            let order = match (self.keys.part(a, at), self.keys.part(b, at)) {
                 (Some(a), Some(b)) if a != b && *data_type == DataType::Utf8 => {
-                    texts.text(*a).cmp(texts.text(*b))
+                    texts.text(a).cmp(texts.text(b))
                 }
-                (Some(a), Some(b)) => a.cmp(b),
+                (Some(a), Some(b)) => a.cmp(&b),
                 (a, b) => a.is_none().cmp(&b.is_none()),
             };
             if order.is_ne() {
@@ -108,7 +116,7 @@ impl<'a> Groups<'a> {
     pub(super) fn value(&self, group: usize, slot: usize) -> Result<Value> {
         let key_types = &self.key_types;
         if slot < key_types.len() {
-            return Ok(match self.keys.key(group)[slot] {
+            return Ok(match self.keys.part(group, slot) {
                 None => Value::Null,
                 Some(id) if key_types[slot] == DataType::Utf8 => Value::Text(self.key_texts[slot].shared(id)),
                 Some(key) => Value::from_key(key, key_types[slot]),
@@ -120,6 +128,12 @@ impl<'a> Groups<'a> {
             self.texts[argument].shared(id)
         };
         self.states[at].result(&self.aggregates[at], group, text)
+    }
+
+    /// The values of an aggregate's slot for some groups, where that is faster than one by one.
+    pub(super) fn vector(&self, slot: usize, groups: &[u32]) -> Option<Vector<'static>> {
+        let at = slot.checked_sub(self.key_types.len())?;
+        self.states[at].vector(&self.aggregates[at], groups)
     }
 
     /// The blocks of a fragment are in. Returns the bytes by which that grew.
@@ -145,7 +159,11 @@ pub(super) fn collect<'q>(
 ) -> Result<Groups<'q>> {
     let slots = &plan.rows;
     let arguments = Arguments::new(aggregates, slots);
-    let mut groups = Groups::new(keys, aggregates, slots, radix(keys, snapshot), apart);
+    if let Some(numbering) = Numbering::new(keys, &arguments, snapshot, scan, control)? {
+        return by_fragment(keys, aggregates, &arguments, slots, &numbering, scan, apart, control);
+    }
+    let table = KeyTable::new(keys.len(), radix(keys, snapshot));
+    let mut groups = Groups::new(keys, aggregates, slots, table, apart);
     if keys.is_empty() {
         let most = BITMAP_WORDS.max(snapshot.rows() / 8);
         groups.add_only(|argument| Distinct::of_range(range(argument, snapshot), most), control)?;
@@ -189,6 +207,55 @@ pub(super) fn collect<'q>(
     if let Some(last) = fragment {
         control.reserve(groups.end_fragment(last))?;
     }
+    Ok(groups)
+}
+
+/// The groups of whole fragments, which have numbers.
+#[allow(clippy::too_many_arguments, reason = "what `collect` is given and has made of it")]
+fn by_fragment<'q>(
+    keys: &'q [BoundExpr],
+    aggregates: &'q [BoundAggregate],
+    arguments: &Arguments<'q>,
+    slots: &Slots,
+    numbering: &Numbering<'_>,
+    scan: &mut Scan<'q, '_>,
+    apart: bool,
+    control: &Control,
+) -> Result<Groups<'q>> {
+    let known = by_statistics(keys, arguments, scan);
+    let rows: usize = scan.blocks.iter().map(|(block, _)| block.rows()).sum();
+    let size = numbering.radix().size();
+    let table = KeyTable::numbered(Arc::clone(numbering.radix()), Numbers::new(size, rows));
+    let mut groups = Groups::new(keys, aggregates, slots, table, apart);
+    for (key, texts) in groups.key_texts.iter_mut().enumerate() {
+        *texts = numbering.texts(key).map_or_else(Interner::default, |texts| Interner::of(Arc::clone(texts)));
+    }
+    let mut merger = Merger::new(&groups, control);
+    let mut held = Held::new(control);
+    for (block, mut partial) in known {
+        let numbers = Numbers::of(numbering.numbers(&partial.keys, block.at));
+        partial.keys = KeyTable::numbered(Arc::clone(numbering.radix()), numbers);
+        merger.merge_fragment(&mut groups, block.fragment.id(), &partial, &mut held)?;
+    }
+    // A record has fewer words than a group's states have bytes / 4.
+    let record = 8 + groups.states.iter().map(State::width).sum::<usize>();
+    let query = Query { keys, arguments, slots, numbering };
+    scan.run_fragments(
+        slots,
+        FRAGMENT_ROWS.min(size) * 2 * record,
+        |masks, selected| {
+            let partial = query.aggregate(masks, selected)?;
+            let bytes = partial.keys.bytes() + partial.keys.len() * record;
+            control.reserve(bytes)?;
+            Ok((partial, bytes))
+        },
+        |block, (partial, bytes)| {
+            merger.merge_fragment(&mut groups, block.fragment.id(), &partial, &mut held)?;
+            control.release(bytes);
+            Ok(())
+        },
+    )?;
+    held.keep();
     Ok(groups)
 }
 
@@ -238,15 +305,52 @@ impl<'a> Merger<'a> {
             let maps = self.key_maps.iter_mut().zip(&partial.key_texts);
             maps.for_each(|(map, texts)| map.turn(fragment, texts.as_ref()));
             for group in 0..partial.keys.len() {
-                let key = self.key.iter_mut().zip(partial.keys.key(group));
                 let maps = self.key_maps.iter_mut().zip(&partial.key_texts).zip(&mut groups.key_texts);
-                for ((out, part), ((map, texts), interner)) in key.zip(maps) {
-                    *out = part.map(|key| map.id(key, texts.as_ref(), interner));
+                for ((at, out), ((map, texts), interner)) in self.key.iter_mut().enumerate().zip(maps) {
+                    *out = partial.keys.part(group, at).map(|key| map.id(key, texts.as_ref(), interner));
                 }
                 self.to.push(groups.keys.group(&self.key));
             }
         }
-        // Texts are interned first, so that their order can be read while keys are merged.
+        self.intern(groups, fragment, partial);
+        let mut grown = 0;
+        for (state, argument) in groups.states.iter_mut().zip(&groups.arguments.of) {
+            state.resize(groups.keys.len());
+            let (totals, keys) = self.of_argument(*argument, partial, &groups.texts);
+            grown += state.merge(totals, &self.to, &keys)?;
+        }
+        grown += (groups.keys.len() - groups_before) * self.width + groups.text_bytes() - bytes_before;
+        self.control.reserve(grown)
+    }
+
+    /// Takes in the groups of a whole fragment, which have numbers; `held` counts what all groups hold.
+    fn merge_fragment(
+        &mut self,
+        groups: &mut Groups<'_>,
+        fragment: u32,
+        partial: &Partial<'_>,
+        held: &mut Held<'_>,
+    ) -> Result<()> {
+        let numbers = partial.keys.numbers().invariant("the groups of a fragment have numbers");
+        self.to.clear();
+        groups.keys.groups(numbers, &mut self.to, self.control)?;
+        self.intern(groups, fragment, partial);
+        let mut most = 0;
+        for (state, argument) in groups.states.iter_mut().zip(&groups.arguments.of) {
+            state.grow(groups.keys.len());
+            let (totals, keys) = self.of_argument(*argument, partial, &groups.texts);
+            state.merge_fragment(fragment, totals, &self.to, &keys)?;
+            most = most.max(state.bytes());
+        }
+        // One of them is there twice while it grows.
+        let states: usize = groups.states.iter().map(State::bytes).sum();
+        held.set(
+            groups.keys.bytes() + states + most + groups.text_bytes() + self.to.capacity() * size_of::<u32>(),
+        )
+    }
+
+    /// Interns texts first, so that their order can be read while keys are merged.
+    fn intern(&mut self, groups: &mut Groups<'_>, fragment: u32, partial: &Partial<'_>) {
         for ((map, totals), interner) in self.maps.iter_mut().zip(&partial.totals).zip(&mut groups.texts) {
             map.turn(fragment, totals.texts.as_ref());
             if totals.texts.is_some() {
@@ -255,21 +359,20 @@ impl<'a> Merger<'a> {
                 });
             }
         }
-        let mut grown = 0;
-        for (state, argument) in groups.states.iter_mut().zip(&groups.arguments.of) {
-            state.resize(groups.keys.len());
-            let (totals, keys) = match argument {
-                None => (&partial.rows, Keys::Same),
-                Some(at) if partial.totals[*at].texts.is_none() => (&partial.totals[*at], Keys::Same),
-                Some(at) => {
-                    let keys = Keys::Texts { map: &self.maps[*at], interner: &groups.texts[*at] };
-                    (&partial.totals[*at], keys)
-                }
-            };
-            grown += state.merge(totals, &self.to, &keys)?;
+    }
+
+    /// What an argument comes to in groups that were made apart (none: their rows), and what its keys are.
+    fn of_argument<'p, 't>(
+        &'p self,
+        argument: Option<usize>,
+        partial: &'p Partial<'t>,
+        texts: &'p [Interner],
+    ) -> (&'p Totals<'t>, Keys<'p>) {
+        match argument {
+            None => (&partial.rows, Keys::Same),
+            Some(at) if partial.totals[at].texts.is_none() => (&partial.totals[at], Keys::Same),
+            Some(at) => (&partial.totals[at], Keys::Texts { map: &self.maps[at], interner: &texts[at] }),
         }
-        grown += (groups.keys.len() - groups_before) * self.width + groups.text_bytes() - bytes_before;
-        self.control.reserve(grown)
     }
 }
 

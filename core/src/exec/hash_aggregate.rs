@@ -282,7 +282,8 @@ impl<'a> Sum<'a, '_> {
     }
 }
 
-fn for_each_row(mask: Option<&[u64]>, rows: usize, each: impl FnMut(usize)) {
+/// Calls `each` with the rows that a mask selects (`None`: all).
+pub(super) fn for_each_row(mask: Option<&[u64]>, rows: usize, each: impl FnMut(usize)) {
     match mask {
         Some(mask) => basalt_kernels::mask::for_each(mask, each),
         None => (0..rows).for_each(each),

@@ -16,22 +16,28 @@ mod distinct;
 mod estimate;
 mod explain;
 mod filter;
+mod fragment_aggregate;
 mod group_keys;
+mod group_output;
 mod groups;
 mod hash_aggregate;
 mod keys;
 mod linear;
 mod marks;
+mod numbering;
+mod numbers;
 mod output;
 mod partial;
 mod profile;
 mod radix;
+mod records;
 mod rows;
 mod same_keys;
 mod scalar_aggregate;
 mod scan;
 mod semi_join;
 mod sets;
+mod sorted_texts;
 mod source;
 mod totals;
 mod vector;
@@ -132,7 +138,7 @@ impl Plan {
             Shape::Groups { keys, aggregates, having } => {
                 let groups = groups::collect(self, keys, aggregates, snapshot, &mut scan, false, control)?;
                 let watch = Watch::start(control);
-                let answered = output::groups(self, &groups, having.as_ref(), control, sink)?;
+                let answered = group_output::groups(self, &groups, having.as_ref(), control, sink)?;
                 watch.stop(Step::Finish, groups.len() as u64, answered);
             }
         }

@@ -1,4 +1,4 @@
-//! Answers as Arrow arrays: from vectors of rows, from values, and the groups' last steps.
+//! Answers as Arrow arrays: from vectors of rows, and from values.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -13,7 +13,6 @@ use arrow_array::{
 
 use super::{
     Control,
-    groups::Groups,
     vector::{Data, Vector},
 };
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
     invariant::{Invariant, index},
     limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
     mask::selects,
-    plan::{Plan, SortKey, expr::BoundExpr, pred::Pred},
+    plan::{Plan, SortKey},
     schema::{DataType, Schema},
     value::{self, Value},
 };
@@ -138,6 +137,13 @@ impl ColumnBuilder {
         Ok(())
     }
 
+    /// Appends texts.
+    pub(super) fn push_texts<'t>(&mut self, texts: impl Iterator<Item = Option<&'t str>>) -> Result<()> {
+        let Self::Utf8(builder) = self else { return Err(self.mismatch()) };
+        texts.for_each(|text| builder.append_option(text));
+        Ok(())
+    }
+
     /// Appends one value.
     #[allow(clippy::cast_possible_truncation, reason = "a float32 comes back as it was")]
     pub(super) fn push(&mut self, value: &Value) -> Result<()> {
@@ -218,63 +224,6 @@ pub(super) fn keep_top<T>(items: &mut Vec<T>, top: usize, compare: impl Fn(&T, &
         }
         items.truncate(top);
     }
-}
-
-/// The last steps of a plan of groups: having, order, limit, outputs. Says how many rows the answer has.
-pub(super) fn groups(
-    plan: &Plan,
-    groups: &Groups<'_>,
-    having: Option<&Pred>,
-    control: &Control,
-    sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
-) -> Result<u64> {
-    // A slot's value can fail (a sum that does not fit), so those that are read are asked for first.
-    let values_of = |slots: &[usize], group: usize| -> Result<Vec<(usize, Value)>> {
-        slots.iter().map(|slot| Ok((*slot, groups.value(group, *slot)?))).collect()
-    };
-    let value_in = |values: &[(usize, Value)], slot: usize| {
-        let value = values.iter().find(|(s, _)| *s == slot);
-        value.map(|(_, value)| value.clone()).invariant("slots are asked for before they are read")
-    };
-    let eval = |expr: &BoundExpr, group: usize| match expr {
-        BoundExpr::Slot(slot) => groups.value(group, *slot),
-        expr => {
-            let mut slots = Vec::new();
-            expr.slots(&mut slots);
-            let values = values_of(&slots, group)?;
-            expr.eval(&plan.slots, &|slot| value_in(&values, slot))
-        }
-    };
-    let mut having_slots = Vec::new();
-    having.iter().for_each(|having| having.slots(&mut having_slots));
-    let mut shown: Vec<(usize, Vec<Value>)> = Vec::with_capacity(groups.len());
-    for group in 0..groups.len() {
-        if group % ANSWER_ROWS == 0 {
-            control.check()?;
-        }
-        if let Some(having) = having {
-            let values = values_of(&having_slots, group)?;
-            if !having.eval(&plan.slots, &|slot| value_in(&values, slot))? {
-                continue;
-            }
-        }
-        let keys = plan
-            .order
-            .iter()
-            .map(|key| eval(&plan.outputs[key.output], group))
-            .collect::<Result<Vec<_>>>()?;
-        shown.push((group, keys));
-    }
-    control
-        .reserve(shown.len() * (size_of::<(usize, Vec<Value>)>() + plan.order.len() * size_of::<Value>()))?;
-    // Groups that the order leaves equal come by their keys, so that an answer is always the same.
-    sort_page(&mut shown, plan, |a, b| {
-        let by_order =
-            plan.order.iter().zip(a.1.iter().zip(&b.1)).map(|(key, (a, b))| compare_values(key, a, b));
-        by_order.fold(Ordering::Equal, Ordering::then).then_with(|| groups.compare_keys(a.0, b.0))
-    });
-    batches(plan, shown.iter(), |(group, _), at| eval(&plan.outputs[at], *group), control, sink)?;
-    Ok(shown.len() as u64)
 }
 
 /// Answers items one by one: `eval` gives an item's value of the output at a place.

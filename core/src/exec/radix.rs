@@ -1,10 +1,11 @@
 //! Keys of groups as small numbers, which are places in arrays.
 
-use basalt_kernels::groups::GroupCode;
+use basalt_kernels::groups::{GroupCode, digits};
 
 use crate::invariant::index;
 
-/// The keys of a group as one number: a digit for each, which is its distance to the least.
+/// The keys of a group as one number: a digit for each, which is its distance to the least. Numbers are in the order of
+/// the keys, where null comes last.
 #[derive(Debug)]
 pub(super) struct Radix {
     digits: Vec<Digit>,
@@ -14,9 +15,11 @@ pub(super) struct Radix {
 #[derive(Clone, Copy, Debug)]
 struct Digit {
     low: i64,
-    /// Null has the first of the digits.
+    /// Null has the last of the digits.
     nullable: bool,
     span: u64,
+    /// What one of this digit counts for.
+    weight: u64,
 }
 
 /// The least and the greatest of some keys, and whether there is null among them.
@@ -36,9 +39,18 @@ impl Radix {
             let KeyRange { low, high, nullable } = range?;
             let span = high.abs_diff(low).checked_add(1 + u64::from(nullable))?;
             size = size.checked_mul(span).filter(|size| *size <= most as u64)?;
-            digits.push(Digit { low, nullable, span });
+            digits.push(Digit { low, nullable, span, weight: 1 });
         }
+        digits.iter_mut().rev().fold(1, |weight, digit| {
+            digit.weight = weight;
+            weight * digit.span
+        });
         Some(Self { digits, size: usize::try_from(size).ok()? })
+    }
+
+    /// Keys of a group.
+    pub(super) fn width(&self) -> usize {
+        self.digits.len()
     }
 
     /// Numbers are below it.
@@ -49,9 +61,9 @@ impl Radix {
     /// The number of a group's keys.
     pub(super) fn place(&self, key: &[Option<i64>]) -> usize {
         let digits = self.digits.iter().zip(key).fold(0, |place, (digit, key)| {
-            let distance = |key: i64| key.wrapping_sub(digit.low).cast_unsigned() + u64::from(digit.nullable);
-            // Default: null comes first.
-            let value = key.map_or(0, distance);
+            let distance = |key: i64| key.wrapping_sub(digit.low).cast_unsigned();
+            // Default: null comes last.
+            let value = key.map_or(digit.span - 1, distance);
             assert!(value < digit.span, "the keys of groups are within their ranges");
             place * digit.span + value
         });
@@ -60,29 +72,50 @@ impl Radix {
 
     /// The keys of a number.
     pub(super) fn key(&self, place: usize, out: &mut [Option<i64>]) {
-        let mut rest = place as u64;
-        for (digit, key) in self.digits.iter().zip(out).rev() {
-            let value = rest % digit.span;
-            rest /= digit.span;
-            let distance = value.checked_sub(u64::from(digit.nullable));
-            *key = distance.map(|distance| digit.low.wrapping_add_unsigned(distance));
-        }
+        out.iter_mut().enumerate().for_each(|(at, key)| *key = self.part(place as u64, at));
+    }
+
+    /// One of the keys of a number.
+    pub(super) fn part(&self, number: u64, at: usize) -> Option<i64> {
+        let digit = &self.digits[at];
+        let value = number / digit.weight % digit.span;
+        let is_null = digit.nullable && value == digit.span - 1;
+        (!is_null).then(|| digit.low.wrapping_add_unsigned(value))
+    }
+
+    /// The keys of numbers, column by column, and which of them are not null.
+    pub(super) fn columns(&self, mut numbers: Vec<u64>) -> Vec<(Vec<i64>, Vec<u64>)> {
+        let mut columns: Vec<_> = self
+            .digits
+            .iter()
+            .rev()
+            .map(|digit| {
+                let mut valid = vec![u64::MAX; numbers.len().div_ceil(64)];
+                let null = if digit.nullable { digit.span - 1 } else { u64::MAX };
+                let keys = numbers.iter_mut().enumerate().map(|(row, rest)| {
+                    let value = *rest % digit.span;
+                    *rest /= digit.span;
+                    if value == null {
+                        valid[row / 64] &= !(1 << (row % 64));
+                    }
+                    digit.low.wrapping_add_unsigned(value)
+                });
+                (keys.collect(), valid)
+            })
+            .collect();
+        columns.reverse();
+        columns
     }
 
     /// Writes the numbers of rows, whose keys stand in `columns`, null where they are not valid. Numbers of rows
     /// whose keys are out of range mean nothing.
-    pub(super) fn places<C: Code>(&self, columns: &mut [(Vec<i64>, Option<Vec<u64>>)], out: &mut Vec<C>) {
+    pub(super) fn places<N: Number>(&self, columns: &mut [(Vec<i64>, Option<Vec<u64>>)], out: &mut Vec<N>) {
         out.clear();
         for ((keys, valid), digit) in columns.iter_mut().zip(&self.digits) {
-            let base = digit.low.wrapping_sub(digit.nullable.into());
-            for_each_null(valid.as_deref(), keys.len(), |row| keys[row] = base);
-            let digits = keys.iter().map(|key| key.wrapping_sub(base));
-            if out.is_empty() {
-                out.extend(digits.map(C::truncate));
-            } else {
-                let span = digit.span.cast_signed();
-                out.iter_mut().zip(digits).for_each(|(place, next)| *place = place.shifted(span, next));
-            }
+            let null = digit.low.wrapping_add_unsigned(digit.span - 1);
+            for_each_null(valid.as_deref(), keys.len(), |row| keys[row] = null);
+            out.resize(keys.len(), N::default());
+            N::append(keys, digit.low, digit.span.cast_signed(), out);
         }
     }
 }
@@ -98,32 +131,27 @@ fn for_each_null(valid: Option<&[u64]>, rows: usize, mut each: impl FnMut(usize)
     }
 }
 
-/// A number of a group in few bits.
-pub(super) trait Code: GroupCode {
-    /// The number's low bits.
-    fn truncate(number: i64) -> Self;
+/// Numbers of groups that are made digit by digit.
+pub(super) trait Number: Copy + Default {
+    /// Multiplies the numbers by `span`, and adds the distances of keys to `low`; their low bits are kept.
+    fn append(keys: &[i64], low: i64, span: i64, out: &mut [Self]);
+}
 
-    /// The number, times `span`, and a digit.
-    fn shifted(self, span: i64, digit: i64) -> Self;
-
+/// A number of a group in few bits, which is a place in an array.
+pub(super) trait Code: Number + GroupCode {
     /// The number as a place in an array.
     fn place(self) -> usize;
 }
 
 macro_rules! codes {
     ($($t:ty),*) => {$(
+        impl Number for $t {
+            fn append(keys: &[i64], low: i64, span: i64, out: &mut [Self]) {
+                digits(keys, low, span, out);
+            }
+        }
+
         impl Code for $t {
-            #[inline]
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits")]
-            fn truncate(number: i64) -> Self {
-                number as Self
-            }
-
-            #[inline]
-            fn shifted(self, span: i64, digit: i64) -> Self {
-                self.wrapping_mul(Self::truncate(span)).wrapping_add(Self::truncate(digit))
-            }
-
             #[inline]
             fn place(self) -> usize {
                 self as usize
@@ -133,6 +161,15 @@ macro_rules! codes {
 }
 
 codes!(u8, u16, u32);
+
+impl Number for u64 {
+    fn append(keys: &[i64], low: i64, span: i64, out: &mut [Self]) {
+        for (number, key) in out.iter_mut().zip(keys) {
+            let digit = key.wrapping_sub(low).cast_unsigned();
+            *number = number.wrapping_mul(span.cast_unsigned()).wrapping_add(digit);
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -155,6 +155,57 @@ impl<'a, 'p> Scan<'a, 'p> {
         Ok(Self { filters, blocks, statistics, failed: None, control, _held: held })
     }
 
+    /// Runs `each` on the masks of a fragment's blocks, fragments in parallel, and hands the results to `merge` in
+    /// order. `bytes` is what a result may take.
+    pub(super) fn run_fragments<T: Send>(
+        &mut self,
+        slots: &Slots,
+        bytes: usize,
+        each: impl Fn(&[(Block<'a>, Mask)], usize) -> Result<T> + Sync,
+        mut merge: impl FnMut(Block<'a>, T) -> Result<()>,
+    ) -> Result<()> {
+        let (filters, control) = (self.filters.as_slice(), self.control);
+        let one = |blocks: &&[(Block<'a>, bool)]| -> Result<(u64, Option<T>)> {
+            let mut selected = 0;
+            let mut masks = Vec::with_capacity(blocks.len());
+            for (block, all) in *blocks {
+                control.check()?;
+                let mask = mask_of(filters, *block, *all, slots)?;
+                let rows = mask.count(block.rows());
+                selected += rows;
+                if rows > 0 {
+                    masks.push((*block, mask));
+                }
+            }
+            if selected == 0 {
+                return Ok((0, None));
+            }
+            let watch = Watch::start(control);
+            let result = each(&masks, selected)?;
+            watch.stop(Step::Block, selected as u64, selected as u64);
+            Ok((selected as u64, Some(result)))
+        };
+        let waiting = WINDOW_BYTES.min(control.memory() / WINDOW_MEMORY_PART);
+        let window = control.install(super::numbering::threads).min(waiting / bytes.max(1)).max(1);
+        let fragments: Vec<_> = self.blocks.chunk_by(|(a, _), (b, _)| a.at == b.at).collect();
+        for fragments in fragments.chunks(window) {
+            let results: Vec<_> = control.install(|| match fragments {
+                [blocks] => vec![one(blocks)],
+                fragments => fragments.par_iter().map(one).collect(),
+            });
+            for (blocks, result) in fragments.iter().zip(results) {
+                let (block, _) = blocks[0];
+                let (selected, result) = result.inspect_err(|_| self.failed = Some(block))?;
+                self.statistics.rows_selected += selected;
+                let Some(result) = result else { continue };
+                let watch = Watch::start(control);
+                merge(block, result)?;
+                watch.stop(Step::Merge, selected, selected);
+            }
+        }
+        Ok(())
+    }
+
     /// Runs `each` on the mask of every block in parallel, and hands the results to `merge` in order; `merge`
     /// says whether to go on. At most [`WINDOW`] results wait, and no more than about [`WINDOW_BYTES`] when one
     /// may take `row_bytes` for each row; fewer at first when the first blocks may be enough.
@@ -166,12 +217,10 @@ impl<'a, 'p> Scan<'a, 'p> {
         each: impl Fn(Block<'a>, Mask) -> Result<T> + Sync,
         mut merge: impl FnMut(Block<'a>, T) -> Result<bool>,
     ) -> Result<()> {
+        let filters = self.filters.as_slice();
         let one = |(block, all): &(Block<'a>, bool)| -> Result<(u64, Option<T>)> {
             self.control.check()?;
-            let mask = match self.filters.get(block.at) {
-                Some(conjuncts) if !all => filter::mask_of_all(conjuncts, slots, *block)?,
-                _ => block.live().clone(),
-            };
+            let mask = mask_of(filters, *block, *all, slots)?;
             let selected = mask.count(block.rows()) as u64;
             if selected == 0 {
                 return Ok((0, None));
@@ -208,5 +257,13 @@ impl<'a, 'p> Scan<'a, 'p> {
             }
         }
         Ok(())
+    }
+}
+
+/// The selected rows of a block; `all`: those that are not deleted.
+fn mask_of(filters: &[Vec<Conjunct<'_>>], block: Block<'_>, all: bool, slots: &Slots) -> Result<Mask> {
+    match filters.get(block.at) {
+        Some(conjuncts) if !all => filter::mask_of_all(conjuncts, slots, block),
+        _ => Ok(block.live().clone()),
     }
 }

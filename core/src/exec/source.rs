@@ -146,6 +146,11 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// The texts that the keys are codes of.
+    pub(super) fn texts(&self) -> Option<&Texts<'a>> {
+        self.texts.as_ref()
+    }
+
     /// The texts, once the keys are read.
     pub(super) fn into_texts(self) -> Option<Texts<'a>> {
         self.texts

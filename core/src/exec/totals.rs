@@ -144,6 +144,14 @@ impl<'a> Arguments<'a> {
     }
 }
 
+/// Makes room for more of what there may be many of, by a quarter of it where it has to move: what is held is little
+/// more than what is used.
+pub(super) fn grow<T>(all: &mut Vec<T>, more: usize) {
+    if all.capacity() - all.len() < more {
+        all.reserve_exact(more.max(all.len() / 4).max(64));
+    }
+}
+
 /// What the values of an argument come to in each group; empty is what its aggregates do not need.
 #[derive(Debug, Default)]
 pub(super) struct Totals<'a> {

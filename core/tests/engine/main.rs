@@ -7,6 +7,7 @@ mod damaged;
 mod deletions;
 mod estimates;
 mod explain;
+mod groups;
 mod parts;
 mod retention;
 mod semi_joins;

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use crate::{
-    CmpOp, Filter, FloatSum, Kernels, between, compare, count_nonzero, count_nonzero_masked, groups, is_nan,
-    mask, min_max, min_max_masked,
+    CmpOp, Filter, FloatSum, IntOp, Kernels, between, combine, combine_one, compare, count_nonzero,
+    count_nonzero_masked, groups, is_nan, mask, min_max, min_max_masked,
     scalar::table::TABLE,
     sum, sum_floats, sum_floats_masked, sum_masked,
     table::{FloatKernels, Floats, GroupKernels, Groups, IntegerKernels, MaskKernels, NativeKernels, Sums},
@@ -99,6 +99,7 @@ static MARKED: Kernels = Kernels {
     },
     groups: Groups {
         u16: GroupKernels {
+            digits: |_, _, _, _| called(),
             count: |_, _, _| called(),
             sum: |_, _, _, _| called(),
             sum_floats: |_, _, _, _| called(),
@@ -106,6 +107,8 @@ static MARKED: Kernels = Kernels {
         },
         ..TABLE.groups
     },
+    ints_combine: |_, _, _| called(),
+    ints_combine_one: |_, _, _| called(),
     ..TABLE
 };
 
@@ -160,6 +163,9 @@ fn every_function_calls_the_table_in_use() {
         mask::or(out, &words);
         mask::and_not(out, &words);
         mask::not(out, 64);
+        combine(IntOp::Add, &mut [1], &ints);
+        combine_one(IntOp::Add, &mut [1], 1);
+        groups::digits(&ints, 0, 1, &mut [0_u16]);
         groups::count(&codes, None, out);
         groups::sum(&codes, &ints, None, &mut [0]);
         groups::sum_floats(&codes, &floats, None, &mut [0.0]);

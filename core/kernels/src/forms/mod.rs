@@ -1,5 +1,6 @@
 //! The forms of what the kernels read and write: types, sizes and bounds. They know no kernel.
 
+pub(crate) mod arithmetic;
 pub(crate) mod bits;
 pub(crate) mod decimals;
 pub(crate) mod gaps;

@@ -146,6 +146,14 @@ fn equal<C: GroupCode, A: Lanes<C>>(arch: A, codes: &[C; CHUNK], code: usize) ->
     word
 }
 
+/// Appends a digit to the number of each row's group.
+#[inline(always)]
+pub(crate) fn digits<C: GroupCode>(keys: &[i64], low: i64, span: i64, codes: &mut [C]) {
+    for (code, key) in codes.iter_mut().zip(keys) {
+        *code = code.shifted(span, key.wrapping_sub(low));
+    }
+}
+
 #[inline(always)]
 pub(crate) fn count<C: GroupCode, A: GroupLanes + Lanes<C>>(
     arch: A,

@@ -1,5 +1,6 @@
 //! The loops, over registers of any instruction set; and, over plain arrays, the reference.
 
+pub(crate) mod arithmetic;
 pub(crate) mod bits;
 pub(crate) mod codes;
 pub(crate) mod compare;

@@ -88,6 +88,37 @@ fn check_types(rows: usize, k: usize, random: &mut Random) {
     });
 }
 
+fn check_digits<C: GroupCode + From<u8>>(
+    keys: &[i64],
+    low: i64,
+    span: i64,
+    of: fn(i64) -> C,
+    number: impl Fn(C) -> i64,
+) {
+    for_tables(|table| {
+        let mut codes: Vec<C> = (0..=255).cycle().take(keys.len()).map(C::from).collect();
+        let expected = codes.iter().zip(keys);
+        let expected =
+            expected.map(|(code, key)| number(*code).wrapping_mul(span).wrapping_add(key.wrapping_sub(low)));
+        let expected: Vec<i64> = expected.map(|wide| number(of(wide))).collect();
+        table.group_digits(keys, low, span, &mut codes);
+        let found: Vec<i64> = codes.iter().map(|code| number(*code)).collect();
+        assert_eq!(found, expected, "{}, {low}, {span}", table.isa());
+    });
+}
+
+#[test]
+fn digits_are_appended_row_by_row() {
+    property(2000, |rows, random| {
+        let keys = numbers::<i64>(rows, random);
+        let (low, span) =
+            (random.next().cast_signed() >> random.below(64), random.below(1 << 40).cast_signed());
+        check_digits(&keys, low, span, |wide| wide as u8, i64::from);
+        check_digits(&keys, low, span, |wide| wide as u16, i64::from);
+        check_digits(&keys, low, span, |wide| wide as u32, i64::from);
+    });
+}
+
 #[test]
 fn groups_match_row_by_row() {
     for k in GROUPS {

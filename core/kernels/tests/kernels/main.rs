@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod arithmetic;
 mod blocks;
 mod decimals;
 mod filter;

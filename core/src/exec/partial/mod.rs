@@ -47,8 +47,9 @@ use super::{
     Control, Held, Scan, Statistics,
     aggregate::{FragmentSum, Kind},
     distinct::Distinct,
+    group_keys::KeyTable,
+    group_output,
     groups::{self, Groups, Merger},
-    output,
     rows::{Page, sorted, stream},
     sets,
 };
@@ -193,7 +194,8 @@ impl<'p> Merge<'p> {
             }
             Shape::Rows => State::Sorted(Sorted::new(plan, control)),
             Shape::Groups { keys, aggregates, having } => {
-                let mut groups = Groups::new(keys, aggregates, &plan.rows, None, false);
+                let mut groups =
+                    Groups::new(keys, aggregates, &plan.rows, KeyTable::new(keys.len(), None), false);
                 if keys.is_empty() {
                     groups.add_only(|_| Distinct::default(), control)?;
                 }
@@ -291,7 +293,7 @@ impl MergeGroups<'_> {
             let states = states.filter(|(s, of)| s.kind() == Kind::SumFloats && **of == Some(argument));
             states.for_each(|(state, _)| state.add_sums(sums));
         }
-        output::groups(plan, &self.groups, self.having, control, sink)?;
+        group_output::groups(plan, &self.groups, self.having, control, sink)?;
         Ok(())
     }
 }

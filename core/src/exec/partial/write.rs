@@ -90,7 +90,7 @@ impl<'g> Part<'g> {
             let out = &mut self.columns[at];
             match *column {
                 Column::Key(key) => {
-                    let value = self.from.keys.key(group)[key];
+                    let value = self.from.keys.part(group, key);
                     match (value, self.layout.table(Owner::Key(key))) {
                         (None, _) => put(out, 0),
                         (Some(id), Some(table)) => put(out, 1 + self.tables[table].code(id)),

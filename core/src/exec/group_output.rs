@@ -1,0 +1,245 @@
+//! The last steps of a plan of groups: `having`, the order, the page, the outputs. Outputs are made column by column
+//! for as many groups as a batch has: the groups of an order lie anywhere in memory, and reading much of one column at
+//! a time hides how far.
+
+use std::cmp::Ordering;
+
+use arrow_array::RecordBatch;
+
+use super::{
+    Control, Held,
+    groups::Groups,
+    output::{ColumnBuilder, batch, compare_values, sort_page},
+    vector::{Data, Vector},
+};
+use crate::{
+    error::Result,
+    invariant::{Invariant, count, index},
+    keys,
+    limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
+    plan::{Plan, expr::BoundExpr, pred::Pred},
+    schema::DataType,
+    value::Value,
+};
+
+/// Having, order, limit, outputs. Says how many rows the answer has.
+pub(super) fn groups(
+    plan: &Plan,
+    groups: &Groups<'_>,
+    having: Option<&Pred>,
+    control: &Control,
+    sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<u64> {
+    let mut held = Held::new(control);
+    let shown = if having.is_none() && plan.order.is_empty() {
+        by_key(plan, groups, &mut held)?
+    } else {
+        by_order(plan, groups, having, &mut held)?
+    };
+    answer(plan, groups, &shown, control, sink)?;
+    Ok(shown.len() as u64)
+}
+
+/// The value of an expression over a group.
+fn eval(plan: &Plan, groups: &Groups<'_>, expr: &BoundExpr, group: usize) -> Result<Value> {
+    let BoundExpr::Slot(slot) = expr else {
+        let mut slots = Vec::new();
+        expr.slots(&mut slots);
+        let values = values_of(groups, &slots, group)?;
+        return expr.eval(&plan.slots, &|slot| value_in(&values, slot));
+    };
+    groups.value(group, *slot)
+}
+
+/// The values of some slots: one can fail (a sum that does not fit), so those that are read are asked for first.
+fn values_of(groups: &Groups<'_>, slots: &[usize], group: usize) -> Result<Vec<(usize, Value)>> {
+    slots.iter().map(|slot| Ok((*slot, groups.value(group, *slot)?))).collect()
+}
+
+fn value_in(values: &[(usize, Value)], slot: usize) -> Value {
+    let value = values.iter().find(|(s, _)| *s == slot);
+    value.map(|(_, value)| value.clone()).invariant("slots are asked for before they are read")
+}
+
+/// What the answer shows of all groups in the order of their keys.
+fn by_key(plan: &Plan, groups: &Groups<'_>, held: &mut Held<'_>) -> Result<Vec<u32>> {
+    let mut shown: Vec<u32> = (0..count(groups.len())).collect();
+    held.set(size_of_val(shown.as_slice()))?;
+    let page = |shown: &mut Vec<u32>| {
+        shown.truncate(plan.top_items());
+        shown.drain(..index(plan.offset).min(shown.len()));
+    };
+    match groups.keys.numbers() {
+        Some(numbers) if numbers.is_sorted() => page(&mut shown),
+        Some(numbers) => {
+            held.set(held.bytes() + numbers.len() * size_of::<(u64, u32)>())?;
+            sort_by_number(numbers, groups.keys.size(), &mut shown, held.control())?;
+            held.set(size_of_val(shown.as_slice()))?;
+            page(&mut shown);
+        }
+        None => sort_page(&mut shown, plan, |a, b| groups.compare_keys(*a as usize, *b as usize)),
+    }
+    Ok(shown)
+}
+
+/// Parts of the numbers that are sorted for themselves.
+const PARTS: usize = 1 << 11;
+
+/// Sorts groups by their numbers, which are below `size`: first into parts of the range, each of which fits the cache.
+fn sort_by_number(numbers: &[u64], size: usize, groups: &mut [u32], control: &Control) -> Result<()> {
+    let width = size.div_ceil(PARTS).max(1) as u64;
+    let part = |number: u64| index(number / width);
+    let mut starts = vec![0_usize; PARTS + 1];
+    numbers.iter().for_each(|number| starts[part(*number) + 1] += 1);
+    for i in 0..PARTS {
+        starts[i + 1] += starts[i];
+    }
+    let mut next = starts.clone();
+    let mut pairs = vec![(0_u64, 0_u32); numbers.len()];
+    for (group, number) in (0..).zip(numbers) {
+        let place = &mut next[part(*number)];
+        pairs[*place] = (*number, group);
+        *place += 1;
+    }
+    for (i, range) in starts.windows(2).enumerate() {
+        if i % 16 == 0 {
+            control.check()?;
+        }
+        pairs[range[0]..range[1]].sort_unstable();
+    }
+    groups.iter_mut().zip(pairs).for_each(|(group, (_, sorted))| *group = sorted);
+    Ok(())
+}
+
+/// What the answer shows of the groups that `having` lets pass, in the plan's order.
+fn by_order(
+    plan: &Plan,
+    groups: &Groups<'_>,
+    having: Option<&Pred>,
+    held: &mut Held<'_>,
+) -> Result<Vec<u32>> {
+    let mut having_slots = Vec::new();
+    having.iter().for_each(|having| having.slots(&mut having_slots));
+    let width = size_of::<(usize, Vec<Value>)>() + plan.order.len() * size_of::<Value>();
+    let mut shown: Vec<(usize, Vec<Value>)> = Vec::new();
+    for group in 0..groups.len() {
+        if group % ANSWER_ROWS == 0 {
+            held.control().check()?;
+            held.set(shown.capacity() * width)?;
+        }
+        if let Some(having) = having {
+            let values = values_of(groups, &having_slots, group)?;
+            if !having.eval(&plan.slots, &|slot| value_in(&values, slot))? {
+                continue;
+            }
+        }
+        let keys = plan.order.iter().map(|key| eval(plan, groups, &plan.outputs[key.output], group));
+        shown.push((group, keys.collect::<Result<Vec<_>>>()?));
+    }
+    held.set(shown.capacity() * width)?;
+    // Groups that the order leaves equal come by their keys, so that an answer is always the same.
+    sort_page(&mut shown, plan, |a, b| {
+        let by_order =
+            plan.order.iter().zip(a.1.iter().zip(&b.1)).map(|(key, (a, b))| compare_values(key, a, b));
+        by_order.fold(Ordering::Equal, Ordering::then).then_with(|| groups.compare_keys(a.0, b.0))
+    });
+    Ok(shown.into_iter().map(|(group, _)| count(group)).collect())
+}
+
+/// Answers groups in batches.
+fn answer(
+    plan: &Plan,
+    groups: &Groups<'_>,
+    shown: &[u32],
+    control: &Control,
+    sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
+    let fields = plan.schema().fields();
+    let outputs = &plan.outputs[..fields.len()];
+    let mut columns = ColumnBuilder::for_schema(plan.schema());
+    let mut rest = shown;
+    while !rest.is_empty() {
+        let now;
+        (now, rest) = rest.split_at(groups_that_fit(plan, groups, outputs, rest)?);
+        let all: Vec<u32> = (0..count(now.len())).collect();
+        let keys = groups.keys.columns(now);
+        for (output, column) in outputs.iter().zip(&mut columns) {
+            let vector = match output {
+                BoundExpr::Slot(slot) => match keys.get(*slot) {
+                    Some((_, _)) if groups.key_types[*slot] == DataType::Utf8 => None,
+                    Some((keys, valid)) => Some(values_of_keys(keys, valid, groups.key_types[*slot])),
+                    None => groups.vector(*slot, now),
+                },
+                _ => None,
+            };
+            match (vector, output) {
+                (Some(vector), _) => column.push_rows(&vector, &all)?,
+                (None, BoundExpr::Slot(slot)) if *slot < keys.len() => {
+                    let ((keys, valid), texts) = (&keys[*slot], &groups.key_texts[*slot]);
+                    column.push_texts(
+                        keys.iter()
+                            .enumerate()
+                            .map(|(row, id)| crate::mask::selects(Some(valid), row).then(|| texts.text(*id))),
+                    )?;
+                }
+                (None, output) => {
+                    for group in now {
+                        column.push(&eval(plan, groups, output, *group as usize)?)?;
+                    }
+                }
+            }
+        }
+        control.check()?;
+        sink(batch(plan.schema(), &mut columns, now.len())?)?;
+    }
+    Ok(())
+}
+
+/// How many of some groups a batch has: their texts end it as well as their number.
+fn groups_that_fit(plan: &Plan, groups: &Groups<'_>, outputs: &[BoundExpr], shown: &[u32]) -> Result<usize> {
+    let shown = &shown[..shown.len().min(ANSWER_ROWS)];
+    let texts: Vec<&BoundExpr> = outputs
+        .iter()
+        .zip(plan.schema().fields())
+        .filter(|(_, field)| field.data_type == DataType::Utf8)
+        .map(|(output, _)| output)
+        .collect();
+    let longest = texts.iter().map(|output| match output {
+        BoundExpr::Slot(slot) => groups.key_texts.get(*slot)?.longest(),
+        _ => None,
+    });
+    if longest.sum::<Option<usize>>().is_some_and(|longest| longest * ANSWER_ROWS < ANSWER_TEXT_BYTES) {
+        return Ok(shown.len());
+    }
+    let mut bytes = 0;
+    for (n, group) in (1..).zip(shown) {
+        for output in &texts {
+            bytes += match output {
+                BoundExpr::Slot(slot) if *slot < groups.key_types.len() => {
+                    let id = groups.keys.part(*group as usize, *slot);
+                    // Default: null has no text.
+                    id.map_or(0, |id| groups.key_texts[*slot].text(id).len())
+                }
+                output => match eval(plan, groups, output, *group as usize)? {
+                    Value::Text(text) => text.len(),
+                    _ => 0,
+                },
+            };
+        }
+        if bytes >= ANSWER_TEXT_BYTES {
+            return Ok(n);
+        }
+    }
+    Ok(shown.len())
+}
+
+/// Values of a type that is no text.
+fn values_of_keys(found: &[i64], valid: &[u64], data_type: DataType) -> Vector<'static> {
+    let data = match data_type {
+        DataType::UInt64 => Data::UInts(found.iter().map(|key| keys::to_u64(*key)).collect()),
+        DataType::Float64 => Data::Floats(found.iter().map(|key| keys::to_f64(*key)).collect()),
+        DataType::Float32 => Data::Floats(found.iter().map(|key| keys::to_f32(*key).into()).collect()),
+        _ => Data::Ints(found.to_vec()),
+    };
+    Vector::new(data, Some(valid.to_vec()))
+}

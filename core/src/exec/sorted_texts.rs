@@ -1,0 +1,262 @@
+//! The texts of a column of many fragments, each once and in order, and how those of a fragment are numbered by them.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
+
+use super::control::{Control, Held};
+use crate::{
+    encoding::TextColumn,
+    error::Result,
+    fragment::{Column, Values},
+    invariant::{broken, count},
+    limits::BATCH_ROWS,
+    mask::selects,
+};
+
+/// The entries of a dictionary of texts.
+pub(super) fn entries_of(column: &Column) -> Option<&dyn TextColumn> {
+    match column.values() {
+        Values::Text(texts) => texts.codes().map(|codes| codes.entries),
+        Values::Keys(_) => None,
+    }
+}
+
+/// Distinct texts in their order.
+#[derive(Debug, Default)]
+pub(super) struct SortedTexts {
+    bytes: String,
+    /// Where each ends.
+    ends: Vec<usize>,
+    /// Bytes of the longest.
+    longest: usize,
+}
+
+impl SortedTexts {
+    /// The text at a place.
+    pub(super) fn get(&self, at: usize) -> &str {
+        // Default: the first begins at 0.
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start..self.ends[at]]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes held.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+    }
+
+    /// Bytes of the longest.
+    pub(super) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    fn push(&mut self, text: &str) {
+        self.longest = self.longest.max(text.len());
+        self.bytes.push_str(text);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+impl<'t> FromIterator<&'t str> for SortedTexts {
+    fn from_iter<T: IntoIterator<Item = &'t str>>(texts: T) -> Self {
+        let mut all = Self::default();
+        texts.into_iter().for_each(|text| all.push(text));
+        all
+    }
+}
+
+/// How a fragment's texts are numbered.
+#[derive(Clone, Debug)]
+pub(super) enum Map {
+    /// By their codes.
+    Same,
+    /// The number of each code.
+    Codes(Vec<u32>),
+    /// The number of each row; any where it is null.
+    Rows(Vec<u32>),
+}
+
+impl Map {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Same => 0,
+            Self::Codes(numbers) | Self::Rows(numbers) => size_of_val(numbers.as_slice()),
+        }
+    }
+}
+
+/// Bytes of texts that are merged between two looks at whether the query goes on, about.
+const MERGED: usize = 1 << 16;
+
+/// Where texts have gone, by their places; none where they have stayed.
+type Moved = Option<Vec<u32>>;
+
+/// All texts of some dictionaries, and for each dictionary the places of its texts; none where they are its codes.
+pub(super) fn merged(
+    dictionaries: &[&dyn TextColumn],
+    control: &Control,
+    held: &mut Held<'_>,
+) -> Result<(SortedTexts, Vec<Map>)> {
+    let mut all = SortedTexts::default();
+    // Of the texts before each dictionary, and of its own.
+    let mut moves: Vec<(Moved, Moved)> = Vec::with_capacity(dictionaries.len());
+    let mut last: Option<(&[u8], usize)> = None;
+    let before = held.bytes();
+    let mut kept = 0;
+    for dictionary in dictionaries {
+        control.check()?;
+        let encoded = dictionary.buffer().as_slice();
+        // Equal dictionaries are the rule.
+        if let Some((bytes, at)) = last
+            && bytes == encoded
+        {
+            let own = moves[at].1.clone();
+            kept += own.iter().map(|own| size_of_val(own.as_slice())).sum::<usize>();
+            moves.push((None, own));
+            continue;
+        }
+        let own = dictionary.decode(0, dictionary.rows(), None);
+        let decoded = dictionary.rows() * size_of::<std::ops::Range<usize>>() + all.size();
+        held.set(before + kept + 2 * all.size() + decoded)?;
+        let mut union = SortedTexts::default();
+        let (mut of_all, mut of_own) = (Vec::with_capacity(all.len()), Vec::with_capacity(own.len()));
+        let (mut a, mut b) = (0, 0);
+        while a < all.len() || b < own.len() {
+            if (a + b).is_multiple_of(MERGED) {
+                control.check()?;
+            }
+            let place = count(union.len());
+            let order = match (a < all.len(), b < own.len()) {
+                (true, true) => all.get(a).cmp(own.get(b)),
+                (true, false) => std::cmp::Ordering::Less,
+                (false, _) => std::cmp::Ordering::Greater,
+            };
+            union.push(if order.is_le() { all.get(a) } else { own.get(b) });
+            if order.is_le() {
+                of_all.push(place);
+                a += 1;
+            }
+            if order.is_ge() {
+                of_own.push(place);
+                b += 1;
+            }
+        }
+        let stayed = |moved: Vec<u32>| (moved.len() != union.len()).then_some(moved);
+        let (of_all, of_own) = (stayed(of_all), stayed(of_own));
+        kept += [&of_all, &of_own]
+            .into_iter()
+            .flatten()
+            .map(|moved| size_of_val(moved.as_slice()))
+            .sum::<usize>();
+        last = Some((encoded, moves.len()));
+        moves.push((of_all, of_own));
+        all = union;
+        held.set(before + kept + all.size())?;
+    }
+    // Where the texts of all dictionaries up to one have gone in the end.
+    let mut later: Moved = None;
+    let mut maps = Vec::with_capacity(moves.len());
+    for (of_all, of_own) in moves.into_iter().rev() {
+        let to = |moved: Moved| match (moved, &later) {
+            (Some(moved), Some(later)) => Some(moved.iter().map(|place| later[*place as usize]).collect()),
+            (moved, later) => moved.or_else(|| later.clone()),
+        };
+        maps.push(to(of_own).map_or(Map::Same, Map::Codes));
+        later = to(of_all);
+    }
+    maps.reverse();
+    held.set(before + maps.iter().map(Map::bytes).sum::<usize>() + all.size())?;
+    Ok((all, maps))
+}
+
+/// All texts of columns of which some have no dictionary: each row's text is looked up once.
+pub(super) fn hashed(
+    columns: &[&Column],
+    control: &Control,
+    held: &mut Held<'_>,
+) -> Result<(SortedTexts, Vec<Map>)> {
+    let mut all = SortedTexts::default();
+    let hasher = DefaultHashBuilder::default();
+    let mut table: HashTable<u32> = HashTable::new();
+    let mut id = |text: &str, all: &mut SortedTexts| {
+        let is = |id: &u32| all.get(*id as usize) == text;
+        let hash = |id: &u32| hasher.hash_one(all.get(*id as usize));
+        match table.entry(hasher.hash_one(text), is, hash) {
+            Entry::Occupied(entry) => *entry.get(),
+            Entry::Vacant(entry) => {
+                let new = count(all.len());
+                entry.insert(new);
+                all.push(text);
+                new
+            }
+        }
+    };
+    let before = held.bytes();
+    let mut maps: Vec<Map> = Vec::with_capacity(columns.len());
+    let mut kept = 0;
+    for column in columns {
+        let Values::Text(texts) = column.values() else { broken("a key of texts is a column of texts") };
+        let entries = entries_of(column);
+        // Default: without a dictionary every row has a text of its own.
+        let texts = entries.unwrap_or(texts.as_ref());
+        let mut numbers: Vec<u32> = Vec::with_capacity(texts.rows());
+        for start in (0..texts.rows()).step_by(BATCH_ROWS) {
+            control.check()?;
+            // The hash table and what holds the texts may be half empty, and are there twice while they grow.
+            let found = 2 * (all.size() + all.len() * HASHED);
+            held.set(before + kept + texts.rows() * size_of::<u32>() + found)?;
+            let rows = (texts.rows() - start).min(BATCH_ROWS);
+            let valid = if entries.is_some() { None } else { column.validity_words(start, rows) };
+            let batch = texts.decode(start, rows, valid.as_deref());
+            numbers.extend((0..rows).map(|row| match selects(valid.as_deref(), row) {
+                true => id(batch.get(row), &mut all),
+                false => 0,
+            }));
+        }
+        maps.push(if entries.is_some() { Map::Codes(numbers) } else { Map::Rows(numbers) });
+        kept = maps.iter().map(Map::bytes).sum();
+    }
+    drop(table);
+    control.check()?;
+    held.set(before + kept + 2 * all.size() + all.len() * (SORTED + size_of::<u32>()))?;
+    let order = sorted(&all);
+    let mut ranks = vec![0; all.len()];
+    (0..).zip(&order).for_each(|(rank, id)| ranks[*id as usize] = rank);
+    control.check()?;
+    for map in &mut maps {
+        if let Map::Codes(numbers) | Map::Rows(numbers) = map {
+            // Default: where there are no texts, all rows are null.
+            numbers.iter_mut().for_each(|id| *id = ranks.get(*id as usize).copied().unwrap_or(0));
+        }
+    }
+    let all: SortedTexts = order.iter().map(|id| all.get(*id as usize)).collect();
+    held.set(before + kept + all.size())?;
+    Ok((all, maps))
+}
+
+/// Bytes of a text's place in a hash table.
+const HASHED: usize = size_of::<u32>() + 1;
+/// Bytes of a text while texts are sorted.
+const SORTED: usize = size_of::<(u64, u32)>();
+
+/// The places of texts in their order: by the bytes behind what all begin with, then by all of them.
+fn sorted(texts: &SortedTexts) -> Vec<u32> {
+    let bytes = |at: usize| texts.get(at).as_bytes();
+    let mut common = if texts.len() == 0 { 0 } else { bytes(0).len() };
+    for at in 1..texts.len() {
+        let pairs = bytes(0)[..common].iter().zip(bytes(at));
+        common = pairs.take_while(|(a, b)| a == b).count();
+    }
+    let key = |at: usize| {
+        let mut key = [0; 8];
+        key.iter_mut().zip(&bytes(at)[common..]).for_each(|(key, byte)| *key = *byte);
+        u64::from_be_bytes(key)
+    };
+    let mut order: Vec<(u64, u32)> = (0..count(texts.len())).map(|at| (key(at as usize), at)).collect();
+    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| bytes(a.1 as usize).cmp(bytes(b.1 as usize))));
+    order.into_iter().map(|(_, at)| at).collect()
+}
