@@ -28,6 +28,9 @@ const FEW_PLACES: usize = 1 << 12;
 /// The same, however many rows there are.
 const MOST_PLACES: usize = 1 << 21;
 
+/// The records of all places take this part of the memory that a query may hold, at most.
+const PLACES_MEMORY_PART: usize = 8;
+
 /// What is asked of a fragment.
 pub(super) struct Query<'a, 's> {
     pub(super) keys: &'a [BoundExpr],
@@ -40,8 +43,10 @@ impl<'a> Query<'a, '_> {
     /// The groups of a fragment's `selected` rows.
     pub(super) fn aggregate(&self, masks: &[(Block<'a>, Mask)], selected: usize) -> Result<Partial<'a>> {
         let (block, _) = masks[0];
-        let most = (2 * selected).clamp(FEW_PLACES, MOST_PLACES);
         let records = Records::new(self.arguments, block.fragment);
+        // Records of groups that there are not must not be what a query has no memory for.
+        let room = block.control.memory() / PLACES_MEMORY_PART / (records.width() * size_of::<u64>());
+        let most = (2 * selected).clamp(FEW_PLACES, MOST_PLACES).min(room);
         let all = self.numbering.radix();
         if let Some(own) = self.numbering.of_fragment(block.fragment, most) {
             return self.by_place(masks, selected, &own, records, |place| {

@@ -85,18 +85,27 @@ fn by_key(plan: &Plan, groups: &Groups<'_>, held: &mut Held<'_>) -> Result<Vec<u
 /// Parts of the numbers that are sorted for themselves.
 const PARTS: usize = 1 << 11;
 
+/// Numbers between two looks at whether the query goes on.
+const CHECKED: usize = 1 << 17;
+
 /// Sorts groups by their numbers, which are below `size`: first into parts of the range, each of which fits the cache.
 fn sort_by_number(numbers: &[u64], size: usize, groups: &mut [u32], control: &Control) -> Result<()> {
     let width = size.div_ceil(PARTS).max(1) as u64;
     let part = |number: u64| index(number / width);
     let mut starts = vec![0_usize; PARTS + 1];
-    numbers.iter().for_each(|number| starts[part(*number) + 1] += 1);
+    for numbers in numbers.chunks(CHECKED) {
+        control.check()?;
+        numbers.iter().for_each(|number| starts[part(*number) + 1] += 1);
+    }
     for i in 0..PARTS {
         starts[i + 1] += starts[i];
     }
     let mut next = starts.clone();
     let mut pairs = vec![(0_u64, 0_u32); numbers.len()];
-    for (group, number) in (0..).zip(numbers) {
+    for (group, number) in (0_u32..).zip(numbers) {
+        if (group as usize).is_multiple_of(CHECKED) {
+            control.check()?;
+        }
         let place = &mut next[part(*number)];
         pairs[*place] = (*number, group);
         *place += 1;

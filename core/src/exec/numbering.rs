@@ -26,6 +26,8 @@ use crate::{
 
 /// Groups of a fragment, from which on they are not made block by block.
 const MANY_GROUPS: usize = 1 << 10;
+/// Arguments of aggregates whose records fit: the words of a fragment's records are numbered in 32 bits.
+const FEW_ARGUMENTS: usize = 1 << 6;
 /// Entries of dictionaries that may be merged, however few rows are selected.
 const FEW_ENTRIES: usize = 1 << 12;
 
@@ -60,7 +62,7 @@ impl<'a> Numbering<'a> {
             let is_text = argument.data_type == Some(DataType::Utf8);
             !argument.distinct && (!argument.extremes || !is_text || has_codes(argument.expr, fragments))
         });
-        if keys.is_empty() || !supported {
+        if keys.is_empty() || !supported || arguments.all.len() > FEW_ARGUMENTS {
             return Ok(None);
         }
         let Some(bounds) = keys.iter().map(|key| Bounds::of(key, fragments)).collect::<Option<Vec<_>>>()
