@@ -3,10 +3,12 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use arrow_buffer::Buffer;
+use basalt_kernels::{FloatSum, decimals::Decimals, packed::Patch};
 
 use super::{
     bytes,
     estimate::SizeEstimate,
+    floats,
     predicate::{KeyTest, TextTest},
     stats::KeyStats,
     text::TextStats,
@@ -64,11 +66,37 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
         gather(self, start, places, out);
     }
 
+    /// Writes the floats of the rows at ascending places behind row `start`, the first of a block, of a column of
+    /// float64 or float32, widened.
+    fn gather_floats(&self, start: usize, places: &[u16], out: &mut [f64]) {
+        floats::gather(self, start, places, out);
+    }
+
     /// Writes the mask of rows `start..start + rows` that pass, over all of `out` (`rows.div_ceil(64)` words).
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]);
 
     /// The exact sum of the keys of rows `start..start + rows` that `mask` selects (`None`: all).
     fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128;
+
+    /// Adds the floats of rows `start..start + rows` that `mask` selects (`None`: all) of a column of float64 or
+    /// float32, widened.
+    fn sum_floats(&self, start: usize, rows: usize, mask: Option<&[u64]>, sum: &mut FloatSum) {
+        floats::sum(self, start, rows, mask, sum);
+    }
+
+    /// Adds the floats that integers stand for: of rows `start..start + rows` that `mask` selects (`None`: all), the
+    /// key being the code. `patches` have the floats of rows, which ascend, that no integer stands for.
+    fn sum_decimals(
+        &self,
+        start: usize,
+        rows: usize,
+        mask: Option<&[u64]>,
+        decimals: Decimals,
+        patches: &[Patch],
+        sum: &mut FloatSum,
+    ) {
+        floats::sum_decimals(self, start, rows, mask, decimals, patches, sum);
+    }
 
     /// The least and the greatest key of rows `start..start + rows` that `mask` selects.
     fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)>;

@@ -3,13 +3,19 @@
 use std::ops::Range;
 
 use arrow_buffer::{Buffer, ScalarBuffer};
+use basalt_kernels::{
+    FloatSum,
+    decimals::Decimals,
+    packed::{Patch, sum_decimals},
+};
 
 use crate::{
     encoding::{
         Costs, KeyColumn, KeyTest, LOOK_UP_COST, Members, bitpack,
         bytes::{ALIGNMENT, Reader, count, ensure},
-        fallback, mask,
+        fallback, floats, mask,
         member_form::Form,
+        rows::each_common,
     },
     error::Result,
     invariant::Invariant,
@@ -190,6 +196,28 @@ impl Column {
         i128::from(block.base) * selected as i128 + (codes + highs).cast_signed()
     }
 
+    /// Patches, and the floats of those exceptions of a block that have none.
+    fn with_exceptions(
+        &self,
+        block: &Block,
+        exceptions: impl Iterator<Item = (usize, usize)>,
+        decimals: Decimals,
+        patches: &[Patch],
+    ) -> Vec<Patch> {
+        let mut all = Vec::with_capacity(patches.len() + exceptions.size_hint().0);
+        let mut patches = patches.iter().copied().peekable();
+        for (row, i) in exceptions {
+            while let Some(patch) = patches.next_if(|patch| patch.row < row) {
+                all.push(patch);
+            }
+            if patches.peek().is_none_or(|patch| patch.row > row) {
+                all.push(Patch { row, float: decimals.float(self.code(block, i)) });
+            }
+        }
+        all.extend(patches);
+        all
+    }
+
     fn min_max_block(&self, part: &Part<'_>, mask: Option<&[u64]>) -> Option<(i64, i64)> {
         let Part { block, from, rows, .. } = *part;
         let codes = self.codes(block);
@@ -279,15 +307,10 @@ impl KeyColumn for Column {
     fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
         let (block, from) = (&self.blocks[start / BLOCK_ROWS], start % BLOCK_ROWS);
         self.codes(block).gather(from, places, block.base, out);
-        let mut exceptions = block.exceptions.clone().peekable();
-        for (out, place) in out.iter_mut().zip(places) {
-            let row = from + usize::from(*place);
-            while exceptions.next_if(|i| usize::from(self.positions[*i]) < row).is_some() {}
-            let Some(next) = exceptions.peek() else { return };
-            if usize::from(self.positions[*next]) == row {
-                *out = out.wrapping_add_unsigned(self.high(block, *next) << block.width);
-            }
-        }
+        let first = block.exceptions.start;
+        each_common(&self.positions[block.exceptions.clone()], places, |exception, at| {
+            out[at] = out[at].wrapping_add_unsigned(self.high(block, first + exception) << block.width);
+        });
     }
 
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
@@ -310,6 +333,34 @@ impl KeyColumn for Column {
 
     fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
         self.parts(start, rows).map(|part| self.sum_block(&part, part.mask(mask))).sum()
+    }
+
+    fn sum_decimals(
+        &self,
+        start: usize,
+        rows: usize,
+        mask: Option<&[u64]>,
+        decimals: Decimals,
+        patches: &[Patch],
+        sum: &mut FloatSum,
+    ) {
+        let of_one_block = start % BLOCK_ROWS + rows <= BLOCK_ROWS;
+        let block = &self.blocks[start / BLOCK_ROWS];
+        if !of_one_block || block.width == 0 {
+            return floats::sum_decimals(self, start, rows, mask, decimals, patches, sum);
+        }
+        let from = start % BLOCK_ROWS;
+        let decimals = Decimals { base: decimals.base.wrapping_add(block.base), ..decimals };
+        let mut exceptions = self.exceptions(block, from, rows).peekable();
+        let both: Vec<Patch>;
+        let patches = if exceptions.peek().is_some() {
+            both = self.with_exceptions(block, exceptions, decimals, patches);
+            &both
+        } else {
+            patches
+        };
+        let words = &self.words[block.words.clone()];
+        sum_decimals(block.width, words, from, rows, decimals, mask, patches, sum);
     }
 
     fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
