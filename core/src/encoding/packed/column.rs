@@ -11,7 +11,7 @@ use basalt_kernels::{
 
 use crate::{
     encoding::{
-        Costs, KeyColumn, KeyTest, LOOK_UP_COST, Members, bitpack,
+        Costs, KeyColumn, KeyTest, LOOK_UP_COST, Members, UNIT_ROWS, bitpack,
         bytes::{ALIGNMENT, Reader, count, ensure},
         fallback, floats, mask,
         member_form::Form,
@@ -27,6 +27,9 @@ pub(super) const NAME: &str = "packed";
 
 /// Bits of a set that are made for each row that is looked up, at most.
 const ROW_BITS: usize = 8;
+
+/// Exceptions that are compared with a row at once.
+const WINDOW: usize = 32;
 
 /// A packed column.
 #[derive(Debug)]
@@ -50,6 +53,8 @@ struct Block {
     rows: usize,
     words: Range<usize>,
     exceptions: Range<usize>,
+    /// Exceptions before each unit, and all; empty where there are none.
+    units: Vec<u32>,
     high_bytes: usize,
     highs: usize,
 }
@@ -77,6 +82,7 @@ impl Column {
                 rows,
                 words: word..word + words,
                 exceptions: exception..exception + exceptions,
+                units: Vec::new(),
                 high_bytes,
                 highs: high,
             });
@@ -90,6 +96,7 @@ impl Column {
         let mut column = Self { buffer, rows: head.rows, words, positions, highs, blocks };
         for i in 0..column.blocks.len() {
             column.blocks[i].greatest = column.greatest(&column.blocks[i])?;
+            column.blocks[i].units = column.units(&column.blocks[i]);
         }
         Ok(column)
     }
@@ -109,6 +116,19 @@ impl Column {
         let greatest = packed.map(|(_, max)| max).max(patched).invariant("a block has a row");
         ensure(block.base.checked_add_unsigned(greatest).is_some(), "a key overflows")?;
         Ok(greatest)
+    }
+
+    /// The exceptions before each unit of a block, and all.
+    fn units(&self, block: &Block) -> Vec<u32> {
+        if block.exceptions.is_empty() {
+            return Vec::new();
+        }
+        let mut rest = &self.positions[block.exceptions.clone()];
+        let mut before = |row: usize| {
+            rest = &rest[rest.partition_point(|&position| usize::from(position) < row)..];
+            count(block.exceptions.len() - rest.len())
+        };
+        (0..=block.rows.div_ceil(UNIT_ROWS)).map(|unit| before(unit * UNIT_ROWS)).collect()
     }
 
     fn codes(&self, block: &Block) -> bitpack::Codes<'_> {
@@ -132,10 +152,36 @@ impl Column {
     /// The exceptions among the rows `from..from + rows` of a block, each with its place behind `from`.
     fn exceptions(&self, block: &Block, from: usize, rows: usize) -> impl Iterator<Item = (usize, usize)> {
         let positions = &self.positions[block.exceptions.clone()];
-        let before = |row: usize| positions.partition_point(|&position| usize::from(position) < row);
+        let before = |row: usize| {
+            let (unit, place) = (row / UNIT_ROWS, row % UNIT_ROWS);
+            match (block.units.get(unit), block.units.get(unit + 1)) {
+                (Some(from), Some(to)) if place > 0 => {
+                    let of_unit = &positions[*from as usize..*to as usize];
+                    *from as usize + of_unit.partition_point(|&position| usize::from(position) < row)
+                }
+                // Default: a block without exceptions has none before any row.
+                (from, _) => from.map_or(0, |from| *from as usize),
+            }
+        };
         let range = before(from)..before(from + rows);
         let first = block.exceptions.start;
         range.map(move |i| (usize::from(positions[i]) - from, first + i))
+    }
+
+    /// The exception that a row of a block with exceptions is.
+    fn exception(&self, block: &Block, row: usize) -> Option<usize> {
+        let before = |unit: usize| block.exceptions.start + block.units[unit] as usize;
+        let (from, to) = (before(row / UNIT_ROWS), before(row / UNIT_ROWS + 1));
+        let is_row = |position: &u16| usize::from(*position) == row;
+        let i = match self.positions[from..].first_chunk::<WINDOW>() {
+            // All of them, for how many belong to the unit is hard to foretell.
+            Some(window) if to - from <= WINDOW => {
+                let found = window.iter().enumerate().map(|(i, position)| u32::from(is_row(position)) << i);
+                from + found.fold(0, |found, bit| found | bit).trailing_zeros() as usize
+            }
+            _ => from + self.positions[from..to].partition_point(|&position| usize::from(position) < row),
+        };
+        (i < to && is_row(&self.positions[i])).then_some(i)
     }
 
     /// The blocks that hold the rows, each with its part of them.
@@ -300,8 +346,8 @@ impl KeyColumn for Column {
         if block.exceptions.is_empty() {
             return block.key(low);
         }
-        let high = self.exceptions(block, row, 1).next().map(|(_, i)| self.high(block, i) << block.width);
-        block.key(high.map_or(low, |high| low | high))
+        let found = self.exception(block, row);
+        block.key(found.map_or(low, |i| low | self.high(block, i) << block.width))
     }
 
     fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
