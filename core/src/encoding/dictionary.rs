@@ -176,11 +176,11 @@ impl KeyColumn for Column {
 
     /// Looks up the entries of selected rows alone, as floats, once for all rows.
     fn sum_floats(&self, start: usize, rows: usize, mask: Option<&[u64]>, sum: &mut FloatSum) {
-        if floats::sum_few(self, start, rows, mask, sum) {
+        if floats::sum_few(start, rows, mask, sum, |places, out| self.gather_floats(start, places, out)) {
             return;
         }
-        if self.entries.len() > rows {
-            return floats::sum(self, start, rows, mask, sum);
+        if self.entries.len() > rows / 4 {
+            return floats::sum(rows, mask, sum, |at, out| self.decode_floats(start + at, out));
         }
         let entries = self.floats();
         let (mut codes, mut floats, mut places) = ([0; PIECE], [0.0; PIECE], [0; PIECE + 64]);

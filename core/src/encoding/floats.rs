@@ -7,9 +7,9 @@ use basalt_kernels::{
     packed::Patch,
 };
 
-use super::{KeyColumn, mask};
+use super::mask;
 use crate::{
-    keys::{self, Native},
+    keys,
     limits::{BATCH_ROWS, BLOCK_ROWS},
 };
 
@@ -17,43 +17,37 @@ use crate::{
 /// about.
 const FEW: usize = 32;
 
-/// `KeyColumn::gather_floats`, by way of keys.
-pub(super) fn gather<C: KeyColumn + ?Sized>(column: &C, start: usize, places: &[u16], out: &mut [f64]) {
-    let double = column.key_type() == Native::F64;
-    let out = as_bits(out);
-    column.gather(start, places, out);
-    for key in out {
+/// Replaces keys of float64 (`double`) or float32 by the bits of their floats, widened.
+pub(super) fn of_keys(double: bool, keys: &mut [i64]) {
+    for key in keys {
         let float = if double { keys::to_f64(*key) } else { keys::to_f32(*key).into() };
         *key = float.to_bits().cast_signed();
     }
 }
 
-/// `KeyColumn::sum_floats`: a few rows one by one, else batch by batch.
-pub(super) fn sum<C: KeyColumn + ?Sized>(
-    column: &C,
-    start: usize,
+/// Adds the floats of rows that a mask selects, batch by batch: `decode` writes those of the rows from some on.
+pub(super) fn sum(
     rows: usize,
     mask: Option<&[u64]>,
     sum: &mut FloatSum,
+    mut decode: impl FnMut(usize, &mut [f64]),
 ) {
-    if sum_few(column, start, rows, mask, sum) {
-        return;
-    }
     let mut floats = vec![0.0; rows.min(BATCH_ROWS)];
     each_batch(rows, mask, |at, n, mask| {
         let floats = &mut floats[..n];
-        column.decode_floats(start + at, floats);
+        decode(at, floats);
         add(floats, mask, sum);
     });
 }
 
-/// Adds the floats of the rows, unless they are more than a few.
-pub(super) fn sum_few<C: KeyColumn + ?Sized>(
-    column: &C,
+/// Adds the floats of the rows from `start` on, unless they are more than a few: `gather` writes those at some places of
+/// the block.
+pub(super) fn sum_few(
     start: usize,
     rows: usize,
     mask: Option<&[u64]>,
     sum: &mut FloatSum,
+    gather: impl FnOnce(&[u16], &mut [f64]),
 ) -> bool {
     let Some(mask) = mask else { return false };
     let selected = mask::count_ones(mask);
@@ -63,42 +57,34 @@ pub(super) fn sum_few<C: KeyColumn + ?Sized>(
     let mut places = vec![0; selected + 64];
     words::positions(mask, &mut places);
     let mut floats = vec![0.0; selected];
-    column.gather_floats(start, &places[..selected], &mut floats);
+    gather(&places[..selected], &mut floats);
     sum.add_at(&places[..selected], &floats);
     true
 }
 
-/// `KeyColumn::sum_decimals`, by way of integers.
-pub(super) fn sum_decimals<C: KeyColumn + ?Sized>(
-    column: &C,
-    start: usize,
+/// `KeyColumn::sum_decimals`: `decode` writes the integers of the rows from some on.
+pub(super) fn sum_decimals(
     rows: usize,
     mask: Option<&[u64]>,
     decimals: Decimals,
     mut patches: &[Patch],
-    sum: &mut FloatSum,
+    total: &mut FloatSum,
+    mut decode: impl FnMut(usize, &mut [i64]),
 ) {
     let form = if decimals.single { Form::Single } else { Form::Double };
-    let mut floats = vec![0.0; rows.min(BATCH_ROWS)];
-    each_batch(rows, mask, |at, n, mask| {
-        let floats = &mut floats[..n];
+    sum(rows, mask, total, |at, floats| {
         let integers = as_bits(floats);
-        column.decode(start + at, integers);
+        decode(at, integers);
         integers.iter_mut().for_each(|integer| *integer = integer.wrapping_add(decimals.base));
         decimals::convert(decimals.scale, form, integers);
         patches = &patches[patches.partition_point(|patch| patch.row < at)..];
-        let here = patches.partition_point(|patch| patch.row < at + n);
+        let here = patches.partition_point(|patch| patch.row < at + floats.len());
         patches[..here].iter().for_each(|patch| floats[patch.row - at] = patch.float);
-        add(floats, mask, sum);
     });
 }
 
 /// Calls `work` with each batch that a mask selects rows of: its first row, how many they are, and their words.
-pub(super) fn each_batch(
-    rows: usize,
-    mask: Option<&[u64]>,
-    mut work: impl FnMut(usize, usize, Option<&[u64]>),
-) {
+fn each_batch(rows: usize, mask: Option<&[u64]>, mut work: impl FnMut(usize, usize, Option<&[u64]>)) {
     for at in (0..rows).step_by(BATCH_ROWS) {
         let n = (rows - at).min(BATCH_ROWS);
         let mask = mask.map(|mask| &mask[at / 64..][..n.div_ceil(64)]);

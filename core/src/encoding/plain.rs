@@ -288,7 +288,7 @@ impl KeyColumn for Column {
         match &self.values {
             Values::F64(values) => floats::add(&values[start..start + rows], mask, sum),
             Values::F32(values) => floats::add(&values[start..start + rows], mask, sum),
-            _ => floats::sum(self, start, rows, mask, sum),
+            _ => floats::sum(rows, mask, sum, |at, out| self.decode_floats(start + at, out)),
         }
     }
 

@@ -3,7 +3,11 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use arrow_buffer::Buffer;
-use basalt_kernels::{FloatSum, decimals::Decimals, packed::Patch};
+use basalt_kernels::{
+    FloatSum,
+    decimals::{Decimals, as_bits},
+    packed::Patch,
+};
 
 use super::{
     bytes,
@@ -69,7 +73,9 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
     /// Writes the floats of the rows at ascending places behind row `start`, the first of a block, of a column of
     /// float64 or float32, widened.
     fn gather_floats(&self, start: usize, places: &[u16], out: &mut [f64]) {
-        floats::gather(self, start, places, out);
+        let keys = as_bits(out);
+        self.gather(start, places, keys);
+        floats::of_keys(self.key_type() == Native::F64, keys);
     }
 
     /// Writes the mask of rows `start..start + rows` that pass, over all of `out` (`rows.div_ceil(64)` words).
@@ -81,7 +87,10 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
     /// Adds the floats of rows `start..start + rows` that `mask` selects (`None`: all) of a column of float64 or
     /// float32, widened.
     fn sum_floats(&self, start: usize, rows: usize, mask: Option<&[u64]>, sum: &mut FloatSum) {
-        floats::sum(self, start, rows, mask, sum);
+        let few = |places: &[u16], out: &mut [f64]| self.gather_floats(start, places, out);
+        if !floats::sum_few(start, rows, mask, sum, few) {
+            floats::sum(rows, mask, sum, |at, out| self.decode_floats(start + at, out));
+        }
     }
 
     /// Adds the floats that integers stand for: of rows `start..start + rows` that `mask` selects (`None`: all), the
@@ -95,7 +104,8 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
         patches: &[Patch],
         sum: &mut FloatSum,
     ) {
-        floats::sum_decimals(self, start, rows, mask, decimals, patches, sum);
+        let decode = |at, out: &mut [i64]| self.decode(start + at, out);
+        floats::sum_decimals(rows, mask, decimals, patches, sum, decode);
     }
 
     /// The least and the greatest key of rows `start..start + rows` that `mask` selects.

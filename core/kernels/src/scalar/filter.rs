@@ -44,7 +44,7 @@ macro_rules! for_filtered {
 macro_rules! for_registers {
     (
         $arch:ident: $arch_type:ident, ($lo:expr, $hi:expr), $by:expr, $mask:expr, $values:expr, $rows:expr,
-        |$few_by:ident, $few:ident, $word:ident| $few_block:block,
+        |$few_by:ident, $few:ident, $word:ident, $range:ident| $few_block:block,
         |$chunk:ident, $i:ident, $bits:ident| $block:block
     ) => {
         let range = $arch.range($lo, $hi);
@@ -61,7 +61,7 @@ macro_rules! for_registers {
             Some(mask) => {
                 for ((by, $chunk), word) in by.iter().zip(chunks).zip(mask) {
                     if word.count_ones() <= FEW {
-                        let ($few_by, $few, $word) = (by, $chunk, *word);
+                        let ($few_by, $few, $word, $range) = (by, $chunk, *word, range);
                         if $word != 0 $few_block
                         continue;
                     }
@@ -134,7 +134,7 @@ fn sum_range<T: Integer, A: IntegerLanes<T>, const FLIP: bool>(
         let mut sum = arch.zero();
         for_registers!(
             arch: A, (lo, hi), by, mask, values, A::COUNT,
-            |by, values, word| {
+            |by, values, word, _range| {
                 let row = |i: usize| if (lo <= by[i] && by[i] <= hi) != FLIP { values[i].to_i128() } else { 0 };
                 total += Bits(word).map(row).sum::<i128>();
             },
@@ -176,10 +176,19 @@ fn sum_floats_range<T: Float, A: FloatLanes<T>, const FLIP: bool>(
     let mut lanes = arch.eight([0.0; 8]);
     for_registers!(
         arch: A, (lo, hi), by, mask, values, A::COUNT.max(8),
-        |by, values, word| {
-            let row = |i: usize| u64::from((lo <= by[i] && by[i] <= hi) != FLIP) << i;
-            let passing = Bits(word).map(row).fold(0, |word, bit| word | bit);
-            sum = arch.add_eight(sum, sum::add_few(arch, values, passing));
+        |by, values, word, range| {
+            // The groups of a register's rows alone that have any.
+            let (rows, mut few, mut rest) = (A::COUNT.max(8), arch.eight([0.0; 8]), word);
+            while rest != 0 {
+                let i = rest.trailing_zeros() as usize / rows;
+                let bits = passing::<_, A, FLIP>(arch, by, range, i, rows) & (word >> (i * rows));
+                for eight in 0..rows / 8 {
+                    let floats = arch.load_eight(values, i * (rows / 8) + eight);
+                    few = arch.add_selected(few, floats, bits, eight);
+                }
+                rest &= !(low_bits(rows) << (i * rows));
+            }
+            sum = arch.add_eight(sum, few);
         },
         |chunk, i, bits| {
             let eights = A::COUNT.max(8) / 8;

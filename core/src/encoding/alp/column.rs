@@ -129,7 +129,7 @@ impl KeyColumn for Column {
     }
 
     fn sum_floats(&self, start: usize, rows: usize, mask: Option<&[u64]>, sum: &mut FloatSum) {
-        if floats::sum_few(self, start, rows, mask, sum) {
+        if floats::sum_few(start, rows, mask, sum, |places, out| self.gather_floats(start, places, out)) {
             return;
         }
         let mut patches = Vec::new();

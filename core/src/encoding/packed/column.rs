@@ -393,7 +393,8 @@ impl KeyColumn for Column {
         let of_one_block = start % BLOCK_ROWS + rows <= BLOCK_ROWS;
         let block = &self.blocks[start / BLOCK_ROWS];
         if !of_one_block || block.width == 0 {
-            return floats::sum_decimals(self, start, rows, mask, decimals, patches, sum);
+            let decode = |at, out: &mut [i64]| self.decode(start + at, out);
+            return floats::sum_decimals(rows, mask, decimals, patches, sum, decode);
         }
         let from = start % BLOCK_ROWS;
         let decimals = Decimals { base: decimals.base.wrapping_add(block.base), ..decimals };
