@@ -2,7 +2,7 @@
 //! Floating-Point Compression", SIGMOD 2024).
 
 use crate::dispatch::current;
-pub use crate::forms::decimals::{Form, Scale};
+pub use crate::forms::decimals::{Decimals, Form, Scale};
 
 /// Replaces integers by the floats that they stand for.
 pub fn convert(scale: Scale, form: Form, integers: &mut [i64]) {

@@ -9,10 +9,10 @@ macro_rules! kernels {
             lanes::{FloatLanes, IntegerLanes, Lanes},
             forms::{
                 arithmetic::IntOp,
-                decimals::{Form, Scale},
+                decimals::{Decimals, Form, Scale},
                 gaps::Gaps,
                 mask::BLOCK_WORDS,
-                packed::Rows,
+                packed::{Patch, Rows},
                 rans::Stream,
             },
             native::GroupCode,
@@ -70,6 +70,7 @@ macro_rules! kernels {
                 gather: packed_gather,
                 sum: packed_sum,
                 min_max: packed_min_max,
+                sum_decimals: packed_sum_decimals,
             },
             bits: BitsKernels { unpack: bits_unpack, pack: bits_pack, unary: bits_unary },
             gaps: GapsKernels { positions: gaps_positions, rank: gaps_rank },
@@ -378,6 +379,17 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn packed_min_max(rows: Rows<'_>, mask: Option<&[u64]>) -> Option<(u64, u64)> {
             packed::min_max($new, rows, mask)
+        }
+
+        $(#[$attribute])*
+        fn packed_sum_decimals(
+            rows: Rows<'_>,
+            decimals: Decimals,
+            mask: Option<&[u64]>,
+            patches: &[Patch],
+            acc: &mut FloatSum,
+        ) {
+            packed::sum_decimals($new, rows, decimals, mask, patches, acc)
         }
 
         $(#[$attribute])*

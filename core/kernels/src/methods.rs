@@ -6,10 +6,10 @@ use crate::{
     forms::{
         arithmetic::IntOp,
         bits::packed_bytes,
-        decimals::{Form, Scale},
+        decimals::{Decimals, Form, Scale},
         gaps::{Gaps, MAX_K},
         mask::BLOCK_WORDS,
-        packed::{MAX_SET_WIDTH, Rows},
+        packed::{MAX_SET_WIDTH, Patch, Rows},
         rans::{self, Stream},
         runs,
     },
@@ -289,6 +289,25 @@ impl Kernels {
     ) -> Option<(u64, u64)> {
         check_mask(rows, mask.len());
         call!(self.packed.min_max, Rows::new(width, words, start, rows), Some(mask))
+    }
+
+    #[track_caller]
+    #[allow(clippy::too_many_arguments, reason = "a range of rows, and what they stand for")]
+    pub fn packed_sum_decimals(
+        &self,
+        width: u32,
+        words: &[u64],
+        start: usize,
+        rows: usize,
+        decimals: Decimals,
+        mask: Option<&[u64]>,
+        patches: &[Patch],
+        acc: &mut FloatSum,
+    ) {
+        if let Some(mask) = mask {
+            check_mask(rows, mask.len());
+        }
+        call!(self.packed.sum_decimals, Rows::new(width, words, start, rows), decimals, mask, patches, acc)
     }
 
     #[track_caller]

@@ -11,9 +11,9 @@
 //! Units follow each other; the last one ends with the vector that holds its last row (rounded up to 64 rows),
 //! and a vector of zeros follows, which a reader may load but never needs.
 
-use crate::dispatch::current;
+use crate::{FloatSum, decimals::Decimals, dispatch::current};
 pub use crate::{
-    forms::packed::{MAX_SET_WIDTH, UNIT_ROWS, words},
+    forms::packed::{MAX_SET_WIDTH, Patch, UNIT_ROWS, words},
     scalar::codes::{get, pack},
 };
 
@@ -96,4 +96,24 @@ pub fn min_max_masked(
     mask: &[u64],
 ) -> Option<(u64, u64)> {
     current().packed_min_max_masked(width, words, start, rows, mask)
+}
+
+/// Adds the floats that the codes of rows `start..start + rows` stand for to a sum, of those that the mask selects
+/// (`None`: of all). The floats of `patches`, whose rows ascend, stand in the place of those of their rows.
+///
+/// # Panics
+/// As [`sum`], and where `mask` has not `rows.div_ceil(64)` words.
+#[track_caller]
+#[allow(clippy::too_many_arguments, reason = "a range of rows, and what they stand for")]
+pub fn sum_decimals(
+    width: u32,
+    words: &[u64],
+    start: usize,
+    rows: usize,
+    decimals: Decimals,
+    mask: Option<&[u64]>,
+    patches: &[Patch],
+    acc: &mut FloatSum,
+) {
+    current().packed_sum_decimals(width, words, start, rows, decimals, mask, patches, acc);
 }

@@ -4,10 +4,10 @@ use crate::{
     FloatSum, Isa,
     forms::{
         arithmetic::IntOp,
-        decimals::{Form, Scale},
+        decimals::{Decimals, Form, Scale},
         gaps::Gaps,
         mask::BLOCK_WORDS,
-        packed::Rows,
+        packed::{Patch, Rows},
         rans::Stream,
     },
     rans::Table,
@@ -132,6 +132,7 @@ pub(crate) struct PackedKernels {
     pub(crate) gather: unsafe fn(Rows<'_>, &[u16], i64, &mut [i64]),
     pub(crate) sum: unsafe fn(Rows<'_>, Mask<'_>) -> u128,
     pub(crate) min_max: unsafe fn(Rows<'_>, Mask<'_>) -> Extremes<u64>,
+    pub(crate) sum_decimals: unsafe fn(Rows<'_>, Decimals, Mask<'_>, &[Patch], &mut FloatSum),
 }
 
 /// Kernels of numbers in streams of bits.

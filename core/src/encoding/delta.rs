@@ -9,21 +9,31 @@
 //! | align 64 | for each row the next row's key less its own, modulo 2^64; anything for the last row |
 //!
 //! Where the keys are sorted, no difference is negative, and every base is the sum of the one before and of its
-//! unit's differences: a filter searches the bases, and decodes the two units where a range begins and ends.
+//! unit's differences: a filter searches the bases, and decodes the two units where a range begins and ends, or those
+//! that may hold the keys of a set.
+//!
+//! Other keys mostly lie between the bases of their unit and the next, or not far beyond. How far at most is found out for
+//! each block by the first filter that decodes all of it; later ones decode the units alone that may hold what they look
+//! for.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow_buffer::Buffer;
 
 use super::{
-    Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, SizeEstimate, UNIT_ROWS,
+    Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, Members, SizeEstimate, UNIT_ROWS,
+    block_stats::extremes,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, bits, count, ensure},
     chooser, fallback, mask,
     open::open_below,
     packed,
     stats::KeyStats,
 };
-use crate::{error::Result, keys::Native, limits::BATCH_ROWS};
+use crate::{
+    error::Result,
+    keys::Native,
+    limits::{BATCH_ROWS, BLOCK_ROWS},
+};
 
 /// The encoding.
 pub(super) struct Delta;
@@ -32,6 +42,12 @@ const FIXED: usize = HEAD + 4;
 
 /// The bases are searched: by nothing slower than bit-packing.
 const LEVEL_OF_BASES: u8 = 1;
+
+/// Keys of a set are searched one by one where they are at most this part of the rows; more are looked up for all rows.
+const SEARCHED: usize = 64;
+
+/// Units of a block.
+const UNITS: usize = BLOCK_ROWS / UNIT_ROWS;
 
 /// How far the sample may be wrong: one part in so many of the estimate.
 const ERROR: usize = 32;
@@ -129,7 +145,8 @@ impl KeyEncoding for Delta {
         let differences = open_below(inner, reader.rest()?, self.level())?;
         let same = differences.rows() == head.rows && bases.rows() == head.rows.div_ceil(UNIT_ROWS);
         ensure(same, "the differences have other rows than the column")?;
-        let column = Column { buffer, sorted: head.params[0] == 1, bases, differences };
+        let spreads = (0..head.rows.div_ceil(BLOCK_ROWS)).map(|_| OnceLock::new()).collect();
+        let column = Column { buffer, sorted: head.params[0] == 1, bases, differences, spreads };
         if column.sorted {
             column.check_sorted(native)?;
         }
@@ -143,6 +160,21 @@ struct Column {
     sorted: bool,
     bases: Arc<dyn KeyColumn>,
     differences: Arc<dyn KeyColumn>,
+    /// How far keys lie beyond the bases, for each block: of keys that are not sorted, once it is known.
+    spreads: Vec<OnceLock<Spread>>,
+}
+
+/// How far the keys of a block's units lie below the lesser, and above the greater, of the base and the one after it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    below: u64,
+    above: u64,
+}
+
+/// The unit that was decoded last.
+struct Unit {
+    number: usize,
+    keys: [i64; UNIT_ROWS],
 }
 
 impl Column {
@@ -172,7 +204,13 @@ impl Column {
     }
 
     /// How many of the rows from `start` on, which are sorted, come before the first whose key does not pass.
-    fn partition_point(&self, start: usize, rows: usize, passes: impl Fn(i64) -> bool) -> usize {
+    fn partition_point(
+        &self,
+        start: usize,
+        rows: usize,
+        last: &mut Unit,
+        passes: impl Fn(i64) -> bool,
+    ) -> usize {
         let first = start / UNIT_ROWS;
         let (mut from, mut to) = (first, (start + rows).div_ceil(UNIT_ROWS));
         while from < to {
@@ -190,22 +228,126 @@ impl Column {
             return rows;
         }
         let unit = (from - 1) * UNIT_ROWS;
-        let mut keys = [0; UNIT_ROWS];
-        let keys = &mut keys[..UNIT_ROWS.min(start + rows - unit)];
-        self.decode(unit, keys);
-        unit - start + keys.partition_point(|&key| passes(key))
+        let n = UNIT_ROWS.min(start + rows - unit);
+        if last.number != from {
+            self.decode(unit, &mut last.keys[..n]);
+            last.number = from;
+        }
+        unit - start + last.keys[..n].partition_point(|&key| passes(key))
     }
 
     fn filter_range(&self, start: usize, rows: usize, (lo, hi): (i64, i64), out: &mut [u64]) {
         if !self.sorted {
-            return fallback::filter_range(self, start, rows, (lo, hi), out);
+            return self.filter_units(start, rows, &KeyTest::Range { lo, hi }, out);
         }
         mask::set_all(out, rows, false);
         if lo <= hi {
-            let from = self.partition_point(start, rows, |key| key < lo);
-            let to = self.partition_point(start, rows, |key| key <= hi);
-            mask::set_range(out, from, to);
+            self.set_range(start, rows, &mut Unit::none(), (lo, hi), out);
         }
+    }
+
+    /// Adds the rows, which are sorted, whose keys are in a range.
+    fn set_range(&self, start: usize, rows: usize, last: &mut Unit, (lo, hi): (i64, i64), out: &mut [u64]) {
+        let from = self.partition_point(start, rows, last, |key| key < lo);
+        let to = self.partition_point(start, rows, last, |key| key <= hi);
+        mask::set_range(out, from, to);
+    }
+
+    fn filter_in(&self, start: usize, rows: usize, set: &Arc<Members>, out: &mut [u64]) {
+        if !self.sorted {
+            return self.filter_units(start, rows, &KeyTest::In(Arc::clone(set)), out);
+        }
+        // No row of another block is needed to know which keys come into question.
+        let end = (start + rows).div_ceil(UNIT_ROWS);
+        let greatest = if end < self.bases.rows() { self.bases.get(end) } else { i64::MAX };
+        let range = (self.bases.get(start / UNIT_ROWS), greatest);
+        let Some(keys) = set.keys_between(range, rows / SEARCHED) else {
+            return fallback::filter_in(self, start, rows, set, out);
+        };
+        mask::set_all(out, rows, false);
+        let mut last = Unit::none();
+        keys.iter().for_each(|key| self.set_range(start, rows, &mut last, (*key, *key), out));
+    }
+
+    /// A filter of keys that are not sorted: of those units alone that may have keys that pass, once it is known how far
+    /// the keys of a block lie beyond the bases.
+    fn filter_units(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
+        let (block, first) = (start / BLOCK_ROWS, start / UNIT_ROWS);
+        let units = rows.div_ceil(UNIT_ROWS);
+        if (start + rows - 1) / BLOCK_ROWS != block {
+            return self.filter_all(start, rows, test, out);
+        }
+        let mut bases = [0; UNITS + 1];
+        let bases = &mut bases[..(units + 1).min(self.bases.rows() - first)];
+        self.read_bases(first, bases);
+        let Some(spread) = self.spreads[block].get() else {
+            if start.is_multiple_of(BLOCK_ROWS) && rows == BLOCK_ROWS.min(self.rows() - start) {
+                let _ = self.spreads[block].set(self.spread(start, rows, bases));
+            }
+            return self.filter_all(start, rows, test, out);
+        };
+        for unit in 0..units {
+            let (at, n) = (unit * UNIT_ROWS, UNIT_ROWS.min(rows - unit * UNIT_ROWS));
+            let out = &mut out[at / 64..][..n.div_ceil(64)];
+            let (least, greatest) = between(bases, unit);
+            let (least, greatest) =
+                (least.saturating_sub_unsigned(spread.below), greatest.saturating_add_unsigned(spread.above));
+            let (none, all) = match test {
+                KeyTest::Range { lo, hi } => (greatest < *lo || least > *hi, *lo <= least && greatest <= *hi),
+                KeyTest::In(set) => set.among(least, greatest),
+            };
+            if none || all {
+                mask::set_all(out, n, all && !none);
+                continue;
+            }
+            let mut keys = [0; UNIT_ROWS];
+            let keys = &mut keys[..n];
+            self.decode(start + at, keys);
+            test.test(keys, out);
+        }
+    }
+
+    /// The same where all units are decoded.
+    fn filter_all(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
+        match test {
+            KeyTest::Range { lo, hi } => fallback::filter_range(self, start, rows, (*lo, *hi), out),
+            KeyTest::In(set) => fallback::filter_in(self, start, rows, set, out),
+        }
+    }
+
+    /// How far the keys of a block lie beyond its bases and the one behind them, if there is one.
+    fn spread(&self, start: usize, rows: usize, bases: &[i64]) -> Spread {
+        let (mut spread, mut keys) = (Spread::default(), [0; BATCH_ROWS]);
+        for at in (0..rows).step_by(BATCH_ROWS) {
+            let keys = &mut keys[..BATCH_ROWS.min(rows - at)];
+            self.decode(start + at, keys);
+            for (unit, keys) in (at / UNIT_ROWS..).zip(keys.chunks(UNIT_ROWS)) {
+                let (least, greatest) = between(bases, unit);
+                let (min, max) = extremes(keys);
+                spread.below = spread.below.max(if min < least { least.abs_diff(min) } else { 0 });
+                spread.above = spread.above.max(if max > greatest { max.abs_diff(greatest) } else { 0 });
+            }
+        }
+        spread
+    }
+
+    /// Writes bases from a unit on, which need not be the first of any unit of bases.
+    fn read_bases(&self, first: usize, out: &mut [i64]) {
+        out.iter_mut().zip(first..).for_each(|(out, unit)| *out = self.bases.get(unit));
+    }
+}
+
+/// The lesser and the greater of a unit's base and the next, if there is one.
+fn between(bases: &[i64], unit: usize) -> (i64, i64) {
+    // Default: of the last unit of all there is no other.
+    let (base, next) = (bases[unit], bases.get(unit + 1).copied().unwrap_or(bases[unit]));
+    (base.min(next), base.max(next))
+}
+
+impl Unit {
+    /// None yet: units are counted from one.
+    fn none() -> Self {
+        Self { number: 0, keys: [0; UNIT_ROWS] }
     }
 }
 
@@ -240,7 +382,7 @@ impl KeyColumn for Column {
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
         match test {
             KeyTest::Range { lo, hi } => self.filter_range(start, rows, (*lo, *hi), out),
-            KeyTest::In(set) => fallback::filter_in(self, start, rows, set, out),
+            KeyTest::In(set) => self.filter_in(start, rows, set, out),
         }
     }
 

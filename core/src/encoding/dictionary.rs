@@ -10,20 +10,28 @@
 use std::sync::Arc;
 
 use arrow_buffer::{Buffer, ScalarBuffer};
+use basalt_kernels::FloatSum;
 
 use super::{
-    Codes, Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, SizeEstimate,
+    Codes, Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, SizeEstimate, UNIT_ROWS,
     bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, count, ensure, index},
     chooser,
     code_map::{CodeMap, code_type},
-    fallback,
+    fallback, floats, mask,
     open::open_below,
     stats::KeyStats,
 };
-use crate::{error::Result, invariant::Invariant};
+use crate::{
+    error::Result,
+    invariant::Invariant,
+    keys::{self, Native},
+};
 
 /// The encoding.
 pub(super) struct Dictionary;
+
+/// Rows whose entries are looked up at a time: codes and floats stay in the L1 cache.
+const PIECE: usize = 2 * UNIT_ROWS;
 
 /// Bytes before the codes.
 fn entries_end(entries: usize) -> usize {
@@ -120,6 +128,13 @@ impl Column {
     fn entry(&self, code: i64) -> i64 {
         self.entries[index(code.cast_unsigned())]
     }
+
+    /// The entries of a column of floats.
+    fn floats(&self) -> Vec<f64> {
+        let double = self.key_type() == Native::F64;
+        let float = |key: &i64| if double { keys::to_f64(*key) } else { keys::to_f32(*key).into() };
+        self.entries.iter().map(float).collect()
+    }
 }
 
 impl KeyColumn for Column {
@@ -157,6 +172,38 @@ impl KeyColumn for Column {
 
     fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
         fallback::sum(self, start, rows, mask)
+    }
+
+    /// Looks up the entries of selected rows alone, as floats, once for all rows.
+    fn sum_floats(&self, start: usize, rows: usize, mask: Option<&[u64]>, sum: &mut FloatSum) {
+        if floats::sum_few(start, rows, mask, sum, |places, out| self.gather_floats(start, places, out)) {
+            return;
+        }
+        if self.entries.len() > rows / 4 {
+            return floats::sum(rows, mask, sum, |at, out| self.decode_floats(start + at, out));
+        }
+        let entries = self.floats();
+        let (mut codes, mut floats, mut places) = ([0; PIECE], [0.0; PIECE], [0; PIECE + 64]);
+        for at in (0..rows).step_by(PIECE) {
+            let n = (rows - at).min(PIECE);
+            let mask = mask.map(|mask| &mask[at / 64..][..n.div_ceil(64)]);
+            let selected = mask.map_or(n, mask::count_ones);
+            if selected == 0 {
+                continue;
+            }
+            self.codes.decode(start + at, &mut codes[..n]);
+            let float = |code: i64| entries[index(code.cast_unsigned())];
+            match mask {
+                Some(mask) if selected < n / 2 => {
+                    basalt_kernels::mask::positions(mask, &mut places);
+                    for place in places[..selected].iter().map(|place| usize::from(*place)) {
+                        floats[place] = float(codes[place]);
+                    }
+                }
+                _ => floats.iter_mut().zip(&codes[..n]).for_each(|(out, code)| *out = float(*code)),
+            }
+            floats::add(&floats[..n], mask, sum);
+        }
     }
 
     fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {

@@ -87,6 +87,36 @@ impl Members {
         self.form.get()
     }
 
+    /// The members from `min` to `max`, in order, where they are known to be at most `most`.
+    pub(super) fn keys_between(&self, (min, max): (i64, i64), most: usize) -> Option<Vec<i64>> {
+        let keys = match self.form.get()? {
+            Form::Sorted { keys, .. } => {
+                let from = keys.partition_point(|&key| key < min);
+                let n = keys[from..].partition_point(|&key| key <= max);
+                return (n <= most).then(|| keys[from..from + n].to_vec());
+            }
+            Form::Bits { first, words } => {
+                let last = first.saturating_add_unsigned(64 * words.len() as u64 - 1);
+                if max < *first || min > last {
+                    return Some(Vec::new());
+                }
+                let place = |key: i64| index(key.clamp(*first, last).wrapping_sub(*first).cast_unsigned());
+                let (from, to) = (place(min), place(max));
+                if mask::count_range(Some(words), from, to + 1) > most {
+                    return None;
+                }
+                let words = &words[from / 64..=to / 64];
+                let base = first.wrapping_add_unsigned((from / 64 * 64) as u64);
+                let mut keys = Vec::new();
+                basalt_kernels::mask::for_each(words, |bit| {
+                    keys.push(base.wrapping_add_unsigned(bit as u64))
+                });
+                keys
+            }
+        };
+        Some(keys.into_iter().filter(|key| (min..=max).contains(key)).collect())
+    }
+
     /// How many keys from `min` to `max` are members, about.
     pub fn count(&self, min: i64, max: i64) -> u64 {
         match self.form.get() {

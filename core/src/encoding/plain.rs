@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
-use basalt_kernels as kernels;
+use basalt_kernels::{self as kernels, FloatSum};
 
 use super::{
     Costs, Encodings, KeyColumn, KeyEncoding, KeyTest, LOOK_UP_COST, SizeEstimate,
     bytes::{ALIGNMENT, Head, Reader, Writer, count},
-    fallback, mask,
+    fallback, floats, mask,
     stats::KeyStats,
     traits::decode_floats,
 };
@@ -282,6 +282,14 @@ impl KeyColumn for Column {
             values => sum(&values[start..start + rows], mask),
             _ => fallback::sum(self, start, rows, mask)
         )
+    }
+
+    fn sum_floats(&self, start: usize, rows: usize, mask: Option<&[u64]>, sum: &mut FloatSum) {
+        match &self.values {
+            Values::F64(values) => floats::add(&values[start..start + rows], mask, sum),
+            Values::F32(values) => floats::add(&values[start..start + rows], mask, sum),
+            _ => floats::sum(rows, mask, sum, |at, out| self.decode_floats(start + at, out)),
+        }
     }
 
     fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {

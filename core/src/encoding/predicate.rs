@@ -10,7 +10,7 @@ use basalt_sip::Sip;
 use super::{
     bytes::count,
     id_keys::{IdKeys, TOP},
-    member_form::{Form, write_mask},
+    member_form::{FEW, Form, write_mask},
     members::Members,
     text_members::TextMembers,
 };
@@ -132,7 +132,9 @@ impl Members {
                 };
                 let is_dense = last.wrapping_sub(*first).cast_unsigned() < PART_SPAN;
                 let is_small = part.len() <= PART_KEYS && keys.len() > 2 * PART_KEYS;
-                (part.len() < keys.len() && (is_dense || is_small)).then(|| KeyTest::of(part.to_vec()))
+                let is_few = part.len() <= FEW;
+                (part.len() < keys.len() && (is_dense || is_small || is_few))
+                    .then(|| KeyTest::of(part.to_vec()))
             }
         }
     }

@@ -3,10 +3,16 @@
 use std::{borrow::Cow, fmt, sync::Arc};
 
 use arrow_buffer::Buffer;
+use basalt_kernels::{
+    FloatSum,
+    decimals::{Decimals, as_bits},
+    packed::Patch,
+};
 
 use super::{
     bytes,
     estimate::SizeEstimate,
+    floats,
     predicate::{KeyTest, TextTest},
     stats::KeyStats,
     text::TextStats,
@@ -64,11 +70,43 @@ pub trait KeyColumn: fmt::Debug + Send + Sync {
         gather(self, start, places, out);
     }
 
+    /// Writes the floats of the rows at ascending places behind row `start`, the first of a block, of a column of
+    /// float64 or float32, widened.
+    fn gather_floats(&self, start: usize, places: &[u16], out: &mut [f64]) {
+        let keys = as_bits(out);
+        self.gather(start, places, keys);
+        floats::of_keys(self.key_type() == Native::F64, keys);
+    }
+
     /// Writes the mask of rows `start..start + rows` that pass, over all of `out` (`rows.div_ceil(64)` words).
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]);
 
     /// The exact sum of the keys of rows `start..start + rows` that `mask` selects (`None`: all).
     fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128;
+
+    /// Adds the floats of rows `start..start + rows` that `mask` selects (`None`: all) of a column of float64 or
+    /// float32, widened.
+    fn sum_floats(&self, start: usize, rows: usize, mask: Option<&[u64]>, sum: &mut FloatSum) {
+        let few = |places: &[u16], out: &mut [f64]| self.gather_floats(start, places, out);
+        if !floats::sum_few(start, rows, mask, sum, few) {
+            floats::sum(rows, mask, sum, |at, out| self.decode_floats(start + at, out));
+        }
+    }
+
+    /// Adds the floats that integers stand for: of rows `start..start + rows` that `mask` selects (`None`: all), the
+    /// key being the code. `patches` have the floats of rows, which ascend, that no integer stands for.
+    fn sum_decimals(
+        &self,
+        start: usize,
+        rows: usize,
+        mask: Option<&[u64]>,
+        decimals: Decimals,
+        patches: &[Patch],
+        sum: &mut FloatSum,
+    ) {
+        let decode = |at, out: &mut [i64]| self.decode(start + at, out);
+        floats::sum_decimals(rows, mask, decimals, patches, sum, decode);
+    }
 
     /// The least and the greatest key of rows `start..start + rows` that `mask` selects.
     fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)>;

@@ -1,7 +1,7 @@
 //! Scalar aggregates: those of all selected rows of a block as one group. Kernels and push-downs where the argument is a column,
 //! batches where it is an expression.
 
-use basalt_kernels::{Float, FloatSum};
+use basalt_kernels::FloatSum;
 
 use super::{
     Block,
@@ -13,11 +13,9 @@ use super::{
     vector::{Batch, Data, Rows},
 };
 use crate::{
-    encoding::KeyColumn,
     error::Result,
     fragment::Column,
-    keys::NativeSlice,
-    mask::{Mask, selects},
+    mask::Mask,
     plan::expr::{BoundExpr, Slots},
 };
 
@@ -74,7 +72,9 @@ fn of_column<'a>(
         totals.ints.push(keys.sum(block.start(), rows, words) + argument.bias() * i128::from(n));
     }
     if argument.sums_floats() {
-        totals.floats.push(sum_floats(keys, block, &selected)?);
+        let mut sum = FloatSum::default();
+        keys.sum_floats(block.start(), rows, words, &mut sum);
+        totals.floats.push(sum.finish());
     }
     if argument.extremes {
         totals.texts = Texts::of(column);
@@ -89,46 +89,20 @@ fn of_column<'a>(
     Ok(totals)
 }
 
-/// The sum of the floats that a mask selects.
-fn sum_floats(column: &dyn KeyColumn, block: Block<'_>, mask: &Mask) -> Result<f64> {
-    let mut sum = FloatSum::default();
-    block.for_each_few(mask, |batch| {
-        let rows = batch.first_row()..batch.first_row() + batch.rows();
-        match (column.native(), batch.places()) {
-            (Some(NativeSlice::F64(native)), Rows::From(_)) => add(&native[rows], batch.mask(), &mut sum),
-            (Some(NativeSlice::F32(native)), Rows::From(_)) => add(&native[rows], batch.mask(), &mut sum),
-            _ => {
-                let mut values = batch.float_buffer();
-                batch.read_floats(column, &mut values);
-                add_floats(batch, &values, batch.mask(), &mut sum);
-                batch.give(Data::Floats(values));
-            }
-        }
-        Ok(())
-    })?;
-    Ok(sum.finish())
-}
-
 /// Adds the floats of a batch, each in the lane of its row.
 fn add_floats(batch: &Batch<'_, '_>, values: &[f64], mask: Option<&[u64]>, sum: &mut FloatSum) {
-    let Rows::At(places) = batch.places() else { return add(values, mask, sum) };
-    let mut rows = places.iter().zip(values).enumerate().peekable();
-    while let Some((_, (first, _))) = rows.peek() {
-        // A chunk with the rows that there are: the lanes of the others add nothing.
-        let chunk = **first / 64;
-        let (mut values, mut word) = ([0.0; 64], 0);
-        while let Some((row, (place, value))) = rows.next_if(|(_, (place, _))| **place / 64 == chunk) {
-            values[usize::from(*place % 64)] = *value;
-            word |= u64::from(selects(mask, row)) << (place % 64);
+    match (batch.places(), mask) {
+        (Rows::At(places), None) => sum.add_at(places, values),
+        (Rows::At(places), Some(mask)) => {
+            let (mut few, mut floats) = (Vec::new(), Vec::new());
+            basalt_kernels::mask::for_each(mask, |row| {
+                few.push(places[row]);
+                floats.push(values[row]);
+            });
+            sum.add_at(&few, &floats);
         }
-        basalt_kernels::sum_floats_masked(&values, &[word], sum);
-    }
-}
-
-fn add<T: Float>(values: &[T], mask: Option<&[u64]>, sum: &mut FloatSum) {
-    match mask {
-        Some(mask) => basalt_kernels::sum_floats_masked(values, mask, sum),
-        None => basalt_kernels::sum_floats(values, sum),
+        (Rows::From(_), Some(mask)) => basalt_kernels::sum_floats_masked(values, mask, sum),
+        (Rows::From(_), None) => basalt_kernels::sum_floats(values, sum),
     }
 }
 

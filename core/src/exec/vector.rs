@@ -8,7 +8,7 @@ use crate::{
     error::Result,
     fragment::{Column, Values},
     invariant::{Invariant, broken, count, index},
-    keys::{self, Native},
+    keys,
     mask::{Mask, selects},
     plan::{
         expr::{BoundAttribute, BoundExpr, Slots, before_all_times},
@@ -214,14 +214,7 @@ impl<'a, 's> Batch<'a, 's> {
     pub(super) fn read_floats(&self, keys: &dyn KeyColumn, out: &mut [f64]) {
         match self.places {
             Rows::From(first) => keys.decode_floats(self.block.start() + first, out),
-            Rows::At(places) => {
-                let mut found = self.ints();
-                keys.gather(self.block.start(), places, &mut found);
-                let double = keys.key_type() == Native::F64;
-                let float = |key: i64| if double { keys::to_f64(key) } else { keys::to_f32(key).into() };
-                out.iter_mut().zip(&found).for_each(|(out, key)| *out = float(*key));
-                self.give(Data::Ints(found));
-            }
+            Rows::At(places) => keys.gather_floats(self.block.start(), places, out),
         }
     }
 

@@ -17,6 +17,26 @@ impl Scale {
     }
 }
 
+/// What codes stand for: the floats of integers that are so much greater.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Decimals {
+    /// The integer of code 0.
+    pub base: i64,
+    /// What integers stand for.
+    pub scale: Scale,
+    /// Whether floats are rounded to float32.
+    pub single: bool,
+}
+
+impl Decimals {
+    /// The float that a code stands for; integers wrap.
+    #[inline(always)]
+    pub fn float(self, code: u64) -> f64 {
+        let float = self.scale.float(self.base.wrapping_add(code as i64));
+        if self.single { f64::from(float as f32) } else { float }
+    }
+}
+
 /// What an integer is replaced by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {

@@ -35,6 +35,15 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// A float that stands in the place of a row's own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Patch {
+    /// The row, behind the first of those that are asked for.
+    pub row: usize,
+    /// The float.
+    pub float: f64,
+}
+
 /// The widest codes that sets are of.
 pub const MAX_SET_WIDTH: u32 = 32;
 

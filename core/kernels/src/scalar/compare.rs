@@ -2,7 +2,7 @@
 
 use crate::{
     Native,
-    chunks::{CHUNK, for_masked, low_bits, pad},
+    chunks::{Bits, CHUNK, for_masked, low_bits, pad},
     lanes::Lanes,
     scalar::mask,
     test::Test,
@@ -84,13 +84,18 @@ pub(crate) fn count_nonzero<T: Native>(arch: impl Lanes<T>, values: &[T]) -> u64
     values.len() as u64 - zeros - u64::from(tail_zeros.count_ones())
 }
 
+/// Chunks of which a mask selects at most so many rows are walked row by row.
+const FEW: u32 = 4;
+
 #[inline(always)]
 pub(crate) fn count_nonzero_masked<T: Native>(arch: impl Lanes<T>, values: &[T], mask: &[u64]) -> u64 {
     let zero = arch.splat(T::default());
     let mut count = 0;
     for_masked!(values, mask, T::default(), |chunk, word| {
-        if word != 0 {
-            count += u64::from((word & !equal(arch, chunk, zero)).count_ones());
+        match word.count_ones() {
+            0 => {}
+            1..=FEW => count += Bits(word).filter(|row| chunk[*row] != T::default()).count() as u64,
+            _ => count += u64::from((word & !equal(arch, chunk, zero)).count_ones()),
         }
     });
     count

@@ -2,7 +2,7 @@
 
 use crate::{
     Float, FloatSum, Integer, Native,
-    chunks::{CHUNK, low_bits, pad},
+    chunks::{Bits, CHUNK, low_bits, pad},
     lanes::{FloatLanes, IntegerLanes, Lanes},
     scalar::{
         compare,
@@ -11,6 +11,9 @@ use crate::{
     },
     test::Test,
 };
+
+/// Chunks of which a mask selects at most so many rows are walked row by row.
+const FEW: u32 = 6;
 
 /// Evaluates a block with every chunk of `values` and the word of its rows that a mask selects and a range holds, or
 /// does not hold where `FLIP`.
@@ -36,10 +39,12 @@ macro_rules! for_filtered {
 }
 
 /// Evaluates a block with every chunk of `values`, the number of every group of `$rows` rows in it, and the bits of
-/// those that pass, which stay where a comparison leaves them: there is no word for a chunk.
+/// those that pass, which stay where a comparison leaves them: there is no word for a chunk. Chunks of which the mask
+/// selects few rows go to a block of their own, with their word.
 macro_rules! for_registers {
     (
         $arch:ident: $arch_type:ident, ($lo:expr, $hi:expr), $by:expr, $mask:expr, $values:expr, $rows:expr,
+        |$few_by:ident, $few:ident, $word:ident, $range:ident| $few_block:block,
         |$chunk:ident, $i:ident, $bits:ident| $block:block
     ) => {
         let range = $arch.range($lo, $hi);
@@ -55,6 +60,11 @@ macro_rules! for_registers {
             }
             Some(mask) => {
                 for ((by, $chunk), word) in by.iter().zip(chunks).zip(mask) {
+                    if word.count_ones() <= FEW {
+                        let ($few_by, $few, $word, $range) = (by, $chunk, *word, range);
+                        if $word != 0 $few_block
+                        continue;
+                    }
                     for $i in 0..CHUNK / $rows {
                         let bits = passing::<_, $arch_type, FLIP>($arch, by, range, $i, $rows);
                         let $bits = bits & (word >> ($i * $rows));
@@ -122,9 +132,14 @@ fn sum_range<T: Integer, A: IntegerLanes<T>, const FLIP: bool>(
     for (i, (by, values)) in by.chunks(BLOCK).zip(values.chunks(BLOCK)).enumerate() {
         let mask = mask.map(|mask| &mask[i * (BLOCK / CHUNK)..]);
         let mut sum = arch.zero();
-        for_registers!(arch: A, (lo, hi), by, mask, values, A::COUNT, |chunk, i, bits| {
-            sum = arch.add_selected(sum, arch.load(chunk, i), bits, 0);
-        });
+        for_registers!(
+            arch: A, (lo, hi), by, mask, values, A::COUNT,
+            |by, values, word, _range| {
+                let row = |i: usize| if (lo <= by[i] && by[i] <= hi) != FLIP { values[i].to_i128() } else { 0 };
+                total += Bits(word).map(row).sum::<i128>();
+            },
+            |chunk, i, bits| { sum = arch.add_selected(sum, arch.load(chunk, i), bits, 0); }
+        );
         total += arch.total(sum);
     }
     total
@@ -159,16 +174,33 @@ fn sum_floats_range<T: Float, A: FloatLanes<T>, const FLIP: bool>(
 ) {
     let mut sum = arch.eight(acc.lanes);
     let mut lanes = arch.eight([0.0; 8]);
-    for_registers!(arch: A, (lo, hi), by, mask, values, A::COUNT.max(8), |chunk, i, bits| {
-        let eights = A::COUNT.max(8) / 8;
-        for eight in 0..eights {
-            lanes = arch.add_selected(lanes, arch.load_eight(chunk, i * eights + eight), bits, eight);
+    for_registers!(
+        arch: A, (lo, hi), by, mask, values, A::COUNT.max(8),
+        |by, values, word, range| {
+            // The groups of a register's rows alone that have any.
+            let (rows, mut few, mut rest) = (A::COUNT.max(8), arch.eight([0.0; 8]), word);
+            while rest != 0 {
+                let i = rest.trailing_zeros() as usize / rows;
+                let bits = passing::<_, A, FLIP>(arch, by, range, i, rows) & (word >> (i * rows));
+                for eight in 0..rows / 8 {
+                    let floats = arch.load_eight(values, i * (rows / 8) + eight);
+                    few = arch.add_selected(few, floats, bits, eight);
+                }
+                rest &= !(low_bits(rows) << (i * rows));
+            }
+            sum = arch.add_eight(sum, few);
+        },
+        |chunk, i, bits| {
+            let eights = A::COUNT.max(8) / 8;
+            for eight in 0..eights {
+                lanes = arch.add_selected(lanes, arch.load_eight(chunk, i * eights + eight), bits, eight);
+            }
+            if (i + 1) * eights == CHUNK / 8 {
+                sum = arch.add_eight(sum, lanes);
+                lanes = arch.eight([0.0; 8]);
+            }
         }
-        if (i + 1) * eights == CHUNK / 8 {
-            sum = arch.add_eight(sum, lanes);
-            lanes = arch.eight([0.0; 8]);
-        }
-    });
+    );
     acc.lanes = arch.lanes(sum);
 }
 

@@ -2,10 +2,18 @@
 //! layout is described at [`crate::packed`].
 
 use crate::{
+    FloatSum,
     chunks::{CHUNK, low_bits},
-    forms::packed::{Rows, UNIT_CHUNKS, UNIT_ROWS},
-    lanes::{Lane, Lanes, PackedLanes},
-    scalar::{codes, mask, min_max::Extremes, sum::BLOCK},
+    forms::{
+        decimals::Decimals,
+        packed::{Patch, Rows, UNIT_CHUNKS, UNIT_ROWS},
+    },
+    lanes::{FloatLanes, Lane, Lanes, PackedLanes},
+    scalar::{
+        codes, mask,
+        min_max::Extremes,
+        sum::{self, BLOCK},
+    },
 };
 
 /// The operations on all lane types.
@@ -71,7 +79,9 @@ impl<'a, L: Lane> Codes<'a, L> {
         let (lane, bit) = (row % L::COUNT, row / L::COUNT * self.width);
         let (vector, shift) = (unit * self.width + bit / L::BITS as usize, bit as u32 % L::BITS);
         let vectors = &self.lanes[vector * L::COUNT + lane..][..=L::COUNT];
-        let (lo, hi) = (vectors[0].widen(), vectors[L::COUNT].widen());
+        // The next vector is another cache line: where the code ends in this one, that stays unread.
+        let next = if shift + self.width as u32 > L::BITS { L::COUNT } else { 0 };
+        let (lo, hi) = (vectors[0].widen(), vectors[next].widen());
         // In two steps, because a shift by all bits of a word is none.
         (lo >> shift | (hi << 1) << (L::BITS - 1 - shift)) & u64::MAX >> (u64::BITS - self.width as u32)
     }
@@ -143,7 +153,7 @@ impl<L: Lane> Place<'_, L> {
 /// Evaluates a block with the number and the codes of every register of a chunk.
 macro_rules! for_codes {
     ($arch:ident: $arch_type:ident, $chunk:expr, |$i:ident, $codes:ident| $block:block) => {
-        let registers = L::COUNT / $arch_type::COUNT;
+        let registers = L::COUNT / <$arch_type as Lanes<L>>::COUNT;
         for place in 0..CHUNK / L::COUNT {
             let codes = $chunk.place(place);
             for register in 0..registers {
@@ -353,6 +363,53 @@ fn sum_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, mask: Opt
         }
     });
     arch.total(sum) as u128
+}
+
+/// Adds the floats that the codes stand for which the mask selects; all where there is none.
+#[inline(always)]
+pub(crate) fn sum_decimals(
+    arch: impl Arch + FloatLanes<f64>,
+    rows: Rows<'_>,
+    decimals: Decimals,
+    mask: Option<&[u64]>,
+    patches: &[Patch],
+    acc: &mut FloatSum,
+) {
+    with_codes!(wide arch, rows, |codes| sum_decimals_lanes(arch, codes, decimals, mask, patches, acc));
+}
+
+#[inline(always)]
+fn sum_decimals_lanes<L: Lane, A: PackedLanes<L> + FloatLanes<f64>>(
+    arch: A,
+    codes: Codes<'_, L>,
+    decimals: Decimals,
+    mask: Option<&[u64]>,
+    mut patches: &[Patch],
+    acc: &mut FloatSum,
+) {
+    let mut total = arch.eight(acc.lanes);
+    for_chunks!(codes, mask, |i, chunk| {
+        let word = codes.selected(mask, i);
+        if word != 0 {
+            let mut codes = [L::default(); CHUNK];
+            for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut codes, i) });
+            let mut floats = [0.0; CHUNK];
+            for (float, code) in floats.iter_mut().zip(&codes) {
+                *float = decimals.float(code.widen());
+            }
+            while let Some((patch, rest)) = patches.split_first()
+                && patch.row < (i + 1) * CHUNK
+            {
+                // Those of chunks without rows are passed by.
+                if let Some(float) = patch.row.checked_sub(i * CHUNK).and_then(|row| floats.get_mut(row)) {
+                    *float = patch.float;
+                }
+                patches = rest;
+            }
+            total = arch.add_eight(total, sum::add_selected(arch, &floats, word));
+        }
+    });
+    acc.lanes = arch.lanes(total);
 }
 
 /// The extremes of the codes that the mask selects; of all where there is none.

@@ -93,6 +93,18 @@ pub(crate) fn add_selected<T: Float, A: FloatLanes<T>>(arch: A, chunk: &[T; CHUN
     lanes
 }
 
+/// The same where they are few: groups of eight without any are passed by.
+#[inline(always)]
+pub(crate) fn add_few<T: Float, A: FloatLanes<T>>(arch: A, chunk: &[T; CHUNK], word: u64) -> A::Eight {
+    let (mut lanes, mut rest) = (arch.eight([0.0; 8]), word);
+    while rest != 0 {
+        let i = rest.trailing_zeros() as usize / 8;
+        lanes = arch.add_selected(lanes, arch.load_eight(chunk, i), word, i);
+        rest &= !(0xff << (8 * i));
+    }
+    lanes
+}
+
 #[inline(always)]
 pub(crate) fn sum_floats_masked<T: Float>(
     arch: impl FloatLanes<T>,
@@ -105,13 +117,7 @@ pub(crate) fn sum_floats_masked<T: Float>(
         match Density::of(word, SPARSE) {
             Density::Empty => {}
             Density::Sparse => {
-                let (mut lanes, mut rest) = (arch.eight([0.0; 8]), word);
-                while rest != 0 {
-                    let i = rest.trailing_zeros() as usize / 8;
-                    lanes = arch.add_selected(lanes, arch.load_eight(chunk, i), word, i);
-                    rest &= !(0xff << (8 * i));
-                }
-                sum = arch.add_eight(sum, lanes);
+                sum = arch.add_eight(sum, add_few(arch, chunk, word));
             }
             Density::Mixed => sum = arch.add_eight(sum, add_selected(arch, chunk, word)),
             Density::Full => sum = arch.add_eight(sum, add_floats(arch, chunk)),

@@ -102,3 +102,27 @@ fn no_rows_and_negative_zeros_sum_to_positive_zero() {
         assert_eq!(sum.finish().to_bits(), 0);
     });
 }
+
+#[test]
+fn rows_by_their_places_sum_as_under_a_mask() {
+    property(66_000, |rows, random| {
+        let mut values = numbers::<f64>(rows, random);
+        if random.below(2) == 0 {
+            values = uneven(rows, random);
+        }
+        for mask in masks(rows, random) {
+            let mut places = vec![0; rows + 64];
+            let n = basalt_kernels::mask::positions(&mask[..mask.len().min(1024)], &mut places);
+            let places = &places[..n];
+            let chosen: Vec<f64> = places.iter().map(|place| values[usize::from(*place)]).collect();
+            let mut lanes = [0.0; 8];
+            naive::float_lanes(&mut lanes, &values[..rows.min(65_536)], |row| selects(&mask, row));
+            // In two parts, each of whole chunks.
+            let split = places.get(n / 3).map_or(0, |place| places.partition_point(|p| p / 64 < place / 64));
+            let mut sum = FloatSum::default();
+            sum.add_at(&places[..split], &chosen[..split]);
+            sum.add_at(&places[split..], &chosen[split..]);
+            assert_eq!(sum.finish().to_bits(), finish(lanes), "{n} of {rows}");
+        }
+    });
+}

@@ -1,6 +1,10 @@
 //! Bit-packed codes of every width.
 
-use basalt_kernels::{Kernels, packed};
+use basalt_kernels::{
+    FloatSum, Kernels,
+    decimals::{Decimals, Scale},
+    packed::{self, Patch},
+};
 
 use crate::{
     naive,
@@ -73,6 +77,24 @@ fn check(table: &Kernels, width: u32, words_: &[u64], start: usize, codes: &[u64
             base.wrapping_add(codes[usize::from(*place)] as i64),
             "{isa} {width} {rows} {place}"
         );
+    }
+
+    let decimals = Decimals { base, scale: Scale { up: 10.0, down: 1e-3 }, single: random.below(2) == 0 };
+    let mut floats: Vec<f64> = codes.iter().map(|code| decimals.float(*code)).collect();
+    let patched = (0..rows).filter(|_| random.below(40) == 0);
+    let patches: Vec<Patch> = patched.map(|row| Patch { row, float: row as f64 / 7.0 }).collect();
+    patches.iter().for_each(|patch| floats[patch.row] = patch.float);
+    for mask in masks(rows, random).iter().map(Some).chain([None]) {
+        let mut expected = FloatSum::default();
+        match mask {
+            Some(mask) => table.sum_floats_masked(&floats, mask, &mut expected),
+            None => table.sum_floats(&floats, &mut expected),
+        }
+        let mut found = FloatSum::default();
+        let mask = mask.map(Vec::as_slice);
+        table.packed_sum_decimals(width, words_, start, rows, decimals, mask, &patches, &mut found);
+        let (found, expected) = (found.finish().to_bits(), expected.finish().to_bits());
+        assert_eq!(found, expected, "{isa} {width} {rows}");
     }
 
     let sum = |codes: &mut dyn Iterator<Item = u64>| codes.map(u128::from).sum::<u128>();

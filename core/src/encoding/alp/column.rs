@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use basalt_kernels::decimals::as_bits;
+use basalt_kernels::{FloatSum, decimals::as_bits, packed::Patch};
 
 use super::{decimals::Decimals, exceptions::Exceptions};
-use crate::encoding::{Costs, KeyColumn, KeyTest, LOOK_UP_COST, fallback, mask};
+use crate::encoding::{Costs, KeyColumn, KeyTest, LOOK_UP_COST, fallback, floats, mask};
 
 /// What the encoding is called.
 pub(super) const NAME: &str = "alp";
 
 /// Rows decoded at a time: integers and floats stay in the L1 cache.
 const BATCH: usize = 2 * crate::encoding::UNIT_ROWS;
+
+/// Rows whose exceptions are found at a time, for a sum.
+const PIECE: usize = 8 * 1024;
 
 /// A column of decimals.
 #[derive(Debug)]
@@ -104,9 +107,14 @@ impl KeyColumn for Column {
     fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
         self.integers.gather(start, places, out);
         self.decimals.write_keys(out);
-        for (out, place) in out.iter_mut().zip(places) {
-            *out = self.exceptions.get(start + usize::from(*place)).unwrap_or(*out);
-        }
+        self.exceptions.each_at(start, places, |at, key| out[at] = key);
+    }
+
+    fn gather_floats(&self, start: usize, places: &[u16], out: &mut [f64]) {
+        let integers = as_bits(out);
+        self.integers.gather(start, places, integers);
+        self.decimals.write_floats(integers);
+        self.exceptions.each_at(start, places, |at, key| out[at] = self.decimals.float(key));
     }
 
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
@@ -118,6 +126,21 @@ impl KeyColumn for Column {
 
     fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
         fallback::sum(self, start, rows, mask)
+    }
+
+    fn sum_floats(&self, start: usize, rows: usize, mask: Option<&[u64]>, sum: &mut FloatSum) {
+        if floats::sum_few(start, rows, mask, sum, |places, out| self.gather_floats(start, places, out)) {
+            return;
+        }
+        let mut patches = Vec::new();
+        for at in (0..rows).step_by(PIECE) {
+            let n = (rows - at).min(PIECE);
+            let mask = mask.map(|mask| &mask[at / 64..][..n.div_ceil(64)]);
+            patches.clear();
+            self.exceptions
+                .each(start + at, n, |row, key| patches.push(Patch { row, float: self.decimals.float(key) }));
+            self.integers.sum_decimals(start + at, n, mask, self.decimals.of_codes(), &patches, sum);
+        }
     }
 
     fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {

@@ -1,6 +1,6 @@
 //! Floats as integers: which powers of ten fit a column, and what becomes of a key.
 
-use basalt_kernels::decimals::{Form, Scale};
+use basalt_kernels::decimals::{self, Form, Scale};
 
 use crate::{
     encoding::bytes::bits,
@@ -119,6 +119,11 @@ impl Decimals {
     #[inline]
     pub(super) fn float(self, key: i64) -> f64 {
         if self.double { keys::to_f64(key) } else { keys::to_f32(key).into() }
+    }
+
+    /// The same for kernels, to which integers are codes.
+    pub(super) fn of_codes(self) -> decimals::Decimals {
+        decimals::Decimals { base: 0, scale: self.to_floats, single: !self.double }
     }
 
     /// Replaces integers by the keys that they stand for.

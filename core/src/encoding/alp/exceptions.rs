@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_buffer::ScalarBuffer;
 
 use crate::{
-    encoding::{KeyColumn, UNIT_ROWS, bytes::ensure},
+    encoding::{KeyColumn, UNIT_ROWS, bytes::ensure, rows::each_common},
     error::Result,
     limits::BLOCK_ROWS,
 };
@@ -60,6 +60,17 @@ impl Exceptions {
         let i = self.before(row);
         let behind = self.before[row / BLOCK_ROWS + 1];
         (i < behind && usize::from(self.positions[i]) == row % BLOCK_ROWS).then(|| keys.get(i))
+    }
+
+    /// Calls `work` with each of some ascending places behind the first row of a block that are exceptions: its number,
+    /// and its key.
+    pub(super) fn each_at(&self, start: usize, places: &[u16], mut work: impl FnMut(usize, i64)) {
+        let Some(column) = &self.keys else { return };
+        let block = start / BLOCK_ROWS;
+        let (first, end) = (self.before[block], self.before[block + 1]);
+        each_common(&self.positions[first..end], places, |exception, at| {
+            work(at, column.get(first + exception))
+        });
     }
 
     /// Calls `work` with each exception of the rows: its place behind `start`, and its key.

@@ -1,5 +1,11 @@
 //! Columns of keys against the keys they were made of.
 
+use basalt_kernels::{
+    FloatSum,
+    decimals::{Decimals, Scale},
+    packed::Patch,
+};
+
 use super::*;
 
 const ROWS: [usize; 11] = [1, 2, 63, 64, 65, 511, 512, 513, 65_535, 65_537, 140_000];
@@ -118,6 +124,100 @@ fn sums_and_extremes_equal_naive_ones() {
                 assert_eq!(column.sum(start, rows, mask), sum, "{} from {start}", column.name());
                 let extremes = chosen.iter().min().copied().zip(chosen.iter().max().copied());
                 assert_eq!(column.min_max(start, rows, mask), extremes, "{} from {start}", column.name());
+            }
+        }
+    });
+}
+
+/// Columns of floats, in every shape and encoding.
+fn for_each_float_column(rows: &[usize], mut check: impl FnMut(&dyn KeyColumn)) {
+    for &rows in rows {
+        for native in [Native::F32, Native::F64] {
+            for (_, shape) in SHAPES {
+                let keys = shape(native, rows);
+                KEY_ENCODINGS
+                    .iter()
+                    .filter_map(|encoding| encode(*encoding, &keys, native))
+                    .for_each(|c| check(&*c));
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_of_floats_have_the_bits_of_decoded_ones() {
+    for_each_float_column(&[1, 64, 513, 66_100], |column| {
+        let mut random = Random::new(13);
+        let mut floats = vec![0.0; column.rows()];
+        column.decode_floats(0, &mut floats);
+        for (start, rows) in ranges(column.rows()) {
+            let floats = &floats[start..start + rows];
+            for part in [1, 2, 10, 100, 1000, u64::MAX] {
+                let mask = mask_of(rows, |_| random.below(part) == 0);
+                let (mut expected, mut found) = (FloatSum::default(), FloatSum::default());
+                basalt_kernels::sum_floats_masked(floats, &mask, &mut expected);
+                column.sum_floats(start, rows, Some(&mask), &mut found);
+                let (expected, found) = (expected.finish().to_bits(), found.finish().to_bits());
+                assert_eq!(found, expected, "{} from {start}: 1/{part} of {rows}", column.name());
+            }
+            let (mut expected, mut found) = (FloatSum::default(), FloatSum::default());
+            basalt_kernels::sum_floats(floats, &mut expected);
+            column.sum_floats(start, rows, None, &mut found);
+            assert_eq!(
+                found.finish().to_bits(),
+                expected.finish().to_bits(),
+                "{} from {start}",
+                column.name()
+            );
+        }
+    });
+}
+
+#[test]
+fn floats_of_few_rows_are_those_of_all() {
+    for_each_float_column(&[1, 65, 513, 66_100], |column| {
+        let mut floats = vec![0.0; column.rows()];
+        column.decode_floats(0, &mut floats);
+        for start in (0..column.rows()).step_by(crate::limits::BLOCK_ROWS) {
+            let rows = (column.rows() - start).min(crate::limits::BLOCK_ROWS);
+            for step in [1, 3, 170, 5000] {
+                let all = (0..=u16::MAX).take(rows);
+                let places: Vec<u16> = all.filter(|place| (usize::from(*place) + 1) % step == 0).collect();
+                let mut out = vec![-77.0; places.len()];
+                column.gather_floats(start, &places, &mut out);
+                let expected = places.iter().map(|place| key::of_f64(floats[start + usize::from(*place)]));
+                let found = out.iter().map(|float| key::of_f64(*float));
+                assert!(found.eq(expected), "{} from {start} by {step}", column.name());
+            }
+        }
+    });
+}
+
+#[test]
+fn integers_are_summed_as_the_decimals_that_they_stand_for() {
+    let scale = Scale { up: 10.0, down: 1e-3 };
+    for_each_column(&[65, 513, 66_100], |keys, column| {
+        let mut random = Random::new(14);
+        for single in [false, true] {
+            let decimals = Decimals { base: 0, scale, single };
+            for (start, rows) in ranges(keys.len()) {
+                let part = [1, 2, 30, 1000][random.index(4)];
+                let mask = mask_of(rows, |_| random.below(part) == 0);
+                let mut floats: Vec<f64> =
+                    keys[start..start + rows].iter().map(|key| decimals.float(key.cast_unsigned())).collect();
+                let patched = (0..rows).filter(|_| random.below(50) == 0);
+                let patches: Vec<Patch> = patched.map(|row| Patch { row, float: row as f64 / 7.0 }).collect();
+                patches.iter().for_each(|patch| floats[patch.row] = patch.float);
+                for mask in [None, Some(mask.as_slice())] {
+                    let (mut expected, mut found) = (FloatSum::default(), FloatSum::default());
+                    match mask {
+                        Some(mask) => basalt_kernels::sum_floats_masked(&floats, mask, &mut expected),
+                        None => basalt_kernels::sum_floats(&floats, &mut expected),
+                    }
+                    column.sum_decimals(start, rows, mask, decimals, &patches, &mut found);
+                    let (expected, found) = (expected.finish().to_bits(), found.finish().to_bits());
+                    assert_eq!(found, expected, "{} from {start}: {rows}", column.name());
+                }
             }
         }
     });

@@ -3,13 +3,19 @@
 use std::ops::Range;
 
 use arrow_buffer::{Buffer, ScalarBuffer};
+use basalt_kernels::{
+    FloatSum,
+    decimals::Decimals,
+    packed::{Patch, sum_decimals},
+};
 
 use crate::{
     encoding::{
-        Costs, KeyColumn, KeyTest, LOOK_UP_COST, Members, bitpack,
+        Costs, KeyColumn, KeyTest, LOOK_UP_COST, Members, UNIT_ROWS, bitpack,
         bytes::{ALIGNMENT, Reader, count, ensure},
-        fallback, mask,
+        fallback, floats, mask,
         member_form::Form,
+        rows::each_common,
     },
     error::Result,
     invariant::Invariant,
@@ -21,6 +27,9 @@ pub(super) const NAME: &str = "packed";
 
 /// Bits of a set that are made for each row that is looked up, at most.
 const ROW_BITS: usize = 8;
+
+/// Exceptions that are compared with a row at once.
+const WINDOW: usize = 32;
 
 /// A packed column.
 #[derive(Debug)]
@@ -44,6 +53,8 @@ struct Block {
     rows: usize,
     words: Range<usize>,
     exceptions: Range<usize>,
+    /// Exceptions before each unit, and all; empty where there are none.
+    units: Vec<u32>,
     high_bytes: usize,
     highs: usize,
 }
@@ -71,6 +82,7 @@ impl Column {
                 rows,
                 words: word..word + words,
                 exceptions: exception..exception + exceptions,
+                units: Vec::new(),
                 high_bytes,
                 highs: high,
             });
@@ -84,6 +96,7 @@ impl Column {
         let mut column = Self { buffer, rows: head.rows, words, positions, highs, blocks };
         for i in 0..column.blocks.len() {
             column.blocks[i].greatest = column.greatest(&column.blocks[i])?;
+            column.blocks[i].units = column.units(&column.blocks[i]);
         }
         Ok(column)
     }
@@ -103,6 +116,19 @@ impl Column {
         let greatest = packed.map(|(_, max)| max).max(patched).invariant("a block has a row");
         ensure(block.base.checked_add_unsigned(greatest).is_some(), "a key overflows")?;
         Ok(greatest)
+    }
+
+    /// The exceptions before each unit of a block, and all.
+    fn units(&self, block: &Block) -> Vec<u32> {
+        if block.exceptions.is_empty() {
+            return Vec::new();
+        }
+        let mut rest = &self.positions[block.exceptions.clone()];
+        let mut before = |row: usize| {
+            rest = &rest[rest.partition_point(|&position| usize::from(position) < row)..];
+            count(block.exceptions.len() - rest.len())
+        };
+        (0..=block.rows.div_ceil(UNIT_ROWS)).map(|unit| before(unit * UNIT_ROWS)).collect()
     }
 
     fn codes(&self, block: &Block) -> bitpack::Codes<'_> {
@@ -126,10 +152,36 @@ impl Column {
     /// The exceptions among the rows `from..from + rows` of a block, each with its place behind `from`.
     fn exceptions(&self, block: &Block, from: usize, rows: usize) -> impl Iterator<Item = (usize, usize)> {
         let positions = &self.positions[block.exceptions.clone()];
-        let before = |row: usize| positions.partition_point(|&position| usize::from(position) < row);
+        let before = |row: usize| {
+            let (unit, place) = (row / UNIT_ROWS, row % UNIT_ROWS);
+            match (block.units.get(unit), block.units.get(unit + 1)) {
+                (Some(from), Some(to)) if place > 0 => {
+                    let of_unit = &positions[*from as usize..*to as usize];
+                    *from as usize + of_unit.partition_point(|&position| usize::from(position) < row)
+                }
+                // Default: a block without exceptions has none before any row.
+                (from, _) => from.map_or(0, |from| *from as usize),
+            }
+        };
         let range = before(from)..before(from + rows);
         let first = block.exceptions.start;
         range.map(move |i| (usize::from(positions[i]) - from, first + i))
+    }
+
+    /// The exception that a row of a block with exceptions is.
+    fn exception(&self, block: &Block, row: usize) -> Option<usize> {
+        let before = |unit: usize| block.exceptions.start + block.units[unit] as usize;
+        let (from, to) = (before(row / UNIT_ROWS), before(row / UNIT_ROWS + 1));
+        let is_row = |position: &u16| usize::from(*position) == row;
+        let i = match self.positions[from..].first_chunk::<WINDOW>() {
+            // All of them, for how many belong to the unit is hard to foretell.
+            Some(window) if to - from <= WINDOW => {
+                let found = window.iter().enumerate().map(|(i, position)| u32::from(is_row(position)) << i);
+                from + found.fold(0, |found, bit| found | bit).trailing_zeros() as usize
+            }
+            _ => from + self.positions[from..to].partition_point(|&position| usize::from(position) < row),
+        };
+        (i < to && is_row(&self.positions[i])).then_some(i)
     }
 
     /// The blocks that hold the rows, each with its part of them.
@@ -188,6 +240,28 @@ impl Column {
             .sum();
         let selected = mask.map_or(rows, mask::count_ones);
         i128::from(block.base) * selected as i128 + (codes + highs).cast_signed()
+    }
+
+    /// Patches, and the floats of those exceptions of a block that have none.
+    fn with_exceptions(
+        &self,
+        block: &Block,
+        exceptions: impl Iterator<Item = (usize, usize)>,
+        decimals: Decimals,
+        patches: &[Patch],
+    ) -> Vec<Patch> {
+        let mut all = Vec::with_capacity(patches.len() + exceptions.size_hint().0);
+        let mut patches = patches.iter().copied().peekable();
+        for (row, i) in exceptions {
+            while let Some(patch) = patches.next_if(|patch| patch.row < row) {
+                all.push(patch);
+            }
+            if patches.peek().is_none_or(|patch| patch.row > row) {
+                all.push(Patch { row, float: decimals.float(self.code(block, i)) });
+            }
+        }
+        all.extend(patches);
+        all
     }
 
     fn min_max_block(&self, part: &Part<'_>, mask: Option<&[u64]>) -> Option<(i64, i64)> {
@@ -272,22 +346,17 @@ impl KeyColumn for Column {
         if block.exceptions.is_empty() {
             return block.key(low);
         }
-        let high = self.exceptions(block, row, 1).next().map(|(_, i)| self.high(block, i) << block.width);
-        block.key(high.map_or(low, |high| low | high))
+        let found = self.exception(block, row);
+        block.key(found.map_or(low, |i| low | self.high(block, i) << block.width))
     }
 
     fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
         let (block, from) = (&self.blocks[start / BLOCK_ROWS], start % BLOCK_ROWS);
         self.codes(block).gather(from, places, block.base, out);
-        let mut exceptions = block.exceptions.clone().peekable();
-        for (out, place) in out.iter_mut().zip(places) {
-            let row = from + usize::from(*place);
-            while exceptions.next_if(|i| usize::from(self.positions[*i]) < row).is_some() {}
-            let Some(next) = exceptions.peek() else { return };
-            if usize::from(self.positions[*next]) == row {
-                *out = out.wrapping_add_unsigned(self.high(block, *next) << block.width);
-            }
-        }
+        let first = block.exceptions.start;
+        each_common(&self.positions[block.exceptions.clone()], places, |exception, at| {
+            out[at] = out[at].wrapping_add_unsigned(self.high(block, first + exception) << block.width);
+        });
     }
 
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
@@ -310,6 +379,35 @@ impl KeyColumn for Column {
 
     fn sum(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> i128 {
         self.parts(start, rows).map(|part| self.sum_block(&part, part.mask(mask))).sum()
+    }
+
+    fn sum_decimals(
+        &self,
+        start: usize,
+        rows: usize,
+        mask: Option<&[u64]>,
+        decimals: Decimals,
+        patches: &[Patch],
+        sum: &mut FloatSum,
+    ) {
+        let of_one_block = start % BLOCK_ROWS + rows <= BLOCK_ROWS;
+        let block = &self.blocks[start / BLOCK_ROWS];
+        if !of_one_block || block.width == 0 {
+            let decode = |at, out: &mut [i64]| self.decode(start + at, out);
+            return floats::sum_decimals(rows, mask, decimals, patches, sum, decode);
+        }
+        let from = start % BLOCK_ROWS;
+        let decimals = Decimals { base: decimals.base.wrapping_add(block.base), ..decimals };
+        let mut exceptions = self.exceptions(block, from, rows).peekable();
+        let both: Vec<Patch>;
+        let patches = if exceptions.peek().is_some() {
+            both = self.with_exceptions(block, exceptions, decimals, patches);
+            &both
+        } else {
+            patches
+        };
+        let words = &self.words[block.words.clone()];
+        sum_decimals(block.width, words, from, rows, decimals, mask, patches, sum);
     }
 
     fn min_max(&self, start: usize, rows: usize, mask: Option<&[u64]>) -> Option<(i64, i64)> {
