@@ -36,8 +36,8 @@ pub struct Kernels {
     pub(crate) groups: Groups,
     pub(crate) runs: RunsKernels,
     pub(crate) decimals_convert: unsafe fn(Scale, Form, &mut [i64]),
-    /// Images are whole vectors, with the steps of their tails among them.
-    pub(crate) rans_nibbles: unsafe fn(&Table, &mut [Stream<'_>]),
+    /// Images are whole vectors, not shorter than their tails and what is wanted of them.
+    pub(crate) rans_bytes: unsafe fn(&Table, &mut [Stream<'_>]),
     pub(crate) changes: unsafe fn(&[i64]) -> u64,
     pub(crate) count_at_least: unsafe fn(&[i64], i64) -> u64,
     pub(crate) gaps_to_ids: unsafe fn(u64, &mut [u64]) -> Option<u64>,

@@ -1,34 +1,45 @@
 //! Entropy coding: up to 256 distinct keys as codes, and the codes by their frequencies alone (order-0 rANS, Duda,
-//! arXiv:1311.2540), block by block.
+//! arXiv:1311.2540), in runs that are decoded one by one.
 //!
-//! Up to 16 keys have codes of 1, 2 or 4 bits. What is coded are the nibbles of a block's *image*: codes of one bit
-//! are mask words, others lie as `basalt_kernels::packed` has them; rows that fill the last vector of 64 bytes have the
-//! most frequent code. So what a block decodes to is compared and summed up as it is. The stream is that of
-//! `basalt_kernels::rans`. More keys have codes of a byte, with a stream described in `wide`.
+//! Up to 16 keys have codes of 1, 2 or 4 bits, more of a byte. What is coded are the bytes of a block's *image*: codes of
+//! one bit are mask words, others lie as `basalt_kernels::packed` has them; rows that fill the last vector of 64 bytes
+//! have the most frequent code. So what a block decodes to is compared and summed up as it is. The bytes lie in up to 16
+//! buckets of about equally frequent ones: the bucket is entropy coded, the byte's number in it is not, and a byte takes
+//! one step of the decoder.
+//!
+//! The image is cut into *runs* of 2^n bytes, the last of which may be shorter, each a stream of `basalt_kernels::rans` of
+//! its own. So a row costs its run, not its block. Runs are as long as makes that cost little beside the information.
 //!
 //! | byte | what |
 //! |---|---|
-//! | 0..8 | head; the first parameter is the number of keys - 1 |
-//! | 8.. | how many of 4,096 slots each nibble has, or where keys are more than 16 each code: u16 |
+//! | 0..8 | head; the first parameter is the number of keys - 1, the second n and, from bit 4 on, m |
+//! | 8..40 | how many of 4,096 slots each bucket has, u16 |
 //! | ... | the keys, ascending, in the width of their type |
-//! | ... | for each block the steps of its tail, u8; only where keys are at most 16 |
-//! | align 2 | for each block the number of its words, u16 |
-//! | ... | the words of all blocks, u16 |
+//! | ... | the bucket of each byte all of whose codes have keys, in ascending order: 4 bits, the low ones first |
+//! | ... | for each run the units of its tail, each 2^m bytes, u8 |
+//! | align 2 | for each run the number of its words, u16 |
+//! | ... | the words of all runs, u16 |
 
+mod buckets;
 mod column;
-mod frequencies;
 mod image;
-mod wide;
+mod information;
+mod runs;
 
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use basalt_kernels::rans;
+use basalt_kernels::rans::{BUCKETS, BYTES, Encoder, Table};
 
-use self::{column::MAX_KEYS, frequencies::quantise, image::Image};
+use self::{
+    buckets::Model,
+    column::MAX_KEYS,
+    image::{Image, is_of_codes},
+    runs::Form,
+};
 use super::{
     Encodings, KeyColumn, KeyEncoding, SizeEstimate,
-    bytes::{HEAD, Head, Writer, count, index},
+    bytes::{HEAD, Head, Writer, count},
     code_map::CodeMap,
     stats::KeyStats,
 };
@@ -37,40 +48,16 @@ use crate::{error::Result, invariant::Invariant, keys::Native, limits::BLOCK_ROW
 /// The encoding.
 pub(super) struct Entropy;
 
-/// Bytes that a block takes beyond its information, about: its line in the index, and what the states waste.
-const BLOCK_BYTES: usize = 18;
-/// The same of the wide stream.
-const WIDE_BLOCK_BYTES: usize = 26;
-
-/// Bytes before the words; `frequencies` of them, for these keys.
-fn fixed(keys: usize, native: Native, blocks: usize) -> usize {
-    let (frequencies, tails) = if Image::is_wide(keys) { (keys, 0) } else { (rans::SYMBOLS, blocks) };
-    (HEAD + 2 * frequencies + native.width() * keys + tails).next_multiple_of(2) + 2 * blocks
+/// The bytes all of whose codes have keys, in ascending order.
+fn bytes_of_codes(keys: usize) -> impl Iterator<Item = usize> {
+    let width = Image::new(keys, 1).width;
+    (0..BYTES).filter(move |&byte| is_of_codes(byte, width, keys))
 }
 
-/// The words of each block, and the steps of its tail.
-type Streams = Vec<(Vec<u16>, u8)>;
-
-/// The frequencies and the streams of codes, of which `most` is the most frequent.
-fn encode(codes: &[u8], keys: usize, most: u8) -> Option<(Vec<u16>, Streams)> {
-    if Image::is_wide(keys) {
-        let mut counts = vec![0; keys];
-        codes.iter().for_each(|&code| counts[usize::from(code)] += 1);
-        let frequencies = quantise(&counts);
-        let encoder = wide::Encoder::new(&frequencies);
-        let streams = codes.chunks(BLOCK_ROWS).map(|codes| (encoder.encode(codes), 0)).collect();
-        return Some((frequencies, streams));
-    }
-    let images: Vec<Vec<u64>> =
-        codes.chunks(BLOCK_ROWS).map(|codes| Image::new(keys, codes.len()).pack(codes, most)).collect();
-    let frequencies = quantise(&image::counts(images.iter().flatten()));
-    let table = rans::Table::new(frequencies.first_chunk()?)?;
-    let encoder = rans::Encoder::new(&table);
-    let streams = images.iter().map(|image| {
-        let (words, tail) = encoder.encode(image);
-        Some((words, u8::try_from(tail).ok()?))
-    });
-    Some((frequencies, streams.collect::<Option<_>>()?))
+/// Bytes before the words, for these keys and so many runs.
+fn fixed(keys: usize, native: Native, runs: usize) -> usize {
+    let buckets = bytes_of_codes(keys).count().div_ceil(2);
+    (HEAD + 2 * BUCKETS + native.width() * keys + buckets + runs).next_multiple_of(2) + 2 * runs
 }
 
 impl KeyEncoding for Entropy {
@@ -92,10 +79,13 @@ impl KeyEncoding for Entropy {
         if !(2..=MAX_KEYS).contains(&keys) {
             return None;
         }
-        let (bits, error) = frequencies::information(stats, distinct);
-        let block = if Image::is_wide(keys) { WIDE_BLOCK_BYTES } else { BLOCK_BYTES };
-        let blocks = stats.blocks.len();
-        let bytes = fixed(keys, stats.native, blocks) + block * blocks + index(bits / 8);
+        let (bits, error) = information::information(stats, distinct);
+        let images = || Image::of_blocks(keys, stats.rows);
+        let form = Form::new(Image::new(keys, 1), bits / images().map(Image::bytes).sum::<usize>() as f64);
+        let runs: usize = images().map(|image| form.runs(image)).sum();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most two bytes a row")]
+        let words = ((bits + runs::WASTE * runs as f64) / 8.0) as usize;
+        let bytes = fixed(keys, stats.native, runs) + words;
         Some(SizeEstimate::inexact(self.name(), bytes, error))
     }
 
@@ -106,22 +96,33 @@ impl KeyEncoding for Entropy {
         let most = (0..symbols.len()).max_by_key(|&code| distinct[code].1);
         let most = byte(most.invariant("a column has a key"));
         let codes = CodeMap::new(&symbols).codes(keys, |code| code.to_le_bytes()[0]);
-        let (frequencies, streams) = encode(&codes, symbols.len(), most)
-            .ok_or_else(|| super::bytes::corrupt("the codes have no stream"))?;
+        let images = codes.chunks(BLOCK_ROWS).map(|codes| (Image::new(symbols.len(), codes.len()), codes));
+        let images: Vec<Vec<u64>> = images.map(|(image, codes)| image.pack(codes, most)).collect();
+        let width = Image::new(symbols.len(), 1).width;
+        let model = Model::new(&image::counts(images.iter().flatten()), |byte| {
+            is_of_codes(byte, width, symbols.len())
+        });
+        let encoder = Table::new(&model.frequencies, &model.bucket_of).map(|table| Encoder::new(&table));
+        let encoder = encoder.invariant("the buckets share the slots and have places for their bytes");
+        let bytes: usize = images.iter().map(|image| 8 * image.len()).sum();
+        let form = Form::new(Image::new(symbols.len(), 1), model.bits / bytes as f64);
+        let runs = images.iter().flat_map(|image| image.chunks(form.run_words()));
+        let streams: Vec<(Vec<u16>, u8)> = runs.map(|run| encoder.encode(run, form.unit())).collect();
         let words: usize = streams.iter().map(|(words, _)| words.len()).sum();
         let bytes = fixed(symbols.len(), stats.native, streams.len()) + 2 * words;
-        let head = Head::keys(self.code(), stats.native, [byte(symbols.len() - 1), 0], keys.len());
-        let mut writer = Writer::new(head, bytes);
-        writer.slice(&frequencies);
-        for symbol in &symbols {
-            writer.slice(&symbol.to_le_bytes()[..stats.native.width()]);
+        let params = [byte(symbols.len() - 1), form.param()];
+        let mut writer = Writer::new(Head::keys(self.code(), stats.native, params, keys.len()), bytes);
+        writer.slice(&model.frequencies);
+        symbols.iter().for_each(|&symbol| writer.key(symbol, stats.native));
+        let buckets: Vec<u8> =
+            bytes_of_codes(symbols.len()).map(|byte| model.bucket_of[byte] % 16).collect();
+        for pair in buckets.chunks(2) {
+            writer.put(pair.iter().rfold(0_u8, |byte, bucket| byte << 4 | bucket));
         }
-        if !Image::is_wide(symbols.len()) {
-            streams.iter().for_each(|(_, tail)| writer.put(*tail));
-        }
+        streams.iter().for_each(|(_, tail)| writer.put(*tail));
         writer.align(2);
         for (words, _) in &streams {
-            writer.put(u16::try_from(words.len()).invariant("a block has fewer words than rows"));
+            writer.put(u16::try_from(words.len()).invariant("a run has fewer words than its bytes and states"));
         }
         streams.iter().for_each(|(words, _)| writer.slice(words));
         Ok(writer.finish())
