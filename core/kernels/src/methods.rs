@@ -332,7 +332,8 @@ impl Kernels {
     #[track_caller]
     pub fn rans_bytes(&self, table: &Table, streams: &mut [Stream<'_>]) {
         for Stream { bytes, tail, out, .. } in streams.iter() {
-            let whole = out.len().is_multiple_of(rans::VECTOR_WORDS) && bytes.is_multiple_of(rans::VECTOR_BYTES);
+            let whole =
+                out.len().is_multiple_of(rans::VECTOR_WORDS) && bytes.is_multiple_of(rans::VECTOR_BYTES);
             assert!(whole, "{bytes} bytes in {} words are no vectors", out.len());
             assert!(8 * out.len() <= *bytes, "{} words of an image of {bytes} bytes", out.len());
             assert!(tail <= bytes, "a tail of {tail} bytes in {bytes}");

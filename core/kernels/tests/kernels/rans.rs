@@ -150,7 +150,7 @@ fn streams_are_as_short_as_the_information() {
         most = f64::max(most, stored - information);
     }
     let waste = waste / count;
-    assert!(waste <= 80.0 && most <= 200.0, "{waste} {most}");
+    assert!(waste <= 100.0 && most <= 400.0, "{waste} {most}");
 }
 
 #[test]
@@ -193,9 +193,8 @@ fn images_side_by_side_are_those_of_each_alone() {
             (words, usize::from(units) * unit, vectors, random.below(vectors as u64 + 1) as usize)
         };
         let streams: Vec<_> = (0..9 * SIDE_BY_SIDE).map(&mut stream).collect();
-        let images = || -> Vec<Vec<u64>> {
-            streams.iter().map(|&(.., wanted)| vec![u64::MAX; 8 * wanted]).collect()
-        };
+        let images =
+            || -> Vec<Vec<u64>> { streams.iter().map(|&(.., wanted)| vec![u64::MAX; 8 * wanted]).collect() };
         let mut alone = images();
         for ((words, tail, vectors, _), out) in streams.iter().zip(&mut alone) {
             decode_bytes(&table, &mut [Stream { words, bytes: 64 * vectors, tail: *tail, out }]);

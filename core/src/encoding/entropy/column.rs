@@ -112,7 +112,8 @@ impl Column {
         let step = keys[1].checked_sub(keys[0]);
         let even = |step: &i64| keys.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(*step));
         let step = step.filter(even);
-        let column = Self { buffer, id: Id::new(), rows: head.rows, keys, step, table: Box::new(table), runs };
+        let column =
+            Self { buffer, id: Id::new(), rows: head.rows, keys, step, table: Box::new(table), runs };
         column.check()?;
         Ok(column)
     }
@@ -160,7 +161,8 @@ impl Column {
             });
         }
         // Where a block has few runs, those of the next ones are decoded beside them.
-        let blocks = (self.rows.div_ceil(BLOCK_ROWS) - part.block).min(SIDE_BY_SIDE.div_ceil(self.runs.per_block()));
+        let blocks =
+            (self.rows.div_ceil(BLOCK_ROWS) - part.block).min(SIDE_BY_SIDE.div_ceil(self.runs.per_block()));
         let begins = part.block == 0 && part.rows == image.rows;
         let ahead = |follows| if follows || begins { blocks } else { 1 };
         with_block((self.id, part.block), self, ahead, |words| {

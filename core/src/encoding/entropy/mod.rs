@@ -114,15 +114,15 @@ impl KeyEncoding for Entropy {
         let mut writer = Writer::new(Head::keys(self.code(), stats.native, params, keys.len()), bytes);
         writer.slice(&model.frequencies);
         symbols.iter().for_each(|&symbol| writer.key(symbol, stats.native));
-        let buckets: Vec<u8> =
-            bytes_of_codes(symbols.len()).map(|byte| model.bucket_of[byte] % 16).collect();
+        let buckets: Vec<u8> = bytes_of_codes(symbols.len()).map(|byte| model.bucket_of[byte] % 16).collect();
         for pair in buckets.chunks(2) {
             writer.put(pair.iter().rfold(0_u8, |byte, bucket| byte << 4 | bucket));
         }
         streams.iter().for_each(|(_, tail)| writer.put(*tail));
         writer.align(2);
         for (words, _) in &streams {
-            writer.put(u16::try_from(words.len()).invariant("a run has fewer words than its bytes and states"));
+            writer
+                .put(u16::try_from(words.len()).invariant("a run has fewer words than its bytes and states"));
         }
         streams.iter().for_each(|(words, _)| writer.slice(words));
         Ok(writer.finish())
@@ -136,7 +136,7 @@ impl KeyEncoding for Entropy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoding::{KeyTest, encode_keys};
+    use crate::encoding::{KeyTest, bytes::index, encode_keys};
 
     const BLOCKS: usize = 11;
 
@@ -193,5 +193,126 @@ mod tests {
                 assert_eq!(column.sum(0, keys.len(), None), keys.iter().map(|&key| i128::from(key)).sum());
             }
         }
+    }
+
+    fn column(keys: &[i64]) -> Arc<dyn KeyColumn> {
+        encode_keys(keys, Native::I64, None, Some(column::NAME)).unwrap().column
+    }
+
+    /// A generator: the next of some numbers below `n`.
+    fn numbers(mut state: u64) -> impl FnMut(usize) -> usize {
+        move |n| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            usize::try_from(state >> 33).unwrap() % n
+        }
+    }
+
+    /// Rows come one by one from anywhere, few at a time, and under masks of every density, from a thread that has read
+    /// nothing of the column and from one that has.
+    #[test]
+    fn few_rows_are_read_from_their_runs() {
+        for values in [2, 4, 5, 16, 17, 40, 256] {
+            let keys = keys(values, 7 << 40);
+            let held = column(&keys);
+            let mut next = numbers(values);
+            for at in
+                (0..3000).map(|_| next(keys.len())).chain([0, 1, 2047, 2048, 65_535, 65_536, keys.len() - 1])
+            {
+                assert_eq!(held.get(at), keys[at], "{values} values, row {at}");
+            }
+            for row in 70_000..70_500 {
+                assert_eq!(held.get(row), keys[row], "{values} values, row {row}");
+            }
+            for count in [1, 3, 26, 200, 3000] {
+                let fresh = crate::encoding::open_keys(held.buffer().clone()).unwrap();
+                for block in [0, 3, BLOCKS - 1] {
+                    let own = &keys[block * BLOCK_ROWS..keys.len().min((block + 1) * BLOCK_ROWS)];
+                    let mut places: Vec<u16> =
+                        (0..count).map(|_| u16::try_from(next(own.len())).unwrap()).collect();
+                    places.sort_unstable();
+                    places.dedup();
+                    let mut found = vec![0; places.len()];
+                    fresh.gather(block * BLOCK_ROWS, &places, &mut found);
+                    let selected = || places.iter().map(|place| own[usize::from(*place)]);
+                    assert!(selected().eq(found), "{values} values, {count} of block {block}");
+                    let mut mask = vec![0_u64; own.len().div_ceil(64)];
+                    places.iter().for_each(|place| mask[usize::from(*place) / 64] |= 1 << (place % 64));
+                    let start = block * BLOCK_ROWS;
+                    let sum = fresh.sum(start, own.len(), Some(&mask));
+                    assert_eq!(sum, selected().map(i128::from).sum(), "{values} values, {count} of {block}");
+                    let extremes = fresh.min_max(start, own.len(), Some(&mask));
+                    assert_eq!(extremes, selected().min().zip(selected().max()), "{values} values");
+                    // A piece of a block, from any unit on.
+                    let from = next(own.len() / 512) * 512;
+                    let rows = (own.len() - from).min(1 + next(9000));
+                    let mut out = vec![0; rows];
+                    fresh.decode(start + from, &mut out);
+                    assert!(out == own[from..from + rows], "{values} values, {rows} from {from}");
+                    let mut words = vec![0; rows.div_ceil(64)];
+                    fresh.filter(start + from, rows, &KeyTest::Range { lo: 3, hi: 9 }, &mut words);
+                    let passing = own[from..from + rows].iter().filter(|key| (3..=9).contains(*key)).count();
+                    assert_eq!(words.iter().map(|word| word.count_ones() as usize).sum::<usize>(), passing);
+                }
+            }
+        }
+    }
+
+    /// What a run takes beyond its information is little: a column is no more than three percent or a twentieth of a
+    /// bit a row above its entropy.
+    #[test]
+    fn runs_cost_little() {
+        for values in [5, 16, 40, 200] {
+            let mut next = numbers(values);
+            // The lesser of some numbers: the small ones are frequent.
+            let keys: Vec<i64> = (0..1 << 18)
+                .map(|_| i64::try_from((0..3).map(|_| next(index(values))).min().unwrap()).unwrap())
+                .collect();
+            let mut counts = vec![0_u64; index(values)];
+            keys.iter().for_each(|&key| counts[index(key.cast_unsigned())] += 1);
+            let rows = keys.len() as f64;
+            let entropy: f64 =
+                counts.iter().filter(|n| **n > 0).map(|&n| n as f64 / rows * (rows / n as f64).log2()).sum();
+            let bits = 8.0 * column(&keys).buffer().len() as f64 / rows;
+            assert!(
+                bits <= entropy + f64::max(0.06, 0.03 * entropy),
+                "{bits} for {entropy}, {values} values"
+            );
+        }
+    }
+
+    /// Bytes of a column of several runs, spoilt at random: refused, or a column whose ways to be read agree.
+    #[test]
+    fn spoilt_runs_are_refused_or_behave() {
+        let (mut refused, mut opened) = (0, 0);
+        for values in [2, 5, 60] {
+            let keys = &keys(values, 3 << 40)[..20_000];
+            let buffer = column(keys).buffer().clone();
+            let mut next = numbers(values);
+            for turn in 0..600 {
+                let mut bytes = buffer.to_vec();
+                // The front has the tables and the index.
+                let within = if turn % 3 == 0 { bytes.len() } else { bytes.len().min(400) };
+                for _ in 0..=next(3) {
+                    let at = next(within);
+                    bytes[at] = [0, 0xFF, 0x7F, bytes[at] ^ 1 << next(8), bytes[at].wrapping_add(1)][next(5)];
+                }
+                let Ok(spoilt) = crate::encoding::open_keys(Buffer::from(bytes)) else {
+                    refused += 1;
+                    continue;
+                };
+                opened += 1;
+                let rows = spoilt.rows().min(keys.len());
+                let row = next(rows);
+                let one = spoilt.get(row);
+                let mut few = [0; 1];
+                let start = row / BLOCK_ROWS * BLOCK_ROWS;
+                spoilt.gather(start, &[u16::try_from(row - start).unwrap()], &mut few);
+                let mut all = vec![0; rows];
+                spoilt.decode(0, &mut all);
+                assert_eq!((one, few[0]), (all[row], all[row]), "row {row} of {rows}");
+                assert_eq!(spoilt.sum(0, rows, None), all.iter().map(|&key| i128::from(key)).sum());
+            }
+        }
+        assert!(refused > 100 && opened > 100, "{refused} refused, {opened} opened");
     }
 }

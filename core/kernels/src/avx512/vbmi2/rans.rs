@@ -64,7 +64,8 @@ impl Bodies for Vbmi2 {
     #[inline(always)]
     fn tails(self, table: &Table, tails: &mut [Tail<'_>]) {
         let are_many = (MANY..=STEP).contains(&tails.len());
-        let fits = |tail: &Tail<'_>| tail.words.len() <= HEAD_WORDS && tail.out.len() <= usize::from(u16::MAX);
+        let fits =
+            |tail: &Tail<'_>| tail.words.len() <= HEAD_WORDS && tail.out.len() <= usize::from(u16::MAX);
         if are_many && tails.iter().all(fits) {
             self.side_by_side(table, tails);
         } else {
