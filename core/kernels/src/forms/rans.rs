@@ -15,7 +15,7 @@ pub const SIDE_BY_SIDE: usize = 4;
 
 /// Bits of a slot.
 pub(crate) const PRECISION: u32 = 12;
-/// States of the body that are less take a word, as long as there are words.
+/// States that are less take a word.
 pub(crate) const LEAST: u32 = 1 << 16;
 /// Words of the states that the body begins with.
 pub(crate) const HEAD_WORDS: usize = 2 * STEP;

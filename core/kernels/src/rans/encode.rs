@@ -2,7 +2,7 @@
 
 use super::{Table, table::Member};
 use crate::{
-    forms::rans::{BUCKETS, BYTES, LEAST, PRECISION, STEP, of_step, steps},
+    forms::rans::{BUCKETS, BYTES, PRECISION, STEP, of_step, steps},
     lanes::Lane,
 };
 
@@ -10,8 +10,6 @@ use crate::{
 const SMALL: f64 = 4096.0;
 /// Bits that are left in a state, of which the first is then the greatest: 16, and half of what is above them.
 const LEFT: f64 = 23.5;
-/// Bits that the last steps, which take no words, take off each state, about.
-const DRAINED: f64 = 0.0;
 /// What more than that may be left over, where all states happen to be great.
 const LUCK: f64 = 20.0;
 /// A tail is at most so many units.
@@ -34,15 +32,6 @@ struct Push {
     member: Member,
     /// Its information in bits.
     bits: f64,
-}
-
-/// The last bytes of lanes, and all of them.
-struct Lanes<'a> {
-    bytes: &'a [Push],
-    /// The first step that takes no words.
-    drain: usize,
-    /// The information of each lane before that.
-    bits: [f64; STEP],
 }
 
 impl Encoder {
@@ -80,24 +69,21 @@ impl Encoder {
         if bytes.len() <= MAX_UNITS * unit && bits < SMALL {
             return (self.tail(&bytes), (bytes.len() / unit) as u8);
         }
-        let mean = bits / bytes.len() as f64;
-        let mut drained = ((DRAINED / mean) as usize).min(bytes.len() / STEP);
+        let mut room = STEP as f64 * LEFT + LUCK;
+        let fits = bytes.iter().rev().take(MAX_UNITS * unit).take_while(|push| {
+            room -= push.bits;
+            room >= 0.0
+        });
+        let mut units = fits.count() / unit;
+        let of_unit = bits / bytes.len() as f64 * unit as f64;
         loop {
-            let mut room = STEP as f64 * (LEFT - mean * drained as f64) + LUCK;
-            let fits = bytes.iter().rev().take(MAX_UNITS * unit).take_while(|push| {
-                room -= push.bits;
-                room >= 0.0
-            });
-            let longest = fits.count() / unit;
-            let found = (0..=longest).rev().find_map(|units| {
-                let (body, rest) = bytes.split_at(bytes.len() - units * unit);
-                let words = if units == 0 { Vec::new() } else { self.tail(rest) };
-                Some((self.body(body, drained, &words)?, units as u8))
-            });
-            match found {
-                Some(found) => return found,
-                // Without a step that takes no words, a body without a tail is a stream.
-                None => drained /= 2,
+            let (body, rest) = bytes.split_at(bytes.len() - units * unit);
+            let tail = if units == 0 { Vec::new() } else { self.tail(rest) };
+            match self.body(body, &tail) {
+                Ok(words) => return (words, units as u8),
+                // Nearly as many less as have so many bits: what is in the states changes with the tail. A body without
+                // a tail is a stream.
+                Err(missing) => units -= ((0.8 * missing as f64 / of_unit) as usize).clamp(1, units),
             }
         }
     }
@@ -134,28 +120,23 @@ impl Encoder {
         words
     }
 
-    /// The state behind bytes that are pushed one after the other; `None` where it has no room for one of them.
-    fn all_pushed<'p>(&self, first: u32, bytes: impl IntoIterator<Item = &'p Push>) -> Option<u32> {
-        bytes.into_iter().try_fold(first, |mut state, push| {
-            (!push.overflows(state)).then(|| self.push(push, &mut state))?;
-            Some(state)
-        })
-    }
-
-    /// The stream of a body, in whose last states is that of the tail; `None` where it has no room there.
-    fn body(&self, bytes: &[Push], drained: usize, tail: &[u16]) -> Option<Vec<u16>> {
-        let lanes = Lanes::new(bytes, drained);
-        let mut tail = Bits { words: tail, at: 0 };
-        let mut firsts = [0; STEP];
-        for (lane, first) in firsts.iter_mut().enumerate() {
-            *first = self.first_state(&lanes, lane, &mut tail)?;
+    /// The stream of a body, in whose last states is that of the tail; where it has no room there, how many bits are
+    /// missing.
+    fn body(&self, bytes: &[Push], tail: &[u16]) -> Result<Vec<u16>, usize> {
+        let mut bits = [0.0; STEP];
+        for step in 0..steps(bytes.len()) {
+            let (first, count) = of_step(step, bytes.len());
+            for (lane, bits) in bits[..count].iter_mut().enumerate() {
+                *bits += bytes[first + 2 * lane].bits;
+            }
         }
+        let mut tail = Bits { words: tail, at: 0 };
+        let mut states = bits.map(|bits| last_state(bits, &mut tail));
         if !tail.words.is_empty() && tail.at <= 16 * tail.words.len() {
-            return None;
+            return Err(16 * tail.words.len() + 1 - tail.at);
         }
         let mut words = Vec::with_capacity(bytes.len());
-        let mut states = firsts;
-        for step in (0..lanes.drain).rev() {
+        for step in (0..steps(bytes.len())).rev() {
             let (first, count) = of_step(step, bytes.len());
             for (lane, state) in states[..count].iter_mut().enumerate().rev() {
                 self.push_or_shift(&bytes[first + 2 * lane], state, |word| words.push(word));
@@ -163,30 +144,27 @@ impl Encoder {
         }
         words.extend(states.iter().rev().flat_map(|state| [*state as u16, (state >> 16) as u16]));
         words.reverse();
-        Some(words)
+        Ok(words)
     }
+}
 
-    /// The state of a lane at the first step that takes no words. In the state behind its last step are the next
-    /// bits of the tail: as many as leave the least room in its very first state.
-    fn first_state(&self, lanes: &Lanes<'_>, lane: usize, tail: &mut Bits<'_>) -> Option<u32> {
-        let mut best: Option<(f64, u32, u32)> = None;
-        for count in 0..u32::BITS {
-            let last = 1 << count | tail.peek(count);
-            let Some(state) = self.all_pushed(last, lanes.drained(lane)) else { break };
-            if state < LEAST {
-                continue;
-            }
-            // The first state grows with the last one, but for a word that it gives away each time it is full.
-            let bits = f64::from(state).log2() + lanes.bits[lane];
-            let gain = f64::from(count) - 16.0 * ((bits - 16.0) / 16.0).floor();
-            if best.is_none_or(|(most, ..)| gain > most) {
-                best = Some((gain, count, state));
-            }
-        }
-        let (_, count, state) = best?;
-        tail.at += count as usize;
-        Some(state)
-    }
+/// The last state of a lane of the body that has so many bits of information: in it are the next bits of the tail, as
+/// many as leave the least room in the lane's first state.
+fn last_state(bits: f64, tail: &mut Bits<'_>) -> u32 {
+    let state = |count: u32| 1 << count | tail.peek(count);
+    // The first state grows with the last one, but for a word that it gives away each time it is full.
+    let gain = |count: u32| {
+        let first = f64::from(state(count)).log2() + bits;
+        f64::from(count) - 16.0 * ((first - 16.0) / 16.0).floor()
+    };
+    let fullest = 31 - (bits as u32) % 16;
+    let counts =
+        [fullest, fullest - 1, fullest - 2, 31, 30].into_iter().filter(|count| (16..32).contains(count));
+    let best = counts.max_by(|&a, &b| gain(a).total_cmp(&gain(b)));
+    let count = best.expect("there are counts");
+    let state = state(count);
+    tail.at += count as usize;
+    state
 }
 
 impl Push {
@@ -194,29 +172,6 @@ impl Push {
     #[inline]
     fn overflows(&self, state: u32) -> bool {
         u64::from(state) >= self.limit
-    }
-}
-
-impl<'a> Lanes<'a> {
-    fn new(bytes: &'a [Push], drained: usize) -> Self {
-        let drain = steps(bytes.len()).saturating_sub(drained);
-        let mut bits = [0.0; STEP];
-        for step in 0..drain {
-            let (first, count) = of_step(step, bytes.len());
-            for (lane, bits) in bits[..count].iter_mut().enumerate() {
-                *bits += bytes[first + 2 * lane].bits;
-            }
-        }
-        Self { bytes, drain, bits }
-    }
-
-    /// The bytes of a lane that take no words, the last one first.
-    fn drained(&self, lane: usize) -> impl Iterator<Item = &Push> {
-        let steps = (self.drain..steps(self.bytes.len())).rev();
-        steps.filter_map(move |step| {
-            let (first, count) = of_step(step, self.bytes.len());
-            (lane < count).then(|| &self.bytes[first + 2 * lane])
-        })
     }
 }
 

@@ -12,8 +12,7 @@
 //!
 //! **Body.** Its stream begins with the 32 states, each two words, the high one first, which is not 0 (a state below
 //! 2^16 stands for 2^16). The words that refill the states follow, in the order in which they are needed: after a step,
-//! every state below 2^16 takes one, in the order of the lanes. The last steps are those before which no word is left:
-//! they take what is in the states.
+//! every state below 2^16 takes one, in the order of the lanes.
 //!
 //! **Tail.** What is left in the states when the body is decoded is not lost: it is the tail's stream. The bits of
 //! each state behind its leading one, the highest first, follow each other from state 0 to state 31; from behind

@@ -49,13 +49,12 @@ pub(crate) fn one_by_one(table: &Table, bodies: &mut [Body<'_>]) {
         let out = u8::lanes_mut(out);
         let mut at = 0;
         for step in 0..steps(*bytes) {
-            let any_left = at < words.len();
             let (first, lanes) = of_step(step, *bytes);
             for (state, byte) in states.iter_mut().zip(out[first..].iter_mut().step_by(2)).take(lanes) {
                 *byte = table.step(state);
                 // Without a branch: nobody can tell which states take a word.
                 let word = u32::from(words.get(at).copied().unwrap_or(0));
-                let taking = *state < LEAST && any_left;
+                let taking = *state < LEAST;
                 refill(state, taking, word);
                 at += usize::from(taking);
             }

@@ -229,11 +229,9 @@ impl Vbmi2 {
     #[inline(always)]
     fn step(self, table: &Registers, states: &mut States, words: &[u16], active: u32) -> __m512i {
         let next = self.words(words, states.at);
-        // As long as there are words.
-        let may_take = active & 0_u32.wrapping_sub(u32::from(states.at < words.len()));
         let (places, upper, rest) = self.advance(table, states.high, states.low);
         simd!({
-            let taking = _mm512_testn_epi16_mask(upper, upper) & may_take;
+            let taking = _mm512_testn_epi16_mask(upper, upper) & active;
             let high = _mm512_mask_mov_epi16(upper, taking, rest);
             let low = _mm512_mask_expand_epi16(rest, taking, next);
             if active == u32::MAX {
