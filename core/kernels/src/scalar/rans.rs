@@ -243,12 +243,20 @@ fn left(states: &[u32; STEP], words: &mut [u16; HEAD_WORDS]) -> usize {
         let fresh = state.ilog2();
         bits = bits << fresh | u64::from(state ^ 1 << fresh);
         pending += fresh;
-        while pending >= 16 {
-            pending -= 16;
-            words[count] = (bits >> pending) as u16;
-            count += 1;
-        }
+        // Two words, which are written over as long as they are not full.
+        let full = u32::from(pending >= u32::BITS);
+        pending -= u32::BITS * full;
+        put_two(words, count, (bits >> pending) as u32);
+        count += 2 * full as usize;
     }
-    words[count] = (bits << (16 - pending)) as u16;
+    put_two(words, count, (bits << (u32::BITS - pending)) as u32);
     words.iter().rposition(|&word| word != 0).unwrap_or(0)
+}
+
+/// Writes two words, the high one first.
+#[inline(always)]
+fn put_two(words: &mut [u16; HEAD_WORDS], at: usize, two: u32) {
+    if let Some(words) = words.get_mut(at..at + 2) {
+        words.copy_from_slice(&[(two >> 16) as u16, two as u16]);
+    }
 }

@@ -7,7 +7,8 @@ use crate::invariant::Invariant;
 /// Numbers of a bucket's bytes have at most so many bits.
 const MAX_BITS: usize = 8;
 /// The bucket of bytes that do not occur, though they could. It has no slots.
-const ABSENT: u8 = BUCKETS as u8 - 1;
+const ABSENT: u8 = 15;
+const _: () = assert!(ABSENT as usize == BUCKETS - 1);
 
 /// The buckets of bytes, and their frequencies.
 pub(super) struct Model {
