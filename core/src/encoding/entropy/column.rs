@@ -10,8 +10,7 @@ use basalt_kernels::{
 };
 
 use super::{
-    bytes_of_codes,
-    image::Image,
+    image::{Image, bytes_of_codes},
     runs::{Form, Runs},
 };
 use crate::{

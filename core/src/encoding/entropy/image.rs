@@ -85,3 +85,9 @@ pub(super) fn is_of_codes(byte: usize, width: u32, keys: usize) -> bool {
     let code = |i: u32| byte >> (i * width) & ((1 << width) - 1);
     (0..8 / width).all(|i| code(i) < keys)
 }
+
+/// The bytes all of whose codes have keys, in ascending order.
+pub(super) fn bytes_of_codes(keys: usize) -> impl Iterator<Item = usize> {
+    let width = Image::new(keys, 1).width;
+    (0..BYTES).filter(move |&byte| is_of_codes(byte, width, keys))
+}

@@ -17,8 +17,10 @@ pub(super) fn information(stats: &KeyStats, distinct: &[(i64, u64)]) -> (f64, us
     let bytes: usize = Image::of_blocks(distinct.len(), stats.rows).map(Image::bytes).sum();
     let width = Image::new(distinct.len(), stats.rows).width;
     let share = |n: u64| n as f64 / stats.rows as f64;
+    // Default: no code above those of the keys occurs.
+    let share_of = |code: usize| distinct.get(code).map_or(0.0, |(_, n)| share(*n));
     let (shares, error): ([f64; BYTES], _) = if width == 8 {
-        (std::array::from_fn(|code| distinct.get(code).map_or(0.0, |(_, n)| share(*n))), 200)
+        (std::array::from_fn(share_of), 200)
     } else {
         let codes = 4 / width;
         // Rows that do not depend on each other; where there are fewer runs than they would have, the sample tells.
@@ -27,10 +29,7 @@ pub(super) fn information(stats: &KeyStats, distinct: &[(i64, u64)]) -> (f64, us
         let sampled = (width < 4 && clustered).then(|| sampled(stats, distinct, width)).flatten();
         let code = |nibble: usize, i: u32| nibble >> (i * width) & ((1 << width) - 1);
         let nibbles = sampled.unwrap_or_else(|| {
-            std::array::from_fn(|nibble| {
-                let share = |i| distinct.get(code(nibble, i)).map_or(0.0, |(_, n)| share(*n));
-                (0..codes).map(share).product()
-            })
+            std::array::from_fn(|nibble| (0..codes).map(|i| share_of(code(nibble, i))).product())
         });
         (
             std::array::from_fn(|byte| nibbles[byte % NIBBLES] * nibbles[byte / NIBBLES]),

@@ -29,12 +29,12 @@ mod runs;
 use std::sync::Arc;
 
 use arrow_buffer::Buffer;
-use basalt_kernels::rans::{BUCKETS, BYTES, Encoder, Table};
+use basalt_kernels::rans::{BUCKETS, Encoder, Table};
 
 use self::{
     buckets::Model,
     column::MAX_KEYS,
-    image::{Image, is_of_codes},
+    image::{Image, bytes_of_codes, is_of_codes},
     runs::Form,
 };
 use super::{
@@ -47,12 +47,6 @@ use crate::{error::Result, invariant::Invariant, keys::Native, limits::BLOCK_ROW
 
 /// The encoding.
 pub(super) struct Entropy;
-
-/// The bytes all of whose codes have keys, in ascending order.
-fn bytes_of_codes(keys: usize) -> impl Iterator<Item = usize> {
-    let width = Image::new(keys, 1).width;
-    (0..BYTES).filter(move |&byte| is_of_codes(byte, width, keys))
-}
 
 /// Bytes before the words, for these keys and so many runs.
 fn fixed(keys: usize, native: Native, runs: usize) -> usize {

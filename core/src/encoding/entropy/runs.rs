@@ -7,6 +7,7 @@ use super::image::Image;
 use crate::{
     encoding::bytes::{Reader, ensure},
     error::Result,
+    invariant::Invariant,
     limits::BLOCK_ROWS,
 };
 
@@ -108,7 +109,8 @@ impl Runs {
             block
         });
         let blocks = blocks.collect();
-        let last_bytes = images.last().map_or(0, |image| image.bytes());
+        let last = images.last().invariant("a column has a row");
+        let last_bytes = last.bytes();
         let runs = Self { form, whole, last_bytes, tails, lengths, words, blocks };
         let per_block = runs.per_block();
         let fits = |(run, &units): (usize, &u8)| {
