@@ -148,7 +148,7 @@ impl Vbmi2 {
             next[lane] = (lane * HEAD_WORDS + 2) as u32;
             ends[lane] = (lane * HEAD_WORDS + tail.words.len()) as u32;
         }
-        let [mut high, mut low]: [__m512i; 2] = states.each_ref().map(|states| load(states));
+        let [mut high, mut low]: [__m512i; 2] = states.each_ref().map(load);
         let lengths: __m512i = load(&lengths);
         let halves = |numbers: &[u32; STEP]| -> [__m512i; 2] {
             let (halves, _) = numbers.as_chunks::<16>();
