@@ -189,12 +189,13 @@ mod tests {
 
     /// Sixteen buckets lose little, whatever the distribution, and nothing where there are no more bytes.
     #[test]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of at most ten million")]
     fn buckets_keep_the_entropy() {
         let zipf = |n: usize, power: f64| -> [u64; BYTES] {
             std::array::from_fn(|i| if i < n { (1e7 / (i as f64 + 1.0).powf(power)) as u64 } else { 0 })
         };
         let geometric = |n: usize, ratio: f64| -> [u64; BYTES] {
-            std::array::from_fn(|i| if i < n { (1e7 * ratio.powi(i as i32)) as u64 } else { 0 })
+            std::array::from_fn(|i| if i < n { (1e7 * f64::powf(ratio, i as f64)) as u64 } else { 0 })
         };
         let entropy = |counts: &[u64; BYTES]| -> f64 {
             let total = counts.iter().sum::<u64>() as f64;
