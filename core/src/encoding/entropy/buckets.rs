@@ -189,7 +189,11 @@ mod tests {
 
     /// Sixteen buckets lose little, whatever the distribution, and nothing where there are no more bytes.
     #[test]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts of at most ten million")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "counts of at most ten million"
+    )]
     fn buckets_keep_the_entropy() {
         let zipf = |n: usize, power: f64| -> [u64; BYTES] {
             std::array::from_fn(|i| if i < n { (1e7 / (i as f64 + 1.0).powf(power)) as u64 } else { 0 })
