@@ -283,16 +283,17 @@ proptest! {
     }
 }
 
-/// Forced, entropy coded columns are as near to the Shannon entropy of their keys as asked, everything counted.
+/// Forced, entropy coded columns are as near to the Shannon entropy of their keys as asked, everything counted: runs that
+/// are decoded alone cost a twentieth of a bit a row, and no more than a fortieth of the column.
 #[test]
 fn entropy_coded_columns_are_near_the_entropy() {
     let zipf: Vec<usize> = (1..=200).map(|rank| 20_000 / rank).collect();
     for (weights, most) in [
-        (&[95, 5][..], 1.01),
-        (&[80, 15, 4, 1], 1.003),
-        (&[547, 202, 121, 80, 50], 1.005),
-        (&zipf[..16], 1.005),
-        (&zipf, 1.005),
+        (&[95, 5][..], 1.025),
+        (&[80, 15, 4, 1], 1.026),
+        (&[547, 202, 121, 80, 50], 1.025),
+        (&zipf[..16], 1.015),
+        (&zipf, 1.01),
     ] {
         let keys = draw(weights, 1 << 20);
         let mut counts = vec![0_usize; weights.len()];

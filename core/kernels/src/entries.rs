@@ -77,7 +77,7 @@ macro_rules! kernels {
             groups: Groups { u8: group(), u16: group(), u32: group() },
             runs: RunsKernels { ends: runs_ends, spread: runs_spread, numbers: runs_numbers },
             decimals_convert,
-            rans_nibbles,
+            rans_bytes,
             ints_combine,
             ints_combine_one,
             changes: statistics_changes,
@@ -438,8 +438,8 @@ macro_rules! kernels {
         }
 
         $(#[$attribute])*
-        fn rans_nibbles(table: &Table, streams: &mut [Stream<'_>]) {
-            rans::nibbles($new, table, streams)
+        fn rans_bytes(table: &Table, streams: &mut [Stream<'_>]) {
+            rans::bytes($new, table, streams)
         }
 
         $(#[$attribute])*

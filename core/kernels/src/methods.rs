@@ -366,13 +366,15 @@ impl Kernels {
     }
 
     #[track_caller]
-    pub fn rans_nibbles(&self, table: &Table, streams: &mut [Stream<'_>]) {
-        for Stream { tail, out, .. } in streams.iter() {
-            let steps = rans::steps(out.len());
-            assert!(out.len().is_multiple_of(rans::VECTOR_WORDS), "{} words are no vectors", out.len());
-            assert!(*tail <= steps, "a tail of {tail} steps in {steps}");
+    pub fn rans_bytes(&self, table: &Table, streams: &mut [Stream<'_>]) {
+        for Stream { bytes, tail, out, .. } in streams.iter() {
+            let whole =
+                out.len().is_multiple_of(rans::VECTOR_WORDS) && bytes.is_multiple_of(rans::VECTOR_BYTES);
+            assert!(whole, "{bytes} bytes in {} words are no vectors", out.len());
+            assert!(8 * out.len() <= *bytes, "{} words of an image of {bytes} bytes", out.len());
+            assert!(tail <= bytes, "a tail of {tail} bytes in {bytes}");
         }
-        call!(self.rans_nibbles, table, streams)
+        call!(self.rans_bytes, table, streams)
     }
 
     pub fn prefix_gaps_to_ids(&self, base: u64, gaps: &mut [u64]) -> Option<u64> {

@@ -37,8 +37,8 @@ pub struct Kernels {
     pub(crate) groups: Groups,
     pub(crate) runs: RunsKernels,
     pub(crate) decimals_convert: unsafe fn(Scale, Form, &mut [i64]),
-    /// Images are whole vectors, with the steps of their tails among them.
-    pub(crate) rans_nibbles: unsafe fn(&Table, &mut [Stream<'_>]),
+    /// Images are whole vectors, not shorter than their tails and what is wanted of them.
+    pub(crate) rans_bytes: unsafe fn(&Table, &mut [Stream<'_>]),
     /// There are as many of both.
     pub(crate) ints_combine: unsafe fn(IntOp, &mut [i64], &[i64]),
     pub(crate) ints_combine_one: unsafe fn(IntOp, &mut [i64], i64),

@@ -77,6 +77,14 @@ pub(super) fn with_block<R>(
     result
 }
 
+/// The same of a block that is cached; `work` reads no others. `None` where it is not.
+pub(super) fn with_cached<R>((id, block): (Id, usize), work: impl FnOnce(&[u64]) -> R) -> Option<R> {
+    CACHE.with_borrow(|cache| {
+        let found = cache.iter().rev().find(|cached| cached.id == id && cached.block == block)?;
+        Some(work(found.words.typed_data()))
+    })
+}
+
 /// Takes out blocks that have not been used for long, in whose place there is room for others.
 fn make_room(cache: &mut Vec<Cached>, range: Range<usize>, blocks: &impl Blocks) -> Vec<Cached> {
     let mut room = CACHE_BYTES.saturating_sub(range.map(|block| 8 * blocks.words(block)).sum());

@@ -17,7 +17,7 @@
 //! | level | encoding | what it holds | wins where |
 //! |---|---|---|---|
 //! | 0 | constant, plain, packed | one key; an array; differences to a block's least, bit-packed in the rows' order, with patched exceptions | there is no pattern, or no time |
-//! | 1 | entropy, bitcompress | up to 256 keys: nibble rANS that decodes to packed codes, bytes beyond 16 keys; the first source's codec | frequencies differ |
+//! | 1 | entropy, bitcompress | up to 256 keys: rANS over buckets of bytes, in runs, that decodes to packed codes; the first source's codec | frequencies differ |
 //! | 2 | sparse, elias_fano | one common key, and where the others are: Rice-coded gaps; Elias-Fano where a row is to be found fast | one key rules |
 //! | 3 | runs | Rice-coded run lengths, two parameters | equal keys stand together |
 //! | 4 | dictionary | sorted distinct keys, and codes | few keys lie far apart |
@@ -86,4 +86,4 @@ pub(crate) use self::{code_map::CodeMap, texts::owned_bytes};
 
 /// The version of what encoded columns are as bytes, heads of [`ColumnParts`](crate::fragment::ColumnParts) included. It
 /// goes up when bytes that were written before are to be read no longer: what keeps columns elsewhere drops them then.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;

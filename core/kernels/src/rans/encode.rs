@@ -1,205 +1,177 @@
 //! Encoding: the decoder's steps, undone from the last to the first.
 
-use super::Table;
+use super::{Table, table::Member};
 use crate::{
-    forms::rans::{LEAST, PRECISION, SLOTS, STEP, SYMBOLS, TAIL_STATES, VECTOR_STEPS, steps},
+    forms::rans::{BUCKETS, BYTES, PRECISION, STEP, of_step, steps},
     lanes::Lane,
 };
 
-/// Steps of a tail, at most.
-const MAX_TAIL: usize = u8::MAX as usize;
-/// So few bits, and so few steps, are all tail.
+/// So few bits, and so few bytes, are all tail.
 const SMALL: f64 = 4096.0;
-/// Bits that a tail of that body's states holds, about: 16 of each, and half of what is above them.
-const TAIL_BITS: f64 = 32.0 * 23.5;
-/// What a tail takes beyond the information in it.
-const TAIL_WASTE: f64 = 52.0;
+/// Bits that are left in a state, of which the first is then the greatest: 16, and half of what is above them.
+const LEFT: f64 = 23.5;
+/// What more than that may be left over, where all states happen to be great.
+const LUCK: f64 = 20.0;
+/// A tail is at most so many units.
+const MAX_UNITS: usize = u8::MAX as usize;
 
 /// Encodes images by one table.
 #[derive(Clone, Debug)]
 pub struct Encoder {
-    pushes: [Push; SYMBOLS],
+    pushes: Vec<Option<Push>>,
+    /// The slots of each bucket in order.
+    slots: [Vec<u16>; BUCKETS],
 }
 
-/// What encoding one symbol takes.
-#[derive(Clone, Debug)]
+/// What encoding one byte takes.
+#[derive(Clone, Copy, Debug)]
 struct Push {
     frequency: u32,
-    /// The symbol's slots in order.
-    slots: Vec<u16>,
+    /// A state so great has no room for it.
+    limit: u64,
+    member: Member,
     /// Its information in bits.
     bits: f64,
 }
 
-impl Push {
-    /// Puts the symbol on a state, from which the step of the table takes it off.
-    #[inline]
-    fn push(&self, state: &mut u32) {
-        let (quotient, rest) = (*state / self.frequency, *state % self.frequency);
-        *state = quotient << PRECISION | u32::from(self.slots[rest as usize]);
+impl Encoder {
+    /// An encoder of the bytes that the table has.
+    pub fn new(table: &Table) -> Self {
+        let slots = table.slots();
+        let push = |member: Member| {
+            let frequency = slots[usize::from(member.bucket)].len() as u32;
+            Push {
+                frequency,
+                limit: u64::from(frequency) << (u32::BITS - PRECISION - member.bits),
+                member,
+                bits: f64::from(PRECISION + member.bits) - f64::from(frequency).log2(),
+            }
+        };
+        let pushes: Vec<_> = table.members().into_iter().map(|member| member.map(push)).collect();
+        debug_assert!(pushes.len() == BYTES, "there is a line for every byte");
+        Self { pushes, slots }
     }
 
-    /// Whether the state has no room for the symbol.
+    /// The information in a byte, in bits; `None` of one that the table does not have.
+    pub fn bits(&self, byte: u8) -> Option<f64> {
+        self.pushes[usize::from(byte)].map(|push| push.bits)
+    }
+
+    /// The words of an image all of whose bytes the table has, and the units of its tail, each of so many bytes.
+    ///
+    /// # Panics
+    /// Where the image is not whole vectors, the table has no such byte, or the bytes are not whole units.
+    pub fn encode(&self, image: &[u64], unit: usize) -> (Vec<u16>, u8) {
+        let push = |byte: &u8| self.pushes[usize::from(*byte)].expect("the table has the bytes");
+        let bytes: Vec<Push> = u8::lanes(image).iter().map(push).collect();
+        assert!(bytes.len().is_multiple_of(unit), "{} bytes in units of {unit}", bytes.len());
+        let bits: f64 = bytes.iter().map(|push| push.bits).sum();
+        if bytes.len() <= MAX_UNITS * unit && bits < SMALL {
+            return (self.tail(&bytes), (bytes.len() / unit) as u8);
+        }
+        let mut room = STEP as f64 * LEFT + LUCK;
+        let fits = bytes.iter().rev().take(MAX_UNITS * unit).take_while(|push| {
+            room -= push.bits;
+            room >= 0.0
+        });
+        let mut units = fits.count() / unit;
+        let of_unit = bits / bytes.len() as f64 * unit as f64;
+        loop {
+            let (body, rest) = bytes.split_at(bytes.len() - units * unit);
+            let tail = if units == 0 { Vec::new() } else { self.tail(rest) };
+            match self.body(body, &tail) {
+                Ok(words) => return (words, units as u8),
+                // Nearly as many less as have so many bits: what is in the states changes with the tail. A body without
+                // a tail is a stream.
+                Err(missing) => units -= ((0.8 * missing as f64 / of_unit) as usize).clamp(1, units),
+            }
+        }
+    }
+
+    /// Puts a byte on a state, from which the step of the table takes it off.
     #[inline]
-    fn overflows(&self, state: u32) -> bool {
-        u64::from(state) >= u64::from(self.frequency) << (u32::BITS - PRECISION)
+    fn push(&self, push: &Push, state: &mut u32) {
+        let Member { bucket, number, bits } = push.member;
+        let state_and_number = *state << bits | u32::from(number);
+        let (quotient, rest) = (state_and_number / push.frequency, state_and_number % push.frequency);
+        *state = quotient << PRECISION | u32::from(self.slots[usize::from(bucket)][rest as usize]);
     }
 
     /// The same, where a state that has no room gives a word away.
     #[inline]
-    fn push_or_shift(&self, state: &mut u32, shifted: impl FnOnce(u16)) {
-        if self.overflows(*state) {
+    fn push_or_shift(&self, push: &Push, state: &mut u32, shifted: impl FnOnce(u16)) {
+        if push.overflows(*state) {
             shifted(*state as u16);
             *state >>= 16;
         }
-        self.push(state);
-    }
-}
-
-impl Encoder {
-    /// An encoder of the symbols that the table has.
-    pub fn new(table: &Table) -> Self {
-        let pushes = table.slots().map(|slots| Push {
-            frequency: slots.len() as u32,
-            bits: f64::from(PRECISION) - (slots.len() as f64).log2(),
-            slots,
-        });
-        Self { pushes }
-    }
-
-    /// The words of an image all of whose nibbles the table has, and the steps of its tail, at most 255.
-    ///
-    /// # Panics
-    /// Where the image is not whole vectors, or the table has no such nibble.
-    pub fn encode(&self, image: &[u64]) -> (Vec<u16>, usize) {
-        let lanes = u16::lanes(image);
-        let symbol = |step: usize, lane: usize| {
-            lanes[step / VECTOR_STEPS * STEP + lane] >> (4 * (step % VECTOR_STEPS)) & 15
-        };
-        let steps = steps(image.len());
-        let symbols: Vec<u8> =
-            (0..steps).flat_map(|step| (0..STEP).map(move |lane| symbol(step, lane) as u8)).collect();
-        let bits = |symbols: &[u8]| symbols.iter().map(|&s| self.pushes[usize::from(s)].bits).sum::<f64>();
-        if steps <= MAX_TAIL && bits(&symbols) < SMALL {
-            return (self.tail(&symbols), steps);
-        }
-        let mut room = TAIL_BITS - TAIL_WASTE;
-        let fits = symbols.chunks(STEP).rev().take(MAX_TAIL).take_while(|symbols| {
-            room -= bits(symbols);
-            room >= 0.0
-        });
-        let longest = fits.count();
-        let parts = (0..=longest).rev().find_map(|tail| {
-            let (body, rest) = symbols.split_at((steps - tail) * STEP);
-            let rest = if tail == 0 { Vec::new() } else { self.tail(rest) };
-            Some((self.body(body, &rest)?, tail))
-        });
-        parts.expect("a body without a tail is a stream")
+        self.push(push, state);
     }
 
     /// The stream of a tail.
-    fn tail(&self, symbols: &[u8]) -> Vec<u16> {
-        let push = |i: usize| &self.pushes[usize::from(symbols[i])];
-        // As long as no state has given a word away, the decoder has none to refill one with: until then, states
-        // begin at 1 and are as small as they come.
-        let mut states = [1_u32; TAIL_STATES];
-        let mut end = symbols.len();
-        while let Some(i) = end.checked_sub(1)
-            && !push(i).overflows(states[i % TAIL_STATES])
-        {
-            push(i).push(&mut states[i % TAIL_STATES]);
-            end = i;
-        }
-        if end > 0 {
-            // From here on all states have to be refilled in time. States begin so, where nothing comes before.
-            states = loop {
-                if let Some(states) = self.grown(symbols, end) {
-                    break states;
-                }
-                end = usize::midpoint(end, symbols.len()) + 1;
-            };
-        }
+    fn tail(&self, bytes: &[Push]) -> Vec<u16> {
+        // Until the state gives a word away, the decoder has none to refill it with.
+        let mut state = 1;
         let mut words = Vec::new();
-        for i in (0..end).rev() {
-            push(i).push_or_shift(&mut states[i % TAIL_STATES], |word| words.push(word));
+        for push in bytes.iter().rev() {
+            self.push_or_shift(push, &mut state, |word| words.push(word));
         }
-        words.extend(states.iter().rev().flat_map(|&state| [state as u16, (state >> 16) as u16]));
+        words.extend([state as u16, (state >> 16) as u16]);
         words.reverse();
         words
     }
 
-    /// States that hold all symbols of a tail from a place on and are great enough to be refilled there: the least
-    /// such. `None` where one of them would have to give a word away before.
-    fn grown(&self, symbols: &[u8], from: usize) -> Option<[u32; TAIL_STATES]> {
-        let mut states = [0; TAIL_STATES];
-        for (lane, state) in states.iter_mut().enumerate() {
-            let grown = |first: u32| {
-                let mut pushed = (from..symbols.len()).rev().filter(|i| i % TAIL_STATES == lane);
-                pushed.try_fold(first, |mut state, i| {
-                    let push = &self.pushes[usize::from(symbols[i])];
-                    (!push.overflows(state)).then(|| push.push(&mut state))?;
-                    Some(state)
-                })
-            };
-            // A greater first state gives a greater last one.
-            let (mut least, mut enough) = (1, LEAST);
-            while least < enough {
-                let middle = u32::midpoint(least, enough);
-                if grown(middle).is_some_and(|state| state < LEAST) {
-                    least = middle + 1
-                } else {
-                    enough = middle
-                }
+    /// The stream of a body, in whose last states is that of the tail; where it has no room there, how many bits are
+    /// missing.
+    fn body(&self, bytes: &[Push], tail: &[u16]) -> Result<Vec<u16>, usize> {
+        let mut bits = [0.0; STEP];
+        for step in 0..steps(bytes.len()) {
+            let (first, count) = of_step(step, bytes.len());
+            for (lane, bits) in bits[..count].iter_mut().enumerate() {
+                *bits += bytes[first + 2 * lane].bits;
             }
-            *state = grown(least)?;
         }
-        Some(states)
-    }
-
-    /// The stream of a body, in whose last states is that of the tail; `None` where it has no room there.
-    fn body(&self, symbols: &[u8], tail: &[u16]) -> Option<Vec<u16>> {
         let mut tail = Bits { words: tail, at: 0 };
-        let lanes: [_; STEP] = std::array::from_fn(|lane| self.lane(symbols, lane, &mut tail));
-        if tail.at <= 16 * tail.words.len() {
-            return None;
+        let mut states = bits.map(|bits| last_state(bits, &mut tail));
+        if !tail.words.is_empty() && tail.at <= 16 * tail.words.len() {
+            return Err(16 * tail.words.len() + 1 - tail.at);
         }
-        let mut words: Vec<u16> =
-            lanes.iter().flat_map(|(state, _)| [(state >> 16) as u16, *state as u16]).collect();
-        let mut shifted = lanes.map(|(_, shifted)| shifted);
-        for step in 0..symbols.len() / STEP {
-            for shifted in &mut shifted {
-                words.extend(shifted.pop_if(|(at, _)| *at == step).map(|(_, word)| word));
+        let mut words = Vec::with_capacity(bytes.len());
+        for step in (0..steps(bytes.len())).rev() {
+            let (first, count) = of_step(step, bytes.len());
+            for (lane, state) in states[..count].iter_mut().enumerate().rev() {
+                self.push_or_shift(&bytes[first + 2 * lane], state, |word| words.push(word));
             }
         }
-        Some(words)
+        words.extend(states.iter().rev().flat_map(|state| [*state as u16, (state >> 16) as u16]));
+        words.reverse();
+        Ok(words)
     }
+}
 
-    /// The first state of a lane of the body, and the steps behind which it takes words, the last one first. In
-    /// the state behind the last step are the next bits of the tail: as many as leave the least room in the first.
-    fn lane(&self, symbols: &[u8], lane: usize, tail: &mut Bits<'_>) -> (u32, Vec<(usize, u16)>) {
-        let encode = |count: u32| {
-            let mut state = 1 << count | tail.peek(count);
-            let mut words = Vec::new();
-            for step in (0..symbols.len() / STEP).rev() {
-                let push = &self.pushes[usize::from(symbols[step * STEP + lane])];
-                push.push_or_shift(&mut state, |word| words.push((step, word)));
-            }
-            (state, words)
-        };
-        // The first state grows with the last one, but for a word that it gives away each time it is full.
-        let fewest = encode(16);
-        let most = 16 + fewest.0.leading_zeros();
-        let counts = [most + 1, most, most - 1].into_iter().filter(|count| (17..u32::BITS).contains(count));
-        let gain = |count: u32, words: usize| i64::from(count) - 16 * words as i64;
-        let (mut best, mut bits) = (fewest, 16);
-        for count in counts {
-            let lane = encode(count);
-            if gain(count, lane.1.len()) > gain(bits, best.1.len()) {
-                (best, bits) = (lane, count);
-            }
-        }
-        tail.at += bits as usize;
-        best
+/// The last state of a lane of the body that has so many bits of information: in it are the next bits of the tail, as
+/// many as leave the least room in the lane's first state.
+fn last_state(bits: f64, tail: &mut Bits<'_>) -> u32 {
+    let state = |count: u32| 1 << count | tail.peek(count);
+    // The first state grows with the last one, but for a word that it gives away each time it is full.
+    let gain = |count: u32| {
+        let first = f64::from(state(count)).log2() + bits;
+        f64::from(count) - 16.0 * ((first - 16.0) / 16.0).floor()
+    };
+    let fullest = 31 - (bits as u32) % 16;
+    let counts =
+        [fullest, fullest - 1, fullest - 2, 31, 30].into_iter().filter(|count| (16..32).contains(count));
+    let best = counts.max_by(|&a, &b| gain(a).total_cmp(&gain(b)));
+    let count = best.expect("there are counts");
+    let state = state(count);
+    tail.at += count as usize;
+    state
+}
+
+impl Push {
+    /// Whether the state has no room for the byte.
+    #[inline]
+    fn overflows(&self, state: u32) -> bool {
+        u64::from(state) >= self.limit
     }
 }
 
@@ -222,4 +194,4 @@ impl Bits<'_> {
     }
 }
 
-const _: () = assert!(SLOTS as u64 * (1 << (u32::BITS - PRECISION)) == 1 << u32::BITS);
+const _: () = assert!(PRECISION + 20 == u32::BITS);

@@ -1,22 +1,27 @@
-//! Reading entropy coded columns: a block is decoded to its image, and the work is done on that.
+//! Reading entropy coded columns: a block, or those of its runs that are asked for, is decoded to its image, and the work
+//! is done on that.
+
+use std::cell::RefCell;
 
 use arrow_buffer::{Buffer, ScalarBuffer};
-use basalt_kernels::{self as kernels, packed, rans};
+use basalt_kernels::{
+    self as kernels, packed,
+    rans::{BUCKETS, BYTES, NO_BUCKET, SIDE_BY_SIDE, Table, VECTOR_BYTES, VECTOR_WORDS},
+};
 
 use super::{
-    image::{Image, is_of_codes},
-    wide,
+    image::{Image, bytes_of_codes},
+    runs::{Form, Runs},
 };
 use crate::{
     encoding::{
         Costs, KeyColumn, KeyTest,
-        bytes::{Reader, ensure, index},
-        cache::{Blocks, Id, with_block},
+        bytes::{Reader, corrupt, ensure, index},
+        cache::{Blocks, Id, with_block, with_cached},
         fallback, mask,
     },
     error::Result,
     invariant::Invariant,
-    keys::Native,
     limits::{BLOCK_ROWS, BLOCK_WORDS},
 };
 
@@ -27,6 +32,23 @@ pub(super) const MAX_KEYS: usize = 256;
 
 /// Ranges of codes that are compared one by one; of more, which only codes of a byte have, each row is looked up.
 const MAX_RANGES: usize = 8;
+/// Where more than one part in so many of a block's runs are left out, those that are asked for are decoded alone.
+const LEFT_OUT: usize = 4;
+
+thread_local! {
+    /// Where runs are decoded to.
+    static RUNS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// The start of the run that a row was read of last.
+    static START: RefCell<Start> = const { RefCell::new(Start { run: None, words: Vec::new() }) };
+}
+
+/// The start of a run.
+struct Start {
+    /// The column, the block, and which of its runs it is.
+    run: Option<(Id, usize, usize)>,
+    /// As many words as are decoded, and a vector.
+    words: Vec<u64>,
+}
 
 /// An entropy coded column.
 #[derive(Debug)]
@@ -38,24 +60,8 @@ pub(super) struct Column {
     keys: Vec<i64>,
     /// What the keys are apart, where that is the same for all of them.
     step: Option<i64>,
-    table: Table,
-    blocks: Vec<Block>,
-    words: ScalarBuffer<u16>,
-}
-
-#[derive(Debug)]
-enum Table {
-    Nibbles(Box<rans::Table>),
-    Codes(ScalarBuffer<u16>),
-}
-
-#[derive(Debug)]
-struct Block {
-    image: Image,
-    /// Its words are from here on to those of the next block.
-    words: usize,
-    /// Steps of the stream's tail.
-    tail: usize,
+    table: Box<Table>,
+    runs: Runs,
 }
 
 /// Rows of one block.
@@ -88,48 +94,25 @@ impl Column {
     pub(super) fn open(buffer: Buffer) -> Result<Self> {
         let (head, native, mut reader) = Reader::keys(buffer.clone())?;
         let count = usize::from(head.params[0]) + 1;
-        ensure(count > 1 && head.params[1] == 0, "unknown parameters")?;
-        let is_wide = Image::is_wide(count);
-        let frequencies: ScalarBuffer<u16> = reader.section(if is_wide { count } else { rans::SYMBOLS })?;
-        let bytes = reader.skip(native.width() * count)?;
-        let keys: Vec<i64> = bytes.chunks_exact(native.width()).map(|bytes| key_of(native, bytes)).collect();
+        ensure(count > 1, "unknown parameters")?;
+        let form = Form::of_param(head.params[1])?;
+        let frequencies: ScalarBuffer<u16> = reader.section(BUCKETS)?;
+        let keys: Vec<i64> = (0..count).map(|_| reader.key(native)).collect::<Result<_>>()?;
         ensure(keys.is_sorted_by(|a, b| a < b), "the keys are not in order")?;
-        let blocks = head.rows.div_ceil(BLOCK_ROWS);
-        let tails = reader.skip(if is_wide { 0 } else { blocks })?;
-        reader.align(2)?;
-        let lengths: ScalarBuffer<u16> = reader.section(blocks)?;
-        let words: ScalarBuffer<u16> = reader.section(lengths.iter().map(|&n| usize::from(n)).sum())?;
+        let mut bucket_of = [NO_BUCKET; BYTES];
+        let pairs = reader.skip(bytes_of_codes(count).count().div_ceil(2))?;
+        for (i, byte) in bytes_of_codes(count).enumerate() {
+            bucket_of[byte] = pairs[i / 2] >> (i % 2 * 4) & 15;
+        }
+        let table = frequencies.first_chunk().and_then(|frequencies| Table::new(frequencies, &bucket_of));
+        let table = table.ok_or_else(|| corrupt("the buckets do not share the slots"))?;
+        let runs = Runs::open(&mut reader, form, count, head.rows)?;
         reader.finish()?;
-        let mut first = 0;
-        let blocks = (0..blocks).map(|block| {
-            let image = Image::new(count, (head.rows - block * BLOCK_ROWS).min(BLOCK_ROWS));
-            first += usize::from(lengths[block]);
-            // Default: the wide stream has no tails.
-            let tail = tails.get(block).copied().map_or(0, usize::from);
-            Block { image, words: first - usize::from(lengths[block]), tail }
-        });
-        let blocks: Vec<Block> = blocks.collect();
-        let table = if is_wide {
-            let total: u32 = frequencies.iter().map(|&n| u32::from(n)).sum();
-            let shared = total == u32::from(rans::SLOTS) && !frequencies.contains(&0);
-            ensure(shared, "the codes do not share the slots")?;
-            Table::Codes(frequencies)
-        } else {
-            let width = Image::new(count, 1).width;
-            let are_codes =
-                (0..).zip(frequencies.iter()).all(|(i, &n)| n == 0 || is_of_codes(i, width, count));
-            ensure(are_codes, "a nibble has a code without a key")?;
-            let long = blocks.iter().any(|block| block.tail > block.image.steps());
-            ensure(!long, "a tail is longer than its block")?;
-            let table = frequencies.first_chunk().and_then(rans::Table::new);
-            let table =
-                table.ok_or_else(|| crate::encoding::bytes::corrupt("the nibbles do not share the slots"))?;
-            Table::Nibbles(Box::new(table))
-        };
         let step = keys[1].checked_sub(keys[0]);
         let even = |step: &i64| keys.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(*step));
         let step = step.filter(even);
-        let column = Self { buffer, id: Id::new(), rows: head.rows, keys, step, table, blocks, words };
+        let column =
+            Self { buffer, id: Id::new(), rows: head.rows, keys, step, table: Box::new(table), runs };
         column.check()?;
         Ok(column)
     }
@@ -138,7 +121,7 @@ impl Column {
     fn check(&self) -> Result<()> {
         let (mut least, mut greatest) = (MAX_KEYS, 0);
         for part in self.parts(0, self.rows) {
-            let extremes = self.with(part, |codes| codes.min_max(None));
+            let extremes = self.scan(part, |codes| codes.min_max(None));
             let (min, max) = extremes.invariant("a block has a row");
             (least, greatest) = (least.min(index(min)), greatest.max(index(max)));
             if least == 0 && greatest == self.keys.len() - 1 {
@@ -159,38 +142,66 @@ impl Column {
         })
     }
 
-    /// Calls `work` with the codes of rows of a block, which comes alone.
-    fn with<R>(&self, part: Part, work: impl FnOnce(Codes<'_>) -> R) -> R {
-        self.with_ahead(part, |_| 1, work)
+    /// The image of a block.
+    fn image(&self, block: usize) -> Image {
+        Image::new(self.keys.len(), BLOCK_ROWS.min(self.rows - block * BLOCK_ROWS))
     }
 
-    /// The same, where blocks are read one after the other.
+    /// Calls `work` with the codes of rows of a block, where blocks are read one after the other. Few rows from within a
+    /// block are a leap: their runs are decoded alone.
     fn scan<R>(&self, part: Part, work: impl FnOnce(Codes<'_>) -> R) -> R {
-        let most = match self.table {
-            Table::Nibbles(_) => rans::SIDE_BY_SIDE.min(self.blocks.len() - part.block),
-            Table::Codes(_) => 1,
-        };
-        let begins = part.block == 0 && part.rows == self.blocks[0].image.rows;
-        self.with_ahead(part, |follows| if follows || begins { most } else { 1 }, work)
-    }
-
-    /// The same, where `ahead` says how many blocks to decode.
-    fn with_ahead<R>(
-        &self,
-        part: Part,
-        ahead: impl FnOnce(bool) -> usize,
-        work: impl FnOnce(Codes<'_>) -> R,
-    ) -> R {
-        let width = self.blocks[part.block].image.width;
+        let image = self.image(part.block);
+        let width = image.width;
+        if part.from > 0 && part.rows <= image.rows / LEFT_OUT && !self.is_cached(part.block) {
+            let rows = self.runs.rows();
+            let runs: Vec<usize> = (part.from / rows..(part.from + part.rows).div_ceil(rows)).collect();
+            return self.with_runs(part.block, &runs, |words| {
+                work(Codes { width, words, from: part.from % rows, rows: part.rows })
+            });
+        }
+        // Where a block has few runs, those of the next ones are decoded beside them.
+        let blocks =
+            (self.rows.div_ceil(BLOCK_ROWS) - part.block).min(SIDE_BY_SIDE.div_ceil(self.runs.per_block()));
+        let begins = part.block == 0 && part.rows == image.rows;
+        let ahead = |follows| if follows || begins { blocks } else { 1 };
         with_block((self.id, part.block), self, ahead, |words| {
             work(Codes { width, words, from: part.from, rows: part.rows })
         })
     }
 
-    /// The words of a block.
-    fn stream(&self, block: usize) -> &[u16] {
-        let end = self.blocks.get(block + 1).map_or(self.words.len(), |next| next.words);
-        &self.words[self.blocks[block].words..end]
+    /// Whether the thread has the block at hand.
+    fn is_cached(&self, block: usize) -> bool {
+        with_cached((self.id, block), |_| ()).is_some()
+    }
+
+    /// Calls `work` with the images of runs of a block, which ascend: one follows the other.
+    fn with_runs<R>(&self, block: usize, runs: &[usize], work: impl FnOnce(&[u64]) -> R) -> R {
+        let each = self.runs.words_of_run();
+        // What is decoded, and `work`, may read other columns.
+        let mut words = RUNS.take();
+        if words.len() < runs.len() * each + VECTOR_WORDS {
+            words.resize(runs.len() * each + VECTOR_WORDS, 0);
+        }
+        let images = runs.iter().zip(words.chunks_mut(each));
+        let images = images.map(|(&run, words)| (run, &mut words[..self.runs.words(block, run)]));
+        self.runs.decode(&self.table, block, images);
+        let result = work(&words);
+        RUNS.set(words);
+        result
+    }
+
+    /// The runs of a block that hold rows for which `wanted` is true of their mask words; `None` where they are nearly
+    /// all, or the block is at hand.
+    fn few_runs(&self, part: Part, wanted: impl Fn(&[u64]) -> bool, mask: &[u64]) -> Option<Vec<usize>> {
+        let words = self.runs.rows() / 64;
+        if !part.from.is_multiple_of(self.runs.rows()) || self.is_cached(part.block) {
+            return None;
+        }
+        let first = part.from / self.runs.rows();
+        let runs: Vec<usize> =
+            (first..).zip(mask.chunks(words)).filter(|(_, mask)| wanted(mask)).map(|(run, _)| run).collect();
+        let all = self.image(part.block).rows.div_ceil(self.runs.rows());
+        (runs.len() + all / LEFT_OUT < all).then_some(runs)
     }
 
     /// Calls `work` with the codes of each block's part of rows, and the words of a mask that are its own.
@@ -201,27 +212,69 @@ impl Column {
         mask: Option<&'m [u64]>,
         mut work: impl FnMut(Codes<'_>, Option<&'m [u64]>),
     ) {
+        let any = |mask: &[u64]| mask.iter().any(|&word| word != 0);
         for part in self.parts(start, rows) {
-            let mask = mask.map(|mask| part.words(mask));
-            if mask.is_none_or(|mask| mask.iter().any(|&word| word != 0)) {
-                self.scan(part, |codes| work(codes, mask));
-            }
+            let Some(mask) = mask.map(|mask| part.words(mask)) else {
+                self.scan(part, |codes| work(codes, None));
+                continue;
+            };
+            let Some(runs) = self.few_runs(part, any, mask) else {
+                if any(mask) {
+                    self.scan(part, |codes| work(codes, Some(mask)));
+                }
+                continue;
+            };
+            let (width, rows) = (self.image(part.block).width, self.runs.rows());
+            self.with_runs(part.block, &runs, |words| {
+                for (i, &run) in runs.iter().enumerate() {
+                    let words = &words[i * self.runs.words_of_run()..];
+                    let from = run * rows - part.from;
+                    let rows = rows.min(part.rows - from);
+                    let mask = &mask[from / 64..][..rows.div_ceil(64)];
+                    work(Codes { width, words, from: 0, rows }, Some(mask));
+                }
+            });
         }
+    }
+
+    /// The code of a row: of its block, where the thread has that at hand, else of its run, decoded as far as the row.
+    /// Who asks a run again has all of it decoded.
+    fn code(&self, row: usize) -> u64 {
+        let (block, from) = (row / BLOCK_ROWS, row % BLOCK_ROWS);
+        let width = self.image(block).width;
+        let cached = with_cached((self.id, block), |words| Codes { width, words, from, rows: 1 }.get());
+        cached.unwrap_or_else(|| {
+            let (run, from) = (from / self.runs.rows(), from % self.runs.rows());
+            START.with_borrow_mut(|start| {
+                let same = start.run == Some((self.id, block, run));
+                let vector = from / (self.image(block).rows_of_byte() * VECTOR_BYTES);
+                let wanted = (vector + 1) * VECTOR_WORDS;
+                if !same || start.words.len() < wanted + VECTOR_WORDS {
+                    let words = if same { self.runs.words(block, run) } else { wanted };
+                    start.words.resize(words + VECTOR_WORDS, 0);
+                    start.run = Some((self.id, block, run));
+                    self.runs.decode_one(&self.table, block, run, &mut start.words[..words]);
+                }
+                Codes { width, words: &start.words, from, rows: 1 }.get()
+            })
+        })
     }
 
     fn key(&self, code: u64) -> i64 {
         self.keys[index(code)]
     }
-}
 
-/// The key whose low bytes these are.
-fn key_of(native: Native, bytes: &[u8]) -> i64 {
-    let mut key = [0; 8];
-    key[..bytes.len()].copy_from_slice(bytes);
-    let key = i64::from_le_bytes(key);
-    let (least, _) = native.key_range();
-    let above = 64 - 8 * native.width();
-    if least < 0 { key << above >> above } else { key }
+    /// Writes the keys of rows of an image.
+    fn pick(&self, width: u32, words: &[u64], places: &[u16], out: &mut [i64]) {
+        if width == 1 {
+            for (key, place) in out.iter_mut().zip(places) {
+                *key = self.key(Codes { width, words, from: usize::from(*place), rows: 1 }.get());
+            }
+        } else {
+            packed::gather(width, words, 0, places, 0, out);
+            out.iter_mut().for_each(|key| *key = self.key(key.cast_unsigned()));
+        }
+    }
 }
 
 impl Codes<'_> {
@@ -351,22 +404,16 @@ impl Codes<'_> {
 impl Blocks for Column {
     /// Those of the image, and a vector of zeros.
     fn words(&self, block: usize) -> usize {
-        self.blocks[block].image.words() + rans::VECTOR_WORDS
+        self.image(block).words() + VECTOR_WORDS
     }
 
     fn decode(&self, first: usize, out: &mut [&mut [u64]]) {
         let images = (first..).zip(out).map(|(block, out)| {
-            let (image, behind) = out.split_at_mut(self.blocks[block].image.words());
+            let (image, behind) = out.split_at_mut(self.image(block).words());
             behind.fill(0);
-            rans::Stream { words: self.stream(block), tail: self.blocks[block].tail, out: image }
+            image
         });
-        match &self.table {
-            Table::Nibbles(table) => rans::decode_nibbles(table, &mut images.collect::<Vec<_>>()),
-            Table::Codes(frequencies) => {
-                let decoder = wide::Decoder::new(frequencies);
-                images.for_each(|image| decoder.decode(image.words, image.out));
-            }
-        }
+        self.runs.decode_blocks(&self.table, first, images);
     }
 }
 
@@ -403,25 +450,33 @@ impl KeyColumn for Column {
         }
     }
 
-    /// Decodes the row's block, unless this thread has it at hand.
+    /// Decodes the row's run up to it, unless this thread has it at hand.
     fn get(&self, row: usize) -> i64 {
-        let part = Part { block: row / BLOCK_ROWS, from: row % BLOCK_ROWS, rows: 1, at: 0 };
-        self.with(part, |codes| self.key(codes.get()))
+        self.key(self.code(row))
     }
 
     fn gather(&self, start: usize, places: &[u16], out: &mut [i64]) {
-        let part =
-            Part { block: start / BLOCK_ROWS, from: 0, rows: BLOCK_ROWS.min(self.rows - start), at: 0 };
-        self.scan(part, |codes| {
-            if codes.width == 1 {
-                for (key, place) in out.iter_mut().zip(places) {
-                    *key = self.key(Codes { from: usize::from(*place), ..codes }.get());
-                }
-            } else {
-                packed::gather(codes.width, codes.words, 0, places, 0, out);
-                out.iter_mut().for_each(|key| *key = self.key(key.cast_unsigned()));
-            }
-        });
+        let block = start / BLOCK_ROWS;
+        let image = self.image(block);
+        let rows = self.runs.rows();
+        let mut runs: Vec<usize> = places.iter().map(|place| usize::from(*place) / rows).collect();
+        runs.dedup();
+        let all = image.rows.div_ceil(rows);
+        if runs.len() + all / LEFT_OUT < all && !self.is_cached(block) {
+            return self.with_runs(block, &runs, |words| {
+                let mut at = 0;
+                let places = places.iter().map(|place| {
+                    let (run, row) = (usize::from(*place) / rows, usize::from(*place) % rows);
+                    while runs[at] != run {
+                        at += 1;
+                    }
+                    u16::try_from(at * rows + row).invariant("runs of a block have its rows at most")
+                });
+                self.pick(image.width, words, &places.collect::<Vec<_>>(), out);
+            });
+        }
+        let part = Part { block, from: 0, rows: image.rows, at: 0 };
+        self.scan(part, |codes| self.pick(codes.width, codes.words, places, out));
     }
 
     fn filter(&self, start: usize, rows: usize, test: &KeyTest, out: &mut [u64]) {
@@ -466,7 +521,7 @@ impl KeyColumn for Column {
 
     fn costs(&self) -> Costs {
         // A set is asked about each key, once.
-        let filter = if let Table::Nibbles(_) = self.table { 200 } else { 1800 };
-        Costs { filter, look_up: 0, get: 1000 }
+        let filter = [40, 70, 120, 220][self.image(0).width.trailing_zeros() as usize];
+        Costs { filter, look_up: 0, get: 200 }
     }
 }

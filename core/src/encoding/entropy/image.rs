@@ -1,6 +1,11 @@
 //! What a block of codes looks like before it is entropy coded: words in whole vectors.
 
-use basalt_kernels::{packed, rans};
+use basalt_kernels::{
+    packed,
+    rans::{self, BYTES},
+};
+
+use crate::limits::BLOCK_ROWS;
 
 /// The form of a block's image.
 #[derive(Clone, Copy, Debug)]
@@ -22,29 +27,36 @@ impl Image {
         Self { width, rows }
     }
 
-    /// Whether codes of so many keys are coded as bytes.
-    pub(super) fn is_wide(keys: usize) -> bool {
-        keys > rans::SYMBOLS
+    /// The images of the blocks of a column, the last of which may be shorter.
+    pub(super) fn of_blocks(keys: usize, rows: usize) -> impl Iterator<Item = Self> {
+        (0..rows.div_ceil(BLOCK_ROWS))
+            .map(move |block| Self::new(keys, (rows - block * BLOCK_ROWS).min(BLOCK_ROWS)))
     }
 
-    /// Rows, those included that fill the last vector.
-    fn filled(self) -> usize {
-        self.rows.next_multiple_of(512 / self.width as usize)
+    /// Rows of a byte.
+    pub(super) fn rows_of_byte(self) -> usize {
+        8 / self.width as usize
+    }
+
+    /// Bytes in whole vectors.
+    pub(super) fn bytes(self) -> usize {
+        self.rows.div_ceil(self.rows_of_byte()).next_multiple_of(rans::VECTOR_BYTES)
     }
 
     /// Words in whole vectors.
     pub(super) fn words(self) -> usize {
-        self.filled() * self.width as usize / 64
-    }
-
-    /// Steps that decode the nibbles.
-    pub(super) fn steps(self) -> usize {
-        self.words() * 16 / rans::STEP
+        self.bytes() / 8
     }
 
     /// The image of the rows' codes; `fill` is the code of those behind them.
     pub(super) fn pack(self, codes: &[u8], fill: u8) -> Vec<u64> {
-        let codes = codes.iter().copied().chain(std::iter::repeat(fill)).take(self.filled()).map(u64::from);
+        let filled = self.bytes() * self.rows_of_byte();
+        if self.width == 8 {
+            let mut bytes = codes.to_vec();
+            bytes.resize(filled, fill);
+            return bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        }
+        let codes = codes.iter().copied().chain(std::iter::repeat(fill)).take(filled).map(u64::from);
         let codes: Vec<u64> = codes.collect();
         if self.width == 1 {
             return codes.chunks(64).map(|bits| bits.iter().rfold(0, |word, bit| word << 1 | bit)).collect();
@@ -56,27 +68,26 @@ impl Image {
     }
 }
 
-/// How often each nibble occurs.
-pub(super) fn counts<'a>(words: impl Iterator<Item = &'a u64>) -> [u64; rans::SYMBOLS] {
-    // Bytes first, which are half as many, in four tables, so that equal ones in a row do not wait for each other.
-    let mut tables = [[0_u64; 256]; 4];
+/// How often each byte occurs.
+pub(super) fn counts<'a>(words: impl Iterator<Item = &'a u64>) -> [u64; BYTES] {
+    // Four tables, so that equal ones in a row do not wait for each other.
+    let mut tables = [[0_u64; BYTES]; 4];
     for word in words {
         for (i, byte) in word.to_le_bytes().into_iter().enumerate() {
             tables[i % 4][usize::from(byte)] += 1;
         }
     }
-    let mut counts = [0; rans::SYMBOLS];
-    for table in tables {
-        for (byte, n) in table.into_iter().enumerate() {
-            counts[byte % 16] += n;
-            counts[byte / 16] += n;
-        }
-    }
-    counts
+    std::array::from_fn(|byte| tables.iter().map(|table| table[byte]).sum())
 }
 
-/// Whether both codes of a nibble, all four of them, are below `keys`.
-pub(super) fn is_of_codes(nibble: usize, width: u32, keys: usize) -> bool {
-    let code = |i: u32| nibble >> (i * width) & ((1 << width) - 1);
-    (0..4 / width).all(|i| code(i) < keys)
+/// Whether all codes of a byte are below `keys`.
+pub(super) fn is_of_codes(byte: usize, width: u32, keys: usize) -> bool {
+    let code = |i: u32| byte >> (i * width) & ((1 << width) - 1);
+    (0..8 / width).all(|i| code(i) < keys)
+}
+
+/// The bytes all of whose codes have keys, in ascending order.
+pub(super) fn bytes_of_codes(keys: usize) -> impl Iterator<Item = usize> {
+    let width = Image::new(keys, 1).width;
+    (0..BYTES).filter(move |&byte| is_of_codes(byte, width, keys))
 }

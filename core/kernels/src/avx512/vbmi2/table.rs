@@ -14,7 +14,7 @@ pub(crate) static KERNELS: Kernels = Kernels {
     packed: PackedKernels { between: packed_between, in_set: packed_in_set, sum: packed_sum, ..TABLE.packed },
     bits: BitsKernels { unary: bits_unary, ..TABLE.bits },
     gaps: GapsKernels { positions: gaps_positions, rank },
-    rans_nibbles,
+    rans_bytes,
     intersect,
     ..TABLE
 };
@@ -44,7 +44,7 @@ functions! {
     count_runs(words: &[u64]) -> (u64, u64) = runs::count;
     mask_positions(words: &[u64], out: &mut [u16]) -> usize = positions::narrow;
     positions64(words: &[u64], base: u64, out: &mut [u64]) -> usize = positions::wide;
-    rans_nibbles(table: &Table, streams: &mut [Stream<'_>]) -> () = rans::nibbles;
+    rans_bytes(table: &Table, streams: &mut [Stream<'_>]) -> () = rans::bytes;
     packed_between(rows: Rows<'_>, lo: u64, hi: u64, out: &mut [u64]) -> () = packed::between;
     packed_in_set(rows: Rows<'_>, set: &[u64], out: &mut [u64]) -> () = packed::in_set;
     packed_sum(rows: Rows<'_>, mask: Option<&[u64]>) -> u128 = packed::sum;
