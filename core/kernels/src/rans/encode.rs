@@ -27,6 +27,9 @@ pub struct Encoder {
 #[derive(Clone, Copy, Debug)]
 struct Push {
     frequency: u32,
+    /// 2^64 over the frequency, rounded up: the higher half of its product with 32 bits is their quotient, exactly (Lemire,
+    /// Kaser and Kurz, 2019). 0 where the frequency is 1.
+    reciprocal: u64,
     /// A state so great has no room for it.
     limit: u64,
     member: Member,
@@ -42,6 +45,7 @@ impl Encoder {
             let frequency = slots[usize::from(member.bucket)].len() as u32;
             Push {
                 frequency,
+                reciprocal: (u64::MAX / u64::from(frequency)).wrapping_add(1),
                 limit: u64::from(frequency) << (u32::BITS - PRECISION - member.bits),
                 member,
                 bits: f64::from(PRECISION + member.bits) - f64::from(frequency).log2(),
@@ -62,8 +66,8 @@ impl Encoder {
     /// # Panics
     /// Where the image is not whole vectors, the table has no such byte, or the bytes are not whole units.
     pub fn encode(&self, image: &[u64], unit: usize) -> (Vec<u16>, u8) {
-        let push = |byte: &u8| self.pushes[usize::from(*byte)].expect("the table has the bytes");
-        let bytes: Vec<Push> = u8::lanes(image).iter().map(push).collect();
+        let push = |byte: &u8| self.pushes[usize::from(*byte)].as_ref().expect("the table has the bytes");
+        let bytes: Vec<&Push> = u8::lanes(image).iter().map(push).collect();
         assert!(bytes.len().is_multiple_of(unit), "{} bytes in units of {unit}", bytes.len());
         let bits: f64 = bytes.iter().map(|push| push.bits).sum();
         if bytes.len() <= MAX_UNITS * unit && bits < SMALL {
@@ -93,7 +97,8 @@ impl Encoder {
     fn push(&self, push: &Push, state: &mut u32) {
         let Member { bucket, number, bits } = push.member;
         let state_and_number = *state << bits | u32::from(number);
-        let (quotient, rest) = (state_and_number / push.frequency, state_and_number % push.frequency);
+        let quotient = push.quotient(state_and_number);
+        let rest = state_and_number - quotient * push.frequency;
         *state = quotient << PRECISION | u32::from(self.slots[usize::from(bucket)][rest as usize]);
     }
 
@@ -108,7 +113,7 @@ impl Encoder {
     }
 
     /// The stream of a tail.
-    fn tail(&self, bytes: &[Push]) -> Vec<u16> {
+    fn tail(&self, bytes: &[&Push]) -> Vec<u16> {
         // Until the state gives a word away, the decoder has none to refill it with.
         let mut state = 1;
         let mut words = Vec::new();
@@ -122,7 +127,7 @@ impl Encoder {
 
     /// The stream of a body, in whose last states is that of the tail; where it has no room there, how many bits are
     /// missing.
-    fn body(&self, bytes: &[Push], tail: &[u16]) -> Result<Vec<u16>, usize> {
+    fn body(&self, bytes: &[&Push], tail: &[u16]) -> Result<Vec<u16>, usize> {
         let mut bits = [0.0; STEP];
         for step in 0..steps(bytes.len()) {
             let (first, count) = of_step(step, bytes.len());
@@ -139,7 +144,7 @@ impl Encoder {
         for step in (0..steps(bytes.len())).rev() {
             let (first, count) = of_step(step, bytes.len());
             for (lane, state) in states[..count].iter_mut().enumerate().rev() {
-                self.push_or_shift(&bytes[first + 2 * lane], state, |word| words.push(word));
+                self.push_or_shift(bytes[first + 2 * lane], state, |word| words.push(word));
             }
         }
         words.extend(states.iter().rev().flat_map(|state| [*state as u16, (state >> 16) as u16]));
@@ -168,6 +173,15 @@ fn last_state(bits: f64, tail: &mut Bits<'_>) -> u32 {
 }
 
 impl Push {
+    /// A state over the frequency: a division takes longer than all else of a step.
+    #[inline]
+    fn quotient(&self, state: u32) -> u32 {
+        if self.frequency == 1 {
+            return state;
+        }
+        ((u128::from(self.reciprocal) * u128::from(state)) >> 64) as u32
+    }
+
     /// Whether the state has no room for the byte.
     #[inline]
     fn overflows(&self, state: u32) -> bool {
