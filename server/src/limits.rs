@@ -395,6 +395,9 @@ pub const DECODE_MEMORY_PART: u64 = 16;
 pub const ENCODE_ROW_BYTES: u64 = 60;
 /// How often the bytes of texts are there meanwhile, in halves.
 pub const ENCODE_TEXT_HALVES: u64 = 5;
+/// Bytes of texts for which there is room before they are read, because their file says that they are so many: a file may
+/// lie. More of them grow as they come.
+pub const BELIEVED_TEXT_BYTES: u64 = 256 << 20;
 /// Texts take this many times as much decoded as encoded, for what is reserved to read them.
 pub const TEXT_EXPANSION: u64 = 4;
 /// Bytes of rows that are encoded beside the CPU pool: it takes less time than waiting for their turn there.

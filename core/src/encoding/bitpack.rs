@@ -2,7 +2,7 @@
 
 use basalt_kernels::packed;
 
-use super::mask;
+use super::{UNIT_ROWS, mask};
 
 /// Words of `rows` codes.
 pub(super) fn words(width: u32, rows: usize) -> usize {
@@ -13,6 +13,20 @@ pub(super) fn words(width: u32, rows: usize) -> usize {
 pub(super) fn pack(width: u32, codes: &[u64], out: &mut [u64]) {
     if width > 0 {
         packed::pack(width, codes, out);
+    }
+}
+
+/// The same of narrow codes, which are widened a unit at a time.
+pub(super) fn pack_narrow(width: u32, codes: &[u32], out: &mut [u64]) {
+    let mut wide = Vec::with_capacity(UNIT_ROWS);
+    let mut at = 0;
+    for codes in codes.chunks(UNIT_ROWS) {
+        wide.clear();
+        wide.extend(codes.iter().copied().map(u64::from));
+        let end = at + words(width, codes.len());
+        pack(width, &wide, &mut out[at..end]);
+        // The zeros behind a unit are where the next one begins.
+        at = end - words(width, 0);
     }
 }
 

@@ -125,10 +125,16 @@ pub struct RowBuffer {
 impl RowBuffer {
     /// An empty buffer for the columns of a schema.
     pub fn new(schema: &Schema) -> Self {
-        let columns = schema.fields().iter().map(|field| ColumnBuffer {
+        Self::with_capacity(schema, 0, |_| 0)
+    }
+
+    /// The same with room for so many rows, and for so many bytes of the texts of each column, by its place. What grows
+    /// is there twice while it does.
+    pub fn with_capacity(schema: &Schema, rows: usize, text_bytes: impl Fn(usize) -> usize) -> Self {
+        let columns = schema.fields().iter().enumerate().map(|(place, field)| ColumnBuffer {
             data: match field.data_type {
-                DataType::Utf8 => Data::Texts(StringBuilder::with_capacity(0, 0)),
-                _ => Data::Keys(Vec::new()),
+                DataType::Utf8 => Data::Texts(StringBuilder::with_capacity(rows, text_bytes(place))),
+                _ => Data::Keys(Vec::with_capacity(rows)),
             },
             validity: Validity::default(),
         });

@@ -64,9 +64,9 @@ fn encoding_bytes(rows: u64, columns: u64, texts: u64) -> u64 {
 pub(super) struct Load {
     reader: DataReader,
     schema: Schema,
-    rows: u64,
-    /// Bytes of texts, where they are known.
-    texts: Option<u64>,
+    rows: u32,
+    /// Bytes of the texts of each column, where they are known.
+    texts: Option<Vec<u64>>,
 }
 
 impl Load {
@@ -82,17 +82,30 @@ impl Load {
         let schema = Schema::of_answer(fields.collect());
         let reader = log.read(state, entry, columns).await?;
         let texts = reader.text_bytes();
-        Ok(Self { reader, schema, rows: u64::from(entry.rows), texts })
+        Ok(Self { reader, schema, rows: entry.rows, texts })
+    }
+
+    /// Bytes of all texts.
+    fn text_bytes(&self) -> Option<u64> {
+        Some(self.texts.as_ref()?.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)))
     }
 
     /// Bytes that reading takes; `None` where the file does not say.
     pub(super) fn bytes(&self) -> Option<u64> {
-        Some(encoding_bytes(self.rows, self.schema.fields().len() as u64, self.texts?))
+        Some(encoding_bytes(u64::from(self.rows), self.schema.fields().len() as u64, self.text_bytes()?))
+    }
+
+    /// A buffer with room for what is to come. What a file says of it is believed as far as that costs little.
+    fn buffer(&self) -> RowBuffer {
+        let is_little = self.text_bytes().is_some_and(|bytes| bytes <= limits::BELIEVED_TEXT_BYTES);
+        let texts = self.texts.as_ref().filter(|_| is_little);
+        let text_bytes = |place: usize| usize::try_from(*texts?.get(place)?).ok();
+        RowBuffer::with_capacity(&self.schema, self.rows as usize, |place| text_bytes(place).unwrap_or(0))
     }
 
     /// Reads and encodes.
     pub(super) async fn read(mut self, cpu: &Cpu) -> Result<Arc<FragmentData>, RequestError> {
-        let mut buffer = RowBuffer::new(&self.schema);
+        let mut buffer = self.buffer();
         while let Some(batch) = self.reader.next().await? {
             let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
             buffer.push(&arrays, batch.num_rows());

@@ -148,8 +148,8 @@ fn columns_take_what_is_reserved_for_them() {
             let entry = state.fragments().iter().next().unwrap();
             let (buffer, texts) = runtime.block_on(async {
                 let mut reader = log.read(&state, entry, &[0]).await.unwrap();
-                let texts = reader.text_bytes().unwrap();
-                let mut buffer = RowBuffer::new(&schema);
+                let texts = usize::try_from(reader.text_bytes().unwrap()[0]).unwrap();
+                let mut buffer = RowBuffer::with_capacity(&schema, rows, |_| texts);
                 while let Some(batch) = reader.next().await.unwrap() {
                     let arrays: Vec<_> = batch.columns().iter().cloned().map(Some).collect();
                     buffer.push(&arrays, batch.num_rows());
@@ -158,7 +158,7 @@ fn columns_take_what_is_reserved_for_them() {
             });
             (pool.install(|| buffer.encode(&schema).unwrap()), texts)
         });
-        let reads = reserved(rows, texts as usize) + encoded;
+        let reads = reserved(rows, texts) + encoded;
         let writes = limits::FRAGMENT_COPIES as usize * decoded + limits::ENCODE_ROW_BYTES as usize * rows;
         println!(
             "{name:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",

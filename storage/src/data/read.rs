@@ -170,25 +170,27 @@ impl DataReader {
         })
     }
 
-    /// Bytes of the texts that it reads, before any of them is; `None` where the file does not say.
-    pub fn text_bytes(&self) -> Option<u64> {
-        // Of what is held in another form than the file's nobody says how long it is.
-        let is_other =
-            |(i, (field, _)): (usize, &(Field, Source))| field.logical.is_some() || self.nested[i].is_some();
-        if self.columns.iter().enumerate().any(is_other) {
-            return None;
-        }
-        let leaf = |(field, source): &(Field, Source)| match source {
-            Source::File { leaf, .. } if field.data_type == DataType::Utf8 => Some(*leaf),
-            _ => None,
+    /// Bytes of the texts of each column that it reads, before any of them is, as the file says it; 0 for other values.
+    /// `None` where it does not say.
+    pub fn text_bytes(&self) -> Option<Vec<u64>> {
+        let column = |((field, source), shape): (&(Field, Source), &Option<Arc<Shape>>)| {
+            // Of what is held in another form than the file's nobody says how long it is.
+            if field.logical.is_some() || shape.is_some() {
+                return None;
+            }
+            match source {
+                Source::File { leaf, .. } if field.data_type == DataType::Utf8 => self.text_bytes_of(*leaf),
+                _ => Some(0),
+            }
         };
-        let columns: Vec<usize> = self.columns.iter().filter_map(leaf).collect();
+        self.columns.iter().zip(&self.nested).map(column).collect()
+    }
+
+    fn text_bytes_of(&self, leaf: usize) -> Option<u64> {
         let mut bytes = 0_u64;
         for (group, _) in self.groups.as_slice() {
-            for leaf in &columns {
-                let column = self.metadata.metadata().row_group(*group).column(*leaf);
-                bytes = bytes.saturating_add(u64::try_from(column.unencoded_byte_array_data_bytes()?).ok()?);
-            }
+            let column = self.metadata.metadata().row_group(*group).column(leaf);
+            bytes = bytes.saturating_add(u64::try_from(column.unencoded_byte_array_data_bytes()?).ok()?);
         }
         Some(bytes)
     }

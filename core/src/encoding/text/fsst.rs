@@ -57,35 +57,43 @@ impl TextEncoding for Fsst {
         if stats.bytes > MAX_BYTES {
             return None;
         }
-        let least = bytes(stats.bytes / MAX_LENGTH, stats.places.highest / MAX_LENGTH as u64, 0);
+        let least = bytes(stats.bytes / MAX_LENGTH, stats.highest_place / MAX_LENGTH as u64, 0);
         if least > stats.dictionary_bytes() {
             return Some(SizeEstimate::inexact(self.name(), least, 1).only_if_forced());
         }
         let trained = stats.trained();
         let codes = index(trained.estimate(stats.bytes as u64));
-        let highest = trained.estimate(stats.places.highest);
+        let highest = trained.estimate(stats.highest_place);
         let bytes = bytes(codes, highest, Symbols::bytes(&trained.compressor));
         Some(SizeEstimate::inexact(self.name(), bytes + bytes / 50, 25))
     }
 
     fn encode(&self, stats: &TextStats<'_>, _: &Encodings) -> Result<Buffer> {
         let compressor = &stats.trained().compressor;
-        let (mut codes, mut ends) = (Vec::new(), Vec::with_capacity(stats.rows()));
+        // Block by block: codes that grow in one piece would be there twice, and once more in what is written.
+        let mut places = PlaceBuilder::new(stats.rows());
+        let (mut blocks, mut ends) = (Vec::new(), Vec::new());
         for start in (0..stats.rows()).step_by(BLOCK_ROWS) {
             let texts = stats.texts(start..stats.rows().min(start + BLOCK_ROWS));
+            let mut codes = Vec::new();
+            ends.clear();
             compress(compressor, &texts.map(str::as_bytes).collect::<Vec<_>>(), &mut codes, &mut ends);
+            codes.shrink_to_fit();
+            blocks.push(codes);
+            let starts = [0].into_iter().chain(ends.iter().copied());
+            starts.zip(&ends).for_each(|(start, end)| places.push(index(end - start)));
         }
-        let starts = [0].into_iter().chain(ends.iter().copied());
-        let places = PlaceBuilder::new(starts.zip(&ends).map(|(start, end)| index(end - start)));
+        let (places, codes) = (places.finish(), blocks.iter().map(Vec::len).sum());
         let symbols = compressor.symbol_lengths().len().to_le_bytes()[0];
         let bytes =
-            end_of_places(HEAD + 4, places.highest, stats.rows()) + Symbols::bytes(compressor) + codes.len();
+            end_of_places(HEAD + 4, places.highest, stats.rows()) + Symbols::bytes(compressor) + codes;
         let head = Head::text(self.code(), [places.width(), symbols], stats.rows());
         let mut writer = Writer::new(head, bytes);
-        writer.put(count(codes.len()));
+        writer.put(count(codes));
         places.write(&mut writer);
+        drop(places);
         Symbols::write(compressor, &mut writer);
-        writer.slice(&codes);
+        blocks.into_iter().for_each(|codes| writer.slice(&codes));
         Ok(writer.finish())
     }
 

@@ -55,48 +55,78 @@ fn low_u32(n: u64) -> u32 {
     n as u32
 }
 
-/// Writes what each start lies above the line, and says the most.
-fn heights(line: Line, starts: &[u32], out: &mut Vec<u64>) -> u64 {
-    let from = out.len();
-    out.extend((0..).zip(starts).map(|(i, start)| u64::from(start.wrapping_sub(line.at(i)))));
-    out[from..].iter().copied().max().invariant("a unit has a row")
+/// What each start lies above the line.
+fn heights(line: Line, starts: &[u32]) -> impl Iterator<Item = u32> {
+    (0..).zip(starts).map(move |(i, start)| start.wrapping_sub(line.at(i)))
+}
+
+/// The most that a text begins above the line of its unit, of texts of these lengths: it tells what their places take.
+pub(super) fn highest(lengths: impl Iterator<Item = usize>) -> u64 {
+    let mut places = PlaceBuilder::default();
+    for length in lengths {
+        places.push(length);
+        places.heights.clear();
+    }
+    places.flush();
+    places.highest
 }
 
 /// Starts that are to be written.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct PlaceBuilder {
     starts: Vec<u32>,
     end: u32,
     lines: Vec<Line>,
-    heights: Vec<u64>,
+    /// Of the rows whose unit is full. Narrow, for there is one for each row while it is encoded.
+    heights: Vec<u32>,
     /// The most that a start lies above its line.
-    pub(super) highest: u64,
+    highest: u64,
 }
 
 impl PlaceBuilder {
-    /// The starts of texts of these lengths, below 2^32 bytes in all.
-    pub(super) fn new(lengths: impl Iterator<Item = usize>) -> Self {
-        let mut places = Self::default();
-        for length in lengths {
-            places.starts.push(places.end);
-            places.end = places.end.wrapping_add(low_u32(length as u64));
-            if places.starts.len() == UNIT_ROWS {
-                places.flush();
-            }
+    /// For so many texts, below 2^32 bytes in all.
+    pub(super) fn new(rows: usize) -> Self {
+        Self { heights: Vec::with_capacity(rows), ..Self::default() }
+    }
+
+    /// Appends a text of so many bytes.
+    pub(super) fn push(&mut self, length: usize) {
+        self.starts.push(self.end);
+        self.end = self.end.wrapping_add(low_u32(length as u64));
+        if self.starts.len() == UNIT_ROWS {
+            self.flush();
         }
-        places.flush();
-        places
     }
 
     fn flush(&mut self) {
         if !self.starts.is_empty() {
             let line = Line::below(&self.starts);
-            self.highest = self.highest.max(heights(line, &self.starts, &mut self.heights));
+            let from = self.heights.len();
+            self.heights.extend(heights(line, &self.starts));
+            let highest = self.heights[from..].iter().copied().max().invariant("a unit has a row");
+            self.highest = self.highest.max(u64::from(highest));
             self.lines.push(line);
             self.starts.clear();
         }
     }
 
+    /// No more texts.
+    pub(super) fn finish(mut self) -> FinishedPlaces {
+        self.flush();
+        FinishedPlaces { lines: self.lines, heights: self.heights, highest: self.highest }
+    }
+}
+
+/// Starts that are written.
+#[derive(Debug)]
+pub(super) struct FinishedPlaces {
+    lines: Vec<Line>,
+    heights: Vec<u32>,
+    /// The most that a start lies above its line.
+    pub(super) highest: u64,
+}
+
+impl FinishedPlaces {
     /// Bits of a height.
     pub(super) fn width(&self) -> u8 {
         bits(self.highest).to_le_bytes()[0]
@@ -108,7 +138,8 @@ impl PlaceBuilder {
         self.lines.iter().for_each(|line| writer.put(line.slope));
         writer.align(ALIGNMENT);
         let width = bits(self.highest);
-        bitpack::pack(width, &self.heights, writer.zeros(bitpack::words(width, self.heights.len())));
+        let words = writer.zeros(bitpack::words(width, self.heights.len()));
+        bitpack::pack_narrow(width, &self.heights, words);
     }
 }
 
@@ -196,11 +227,17 @@ impl Places {
 mod tests {
     use super::*;
 
+    fn built(lengths: &[usize]) -> FinishedPlaces {
+        let mut places = PlaceBuilder::new(lengths.len());
+        lengths.iter().for_each(|length| places.push(*length));
+        places.finish()
+    }
+
     #[test]
     fn equal_lengths_take_no_bits() {
         for length in [0, 1, 18, 100_000] {
-            let places = PlaceBuilder::new(std::iter::repeat_n(length, 2000));
-            assert_eq!(places.width(), 0, "{length}");
+            assert_eq!(built(&[length; 2000]).width(), 0, "{length}");
+            assert_eq!(highest([length; 2000].into_iter()), 0, "{length}");
         }
     }
 
@@ -210,7 +247,8 @@ mod tests {
         {
             let lengths: Vec<usize> =
                 lengths.iter().copied().cycle().take(600.min(12 * lengths.len())).collect();
-            let built = PlaceBuilder::new(lengths.iter().copied());
+            let built = built(&lengths);
+            assert_eq!(highest(lengths.iter().copied()), built.highest);
             let head = crate::encoding::bytes::Head::text(0, [0; 2], 1);
             let mut writer = Writer::new(head, 0);
             built.write(&mut writer);

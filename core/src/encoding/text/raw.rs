@@ -14,7 +14,7 @@ use arrow_buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 
 use super::{
     TextStats,
-    places::{Places, end_of_places},
+    places::{PlaceBuilder, Places, end_of_places},
 };
 use crate::{
     encoding::{
@@ -42,10 +42,13 @@ impl TextEncoding for Raw {
     }
 
     fn encode(&self, stats: &TextStats<'_>, _: &Encodings) -> Result<Buffer> {
-        let head = Head::text(self.code(), [stats.places.width(), 0], stats.rows());
+        let mut places = PlaceBuilder::new(stats.rows());
+        stats.texts(0..stats.rows()).for_each(|text| places.push(text.len()));
+        let places = places.finish();
+        let head = Head::text(self.code(), [places.width(), 0], stats.rows());
         let mut writer = Writer::new(head, bytes(stats));
         writer.put(count(stats.bytes));
-        stats.places.write(&mut writer);
+        places.write(&mut writer);
         for text in stats.texts(0..stats.rows()) {
             writer.slice(text.as_bytes());
         }
@@ -66,7 +69,7 @@ impl TextEncoding for Raw {
 
 /// Bytes of the column.
 fn bytes(stats: &TextStats<'_>) -> usize {
-    end_of_places(HEAD + 4, stats.places.highest, stats.rows()) + stats.bytes
+    end_of_places(HEAD + 4, stats.highest_place, stats.rows()) + stats.bytes
 }
 
 /// An array of one text, so that UTF-8 is validated once for all.

@@ -5,7 +5,7 @@ use std::{cell::OnceCell, ops::Range};
 use arrow_array::{Array, StringArray};
 use hashbrown::HashMap;
 
-use super::{places::PlaceBuilder, trained::Trained};
+use super::{places, trained::Trained};
 use crate::encoding::{
     KeyStats,
     block_stats::ValueCounts,
@@ -20,8 +20,8 @@ pub struct TextStats<'a> {
     texts: Source<'a>,
     /// Bytes of all texts.
     pub bytes: usize,
-    /// Where the texts lie when they are not compressed.
-    pub(super) places: PlaceBuilder,
+    /// The most that a text begins above its unit's line when they are not compressed.
+    pub(super) highest_place: u64,
     trained: OnceCell<Trained>,
     /// `None` when there are more distinct texts than a dictionary takes, and for the entries of one.
     pub distinct: Option<DistinctTexts<'a>>,
@@ -54,10 +54,9 @@ impl<'a> TextStats<'a> {
     }
 
     fn of(texts: Source<'a>) -> Self {
-        let places = PlaceBuilder::default();
-        let mut stats = Self { texts, bytes: 0, places, trained: OnceCell::new(), distinct: None };
+        let mut stats = Self { texts, bytes: 0, highest_place: 0, trained: OnceCell::new(), distinct: None };
         let lengths = || stats.texts(0..stats.rows()).map(str::len);
-        (stats.bytes, stats.places) = (lengths().sum(), PlaceBuilder::new(lengths()));
+        (stats.bytes, stats.highest_place) = (lengths().sum(), places::highest(lengths()));
         stats
     }
 
