@@ -12,6 +12,8 @@ pub(crate) const CHECKPOINT_BYTES: u64 = 2 << 30;
 pub(crate) const CHECKPOINT_ROWS: usize = 1 << 12;
 /// See [`CHECKPOINT_ROWS`].
 pub(crate) const CHECKPOINT_GROUP_ROWS: usize = 1 << 16;
+/// How often a log that seems to be damaged is looked at, in all.
+pub(crate) const LOOKS: usize = 3;
 /// Files of a multi-part checkpoint.
 pub(crate) const CHECKPOINT_PARTS: u64 = 1024;
 /// Bytes of a small file: `_last_checkpoint`, an entry of the catalog's journal.

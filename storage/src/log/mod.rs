@@ -47,7 +47,9 @@ use crate::{
     data::{self, digest::Seen},
     environment::age,
     error::{Result, StorageError},
-    limits::{CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, LOG_YOUNG, NEWEST_FOR, SMALL_BYTES},
+    limits::{
+        CHECKPOINT_PARTS, COMMIT_BYTES, CONCURRENT_REQUESTS, LOG_YOUNG, LOOKS, NEWEST_FOR, SMALL_BYTES,
+    },
     schema,
     store::{Listed, Store},
 };
@@ -191,6 +193,10 @@ impl TableLog {
     /// [`StorageError::NoTable`]; [`StorageError::Unsupported`] for a table that needs more than this reader
     /// knows; [`StorageError::Corrupt`] for a log with holes or other errors.
     pub async fn load(&self) -> Result<Arc<TableState>> {
+        looked_again(|| self.load_once()).await
+    }
+
+    async fn load_once(&self) -> Result<Arc<TableState>> {
         let at = Moment::now(&self.store);
         let hint = self.last_checkpoint().await?;
         let (replay, from) = match self.load_checkpoint(hint.as_ref()).await? {
@@ -418,6 +424,18 @@ impl TableLog {
         let listed = self.store.list(FOLDER, after).await?;
         Ok(whole_checkpoints(&listed).into_keys().next_back())
     }
+}
+
+/// Looks again where a log seems to be damaged. Others commit and clean up meanwhile: a folder that is listed as files come may
+/// show a version and not the one before it, and what it shows may be gone when it is read. What is damaged stays so.
+async fn looked_again<T, F: Future<Output = Result<T>>>(look: impl Fn() -> F) -> Result<T> {
+    for _ in 1..LOOKS {
+        match look().await {
+            Err(StorageError::Corrupt { .. }) => {}
+            seen => return seen,
+        }
+    }
+    look().await
 }
 
 /// The checkpoints of which no part is missing, by version and number of parts, and when the last part was written.

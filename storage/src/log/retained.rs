@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    TableLog, actions,
+    TableLog, actions, looked_again,
     names::{self, FOLDER, LogFile},
     replay::Replay,
     state::TableState,
@@ -46,6 +46,10 @@ impl TableLog {
         newest: &Arc<TableState>,
         version: u64,
     ) -> Result<Option<Arc<TableState>>> {
+        looked_again(|| self.rebuild_once(newest, version)).await
+    }
+
+    async fn rebuild_once(&self, newest: &Arc<TableState>, version: u64) -> Result<Option<Arc<TableState>>> {
         let listed = self.store.list(FOLDER, None).await?;
         let checkpoints = whole_checkpoints(&listed);
         let start = checkpoints.keys().rfind(|(checkpoint, _)| *checkpoint <= version).copied();

@@ -171,3 +171,25 @@ async fn a_store_that_is_gone_leaves_it_unknown_and_a_retry_tells() {
         append(&log, &state, [8]).await;
     }
 }
+
+#[tokio::test]
+async fn a_version_that_comes_while_the_log_is_listed_is_not_missing() {
+    let flaky = Flaky::new(|_| Fault::None);
+    let (store, first) = table_on(&flaky).await;
+    let log = TableLog::new(store.clone());
+    let mut state = first;
+    for n in 0..4 {
+        state = append(&log, &state, [n]).await.state;
+    }
+    let entry = format!("{:020}.json", 2);
+    let leave_out = |listings| flaky.unlisted.lock().unwrap().push((entry.clone(), listings));
+    leave_out(1);
+    assert_eq!(TableLog::new(store.clone()).load().await.unwrap().version(), 4);
+    assert!(flaky.unlisted.lock().unwrap().is_empty(), "the log was not listed");
+    leave_out(1);
+    assert_eq!(log.at(&state, 3).await.unwrap().unwrap().version(), 3);
+    // One that stays out is missing.
+    leave_out(usize::MAX);
+    let error = TableLog::new(store).load().await.unwrap_err().to_string();
+    assert!(error.contains("version 2 is missing"), "{error}");
+}

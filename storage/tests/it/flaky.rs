@@ -13,7 +13,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::stream::BoxStream;
+use futures_util::{TryStreamExt as _, stream::BoxStream};
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, memory::InMemory, path::Path,
@@ -43,6 +43,8 @@ pub(crate) struct Flaky {
     choose: Arc<Mutex<Box<Choose>>>,
     /// Reads fail as well.
     pub(crate) unreadable: Arc<AtomicBool>,
+    /// Files by the ends of their paths, and how many listings are to leave each out: it came while they were made.
+    pub(crate) unlisted: Arc<Mutex<Vec<(String, usize)>>>,
 }
 
 impl Flaky {
@@ -51,6 +53,7 @@ impl Flaky {
             objects: Arc::default(),
             choose: Arc::new(Mutex::new(Box::new(choose))),
             unreadable: Arc::default(),
+            unlisted: Arc::default(),
         }
     }
 
@@ -145,8 +148,20 @@ impl ObjectStore for Flaky {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let mut unlisted = self.unlisted.lock().unwrap();
+        let left_out: Vec<String> = unlisted.iter().map(|(path, _)| path.clone()).collect();
+        unlisted.retain_mut(|(_, listings)| {
+            *listings -= 1;
+            *listings > 0
+        });
+        let is_listed = move |file: &ObjectMeta| {
+            !left_out.iter().any(|path| file.location.as_ref().ends_with(path.as_str()))
+        };
         match self.readable() {
-            Ok(()) => self.objects.list(prefix),
+            Ok(()) => {
+                let listed = self.objects.list(prefix);
+                Box::pin(listed.try_filter(move |file| std::future::ready(is_listed(file))))
+            }
             Err(e) => Box::pin(futures_util::stream::once(async { Err(e) })),
         }
     }
