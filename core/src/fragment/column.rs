@@ -129,9 +129,15 @@ impl Column {
                 self.validity = Some(encoding::encode_validity(valid, rows)?.column);
             }
         }
+        let found = |column: &Self| column.find_zones(rows, valid.filter(|_| column.nulls > 0));
         self.zones = match ranges.filter(|_| self.nulls == 0) {
-            Some(ranges) => ranges.into_iter().map(|range| Zone { nulls: 0, range: Some(range) }).collect(),
-            None => self.find_zones(rows, valid.filter(|_| self.nulls > 0)),
+            Some(ranges) => {
+                let zones = ranges.into_iter().map(|range| Zone { nulls: 0, range: Some(range) });
+                let zones: Vec<Zone> = zones.collect();
+                debug_assert!(zones == found(&self), "the values of a block are those that were encoded");
+                zones
+            }
+            None => found(&self),
         };
         Ok(self)
     }

@@ -196,3 +196,49 @@ impl Matcher {
         lane.end = lane.ends.get(lane.text).copied().unwrap_or(lane.at);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fsst::Compressor;
+
+    use super::*;
+
+    /// Each text has the codes that it has when it is compressed alone, in whatever company, and by the library that has
+    /// trained the symbols.
+    #[test]
+    fn texts_have_the_codes_of_the_library() {
+        let mut state = 1_u64;
+        let mut next = |n: u64| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (state >> 33) % n
+        };
+        let words =
+            ["carefully", "the", " ", "fox", "a", "b\0c", "\0", "é", "accounts", "", "zzzzzzzzz", "q"];
+        let mut texts: Vec<String> = Vec::new();
+        for i in 0..5000 {
+            let word = |_| words[usize::try_from(next(words.len() as u64)).unwrap()];
+            texts.push((0..i % 13).map(word).collect());
+        }
+        let bytes: Vec<&[u8]> = texts.iter().map(|text| text.as_bytes()).collect();
+        for trained in [300, 5000] {
+            let compressor = Compressor::train(&bytes[..trained].to_vec());
+            let symbols = compressor.symbol_table().iter().map(|symbol| symbol.to_u64());
+            let matcher = Matcher::new(symbols.zip(compressor.symbol_lengths().iter().copied()));
+            let mut batch = Batch::default();
+            for count in [0, 1, 2, 3, 4, 5, 9, 64, 1000, 5000] {
+                batch.clear();
+                bytes[5000 - count..].iter().for_each(|text| batch.push(text));
+                let (mut codes, mut lengths) = (Vec::new(), Vec::new());
+                matcher.compress(&mut batch, &mut codes, |length| lengths.push(length));
+                assert_eq!(lengths.len(), count);
+                let mut codes = codes.as_slice();
+                for (text, length) in bytes[5000 - count..].iter().zip(lengths) {
+                    let own;
+                    (own, codes) = codes.split_at(length);
+                    assert_eq!(own, compressor.compress(text), "{:?}", str::from_utf8(text));
+                }
+                assert!(codes.is_empty());
+            }
+        }
+    }
+}
