@@ -17,7 +17,7 @@ macro_rules! kernels {
             },
             native::GroupCode,
             rans::Table,
-            scalar::{arithmetic, bits, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, statistics, sum},
+            scalar::{arithmetic, bits, codes, compare, decimals, filter, gaps, groups, mask, min_max, packed, positions, prefix, rans, runs, sorted16, statistics, sum},
             table::{
                 BitsKernels, FloatKernels, Floats, GapsKernels, GroupKernels, Groups, IntegerKernels, Kernels, MaskKernels,
                 NativeKernels, PackedKernels, RunsKernels, Sums,
@@ -64,6 +64,9 @@ macro_rules! kernels {
                 set_positions: mask_set_positions,
             },
             packed: PackedKernels {
+                pack: packed_pack,
+                pack_bytes: packed_pack_bytes,
+                pack_keys: packed_pack_keys,
                 unpack: packed_unpack,
                 between: packed_between,
                 in_set: packed_in_set,
@@ -349,6 +352,21 @@ macro_rules! kernels {
         $(#[$attribute])*
         fn mask_set_positions(positions: &[[u8; 2]], block: &mut [u64; BLOCK_WORDS]) {
             positions::set(positions, block)
+        }
+
+        $(#[$attribute])*
+        fn packed_pack(width: u32, rows: &[u64], out: &mut [u64]) {
+            codes::pack(width, rows, |code| code, out)
+        }
+
+        $(#[$attribute])*
+        fn packed_pack_bytes(width: u32, rows: &[u8], out: &mut [u64]) {
+            codes::pack(width, rows, u64::from, out)
+        }
+
+        $(#[$attribute])*
+        fn packed_pack_keys(width: u32, base: i64, keys: &[i64], out: &mut [u64]) {
+            codes::pack(width, keys, |key| key.wrapping_sub(base).cast_unsigned(), out)
         }
 
         $(#[$attribute])*

@@ -9,7 +9,7 @@ use crate::{
         decimals::{Decimals, Form, Scale},
         gaps::{Gaps, MAX_K},
         mask::BLOCK_WORDS,
-        packed::{MAX_SET_WIDTH, Patch, Rows},
+        packed::{MAX_SET_WIDTH, Patch, Rows, check_words},
         rans::{self, Stream},
         runs,
     },
@@ -197,6 +197,24 @@ impl Kernels {
 
     pub fn mask_set_positions(&self, positions: &[[u8; 2]], block: &mut [u64; BLOCK_WORDS]) {
         call!(self.mask.set_positions, positions, block)
+    }
+
+    #[track_caller]
+    pub fn packed_pack(&self, width: u32, codes: &[u64], out: &mut [u64]) {
+        check_words(width, codes.len(), out);
+        call!(self.packed.pack, width, codes, out)
+    }
+
+    #[track_caller]
+    pub fn packed_pack_bytes(&self, width: u32, codes: &[u8], out: &mut [u64]) {
+        check_words(width, codes.len(), out);
+        call!(self.packed.pack_bytes, width, codes, out)
+    }
+
+    #[track_caller]
+    pub fn packed_pack_keys(&self, width: u32, base: i64, keys: &[i64], out: &mut [u64]) {
+        check_words(width, keys.len(), out);
+        call!(self.packed.pack_keys, width, base, keys, out)
     }
 
     #[track_caller]

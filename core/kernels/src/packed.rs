@@ -14,8 +14,35 @@
 use crate::{FloatSum, decimals::Decimals, dispatch::current};
 pub use crate::{
     forms::packed::{MAX_SET_WIDTH, Patch, UNIT_ROWS, words},
-    scalar::codes::{get, pack},
+    scalar::codes::get,
 };
+
+/// Packs codes; bits of a code above `width` are dropped.
+///
+/// # Panics
+/// Where `width` is not 1 to 64, or `out` has not exactly [`words`]`(width, codes.len())` words.
+#[track_caller]
+pub fn pack(width: u32, codes: &[u64], out: &mut [u64]) {
+    current().packed_pack(width, codes, out);
+}
+
+/// Packs codes of a byte.
+///
+/// # Panics
+/// As [`pack`].
+#[track_caller]
+pub fn pack_bytes(width: u32, codes: &[u8], out: &mut [u64]) {
+    current().packed_pack_bytes(width, codes, out);
+}
+
+/// Packs what keys are above `base` (wrapping).
+///
+/// # Panics
+/// As [`pack`].
+#[track_caller]
+pub fn pack_keys(width: u32, base: i64, keys: &[i64], out: &mut [u64]) {
+    current().packed_pack_keys(width, base, keys, out);
+}
 
 /// Writes `base + code` (wrapping) of rows `start..start + out.len()`.
 ///

@@ -125,6 +125,10 @@ pub(crate) struct MaskKernels {
 
 /// Kernels of packed codes.
 pub(crate) struct PackedKernels {
+    /// There are words for the codes.
+    pub(crate) pack: unsafe fn(u32, &[u64], &mut [u64]),
+    pub(crate) pack_bytes: unsafe fn(u32, &[u8], &mut [u64]),
+    pub(crate) pack_keys: unsafe fn(u32, i64, &[i64], &mut [u64]),
     pub(crate) unpack: unsafe fn(Rows<'_>, i64, &mut [i64]),
     pub(crate) between: unsafe fn(Rows<'_>, u64, u64, &mut [u64]),
     /// The set has a bit for every code of the width.

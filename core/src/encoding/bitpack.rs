@@ -16,6 +16,13 @@ pub(super) fn pack(width: u32, codes: &[u64], out: &mut [u64]) {
     }
 }
 
+/// Writes what keys are above `base`; what is longer than the width loses its high bits.
+pub(super) fn pack_keys(width: u32, base: i64, keys: &[i64], out: &mut [u64]) {
+    if width > 0 {
+        packed::pack_keys(width, base, keys, out);
+    }
+}
+
 /// The same of narrow codes, which are widened a unit at a time.
 pub(super) fn pack_narrow(width: u32, codes: &[u32], out: &mut [u64]) {
     let mut wide = Vec::with_capacity(UNIT_ROWS);

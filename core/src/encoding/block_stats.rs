@@ -22,6 +22,8 @@ pub struct BlockStats {
     pub rows: usize,
     /// The least key.
     pub min: i64,
+    /// The greatest key.
+    pub max: i64,
     /// How many of the differences to `min` have each length in bits. Where most are longer than some length, the
     /// shorter ones count among those longest ones that are not many: no packing would take them for exceptions.
     pub lengths: [u32; 65],
@@ -45,7 +47,7 @@ impl BlockStats {
             (length, longer) = (length - 1, at_least);
         }
         lengths[length as usize] = count(keys.len() - index(longer));
-        Self { rows: keys.len(), min, lengths }
+        Self { rows: keys.len(), min, max, lengths }
     }
 
     /// The longest difference, in bits.

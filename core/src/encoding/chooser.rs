@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Encodings, KeyColumn, KeyEncoding, SizeEstimate, stats::KeyStats};
+use super::{Encodings, KeyColumn, KeyEncoding, SizeEstimate, open::open_made, stats::KeyStats};
 use crate::{error::Result, keys::Native};
 
 /// An encoding that can hold a column, and its size.
@@ -77,7 +77,8 @@ pub(super) fn choose(
     debug_assert!(stats.distinct.as_ref().is_none_or(|counts| counts.is_sorted_by(|a, b| a.0 < b.0)));
     let mut candidates: Vec<_> = candidates(encodings, level, stats).collect();
     let column = smallest(&mut candidates, forced, |encoding| {
-        let column = encoding.open(encoding.encode(keys, stats, encodings)?, encodings)?;
+        let buffer = encoding.encode(keys, stats, encodings)?;
+        let column = open_made(encodings, buffer, |buffer, encodings| encoding.open(buffer, encodings))?;
         assert_eq!(column.rows(), keys.len(), "{} holds the rows that it was given", encoding.name());
         let bytes = column.buffer().len();
         Ok((column, bytes))

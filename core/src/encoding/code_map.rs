@@ -23,7 +23,15 @@ pub(super) fn code_type(entries: usize) -> Native {
 
 /// The code of each entry.
 pub(crate) enum CodeMap {
-    Dense { first: i64, codes: Vec<u32> },
+    /// Entries that follow each other without gaps.
+    Range {
+        first: i64,
+        entries: u64,
+    },
+    Dense {
+        first: i64,
+        codes: Vec<u32>,
+    },
     Hash(HashMap<i64, u32>),
 }
 
@@ -35,6 +43,9 @@ impl CodeMap {
             return Self::Hash(HashMap::new());
         };
         let place = |key: i64| key.wrapping_sub(first).cast_unsigned();
+        if place(last) == entries.len() as u64 - 1 {
+            return Self::Range { first, entries: entries.len() as u64 };
+        }
         if place(last) >= DENSE_SPAN {
             return Self::Hash(entries.iter().copied().zip(0..).collect());
         }
@@ -48,6 +59,12 @@ impl CodeMap {
     /// The code of each key, all of which are entries, made into `T`.
     pub(crate) fn codes<T>(&self, keys: &[i64], code: impl Fn(u32) -> T) -> Vec<T> {
         match self {
+            Self::Range { first, entries } => {
+                // Nothing but the greatest is compared with the entries, so that the loop is one of vectors.
+                let codes = || keys.iter().map(|key| key.wrapping_sub(*first).cast_unsigned());
+                assert!(codes().max().is_none_or(|most| most < *entries), "{IS_ENTRY}");
+                codes().map(|place| code(low_u32(place))).collect()
+            }
             Self::Dense { first, codes } => {
                 let place = |key: i64| index(key.wrapping_sub(*first).cast_unsigned());
                 let codes = keys.iter().map(|&key| codes[place(key)]);
@@ -60,6 +77,11 @@ impl CodeMap {
     }
 }
 
+#[allow(clippy::cast_possible_truncation, reason = "below the number of entries")]
+fn low_u32(place: u64) -> u32 {
+    place as u32
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,11 +90,11 @@ mod tests {
 
     #[test]
     fn a_key_that_is_no_entry_has_no_code() {
-        for entries in [vec![3, 5, 9], vec![3, 5, 1 << 40], vec![3], vec![]] {
+        for entries in [vec![3, 4, 5], vec![3, 5, 9], vec![3, 5, 1 << 40], vec![3], vec![]] {
             let map = CodeMap::new(&entries);
             let codes = |keys: &[i64]| map.codes(keys, |code| code);
             assert!(codes(&entries).into_iter().eq((0..).take(entries.len())));
-            for key in [i64::MIN, 2, 4, 6, 10, i64::MAX] {
+            for key in [i64::MIN, 2, 8, 6, 10, i64::MAX] {
                 assert!(catch_unwind(AssertUnwindSafe(|| codes(&[key]))).is_err(), "{key} among {entries:?}");
             }
         }

@@ -147,7 +147,7 @@ impl KeyEncoding for Delta {
         ensure(same, "the differences have other rows than the column")?;
         let spreads = (0..head.rows.div_ceil(BLOCK_ROWS)).map(|_| OnceLock::new()).collect();
         let column = Column { buffer, sorted: head.params[0] == 1, bases, differences, spreads };
-        if column.sorted {
+        if column.sorted && !inner.made {
             column.check_sorted(native)?;
         }
         Ok(Arc::new(column))

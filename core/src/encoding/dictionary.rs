@@ -48,9 +48,9 @@ pub(super) fn open_codes(
 ) -> Result<Arc<dyn KeyColumn>> {
     let codes = open_below(inner, buffer, level)?;
     ensure(codes.rows() == rows, "the codes have other rows than the dictionary")?;
-    let inside =
-        codes.min_max(0, rows, None).is_some_and(|(min, max)| min >= 0 && max < count(entries).into());
-    ensure(inside, "a code has no entry")?;
+    let extremes = || codes.min_max(0, rows, None);
+    let inside = || extremes().is_some_and(|(min, max)| min >= 0 && max < count(entries).into());
+    inner.ensure(inside, "a code has no entry")?;
     Ok(codes)
 }
 

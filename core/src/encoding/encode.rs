@@ -1,12 +1,13 @@
 //! Encoding columns: what the engine calls.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use arrow_array::{Array, StringArray};
 
 use super::{
     ENCODINGS, KEY_ENCODINGS, KeyColumn, KeyStats, SizeEstimate, TEXT_ENCODINGS, TextColumn, TextEncoding,
     TextStats, ValueCounts, chooser,
+    open::open_made,
     stats::{fill_nulls, value_counts},
 };
 use crate::{
@@ -24,6 +25,8 @@ pub struct Encoded<C: ?Sized> {
     /// The size estimate of each encoding that can hold the column, in the order of their list; exact where the column
     /// was encoded so.
     pub estimates: Vec<SizeEstimate>,
+    /// The least and the greatest key (of text in a dictionary: code) of each block, where no row is null.
+    pub ranges: Option<Vec<(i64, i64)>>,
     /// The distinct keys (of text in a dictionary: codes) in order and how often each occurs in rows that are
     /// not null, when they are at most [`MAX_VALUE_COUNTS`](super::MAX_VALUE_COUNTS).
     pub value_counts: Option<ValueCounts>,
@@ -54,14 +57,16 @@ pub fn encode_keys(
         return Err(Error::new(ErrorKind::InvalidBatch, "the validity has other rows than the keys"));
     }
     let (keys, valid_counts) = fill_nulls(keys, valid);
+    let whole = matches!(keys, Cow::Borrowed(_));
     let stats = KeyStats::new(&keys, native);
     let (least, greatest) = native.key_range();
     if stats.min < least || stats.max > greatest {
         return Err(Error::new(ErrorKind::InvalidBatch, "a key is not of its type"));
     }
     let (column, estimates) = chooser::choose(&ENCODINGS, u8::MAX, &keys, &stats, forced)?;
+    let ranges = whole.then(|| stats.ranges());
     let value_counts = value_counts(valid_counts, stats.distinct);
-    Ok(Encoded { column, estimates, value_counts })
+    Ok(Encoded { column, estimates, ranges, value_counts })
 }
 
 /// Encodes the texts of one column of a fragment.
@@ -78,15 +83,18 @@ pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<Encoded
         .filter_map(|&encoding| Some((encoding, encoding.estimate(&stats, &ENCODINGS)?)))
         .collect();
     let column = chooser::smallest(&mut candidates, forced, |encoding| {
-        let column = encoding.open(encoding.encode(&stats, &ENCODINGS)?, &ENCODINGS)?;
+        let buffer = encoding.encode(&stats, &ENCODINGS)?;
+        let column = open_made(&ENCODINGS, buffer, |buffer, encodings| encoding.open(buffer, encodings))?;
         assert_eq!(column.rows(), texts.len(), "{} holds the rows that it was given", encoding.name());
         let bytes = column.buffer().len();
         Ok((column, bytes))
     })?;
     let estimates = candidates.into_iter().map(|(_, estimate)| estimate).collect();
-    let value_counts =
-        stats.distinct.filter(|_| column.codes().is_some()).and_then(|distinct| distinct.counts);
-    Ok(Encoded { column, estimates, value_counts })
+    let distinct = stats.distinct.filter(|_| column.codes().is_some());
+    let whole = texts.null_count() == 0;
+    let ranges = distinct.as_ref().filter(|_| whole).map(|distinct| distinct.stats.ranges());
+    let value_counts = distinct.and_then(|distinct| distinct.counts);
+    Ok(Encoded { column, estimates, ranges, value_counts })
 }
 
 /// Each encoding's size estimate for a column that is held, in the order of their list: decodes all of it.

@@ -34,7 +34,7 @@ pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
 pub static TEXT_ENCODINGS: &[&dyn TextEncoding] = &[&text::Dictionary, &text::Raw, &text::Fsst];
 
 /// All encodings.
-pub static ENCODINGS: Encodings = Encodings { keys: KEY_ENCODINGS, texts: TEXT_ENCODINGS };
+pub static ENCODINGS: Encodings = Encodings { keys: KEY_ENCODINGS, texts: TEXT_ENCODINGS, made: false };
 
 /// Opens a column of keys.
 ///

@@ -12,7 +12,7 @@ use super::{
     runs::Lengths,
     sparse::Common,
 };
-use crate::{keys::Native, limits::BLOCK_ROWS};
+use crate::{invariant::Invariant, keys::Native, limits::BLOCK_ROWS};
 
 /// Distinct values up to which a dictionary is considered.
 pub(super) const MAX_DISTINCT: usize = 1 << 16;
@@ -58,9 +58,18 @@ const SAMPLE_PIECES: usize = 16;
 impl KeyStats {
     /// The statistics of `keys`, of which there is at least one.
     pub fn new(keys: &[i64], native: Native) -> Self {
-        let blocks: Vec<_> = keys.chunks(BLOCK_ROWS).map(BlockStats::new).collect();
-        let (min, max) = extremes(keys);
-        let runs = 1 + index(kernels::statistics::changes(keys));
+        // Block by block: what is looked at several times is in the cache.
+        let mut runs = 1;
+        let mut last = keys[0];
+        let block = |keys: &[i64]| {
+            runs += usize::from(last != keys[0]) + index(kernels::statistics::changes(keys));
+            last = keys[keys.len() - 1];
+            BlockStats::new(keys)
+        };
+        let blocks: Vec<_> = keys.chunks(BLOCK_ROWS).map(block).collect();
+        let ends = blocks.iter().map(|block| (block.min, block.max));
+        let ends = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let (min, max) = ends.invariant("statistics are of a key at least");
         // A dictionary has 8 bytes for each distinct key: with more of them packed keys are smaller.
         let most = (packed::bytes(&blocks) / 8).clamp(MAX_VALUE_COUNTS, MAX_DISTINCT);
         let distinct = distinct(keys, (min, max), most);
@@ -90,7 +99,7 @@ impl KeyStats {
         let blocks = (0..rows).step_by(BLOCK_ROWS).map(|first| {
             let rows = BLOCK_ROWS.min(rows - first);
             let lengths = seen.blocks[0].lengths.map(|n| count(scale(n as usize, rows)));
-            BlockStats { rows, min: seen.min, lengths }
+            BlockStats { rows, min: seen.min, max: seen.max, lengths }
         });
         let blocks = blocks.collect();
         let scaled = |(key, n): (i64, u64)| (key, scale(index(n), rows) as u64);
@@ -111,7 +120,7 @@ impl KeyStats {
         let blocks = (0..rows).step_by(BLOCK_ROWS).map(|first| {
             let block = BLOCK_ROWS.min(rows - first);
             let lengths = lengths.map(|n| count(index(n * block as u64 / rows as u64)));
-            BlockStats { rows: block, min, lengths }
+            BlockStats { rows: block, min, max, lengths }
         });
         Self {
             native,
@@ -125,6 +134,11 @@ impl KeyStats {
             common: None,
             lengths: None,
         }
+    }
+
+    /// The least and the greatest key of each block.
+    pub(super) fn ranges(&self) -> Vec<(i64, i64)> {
+        self.blocks.iter().map(|block| (block.min, block.max)).collect()
     }
 
     /// `max - min`.

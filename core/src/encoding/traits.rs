@@ -186,6 +186,20 @@ pub struct Encodings {
     pub keys: &'static [&'static dyn KeyEncoding],
     /// Those of texts, the fastest to filter first.
     pub texts: &'static [&'static dyn TextEncoding],
+    /// Whether what is opened was encoded here just now: then it is not validated.
+    pub(super) made: bool,
+}
+
+impl Encodings {
+    /// The same, to open what they have just made.
+    pub(super) fn of_made(&self) -> Self {
+        Self { made: true, ..*self }
+    }
+
+    /// `Corrupt` with `message` unless `holds`, which is asked of bytes that may come from outside.
+    pub(super) fn ensure(&self, holds: impl FnOnce() -> bool, message: &str) -> Result<()> {
+        bytes::ensure(self.made || holds(), message)
+    }
 }
 
 impl fmt::Debug for Encodings {

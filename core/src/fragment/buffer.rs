@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use super::{Column, Fragment, FragmentData, Values, array_of_keys};
 use crate::{
     error::{Error, ErrorKind, Result},
-    invariant::broken,
+    invariant::{Invariant, broken},
     keys,
     limits::{BATCH_ROWS, BLOCK_ROWS, DATES, MAX_TEXT_BYTES, PARALLEL_ROWS, TIMESTAMPS},
     mask::{self, selects, set_range},
@@ -26,6 +26,7 @@ use crate::{
 
 /// What callers see to.
 const SAME_SCHEMA: &str = "rows are put together of one schema";
+const FEW_BYTES: &str = "the texts of a fragment's rows are below 2 GiB";
 
 /// Validity bits that are only kept once there is a null.
 #[derive(Debug, Default)]
@@ -170,6 +171,9 @@ impl RowBuffer {
             match (&mut column.data, array) {
                 (Data::Keys(keys), Some(array)) => push_keys(keys, array.as_ref()),
                 (Data::Keys(keys), None) => keys.resize(keys.len() + rows, 0),
+                (Data::Texts(texts), Some(array)) if nulls == 0 => {
+                    texts.append_array(array.as_string::<i32>()).invariant(FEW_BYTES);
+                }
                 (Data::Texts(texts), Some(array)) => {
                     // Default: any text will do under a null.
                     array.as_string::<i32>().iter().for_each(|t| texts.append_value(t.unwrap_or("")));
@@ -192,7 +196,7 @@ impl RowBuffer {
                 (Data::Texts(texts), Data::Texts(mut more)) => {
                     let more = more.finish();
                     debug_assert_eq!(more.null_count(), 0, "nulls are held beside the texts");
-                    (0..more.len()).for_each(|row| texts.append_value(more.value(row)));
+                    texts.append_array(&more).invariant(FEW_BYTES);
                 }
                 _ => broken(SAME_SCHEMA),
             }
@@ -306,8 +310,14 @@ impl ColumnRows {
 }
 
 fn with_nulls(texts: StringArray, validity: &Validity) -> StringArray {
-    let (offsets, values, _) = texts.into_parts();
-    StringArray::new(offsets, values, validity.nulls())
+    // A new array is validated, every text of it.
+    match validity.nulls() {
+        None if texts.nulls().is_none() => texts,
+        nulls => {
+            let (offsets, values, _) = texts.into_parts();
+            StringArray::new(offsets, values, nulls)
+        }
+    }
 }
 
 /// Checks that an array fits a column: its type, its nulls, decimals within the precision, texts within the

@@ -49,6 +49,21 @@ pub struct Column {
     text_range: Option<(Arc<str>, Arc<str>)>,
 }
 
+/// The least and the greatest of some texts.
+fn ends<'a>(texts: impl Iterator<Item = &'a str>) -> Option<(Arc<str>, Arc<str>)> {
+    // The first bytes, which are quicker to compare, decide about nearly all of them.
+    let front = |text: &str| match text.as_bytes().first_chunk() {
+        Some(front) => u64::from_be_bytes(*front),
+        None => text.bytes().enumerate().fold(0, |front, (i, byte)| front | u64::from(byte) << (56 - 8 * i)),
+    };
+    let mut texts = texts.map(|text| (front(text), text));
+    let first = texts.next()?;
+    let (least, greatest) = texts.fold((first, first), |(least, greatest), text| {
+        (if text < least { text } else { least }, if text > greatest { text } else { greatest })
+    });
+    Some((least.1.into(), greatest.1.into()))
+}
+
 impl Column {
     /// Encodes keys; `valid` has a bit set for every row that is not null (`None`: all).
     ///
@@ -69,7 +84,7 @@ impl Column {
             text_bytes: 0,
             text_range: None,
         };
-        column.with_validity(keys.len(), valid)
+        column.with_validity(keys.len(), valid, encoded.ranges)
     }
 
     /// Encodes texts.
@@ -82,9 +97,12 @@ impl Column {
         valid: Option<&[u64]>,
     ) -> Result<Self> {
         let encoded = encoding::encode_texts(texts, field.encoding.as_deref())?;
-        let present = || texts.iter().flatten();
-        let ends = || Some((present().min()?.into(), present().max()?.into()));
-        let text_range = if encoded.column.codes().is_none() { ends() } else { None };
+        let (rows, values) = (arrow_array::Array::len(texts), texts.offsets());
+        let text_bytes = match arrow_array::Array::null_count(texts) {
+            0 => index(i64::from(values[rows] - values[0]).cast_unsigned()),
+            _ => texts.iter().flatten().map(str::len).sum(),
+        };
+        let text_range = if encoded.column.codes().is_none() { ends(texts.iter().flatten()) } else { None };
         let column = Self {
             data_type: field.data_type,
             values: Values::Text(encoded.column),
@@ -92,20 +110,35 @@ impl Column {
             zones: Vec::new(),
             nulls: 0,
             counts: encoded.value_counts,
-            text_bytes: present().map(str::len).sum(),
+            text_bytes,
             text_range,
         };
-        column.with_validity(arrow_array::Array::len(texts), valid)
+        column.with_validity(rows, valid, encoded.ranges)
     }
 
-    fn with_validity(mut self, rows: usize, valid: Option<&[u64]>) -> Result<Self> {
+    /// `ranges` are those of the blocks where no row is null, if they are known.
+    fn with_validity(
+        mut self,
+        rows: usize,
+        valid: Option<&[u64]>,
+        ranges: Option<Vec<(i64, i64)>>,
+    ) -> Result<Self> {
         if let Some(valid) = valid {
             self.nulls = rows - mask::count(valid);
             if self.nulls > 0 {
                 self.validity = Some(encoding::encode_validity(valid, rows)?.column);
             }
         }
-        self.zones = self.find_zones(rows, valid.filter(|_| self.nulls > 0));
+        let found = |column: &Self| column.find_zones(rows, valid.filter(|_| column.nulls > 0));
+        self.zones = match ranges.filter(|_| self.nulls == 0) {
+            Some(ranges) => {
+                let zones = ranges.into_iter().map(|range| Zone { nulls: 0, range: Some(range) });
+                let zones: Vec<Zone> = zones.collect();
+                debug_assert!(zones == found(&self), "the values of a block are those that were encoded");
+                zones
+            }
+            None => found(&self),
+        };
         Ok(self)
     }
 

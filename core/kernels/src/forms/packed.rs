@@ -47,6 +47,12 @@ pub struct Patch {
 /// The widest codes that sets are of.
 pub const MAX_SET_WIDTH: u32 = 32;
 
+/// Checks that there are words for so many codes.
+#[track_caller]
+pub(crate) fn check_words(width: u32, rows: usize, out: &[u64]) {
+    assert_eq!(out.len(), words(width, rows), "words for {rows} codes of {width} bits");
+}
+
 pub(crate) fn check_width(width: u32) {
     assert!((1..=64).contains(&width), "a code has 1 to 64 bits, not {width}");
 }

@@ -1,7 +1,7 @@
 //! Packed codes, written, and read one by one.
 
 use crate::{
-    forms::packed::{UNIT_ROWS, check_width, words},
+    forms::packed::{UNIT_ROWS, check_width},
     lanes::Lane,
 };
 
@@ -9,33 +9,40 @@ fn mask(width: u32) -> u64 {
     u64::MAX >> (u64::BITS - width)
 }
 
-/// Packs codes; bits of a code above `width` are dropped.
-///
-/// # Panics
-/// Where `width` is not 1 to 64, or `out` has not exactly [`words`]`(width, codes.len())` words.
-pub fn pack(width: u32, codes: &[u64], out: &mut [u64]) {
-    assert_eq!(out.len(), words(width, codes.len()), "words for {} codes of {width} bits", codes.len());
+/// Packs the codes that rows have; there are words for them.
+#[inline(always)]
+pub(crate) fn pack<T: Copy>(width: u32, rows: &[T], code: impl Fn(T) -> u64, out: &mut [u64]) {
     out.fill(0);
     match width {
-        1..=8 => pack_lanes::<u8>(width as usize, codes, out),
-        9..=16 => pack_lanes::<u16>(width as usize, codes, out),
-        17..=32 => pack_lanes::<u32>(width as usize, codes, out),
-        _ => pack_lanes::<u64>(width as usize, codes, out),
+        1..=8 => pack_lanes::<u8, T>(width as usize, rows, code, out),
+        9..=16 => pack_lanes::<u16, T>(width as usize, rows, code, out),
+        17..=32 => pack_lanes::<u32, T>(width as usize, rows, code, out),
+        _ => pack_lanes::<u64, T>(width as usize, rows, code, out),
     }
 }
 
-fn pack_lanes<L: Lane>(width: usize, codes: &[u64], out: &mut [u64]) {
+#[inline(always)]
+fn pack_lanes<L: Lane, T: Copy>(width: usize, rows: &[T], code: impl Fn(T) -> u64, out: &mut [u64]) {
     let out = L::lanes_mut(out);
     let bits = L::BITS as usize;
-    for (i, codes) in codes.chunks(L::COUNT).enumerate() {
+    let mask = mask(width as u32);
+    for (i, rows) in rows.chunks(L::COUNT).enumerate() {
         let (unit, place) = (i / bits, i % bits);
         let (vector, shift) = (unit * width + place * width / bits, place * width % bits);
         let (lo, hi) = out[vector * L::COUNT..][..2 * L::COUNT].split_at_mut(L::COUNT);
-        for ((lo, hi), code) in lo.iter_mut().zip(hi).zip(codes) {
-            let code = code & mask(width as u32);
-            *lo = L::truncate(lo.widen() | code << shift);
+        for ((lo, hi), row) in lo.iter_mut().zip(hi).zip(rows) {
+            let code = code(*row) & mask;
             // In two steps, because a shift by all bits of a word is none.
-            *hi = L::truncate(hi.widen() | (code >> 1) >> (bits - 1 - shift));
+            let above = (bits - 1 - shift) as u32;
+            if L::BITS <= u32::BITS {
+                // Narrow arithmetic, for more of it is done at once.
+                let code = code as u32;
+                *lo = L::truncate(lo.widen() | u64::from(code << shift));
+                *hi = L::truncate(hi.widen() | u64::from((code >> 1) >> above));
+            } else {
+                *lo = L::truncate(lo.widen() | code << shift);
+                *hi = L::truncate(hi.widen() | (code >> 1) >> above);
+            }
         }
     }
 }

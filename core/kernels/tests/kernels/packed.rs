@@ -194,3 +194,40 @@ fn no_width_is_the_callers_bug() {
 fn a_start_inside_a_unit_is_the_callers_bug() {
     packed::sum(1, &[0; 24], 64, 1);
 }
+
+/// Codes are packed alike by every instruction set, from words, bytes and keys, and each is where it is looked for; the
+/// bits that are above the width are dropped.
+#[test]
+fn packing_puts_codes_where_they_are_read() {
+    property(1500, |rows, random| {
+        let width = 1 + random.below(64) as u32;
+        let above: Vec<u64> = (0..rows).map(|_| random.next() >> random.below(64)).collect();
+        let bytes: Vec<u8> = above.iter().map(|code| *code as u8).collect();
+        let base = random.next() as i64;
+        let keys: Vec<i64> = above.iter().map(|code| base.wrapping_add(*code as i64)).collect();
+        let greatest = u64::MAX >> (64 - width);
+        for_tables(|table| {
+            let mut out = vec![u64::MAX; packed::words(width, rows)];
+            let check = |out: &[u64], code: &dyn Fn(usize) -> u64| {
+                for row in 0..rows {
+                    assert_eq!(
+                        packed::get(width, out, row),
+                        code(row) & greatest,
+                        "{} {width} {row}",
+                        table.isa()
+                    );
+                }
+                assert!(out[out.len() - 8..].iter().all(|word| *word == 0), "{} {width}", table.isa());
+            };
+            table.packed_pack(width, &above, &mut out);
+            check(&out, &|row| above[row]);
+            let words = out.clone();
+            out.fill(u64::MAX);
+            table.packed_pack_keys(width, base, &keys, &mut out);
+            assert_eq!(out, words, "{} {width} {rows}", table.isa());
+            out.fill(u64::MAX);
+            table.packed_pack_bytes(width, &bytes, &mut out);
+            check(&out, &|row| u64::from(bytes[row]));
+        });
+    });
+}

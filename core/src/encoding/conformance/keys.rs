@@ -222,3 +222,37 @@ fn integers_are_summed_as_the_decimals_that_they_stand_for() {
         }
     });
 }
+
+/// What was made here is opened without validation: it is read as what was validated.
+#[test]
+fn columns_that_were_made_are_those_that_are_opened() {
+    for_each_column(&[1, 513, 65_537], |keys, column| {
+        let made = ENCODINGS.of_made();
+        let made = open::open_below(&made, column.buffer().clone(), u8::MAX).unwrap();
+        assert_eq!(made.name(), column.name());
+        let mut out = vec![-77; keys.len()];
+        made.decode(0, &mut out);
+        assert_eq!(out, keys, "{}", column.name());
+        let rows = keys.len().min(crate::limits::BLOCK_ROWS);
+        let masks = [&*made, column].map(|column| {
+            let mut mask = vec![0; rows.div_ceil(64)];
+            column.filter(0, rows, &KeyTest::Range { lo: keys[0], hi: keys[0] }, &mut mask);
+            (mask, column.sum(0, rows, None), column.min_max(0, rows, None))
+        });
+        assert_eq!(masks[0], masks[1], "{}", column.name());
+    });
+}
+
+/// And that is all that is left out: spoilt bytes that are refused otherwise are opened as if they had been made.
+#[test]
+fn what_is_made_is_not_validated() {
+    let texts: Vec<String> = (0..2000).map(|i| format!("{:x}", i * 7919 % 4093)).collect();
+    let texts = arrow_array::StringArray::from_iter_values(&texts);
+    let column = encode_texts(&texts, Some("fsst")).unwrap().column;
+    let mut bytes = column.buffer().to_vec();
+    // The last code is an escape, and no byte follows.
+    *bytes.last_mut().unwrap() = 255;
+    let buffer = bytes::aligned(Buffer::from(bytes));
+    assert!(open_text(buffer.clone()).is_err());
+    assert!(open::open_text(&ENCODINGS.of_made(), buffer).is_ok());
+}

@@ -91,6 +91,7 @@ struct Codes<'a> {
 }
 
 impl Column {
+    /// Opens a column that is still to be [checked](Self::check).
     pub(super) fn open(buffer: Buffer) -> Result<Self> {
         let (head, native, mut reader) = Reader::keys(buffer.clone())?;
         let count = usize::from(head.params[0]) + 1;
@@ -111,14 +112,11 @@ impl Column {
         let step = keys[1].checked_sub(keys[0]);
         let even = |step: &i64| keys.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(*step));
         let step = step.filter(even);
-        let column =
-            Self { buffer, id: Id::new(), rows: head.rows, keys, step, table: Box::new(table), runs };
-        column.check()?;
-        Ok(column)
+        Ok(Self { buffer, id: Id::new(), rows: head.rows, keys, step, table: Box::new(table), runs })
     }
 
     /// That the least and the greatest key occur: most often the first block tells.
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         let (mut least, mut greatest) = (MAX_KEYS, 0);
         for part in self.parts(0, self.rows) {
             let extremes = self.scan(part, |codes| codes.min_max(None));

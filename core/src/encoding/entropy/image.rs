@@ -51,18 +51,17 @@ impl Image {
     /// The image of the rows' codes; `fill` is the code of those behind them.
     pub(super) fn pack(self, codes: &[u8], fill: u8) -> Vec<u64> {
         let filled = self.bytes() * self.rows_of_byte();
+        let mut bytes = codes.to_vec();
+        bytes.resize(filled, fill);
         if self.width == 8 {
-            let mut bytes = codes.to_vec();
-            bytes.resize(filled, fill);
             return bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         }
-        let codes = codes.iter().copied().chain(std::iter::repeat(fill)).take(filled).map(u64::from);
-        let codes: Vec<u64> = codes.collect();
         if self.width == 1 {
-            return codes.chunks(64).map(|bits| bits.iter().rfold(0, |word, bit| word << 1 | bit)).collect();
+            let word = |bits: &[u8]| bits.iter().rfold(0, |word, bit| word << 1 | u64::from(*bit));
+            return bytes.chunks(64).map(word).collect();
         }
-        let mut words = vec![0; packed::words(self.width, codes.len())];
-        packed::pack(self.width, &codes, &mut words);
+        let mut words = vec![0; packed::words(self.width, bytes.len())];
+        packed::pack_bytes(self.width, &bytes, &mut words);
         words.truncate(self.words());
         words
     }

@@ -122,8 +122,12 @@ impl KeyEncoding for Entropy {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn KeyColumn>> {
-        Ok(Arc::new(column::Column::open(buffer)?))
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn KeyColumn>> {
+        let column = column::Column::open(buffer)?;
+        if !inner.made {
+            column.check()?;
+        }
+        Ok(Arc::new(column))
     }
 }
 

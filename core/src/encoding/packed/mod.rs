@@ -54,22 +54,18 @@ impl KeyEncoding for Packed {
         }
         writer.align(super::bytes::ALIGNMENT);
         let (mut positions, mut highs) = (Vec::<u16>::new(), Vec::new());
-        let mut codes = vec![0; keys.len().min(BLOCK_ROWS)];
         for ((plan, block), keys) in plans.iter().zip(&stats.blocks).zip(keys.chunks(BLOCK_ROWS)) {
-            let codes = &mut codes[..keys.len()];
-            for (code, &key) in codes.iter_mut().zip(keys) {
-                *code = key.wrapping_sub(block.min).cast_unsigned();
-            }
             if plan.exceptions > 0 {
                 let low = (1 << plan.width) - 1;
-                for (position, code) in (0..=u16::MAX).zip(codes.iter_mut()).filter(|(_, code)| **code > low)
+                let code = |key: &i64| key.wrapping_sub(block.min).cast_unsigned();
+                for (position, code) in
+                    (0..=u16::MAX).zip(keys.iter().map(code)).filter(|(_, code)| *code > low)
                 {
                     positions.push(position);
-                    highs.extend_from_slice(&(*code >> plan.width).to_le_bytes()[..plan.high_bytes]);
-                    *code &= low;
+                    highs.extend_from_slice(&(code >> plan.width).to_le_bytes()[..plan.high_bytes]);
                 }
             }
-            bitpack::pack(plan.width, codes, writer.zeros(plan.words()));
+            bitpack::pack_keys(plan.width, block.min, keys, writer.zeros(plan.words()));
         }
         writer.slice(&positions);
         writer.slice(&highs);

@@ -8,6 +8,7 @@ use super::{
     },
     codes::MAX_K,
 };
+use crate::limits::BATCH_ROWS;
 
 /// How much longer the codes may be with one parameter for all lengths, which is read faster: by one part in so many.
 const TRADE_OFF: u64 = 256;
@@ -36,9 +37,7 @@ impl Lengths {
         let frequent = distinct.into_iter().flatten().max_by_key(|(_, n)| *n).map(|(key, _)| *key);
         let key = frequent.filter(|_| !turns).unwrap_or(keys[0]);
         let mut numbers = [Vec::new(), Vec::new()];
-        for run in keys.chunk_by(|a, b| a == b) {
-            numbers[usize::from(run[0] != key)].push(count(run.len() - 1));
-        }
+        for_each_run(keys, |run, length| numbers[usize::from(run != key)].push(count(length - 1)));
         let apart = numbers.each_ref().map(|numbers| Rice::best(numbers, MAX_K));
         // One parameter for all is read faster.
         let k = apart[1].k;
@@ -72,5 +71,43 @@ impl Lengths {
     /// The same of `to` rows, as if they went on like these `from`.
     pub(in super::super) fn scaled(self, from: usize, to: usize) -> Self {
         Self { codes: self.codes.map(|code| code.scaled(from, to)), ..self }
+    }
+}
+
+/// Calls `work` with the key of each run and its rows. Where the runs of a piece end is written down first, without a
+/// branch: nobody foresees it where runs are short.
+fn for_each_run(keys: &[i64], mut work: impl FnMut(i64, usize)) {
+    let mut ends = [0; BATCH_ROWS];
+    let mut start = 0;
+    for first in (1..keys.len()).step_by(BATCH_ROWS) {
+        let behind = keys.len().min(first + BATCH_ROWS);
+        let mut found = 0;
+        for (end, pair) in (first..).zip(keys[first - 1..behind].windows(2)) {
+            ends[found] = end;
+            found += usize::from(pair[0] != pair[1]);
+        }
+        for &end in &ends[..found] {
+            work(keys[start], end - start);
+            start = end;
+        }
+    }
+    work(keys[start], keys.len() - start);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_is_seen() {
+        for rows in [1, 2, 3, BATCH_ROWS - 1, BATCH_ROWS, BATCH_ROWS + 1, 3 * BATCH_ROWS + 5] {
+            for length in [1, 2, 3, 1000, 5000, 20_000] {
+                let keys: Vec<i64> = (0..rows).map(|row| (row as i64 / length as i64) % 3).collect();
+                let mut seen = Vec::new();
+                for_each_run(&keys, |key, rows| seen.push((key, rows)));
+                let runs = keys.chunk_by(|a, b| a == b).map(|run| (run[0], run.len()));
+                assert!(runs.eq(seen), "{rows} rows in runs of {length}");
+            }
+        }
     }
 }

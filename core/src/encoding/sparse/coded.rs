@@ -43,14 +43,20 @@ pub(super) struct Part<'a> {
 }
 
 impl Coded {
-    /// Reads the code of rows below `rows`.
-    pub(super) fn read(reader: &mut Reader, layout: Layout, rows: usize) -> Result<Self> {
+    /// Reads the code of rows below `rows`, which is checked unless it was `made` here.
+    pub(super) fn read(reader: &mut Reader, layout: Layout, rows: usize, made: bool) -> Result<Self> {
         let [index, lows, unary] = layout.sections();
         let index = reader.skip(index)?;
         let payload = reader.skip(lows + unary)?;
         let before = layout.lines.reader();
         let mut coded = Self { layout, index, before, payload, unary: lows, most: 0 };
-        coded.check(rows)?;
+        if made {
+            let intervals = 0..rows.div_ceil(1 << coded.layout.shift);
+            let most = intervals.map(|interval| coded.interval(interval).1.count).max();
+            coded.most = most.invariant("a column has a row");
+        } else {
+            coded.check(rows)?;
+        }
         Ok(coded)
     }
 

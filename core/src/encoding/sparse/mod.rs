@@ -166,7 +166,7 @@ pub(super) fn open(
     let own_keys = own_keys == 1;
     let common = reader.key(native)?;
     let one = if own_keys { None } else { Some(reader.key(native)?) };
-    let coded = Coded::read(&mut reader, layout, head.rows)?;
+    let coded = Coded::read(&mut reader, layout, head.rows, inner.made)?;
     let others = match one {
         Some(key) => {
             reader.finish()?;

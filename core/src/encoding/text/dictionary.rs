@@ -89,7 +89,7 @@ impl TextEncoding for Dictionary {
         let entries = reader.skip(bytes)?;
         ensure(entries.first() != Some(&self.code()), "a dictionary in a dictionary")?;
         let entries = open_text(inner, entries)?;
-        ensure(ascending(&*entries), "the entries are not in order")?;
+        inner.ensure(|| ascending(&*entries), "the entries are not in order")?;
         reader.align(ALIGNMENT)?;
         let codes = open_codes(inner, reader.rest()?, LEVEL, head.rows, entries.rows())?;
         Ok(Arc::new(Column { buffer, entries, codes }))

@@ -15,9 +15,10 @@ use arrow_buffer::Buffer;
 
 use super::{
     TextStats,
+    matcher::Batch,
     places::{PlaceBuilder, Places, UnitPlaces, end_of_places},
     symbols::{MAX_LENGTH, Symbols},
-    trained::compress,
+    trained::Trained,
 };
 use crate::{
     encoding::{
@@ -26,7 +27,7 @@ use crate::{
     },
     error::Result,
     invariant::Invariant,
-    limits::BLOCK_ROWS,
+    limits::BATCH_ROWS,
 };
 
 /// The encoding.
@@ -57,33 +58,30 @@ impl TextEncoding for Fsst {
         if stats.bytes > MAX_BYTES {
             return None;
         }
-        let least = bytes(stats.bytes / MAX_LENGTH, stats.highest_place / MAX_LENGTH as u64, 0);
+        let least = bytes(stats.filled().max(stats.bytes / MAX_LENGTH), 0, 0);
         if least > stats.dictionary_bytes() {
             return Some(SizeEstimate::inexact(self.name(), least, 1).only_if_forced());
         }
         let trained = stats.trained();
         let codes = index(trained.estimate(stats.bytes as u64));
-        let highest = trained.estimate(stats.highest_place);
+        let highest = trained.estimate(stats.highest_place());
         let bytes = bytes(codes, highest, Symbols::bytes(&trained.compressor));
         Some(SizeEstimate::inexact(self.name(), bytes + bytes / 50, 25))
     }
 
     fn encode(&self, stats: &TextStats<'_>, _: &Encodings) -> Result<Buffer> {
-        let compressor = &stats.trained().compressor;
-        // Block by block: codes that grow in one piece would be there twice, and once more in what is written.
+        let Trained { compressor, matcher, .. } = stats.trained();
+        // Piece by piece: codes that grow as a whole would be there twice, and once more in what is written.
         let mut places = PlaceBuilder::new(stats.rows());
-        let (mut blocks, mut ends) = (Vec::new(), Vec::new());
-        for start in (0..stats.rows()).step_by(BLOCK_ROWS) {
-            let texts = stats.texts(start..stats.rows().min(start + BLOCK_ROWS));
+        let (mut pieces, mut batch) = (Vec::new(), Batch::default());
+        for start in (0..stats.rows()).step_by(BATCH_ROWS) {
+            batch.clear();
+            stats.copy(start..stats.rows().min(start + BATCH_ROWS), &mut batch);
             let mut codes = Vec::new();
-            ends.clear();
-            compress(compressor, &texts.map(str::as_bytes).collect::<Vec<_>>(), &mut codes, &mut ends);
-            codes.shrink_to_fit();
-            blocks.push(codes);
-            let starts = [0].into_iter().chain(ends.iter().copied());
-            starts.zip(&ends).for_each(|(start, end)| places.push(index(end - start)));
+            matcher.compress(&mut batch, &mut codes, |length| places.push(length));
+            pieces.push(codes);
         }
-        let (places, codes) = (places.finish(), blocks.iter().map(Vec::len).sum());
+        let (places, codes) = (places.finish(), pieces.iter().map(Vec::len).sum());
         let symbols = compressor.symbol_lengths().len().to_le_bytes()[0];
         let bytes =
             end_of_places(HEAD + 4, places.highest, stats.rows()) + Symbols::bytes(compressor) + codes;
@@ -93,19 +91,21 @@ impl TextEncoding for Fsst {
         places.write(&mut writer);
         drop(places);
         Symbols::write(compressor, &mut writer);
-        blocks.into_iter().for_each(|codes| writer.slice(&codes));
+        pieces.into_iter().for_each(|codes| writer.slice(&codes));
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn TextColumn>> {
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn TextColumn>> {
         let (head, mut reader) = Reader::text(buffer.clone())?;
         let bytes = reader.u32()?;
-        let places = Places::read(&mut reader, head.params[0], head.rows, bytes)?;
+        let places = Places::read(&mut reader, head.params[0], head.rows, bytes, inner.made)?;
         let symbols = Symbols::read(&mut reader, head.params[1])?;
         let codes = reader.skip(bytes as usize)?;
         reader.finish()?;
         let column = Column { buffer, rows: head.rows, places, symbols, codes };
-        column.validate()?;
+        if !inner.made {
+            column.validate()?;
+        }
         Ok(Arc::new(column))
     }
 }

@@ -3,6 +3,8 @@
 mod codes;
 mod dictionary;
 mod fsst;
+mod matcher;
+mod numbers;
 mod places;
 mod raw;
 mod stats;

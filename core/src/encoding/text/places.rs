@@ -60,15 +60,22 @@ fn heights(line: Line, starts: &[u32]) -> impl Iterator<Item = u32> {
     (0..).zip(starts).map(move |(i, start)| start.wrapping_sub(line.at(i)))
 }
 
-/// The most that a text begins above the line of its unit, of texts of these lengths: it tells what their places take.
-pub(super) fn highest(lengths: impl Iterator<Item = usize>) -> u64 {
-    let mut places = PlaceBuilder::default();
-    for length in lengths {
-        places.push(length);
-        places.heights.clear();
+/// The most that a text begins above the line of its unit: it tells what the places take.
+#[derive(Debug, Default)]
+pub(super) struct Highest(PlaceBuilder);
+
+impl Highest {
+    /// Appends a text of so many bytes.
+    pub(super) fn push(&mut self, length: usize) {
+        self.0.push(length);
+        self.0.heights.clear();
     }
-    places.flush();
-    places.highest
+
+    /// No more texts.
+    pub(super) fn finish(mut self) -> u64 {
+        self.0.flush();
+        self.0.highest
+    }
 }
 
 /// Starts that are to be written.
@@ -165,8 +172,9 @@ pub(super) struct Places {
 pub(super) type UnitPlaces = [usize; UNIT_ROWS + 1];
 
 impl Places {
-    /// Reads the places of `rows` texts of `bytes` bytes in all. None begins before another.
-    pub(super) fn read(reader: &mut Reader, width: u8, rows: usize, bytes: u32) -> Result<Self> {
+    /// Reads the places of `rows` texts of `bytes` bytes in all. None begins before another: that is checked unless they were
+    /// `made` here.
+    pub(super) fn read(reader: &mut Reader, width: u8, rows: usize, bytes: u32, made: bool) -> Result<Self> {
         let width = u32::from(width);
         ensure(width <= 32, "the width is out of bounds")?;
         let units = rows.div_ceil(UNIT_ROWS);
@@ -175,13 +183,18 @@ impl Places {
         let words = reader.section(bitpack::words(width, rows))?;
         let places = Self { rows, end: bytes as usize, width, starts, slopes, words };
         ensure(places.start(0) == 0, "the first text does not begin at 0")?;
-        let (mut unit_places, mut last) = ([0; UNIT_ROWS + 1], 0);
-        for unit in 0..units {
-            let places = places.unit(unit, &mut unit_places);
-            ensure(last <= places[0] && places.is_sorted(), "a text begins out of order")?;
-            last = places[places.len() - 1];
-        }
+        ensure(made || places.ascend(), "a text begins out of order")?;
         Ok(places)
+    }
+
+    /// Whether no text begins before another.
+    fn ascend(&self) -> bool {
+        let (mut unit_places, mut last) = ([0; UNIT_ROWS + 1], 0);
+        (0..self.starts.len()).all(|unit| {
+            let places = self.unit(unit, &mut unit_places);
+            let before = std::mem::replace(&mut last, places[places.len() - 1]);
+            before <= places[0] && places.is_sorted()
+        })
     }
 
     fn line(&self, unit: usize) -> Line {
@@ -227,6 +240,12 @@ impl Places {
 mod tests {
     use super::*;
 
+    fn highest(lengths: impl Iterator<Item = usize>) -> u64 {
+        let mut highest = Highest::default();
+        lengths.for_each(|length| highest.push(length));
+        highest.finish()
+    }
+
     fn built(lengths: &[usize]) -> FinishedPlaces {
         let mut places = PlaceBuilder::new(lengths.len());
         lengths.iter().for_each(|length| places.push(*length));
@@ -255,7 +274,7 @@ mod tests {
             let (_, mut reader) = Reader::text(crate::encoding::bytes::aligned(writer.finish())).unwrap();
             let total: usize = lengths.iter().sum();
             let bytes = u32::try_from(total).unwrap();
-            let places = Places::read(&mut reader, built.width(), lengths.len(), bytes).unwrap();
+            let places = Places::read(&mut reader, built.width(), lengths.len(), bytes, false).unwrap();
             reader.finish().unwrap();
             let mut start = 0;
             for (row, length) in lengths.iter().enumerate() {

@@ -38,6 +38,9 @@ impl TextEncoding for Raw {
     }
 
     fn estimate(&self, stats: &TextStats<'_>, _: &Encodings) -> Option<SizeEstimate> {
+        if stats.bytes > stats.dictionary_bytes() {
+            return Some(SizeEstimate::inexact(self.name(), stats.bytes, 1).only_if_forced());
+        }
         Some(SizeEstimate::exact(self.name(), bytes(stats)))
     }
 
@@ -55,21 +58,23 @@ impl TextEncoding for Raw {
         Ok(writer.finish())
     }
 
-    fn open(&self, buffer: Buffer, _: &Encodings) -> Result<Arc<dyn TextColumn>> {
+    fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn TextColumn>> {
         let (head, mut reader) = Reader::text(buffer.clone())?;
         let bytes = reader.u32()?;
-        let places = Places::read(&mut reader, head.params[0], head.rows, bytes)?;
+        let places = Places::read(&mut reader, head.params[0], head.rows, bytes, inner.made)?;
         let texts = one_text(reader.skip(bytes as usize)?)?;
         reader.finish()?;
         let column = Column { buffer, rows: head.rows, places, texts };
-        column.validate()?;
+        if !inner.made {
+            column.validate()?;
+        }
         Ok(Arc::new(column))
     }
 }
 
 /// Bytes of the column.
 fn bytes(stats: &TextStats<'_>) -> usize {
-    end_of_places(HEAD + 4, stats.highest_place, stats.rows()) + stats.bytes
+    end_of_places(HEAD + 4, stats.highest_place(), stats.rows()) + stats.bytes
 }
 
 /// An array of one text, so that UTF-8 is validated once for all.

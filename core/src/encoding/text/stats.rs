@@ -1,15 +1,14 @@
 //! What the encodings need to know of a column of texts for their size estimates, computed once.
 
-use std::{cell::OnceCell, ops::Range};
+use std::{borrow::Cow, cell::OnceCell, ops::Range};
 
 use arrow_array::{Array, StringArray};
-use hashbrown::HashMap;
 
-use super::{places, trained::Trained};
+use super::{matcher::Batch, numbers::Numbers, places, trained::Trained};
 use crate::encoding::{
     KeyStats,
     block_stats::ValueCounts,
-    bytes::{bits, count, index},
+    bytes::{bits, index},
     code_map::code_type,
     stats::{fill_nulls, value_counts},
 };
@@ -20,8 +19,9 @@ pub struct TextStats<'a> {
     texts: Source<'a>,
     /// Bytes of all texts.
     pub bytes: usize,
-    /// The most that a text begins above its unit's line when they are not compressed.
-    pub(super) highest_place: u64,
+    highest_place: OnceCell<u64>,
+    /// Texts that are not empty.
+    filled: usize,
     trained: OnceCell<Trained>,
     /// `None` when there are more distinct texts than a dictionary takes, and for the entries of one.
     pub distinct: Option<DistinctTexts<'a>>,
@@ -54,10 +54,37 @@ impl<'a> TextStats<'a> {
     }
 
     fn of(texts: Source<'a>) -> Self {
-        let mut stats = Self { texts, bytes: 0, highest_place: 0, trained: OnceCell::new(), distinct: None };
-        let lengths = || stats.texts(0..stats.rows()).map(str::len);
-        (stats.bytes, stats.highest_place) = (lengths().sum(), places::highest(lengths()));
-        stats
+        let (highest_place, trained) = (OnceCell::new(), OnceCell::new());
+        let stats = Self { texts, bytes: 0, highest_place, filled: 0, trained, distinct: None };
+        let (bytes, filled) = match &stats.texts {
+            Source::Rows(texts) if texts.null_count() == 0 => {
+                let offsets = texts.value_offsets();
+                let bytes = index(i64::from(offsets[texts.len()] - offsets[0]).cast_unsigned());
+                (bytes, offsets.windows(2).filter(|place| place[0] != place[1]).count())
+            }
+            _ => {
+                let lengths = || stats.texts(0..stats.rows()).map(str::len);
+                (lengths().sum(), lengths().filter(|length| *length > 0).count())
+            }
+        };
+        Self { bytes, filled, ..stats }
+    }
+
+    /// Calls `work` with the bytes of each text.
+    fn for_each_length(&self, mut work: impl FnMut(usize)) {
+        match &self.texts {
+            Source::Rows(texts) if texts.null_count() == 0 => texts.offsets().lengths().for_each(work),
+            _ => self.texts(0..self.rows()).for_each(|text| work(text.len())),
+        }
+    }
+
+    /// The most that a text begins above its unit's line when they are not compressed: found when it is first asked for.
+    pub(super) fn highest_place(&self) -> u64 {
+        *self.highest_place.get_or_init(|| {
+            let mut highest = places::Highest::default();
+            self.for_each_length(|length| highest.push(length));
+            highest.finish()
+        })
     }
 
     /// Bytes that a dictionary takes at most; the greatest number where there is none.
@@ -91,6 +118,25 @@ impl<'a> TextStats<'a> {
         }
     }
 
+    /// Texts that are not empty.
+    pub(super) fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Appends the texts of some rows.
+    pub(super) fn copy(&self, rows: Range<usize>, batch: &mut Batch) {
+        match &self.texts {
+            Source::Rows(texts) if texts.null_count() == 0 => {
+                let offsets = texts.value_offsets();
+                let place = |row: usize| index(i64::from(offsets[row]).cast_unsigned());
+                let (start, before) = (place(rows.start), batch.bytes.len());
+                batch.ends.extend(rows.clone().map(|row| before + place(row + 1) - start));
+                batch.bytes.extend_from_slice(&texts.value_data()[start..place(rows.end)]);
+            }
+            _ => self.texts(rows).for_each(|text| batch.push(text.as_bytes())),
+        }
+    }
+
     /// The texts of some rows.
     pub fn texts(&self, rows: Range<usize>) -> impl Iterator<Item = &'a str> {
         rows.map(|row| self.text(row))
@@ -104,38 +150,44 @@ const MAX_ENTRIES: usize = 1 << 18;
 const TELLING: usize = 1 << 16;
 
 fn distinct(texts: &StringArray) -> Option<DistinctTexts<'_>> {
-    let mut places: HashMap<&str, u32> = HashMap::new();
-    let mut codes = Vec::with_capacity(texts.len());
-    for text in texts {
-        let Some(text) = text else {
-            codes.push(0);
+    let mut numbers = Numbers::new(texts);
+    let mut number_of_row = Vec::with_capacity(texts.len());
+    for row in 0..texts.len() {
+        if texts.is_null(row) {
+            number_of_row.push(0);
             continue;
-        };
-        let next = places.len();
-        codes.push(i64::from(*places.entry(text).or_insert(count(next))));
-        let too_many = places.len() > MAX_ENTRIES
-            || next < TELLING && places.len() == TELLING && codes.len() < TELLING / 8 * 9;
+        }
+        let before = numbers.len();
+        number_of_row.push(numbers.of(row));
+        if numbers.len() == before {
+            continue;
+        }
+        let too_many =
+            numbers.len() > MAX_ENTRIES || numbers.len() == TELLING && number_of_row.len() < TELLING / 8 * 9;
         if too_many {
             return None;
         }
     }
-    let mut entries: Vec<(&str, u32)> = places.into_iter().collect();
+    let mut entries: Vec<(&str, u32)> = numbers.texts().zip(0..).collect();
+    drop(numbers);
     entries.sort_unstable();
-    let mut code_of_place = vec![0; entries.len().max(1)];
-    for (code, &(_, place)) in (0..).zip(&entries) {
-        code_of_place[place as usize] = code;
+    let mut code_of_number = vec![0; entries.len().max(1)];
+    for (code, &(_, number)) in (0..).zip(&entries) {
+        code_of_number[number as usize] = code;
     }
-    for code in &mut codes {
-        *code = code_of_place[index(code.cast_unsigned())];
-    }
+    let codes: Vec<i64> = number_of_row.iter().map(|&number| code_of_number[number as usize]).collect();
+    drop(number_of_row);
     let mut entries: Vec<&str> = entries.into_iter().map(|(text, _)| text).collect();
     if entries.is_empty() {
         entries.push("");
     }
     let valid: Option<Vec<u64>> =
         texts.nulls().map(|nulls| nulls.inner().bit_chunks().iter_padded().collect());
-    let (codes, counts) = fill_nulls(&codes, valid.as_deref());
-    let codes = codes.into_owned();
+    let (filled, counts) = fill_nulls(&codes, valid.as_deref());
+    let codes = match filled {
+        Cow::Borrowed(_) => codes,
+        Cow::Owned(filled) => filled,
+    };
     let stats = KeyStats::new(&codes, code_type(entries.len()));
     let counts = value_counts(counts, stats.distinct.clone());
     let entries = Box::new(TextStats::of(Source::Entries(entries)));

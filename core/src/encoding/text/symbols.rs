@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The code before a byte that stands for itself.
-const ESCAPE: u8 = 255;
+pub(super) const ESCAPE: u8 = 255;
 /// Bytes of a symbol, at most.
 pub(super) const MAX_LENGTH: usize = 8;
 

@@ -2,6 +2,8 @@
 
 use fsst::Compressor;
 
+use super::matcher::{Batch, Matcher};
+
 /// Bytes of the sample that the compressor is trained on: as many as its training looks at.
 const TRAINING_BYTES: usize = (1 << 14) - 1;
 /// Bytes of the sample that shows how well it does.
@@ -12,6 +14,7 @@ const PIECE: usize = 512;
 /// A compressor, and how well it does.
 pub(super) struct Trained {
     pub(super) compressor: Compressor,
+    pub(super) matcher: Matcher,
     /// Bytes of a sample before and after it was compressed.
     trial: (usize, usize),
 }
@@ -27,10 +30,13 @@ impl Trained {
     pub(super) fn new<'a>(rows: usize, bytes: usize, text: impl Fn(usize) -> &'a str) -> Self {
         let sample = |most, number| sample((rows, bytes), &text, most, number);
         let compressor = Compressor::train(&sample(TRAINING_BYTES, 0));
-        let (mut codes, mut ends) = (Vec::new(), Vec::new());
-        let trial = sample(TRIAL_BYTES, 1);
-        compress(&compressor, &trial, &mut codes, &mut ends);
-        Self { compressor, trial: (trial.iter().map(|text| text.len()).sum(), codes.len()) }
+        let symbols = compressor.symbol_table().iter().map(|symbol| symbol.to_u64());
+        let matcher = Matcher::new(symbols.zip(compressor.symbol_lengths().iter().copied()));
+        let mut batch = Batch::default();
+        sample(TRIAL_BYTES, 1).into_iter().for_each(|text| batch.push(text));
+        let mut codes = Vec::new();
+        matcher.compress(&mut batch, &mut codes, |_| {});
+        Self { compressor, matcher, trial: (batch.bytes.len(), codes.len()) }
     }
 
     /// What `bytes` of texts come to.
@@ -38,11 +44,6 @@ impl Trained {
         let (before, after) = (self.trial.0 as u64, self.trial.1 as u64);
         bytes * after.max(1) / before.max(1)
     }
-}
-
-/// Appends the codes of texts, and where those of each end.
-pub(super) fn compress(compressor: &Compressor, texts: &[&[u8]], codes: &mut Vec<u8>, ends: &mut Vec<u64>) {
-    compressor.compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(texts, codes, ends);
 }
 
 /// Pieces of texts all over a column of so many rows and bytes, of at most `most` bytes: the whole column where that is
