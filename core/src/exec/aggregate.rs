@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    invariant::broken,
+    invariant::{broken, count},
     plan::BoundAggregate,
     query::AggregateFunction,
     schema::DataType,
@@ -203,6 +203,36 @@ impl State {
             }
         }
         self.merge_counts(fragment, to)
+    }
+
+    /// Appends groups that no other fragment has; `sums`: what floats come to in each fragment, by place.
+    pub(super) fn append(&mut self, of: &Totals<'_>, sums: &[FragmentSum]) {
+        fn all<T: Clone>(to: &mut Vec<T>, from: &[T]) {
+            grow(to, from.len());
+            to.extend_from_slice(from);
+        }
+        let first = count(self.counts.len());
+        match &mut self.values {
+            Values::None => {}
+            Values::Ints(v) => all(v, &of.ints),
+            Values::Floats { total: Total::Sum(total), .. } => all(total, &of.floats),
+            Values::Floats { total: Total::Apart(own), .. } => {
+                grow(own, sums.len());
+                own.extend(sums.iter().map(|sum| FragmentSum { group: first + sum.group, ..*sum }));
+            }
+            Values::Keys(v) => {
+                grow(v, of.extremes.len());
+                let is_min = self.kind == Kind::Min;
+                let best = of.extremes.iter().zip(&of.counts).map(|((min, max), n)| match (n, is_min) {
+                    (0, _) => 0,
+                    (_, true) => *min,
+                    (_, false) => *max,
+                });
+                v.extend(best);
+            }
+            Values::Sets(_) => broken("sets are made block by block"),
+        }
+        all(&mut self.counts, &of.counts);
     }
 
     fn merge_counts(&mut self, more: &Totals<'_>, to: &[u32]) -> Result<()> {

@@ -130,7 +130,7 @@ impl<'a> Query<'a, '_> {
     }
 
     /// Calls `each` with every batch of a block and the keys of its rows.
-    fn for_each_batch(
+    pub(super) fn for_each_batch(
         &self,
         block: Block<'a>,
         mask: &Mask,
@@ -175,4 +175,4 @@ enum KeySource<'a, 's> {
 }
 
 /// The keys of rows, and which are not null (`None`: all).
-type RowKeys = (Vec<i64>, Option<Vec<u64>>);
+pub(super) type RowKeys = (Vec<i64>, Option<Vec<u64>>);

@@ -2,14 +2,15 @@
 //! for as many groups as a batch has: the groups of an order lie anywhere in memory, and reading much of one column at
 //! a time hides how far.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 
 use super::{
     Control, Held,
     groups::Groups,
-    output::{ColumnBuilder, batch, compare_values, sort_page},
+    output::{ColumnBuilder, batch_of, compare_values, sort_page},
+    text_gather::TextGather,
     vector::{Data, Vector},
 };
 use crate::{
@@ -166,13 +167,25 @@ fn answer(
     let fields = plan.schema().fields();
     let outputs = &plan.outputs[..fields.len()];
     let mut columns = ColumnBuilder::for_schema(plan.schema());
+    let texts = groups.key_texts.iter().map(|texts| match texts.sorted() {
+        Some(texts) => TextGather::new(texts, shown.len(), Held::new(control)).map(Some),
+        None => Ok(None),
+    });
+    let texts = texts.collect::<Result<Vec<_>>>()?;
     let mut rest = shown;
     while !rest.is_empty() {
         let now;
         (now, rest) = rest.split_at(groups_that_fit(plan, groups, outputs, rest)?);
-        let all: Vec<u32> = (0..count(now.len())).collect();
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
         let keys = groups.keys.columns(now);
         for (output, column) in outputs.iter().zip(&mut columns) {
+            if let BoundExpr::Slot(slot) = output
+                && let Some(Some(texts)) = texts.get(*slot)
+            {
+                let (keys, valid) = &keys[*slot];
+                arrays.push(Arc::new(texts.gather(keys, valid)?));
+                continue;
+            }
             let vector = match output {
                 BoundExpr::Slot(slot) => match keys.get(*slot) {
                     Some((_, _)) if groups.key_types[*slot] == DataType::Utf8 => None,
@@ -182,7 +195,7 @@ fn answer(
                 _ => None,
             };
             match (vector, output) {
-                (Some(vector), _) => column.push_rows(&vector, &all)?,
+                (Some(vector), _) => column.push_all(&vector, now.len())?,
                 (None, BoundExpr::Slot(slot)) if *slot < keys.len() => {
                     let ((keys, valid), texts) = (&keys[*slot], &groups.key_texts[*slot]);
                     column.push_texts(
@@ -197,9 +210,10 @@ fn answer(
                     }
                 }
             }
+            arrays.push(column.finish());
         }
         control.check()?;
-        sink(batch(plan.schema(), &mut columns, now.len())?)?;
+        sink(batch_of(plan.schema(), arrays, now.len())?)?;
     }
     Ok(())
 }

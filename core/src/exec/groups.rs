@@ -13,6 +13,7 @@ use super::{
     hash_aggregate::hash_aggregate,
     numbering::Numbering,
     numbers::Numbers,
+    partitioned::Partitioned,
     radix::{KeyRange, Radix},
     scalar_aggregate::scalar_aggregate,
     source::attribute_range,
@@ -142,7 +143,7 @@ impl<'a> Groups<'a> {
     }
 
     /// Bytes of texts.
-    fn text_bytes(&self) -> usize {
+    pub(super) fn text_bytes(&self) -> usize {
         self.key_texts.iter().chain(&self.texts).map(Interner::bytes).sum()
     }
 }
@@ -225,13 +226,22 @@ fn by_fragment<'q>(
     let known = by_statistics(keys, arguments, scan);
     let rows: usize = scan.blocks.iter().map(|(block, _)| block.rows()).sum();
     let size = numbering.radix().size();
-    let table = KeyTable::numbered(Arc::clone(numbering.radix()), Numbers::new(size, rows));
+    let table = KeyTable::numbered(Arc::clone(numbering.radix()), Numbers::of(Vec::new()));
     let mut groups = Groups::new(keys, aggregates, slots, table, apart);
     for (key, texts) in groups.key_texts.iter_mut().enumerate() {
         *texts = numbering.texts(key).map_or_else(Interner::default, |texts| Interner::of(Arc::clone(texts)));
     }
-    let mut merger = Merger::new(&groups, control);
+    let query = Query { keys, arguments, slots, numbering };
     let mut held = Held::new(control);
+    if known.is_empty()
+        && let Some(partitioned) = Partitioned::new(&query, scan, control)?
+    {
+        partitioned.run(&mut groups, scan, control, &mut held)?;
+        held.keep();
+        return Ok(groups);
+    }
+    groups.keys = KeyTable::numbered(Arc::clone(numbering.radix()), Numbers::new(size, rows));
+    let mut merger = Merger::new(&groups, control);
     for (block, mut partial) in known {
         let numbers = Numbers::of(numbering.numbers(&partial.keys, block.at));
         partial.keys = KeyTable::numbered(Arc::clone(numbering.radix()), numbers);
@@ -239,7 +249,6 @@ fn by_fragment<'q>(
     }
     // A record has fewer words than a group's states have bytes / 4.
     let record = 8 + groups.states.iter().map(State::width).sum::<usize>();
-    let query = Query { keys, arguments, slots, numbering };
     scan.run_fragments(
         slots,
         FRAGMENT_ROWS.min(size) * 2 * record,

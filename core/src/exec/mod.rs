@@ -27,7 +27,9 @@ mod marks;
 mod numbering;
 mod numbers;
 mod output;
+mod parted_groups;
 mod partial;
+mod partitioned;
 mod profile;
 mod radix;
 mod records;
@@ -39,6 +41,7 @@ mod semi_join;
 mod sets;
 mod sorted_texts;
 mod source;
+mod text_gather;
 mod totals;
 mod vector;
 

@@ -110,8 +110,13 @@ impl<'a> Numbering<'a> {
             ranges.push(Some(KeyRange { low: range.0, high: range.1, nullable: bounds.nullable }));
             numbered.push(Key { expr, maps, texts });
         }
-        let radix = Radix::new(ranges, isize::MAX.cast_unsigned());
-        Ok(radix.map(|radix| Self { radix: Arc::new(radix), keys: numbered, _held: held }))
+        let most = isize::MAX.cast_unsigned();
+        let Some(mut radix) = Radix::new(ranges.iter().copied(), most) else { return Ok(None) };
+        // Where numbers are no places, gaps between them cost nothing.
+        if radix.size() > super::numbers::MOST_PLACES {
+            radix = Radix::in_bits(ranges, most).unwrap_or(radix);
+        }
+        Ok(Some(Self { radix: Arc::new(radix), keys: numbered, _held: held }))
     }
 
     /// The numbers of all fragments.
@@ -181,7 +186,7 @@ pub(super) fn threads() -> usize {
     clippy::cast_sign_loss,
     reason = "an estimate of rows"
 )]
-fn selected(scan: &Scan<'_, '_>) -> usize {
+pub(super) fn selected(scan: &Scan<'_, '_>) -> usize {
     let rows =
         |blocks: &[(super::Block<'_>, bool)]| blocks.iter().map(|(block, _)| block.rows()).sum::<usize>();
     let of_fragment = |blocks: &[(super::Block<'_>, bool)]| {
