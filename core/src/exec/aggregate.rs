@@ -162,6 +162,31 @@ impl State {
         }
     }
 
+    /// Makes room for so many more groups.
+    pub(super) fn reserve(&mut self, groups: usize) {
+        self.counts.reserve_exact(groups);
+        match &mut self.values {
+            Values::Ints(v) => v.reserve_exact(groups),
+            Values::Floats { total: Total::Sum(total), .. } => total.reserve_exact(groups),
+            Values::Floats { total: Total::Apart(sums), .. } => sums.reserve_exact(groups),
+            Values::Keys(v) => v.reserve_exact(groups),
+            Values::None | Values::Sets(_) => {}
+        }
+    }
+
+    /// Forgets all groups.
+    pub(super) fn clear(&mut self) {
+        self.counts.clear();
+        match &mut self.values {
+            Values::None => {}
+            Values::Ints(v) => v.clear(),
+            Values::Floats { total: Total::Sum(total), .. } => total.clear(),
+            Values::Floats { total: Total::Apart(sums), .. } => sums.clear(),
+            Values::Keys(v) => v.clear(),
+            Values::Sets(v) => v.clear(),
+        }
+    }
+
     /// Bytes held of groups whose fragments come whole.
     pub(super) fn bytes(&self) -> usize {
         let values = match &self.values {

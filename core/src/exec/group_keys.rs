@@ -209,8 +209,8 @@ impl Interner {
     }
 
     /// The texts, where all were known before the first was asked for.
-    pub(super) fn sorted(&self) -> Option<&SortedTexts> {
-        self.sorted.as_deref()
+    pub(super) fn sorted(&self) -> Option<&Arc<SortedTexts>> {
+        self.sorted.as_ref()
     }
 
     /// Bytes of the longest text, where that is known.

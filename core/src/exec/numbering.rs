@@ -204,7 +204,7 @@ pub(super) fn selected(scan: &Scan<'_, '_>) -> usize {
 struct Bounds {
     range: (i64, i64),
     nullable: bool,
-    /// How many distinct keys there are at least, or, of numbers, may be.
+    /// How many distinct keys there are at least, or, of numbers without a dictionary, may be.
     least: usize,
     /// Entries of all dictionaries.
     entries: usize,
@@ -225,6 +225,7 @@ impl Bounds {
         let columns = || fragments.iter().map(|fragment| fragment.column_at(slot));
         let nullable = columns().flatten().any(|column| column.nulls() > 0);
         let mut bounds = Self { range: (0, 0), nullable, least: 1, entries: 0 };
+        let mut coded = Some(1);
         let mut range: Option<(i64, i64)> = None;
         for column in columns() {
             let column = column.filter(|column| !column.data_type().is_float())?;
@@ -235,14 +236,17 @@ impl Bounds {
                     bounds.least = bounds.least.max(entries);
                     bounds.entries += entries;
                 }
-                Values::Keys(_) => {
+                Values::Keys(keys) => {
+                    let entries = keys.codes().map(|codes| codes.entries.len());
+                    coded = coded.zip(entries).map(|(most, entries)| most.max(entries));
                     let both = range.into_iter().chain(column_range(column));
                     range = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
                 }
             }
         }
         if let Some(range) = range {
-            (bounds.range, bounds.least) = (range, spanned(range));
+            // Default: what has no dictionary may be any number of them.
+            (bounds.range, bounds.least) = (range, coded.unwrap_or(usize::MAX).min(spanned(range)));
         }
         Some(bounds)
     }

@@ -6,14 +6,13 @@ use super::{
     control::{Control, Held},
     partitioned::{Field, Piece, Record},
     records::of_block,
+    sorted_items::{Item, sort},
     totals::Totals,
 };
 use crate::{error::Result, invariant::index};
 
-/// A record's number, and where the record is: the place of its piece, and its own in the piece.
-type Item = (u64, u64);
-
-/// Bits of the place of a record in its piece.
+/// Bits of the place of a record in its piece: an item is a record's number, and where it is, the place of its piece
+/// and then its own.
 const PLACE_BITS: u32 = 32;
 
 /// What the parts use one after the other.
@@ -200,96 +199,5 @@ impl<'r> Runs<'r> {
         let mut behind = ends.filter(|end| *end > place & u64::from(u32::MAX));
         // Default: behind the last block's there are none.
         behind.next().unwrap_or(u64::MAX)
-    }
-}
-
-/// Items that are sorted by insertion.
-const FEW: usize = 24;
-/// Items that are sorted by comparisons.
-const MANY: usize = 1 << 12;
-/// Bits of the numbers that tell buckets apart, at most.
-const MOST_BITS: u32 = 14;
-
-/// Sorts items by their numbers; those of a number stay in their order, which is that of their places. Numbers fall
-/// into about as many buckets as there are; a bucket of very many is sorted in the same way.
-fn sort(items: &mut [Item], others: &mut [Item], control: &Control) -> Result<()> {
-    let (low, high) =
-        items.iter().fold((u64::MAX, 0), |(low, high), (number, _)| (low.min(*number), high.max(*number)));
-    if low >= high {
-        return Ok(());
-    }
-    control.check()?;
-    let bits = (usize::BITS - items.len().leading_zeros()).min(MOST_BITS);
-    let shift = (u64::BITS - (high - low).leading_zeros()).saturating_sub(bits);
-    let bucket = |number: u64| index((number - low) >> shift);
-    let mut ends = vec![0_u32; bucket(high) + 2];
-    items.iter().for_each(|(number, _)| ends[bucket(*number) + 1] += 1);
-    ends.iter_mut().fold(0, |start, n| {
-        *n += start;
-        *n
-    });
-    for item in items.iter() {
-        let next = &mut ends[bucket(item.0)];
-        others[*next as usize] = *item;
-        *next += 1;
-    }
-    items.copy_from_slice(others);
-    let mut start = 0;
-    for end in ends {
-        let (from, to) = (std::mem::replace(&mut start, end as usize), end as usize);
-        let items = &mut items[from..to];
-        match items.len() {
-            0 | 1 => {}
-            2..=FEW => insert(items),
-            ..=MANY => items.sort_unstable(),
-            _ => sort(items, &mut others[from..to], control)?,
-        }
-    }
-    Ok(())
-}
-
-/// Sorts few items.
-fn insert(items: &mut [Item]) {
-    for at in 1..items.len() {
-        let item = items[at];
-        let mut to = at;
-        while to > 0 && items[to - 1].0 > item.0 {
-            items[to] = items[to - 1];
-            to -= 1;
-        }
-        items[to] = item;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rand::{Rng, SeedableRng, rngs::StdRng};
-
-    use super::*;
-
-    #[test]
-    fn items_are_sorted_however_they_lie() {
-        let mut rng = StdRng::seed_from_u64(3);
-        for n in [0, 1, 2, 23, 25, 5000, 70_000] {
-            for bits in [0, 1, 3, 12, 40, 64] {
-                for power in [1, 7] {
-                    let number = |rng: &mut StdRng| {
-                        let number = rng.random::<u64>().checked_shr(64 - bits).unwrap_or(0);
-                        // Most are near the least.
-                        if power > 1 { number >> rng.random_range(0..60) } else { number }
-                    };
-                    let mut items: Vec<Item> = (0..n).map(|at| (number(&mut rng), at)).collect();
-                    let mut expected = items.clone();
-                    expected.sort();
-                    let mut others = vec![(0, 0); items.len()];
-                    sort(&mut items, &mut others, &Control::default()).unwrap();
-                    assert!(items == expected, "{n} {bits} {power}");
-                }
-            }
-        }
-        let control = Control::default();
-        control.cancel();
-        let mut items: Vec<Item> = (0..10).map(|at| (9 - at, at)).collect();
-        assert!(sort(&mut items.clone(), &mut items, &control).is_err());
     }
 }

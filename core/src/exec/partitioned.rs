@@ -13,7 +13,7 @@ use super::{
     control::{Control, Held},
     fragment_aggregate::Query,
     group_keys::KeyTable,
-    groups::Groups,
+    groups::{Groups, To},
     hash_aggregate::for_each_row,
     numbering::{selected, threads},
     numbers::Numbers,
@@ -43,6 +43,8 @@ const PREFIX_BITS: u32 = 14;
 const PART_BYTES: usize = 1 << 18;
 /// Parts, about.
 const MOST_PARTS: usize = 1 << 11;
+/// Groups that are handed out at once, at least.
+const HANDED: usize = 1 << 16;
 /// Arguments whose rows have a bit each in a word.
 const MOST_ARGUMENTS: usize = 64;
 
@@ -135,6 +137,12 @@ pub(super) struct Piece<'a> {
 }
 
 impl Piece<'_> {
+    /// Records.
+    fn len(&self) -> usize {
+        // Default: the last part ends with the records.
+        self.starts.last().map_or(0, |end| *end as usize)
+    }
+
     fn bytes(&self) -> usize {
         let ends: usize = self.ends.iter().map(Vec::len).sum();
         self.words.len() * size_of::<u64>() + (self.starts.len() + ends) * size_of::<u32>()
@@ -159,7 +167,7 @@ impl<'a, 's> Partitioned<'a, 's> {
         let has_texts =
             all.iter().any(|argument| argument.extremes && argument.data_type == Some(DataType::Utf8));
         let (rows, size) = (selected(scan), query.numbering.radix().size());
-        if rows < FEW_ROWS || size < rows / 2 || has_texts || all.len() > MOST_ARGUMENTS {
+        if rows < FEW_ROWS || size < rows / 32 || has_texts || all.len() > MOST_ARGUMENTS {
             return Ok(None);
         }
         let fragments =
@@ -190,6 +198,7 @@ impl<'a, 's> Partitioned<'a, 's> {
         &self,
         groups: &mut Groups<'_>,
         scan: &mut Scan<'a, '_>,
+        mut to: To<'_>,
         control: &Control,
         held: &mut Held<'_>,
     ) -> Result<()> {
@@ -212,7 +221,8 @@ impl<'a, 's> Partitioned<'a, 's> {
             control.reserve(bytes)?;
             Ok((groups, bytes))
         };
-        let mut numbers: Vec<u64> = Vec::new();
+        let (mut numbers, mut records): (Vec<u64>, usize) = (Vec::new(), 0);
+        let all: usize = pieces.iter().map(Piece::len).sum();
         let mut scratch = Scratch::default();
         let parts: Vec<usize> = (0..self.parts.all).collect();
         for parts in parts.chunks(4 * control.install(threads)) {
@@ -222,27 +232,50 @@ impl<'a, 's> Partitioned<'a, 's> {
                     parts.par_iter().map_init(Scratch::default, |scratch, part| one(scratch, *part)).collect()
                 }
             });
+            let is_first = records == 0;
             for result in results {
                 let (part, bytes) = result?;
+                records += index(part.rows.counts.iter().sum());
                 grow(&mut numbers, part.numbers.len());
                 numbers.extend_from_slice(&part.numbers);
-                let mut most = numbers.capacity() * size_of::<u64>();
                 for (state, argument) in groups.states.iter_mut().zip(&groups.arguments.of) {
                     match argument {
                         None => state.append(&part.rows, &[]),
                         Some(at) => state.append(&part.totals[*at], &part.sums[*at]),
                     }
-                    most = most.max(state.bytes());
                 }
-                // One of them is there twice while it grows.
-                let states: usize = groups.states.iter().map(State::bytes).sum();
-                held.set(numbers.capacity() * size_of::<u64>() + states + most + groups.text_bytes())?;
+                held.set(bytes_of(groups, &numbers))?;
                 control.release(bytes);
             }
+            // The first parts tell how many groups the others have, about: what holds them is not moved as it grows.
+            if let To::Sink(sink) = &mut to {
+                if numbers.len() >= HANDED {
+                    groups.keys = self.keys(std::mem::take(&mut numbers));
+                    let goes_on = sink(groups)?;
+                    groups.states.iter_mut().for_each(State::clear);
+                    if !goes_on {
+                        break;
+                    }
+                }
+            } else if is_first && records > 0 {
+                let more = (numbers.len() * (all - records) / records).min(all - records);
+                numbers.reserve_exact(more);
+                groups.states.iter_mut().for_each(|state| state.reserve(more));
+                held.set(bytes_of(groups, &numbers))?;
+            }
         }
-        groups.keys = KeyTable::numbered(Arc::clone(self.radix()), Numbers::of(numbers));
+        groups.keys = self.keys(numbers);
+        if let To::Sink(sink) = to {
+            sink(groups)?;
+            groups.states.iter_mut().for_each(State::clear);
+            groups.keys = self.keys(Vec::new());
+        }
         watch.stop(Step::Merge, 0, 0);
         Ok(())
+    }
+
+    fn keys(&self, numbers: Vec<u64>) -> KeyTable {
+        KeyTable::numbered(Arc::clone(self.radix()), Numbers::of(numbers))
     }
 
     fn radix(&self) -> &Arc<Radix> {
@@ -341,6 +374,14 @@ impl<'a> Query<'a, '_> {
             Ok(())
         })
     }
+}
+
+/// Bytes of groups, one of whose columns is there twice while it grows.
+fn bytes_of(groups: &Groups<'_>, numbers: &Vec<u64>) -> usize {
+    let numbers = numbers.capacity() * size_of::<u64>();
+    let states = || groups.states.iter().map(State::bytes);
+    let most = states().fold(numbers, usize::max);
+    numbers + states().sum::<usize>() + most + groups.text_bytes()
 }
 
 /// About how many of some numbers are distinct: of a bitmap of as many bits for each, those that none of them sets

@@ -1,5 +1,7 @@
 //! Texts of an answer by their numbers. Short ones lie in slots of one size, so that each is copied in one move.
 
+use std::sync::Arc;
+
 use arrow_array::StringArray;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 
@@ -22,15 +24,15 @@ struct Slot {
 
 /// Gathers texts.
 #[derive(Debug)]
-pub(super) struct TextGather<'t> {
-    texts: &'t SortedTexts,
+pub(super) struct TextGather<'c> {
+    texts: Arc<SortedTexts>,
     slots: Vec<Slot>,
-    _held: Held<'t>,
+    _held: Held<'c>,
 }
 
-impl<'t> TextGather<'t> {
-    /// Of these texts, about as often as `rows`.
-    pub(super) fn new(texts: &'t SortedTexts, rows: usize, mut held: Held<'t>) -> Result<Self> {
+impl<'c> TextGather<'c> {
+    /// Of these texts, which are put into slots where there are no more than `rows`.
+    pub(super) fn new(texts: &Arc<SortedTexts>, rows: usize, mut held: Held<'c>) -> Result<Self> {
         let mut slots = Vec::new();
         if texts.longest() <= SLOT && texts.len() <= rows {
             held.set(texts.len() * size_of::<Slot>())?;
@@ -43,7 +45,7 @@ impl<'t> TextGather<'t> {
                 slots.push(slot);
             }
         }
-        Ok(Self { texts, slots, _held: held })
+        Ok(Self { texts: Arc::clone(texts), slots, _held: held })
     }
 
     /// The texts with some numbers, null where they are not valid.
@@ -89,7 +91,7 @@ mod tests {
     #[test]
     fn texts_are_those_of_their_numbers() {
         for longest in ["sixteen bytes ..", "seventeen bytes ..", "é"] {
-            let texts: SortedTexts = ["", "a", "abc", longest].into_iter().collect();
+            let texts: Arc<SortedTexts> = Arc::new(["", "a", "abc", longest].into_iter().collect());
             let control = Control::default();
             // The last number is null's.
             let (ids, valid) = ([3, 4, 0, 1, 2, 3, 3], [0b1111101]);
@@ -101,7 +103,6 @@ mod tests {
                 assert_eq!(found, StringArray::from(expected.to_vec()));
                 let found = gather.gather(&ids[2..], &[u64::MAX]).unwrap();
                 assert_eq!(found, StringArray::from(expected[2..].to_vec()));
-                assert_eq!(gather.gather(&[], &[]).unwrap().len(), 0);
             }
         }
     }
