@@ -26,7 +26,7 @@ use crate::{
 /// Groups that have places in an array, however few rows there are.
 const FEW_PLACES: usize = 1 << 12;
 /// The same, however many rows there are.
-const MOST_PLACES: usize = 1 << 21;
+pub(super) const MOST_PLACES: usize = 1 << 21;
 
 /// The records of all places take this part of the memory that a query may hold, at most.
 const PLACES_MEMORY_PART: usize = 8;

@@ -11,7 +11,7 @@ use super::{
     Block, Scan,
     aggregate::State,
     control::{Control, Held},
-    fragment_aggregate::Query,
+    fragment_aggregate::{MOST_PLACES, Query},
     group_keys::KeyTable,
     groups::{Groups, To},
     hash_aggregate::for_each_row,
@@ -35,6 +35,8 @@ use crate::{
 
 /// Rows from which on they are parted.
 const FEW_ROWS: usize = 1 << 17;
+/// Rows of a group, from which on groups that have places are made in fragments.
+const ROWS_OF_GROUP: usize = 8;
 /// Blocks that say how many groups there are, and where.
 const SAMPLED: usize = 8;
 /// Bits of a number that say its part.
@@ -167,7 +169,9 @@ impl<'a, 's> Partitioned<'a, 's> {
         let has_texts =
             all.iter().any(|argument| argument.extremes && argument.data_type == Some(DataType::Utf8));
         let (rows, size) = (selected(scan), query.numbering.radix().size());
-        if rows < FEW_ROWS || size < rows / 32 || has_texts || all.len() > MOST_ARGUMENTS {
+        // Groups that have places, each of them many rows, are made faster in fragments.
+        let few = size <= MOST_PLACES && size < rows / ROWS_OF_GROUP;
+        if rows < FEW_ROWS || few || has_texts || all.len() > MOST_ARGUMENTS {
             return Ok(None);
         }
         let fragments =
@@ -215,26 +219,26 @@ impl<'a, 's> Partitioned<'a, 's> {
             },
         )?;
         let watch = Watch::start(control);
-        let one = |scratch: &mut Scratch, part: usize| -> Result<(PartGroups, usize)> {
+        let one = |scratch: &mut Scratch, part: usize| -> Result<_> {
             let groups = PartGroups::new(part, &pieces, &self.record, control, scratch)?;
-            let bytes = groups.bytes();
-            control.reserve(bytes)?;
-            Ok((groups, bytes))
+            let mut held = Held::new(control);
+            held.set(groups.bytes())?;
+            Ok((groups, held))
         };
         let (mut numbers, mut records): (Vec<u64>, usize) = (Vec::new(), 0);
         let all: usize = pieces.iter().map(Piece::len).sum();
         let mut scratch = Scratch::default();
         let parts: Vec<usize> = (0..self.parts.all).collect();
-        for parts in parts.chunks(4 * control.install(threads)) {
+        'parts: for parts in parts.chunks(4 * control.install(threads)) {
             let results: Vec<Result<_>> = control.install(|| match rayon::current_thread_index() {
                 None => parts.iter().map(|part| one(&mut scratch, *part)).collect(),
                 Some(_) => {
                     parts.par_iter().map_init(Scratch::default, |scratch, part| one(scratch, *part)).collect()
                 }
             });
-            let is_first = records == 0;
             for result in results {
-                let (part, bytes) = result?;
+                let (part, of_part) = result?;
+                let is_first = records == 0;
                 records += index(part.rows.counts.iter().sum());
                 grow(&mut numbers, part.numbers.len());
                 numbers.extend_from_slice(&part.numbers);
@@ -245,23 +249,24 @@ impl<'a, 's> Partitioned<'a, 's> {
                     }
                 }
                 held.set(bytes_of(groups, &numbers))?;
-                control.release(bytes);
-            }
-            // The first parts tell how many groups the others have, about: what holds them is not moved as it grows.
-            if let To::Sink(sink) = &mut to {
-                if numbers.len() >= HANDED {
-                    groups.keys = self.keys(std::mem::take(&mut numbers));
-                    let goes_on = sink(groups)?;
-                    groups.states.iter_mut().for_each(State::clear);
-                    if !goes_on {
-                        break;
+                drop(of_part);
+                if let To::Sink(sink) = &mut to {
+                    if numbers.len() >= HANDED {
+                        groups.keys = self.keys(std::mem::take(&mut numbers));
+                        let goes_on = sink(groups)?;
+                        groups.states.iter_mut().for_each(State::clear);
+                        if !goes_on {
+                            break 'parts;
+                        }
                     }
+                } else if is_first && records > 0 {
+                    // The first part tells how many groups the others have, about: what holds them is not moved as it
+                    // grows.
+                    let more = numbers.len() * (all - records) / records;
+                    numbers.reserve_exact(more);
+                    groups.states.iter_mut().for_each(|state| state.reserve(more));
+                    held.set(bytes_of(groups, &numbers))?;
                 }
-            } else if is_first && records > 0 {
-                let more = (numbers.len() * (all - records) / records).min(all - records);
-                numbers.reserve_exact(more);
-                groups.states.iter_mut().for_each(|state| state.reserve(more));
-                held.set(bytes_of(groups, &numbers))?;
             }
         }
         groups.keys = self.keys(numbers);
