@@ -153,7 +153,7 @@ impl<'a> Query<'a, '_> {
 }
 
 /// Turns codes into the keys that they stand for.
-fn decode(key: &mut [Option<i64>], entries: &[Option<&[i64]>]) {
+pub(super) fn decode(key: &mut [Option<i64>], entries: &[Option<&[i64]>]) {
     for (part, entries) in key.iter_mut().zip(entries) {
         if let (Some(part), Some(entries)) = (part, entries) {
             *part = entries[index(part.cast_unsigned())];

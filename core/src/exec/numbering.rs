@@ -12,7 +12,7 @@ use super::{
     group_keys::KeyTable,
     radix::{KeyRange, Radix},
     sorted_texts::{Map, SortedTexts, entries_of, hashed, merged},
-    source::attribute_range,
+    source::{attribute_range, integer_codes},
     totals::Arguments,
 };
 use crate::{
@@ -124,17 +124,34 @@ impl<'a> Numbering<'a> {
         &self.radix
     }
 
-    /// Numbers of one fragment alone, where they span much less; `most` of them at most.
+    /// The integers that the codes of a key in a fragment stand for, where there are codes and these span less.
+    pub(super) fn entries<'f>(&self, key: usize, fragment: &'f Fragment) -> Option<&'f [i64]> {
+        match self.keys[key].expr {
+            BoundExpr::Slot(slot) if self.keys[key].texts.is_none() => {
+                let column = fragment.column_at(*slot)?;
+                let (low, high) = column_range(column)?;
+                let entries = integer_codes(column)?.entries;
+                (entries.len() as u64 <= high.abs_diff(low)).then_some(entries)
+            }
+            _ => None,
+        }
+    }
+
+    /// Numbers of one fragment alone, where they span much less; `most` of them at most. Keys that have entries in the
+    /// fragment are their codes.
     pub(super) fn of_fragment(&self, fragment: &Fragment, most: usize) -> Option<Radix> {
-        let range = |key: &Key<'_>| match key.expr {
+        let range = |(at, key): (usize, &Key<'_>)| match key.expr {
             BoundExpr::Slot(slot) if key.texts.is_none() => {
                 let column = fragment.column(*slot);
-                let (low, high) = column_range(column).unwrap_or((0, 0));
+                let (low, high) = match self.entries(at, fragment) {
+                    Some(entries) => (0, i64::from(count(entries.len() - 1))),
+                    None => column_range(column).unwrap_or((0, 0)),
+                };
                 Some(KeyRange { low, high, nullable: column.nulls() > 0 })
             }
             _ => None,
         };
-        let radix = Radix::new(self.keys.iter().map(range), most)?;
+        let radix = Radix::new(self.keys.iter().enumerate().map(range), most)?;
         (radix.size() <= self.radix.size() / 2).then_some(radix)
     }
 

@@ -6,10 +6,13 @@ use super::{
     control::{Control, Held},
     partitioned::{Field, Piece, Record},
     records::of_block,
-    sorted_items::{Item, sort},
+    sorted_items::{CHECKED, Item, sort},
     totals::Totals,
 };
-use crate::{error::Result, invariant::index};
+use crate::{
+    error::Result,
+    invariant::{count, index},
+};
 
 /// Bits of the place of a record in its piece: an item is a record's number, and where it is, the place of its piece
 /// and then its own.
@@ -50,6 +53,7 @@ impl PartGroups {
         items.clear();
         items.reserve_exact(records);
         for (at, piece) in (0_u64..).zip(pieces) {
+            control.check()?;
             let range = range(piece);
             let words = &piece.words[range.start * record.width..range.end * record.width];
             let places = (at << PLACE_BITS | range.start as u64)..;
@@ -60,6 +64,9 @@ impl PartGroups {
         let mut numbers = Vec::with_capacity(records);
         ends.clear();
         for (at, (number, _)) in items.iter().enumerate() {
+            if at.is_multiple_of(CHECKED) {
+                control.check()?;
+            }
             if numbers.last() != Some(number) {
                 if at > 0 {
                     ends.push(at);
@@ -70,17 +77,27 @@ impl PartGroups {
         if records > 0 {
             ends.push(records);
         }
-        let groups = Runs { part, pieces, width: record.width, items, ends };
-        let rows: Vec<u64> = groups.all().map(|run| run.len() as u64).collect();
-        let (mut totals, mut sums) = (Vec::new(), Vec::new());
-        for (at, field) in record.fields.iter().enumerate() {
-            let valid = record.valid.filter(|_| field.nullable).map(|word| (word, at));
-            let (of_groups, of_fragments) = groups.total(field, valid, &rows);
-            totals.push(of_groups);
-            sums.push(of_fragments);
+        let mut of_part = Self {
+            numbers,
+            rows: Totals::default(),
+            totals: record.fields.iter().map(|_| Totals::default()).collect(),
+            sums: record.fields.iter().map(|_| Vec::new()).collect(),
+        };
+        let mut first = 0;
+        for ends in ends.chunks(CHECKED) {
+            control.check()?;
+            let group = count(of_part.rows.counts.len());
+            let groups = Runs { part, pieces, width: record.width, items, first, group, ends };
+            // Default: chunks have groups.
+            first = ends.last().copied().unwrap_or(first);
+            let rows: Vec<u64> = groups.all().map(|run| run.len() as u64).collect();
+            for (at, field) in record.fields.iter().enumerate() {
+                let valid = record.valid.filter(|_| field.nullable).map(|word| (word, at));
+                groups.add(field, valid, &rows, &mut of_part.totals[at], &mut of_part.sums[at]);
+            }
+            of_part.rows.counts.extend(rows);
         }
-        control.check()?;
-        Ok(Self { numbers, rows: Totals::of_counts(rows), totals, sums })
+        Ok(of_part)
     }
 
     /// Bytes held.
@@ -104,13 +121,16 @@ struct Runs<'r> {
     pieces: &'r [Piece<'r>],
     width: usize,
     items: &'r [Item],
+    /// The first of their items, and their first group.
+    first: usize,
+    group: u32,
     ends: &'r [usize],
 }
 
 impl<'r> Runs<'r> {
     /// The records of each group.
     fn all(&self) -> impl Iterator<Item = &'r [Item]> {
-        let mut start = 0;
+        let mut start = self.first;
         self.ends.iter().map(move |end| &self.items[std::mem::replace(&mut start, *end)..*end])
     }
 
@@ -121,19 +141,21 @@ impl<'r> Runs<'r> {
         words[index(place & u64::from(u32::MAX)) * self.width + at]
     }
 
-    /// What an argument comes to; `valid` is the word and the bit that say whether it is not null.
-    fn total(
+    /// Adds what an argument comes to; `valid` is the word and the bit that say whether it is not null.
+    fn add(
         &self,
         field: &Field<'_, '_>,
         valid: Option<(usize, usize)>,
         rows: &[u64],
-    ) -> (Totals<'static>, Vec<FragmentSum>) {
+        totals: &mut Totals<'static>,
+        sums: &mut Vec<FragmentSum>,
+    ) {
         let counts = |item: &&Item| valid.is_none_or(|(word, bit)| self.word(item, word) >> bit & 1 == 1);
-        let mut totals = Totals::of_counts(match valid {
-            None => rows.to_vec(),
-            Some(_) => self.all().map(|run| run.iter().filter(counts).count() as u64).collect(),
-        });
-        let mut sums = Vec::new();
+        let from = totals.counts.len();
+        match valid {
+            None => totals.counts.extend_from_slice(rows),
+            Some(_) => totals.counts.extend(self.all().map(|run| run.iter().filter(counts).count() as u64)),
+        }
         if let Some(key) = field.key {
             let keys = |run: &'r [Item]| {
                 run.iter().filter(counts).map(move |item| self.word(item, key).cast_signed())
@@ -143,17 +165,16 @@ impl<'r> Runs<'r> {
                 let sum = |(run, n): (&'r [Item], &u64)| {
                     keys(run).map(i128::from).sum::<i128>() + bias * i128::from(*n)
                 };
-                totals.ints = self.all().zip(&totals.counts).map(sum).collect();
+                totals.ints.extend(self.all().zip(&totals.counts[from..]).map(sum));
             }
             if field.argument.extremes {
                 let widened = |(least, greatest): (i64, i64), key: i64| (least.min(key), greatest.max(key));
-                totals.extremes =
-                    self.all().map(|run| keys(run).fold((i64::MAX, i64::MIN), widened)).collect();
+                totals.extremes.extend(self.all().map(|run| keys(run).fold((i64::MAX, i64::MIN), widened)));
             }
         }
         if let Some(float) = field.float {
             totals.floats.reserve_exact(self.ends.len());
-            for (group, run) in (0..).zip(self.all()) {
+            for (group, run) in (self.group..).zip(self.all()) {
                 let values = run.iter().filter(counts);
                 let values = values.map(|item| (item.1, f64::from_bits(self.word(item, float))));
                 let mut total = 0.0;
@@ -167,7 +188,6 @@ impl<'r> Runs<'r> {
                 totals.floats.push(total);
             }
         }
-        (totals, sums)
     }
 
     /// Calls `each` with what a group's floats come to in each fragment: values of a block are added up in the order

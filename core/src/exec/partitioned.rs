@@ -39,6 +39,8 @@ const FEW_ROWS: usize = 1 << 17;
 const ROWS_OF_GROUP: usize = 8;
 /// Blocks that say how many groups there are, and where.
 const SAMPLED: usize = 8;
+/// One of so many numbers may lie far from the others, at either end.
+const FAR: usize = 1 << 10;
 /// Bits of a number that say its part.
 const PREFIX_BITS: u32 = 14;
 /// Bytes of the records of a part, about: the cache has as many again for their order.
@@ -53,6 +55,8 @@ const MOST_ARGUMENTS: usize = 64;
 /// How rows are parted.
 #[derive(Debug)]
 pub(super) struct Parts {
+    /// Where nearly all numbers begin: those below are with the first of them, those far above with the last.
+    low: u64,
     shift: u32,
     /// The part of the numbers with a prefix.
     of_prefix: Vec<u16>,
@@ -60,12 +64,16 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// For numbers below `size`, of which `sample` says how they lie; each has about as many as the others of them.
-    fn new(size: usize, sample: &[u64], wanted: usize) -> Self {
-        let last = (size - 1) as u64;
-        let shift = (u64::BITS - last.leading_zeros()).saturating_sub(PREFIX_BITS);
-        let mut counts = vec![0; index(last >> shift) + 1];
-        sample.iter().for_each(|number| counts[index(*number >> shift)] += 1);
+    /// For numbers of which `sample` says how they lie; each has about as many as the others of them.
+    fn new(sample: &mut [u64], wanted: usize) -> Self {
+        let far = sample.len() / FAR;
+        let low = *sample.select_nth_unstable(far).1;
+        let high = *sample.select_nth_unstable(sample.len() - 1 - far).1;
+        let shift = (u64::BITS - (high - low).leading_zeros()).saturating_sub(PREFIX_BITS);
+        let mut parts = Self { low, shift, of_prefix: Vec::new(), all: 0 };
+        let mut counts = vec![0; index((high - low) >> shift) + 1];
+        let last = counts.len() - 1;
+        sample.iter().for_each(|number| counts[parts.prefix(*number).min(last)] += 1);
         let share = sample.len() / wanted.clamp(1, MOST_PARTS) + 1;
         let (mut part, mut filled) = (0_u16, 0);
         let mut part_of = |n: &usize| {
@@ -75,13 +83,19 @@ impl Parts {
             filled += n;
             part
         };
-        let of_prefix = counts.iter().map(&mut part_of).collect();
-        Self { shift, of_prefix, all: usize::from(part) + 1 }
+        parts.of_prefix = counts.iter().map(&mut part_of).collect();
+        parts.all = usize::from(part) + 1;
+        parts
+    }
+
+    #[inline]
+    fn prefix(&self, number: u64) -> usize {
+        index(number.saturating_sub(self.low) >> self.shift)
     }
 
     #[inline]
     fn of(&self, number: u64) -> usize {
-        self.of_prefix[index(number >> self.shift)].into()
+        self.of_prefix[self.prefix(number).min(self.of_prefix.len() - 1)].into()
     }
 }
 
@@ -193,7 +207,7 @@ impl<'a, 's> Partitioned<'a, 's> {
         if sample.is_empty() || distinct(&sample) <= sample.len() / 2 {
             return Ok(None);
         }
-        let parts = Parts::new(size, &sample, bytes / PART_BYTES);
+        let parts = Parts::new(&mut sample, bytes / PART_BYTES);
         Ok(Some(Self { query, parts, record }))
     }
 
@@ -370,7 +384,7 @@ impl<'a> Query<'a, '_> {
     /// Appends the numbers of a block's selected rows.
     fn numbers(&self, block: Block<'a>, mask: &Mask, out: &mut Vec<u64>) -> Result<()> {
         let mut of_batch: Vec<u64> = Vec::new();
-        self.for_each_batch(block, mask, |batch, columns| {
+        self.for_each_batch(block, mask, &[], |batch, columns| {
             self.numbering.radix().places(columns, &mut of_batch);
             match batch.mask() {
                 None => out.extend_from_slice(&of_batch),
@@ -401,7 +415,9 @@ fn distinct(numbers: &[u64]) -> usize {
     let bits = (numbers.len() * 8).next_power_of_two().max(64);
     let mut words = vec![0_u64; bits / 64];
     for number in numbers {
-        let bit = index(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits.trailing_zeros()));
+        let mixed = (number ^ number >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let bit = index(mixed >> (64 - bits.trailing_zeros()));
         words[bit / 64] |= 1 << (bit % 64);
     }
     let clear = bits - index(mask::count_ones(&words));
@@ -423,8 +439,10 @@ mod tests {
 
     #[test]
     fn parts_are_ranges_and_share_what_is_known() {
-        let sample: Vec<u64> = (0..100_000).map(|at| if at % 2 == 0 { 7 } else { at * 10 }).collect();
-        let parts = Parts::new(1_000_000, &sample, 50);
+        let number = |at: u64| if at.is_multiple_of(2) { 7 } else { at * 10 };
+        // One of them is far away.
+        let mut sample: Vec<u64> = (0..100_000).map(number).chain([1 << 60]).collect();
+        let parts = Parts::new(&mut sample, 50);
         let of: Vec<usize> = (0..1_000_000).map(|number| parts.of(number)).collect();
         assert!(of.is_sorted());
         assert_eq!(of.last(), Some(&(parts.all - 1)));
@@ -432,6 +450,7 @@ mod tests {
         sample.iter().for_each(|number| sizes[parts.of(*number)] += 1);
         assert!(sizes[1..].iter().all(|n| *n <= 100_000 / 50 + 1), "{sizes:?}");
         assert!((25..=100).contains(&parts.all));
-        assert_eq!(Parts::new(1, &[0], 9).all, 1);
+        assert_eq!(parts.of(u64::MAX), parts.all - 1);
+        assert_eq!(Parts::new(&mut [0], 9).all, 1);
     }
 }

@@ -11,7 +11,7 @@ const FEW: usize = 24;
 /// Items that are sorted by comparisons.
 const MANY: usize = 1 << 12;
 /// Items between two looks at whether the query goes on.
-const CHECKED: usize = 1 << 16;
+pub(super) const CHECKED: usize = 1 << 16;
 /// Bits of the numbers that tell buckets apart, at most.
 const MOST_BITS: u32 = 14;
 

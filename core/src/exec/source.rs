@@ -10,7 +10,7 @@ use super::{
     vector::{Batch, Data},
 };
 use crate::{
-    encoding::{KeyColumn, TextColumn, owned_bytes},
+    encoding::{Codes, KeyColumn, TextColumn, owned_bytes},
     error::Result,
     fragment::{Column, Values},
     invariant::{Invariant, broken, count, index},
@@ -152,16 +152,22 @@ impl<'a> Source<'a> {
     /// codes' places in what is returned.
     pub(super) fn read_codes(&mut self) -> Option<&'a [i64]> {
         let (From::Column(column), Some((low, high))) = (&self.from, self.range) else { return None };
-        let (Values::Keys(keys), false) = (column.values(), column.data_type().is_float()) else {
-            return None;
-        };
-        let codes = keys.codes()?;
-        if !(1..=high.abs_diff(low)).contains(&(codes.entries.len() as u64)) {
+        let entries = integer_codes(column)?.entries;
+        if entries.len() as u64 > high.abs_diff(low) {
             return None;
         }
-        self.range = Some((0, i64::try_from(codes.entries.len()).ok()? - 1));
-        self.from = From::Codes(column, codes.codes);
-        Some(codes.entries)
+        self.range = Some((0, i64::from(count(entries.len() - 1))));
+        self.turn_to_codes();
+        Some(entries)
+    }
+
+    /// Reads the codes of a column of integers, where it has some, from now on.
+    pub(super) fn turn_to_codes(&mut self) {
+        if let From::Column(column) = self.from
+            && let Some(codes) = integer_codes(column)
+        {
+            self.from = From::Codes(column, codes.codes);
+        }
     }
 
     /// The texts that the keys are codes of.
@@ -231,6 +237,16 @@ impl<'a> Source<'a> {
                 Ok((keys, vector.valid))
             }
         }
+    }
+}
+
+/// The codes of a column of integers, where it has a dictionary that is not empty.
+pub(super) fn integer_codes(column: &Column) -> Option<Codes<'_, [i64]>> {
+    match column.values() {
+        Values::Keys(keys) if !column.data_type().is_float() => {
+            keys.codes().filter(|codes| !codes.entries.is_empty())
+        }
+        _ => None,
     }
 }
 
