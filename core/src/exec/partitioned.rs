@@ -43,8 +43,8 @@ const SAMPLED: usize = 8;
 const FAR: usize = 1 << 10;
 /// Bits of a number that say its part.
 const PREFIX_BITS: u32 = 14;
-/// Bytes of the records of a part, about: the cache has as many again for their order.
-const PART_BYTES: usize = 1 << 18;
+/// Words of the records of a part, about: the cache has as many again for their order.
+const PART_WORDS: usize = 1 << 15;
 /// Parts, about.
 const MOST_PARTS: usize = 1 << 11;
 /// Groups that are handed out at once, at least.
@@ -207,7 +207,7 @@ impl<'a, 's> Partitioned<'a, 's> {
         if sample.is_empty() || distinct(&sample) <= sample.len() / 2 {
             return Ok(None);
         }
-        let parts = Parts::new(&mut sample, bytes / PART_BYTES);
+        let parts = Parts::new(&mut sample, rows * record.width / PART_WORDS);
         Ok(Some(Self { query, parts, record }))
     }
 
