@@ -46,11 +46,11 @@ const PREFIX_BITS: u32 = 14;
 /// Words of the records of a part, about: the cache has as many again for their order.
 const PART_WORDS: usize = 1 << 15;
 /// Parts, about.
-const MOST_PARTS: usize = 1 << 11;
+const PARTS: usize = 1 << 11;
 /// Groups that are handed out at once, at least.
 const HANDED: usize = 1 << 16;
 /// Arguments whose rows have a bit each in a word.
-const MOST_ARGUMENTS: usize = 64;
+const FLAGGED: usize = 64;
 
 /// How rows are parted.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Parts {
         let mut counts = vec![0; index((high - low) >> shift) + 1];
         let last = counts.len() - 1;
         sample.iter().for_each(|number| counts[parts.prefix(*number).min(last)] += 1);
-        let share = sample.len() / wanted.clamp(1, MOST_PARTS) + 1;
+        let share = sample.len() / wanted.clamp(1, PARTS) + 1;
         let (mut part, mut filled) = (0_u16, 0);
         let mut part_of = |n: &usize| {
             if filled > 0 && filled + n > share {
@@ -185,7 +185,7 @@ impl<'a, 's> Partitioned<'a, 's> {
         let (rows, size) = (selected(scan), query.numbering.radix().size());
         // Groups that have places, each of them many rows, are made faster in fragments.
         let few = size <= MOST_PLACES && size < rows / ROWS_OF_GROUP;
-        if rows < FEW_ROWS || few || has_texts || all.len() > MOST_ARGUMENTS {
+        if rows < FEW_ROWS || few || has_texts || all.len() > FLAGGED {
             return Ok(None);
         }
         let fragments =

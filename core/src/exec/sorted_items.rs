@@ -13,7 +13,7 @@ const MANY: usize = 1 << 12;
 /// Items between two looks at whether the query goes on.
 pub(super) const CHECKED: usize = 1 << 16;
 /// Bits of the numbers that tell buckets apart, at most.
-const MOST_BITS: u32 = 14;
+const BUCKET_BITS: u32 = 14;
 
 /// Sorts items by their numbers; those of a number stay in their order, which is that of what they are of. Numbers fall
 /// into about as many buckets as there are; a bucket of very many is sorted in the same way.
@@ -26,7 +26,7 @@ pub(super) fn sort(items: &mut [Item], others: &mut [Item], control: &Control) -
     if low >= high {
         return Ok(());
     }
-    let bits = (usize::BITS - items.len().leading_zeros()).min(MOST_BITS);
+    let bits = (usize::BITS - items.len().leading_zeros()).min(BUCKET_BITS);
     let shift = (u64::BITS - (high - low).leading_zeros()).saturating_sub(bits);
     let bucket = |number: u64| index((number - low) >> shift);
     let mut ends = vec![0_u32; bucket(high) + 2];

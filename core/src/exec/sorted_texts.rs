@@ -254,13 +254,13 @@ const SORTED: usize = 2 * size_of::<Item>();
 /// Texts that are compared by all their bytes.
 const COMPARED: usize = 1 << 12;
 /// How often texts that begin alike are sorted by what follows, at most, before they are compared.
-const MOST_STEPS: usize = 16;
+const STEPS: usize = 16;
 
 /// The places of texts in their order.
 fn sorted(texts: &SortedTexts, control: &Control) -> Result<Vec<u32>> {
     let mut items: Vec<Item> = (0..texts.len() as u64).map(|at| (0, at)).collect();
     let mut others = vec![(0, 0); items.len()];
-    sort_texts(texts, &mut items, &mut others, MOST_STEPS, control)?;
+    sort_texts(texts, &mut items, &mut others, STEPS, control)?;
     Ok(items.into_iter().map(|(_, at)| count(index(at))).collect())
 }
 
