@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    invariant::broken,
+    invariant::{broken, count},
     plan::BoundAggregate,
     query::AggregateFunction,
     schema::DataType,
@@ -162,6 +162,31 @@ impl State {
         }
     }
 
+    /// Makes room for so many more groups.
+    pub(super) fn reserve(&mut self, groups: usize) {
+        self.counts.reserve_exact(groups);
+        match &mut self.values {
+            Values::Ints(v) => v.reserve_exact(groups),
+            Values::Floats { total: Total::Sum(total), .. } => total.reserve_exact(groups),
+            Values::Floats { total: Total::Apart(sums), .. } => sums.reserve_exact(groups),
+            Values::Keys(v) => v.reserve_exact(groups),
+            Values::None | Values::Sets(_) => {}
+        }
+    }
+
+    /// Forgets all groups.
+    pub(super) fn clear(&mut self) {
+        self.counts.clear();
+        match &mut self.values {
+            Values::None => {}
+            Values::Ints(v) => v.clear(),
+            Values::Floats { total: Total::Sum(total), .. } => total.clear(),
+            Values::Floats { total: Total::Apart(sums), .. } => sums.clear(),
+            Values::Keys(v) => v.clear(),
+            Values::Sets(v) => v.clear(),
+        }
+    }
+
     /// Bytes held of groups whose fragments come whole.
     pub(super) fn bytes(&self) -> usize {
         let values = match &self.values {
@@ -203,6 +228,36 @@ impl State {
             }
         }
         self.merge_counts(fragment, to)
+    }
+
+    /// Appends groups that no other fragment has; `sums`: what floats come to in each fragment, by place.
+    pub(super) fn append(&mut self, of: &Totals<'_>, sums: &[FragmentSum]) {
+        fn all<T: Clone>(to: &mut Vec<T>, from: &[T]) {
+            grow(to, from.len());
+            to.extend_from_slice(from);
+        }
+        let first = count(self.counts.len());
+        match &mut self.values {
+            Values::None => {}
+            Values::Ints(v) => all(v, &of.ints),
+            Values::Floats { total: Total::Sum(total), .. } => all(total, &of.floats),
+            Values::Floats { total: Total::Apart(own), .. } => {
+                grow(own, sums.len());
+                own.extend(sums.iter().map(|sum| FragmentSum { group: first + sum.group, ..*sum }));
+            }
+            Values::Keys(v) => {
+                grow(v, of.extremes.len());
+                let is_min = self.kind == Kind::Min;
+                let best = of.extremes.iter().zip(&of.counts).map(|((min, max), n)| match (n, is_min) {
+                    (0, _) => 0,
+                    (_, true) => *min,
+                    (_, false) => *max,
+                });
+                v.extend(best);
+            }
+            Values::Sets(_) => broken("sets are made block by block"),
+        }
+        all(&mut self.counts, &of.counts);
     }
 
     fn merge_counts(&mut self, more: &Totals<'_>, to: &[u32]) -> Result<()> {

@@ -7,7 +7,7 @@ use super::{
     Block,
     control::Held,
     group_keys::{KeyTable, Partial},
-    hash_aggregate::for_each_row,
+    hash_aggregate::{decode, for_each_row},
     numbering::Numbering,
     numbers::Numbers,
     radix::Radix,
@@ -26,7 +26,7 @@ use crate::{
 /// Groups that have places in an array, however few rows there are.
 const FEW_PLACES: usize = 1 << 12;
 /// The same, however many rows there are.
-const MOST_PLACES: usize = 1 << 21;
+pub(super) const MOST_PLACES: usize = 1 << 21;
 
 /// The records of all places take this part of the memory that a query may hold, at most.
 const PLACES_MEMORY_PART: usize = 8;
@@ -49,14 +49,17 @@ impl<'a> Query<'a, '_> {
         let most = (2 * selected).clamp(FEW_PLACES, MOST_PLACES).min(room);
         let all = self.numbering.radix();
         if let Some(own) = self.numbering.of_fragment(block.fragment, most) {
-            return self.by_place(masks, selected, &own, records, |place| {
+            let entries = |key| self.numbering.entries(key, block.fragment);
+            let entries: Vec<_> = (0..self.keys.len()).map(entries).collect();
+            return self.by_place(masks, selected, (&own, &entries), records, |place| {
                 let mut key = vec![None; self.keys.len()];
                 own.key(place as usize, &mut key);
+                decode(&mut key, &entries);
                 all.place(&key) as u64
             });
         }
         if all.size() <= most {
-            return self.by_place(masks, selected, all, records, u64::from);
+            return self.by_place(masks, selected, (all, &[]), records, u64::from);
         }
         self.by_number(masks, selected, records)
     }
@@ -65,7 +68,7 @@ impl<'a> Query<'a, '_> {
         &self,
         masks: &[(Block<'a>, Mask)],
         selected: usize,
-        radix: &Radix,
+        (radix, entries): (&Radix, &[Option<&[i64]>]),
         mut records: Records<'a, '_>,
         number: impl Fn(u32) -> u64,
     ) -> Result<Partial<'a>> {
@@ -75,7 +78,7 @@ impl<'a> Query<'a, '_> {
         let mut places: Vec<u32> = Vec::new();
         for (block, mask) in masks {
             records.turn(self.slots, *block, mask)?;
-            self.for_each_batch(*block, mask, |batch, columns| {
+            self.for_each_batch(*block, mask, entries, |batch, columns| {
                 radix.places(columns, &mut places);
                 records.add(batch, self.slots, &mut places)
             })?;
@@ -100,7 +103,7 @@ impl<'a> Query<'a, '_> {
         let mut numbers: Vec<u64> = Vec::with_capacity(selected);
         let mut of_batch: Vec<u64> = Vec::new();
         for (block, mask) in masks {
-            self.for_each_batch(*block, mask, |batch, columns| {
+            self.for_each_batch(*block, mask, &[], |batch, columns| {
                 radix.places(columns, &mut of_batch);
                 for_each_row(batch.mask(), batch.rows(), |row| numbers.push(of_batch[row]));
                 Ok(())
@@ -129,17 +132,24 @@ impl<'a> Query<'a, '_> {
         Ok(Partial { keys, key_texts: Vec::new(), rows, totals })
     }
 
-    /// Calls `each` with every batch of a block and the keys of its rows.
-    fn for_each_batch(
+    /// Calls `each` with every batch of a block and the keys of its rows; those of integers that have `entries` are
+    /// their codes.
+    pub(super) fn for_each_batch(
         &self,
         block: Block<'a>,
         mask: &Mask,
+        entries: &[Option<&[i64]>],
         mut each: impl FnMut(&Batch<'a, '_>, &mut [RowKeys]) -> Result<()>,
     ) -> Result<()> {
         let sources =
             self.keys.iter().enumerate().map(|(at, key)| match self.numbering.of_rows(at, block.at) {
                 Some(numbers) => Ok(KeySource::Rows(key, numbers)),
-                None => Source::new(key, self.slots, block, mask).map(KeySource::Keys),
+                None => Source::new(key, self.slots, block, mask).map(|mut source| {
+                    if let Some(Some(_)) = entries.get(at) {
+                        source.turn_to_codes();
+                    }
+                    KeySource::Keys(source)
+                }),
             });
         let sources = sources.collect::<Result<Vec<_>>>()?;
         block.for_each_few(mask, |batch| {
@@ -175,4 +185,4 @@ enum KeySource<'a, 's> {
 }
 
 /// The keys of rows, and which are not null (`None`: all).
-type RowKeys = (Vec<i64>, Option<Vec<u64>>);
+pub(super) type RowKeys = (Vec<i64>, Option<Vec<u64>>);

@@ -208,6 +208,11 @@ impl Interner {
         }
     }
 
+    /// The texts, where all were known before the first was asked for.
+    pub(super) fn sorted(&self) -> Option<&Arc<SortedTexts>> {
+        self.sorted.as_ref()
+    }
+
     /// Bytes of the longest text, where that is known.
     pub(super) fn longest(&self) -> Option<usize> {
         self.sorted.as_ref().map(|sorted| sorted.longest())

@@ -2,14 +2,15 @@
 //! for as many groups as a batch has: the groups of an order lie anywhere in memory, and reading much of one column at
 //! a time hides how far.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 
 use super::{
     Control, Held,
     groups::Groups,
-    output::{ColumnBuilder, batch, compare_values, sort_page},
+    output::{ColumnBuilder, batch_of, compare_values, sort_page},
+    text_gather::TextGather,
     vector::{Data, Vector},
 };
 use crate::{
@@ -36,8 +37,9 @@ pub(super) fn groups(
     } else {
         by_order(plan, groups, having, &mut held)?
     };
-    answer(plan, groups, &shown, control, sink)?;
-    Ok(shown.len() as u64)
+    let mut answer = Answer::new(plan, control);
+    answer.push(groups, &shown, sink)?;
+    Ok(answer.shown())
 }
 
 /// The value of an expression over a group.
@@ -155,53 +157,109 @@ fn by_order(
     Ok(shown.into_iter().map(|(group, _)| count(group)).collect())
 }
 
-/// Answers groups in batches.
-fn answer(
-    plan: &Plan,
-    groups: &Groups<'_>,
-    shown: &[u32],
-    control: &Control,
-    sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
-) -> Result<()> {
-    let fields = plan.schema().fields();
-    let outputs = &plan.outputs[..fields.len()];
-    let mut columns = ColumnBuilder::for_schema(plan.schema());
-    let mut rest = shown;
-    while !rest.is_empty() {
-        let now;
-        (now, rest) = rest.split_at(groups_that_fit(plan, groups, outputs, rest)?);
-        let all: Vec<u32> = (0..count(now.len())).collect();
-        let keys = groups.keys.columns(now);
-        for (output, column) in outputs.iter().zip(&mut columns) {
-            let vector = match output {
-                BoundExpr::Slot(slot) => match keys.get(*slot) {
-                    Some((_, _)) if groups.key_types[*slot] == DataType::Utf8 => None,
-                    Some((keys, valid)) => Some(values_of_keys(keys, valid, groups.key_types[*slot])),
-                    None => groups.vector(*slot, now),
-                },
-                _ => None,
-            };
-            match (vector, output) {
-                (Some(vector), _) => column.push_rows(&vector, &all)?,
-                (None, BoundExpr::Slot(slot)) if *slot < keys.len() => {
-                    let ((keys, valid), texts) = (&keys[*slot], &groups.key_texts[*slot]);
-                    column.push_texts(
-                        keys.iter()
-                            .enumerate()
-                            .map(|(row, id)| crate::mask::selects(Some(valid), row).then(|| texts.text(*id))),
-                    )?;
+/// Answers groups in batches, all at once or some after the other.
+pub(super) struct Answer<'p> {
+    plan: &'p Plan,
+    control: &'p Control,
+    columns: Vec<ColumnBuilder>,
+    /// Of each key that is a text, once they are known.
+    texts: Vec<Option<TextGather<'p>>>,
+    /// Groups that are left out, and groups that are shown, from now on.
+    skip: usize,
+    left: usize,
+    /// Groups that were shown.
+    shown: u64,
+}
+
+impl<'p> Answer<'p> {
+    /// The page of a plan.
+    pub(super) fn new(plan: &'p Plan, control: &'p Control) -> Self {
+        let skip = index(plan.offset);
+        let left = plan.top_items().saturating_sub(skip);
+        let columns = ColumnBuilder::for_schema(plan.schema());
+        Self { plan, control, columns, texts: Vec::new(), skip, left, shown: 0 }
+    }
+
+    /// Answers groups that come next in the order of their keys, without any that the page leaves out. Says whether
+    /// it has room for more.
+    pub(super) fn add(
+        &mut self,
+        groups: &Groups<'_>,
+        sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<bool> {
+        let from = self.skip.min(groups.len());
+        let to = from + self.left.min(groups.len() - from);
+        (self.skip, self.left) = (self.skip - from, self.left - (to - from));
+        let shown: Vec<u32> = (count(from)..count(to)).collect();
+        self.push(groups, &shown, sink)?;
+        Ok(self.left > 0)
+    }
+
+    /// How many groups were answered.
+    pub(super) fn shown(&self) -> u64 {
+        self.shown
+    }
+
+    /// Answers groups.
+    fn push(
+        &mut self,
+        groups: &Groups<'_>,
+        shown: &[u32],
+        sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        self.shown += shown.len() as u64;
+        if self.texts.is_empty() {
+            let texts = groups.key_texts.iter().map(|texts| match texts.sorted() {
+                Some(texts) => TextGather::new(texts, 4 * shown.len(), Held::new(self.control)).map(Some),
+                None => Ok(None),
+            });
+            self.texts = texts.collect::<Result<_>>()?;
+        }
+        let Self { plan, control, columns, texts, .. } = self;
+        let outputs = &plan.outputs[..plan.schema().fields().len()];
+        let mut rest = shown;
+        while !rest.is_empty() {
+            let now;
+            (now, rest) = rest.split_at(groups_that_fit(plan, groups, outputs, rest)?);
+            let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+            let keys = groups.keys.columns(now);
+            for (output, column) in outputs.iter().zip(columns.iter_mut()) {
+                if let BoundExpr::Slot(slot) = output
+                    && let Some(Some(texts)) = texts.get(*slot)
+                {
+                    let (keys, valid) = &keys[*slot];
+                    arrays.push(Arc::new(texts.gather(keys, valid)?));
+                    continue;
                 }
-                (None, output) => {
-                    for group in now {
-                        column.push(&eval(plan, groups, output, *group as usize)?)?;
+                let vector = match output {
+                    BoundExpr::Slot(slot) => match keys.get(*slot) {
+                        Some((_, _)) if groups.key_types[*slot] == DataType::Utf8 => None,
+                        Some((keys, valid)) => Some(values_of_keys(keys, valid, groups.key_types[*slot])),
+                        None => groups.vector(*slot, now),
+                    },
+                    _ => None,
+                };
+                match (vector, output) {
+                    (Some(vector), _) => column.push_all(&vector, now.len())?,
+                    (None, BoundExpr::Slot(slot)) if *slot < keys.len() => {
+                        let ((keys, valid), texts) = (&keys[*slot], &groups.key_texts[*slot]);
+                        column.push_texts(keys.iter().enumerate().map(|(row, id)| {
+                            crate::mask::selects(Some(valid), row).then(|| texts.text(*id))
+                        }))?;
+                    }
+                    (None, output) => {
+                        for group in now {
+                            column.push(&eval(plan, groups, output, *group as usize)?)?;
+                        }
                     }
                 }
+                arrays.push(column.finish());
             }
+            control.check()?;
+            sink(batch_of(plan.schema(), arrays, now.len())?)?;
         }
-        control.check()?;
-        sink(batch(plan.schema(), &mut columns, now.len())?)?;
+        Ok(())
     }
-    Ok(())
 }
 
 /// How many of some groups a batch has: their texts end it as well as their number.

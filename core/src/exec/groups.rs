@@ -13,6 +13,7 @@ use super::{
     hash_aggregate::hash_aggregate,
     numbering::Numbering,
     numbers::Numbers,
+    partitioned::Partitioned,
     radix::{KeyRange, Radix},
     scalar_aggregate::scalar_aggregate,
     source::attribute_range,
@@ -142,25 +143,42 @@ impl<'a> Groups<'a> {
     }
 
     /// Bytes of texts.
-    fn text_bytes(&self) -> usize {
+    pub(super) fn text_bytes(&self) -> usize {
         self.key_texts.iter().chain(&self.texts).map(Interner::bytes).sum()
     }
 }
 
-/// Runs the row level of a plan of groups; `apart`: float sums are kept for each fragment.
+/// Where groups go.
+pub(super) enum To<'t> {
+    /// They are handed out at the end.
+    End,
+    /// The same, where those of other fragments are added: float sums are kept for each fragment.
+    Parts,
+    /// They may be handed out before that, in the order of their keys and without those that were, until it is said
+    /// that no more are wanted.
+    Sink(&'t mut dyn FnMut(&Groups<'_>) -> Result<bool>),
+}
+
+impl To<'_> {
+    fn is_apart(&self) -> bool {
+        matches!(self, Self::Parts)
+    }
+}
+
+/// Runs the row level of a plan of groups. Returns those that were not handed out.
 pub(super) fn collect<'q>(
     plan: &'q Plan,
     keys: &'q [BoundExpr],
     aggregates: &'q [BoundAggregate],
     snapshot: &'q Snapshot,
     scan: &mut Scan<'q, '_>,
-    apart: bool,
+    to: To<'_>,
     control: &Control,
 ) -> Result<Groups<'q>> {
-    let slots = &plan.rows;
+    let (slots, apart) = (&plan.rows, to.is_apart());
     let arguments = Arguments::new(aggregates, slots);
     if let Some(numbering) = Numbering::new(keys, &arguments, snapshot, scan, control)? {
-        return by_fragment(keys, aggregates, &arguments, slots, &numbering, scan, apart, control);
+        return by_fragment(keys, aggregates, &arguments, slots, &numbering, scan, to, control);
     }
     let table = KeyTable::new(keys.len(), radix(keys, snapshot));
     let mut groups = Groups::new(keys, aggregates, slots, table, apart);
@@ -219,19 +237,28 @@ fn by_fragment<'q>(
     slots: &Slots,
     numbering: &Numbering<'_>,
     scan: &mut Scan<'q, '_>,
-    apart: bool,
+    to: To<'_>,
     control: &Control,
 ) -> Result<Groups<'q>> {
     let known = by_statistics(keys, arguments, scan);
     let rows: usize = scan.blocks.iter().map(|(block, _)| block.rows()).sum();
     let size = numbering.radix().size();
-    let table = KeyTable::numbered(Arc::clone(numbering.radix()), Numbers::new(size, rows));
-    let mut groups = Groups::new(keys, aggregates, slots, table, apart);
+    let table = KeyTable::numbered(Arc::clone(numbering.radix()), Numbers::of(Vec::new()));
+    let mut groups = Groups::new(keys, aggregates, slots, table, to.is_apart());
     for (key, texts) in groups.key_texts.iter_mut().enumerate() {
         *texts = numbering.texts(key).map_or_else(Interner::default, |texts| Interner::of(Arc::clone(texts)));
     }
-    let mut merger = Merger::new(&groups, control);
+    let query = Query { keys, arguments, slots, numbering };
     let mut held = Held::new(control);
+    if known.is_empty()
+        && let Some(partitioned) = Partitioned::new(&query, scan, control)?
+    {
+        partitioned.run(&mut groups, scan, to, control, &mut held)?;
+        held.keep();
+        return Ok(groups);
+    }
+    groups.keys = KeyTable::numbered(Arc::clone(numbering.radix()), Numbers::new(size, rows));
+    let mut merger = Merger::new(&groups, control);
     for (block, mut partial) in known {
         let numbers = Numbers::of(numbering.numbers(&partial.keys, block.at));
         partial.keys = KeyTable::numbered(Arc::clone(numbering.radix()), numbers);
@@ -239,7 +266,6 @@ fn by_fragment<'q>(
     }
     // A record has fewer words than a group's states have bytes / 4.
     let record = 8 + groups.states.iter().map(State::width).sum::<usize>();
-    let query = Query { keys, arguments, slots, numbering };
     scan.run_fragments(
         slots,
         FRAGMENT_ROWS.min(size) * 2 * record,

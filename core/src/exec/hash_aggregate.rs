@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    invariant::count,
+    invariant::{count, index},
     keys::NativeSlice,
     mask::Mask,
     plan::expr::{BoundExpr, Slots},
@@ -33,20 +33,23 @@ pub(super) fn hash_aggregate<'a>(
     block: Block<'a>,
     mask: &Mask,
 ) -> Result<Partial<'a>> {
-    let sources = keys.iter().map(|key| Source::new(key, slots, block, mask)).collect::<Result<Vec<_>>>()?;
+    let sources = keys.iter().map(|key| Source::new(key, slots, block, mask));
+    let mut sources = sources.collect::<Result<Vec<_>>>()?;
     let query = Query { slots, block, mask, arguments };
     if let [BoundExpr::Slot(slot)] = keys
         && let Some(bytes) = query.bytes(*slot)
     {
         return query.bytes_as_places(bytes, sources);
     }
+    // Integers of a dictionary are groups by their codes.
+    let entries: Vec<_> = sources.iter_mut().map(Source::read_codes).collect();
     let ranges = keys.iter().zip(&sources).map(|(key, source)| query.range(key, source));
     // Few rows are not worth large arrays.
     let most = MOST_PLACES.min(4 * mask.count(block.rows()) + 256);
     match Radix::new(ranges, most) {
-        Some(radix) if radix.size() <= 1 << 8 => query.by_place::<u8>(radix, sources),
-        Some(radix) => query.by_place::<u16>(radix, sources),
-        None => query.by_hash(sources),
+        Some(radix) if radix.size() <= 1 << 8 => query.by_place::<u8>(radix, sources, &entries),
+        Some(radix) => query.by_place::<u16>(radix, sources, &entries),
+        None => query.by_hash(sources, &entries),
     }
 }
 
@@ -98,7 +101,12 @@ impl<'a> Query<'a, '_> {
         Ok(sums.occupied(sources, key))
     }
 
-    fn by_place<C: Code>(&self, radix: Radix, sources: Vec<Source<'a>>) -> Result<Partial<'a>> {
+    fn by_place<C: Code>(
+        &self,
+        radix: Radix,
+        sources: Vec<Source<'a>>,
+        entries: &[Option<&[i64]>],
+    ) -> Result<Partial<'a>> {
         let mut sums = Sums::new(self, radix.size())?;
         let mut places: Vec<C> = Vec::new();
         self.block.for_each_few(self.mask, |batch| {
@@ -108,10 +116,13 @@ impl<'a> Query<'a, '_> {
             columns.into_iter().for_each(|(keys, _)| batch.give(Data::Ints(keys)));
             sums.add(batch, self.slots, &places)
         })?;
-        Ok(sums.occupied(sources, |place, key| radix.key(place, key)))
+        Ok(sums.occupied(sources, |place, key| {
+            radix.key(place, key);
+            decode(key, entries);
+        }))
     }
 
-    fn by_hash(&self, sources: Vec<Source<'a>>) -> Result<Partial<'a>> {
+    fn by_hash(&self, sources: Vec<Source<'a>>, entries: &[Option<&[i64]>]) -> Result<Partial<'a>> {
         let mut sums = Sums::new(self, 0)?;
         let mut table = KeyTable::new(sources.len(), None);
         let (mut key, mut last) = (vec![None; sources.len()], (Vec::new(), 0));
@@ -127,6 +138,7 @@ impl<'a> Query<'a, '_> {
                 // Equal keys often follow each other.
                 if last.0 != key {
                     last.0.clone_from(&key);
+                    decode(&mut key, entries);
                     last.1 = table.group(&key);
                 }
                 places[row] = last.1;
@@ -137,6 +149,15 @@ impl<'a> Query<'a, '_> {
         let (rows, totals) = sums.finish();
         let key_texts = sources.into_iter().map(Source::into_texts).collect();
         Ok(Partial { keys: table, key_texts, rows, totals })
+    }
+}
+
+/// Turns codes into the keys that they stand for.
+pub(super) fn decode(key: &mut [Option<i64>], entries: &[Option<&[i64]>]) {
+    for (part, entries) in key.iter_mut().zip(entries) {
+        if let (Some(part), Some(entries)) = (part, entries) {
+            *part = entries[index(part.cast_unsigned())];
+        }
     }
 }
 

@@ -27,7 +27,9 @@ mod marks;
 mod numbering;
 mod numbers;
 mod output;
+mod parted_groups;
 mod partial;
+mod partitioned;
 mod profile;
 mod radix;
 mod records;
@@ -37,8 +39,10 @@ mod scalar_aggregate;
 mod scan;
 mod semi_join;
 mod sets;
+mod sorted_items;
 mod sorted_texts;
 mod source;
+mod text_gather;
 mod totals;
 mod vector;
 
@@ -63,6 +67,8 @@ pub use self::{
 
 use self::{
     control::Held,
+    group_output::Answer,
+    groups::{Groups, To},
     profile::{Step, Watch},
     scan::{Block, Scan},
 };
@@ -136,7 +142,16 @@ impl Plan {
             }
             Shape::Rows => rows::sorted(self, snapshot, &mut scan, control, sink)?,
             Shape::Groups { keys, aggregates, having } => {
-                let groups = groups::collect(self, keys, aggregates, snapshot, &mut scan, false, control)?;
+                let mut answer = Answer::new(self, control);
+                let mut add = |groups: &Groups<'_>| {
+                    let (watch, before) = (Watch::start(control), answer.shown());
+                    let goes_on = answer.add(groups, sink)?;
+                    watch.stop(Step::Finish, groups.len() as u64, answer.shown() - before);
+                    Ok(goes_on)
+                };
+                let by_key = having.is_none() && self.order.is_empty();
+                let to = if by_key { To::Sink(&mut add) } else { To::End };
+                let groups = groups::collect(self, keys, aggregates, snapshot, &mut scan, to, control)?;
                 let watch = Watch::start(control);
                 let answered = group_output::groups(self, &groups, having.as_ref(), control, sink)?;
                 watch.stop(Step::Finish, groups.len() as u64, answered);

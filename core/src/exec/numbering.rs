@@ -12,7 +12,7 @@ use super::{
     group_keys::KeyTable,
     radix::{KeyRange, Radix},
     sorted_texts::{Map, SortedTexts, entries_of, hashed, merged},
-    source::attribute_range,
+    source::{attribute_range, integer_codes},
     totals::Arguments,
 };
 use crate::{
@@ -110,8 +110,13 @@ impl<'a> Numbering<'a> {
             ranges.push(Some(KeyRange { low: range.0, high: range.1, nullable: bounds.nullable }));
             numbered.push(Key { expr, maps, texts });
         }
-        let radix = Radix::new(ranges, isize::MAX.cast_unsigned());
-        Ok(radix.map(|radix| Self { radix: Arc::new(radix), keys: numbered, _held: held }))
+        let most = isize::MAX.cast_unsigned();
+        let Some(mut radix) = Radix::new(ranges.iter().copied(), most) else { return Ok(None) };
+        // Where numbers are no places, gaps between them cost nothing.
+        if radix.size() > super::numbers::MOST_PLACES {
+            radix = Radix::in_bits(ranges, most).unwrap_or(radix);
+        }
+        Ok(Some(Self { radix: Arc::new(radix), keys: numbered, _held: held }))
     }
 
     /// The numbers of all fragments.
@@ -119,17 +124,34 @@ impl<'a> Numbering<'a> {
         &self.radix
     }
 
-    /// Numbers of one fragment alone, where they span much less; `most` of them at most.
+    /// The integers that the codes of a key in a fragment stand for, where there are codes and these span less.
+    pub(super) fn entries<'f>(&self, key: usize, fragment: &'f Fragment) -> Option<&'f [i64]> {
+        match self.keys[key].expr {
+            BoundExpr::Slot(slot) if self.keys[key].texts.is_none() => {
+                let column = fragment.column_at(*slot)?;
+                let (low, high) = column_range(column)?;
+                let entries = integer_codes(column)?.entries;
+                (entries.len() as u64 <= high.abs_diff(low)).then_some(entries)
+            }
+            _ => None,
+        }
+    }
+
+    /// Numbers of one fragment alone, where they span much less; `most` of them at most. Keys that have entries in the
+    /// fragment are their codes.
     pub(super) fn of_fragment(&self, fragment: &Fragment, most: usize) -> Option<Radix> {
-        let range = |key: &Key<'_>| match key.expr {
+        let range = |(at, key): (usize, &Key<'_>)| match key.expr {
             BoundExpr::Slot(slot) if key.texts.is_none() => {
                 let column = fragment.column(*slot);
-                let (low, high) = column_range(column).unwrap_or((0, 0));
+                let (low, high) = match self.entries(at, fragment) {
+                    Some(entries) => (0, i64::from(count(entries.len() - 1))),
+                    None => column_range(column).unwrap_or((0, 0)),
+                };
                 Some(KeyRange { low, high, nullable: column.nulls() > 0 })
             }
             _ => None,
         };
-        let radix = Radix::new(self.keys.iter().map(range), most)?;
+        let radix = Radix::new(self.keys.iter().enumerate().map(range), most)?;
         (radix.size() <= self.radix.size() / 2).then_some(radix)
     }
 
@@ -181,7 +203,7 @@ pub(super) fn threads() -> usize {
     clippy::cast_sign_loss,
     reason = "an estimate of rows"
 )]
-fn selected(scan: &Scan<'_, '_>) -> usize {
+pub(super) fn selected(scan: &Scan<'_, '_>) -> usize {
     let rows =
         |blocks: &[(super::Block<'_>, bool)]| blocks.iter().map(|(block, _)| block.rows()).sum::<usize>();
     let of_fragment = |blocks: &[(super::Block<'_>, bool)]| {
@@ -199,7 +221,7 @@ fn selected(scan: &Scan<'_, '_>) -> usize {
 struct Bounds {
     range: (i64, i64),
     nullable: bool,
-    /// How many distinct keys there are at least, or, of numbers, may be.
+    /// How many distinct keys there are at least, or, of numbers without a dictionary, may be.
     least: usize,
     /// Entries of all dictionaries.
     entries: usize,
@@ -220,6 +242,7 @@ impl Bounds {
         let columns = || fragments.iter().map(|fragment| fragment.column_at(slot));
         let nullable = columns().flatten().any(|column| column.nulls() > 0);
         let mut bounds = Self { range: (0, 0), nullable, least: 1, entries: 0 };
+        let mut coded = Some(1);
         let mut range: Option<(i64, i64)> = None;
         for column in columns() {
             let column = column.filter(|column| !column.data_type().is_float())?;
@@ -230,14 +253,17 @@ impl Bounds {
                     bounds.least = bounds.least.max(entries);
                     bounds.entries += entries;
                 }
-                Values::Keys(_) => {
+                Values::Keys(keys) => {
+                    let entries = keys.codes().map(|codes| codes.entries.len());
+                    coded = coded.zip(entries).map(|(most, entries)| most.max(entries));
                     let both = range.into_iter().chain(column_range(column));
                     range = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
                 }
             }
         }
         if let Some(range) = range {
-            (bounds.range, bounds.least) = (range, spanned(range));
+            // Default: what has no dictionary may be any number of them.
+            (bounds.range, bounds.least) = (range, coded.unwrap_or(usize::MAX).min(spanned(range)));
         }
         Some(bounds)
     }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Numbers below it may be places in an array that finds groups.
-const MOST_PLACES: usize = 1 << 22;
+pub(super) const MOST_PLACES: usize = 1 << 22;
 
 /// Distinct numbers in the order of their first appearance.
 #[derive(Debug)]

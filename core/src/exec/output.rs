@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, Result},
-    invariant::{Invariant, index},
+    invariant::{Invariant, count, index},
     limits::{ANSWER_ROWS, ANSWER_TEXT_BYTES},
     mask::selects,
     plan::{Plan, SortKey},
@@ -137,6 +137,29 @@ impl ColumnBuilder {
         Ok(())
     }
 
+    /// Appends all `rows` rows of a vector.
+    #[allow(clippy::cast_possible_truncation, reason = "a value of a type fits the type")]
+    pub(super) fn push_all(&mut self, vector: &Vector<'_>, rows: usize) -> Result<()> {
+        if (0..rows).all(|row| selects(vector.valid.as_deref(), row)) {
+            match (&mut *self, &vector.data) {
+                (Self::Int32(b), Data::Ints(v)) => {
+                    b.append_slice(&v.iter().map(|x| *x as i32).collect::<Vec<_>>());
+                    return Ok(());
+                }
+                (Self::Int64(b), Data::Ints(v)) => {
+                    b.append_slice(v);
+                    return Ok(());
+                }
+                (Self::Float64(b), Data::Floats(v)) => {
+                    b.append_slice(v);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        self.push_rows(vector, &(0..count(rows)).collect::<Vec<_>>())
+    }
+
     /// Appends texts.
     pub(super) fn push_texts<'t>(&mut self, texts: impl Iterator<Item = Option<&'t str>>) -> Result<()> {
         let Self::Utf8(builder) = self else { return Err(self.mismatch()) };
@@ -175,7 +198,7 @@ impl ColumnBuilder {
         Error::new(ErrorKind::TypeMismatch, "a value of another type than its column")
     }
 
-    fn finish(&mut self) -> ArrayRef {
+    pub(super) fn finish(&mut self) -> ArrayRef {
         with_builder!(self, b => Arc::new(b.finish()))
     }
 }
@@ -186,7 +209,11 @@ fn fit<T: TryFrom<i128>>(value: i128) -> Result<T> {
 
 /// The columns as one batch of `rows` rows.
 pub(super) fn batch(schema: &Schema, columns: &mut [ColumnBuilder], rows: usize) -> Result<RecordBatch> {
-    let arrays = columns.iter_mut().map(ColumnBuilder::finish).collect();
+    batch_of(schema, columns.iter_mut().map(ColumnBuilder::finish).collect(), rows)
+}
+
+/// The same of arrays.
+pub(super) fn batch_of(schema: &Schema, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.to_arrow(), arrays, &options)
         .map_err(|e| Error::new(ErrorKind::TypeMismatch, e.to_string()))

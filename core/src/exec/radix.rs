@@ -2,7 +2,7 @@
 
 use basalt_kernels::groups::{GroupCode, digits};
 
-use crate::invariant::index;
+use crate::invariant::{Invariant, index};
 
 /// The keys of a group as one number: a digit for each, which is its distance to the least. Numbers are in the order of
 /// the keys, where null comes last.
@@ -10,13 +10,15 @@ use crate::invariant::index;
 pub(super) struct Radix {
     digits: Vec<Digit>,
     size: usize,
+    /// All spans are powers of two.
+    in_bits: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Digit {
     low: i64,
-    /// Null has the last of the digits.
-    nullable: bool,
+    /// The digit of null, behind those of all keys.
+    null: Option<u64>,
     span: u64,
     /// What one of this digit counts for.
     weight: u64,
@@ -33,19 +35,30 @@ pub(super) struct KeyRange {
 impl Radix {
     /// For keys of these ranges, where the numbers are below `most`.
     pub(super) fn new(ranges: impl IntoIterator<Item = Option<KeyRange>>, most: usize) -> Option<Self> {
+        Self::of(ranges, most, false)
+    }
+
+    /// The same, where each digit has bits of its own: they are parted without divisions.
+    pub(super) fn in_bits(ranges: impl IntoIterator<Item = Option<KeyRange>>, most: usize) -> Option<Self> {
+        Self::of(ranges, most, true)
+    }
+
+    fn of(ranges: impl IntoIterator<Item = Option<KeyRange>>, most: usize, in_bits: bool) -> Option<Self> {
         let mut size = 1u64;
         let mut digits = Vec::new();
         for range in ranges {
             let KeyRange { low, high, nullable } = range?;
             let span = high.abs_diff(low).checked_add(1 + u64::from(nullable))?;
+            let null = nullable.then_some(span - 1);
+            let span = if in_bits { span.checked_next_power_of_two()? } else { span };
             size = size.checked_mul(span).filter(|size| *size <= most as u64)?;
-            digits.push(Digit { low, nullable, span, weight: 1 });
+            digits.push(Digit { low, null, span, weight: 1 });
         }
         digits.iter_mut().rev().fold(1, |weight, digit| {
             digit.weight = weight;
             weight * digit.span
         });
-        Some(Self { digits, size: usize::try_from(size).ok()? })
+        Some(Self { digits, size: usize::try_from(size).ok()?, in_bits })
     }
 
     /// Keys of a group.
@@ -62,8 +75,8 @@ impl Radix {
     pub(super) fn place(&self, key: &[Option<i64>]) -> usize {
         let digits = self.digits.iter().zip(key).fold(0, |place, (digit, key)| {
             let distance = |key: i64| key.wrapping_sub(digit.low).cast_unsigned();
-            // Default: null comes last.
-            let value = key.map_or(digit.span - 1, distance);
+            let null = || digit.null.invariant("a key that is null has a digit");
+            let value = key.map_or_else(null, distance);
             assert!(value < digit.span, "the keys of groups are within their ranges");
             place * digit.span + value
         });
@@ -79,8 +92,7 @@ impl Radix {
     pub(super) fn part(&self, number: u64, at: usize) -> Option<i64> {
         let digit = &self.digits[at];
         let value = number / digit.weight % digit.span;
-        let is_null = digit.nullable && value == digit.span - 1;
-        (!is_null).then(|| digit.low.wrapping_add_unsigned(value))
+        (digit.null != Some(value)).then(|| digit.low.wrapping_add_unsigned(value))
     }
 
     /// The keys of numbers, column by column, and which of them are not null.
@@ -91,16 +103,26 @@ impl Radix {
             .rev()
             .map(|digit| {
                 let mut valid = vec![u64::MAX; numbers.len().div_ceil(64)];
-                let null = if digit.nullable { digit.span - 1 } else { u64::MAX };
-                let keys = numbers.iter_mut().enumerate().map(|(row, rest)| {
-                    let value = *rest % digit.span;
-                    *rest /= digit.span;
-                    if value == null {
-                        valid[row / 64] &= !(1 << (row % 64));
+                let (mask, bits) = (digit.span - 1, digit.span.trailing_zeros());
+                let mut values: Vec<u64> = Vec::with_capacity(numbers.len());
+                if self.in_bits {
+                    values.extend(numbers.iter().map(|rest| rest & mask));
+                    numbers.iter_mut().for_each(|rest| *rest >>= bits);
+                } else {
+                    values.extend(numbers.iter_mut().map(|rest| {
+                        let value = *rest % digit.span;
+                        *rest /= digit.span;
+                        value
+                    }));
+                }
+                if let Some(null) = digit.null {
+                    for (word, values) in valid.iter_mut().zip(values.chunks(64)) {
+                        let nulls = values.iter().enumerate();
+                        *word =
+                            !nulls.fold(0, |word, (bit, value)| word | (u64::from(*value == null) << bit));
                     }
-                    digit.low.wrapping_add_unsigned(value)
-                });
-                (keys.collect(), valid)
+                }
+                (values.into_iter().map(|value| digit.low.wrapping_add_unsigned(value)).collect(), valid)
             })
             .collect();
         columns.reverse();
@@ -112,7 +134,8 @@ impl Radix {
     pub(super) fn places<N: Number>(&self, columns: &mut [(Vec<i64>, Option<Vec<u64>>)], out: &mut Vec<N>) {
         out.clear();
         for ((keys, valid), digit) in columns.iter_mut().zip(&self.digits) {
-            let null = digit.low.wrapping_add_unsigned(digit.span - 1);
+            // Default: of keys that are never null none is.
+            let null = digit.low.wrapping_add_unsigned(digit.null.unwrap_or(0));
             for_each_null(valid.as_deref(), keys.len(), |row| keys[row] = null);
             out.resize(keys.len(), N::default());
             N::append(keys, digit.low, digit.span.cast_signed(), out);
@@ -181,8 +204,13 @@ mod tests {
 
     #[test]
     fn places_are_keys_again() {
-        let radix = Radix::new([range(-3, 4, true), range(10, 10, false), range(5, 7, true)], 1000).unwrap();
-        assert_eq!(radix.size(), 9 * 4);
+        let ranges = [range(-3, 4, true), range(10, 10, false), range(5, 7, true)];
+        check(&Radix::new(ranges, 1000).unwrap(), 9 * 4);
+        check(&Radix::in_bits(ranges, 1000).unwrap(), 16 * 4);
+    }
+
+    fn check(radix: &Radix, size: usize) {
+        assert_eq!(radix.size(), size);
         let mut columns = [
             (vec![-3, 4, 99, 0], Some(vec![0b1011])),
             (vec![10, 10, 10, 10], None),
@@ -202,6 +230,12 @@ mod tests {
             assert_eq!(&key, expected);
             assert_eq!(radix.place(&key), usize::from(*place));
         }
+        let found = radix.columns(places.iter().map(|place| u64::from(*place)).collect());
+        for (row, key) in keys.iter().enumerate() {
+            for ((found, valid), key) in found.iter().zip(key) {
+                assert_eq!(crate::mask::selects(Some(valid), row).then(|| found[row]), *key);
+            }
+        }
     }
 
     #[test]
@@ -210,5 +244,7 @@ mod tests {
         assert!(Radix::new([range(0, 99, false), range(0, 9, true)], 1000).is_none());
         assert!(Radix::new([range(i64::MIN, i64::MAX, false)], usize::MAX).is_none());
         assert!(Radix::new([range(0, 1, false), None], 1000).is_none());
+        assert!(Radix::in_bits([range(0, 99, false), range(0, 7, false)], 1023).is_none());
+        assert!(Radix::in_bits([range(i64::MIN, i64::MAX, false)], usize::MAX).is_none());
     }
 }

@@ -281,7 +281,8 @@ impl<'a> Field<'a, '_> {
             }));
         }
         if let Some(at) = self.floats {
-            let sum = |record: &[u64]| f64::from_bits(record[at + 2]) + of_block(record[at + 1]);
+            let sum =
+                |record: &[u64]| f64::from_bits(record[at + 2]) + of_block(f64::from_bits(record[at + 1]));
             totals.floats.extend(records.clone().map(sum));
         }
         if let Some(at) = self.extremes {
@@ -293,8 +294,7 @@ impl<'a> Field<'a, '_> {
 
 /// The sum of a block: all that are not numbers are one.
 #[inline]
-fn of_block(bits: u64) -> f64 {
-    let sum = f64::from_bits(bits);
+pub(super) fn of_block(sum: f64) -> f64 {
     if sum.is_nan() { f64::NAN } else { sum }
 }
 
@@ -303,7 +303,8 @@ fn of_block(bits: u64) -> f64 {
 fn add_float(sum: &mut [u64], value: f64, block: u64) {
     let is_first = sum[0] >> 32 != block;
     // Adding 0.0 is the same as adding nothing: sums that begin with 0.0 are never -0.0.
-    let (before, own) = if is_first { (of_block(sum[1]), 0.0) } else { (0.0, f64::from_bits(sum[1])) };
+    let (before, own) =
+        if is_first { (of_block(f64::from_bits(sum[1])), 0.0) } else { (0.0, f64::from_bits(sum[1])) };
     sum[2] = (f64::from_bits(sum[2]) + before).to_bits();
     sum[1] = (own + value).to_bits();
     sum[0] = (block << 32) | ((sum[0] & ROWS) + 1);

@@ -155,6 +155,12 @@ impl<'a, 'p> Scan<'a, 'p> {
         Ok(Self { filters, blocks, statistics, failed: None, control, _held: held })
     }
 
+    /// The selected rows of the block at a place.
+    pub(super) fn mask(&self, at: usize, slots: &Slots) -> Result<(Block<'a>, Mask)> {
+        let (block, all) = self.blocks[at];
+        Ok((block, mask_of(&self.filters, block, all, slots)?))
+    }
+
     /// Runs `each` on the masks of a fragment's blocks, fragments in parallel, and hands the results to `merge` in
     /// order. `bytes` is what a result may take.
     pub(super) fn run_fragments<T: Send>(

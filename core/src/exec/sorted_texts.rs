@@ -4,12 +4,15 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 
-use super::control::{Control, Held};
+use super::{
+    control::{Control, Held},
+    sorted_items::{Item, sort},
+};
 use crate::{
     encoding::TextColumn,
     error::Result,
     fragment::{Column, Values},
-    invariant::{broken, count},
+    invariant::{broken, count, index},
     limits::BATCH_ROWS,
     mask::selects,
 };
@@ -223,17 +226,22 @@ pub(super) fn hashed(
     drop(table);
     control.check()?;
     held.set(before + kept + 2 * all.size() + all.len() * (SORTED + size_of::<u32>()))?;
-    let order = sorted(&all);
+    let order = sorted(&all, control)?;
     let mut ranks = vec![0; all.len()];
     (0..).zip(&order).for_each(|(rank, id)| ranks[*id as usize] = rank);
-    control.check()?;
     for map in &mut maps {
+        control.check()?;
         if let Map::Codes(numbers) | Map::Rows(numbers) = map {
             // Default: where there are no texts, all rows are null.
             numbers.iter_mut().for_each(|id| *id = ranks.get(*id as usize).copied().unwrap_or(0));
         }
     }
-    let all: SortedTexts = order.iter().map(|id| all.get(*id as usize)).collect();
+    let mut in_order = SortedTexts::default();
+    for order in order.chunks(MERGED) {
+        control.check()?;
+        order.iter().for_each(|id| in_order.push(all.get(*id as usize)));
+    }
+    let all = in_order;
     held.set(before + kept + all.size())?;
     Ok((all, maps))
 }
@@ -241,22 +249,104 @@ pub(super) fn hashed(
 /// Bytes of a text's place in a hash table.
 const HASHED: usize = size_of::<u32>() + 1;
 /// Bytes of a text while texts are sorted.
-const SORTED: usize = size_of::<(u64, u32)>();
+const SORTED: usize = 2 * size_of::<Item>();
 
-/// The places of texts in their order: by the bytes behind what all begin with, then by all of them.
-fn sorted(texts: &SortedTexts) -> Vec<u32> {
-    let bytes = |at: usize| texts.get(at).as_bytes();
-    let mut common = if texts.len() == 0 { 0 } else { bytes(0).len() };
-    for at in 1..texts.len() {
-        let pairs = bytes(0)[..common].iter().zip(bytes(at));
-        common = pairs.take_while(|(a, b)| a == b).count();
+/// Texts that are compared by all their bytes.
+const COMPARED: usize = 1 << 12;
+/// How often texts that begin alike are sorted by what follows, at most, before they are compared.
+const STEPS: usize = 16;
+
+/// The places of texts in their order.
+fn sorted(texts: &SortedTexts, control: &Control) -> Result<Vec<u32>> {
+    let mut items: Vec<Item> = (0..texts.len() as u64).map(|at| (0, at)).collect();
+    let mut others = vec![(0, 0); items.len()];
+    sort_texts(texts, &mut items, &mut others, STEPS, control)?;
+    Ok(items.into_iter().map(|(_, at)| count(index(at))).collect())
+}
+
+/// Sorts items by the texts at their places: by the bytes behind what all begin with, then those that are alike by what
+/// follows.
+fn sort_texts(
+    texts: &SortedTexts,
+    items: &mut [Item],
+    others: &mut [Item],
+    steps: usize,
+    control: &Control,
+) -> Result<()> {
+    let bytes = |item: &Item| texts.get(index(item.1)).as_bytes();
+    let [first, ..] = items else { return Ok(()) };
+    let first = bytes(first);
+    let mut common = first.len();
+    for items in items.chunks(BATCH_ROWS) {
+        control.check()?;
+        for item in items {
+            common = first[..common].iter().zip(bytes(item)).take_while(|(a, b)| a == b).count();
+        }
     }
-    let key = |at: usize| {
-        let mut key = [0; 8];
-        key.iter_mut().zip(&bytes(at)[common..]).for_each(|(key, byte)| *key = *byte);
-        u64::from_be_bytes(key)
-    };
-    let mut order: Vec<(u64, u32)> = (0..count(texts.len())).map(|at| (key(at as usize), at)).collect();
-    order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| bytes(a.1 as usize).cmp(bytes(b.1 as usize))));
-    order.into_iter().map(|(_, at)| at).collect()
+    for items in items.chunks_mut(BATCH_ROWS) {
+        control.check()?;
+        for item in items {
+            let mut key = [0; 8];
+            key.iter_mut().zip(&bytes(item)[common..]).for_each(|(key, byte)| *key = *byte);
+            item.0 = u64::from_be_bytes(key);
+        }
+    }
+    sort(items, others, control)?;
+    let mut rest = (items, others);
+    let mut compared = 0;
+    while let Some((number, _)) = rest.0.first() {
+        let alike = rest.0.iter().take_while(|(other, _)| other == number).count();
+        let (items, others);
+        ((items, rest.0), (others, rest.1)) = (rest.0.split_at_mut(alike), rest.1.split_at_mut(alike));
+        if alike > COMPARED && steps > 0 {
+            sort_texts(texts, items, others, steps - 1, control)?;
+        } else if alike > 1 {
+            compared += alike;
+            if compared > COMPARED {
+                control.check()?;
+                compared = 0;
+            }
+            items.sort_unstable_by(|a, b| bytes(a).cmp(bytes(b)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn texts_are_sorted_however_they_begin() {
+        let mut rng = StdRng::seed_from_u64(5);
+        for prefix in ["", "all begin with it: "] {
+            for alike in [0, 3, 8, 200] {
+                let mut text = |at: usize| {
+                    let tail = ["", "\0", "\0\0", "\u{7f}é"][rng.random_range(0..4)];
+                    let number = rng.random_range(0..1_u32 << 20);
+                    let group = if at.is_multiple_of(3) { "x" } else { "y" };
+                    format!("{prefix}{}{number:x}{tail}", group.repeat(alike))
+                };
+                let distinct: hashbrown::HashSet<String> = (0..20_000).map(&mut text).collect();
+                let texts: SortedTexts = distinct.iter().map(String::as_str).collect();
+                let order = sorted(&texts, &Control::default()).unwrap();
+                let found: Vec<&str> = order.iter().map(|at| texts.get(*at as usize)).collect();
+                let mut expected: Vec<&str> = distinct.iter().map(String::as_str).collect();
+                expected.sort_unstable();
+                assert!(found == expected, "{prefix:?} {alike}");
+            }
+        }
+        assert!(sorted(&SortedTexts::default(), &Control::default()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_sort_of_texts_ends_with_its_query() {
+        let names: Vec<String> = (0..10_000).map(|at| format!("{at}")).collect();
+        let texts: SortedTexts = names.iter().map(String::as_str).collect();
+        let control = Control::default();
+        control.cancel();
+        assert!(sorted(&texts, &control).is_err());
+    }
 }

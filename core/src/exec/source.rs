@@ -10,7 +10,7 @@ use super::{
     vector::{Batch, Data},
 };
 use crate::{
-    encoding::{TextColumn, owned_bytes},
+    encoding::{Codes, KeyColumn, TextColumn, owned_bytes},
     error::Result,
     fragment::{Column, Values},
     invariant::{Invariant, broken, count, index},
@@ -84,6 +84,8 @@ pub(super) struct Source<'a> {
 enum From<'a> {
     /// An encoded column's keys or codes.
     Column(&'a Column),
+    /// The codes of a column of integers.
+    Codes(&'a Column, &'a dyn KeyColumn),
     /// The keys of an attribute's values, or codes of its texts.
     Attribute(&'a BoundAttribute),
     /// Texts without codes, looked up among the block's.
@@ -146,6 +148,28 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Reads the codes of a column of integers from now on, where they span less than the keys: these stand at the
+    /// codes' places in what is returned.
+    pub(super) fn read_codes(&mut self) -> Option<&'a [i64]> {
+        let (From::Column(column), Some((low, high))) = (&self.from, self.range) else { return None };
+        let entries = integer_codes(column)?.entries;
+        if entries.len() as u64 > high.abs_diff(low) {
+            return None;
+        }
+        self.range = Some((0, i64::from(count(entries.len() - 1))));
+        self.turn_to_codes();
+        Some(entries)
+    }
+
+    /// Reads the codes of a column of integers, where it has some, from now on.
+    pub(super) fn turn_to_codes(&mut self) {
+        if let From::Column(column) = self.from
+            && let Some(codes) = integer_codes(column)
+        {
+            self.from = From::Codes(column, codes.codes);
+        }
+    }
+
     /// The texts that the keys are codes of.
     pub(super) fn texts(&self) -> Option<&Texts<'a>> {
         self.texts.as_ref()
@@ -170,6 +194,11 @@ impl<'a> Source<'a> {
                 if column.data_type().is_float() {
                     out.iter_mut().for_each(|key| *key = one_zero(*key));
                 }
+                Ok((out, batch.valid_rows(column)))
+            }
+            From::Codes(column, codes) => {
+                let mut out = batch.ints();
+                batch.read(*codes, &mut out);
                 Ok((out, batch.valid_rows(column)))
             }
             From::Attribute(attribute) => {
@@ -208,6 +237,16 @@ impl<'a> Source<'a> {
                 Ok((keys, vector.valid))
             }
         }
+    }
+}
+
+/// The codes of a column of integers, where it has a dictionary that is not empty.
+pub(super) fn integer_codes(column: &Column) -> Option<Codes<'_, [i64]>> {
+    match column.values() {
+        Values::Keys(keys) if !column.data_type().is_float() => {
+            keys.codes().filter(|codes| !codes.entries.is_empty())
+        }
+        _ => None,
     }
 }
 

@@ -29,12 +29,17 @@ struct Row {
     big: u64,
     amount: i64,
     note: Option<String>,
+    /// About as many rows as values.
+    pair: i64,
+    /// Few values far apart.
+    far: Option<i64>,
 }
 
 fn row(fragment: usize, row: usize) -> Row {
     let at = fragment * FRAGMENT_ROWS + row;
     let mix =
         (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let other = (mix ^ mix >> 32).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let pick = |shift: u32, n: u64| mix.rotate_right(shift) % n;
     let signed = |shift: u32, n: u64| i64::try_from(pick(shift, n)).unwrap();
     // The second fragment has few, the others nearly as many as rows.
@@ -57,6 +62,8 @@ fn row(fragment: usize, row: usize) -> Row {
         big: u64::MAX - pick(43, 1 << 40),
         amount: if pick(47, 2) == 0 { i64::MAX - signed(5, 99) } else { i64::MIN + signed(7, 77) },
         note: (pick(9, 40) > 0).then(|| format!("note {note:x}")),
+        pair: (i64::try_from((other ^ other >> 29) % 200_000).unwrap() - 9) * 1_000_003_000_001,
+        far: (pick(27, 30) > 0).then(|| (signed(21, 300) - 100).pow(3) * 1_000_003),
     }
 }
 
@@ -70,6 +77,8 @@ fn table() -> Arc<Table> {
         Field::new("big", DataType::UInt64, false),
         Field::new("amount", DataType::Int64, false),
         Field::new("note", DataType::Utf8, true),
+        Field::new("pair", DataType::Int64, false),
+        Field::new("far", DataType::Int64, true),
     ]);
     let table = Catalog::new().create("many", schema.unwrap()).unwrap();
     let fragment = |id: u32| {
@@ -83,6 +92,8 @@ fn table() -> Arc<Table> {
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.big))),
             Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.amount))),
             Arc::new(StringArray::from_iter(rows.iter().map(|row| row.note.as_deref()))),
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.pair))),
+            Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.far))),
         ];
         let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
         appender.push(&RecordBatch::try_new(table.schema().to_arrow(), columns).unwrap()).unwrap();
@@ -106,6 +117,9 @@ fn key(row: &Row, name: &str) -> Key {
         "note" => row.note.clone().map_or(Key::Null, Key::Text),
         "code" => row.code.map_or(Key::Null, |code| Key::Number(code.into())),
         "wide" => Key::Number(row.wide),
+        "far" => row.far.map_or(Key::Null, Key::Number),
+        "pair" => Key::Number(row.pair),
+        "part" => row.part.map_or(Key::Null, |part| Key::Text(part.into())),
         _ => panic!("no such key"),
     }
 }
@@ -168,7 +182,8 @@ fn model(keys: &[&str], rows: impl Iterator<Item = (usize, usize, Row)>) -> BTre
     groups
 }
 
-fn query(keys: &[&str], filter: Option<Filter>) -> Query {
+/// `extremes`: the column of which the least and the greatest are asked for beside those of others.
+fn query(keys: &[&str], filter: Option<Filter>, extremes: &str) -> Query {
     use AggregateFunction::{Avg, Count, Max, Min, Sum};
     let of = |function, name: &str| aggregate(function, Some(column(name)));
     let keys = || keys.iter().map(|name| column(name));
@@ -179,8 +194,8 @@ fn query(keys: &[&str], filter: Option<Filter>) -> Query {
         of(Sum, "code"),
         of(Min, "code"),
         of(Max, "code"),
-        of(Min, "part"),
-        of(Max, "part"),
+        of(Min, extremes),
+        of(Max, extremes),
         of(Min, "big"),
         of(Max, "big"),
         of(Avg, "amount"),
@@ -229,11 +244,15 @@ fn check(batches: &[RecordBatch], keys: &[&str], groups: &BTreeMap<Vec<Key>, Gro
             } else {
                 assert!(of(3).is_null(row));
             }
-            let part = |at: usize| {
-                let parts = of(at).as_string::<i32>();
-                parts.is_valid(row).then(|| parts.value(row))
-            };
-            assert_eq!(part(6).zip(part(7)), group.part, "{key:?}");
+            if *of(6).data_type() == arrow_schema::DataType::Utf8 {
+                let part = |at: usize| {
+                    let parts = of(at).as_string::<i32>();
+                    parts.is_valid(row).then(|| parts.value(row))
+                };
+                assert_eq!(part(6).zip(part(7)), group.part, "{key:?}");
+            } else {
+                assert_eq!(code(6).zip(code(7)), group.code, "{key:?}");
+            }
             let big = |at: usize| of(at).as_primitive::<UInt64Type>().value(row);
             assert_eq!(Some((big(8), big(9))), group.big, "{key:?}");
             #[allow(clippy::cast_precision_loss, reason = "as the average is defined")]
@@ -247,16 +266,17 @@ fn check(batches: &[RecordBatch], keys: &[&str], groups: &BTreeMap<Vec<Key>, Gro
     }
 }
 
-/// The answer of parts, each of a fragment of its own, which come in the other order.
-fn by_parts(table: &Table, query: &Query) -> Vec<RecordBatch> {
+/// The answer of parts, each of some fragments, which come in the other order.
+fn by_parts(table: &Table, query: &Query, fragments: usize) -> Vec<RecordBatch> {
     let control = Control::default();
     let snapshot = table.snapshot();
     let plan = Plan::new(table, &snapshot, query).unwrap();
     let mut merge = Merge::new(&plan, &control).unwrap();
-    for fragment in snapshot.fragments().iter().rev() {
-        let node = Snapshot::new(snapshot.version(), vec![fragment.clone()]);
+    for fragments in snapshot.fragments().chunks(fragments).rev() {
+        let node = Snapshot::new(snapshot.version(), fragments.to_vec());
         let own = Plan::new(table, &node, query).unwrap();
-        let mut add = |part: Part| merge.add(part, &[fragment.id()]);
+        let ids: Vec<u32> = fragments.iter().map(Fragment::id).collect();
+        let mut add = |part: Part| merge.add(part, &ids);
         own.run_part(&node, &control, &mut add).unwrap();
     }
     let mut batches = Vec::new();
@@ -310,13 +330,13 @@ fn many_groups_are_those_of_a_model() {
                 let selects = |row: &Row| filter.is_none() || row.code.is_some_and(|code| code < 900);
                 let rows = all.iter().filter(|(_, _, row)| lives(row) && selects(row)).cloned();
                 let groups = model(keys, rows);
-                let query = query(keys, filter.clone());
+                let query = query(keys, filter.clone(), "part");
                 let (batches, _) = run(&table, &query).unwrap();
                 check(&batches, keys, &groups);
                 if filter.is_some() {
                     continue;
                 }
-                check(&by_parts(&table, &query), keys, &groups);
+                check(&by_parts(&table, &query, 1), keys, &groups);
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
                 assert_eq!(
                     format!("{:?}", pool.install(|| run(&table, &query)).unwrap().0),
@@ -328,9 +348,84 @@ fn many_groups_are_those_of_a_model() {
 }
 
 #[test]
+fn groups_of_integers_of_a_dictionary_are_those_of_a_model() {
+    let table = table();
+    let has_dictionary = |fragment: &Fragment| match fragment.column(9).values() {
+        Values::Keys(keys) => keys.codes().is_some(),
+        Values::Text(_) => panic!("these are integers"),
+    };
+    assert!(table.snapshot().fragments().iter().all(has_dictionary));
+    let rows = (0..FRAGMENTS as usize)
+        .flat_map(|fragment| (0..FRAGMENT_ROWS).map(move |at| (fragment, at, row(fragment, at))));
+    for keys in [&["far"] as &[&str], &["part", "far"], &["far", "code"]] {
+        let groups = model(keys, rows.clone());
+        let query = query(keys, None, "part");
+        check(&run(&table, &query).unwrap().0, keys, &groups);
+        check(&by_parts(&table, &query, 1), keys, &groups);
+    }
+}
+
+#[test]
+fn groups_nearly_as_many_as_rows_are_those_of_a_model() {
+    let table = table();
+    let all: Vec<(usize, usize, Row)> = (0..FRAGMENTS as usize)
+        .flat_map(|fragment| (0..FRAGMENT_ROWS).map(move |at| (fragment, at, row(fragment, at))))
+        .collect();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    for keys in [&["pair"] as &[&str], &["part", "pair"], &["name", "code", "wide"], &["note"]] {
+        for bound in [None, Some(1190)] {
+            let selects = |row: &Row| bound.is_none_or(|bound| row.code.is_some_and(|code| code < bound));
+            let groups = model(keys, all.iter().filter(|(_, _, row)| selects(row)).cloned());
+            let filter = bound.map(|bound| compare("code", CompareOp::Lt, Literal::Int(bound.into())));
+            let query = query(keys, filter, "code");
+            let (batches, _) = run(&table, &query).unwrap();
+            check(&batches, keys, &groups);
+            check(&by_parts(&table, &query, 2), keys, &groups);
+            let shared = pool.install(|| run(&table, &query)).unwrap().0;
+            assert_eq!(format!("{shared:?}"), format!("{batches:?}"));
+        }
+    }
+}
+
+#[test]
+fn groups_nearly_as_many_as_rows_hold_no_more_than_they_may() {
+    let table = table();
+    let snapshot = table.snapshot();
+    let by_key = query(&["pair"], None, "code");
+    let order = OrderBy { expr: column("pair"), descending: true, nulls_first: false, of_table: false };
+    let by_order = Query { order_by: vec![order], ..by_key.clone() };
+    let run = |query: &Query, bytes: usize| {
+        let plan = Plan::new(&table, &snapshot, query).unwrap();
+        plan.run(&snapshot, &Control::with_memory(bytes), &mut |_| Ok(())).map_err(|error| error.kind())
+    };
+    for bytes in [1 << 20, 8 << 20] {
+        assert_eq!(run(&by_key, bytes), Err(ErrorKind::MemoryLimit), "{bytes}");
+    }
+    // Groups that are handed out as they are ready are not held, ...
+    run(&by_key, 32 << 20).unwrap();
+    // ... those that are sorted are.
+    assert_eq!(run(&by_order, 32 << 20), Err(ErrorKind::MemoryLimit));
+    run(&by_order, 256 << 20).unwrap();
+}
+
+#[test]
+fn groups_nearly_as_many_as_rows_end_with_their_query() {
+    let table = table();
+    let (snapshot, query) = (table.snapshot(), query(&["pair"], None, "code"));
+    let plan = Plan::new(&table, &snapshot, &query).unwrap();
+    let (control, mut batches) = (Control::default(), 0);
+    let ended = plan.run(&snapshot, &control, &mut |_| {
+        control.cancel();
+        batches += 1;
+        Ok(())
+    });
+    assert_eq!((ended.unwrap_err().kind(), batches), (ErrorKind::Cancelled, 1));
+}
+
+#[test]
 fn a_page_of_many_groups_is_a_part_of_the_answer() {
     let table = table();
-    let all = query(&["name", "wide"], None);
+    let all = query(&["wide"], None, "part");
     let (batches, _) = run(&table, &all).unwrap();
     let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let page = Query { limit: Some(10_000), offset: 5_000, ..all.clone() };
@@ -344,9 +439,38 @@ fn a_page_of_many_groups_is_a_part_of_the_answer() {
 #[test]
 fn many_groups_hold_no_more_than_they_may() {
     let table = table();
-    let (snapshot, query) = (table.snapshot(), query(&["name", "wide"], None));
+    let (snapshot, query) = (table.snapshot(), query(&["wide"], None, "part"));
     let plan = Plan::new(&table, &snapshot, &query).unwrap();
     let run = |bytes: usize| plan.run(&snapshot, &Control::with_memory(bytes), &mut |_| Ok(()));
     assert_eq!(run(8 << 20).unwrap_err().kind(), ErrorKind::MemoryLimit);
     run(128 << 20).unwrap();
+}
+
+#[test]
+fn a_page_of_groups_nearly_as_many_as_rows_is_a_part_of_the_answer() {
+    let table = table();
+    let all = query(&["pair"], None, "code");
+    let answer = |query: &Query| run(&table, query).unwrap().0;
+    let whole = answer(&all);
+    let rows: usize = whole.iter().map(RecordBatch::num_rows).sum();
+    assert!(rows > FRAGMENTS as usize * FRAGMENT_ROWS / 2, "{rows}");
+    for (offset, limit) in
+        [(0, 1), (5_000, 70_000), (100_000, 1_000_000), (rows, 9), (rows - 1, 9), (77_777, 0)]
+    {
+        let page = Query { limit: Some(limit as u64), offset: offset as u64, ..all.clone() };
+        let (mut at, mut batch, mut row) = (offset, 0, offset);
+        for mut shown in answer(&page) {
+            while shown.num_rows() > 0 {
+                while row >= whole[batch].num_rows() {
+                    row -= whole[batch].num_rows();
+                    batch += 1;
+                }
+                let n = shown.num_rows().min(whole[batch].num_rows() - row);
+                assert_eq!(shown.slice(0, n), whole[batch].slice(row, n), "{offset} {limit} {at}");
+                shown = shown.slice(n, shown.num_rows() - n);
+                (at, row) = (at + n, row + n);
+            }
+        }
+        assert_eq!(at - offset, limit.min(rows - offset), "{offset} {limit}");
+    }
 }

@@ -49,7 +49,7 @@ use super::{
     distinct::Distinct,
     group_keys::KeyTable,
     group_output,
-    groups::{self, Groups, Merger},
+    groups::{self, Groups, Merger, To},
     rows::{Page, sorted, stream},
     sets,
 };
@@ -138,7 +138,8 @@ impl Plan {
                 sorted(&part, snapshot, &mut scan, control, &mut |batch| sink(Part::Sorted(batch)))?;
             }
             Shape::Groups { keys, aggregates, .. } => {
-                let mut groups = groups::collect(self, keys, aggregates, snapshot, &mut scan, true, control)?;
+                let mut groups =
+                    groups::collect(self, keys, aggregates, snapshot, &mut scan, To::Parts, control)?;
                 write::write(&mut groups, control, &mut |bytes| sink(Part::Groups(bytes)))?;
             }
         }
