@@ -87,10 +87,11 @@ pub(super) fn chosen<E: Copy, C>(
         *estimate = SizeEstimate::exact(estimate.name, made.bytes);
         Ok(made)
     };
-    if forced.is_none() && optimize == Optimize::Speed {
-        if let Some(column) = fastest(candidates, least_cost, exactly)? {
-            return Ok(column);
-        }
+    if forced.is_none()
+        && optimize == Optimize::Speed
+        && let Some(column) = fastest(candidates, least_cost, exactly)?
+    {
+        return Ok(column);
     }
     let mut columns: Vec<Option<C>> = candidates.iter().map(|_| None).collect();
     loop {

@@ -3,6 +3,25 @@
 //! Keys that are entropy coded, or differences, are packed or plain in their faster form, sorted keys differences that are
 //! packed; codes stay codes of the same entries; texts that are compressed are raw. What is fast as it is has no faster
 //! form: an array, few runs.
+//!
+//! What that gains for some columns of 2^20 rows (AVX-512, one thread, nothing decoded at hand): nanoseconds a row of a
+//! filter by one value, of a sum under a mask of one row in a hundred, of all rows decoded, and of a row that is gathered
+//! where one in a hundred is.
+//!
+//! | column | faster form | bits a row | filter | masked sum | decode | gather |
+//! |---|---|--:|--:|--:|--:|--:|
+//! | sparse, a flag of 1 in 20 | packed | 0.29, 1.01 | 0.05, 0.01 | 0.10, 0.02 | 0.16, 0.12 | 44, 1 |
+//! | sparse(entropy), 4 values | packed | 0.95, 2.01 | 0.34, 0.01 | 0.42, 0.02 | 0.53, 0.12 | 134, 1 |
+//! | entropy, 5 values | packed | 1.86, 3.01 | 0.27, 0.02 | 0.28, 0.03 | 0.37, 0.10 | 31, 3 |
+//! | entropy, 200 values | plain | 6.04, 8.00 | 0.41, 0.04 | 0.54, 0.07 | 0.57, 0.15 | 55, 3 |
+//! | dictionary(entropy), 200 values | dictionary(plain) | 6.05, 8.01 | 0.49, 0.04 | 0.96, 0.51 | 0.85, 0.47 | 49, 4 |
+//! | delta(entropy), rising | delta(packed) | 5.43, 6.06 | 0.04, 0.004 | 0.92, 0.48 | 0.74, 0.42 | 117, 38 |
+//! | dictionary(entropy), 200 texts | dictionary(plain) | 6.05, 8.02 | 0.34, 0.01 | | 3.8, 3.3 | |
+//! | fsst, distinct texts | text | 63, 156 | 21, 13 | | 8.8, 2.7 | |
+//! | fsst, hexadecimal texts | text | 73, 128 | 3.2, 12 | | 9.8, 2.6 | |
+//!
+//! Codes that are decoded for groups cost what a decode does. Of compressed texts a filter by one that few begin as is the
+//! faster one: the first symbol turns the others away.
 
 use std::sync::Arc;
 
