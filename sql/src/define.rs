@@ -293,7 +293,7 @@ pub(crate) fn type_name(field: &Field) -> String {
 fn with_options(options: &CreateTableOptions) -> Result<&[SqlOption]> {
     match options {
         CreateTableOptions::None => Ok(&[]),
-        CreateTableOptions::With(options) => Ok(options),
+        CreateTableOptions::With(options) => Ok(options.as_slice()),
         _ => Err(Error::unsupported("options of a table other than WITH (name = 'value')")),
     }
 }
@@ -311,7 +311,7 @@ fn key_value(option: &SqlOption) -> Result<(&str, String)> {
         ast::Expr::Identifier(name) => name.value.clone(),
         other => return Err(Error::invalid(format!("{other} is not the value of an option"))),
     };
-    Ok((&key.value, text))
+    Ok((key.value.as_str(), text))
 }
 
 /// The column that an option `"optimize.COLUMN"` is for; with `optimize` it is `None`, for all. The outer `None`: it is
