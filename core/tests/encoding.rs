@@ -390,3 +390,52 @@ fn texts_are_optimized_as_columns_of_keys_are() {
         );
     }
 }
+
+/// Columns that are decoded before they are read are arrays in their faster form, with the same codes; what is fast has
+/// none, and a faster form has none itself.
+#[test]
+fn what_is_decoded_has_a_faster_form() {
+    let rows = 1 << 17;
+    let zipf: Vec<usize> = (1..=200).map(|rank| 20_000 / rank).collect();
+    let few = draw(&zipf, rows);
+    let mut rising = few.clone();
+    rising.iter_mut().fold(0, |last, key| {
+        *key += last;
+        *key
+    });
+    let apart: Vec<i64> = few.iter().map(|key| key * key * 1_000_003).collect();
+    let mut sorted = few.clone();
+    sorted.sort_unstable();
+    for (keys, forced, faster) in [
+        (&few, "entropy", Some("packed")),
+        (&apart, "dictionary", Some("dictionary(plain)")),
+        (&rising, "delta", Some("delta(packed)")),
+        (&few, "bitcompress", Some("packed")),
+        (&few, "packed", None),
+        (&sorted, "runs", None),
+    ] {
+        let column = encode_keys(keys, Native::I64, None, Some(forced)).unwrap().column;
+        let fast = encoding::faster_keys(&*column).unwrap();
+        assert_eq!(fast.as_ref().map(|fast| fast.name()).as_deref(), faster, "{}", column.name());
+        let Some(fast) = fast else { continue };
+        assert!(fast.costs().filter <= column.costs().filter && fast.key_type() == Native::I64);
+        let mut out = vec![0; rows];
+        encoding::open_keys(fast.buffer().clone()).unwrap().decode(0, &mut out);
+        assert!(out == **keys);
+        assert_eq!(fast.codes().map(|codes| codes.entries), column.codes().map(|codes| codes.entries));
+        assert!(encoding::faster_keys(&*fast).unwrap().is_none(), "{} has a faster form", fast.name());
+    }
+    let texts: StringArray = few.iter().map(|key| Some(format!("product {key}"))).collect();
+    for (forced, faster) in [("dictionary", "dictionary(plain)"), ("fsst", "text")] {
+        let column = encode_texts(&texts, Some(forced)).unwrap().column;
+        let fast = encoding::faster_texts(&*column).unwrap().unwrap();
+        assert_eq!(fast.name(), faster);
+        for row in (0..rows).step_by(1001) {
+            assert_eq!(fast.get(row), texts.value(row));
+        }
+        if let (Some(codes), Some(before)) = (fast.codes(), column.codes()) {
+            assert_eq!(codes.codes.get(77), before.codes.get(77));
+        }
+        assert!(encoding::faster_texts(&*fast).unwrap().is_none());
+    }
+}
