@@ -56,6 +56,22 @@ pub struct TableOptions {
     pub retention: Option<Retention>,
     /// What deletions leave in its files; `None`: as the server does it, vectors.
     pub deletes: Option<Deletes>,
+    /// What its columns are optimized for that do not say so themselves, see [`crate::convert::OPTIMIZE_KEY`]; `None`:
+    /// as the server does it, balanced.
+    pub optimize: Option<Optimize>,
+}
+
+/// What the encodings of columns are chosen for. It changes bytes and speed, never an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Optimize {
+    /// The fewest bytes, whatever they cost to read
+    Size,
+    /// Within three percent of the fewest bytes, and the fastest of those
+    #[default]
+    Balanced,
+    /// The fastest of what takes at most twice the fewest bytes
+    Speed,
 }
 
 /// A table that there is and that the server cannot read.
@@ -202,8 +218,9 @@ impl Client {
         let schema = Some(schema_to_proto(schema)?);
         let retention = options.retention.as_ref().map(retention_to_proto);
         let deletes = options.deletes.map_or(v1::Deletes::Unspecified, deletes_to_proto).into();
+        let optimize = options.optimize.map_or(v1::Optimize::Unspecified, optimize_to_proto).into();
         let name = name.to_owned();
-        let request = v1::CreateTableRequest { name, schema, if_not_exists, retention, deletes };
+        let request = v1::CreateTableRequest { name, schema, if_not_exists, retention, deletes, optimize };
         let answer = self.call(self.catalog().create_table(self.request(request))).await?;
         table_from_proto(answer.table)
     }
@@ -391,6 +408,14 @@ fn table_from_proto(table: Option<v1::Table>) -> Result<Table> {
         Retention { column, keep }
     });
     Ok(Table { name, schema, version, rows, fragments, bytes, retention, deletes })
+}
+
+fn optimize_to_proto(optimize: Optimize) -> v1::Optimize {
+    match optimize {
+        Optimize::Size => v1::Optimize::Size,
+        Optimize::Balanced => v1::Optimize::Balanced,
+        Optimize::Speed => v1::Optimize::Speed,
+    }
 }
 
 fn deletes_to_proto(deletes: Deletes) -> v1::Deletes {

@@ -26,6 +26,9 @@ use crate::{
 /// The key of a field's Arrow metadata that forces one encoding by name, instead of the smallest.
 pub const ENCODING_KEY: &str = "basalt.encoding";
 
+/// The key of a field's Arrow metadata that says what its encoding is chosen for: `size`, `balanced` or `speed`.
+pub const OPTIMIZE_KEY: &str = "basalt.optimize";
+
 /// The key of a field's Arrow metadata that says what its values are keys of, as `table.column`.
 pub const REFERENCES_KEY: &str = "basalt.references";
 
@@ -35,7 +38,8 @@ const NARROW_DECIMAL_DIGITS: u8 = 18;
 /// The API's schema for an Arrow schema.
 ///
 /// # Errors
-/// [`Error::UnsupportedType`] names the first column whose type no table has.
+/// [`Error::UnsupportedType`] names the first column whose type no table has, [`Error::Malformed`] one that is optimized
+/// for what nothing is.
 pub fn schema_to_proto(schema: &Schema) -> Result<v1::Schema> {
     let field = |field: &Arc<Field>| {
         let data_type = types::from_arrow(field.data_type()).ok_or_else(|| unsupported(field))?;
@@ -48,6 +52,11 @@ pub fn schema_to_proto(schema: &Schema) -> Result<v1::Schema> {
                 let (table, column) = text.split_once('.').unwrap_or((text, ""));
                 v1::Reference { table: table.to_owned(), column: column.to_owned() }
             }),
+            optimize: field
+                .metadata()
+                .get(OPTIMIZE_KEY)
+                .map_or(Ok(v1::Optimize::Unspecified), |name| optimize_of(field.name(), name))?
+                .into(),
         })
     };
     Ok(v1::Schema { fields: schema.fields().iter().map(field).collect::<Result<_>>()? })
@@ -68,8 +77,28 @@ pub(crate) fn field_from_proto(field: &v1::Field) -> Result<Field> {
     let encoding = (!field.encoding.is_empty()).then(|| (ENCODING_KEY.to_owned(), field.encoding.clone()));
     let references = field.references.as_ref();
     let references = references.map(|r| (REFERENCES_KEY.to_owned(), format!("{}.{}", r.table, r.column)));
-    let metadata = encoding.into_iter().chain(references).collect();
+    let optimize = optimize_name(field.optimize());
+    let optimize = optimize.map(|name| (OPTIMIZE_KEY.to_owned(), name.to_owned()));
+    let metadata = encoding.into_iter().chain(references).chain(optimize).collect();
     Ok(Field::new(&field.name, data_type, field.nullable).with_metadata(metadata))
+}
+
+fn optimize_of(column: &str, name: &str) -> Result<v1::Optimize> {
+    Ok(match name {
+        "size" => v1::Optimize::Size,
+        "balanced" => v1::Optimize::Balanced,
+        "speed" => v1::Optimize::Speed,
+        _ => return Err(malformed(format!("column {column:?}: {OPTIMIZE_KEY} is {name:?}"))),
+    })
+}
+
+/// What a column is optimized for where it is not the default: a schema is the same whether it says that or not.
+fn optimize_name(optimize: v1::Optimize) -> Option<&'static str> {
+    match optimize {
+        v1::Optimize::Unspecified | v1::Optimize::Balanced => None,
+        v1::Optimize::Size => Some("size"),
+        v1::Optimize::Speed => Some("speed"),
+    }
 }
 
 /// The API's batch of packed arrays for an Arrow batch.

@@ -45,8 +45,8 @@ mod types;
 mod write;
 
 pub use catalog::{
-    ColumnInfo, Damage, DamagedTable, Deletes, EncodingEstimate, EncodingUse, Retention, Table, TableDetails,
-    TableOptions, Verified,
+    ColumnInfo, Damage, DamagedTable, Deletes, EncodingEstimate, EncodingUse, Optimize, Retention, Table,
+    TableDetails, TableOptions, Verified,
 };
 pub use client::{Client, ClientOptions, ServerInfo};
 pub use cluster::{Cluster, Node, NodeState};

@@ -171,6 +171,53 @@ impl fmt::Display for DataType {
     }
 }
 
+/// What the encoding of a column is chosen for, where none is forced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Optimize {
+    /// The fewest bytes, whatever they cost to read.
+    Size,
+    /// Nearly the fewest bytes, and of the encodings that come to them the fastest.
+    #[default]
+    Balanced,
+    /// The fastest encoding of those that take at most twice the fewest bytes.
+    Speed,
+}
+
+impl Optimize {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Size, Self::Balanced, Self::Speed];
+
+    /// Its name: `size`, `balanced` or `speed`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Size => "size",
+            Self::Balanced => "balanced",
+            Self::Speed => "speed",
+        }
+    }
+
+    /// The one that has a name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidSchema`], with the names there are.
+    pub fn from_name(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|optimize| optimize.name() == name).ok_or_else(|| {
+            let shown: String = name.chars().take(40).collect();
+            let names = Self::ALL.map(Self::name).join(", ");
+            Error::new(
+                ErrorKind::InvalidSchema,
+                format!("{shown:?} is not what a column is optimized for: {names}"),
+            )
+        })
+    }
+}
+
+impl fmt::Display for Optimize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// One column of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
@@ -182,6 +229,8 @@ pub struct Field {
     pub nullable: bool,
     /// An encoding to use instead of the smallest, by name.
     pub encoding: Option<String>,
+    /// What the encoding is chosen for where none is forced.
+    pub optimize: Optimize,
     /// What its values are keys of: how an expression reaches the attributes of another table.
     pub references: Option<Reference>,
     /// What the values are at the doors of the engine, where `data_type` is only the form in which they are held.
@@ -206,7 +255,8 @@ impl fmt::Display for Reference {
 impl Field {
     /// A column whose encoding is chosen.
     pub fn new(name: impl Into<String>, data_type: DataType, nullable: bool) -> Self {
-        Self { name: name.into(), data_type, nullable, encoding: None, references: None, logical: None }
+        let (encoding, optimize, references, logical) = (None, Optimize::default(), None, None);
+        Self { name: name.into(), data_type, nullable, encoding, optimize, references, logical }
     }
 
     /// A column for an Arrow type, where there is one.
@@ -291,6 +341,14 @@ impl Schema {
     /// The columns in order.
     pub fn fields(&self) -> &[Field] {
         &self.fields
+    }
+
+    /// Whether another schema is the same but for what columns are optimized for: which changes no answer.
+    pub fn means_the_same_as(&self, other: &Self) -> bool {
+        let like =
+            |field: &Field, other: &Field| *field == Field { optimize: field.optimize, ..other.clone() };
+        let (fields, others) = (&self.fields, &other.fields);
+        fields.len() == others.len() && fields.iter().zip(others).all(|(field, other)| like(field, other))
     }
 
     /// The place of a column.
@@ -396,6 +454,20 @@ mod tests {
         for (precision, scale) in [(0, 0), (39, 0), (20, 21), (5, 6)] {
             assert!(of(precision, scale).is_err(), "{precision} {scale}");
         }
+    }
+
+    #[test]
+    fn a_schema_means_the_same_whatever_it_is_optimized_for() {
+        let of = |name: &str, optimize| {
+            Schema::new(vec![Field { optimize, ..Field::new(name, DataType::Int8, true) }]).unwrap()
+        };
+        assert!(of("a", Optimize::Size).means_the_same_as(&of("a", Optimize::Speed)));
+        assert_ne!(of("a", Optimize::Size), of("a", Optimize::Speed));
+        assert!(!of("a", Optimize::Size).means_the_same_as(&of("b", Optimize::Size)));
+        for optimize in Optimize::ALL {
+            assert_eq!(Optimize::from_name(optimize.name()).unwrap(), optimize);
+        }
+        assert_eq!(Optimize::from_name("luck").unwrap_err().kind(), ErrorKind::InvalidSchema);
     }
 
     #[test]

@@ -5,12 +5,12 @@
 use arrow_array::StringArray;
 use basalt_core::{
     encoding::{
-        self, Encoded, KEY_ENCODINGS, KeyTest, TEXT_ENCODINGS, bitcompress, encode_keys, encode_texts,
+        self, Choice, Encoded, KEY_ENCODINGS, KeyTest, TEXT_ENCODINGS, bitcompress, encode_keys, encode_texts,
     },
     error::ErrorKind,
     keys::{self, Native},
     limits::FRAGMENT_ROWS,
-    schema::DataType,
+    schema::{DataType, Optimize},
 };
 use proptest::prelude::*;
 
@@ -225,7 +225,7 @@ fn nulls_between_runs_do_not_break_them() {
 #[test]
 fn validity_is_a_column_of_bits() {
     let valid = [0xFFFF_FFFF_FFFF_FFFE, 0b101];
-    let column = encoding::encode_validity(&valid, 67).unwrap().column;
+    let column = encoding::encode_validity(&valid, 67, Optimize::Balanced).unwrap().column;
     let mut out = [0; 2];
     column.filter(0, 67, &KeyTest::Range { lo: 1, hi: 1 }, &mut out);
     assert_eq!(out, valid);
@@ -284,29 +284,158 @@ proptest! {
 }
 
 /// Forced, entropy coded columns are as near to the Shannon entropy of their keys as asked, everything counted: runs that
-/// are decoded alone cost a twentieth of a bit a row, and no more than a fortieth of the column.
+/// are decoded alone cost a twentieth of a bit a row, and no more than a fortieth of the column. For size they are as
+/// long as can be.
 #[test]
 fn entropy_coded_columns_are_near_the_entropy() {
     let zipf: Vec<usize> = (1..=200).map(|rank| 20_000 / rank).collect();
-    for (weights, most) in [
-        (&[95, 5][..], 1.025),
-        (&[80, 15, 4, 1], 1.026),
-        (&[547, 202, 121, 80, 50], 1.025),
-        (&zipf[..16], 1.015),
-        (&zipf, 1.01),
+    for (weights, balanced, size) in [
+        (&[95, 5][..], 1.025, 1.01),
+        (&[80, 15, 4, 1], 1.026, 1.004),
+        (&[547, 202, 121, 80, 50], 1.025, 1.005),
+        (&zipf[..16], 1.015, 1.005),
+        (&zipf, 1.01, 1.005),
     ] {
         let keys = draw(weights, 1 << 20);
         let mut counts = vec![0_usize; weights.len()];
         keys.iter().for_each(|&key| counts[usize::try_from(key).unwrap()] += 1);
         let share = |&n: &usize| n as f64 / keys.len() as f64;
         let bits: f64 = counts.iter().map(|n| -(*n as f64) * share(n).log2()).sum();
-        let column = encode_keys(&keys, Native::U8, None, Some("entropy")).unwrap().column;
-        let stored = 8.0 * column.buffer().len() as f64 / bits;
-        assert!(stored <= most, "{stored} of the entropy for {} keys", weights.len());
         let entropy = KEY_ENCODINGS.iter().find(|encoding| encoding.name() == "entropy").unwrap();
-        let estimate =
-            entropy.estimate(&encoding::KeyStats::new(&keys, Native::U8), &encoding::ENCODINGS).unwrap();
-        let off = estimate.bytes as f64 / column.buffer().len() as f64;
-        assert!((0.99..1.01).contains(&off), "the estimate is {off} of the size");
+        for (optimize, most) in [(Optimize::Balanced, balanced), (Optimize::Size, size)] {
+            let choice = Choice { forced: Some("entropy"), optimize };
+            let column = encode_keys(&keys, Native::U8, None, choice).unwrap().column;
+            let stored = 8.0 * column.buffer().len() as f64 / bits;
+            assert!(stored <= most, "{stored} of the entropy for {} keys, {optimize}", weights.len());
+            let encodings = encoding::ENCODINGS.optimized_for(optimize);
+            let estimate = entropy.estimate(&encoding::KeyStats::new(&keys, Native::U8), &encodings).unwrap();
+            let off = estimate.bytes as f64 / column.buffer().len() as f64;
+            assert!((0.99..1.01).contains(&off), "the estimate is {off} of the size");
+        }
+    }
+}
+
+/// Size takes no byte more than the smallest encoding, speed nothing that is slower than what is balanced, and at most
+/// twice the bytes. The keys are the same.
+#[test]
+fn what_a_column_is_optimized_for_decides() {
+    let rows = 1 << 17;
+    let zipf: Vec<usize> = (1..=200).map(|rank| 20_000 / rank).collect();
+    let mut next = random(3);
+    let apart = |keys: Vec<i64>| keys.into_iter().map(|key| key * key * 1_000_003).collect();
+    let mut steps = 0;
+    for (keys, size, speed) in [
+        (draw(&[80, 15, 4, 1], rows), "entropy", "entropy"),
+        (draw(&[547, 202, 121, 80, 50], rows), "entropy", "packed"),
+        (draw(&[5; 8], rows), "entropy", "packed"),
+        (draw(&zipf, rows), "entropy", "packed"),
+        (apart(draw(&zipf, rows)), "entropy", "dictionary(plain)"),
+        (draw(&[99, 1], rows), "sparse", "elias_fano"),
+        ((0..rows).map(|_| below(&mut next, 1 << 40).cast_signed() as i64).collect(), "packed", "packed"),
+        ((0..rows).map(|_| below(&mut next, 1 << 21).cast_signed() as i64).collect(), "packed", "packed"),
+        (vec![7; rows], "constant", "constant"),
+        (
+            (0..rows)
+                .map(|_| {
+                    steps += below(&mut next, 40).cast_signed() as i64;
+                    steps
+                })
+                .collect(),
+            "delta(entropy)",
+            "delta(packed)",
+        ),
+    ] {
+        let encode = |forced, optimize| {
+            encode_keys(&keys, Native::I64, None, Choice { forced, optimize }).unwrap().column
+        };
+        let [smallest, balanced, fastest] = Optimize::ALL.map(|optimize| encode(None, optimize));
+        let names = [&smallest, &balanced, &fastest].map(|column| column.name());
+        let bytes = [&smallest, &balanced, &fastest].map(|column| column.buffer().len());
+        assert!(names[0].starts_with(size) && names[2].starts_with(speed), "{names:?}, {bytes:?}");
+        assert!(bytes[0] <= bytes[1] && bytes[2] <= 2 * bytes[0], "{names:?}, {bytes:?}");
+        let [fast, usual] =
+            [&fastest, &balanced].map(|column| column.costs().of_queries(column.buffer().len(), rows));
+        assert!(fast <= usual, "{names:?}");
+        for encoding in KEY_ENCODINGS {
+            let forced = encode(Some(encoding.name()), Optimize::Size);
+            assert!(bytes[0] <= forced.buffer().len(), "{} is smaller than {names:?}", forced.name());
+        }
+        for column in [smallest, balanced, fastest] {
+            let mut out = vec![0; keys.len()];
+            column.decode(0, &mut out);
+            assert!(out == keys, "{}", column.name());
+        }
+    }
+}
+
+#[test]
+fn texts_are_optimized_as_columns_of_keys_are() {
+    let name = |texts: &StringArray, optimize| {
+        let column = encode_texts(texts, Choice { forced: None, optimize }).unwrap().column;
+        (column.name(), column.buffer().len())
+    };
+    let mut next = random(5);
+    let distinct: StringArray = (0..50_000).map(|_| Some(format!("{:016x}", next()))).collect();
+    let zipf: Vec<usize> = (1..=200).map(|rank| 20_000 / rank).collect();
+    let few: StringArray =
+        draw(&zipf, 50_000).into_iter().map(|i| Some(format!("a product of the kind {i}"))).collect();
+    for (texts, size, speed) in
+        [(&distinct, "fsst", "text"), (&few, "dictionary(fsst, entropy)", "dictionary(fsst, plain)")]
+    {
+        let [smallest, balanced, fastest] = Optimize::ALL.map(|optimize| name(texts, optimize));
+        assert_eq!((smallest.0.as_str(), fastest.0.as_str()), (size, speed));
+        assert!(
+            smallest.1 <= balanced.1 && fastest.1 <= 2 * smallest.1,
+            "{smallest:?} {balanced:?} {fastest:?}"
+        );
+    }
+}
+
+/// Columns that are decoded before they are read are arrays in their faster form, with the same codes; what is fast has
+/// none, and a faster form has none itself.
+#[test]
+fn what_is_decoded_has_a_faster_form() {
+    let rows = 1 << 17;
+    let zipf: Vec<usize> = (1..=200).map(|rank| 20_000 / rank).collect();
+    let few = draw(&zipf, rows);
+    let mut rising = few.clone();
+    rising.iter_mut().fold(0, |last, key| {
+        *key += last;
+        *key
+    });
+    let apart: Vec<i64> = few.iter().map(|key| key * key * 1_000_003).collect();
+    let mut sorted = few.clone();
+    sorted.sort_unstable();
+    for (keys, forced, faster) in [
+        (&few, "entropy", Some("packed")),
+        (&apart, "dictionary", Some("dictionary(plain)")),
+        (&rising, "delta", Some("delta(packed)")),
+        (&few, "bitcompress", Some("packed")),
+        (&few, "packed", None),
+        (&sorted, "runs", None),
+    ] {
+        let column = encode_keys(keys, Native::I64, None, Some(forced)).unwrap().column;
+        let fast = encoding::faster_keys(&*column).unwrap();
+        assert_eq!(fast.as_ref().map(|fast| fast.name()).as_deref(), faster, "{}", column.name());
+        let Some(fast) = fast else { continue };
+        assert!(fast.costs().filter <= column.costs().filter && fast.key_type() == Native::I64);
+        let mut out = vec![0; rows];
+        encoding::open_keys(fast.buffer().clone()).unwrap().decode(0, &mut out);
+        assert!(out == **keys);
+        assert_eq!(fast.codes().map(|codes| codes.entries), column.codes().map(|codes| codes.entries));
+        assert!(encoding::faster_keys(&*fast).unwrap().is_none(), "{} has a faster form", fast.name());
+    }
+    let texts: StringArray = few.iter().map(|key| Some(format!("product {key}"))).collect();
+    for (forced, faster) in [("dictionary", "dictionary(plain)"), ("fsst", "text")] {
+        let column = encode_texts(&texts, Some(forced)).unwrap().column;
+        let fast = encoding::faster_texts(&*column).unwrap().unwrap();
+        assert_eq!(fast.name(), faster);
+        for row in (0..rows).step_by(1001) {
+            assert_eq!(fast.get(row), texts.value(row));
+        }
+        if let (Some(codes), Some(before)) = (fast.codes(), column.codes()) {
+            assert_eq!(codes.codes.get(77), before.codes.get(77));
+        }
+        assert!(encoding::faster_texts(&*fast).unwrap().is_none());
     }
 }

@@ -6,7 +6,7 @@ use arrow_array::{RecordBatch, UInt64Array};
 use async_trait::async_trait;
 use basalt_core::{
     query::{Filter, Query},
-    schema::{DataType, Field, Schema},
+    schema::{DataType, Field, Optimize, Schema},
     table::Retention,
 };
 use futures_util::stream::BoxStream;
@@ -126,6 +126,8 @@ pub enum Alteration {
     SetNullable(String, bool),
     /// A wider type for a column.
     Widen(String, DataType),
+    /// What the encodings of a column (`None`: of all) are chosen for from now on.
+    Optimize(Option<String>, Optimize),
 }
 
 /// A file that COPY writes. Dropped before it is kept, it leaves nothing.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use basalt_core::{
     error::ErrorKind,
     logical::Logical as Held,
-    schema::{DataType as Logical, Field, Reference, Schema},
+    schema::{DataType as Logical, Field, Optimize, Reference, Schema},
     table::Retention,
 };
 use datafusion::sql::sqlparser::ast::{
@@ -45,8 +45,12 @@ pub(crate) fn new_table(create: &CreateTable, of_query: Option<Vec<Field>>) -> R
         let field = field.ok_or_else(|| no_column(&column.value))?;
         field.references = Some(reference(&key.foreign_table, &key.referred_columns)?);
     }
+    let options = with_options(&create.table_options)?;
+    for (column, optimize) in optimized(options)? {
+        optimize_fields(&mut fields, column.as_deref(), optimize)?;
+    }
     let schema = Schema::new(fields)?;
-    let (retention, rewrites) = properties(&create.table_options, &schema)?;
+    let (retention, rewrites) = properties(options, &schema)?;
     Ok(NewTable { name: only_name(&create.name)?, schema, retention, rewrites })
 }
 
@@ -83,6 +87,14 @@ pub(crate) fn alterations(alter: &ast::AlterTable) -> Result<(Vec<Alteration>, V
                     }
                     other => return Err(Error::unsupported(format!("ALTER COLUMN {other}"))),
                 }
+            }
+            AlterTableOperation::SetOptionsParens { options } => {
+                if let Some(other) = options.iter().find(|option| optimizes(option).is_none()) {
+                    return Err(Error::unsupported(format!("ALTER TABLE ... SET ({other})")));
+                }
+                let optimized = optimized(options)?.into_iter();
+                changes.extend(optimized.map(|(column, optimize)| Alteration::Optimize(column, optimize)));
+                continue;
             }
             other => return Err(Error::unsupported(format!("ALTER TABLE ... {other}"))),
         };
@@ -277,27 +289,72 @@ pub(crate) fn type_name(field: &Field) -> String {
     .to_owned()
 }
 
-/// Retention and how rows are deleted, from `WITH (retention = '30 days', retention_column = 'at', deletes = 'rewrite')`.
-fn properties(options: &CreateTableOptions, schema: &Schema) -> Result<(Option<Retention>, Option<bool>)> {
-    let options = match options {
-        CreateTableOptions::None => return Ok((None, None)),
-        CreateTableOptions::With(options) => options,
-        _ => return Err(Error::unsupported("options of a table other than WITH (name = 'value')")),
+/// What stands in WITH.
+fn with_options(options: &CreateTableOptions) -> Result<&[SqlOption]> {
+    match options {
+        CreateTableOptions::None => Ok(&[]),
+        CreateTableOptions::With(options) => Ok(options.as_slice()),
+        _ => Err(Error::unsupported("options of a table other than WITH (name = 'value')")),
+    }
+}
+
+/// The name of an option and its value.
+fn key_value(option: &SqlOption) -> Result<(&str, String)> {
+    let SqlOption::KeyValue { key, value } = option else {
+        return Err(Error::unsupported(format!("the option {option}")));
     };
+    let text = match value {
+        ast::Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        ast::Expr::Identifier(name) => name.value.clone(),
+        other => return Err(Error::invalid(format!("{other} is not the value of an option"))),
+    };
+    Ok((key.value.as_str(), text))
+}
+
+/// The column that an option `"optimize.COLUMN"` is for; with `optimize` it is `None`, for all. The outer `None`: it is
+/// another option.
+fn optimizes(option: &SqlOption) -> Option<Option<&str>> {
+    let SqlOption::KeyValue { key, .. } = option else { return None };
+    match key.value.strip_prefix("optimize")? {
+        "" => Some(None),
+        column => column.strip_prefix('.').map(Some),
+    }
+}
+
+/// What the options optimize, columns behind the table: what is said of a column holds for it.
+fn optimized(options: &[SqlOption]) -> Result<Vec<(Option<String>, Optimize)>> {
+    let mut optimized = Vec::new();
+    for option in options {
+        if let Some(column) = optimizes(option) {
+            optimized.push((column.map(str::to_owned), Optimize::from_name(&key_value(option)?.1)?));
+        }
+    }
+    optimized.sort_by_key(|(column, _)| column.is_some());
+    Ok(optimized)
+}
+
+fn optimize_fields(fields: &mut [Field], column: Option<&str>, optimize: Optimize) -> Result<()> {
+    let Some(column) = column else {
+        fields.iter_mut().for_each(|field| field.optimize = optimize);
+        return Ok(());
+    };
+    let field = fields.iter_mut().find(|field| field.name == column).ok_or_else(|| no_column(column))?;
+    field.optimize = optimize;
+    Ok(())
+}
+
+/// Retention and how rows are deleted, from `WITH (retention = '30 days', retention_column = 'at', deletes = 'rewrite')`.
+fn properties(options: &[SqlOption], schema: &Schema) -> Result<(Option<Retention>, Option<bool>)> {
     let (mut keep, mut by, mut rewrites) = (None, None, None);
     for option in options {
-        let SqlOption::KeyValue { key, value } = option else {
-            return Err(Error::unsupported(format!("{option} in WITH")));
-        };
-        let text = match value {
-            ast::Expr::Value(value) => match &value.value {
-                Value::SingleQuotedString(text) => text.clone(),
-                other => other.to_string(),
-            },
-            ast::Expr::Identifier(name) => name.value.clone(),
-            other => return Err(Error::invalid(format!("{other} is not the value of an option"))),
-        };
-        match key.value.as_str() {
+        if optimizes(option).is_some() {
+            continue;
+        }
+        let (key, text) = key_value(option)?;
+        match key {
             "retention" => keep = Some(duration(&text)?),
             "retention_column" => by = Some(text),
             "deletes" => {
@@ -308,9 +365,8 @@ fn properties(options: &CreateTableOptions, schema: &Schema) -> Result<(Option<R
                 });
             }
             other => {
-                let message =
-                    format!("no option {other:?}: retention, retention_column and deletes are options");
-                return Err(Error::invalid(message));
+                let options = "retention, retention_column, deletes, optimize and \"optimize.COLUMN\"";
+                return Err(Error::invalid(format!("no option {other:?}: {options} are options")));
             }
         }
     }

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use basalt_core::{error::ErrorKind, schema::Schema};
+use basalt_core::{
+    error::ErrorKind,
+    schema::{Optimize, Schema},
+};
 use datafusion::{
     catalog::TableProvider, datasource::ViewTable, execution::SessionState, sql::parser::Statement,
 };
@@ -123,11 +126,19 @@ pub(crate) fn text_of_table(table: &dyn crate::catalog::Table) -> String {
         format!("{} {of_type}{null}{}", quoted(&field.name), refers.unwrap_or_default())
     };
     let columns: Vec<_> = Schema::fields(table.schema()).iter().map(column).collect();
-    let retention = table.retention().map(|retention| {
+    let mut options = Vec::new();
+    if let Some(retention) = table.retention() {
         let (seconds, column) = (retention.keep().as_secs(), retention.column().replace('\'', "''"));
-        format!(" WITH (retention = '{seconds} seconds', retention_column = '{column}')")
-    });
-    format!("CREATE TABLE {} ({}){}", quoted(table.name()), columns.join(", "), retention.unwrap_or_default())
+        options.push(format!("retention = '{seconds} seconds', retention_column = '{column}'"));
+    }
+    let optimized =
+        Schema::fields(table.schema()).iter().filter(|field| field.optimize != Optimize::default());
+    options.extend(optimized.map(|field| {
+        let option = format!("optimize.{}", field.name);
+        format!("{} = '{}'", quoted(&option), field.optimize)
+    }));
+    let options = if options.is_empty() { String::new() } else { format!(" WITH ({})", options.join(", ")) };
+    format!("CREATE TABLE {} ({}){options}", quoted(table.name()), columns.join(", "))
 }
 
 fn quoted(name: &str) -> String {

@@ -5,7 +5,7 @@
 use basalt_core::{
     error::{Error, ErrorKind},
     logical::NARROW_DIGITS,
-    schema::{DataType, Field},
+    schema::{DataType, Field, Optimize},
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -14,7 +14,8 @@ use crate::{
     error::{Result, StorageError},
     log::{Metadata, Protocol, features},
     schema::{
-        COLUMN_ID, Mapping, PHYSICAL_NAME, StructField, StructType, TableSchema, Typed, struct_field, type_of,
+        COLUMN_ID, Mapping, PHYSICAL_NAME, StructField, StructType, TableSchema, Typed, optimize_of,
+        set_optimize, struct_field, type_of,
     },
 };
 
@@ -37,6 +38,8 @@ pub enum Alteration {
     SetNullable(String, bool),
     /// A wider type for a column.
     Widen(String, DataType),
+    /// What the encodings of a column (`None`: of all) are chosen for from now on.
+    Optimize(Option<String>, Optimize),
 }
 
 /// The metadata that a table has behind some changes, and its protocol where that is another.
@@ -69,6 +72,9 @@ pub(crate) fn altered(
                     return Err(Error::new(ErrorKind::InvalidSchema, message).into());
                 }
                 let mut new = struct_field(field);
+                if field.optimize == Optimize::default() {
+                    set_optimize(&mut new, of_all(&schema)?);
+                }
                 if is_mapped {
                     let id = next_id(&mut metadata)?;
                     new.metadata.insert(COLUMN_ID.into(), json!(id));
@@ -102,6 +108,16 @@ pub(crate) fn altered(
                     needed.push(features::TYPE_WIDENING);
                 }
             }
+            Alteration::Optimize(name, optimize) => {
+                let fields = match name {
+                    Some(name) => {
+                        let place = place(&schema, name)?;
+                        &mut schema.fields[place..=place]
+                    }
+                    None => &mut schema.fields[..],
+                };
+                fields.iter_mut().for_each(|field| set_optimize(field, *optimize));
+            }
         }
     }
     metadata.schema_string =
@@ -127,6 +143,15 @@ fn map(schema: &mut StructType, metadata: &mut Metadata) {
     }
     metadata.configuration.insert(MODE.into(), Some("name".into()));
     metadata.configuration.insert(MAX_COLUMN_ID.into(), Some(last.to_string()));
+}
+
+/// What all columns are optimized for where that is the same, as it is of those that the table has named: then another
+/// one is, too.
+fn of_all(schema: &StructType) -> Result<Optimize> {
+    let all: Vec<Optimize> = schema.fields.iter().map(optimize_of).collect::<Result<_>>()?;
+    let same = all.first().filter(|first| all.iter().all(|other| other == *first));
+    // Default: the columns differ.
+    Ok(same.copied().unwrap_or_default())
 }
 
 fn next_id(metadata: &mut Metadata) -> Result<i32> {

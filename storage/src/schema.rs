@@ -19,7 +19,8 @@
 //! | time | long, microseconds since midnight | INT64 | `basalt.type` |
 //!
 //! An encoding that a column asks for stands in its metadata as `basalt.encoding`, what its values are keys of as
-//! `basalt.references`, `table.column`. Of other writers' tables a
+//! `basalt.references`, `table.column`, and what its encodings are chosen for, other than both size and speed, as
+//! `basalt.optimize`. Of other writers' tables a
 //! `timestamp_ntz` is read as a timestamp in UTC, and an array, a map or a struct as JSON text; a table that has such a
 //! column is read only.
 
@@ -29,7 +30,7 @@ use arrow_schema as arrow;
 use basalt_core::{
     error::{Error, ErrorKind},
     logical::Logical,
-    schema::{DataType, Field, Reference, Schema},
+    schema::{DataType, Field, Optimize, Reference, Schema},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -42,6 +43,7 @@ use crate::{
 const TYPE: &str = "basalt.type";
 pub(crate) const ENCODING: &str = "basalt.encoding";
 const REFERENCES: &str = "basalt.references";
+pub(crate) const OPTIMIZE: &str = "basalt.optimize";
 pub(crate) const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 pub(crate) const COLUMN_ID: &str = "delta.columnMapping.id";
 const INVARIANTS: &str = "delta.invariants";
@@ -128,8 +130,9 @@ impl TableSchema {
             };
             let references = field.metadata.get(REFERENCES).and_then(Value::as_str);
             let references = references.map(reference).transpose()?;
+            let optimize = optimize_of(&field)?;
             let (name, nullable) = (field.name, field.nullable);
-            fields.push(Field { name, data_type, nullable, encoding, references, logical });
+            fields.push(Field { name, data_type, nullable, encoding, optimize, references, logical });
         }
         let schema = Schema::new(fields).map_err(|e| StorageError::Unsupported { feature: e.to_string() })?;
         let ids = (mapping == Mapping::Id).then_some(ids);
@@ -137,6 +140,23 @@ impl TableSchema {
         let field_ids = ids.clone().or_else(|| (numbered.len() == physical.len()).then_some(numbered));
         let field_ids = field_ids.filter(|_| mapping != Mapping::Name);
         Ok(Self { schema: Arc::new(schema), physical, ids, field_ids, has_invariants, nested })
+    }
+}
+
+/// What the encodings of a column are chosen for.
+pub(crate) fn optimize_of(field: &StructField) -> Result<Optimize> {
+    let name = field.metadata.get(OPTIMIZE).and_then(Value::as_str);
+    let optimize = name.map_or(Ok(Optimize::default()), Optimize::from_name);
+    optimize
+        .map_err(|e| StorageError::corrupt("the log", format!("{OPTIMIZE} of column {:?}: {e}", field.name)))
+}
+
+/// Says what the encodings of a column are chosen for. The default is not written down.
+pub(crate) fn set_optimize(field: &mut StructField, optimize: Optimize) {
+    if optimize == Optimize::default() {
+        field.metadata.remove(OPTIMIZE);
+    } else {
+        field.metadata.insert(OPTIMIZE.into(), json!(optimize.name()));
     }
 }
 
@@ -255,12 +275,10 @@ pub(crate) fn struct_field(field: &Field) -> StructField {
     if let Some(reference) = &field.references {
         metadata.insert(REFERENCES.into(), json!(reference.to_string()));
     }
-    StructField {
-        name: field.name.clone(),
-        r#type: Value::String(stored),
-        nullable: field.nullable,
-        metadata,
-    }
+    let (name, nullable) = (field.name.clone(), field.nullable);
+    let mut stored = StructField { name, r#type: Value::String(stored), nullable, metadata };
+    set_optimize(&mut stored, field.optimize);
+    stored
 }
 
 /// The Arrow type in which a column is written to Parquet.
@@ -311,6 +329,8 @@ mod tests {
         let field = |(i, t): (usize, &DataType)| Field::new(format!("c{i}"), *t, i % 2 == 0);
         let mut fields: Vec<_> = types.iter().enumerate().map(field).collect();
         fields[4].encoding = Some("plain".into());
+        fields[0].optimize = Optimize::Size;
+        fields[3].optimize = Optimize::Speed;
         fields[5].references = Some(Reference { table: "t".into(), column: "k".into() });
         for logical in [Logical::Decimal { precision: 38, scale: 10 }, Logical::Binary, Logical::Time] {
             let field = Field::new(format!("a {logical}"), logical.form(), true);
@@ -324,6 +344,22 @@ mod tests {
         let fields = vec![Field::new("a", DataType::Bool, false), Field::new("A", DataType::Bool, false)];
         let error = to_delta(&Schema::new(fields).unwrap()).unwrap_err();
         assert!(error.to_string().contains("fields[1].name"), "{error}");
+    }
+
+    #[test]
+    fn what_columns_are_optimized_for_is_in_the_schema_or_balanced() {
+        let schema = |metadata: Value| {
+            let field = json!({"name": "c", "type": "long", "nullable": true, "metadata": metadata});
+            json!({"type": "struct", "fields": [field]}).to_string()
+        };
+        let parsed = |metadata| TableSchema::parse(&schema(metadata), Mapping::Name);
+        assert_eq!(parsed(json!({})).unwrap().schema.fields()[0].optimize, Optimize::Balanced);
+        let speed = parsed(json!({"basalt.optimize": "speed"})).unwrap();
+        assert_eq!(speed.schema.fields()[0].optimize, Optimize::Speed);
+        let error = parsed(json!({"basalt.optimize": "luck"})).unwrap_err().to_string();
+        assert!(error.contains("\"luck\"") && error.contains("\"c\""), "{error}");
+        let balanced = Schema::new(vec![Field::new("c", DataType::Int64, true)]).unwrap();
+        assert!(!to_delta(&balanced).unwrap().contains("optimize"), "the default needs no metadata");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use basalt_core::{
         encode_validity,
     },
     keys::{self, Native},
+    schema::Optimize,
 };
 
 use crate::timing;
@@ -98,7 +99,7 @@ pub fn measure(array: &dyn Array) -> Measured {
     if let Some(valid) = validity(array) {
         let bits: Vec<i64> = (0..array.len()).map(|row| i64::from(array.is_valid(row))).collect();
         let mut nulls = measure_keys(&bits, Native::Bool, None);
-        let column = encode_validity(&valid, array.len()).map(|encoded| encoded.column);
+        let column = encode_validity(&valid, array.len(), Optimize::default()).map(|encoded| encoded.column);
         assert_eq!(column.ok().map(|column| column.buffer().len()), Some(nulls.ours), "validity");
         nulls.chosen = nulls.chosen.iter().map(|name| format!("nulls {name}")).collect();
         nulls.smallest_names = nulls.smallest_names.iter().map(|name| format!("nulls {name}")).collect();

@@ -79,6 +79,21 @@ fn forced_encodings_survive() {
 }
 
 #[test]
+fn what_columns_are_optimized_for_survives_or_is_the_default() {
+    let schema = |name: &str| {
+        let metadata = [(OPTIMIZE_KEY.to_owned(), name.to_owned())].into();
+        Schema::new(vec![Field::new("a", DataType::Int8, false).with_metadata(metadata)])
+    };
+    for name in ["size", "speed"] {
+        assert_eq!(*schema_from_proto(&schema_to_proto(&schema(name)).unwrap()).unwrap(), schema(name));
+    }
+    let balanced = schema_from_proto(&schema_to_proto(&schema("balanced")).unwrap()).unwrap();
+    assert!(balanced.field(0).metadata().is_empty());
+    let error = schema_to_proto(&schema("luck")).unwrap_err().to_string();
+    assert!(error.contains("\"a\"") && error.contains("\"luck\""), "{error}");
+}
+
+#[test]
 fn types_that_no_table_has_are_named() {
     let schema = Schema::new(vec![Field::new("when", DataType::Date64, true)]);
     let error = schema_to_proto(&schema).unwrap_err();

@@ -97,6 +97,10 @@ impl KeyEncoding for Delta {
         5
     }
 
+    fn least_cost(&self) -> u64 {
+        40
+    }
+
     fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let sample = sample(stats);
         if sample.iter().all(|piece| piece.is_empty()) {

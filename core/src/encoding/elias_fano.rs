@@ -34,6 +34,10 @@ impl KeyEncoding for EliasFano {
         2
     }
 
+    fn least_cost(&self) -> u64 {
+        35
+    }
+
     fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let common = stats.common.as_ref()?;
         let estimate = sparse::estimate(self, &common.layout.as_elias_fano(stats.rows), stats, inner)?;

@@ -5,8 +5,9 @@ use std::{borrow::Cow, sync::Arc};
 use arrow_array::{Array, StringArray};
 
 use super::{
-    ENCODINGS, KEY_ENCODINGS, KeyColumn, KeyStats, SizeEstimate, TEXT_ENCODINGS, TextColumn, TextEncoding,
-    TextStats, ValueCounts, chooser,
+    ENCODINGS, Encodings, KEY_ENCODINGS, KeyColumn, KeyStats, SizeEstimate, TEXT_ENCODINGS, TextColumn,
+    TextEncoding, TextStats, ValueCounts,
+    chooser::{self, Made},
     open::open_made,
     stats::{fill_nulls, value_counts},
 };
@@ -14,7 +15,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     keys::Native,
     limits::FRAGMENT_ROWS,
-    schema::DataType,
+    schema::{DataType, Field, Optimize},
 };
 
 /// A column as it was encoded.
@@ -32,6 +33,33 @@ pub struct Encoded<C: ?Sized> {
     pub value_counts: Option<ValueCounts>,
 }
 
+/// How the encoding of a column is chosen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice<'a> {
+    /// The encoding by name, where it can hold the values.
+    pub forced: Option<&'a str>,
+    /// What is chosen for otherwise, and in the parts of a column.
+    pub optimize: Optimize,
+}
+
+impl<'a> From<Option<&'a str>> for Choice<'a> {
+    fn from(forced: Option<&'a str>) -> Self {
+        Self { forced, optimize: Optimize::default() }
+    }
+}
+
+impl<'a> From<&'a Field> for Choice<'a> {
+    fn from(field: &'a Field) -> Self {
+        Self { forced: field.encoding.as_deref(), optimize: field.optimize }
+    }
+}
+
+impl Choice<'_> {
+    fn encodings(self) -> Encodings {
+        ENCODINGS.optimized_for(self.optimize)
+    }
+}
+
 /// A column of keys as it was encoded.
 pub type EncodedKeys = Encoded<dyn KeyColumn>;
 /// A column of texts as it was encoded.
@@ -40,16 +68,17 @@ pub type EncodedTexts = Encoded<dyn TextColumn>;
 /// Encodes the keys of one column of a fragment. `valid` has a bit for each row that is not null (`None`: none
 /// is null); the keys of the others are not looked at, and the column may hold any key of its type there.
 ///
-/// The encoding is the smallest one, or the one named `forced` where that can hold these keys.
+/// The encoding is what `choice` says: the one that is forced, where that can hold these keys, or the best.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidBatch`] when the rows are not those of a fragment or a key is not of its type.
-pub fn encode_keys(
+pub fn encode_keys<'a>(
     keys: &[i64],
     native: Native,
     valid: Option<&[u64]>,
-    forced: Option<&str>,
+    choice: impl Into<Choice<'a>>,
 ) -> Result<EncodedKeys> {
+    let choice = choice.into();
     check_rows(keys.len())?;
     if let Some(mask) = valid
         && mask.len() != keys.len().div_ceil(64)
@@ -63,7 +92,7 @@ pub fn encode_keys(
     if stats.min < least || stats.max > greatest {
         return Err(Error::new(ErrorKind::InvalidBatch, "a key is not of its type"));
     }
-    let (column, estimates) = chooser::choose(&ENCODINGS, u8::MAX, &keys, &stats, forced)?;
+    let (column, estimates) = chooser::choose(&choice.encodings(), u8::MAX, &keys, &stats, choice.forced)?;
     let ranges = whole.then(|| stats.ranges());
     let value_counts = value_counts(valid_counts, stats.distinct);
     Ok(Encoded { column, estimates, ranges, value_counts })
@@ -71,24 +100,33 @@ pub fn encode_keys(
 
 /// Encodes the texts of one column of a fragment.
 ///
-/// The encoding is the smallest one, or the one named `forced` where that can hold these texts.
+/// The encoding is what `choice` says: the one that is forced, where that can hold these texts, or the best.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidBatch`] when the rows are not those of a fragment.
-pub fn encode_texts(texts: &StringArray, forced: Option<&str>) -> Result<EncodedTexts> {
+pub fn encode_texts<'a>(texts: &StringArray, choice: impl Into<Choice<'a>>) -> Result<EncodedTexts> {
+    let choice = choice.into();
+    let encodings = &choice.encodings();
     check_rows(texts.len())?;
     let stats = TextStats::new(texts);
     let mut candidates: Vec<(&dyn TextEncoding, SizeEstimate)> = TEXT_ENCODINGS
         .iter()
-        .filter_map(|&encoding| Some((encoding, encoding.estimate(&stats, &ENCODINGS)?)))
+        .filter_map(|&encoding| Some((encoding, encoding.estimate(&stats, encodings)?)))
         .collect();
-    let column = chooser::smallest(&mut candidates, forced, |encoding| {
-        let buffer = encoding.encode(&stats, &ENCODINGS)?;
-        let column = open_made(&ENCODINGS, buffer, |buffer, encodings| encoding.open(buffer, encodings))?;
-        assert_eq!(column.rows(), texts.len(), "{} holds the rows that it was given", encoding.name());
-        let bytes = column.buffer().len();
-        Ok((column, bytes))
-    })?;
+    let column = chooser::chosen(
+        &mut candidates,
+        choice.forced,
+        choice.optimize,
+        |_| 0,
+        |encoding| {
+            let buffer = encoding.encode(&stats, encodings)?;
+            let column = open_made(encodings, buffer, |buffer, encodings| encoding.open(buffer, encodings))?;
+            assert_eq!(column.rows(), texts.len(), "{} holds the rows that it was given", encoding.name());
+            let bytes = column.buffer().len();
+            let cost = column.costs().of_queries(bytes, texts.len());
+            Ok(Made { column, bytes, cost })
+        },
+    )?;
     let estimates = candidates.into_iter().map(|(_, estimate)| estimate).collect();
     let distinct = stats.distinct.filter(|_| column.codes().is_some());
     let whole = texts.null_count() == 0;
@@ -114,9 +152,9 @@ pub fn estimates_for_texts(texts: &StringArray) -> Vec<SizeEstimate> {
 ///
 /// # Errors
 /// [`ErrorKind::InvalidBatch`] when the rows are not those of a fragment.
-pub fn encode_validity(valid: &[u64], rows: usize) -> Result<EncodedKeys> {
+pub fn encode_validity(valid: &[u64], rows: usize, optimize: Optimize) -> Result<EncodedKeys> {
     let keys: Vec<i64> = (0..rows).map(|row| (valid[row / 64] >> (row % 64) & 1).cast_signed()).collect();
-    encode_keys(&keys, Native::Bool, None, None)
+    encode_keys(&keys, Native::Bool, None, Choice { forced: None, optimize })
 }
 
 /// Checks the name of an encoding that a column of the type is to use.

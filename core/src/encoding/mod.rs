@@ -42,6 +42,7 @@ mod encode;
 mod entropy;
 mod estimate;
 mod fallback;
+mod faster;
 mod floats;
 mod id_keys;
 mod key_table;
@@ -66,10 +67,11 @@ mod traits;
 pub use self::{
     block_stats::{BlockStats, MAX_VALUE_COUNTS, ValueCounts},
     encode::{
-        Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity,
+        Choice, Encoded, EncodedKeys, EncodedTexts, check_forced, encode_keys, encode_texts, encode_validity,
         estimates_for_keys, estimates_for_texts,
     },
     estimate::SizeEstimate,
+    faster::{faster_keys, faster_texts},
     id_keys::IdKeys,
     members::Members,
     predicate::{KeyTest, TextTest},

@@ -8,7 +8,7 @@ use super::{
     Encodings, KeyColumn, KeyEncoding, TextColumn, TextEncoding, alp, bitcompress, bytes::aligned, constant,
     delta, dictionary, elias_fano, entropy, open, packed, plain, runs, sparse, text,
 };
-use crate::error::Result;
+use crate::{error::Result, schema::Optimize};
 
 /// Encodings of keys, the fastest to filter first: the chooser takes the first that is nearly as small as the smallest.
 /// A constant is no work; plain values stream through the kernels; packed ones are compared packed; runs are as
@@ -33,8 +33,9 @@ pub static KEY_ENCODINGS: &[&dyn KeyEncoding] = &[
 /// by row, and those in FSST are decoded before.
 pub static TEXT_ENCODINGS: &[&dyn TextEncoding] = &[&text::Dictionary, &text::Raw, &text::Fsst];
 
-/// All encodings.
-pub static ENCODINGS: Encodings = Encodings { keys: KEY_ENCODINGS, texts: TEXT_ENCODINGS, made: false };
+/// All encodings, chosen for both size and speed.
+pub static ENCODINGS: Encodings =
+    Encodings { keys: KEY_ENCODINGS, texts: TEXT_ENCODINGS, optimize: Optimize::Balanced, made: false };
 
 /// Opens a column of keys.
 ///

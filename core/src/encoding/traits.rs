@@ -22,6 +22,7 @@ use crate::{
     error::Result,
     keys::{self, Native, NativeSlice},
     limits::BATCH_ROWS,
+    schema::Optimize,
 };
 
 pub use super::bytes::UNIT_ROWS;
@@ -141,7 +142,19 @@ pub struct Costs {
     pub get: u32,
 }
 
+/// Rows of which one is read by itself, in what queries are taken to do to a column.
+const ROWS_OF_A_GET: u64 = 1024;
+/// Picoseconds that a byte takes from memory that other columns compete for.
+const BYTE_COST: u64 = 50;
+
 impl Costs {
+    /// Picoseconds a row of what queries do to a column of so many bytes: it comes from memory, and is filtered by a
+    /// range; few of the rows are read by themselves.
+    pub fn of_queries(self, bytes: usize, rows: usize) -> u64 {
+        let from_memory = bytes as u64 * BYTE_COST / rows as u64;
+        u64::from(self.filter) + from_memory + u64::from(self.get) * 1000 / ROWS_OF_A_GET
+    }
+
     /// Picoseconds a row of [`KeyColumn::filter`] by a test.
     pub fn filter_by(self, test: &KeyTest) -> u32 {
         self.filter + if let KeyTest::In(_) = test { self.look_up } else { 0 }
@@ -177,6 +190,9 @@ pub trait TextColumn: fmt::Debug + Send + Sync {
     fn codes(&self) -> Option<Codes<'_, dyn TextColumn>> {
         None
     }
+
+    /// What it costs to read; the filter is one by a text.
+    fn costs(&self) -> Costs;
 }
 
 /// The encodings that an encoding may hold its parts with.
@@ -186,11 +202,19 @@ pub struct Encodings {
     pub keys: &'static [&'static dyn KeyEncoding],
     /// Those of texts, the fastest to filter first.
     pub texts: &'static [&'static dyn TextEncoding],
+    /// What they are chosen for.
+    pub optimize: Optimize,
     /// Whether what is opened was encoded here just now: then it is not validated.
     pub(super) made: bool,
 }
 
 impl Encodings {
+    /// The same, chosen for something else.
+    #[must_use]
+    pub const fn optimized_for(self, optimize: Optimize) -> Self {
+        Self { optimize, ..self }
+    }
+
     /// The same, to open what they have just made.
     pub(super) fn of_made(&self) -> Self {
         Self { made: true, ..*self }
@@ -219,6 +243,11 @@ pub trait KeyEncoding: Sync {
 
     /// How deep its buffers nest: an encoding of level n holds columns of lower levels alone.
     fn level(&self) -> u8 {
+        0
+    }
+
+    /// What [`Costs::of_queries`] says of a column of it at least: what is had for less is not encoded so to find out.
+    fn least_cost(&self) -> u64 {
         0
     }
 

@@ -11,7 +11,7 @@ use crate::{
     invariant::{Invariant, broken, count, index},
     limits::{BATCH_ROWS, BLOCK_ROWS},
     mask::{self, Mask, selects},
-    schema::{DataType, Field},
+    schema::{DataType, Field, Optimize},
     value::Value,
 };
 
@@ -73,7 +73,7 @@ impl Column {
         let native = crate::keys::Native::of(field.data_type).ok_or_else(|| {
             crate::error::Error::new(crate::error::ErrorKind::TypeMismatch, "text has no keys")
         })?;
-        let encoded = encoding::encode_keys(keys, native, valid, field.encoding.as_deref())?;
+        let encoded = encoding::encode_keys(keys, native, valid, field)?;
         let column = Self {
             data_type: field.data_type,
             values: Values::Keys(encoded.column),
@@ -84,7 +84,7 @@ impl Column {
             text_bytes: 0,
             text_range: None,
         };
-        column.with_validity(keys.len(), valid, encoded.ranges)
+        column.with_validity(keys.len(), valid, encoded.ranges, field.optimize)
     }
 
     /// Encodes texts.
@@ -96,7 +96,7 @@ impl Column {
         texts: &arrow_array::StringArray,
         valid: Option<&[u64]>,
     ) -> Result<Self> {
-        let encoded = encoding::encode_texts(texts, field.encoding.as_deref())?;
+        let encoded = encoding::encode_texts(texts, field)?;
         let (rows, values) = (arrow_array::Array::len(texts), texts.offsets());
         let text_bytes = match arrow_array::Array::null_count(texts) {
             0 => index(i64::from(values[rows] - values[0]).cast_unsigned()),
@@ -113,7 +113,7 @@ impl Column {
             text_bytes,
             text_range,
         };
-        column.with_validity(rows, valid, encoded.ranges)
+        column.with_validity(rows, valid, encoded.ranges, field.optimize)
     }
 
     /// `ranges` are those of the blocks where no row is null, if they are known.
@@ -122,11 +122,12 @@ impl Column {
         rows: usize,
         valid: Option<&[u64]>,
         ranges: Option<Vec<(i64, i64)>>,
+        optimize: Optimize,
     ) -> Result<Self> {
         if let Some(valid) = valid {
             self.nulls = rows - mask::count(valid);
             if self.nulls > 0 {
-                self.validity = Some(encoding::encode_validity(valid, rows)?.column);
+                self.validity = Some(encoding::encode_validity(valid, rows, optimize)?.column);
             }
         }
         let found = |column: &Self| column.find_zones(rows, valid.filter(|_| column.nulls > 0));
@@ -236,6 +237,34 @@ impl Column {
                 encoding::estimates_for_texts(&(0..self.rows()).map(text).collect())
             }
         }
+    }
+
+    /// The column in a form that is read faster and takes more bytes: the same rows, nulls, zones and codes. `None`: it is
+    /// as fast as it gets. While it is made, what [`Column::bytes_while_made_faster`] says is held beside it.
+    ///
+    /// # Errors
+    /// Those of the encodings.
+    pub fn faster(&self) -> Result<Option<Self>> {
+        let values = match &self.values {
+            Values::Keys(keys) => encoding::faster_keys(keys.as_ref())?.map(Values::Keys),
+            Values::Text(texts) => encoding::faster_texts(texts.as_ref())?.map(Values::Text),
+        };
+        let validity = self.validity.as_ref().map(|validity| encoding::faster_keys(validity.as_ref()));
+        let validity = validity.transpose()?.flatten();
+        if values.is_none() && validity.is_none() {
+            return Ok(None);
+        }
+        // Default: the part is as fast as it gets.
+        let values = values.unwrap_or_else(|| self.values.clone());
+        let faster = Self { values, validity: validity.or_else(|| self.validity.clone()), ..self.clone() };
+        debug_assert_eq!(faster.rows(), self.rows(), "a faster form has the same rows");
+        Ok(Some(faster))
+    }
+
+    /// Bytes that [`Column::faster`] takes at most while it works, the column that it makes among them: keys, what is
+    /// known of them, and two encodings of them; of texts the texts twice.
+    pub fn bytes_while_made_faster(&self) -> usize {
+        4 * self.decoded_bytes().max(8 * self.rows())
     }
 
     /// Which rows of a block are not null.

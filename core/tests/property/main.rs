@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
+mod elastic;
 mod generate;
 mod naive;
 mod shrink;
@@ -114,11 +115,20 @@ impl Loaded {
     }
 
     fn answer(&self, query: &Query) -> Result<(Schema, Vec<RecordBatch>), Error> {
+        self.answer_of(&self.snapshot, query)
+    }
+
+    /// The answer of a snapshot of the same rows.
+    fn answer_of(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        query: &Query,
+    ) -> Result<(Schema, Vec<RecordBatch>), Error> {
         let (mut query, control) = (query.clone(), Control::default());
-        exec::resolve(&self.catalog, &self.table, &self.snapshot, &mut query, &control)?;
-        let plan = Plan::new(&self.table, &self.snapshot, &query)?;
+        exec::resolve(&self.catalog, &self.table, snapshot, &mut query, &control)?;
+        let plan = Plan::new(&self.table, snapshot, &query)?;
         let mut batches = Vec::new();
-        plan.run(&self.snapshot, &control, &mut |batch| {
+        plan.run(snapshot, &control, &mut |batch| {
             batches.push(batch);
             Ok(())
         })?;
@@ -246,6 +256,7 @@ fn check_answer(loaded: &Loaded, naive: &naive::Table<'_>, query: &TypedQuery) -
         }
     }
     split::check(loaded, &query.query, &answered)?;
+    elastic::check(loaded, &query.query, &answered)?;
     let Some((schema, batches)) = allowed(answered, &expected)? else { return Ok(()) };
     let types: Vec<DataType> = schema.fields().iter().map(|field| field.data_type).collect();
     if types != query.types {

@@ -14,7 +14,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 use crate::Loaded;
 
-type Answer = Result<(Schema, Vec<RecordBatch>), Error>;
+pub(crate) type Answer = Result<(Schema, Vec<RecordBatch>), Error>;
 
 /// That nodes answer as one process did.
 pub(crate) fn check(loaded: &Loaded, query: &Query, alone: &Answer) -> Result<(), String> {
@@ -30,7 +30,7 @@ pub(crate) fn check(loaded: &Loaded, query: &Query, alone: &Answer) -> Result<()
 }
 
 /// To the bit, wherever the batches end. Of several errors any may come first.
-fn same(a: &Answer, b: &Answer) -> bool {
+pub(crate) fn same(a: &Answer, b: &Answer) -> bool {
     let of_values = |error: &Error| matches!(error.kind(), ErrorKind::Overflow | ErrorKind::DivisionByZero);
     match (a, b) {
         (Ok((schema, a)), Ok((other, b))) => schema == other && rows(a) == rows(b),

@@ -36,7 +36,7 @@ pub(crate) use parts::{
 pub(crate) use query::{explanation, filter, query, statistics, to_statistics};
 pub(crate) use retention::{cutoff, from_retention, to_cutoff, to_retention};
 pub(crate) use rows::BatchReader;
-pub(crate) use schema::{from_schema, table, to_schema};
+pub(crate) use schema::{from_optimize, from_schema, table, to_schema};
 pub(crate) use sets::{check_sip_bytes, scope, sip, tag, to_scope, to_sip};
 pub(crate) use to_request::{to_filter, to_query};
 pub(crate) use version::version_of;

@@ -3,23 +3,46 @@
 use basalt_core::{
     error::{Error, ErrorKind, Result},
     logical::Logical,
-    schema::{DataType, Field, Reference, Schema},
+    schema::{DataType, Field, Optimize, Reference, Schema},
     table::Table,
 };
 use basalt_proto::v1::{self as pb, TypeKind};
 
-/// The schema of a new table.
-pub(crate) fn from_schema(schema: pb::Schema) -> Result<Schema> {
+/// The schema of a new table; `of_table` is for the columns that do not say themselves what they are optimized for.
+pub(crate) fn from_schema(schema: pb::Schema, of_table: Option<Optimize>) -> Result<Schema> {
     let mut fields = Vec::with_capacity(schema.fields.len().min(basalt_core::limits::MAX_COLUMNS));
     for (i, field) in schema.fields.into_iter().enumerate() {
         let (data_type, logical) =
             from_column_type(field.r#type).map_err(|e| e.at(format!("fields[{i}].type")))?;
         let encoding = (!field.encoding.is_empty()).then_some(field.encoding);
         let references = field.references.map(|r| Reference { table: r.table, column: r.column });
+        let optimize = from_optimize(field.optimize).map_err(|e| e.at(format!("fields[{i}].optimize")))?;
+        // Default: neither the column nor the table says it.
+        let optimize = optimize.or(of_table).unwrap_or_default();
         let (name, nullable) = (field.name, field.nullable);
-        fields.push(Field { name, data_type, nullable, encoding, references, logical });
+        fields.push(Field { name, data_type, nullable, encoding, optimize, references, logical });
     }
     Schema::new(fields)
+}
+
+/// What encodings are chosen for; `None`: it is not said.
+pub(crate) fn from_optimize(optimize: i32) -> Result<Option<Optimize>> {
+    let wrong = || Error::new(ErrorKind::InvalidSchema, "not known here; it is size, balanced or speed");
+    Ok(match pb::Optimize::try_from(optimize).map_err(|_| wrong())? {
+        pb::Optimize::Unspecified => None,
+        pb::Optimize::Size => Some(Optimize::Size),
+        pb::Optimize::Balanced => Some(Optimize::Balanced),
+        pb::Optimize::Speed => Some(Optimize::Speed),
+    })
+}
+
+/// The default is not said.
+fn to_optimize(optimize: Optimize) -> pb::Optimize {
+    match optimize {
+        Optimize::Size => pb::Optimize::Size,
+        Optimize::Balanced => pb::Optimize::Unspecified,
+        Optimize::Speed => pb::Optimize::Speed,
+    }
 }
 
 /// The type of a column, and what its values are where that is only their form.
@@ -82,6 +105,7 @@ pub(super) fn to_field(field: &Field) -> pb::Field {
             .references
             .as_ref()
             .map(|r| pb::Reference { table: r.table.clone(), column: r.column.clone() }),
+        optimize: to_optimize(field.optimize).into(),
     }
 }
 

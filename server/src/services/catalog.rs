@@ -117,7 +117,9 @@ impl Catalog {
         call: &mut Call,
         request: pb::CreateTableRequest,
     ) -> Result<pb::CreateTableResponse, RequestError> {
-        let schema = convert::from_schema(request.schema.unwrap_or_default()).map_err(|e| e.at("schema"))?;
+        let optimize = convert::from_optimize(request.optimize).map_err(|e| e.at("optimize"))?;
+        let schema = convert::from_schema(request.schema.unwrap_or_default(), optimize);
+        let schema = schema.map_err(|e| e.at("schema"))?;
         let retention = request.retention.as_ref().map(|r| convert::from_retention(r, &schema));
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
         let deletes = convert::from_deletes(request.deletes)?;
@@ -133,7 +135,7 @@ impl Catalog {
             Err(error) if request.if_not_exists && error.reason() == "TABLE_EXISTS" => {
                 fresh::table(&self.0, &request.name).await?;
                 let table = self.0.catalog.get(&request.name)?;
-                if **table.schema() != schema {
+                if !table.schema().means_the_same_as(&schema) {
                     let message = format!("table {:?} exists with another schema", request.name);
                     return Err(RequestError::new(ErrorReason::TableExists, message).at("schema"));
                 }

@@ -55,6 +55,7 @@ fn stored(alteration: Alteration) -> basalt_storage::Alteration {
         Alteration::Rename(from, to) => basalt_storage::Alteration::Rename(from, to),
         Alteration::SetNullable(name, nullable) => basalt_storage::Alteration::SetNullable(name, nullable),
         Alteration::Widen(name, data_type) => basalt_storage::Alteration::Widen(name, data_type),
+        Alteration::Optimize(name, optimize) => basalt_storage::Alteration::Optimize(name, optimize),
     }
 }
 

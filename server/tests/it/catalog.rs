@@ -1,5 +1,8 @@
 //! Tables: create, drop, list, describe.
 
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use basalt_proto::v1::{self as pb, TypeKind, value::Kind};
 use tonic::Code;
 
@@ -33,6 +36,53 @@ async fn create_describe_drop() {
     catalog.drop_table(drop(false)).await.unwrap();
     catalog.drop_table(drop(true)).await.unwrap();
     check(catalog.drop_table(drop(false)).await, Code::NotFound, "TABLE_NOT_FOUND", "table");
+}
+
+#[tokio::test]
+async fn columns_are_optimized_as_they_say_or_as_the_table_does() {
+    let server = Server::start().await;
+    let small = pb::Field { optimize: pb::Optimize::Size.into(), ..field("small", TypeKind::Int64) };
+    let balanced =
+        pb::Field { optimize: pb::Optimize::Balanced.into(), ..field("balanced", TypeKind::Int64) };
+    let schema = pb::Schema { fields: vec![small, balanced, field("fast", TypeKind::Int64)] };
+    let request = pb::CreateTableRequest {
+        name: "t".into(),
+        schema: Some(schema.clone()),
+        optimize: pb::Optimize::Speed.into(),
+        ..Default::default()
+    };
+    let table = server.catalog().create_table(request.clone()).await.unwrap().into_inner().table.unwrap();
+    let of = |table: &pb::Table| -> Vec<_> {
+        table.schema.as_ref().unwrap().fields.iter().map(pb::Field::optimize).collect()
+    };
+    assert_eq!(of(&table), [pb::Optimize::Size, pb::Optimize::Unspecified, pb::Optimize::Speed]);
+    // Of a table that is there it is not asked.
+    let again = pb::CreateTableRequest { if_not_exists: true, optimize: 0, ..request.clone() };
+    let again = server.catalog().create_table(again).await.unwrap().into_inner().table.unwrap();
+    assert_eq!(of(&again), of(&table));
+
+    // Products, of which the small ones are frequent.
+    let skewed = |row: u64| {
+        let bits = row.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        ((bits >> 48) * (bits >> 16 & 0xFFFF) >> 27).cast_signed()
+    };
+    let array: ArrayRef = Arc::new((0..60_000).map(|row| Some(skewed(row))).collect::<Int64Array>());
+    let batch = ["small", "balanced", "fast"].map(|name| (name, Arc::clone(&array), true));
+    let batch = RecordBatch::try_from_iter_with_nullable(batch).unwrap();
+    server.client.write_all("t", &[batch]).await.unwrap();
+    let get = pb::GetTableRequest { name: "t".into(), view: pb::TableView::Basic.into() };
+    let columns = server.catalog().get_table(get).await.unwrap().into_inner().columns;
+    let used: Vec<_> = columns.iter().map(|column| column.encodings[0].encoding.as_str()).collect();
+    assert_eq!((used[0], used[2]), ("entropy", "packed"), "{used:?}");
+
+    let unknown = pb::CreateTableRequest { name: "u".into(), optimize: 9, ..request.clone() };
+    check(server.catalog().create_table(unknown).await, Code::InvalidArgument, "INVALID_SCHEMA", "optimize");
+    let mut fields = schema.fields;
+    fields[1].optimize = 9;
+    let unknown = pb::CreateTableRequest { name: "u".into(), schema: Some(pb::Schema { fields }), ..request };
+    let answer = server.catalog().create_table(unknown).await;
+    check(answer, Code::InvalidArgument, "INVALID_SCHEMA", "schema.fields[1].optimize");
 }
 
 #[tokio::test]

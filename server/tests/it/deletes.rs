@@ -15,7 +15,8 @@ use crate::{
     support::{Server, batch, check, commit, field, open_as},
 };
 
-const REWRITE: TableOptions = TableOptions { retention: None, deletes: Some(Deletes::Rewrite) };
+const REWRITE: TableOptions =
+    TableOptions { retention: None, deletes: Some(Deletes::Rewrite), optimize: None };
 
 async fn at(store: &TempDir) -> Server {
     Server::with(|config| config.store = store.path().to_str().unwrap().to_owned()).await

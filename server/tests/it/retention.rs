@@ -142,8 +142,14 @@ async fn what_makes_no_sense_is_refused() {
     let schema = pb::Schema { fields: vec![field("a", TypeKind::Int64), field("at", TypeKind::Timestamp)] };
     let create = async |retention: Option<pb::Retention>| {
         let schema = Some(schema.clone());
-        let request =
-            pb::CreateTableRequest { name: "t".into(), schema, if_not_exists: true, retention, deletes: 0 };
+        let request = pb::CreateTableRequest {
+            name: "t".into(),
+            schema,
+            if_not_exists: true,
+            retention,
+            deletes: 0,
+            optimize: 0,
+        };
         server.catalog().create_table(request).await.map(|answer| answer.into_inner().table.unwrap())
     };
     let by = |column: &str, seconds| Some(pb::Retention { column: column.into(), seconds });

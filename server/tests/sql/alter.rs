@@ -126,6 +126,30 @@ async fn columns_change_and_old_versions_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_columns_are_optimized_for_changes_and_nothing_else() {
+    let store = tempfile::tempdir().unwrap();
+    let client = Client::connect(&serve(store.path().to_str().unwrap(), |_| {}).await).await.unwrap();
+    let one = std::slice::from_ref(&client);
+    let counted = "SELECT count(*) FROM t WHERE s = 3 AND k > 500";
+    let rows = "INSERT INTO t SELECT value, value % 7 FROM generate_series(1, 1000)";
+    let before = [("CREATE TABLE t (k INT, s INT) WITH (optimize = 'size')", 0), (rows, 1000), (counted, 71)];
+    all(one, &before).await;
+    let shown = async || text(&client, "SHOW CREATE TABLE t").await;
+    let created = "CREATE TABLE \"t\" (\"k\" INTEGER, \"s\" INTEGER)";
+    assert_eq!(shown().await, format!("{created} WITH (\"optimize.k\" = 'size', \"optimize.s\" = 'size')"));
+    let alter = "ALTER TABLE t SET (\"optimize.s\" = 'speed', optimize = 'balanced')";
+    all(one, &[(alter, 0), (counted, 71), (rows, 1000), (counted, 142)]).await;
+    assert_eq!(shown().await, format!("{created} WITH (\"optimize.s\" = 'speed')"));
+    for (sql, expected) in [
+        ("ALTER TABLE t SET (optimize = 'luck')", ErrorReason::InvalidSchema),
+        ("ALTER TABLE t SET (\"optimize.x\" = 'size')", ErrorReason::ColumnNotFound),
+        ("ALTER TABLE t SET (colour = 'red')", ErrorReason::InvalidQuery),
+    ] {
+        assert_eq!(reason(client.sql(sql).collect().await), expected, "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn columns_change_at_three_nodes() {
     let store = tempfile::tempdir().unwrap();
     let mut clients = Vec::new();

@@ -455,6 +455,15 @@ async fn what_a_table_promises_is_in_its_text() {
                 &["0"],
             ),
             (
+                "CREATE TABLE fast (a INT, b TEXT, c INT) WITH (\"optimize.b\" = 'size', optimize = 'speed', \"optimize.c\" = 'balanced')",
+                &["0"],
+            ),
+            (
+                "SHOW CREATE TABLE fast",
+                &["CREATE TABLE \"fast\" (\"a\" INTEGER, \"b\" VARCHAR, \"c\" INTEGER) WITH (\"optimize.a\" = 'speed', \
+                   \"optimize.b\" = 'size')"],
+            ),
+            (
                 "DESCRIBE flights",
                 &["carrier|int32|true|airlines.carrier", "origin|int16|true|airports.faa", "day|date32|true|NULL"],
             ),

@@ -1,14 +1,18 @@
 //! Versions: one winner each, nothing lost, the same state by every way to it.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use basalt_core::{
-    schema::{DataType, Field, Schema},
+    schema::{DataType, Field, Optimize, Schema},
     table::Retention,
 };
 use basalt_storage::{
-    Change, CommitError, FIRST_FOREIGN_FRAGMENT, Operation, Request, StorageError, Store, TableLog,
-    retention_properties,
+    Alteration, Change, CommitError, FIRST_FOREIGN_FRAGMENT, Operation, Request, StorageError, Store,
+    TableLog, TableState, retention_properties,
 };
 
 use crate::support::{append, batch, commit, numbers, schema, shown, table};
@@ -88,6 +92,34 @@ async fn retention_is_among_the_properties() {
     let again = Change { properties: retention_properties(Some(&day)).to_vec(), ..Change::default() };
     commit(&log, &second, &again).await;
     assert_eq!(log.load().await.unwrap().retention().map(|kept| &**kept), Some(&day));
+}
+
+#[tokio::test]
+async fn what_columns_are_optimized_for_is_changed_later() {
+    let field = |name: &str| Field::new(name, DataType::Int64, true);
+    let small = Field { optimize: Optimize::Size, ..field("b") };
+    let schema = Schema::new(vec![field("a"), small]).unwrap();
+    let folder = Store::in_memory().folder("t").unwrap();
+    let (log, first) = TableLog::create(folder, "t", &schema, BTreeMap::new()).await.unwrap();
+    let of = |state: &TableState| state.schema().fields().iter().map(|f| f.optimize).collect::<Vec<_>>();
+    assert_eq!(of(&first), [Optimize::Balanced, Optimize::Size]);
+    let altered = async |state: &Arc<TableState>, alterations: Vec<Alteration>| {
+        let change = Change { operation: Operation::Alter, alterations, ..Change::default() };
+        commit(&log, state, &change).await.state
+    };
+    let only = Alteration::Optimize(Some("b".into()), Optimize::Balanced);
+    let second = altered(&first, vec![only]).await;
+    assert_eq!(of(&second), [Optimize::Balanced; 2]);
+    // In memory are the same values.
+    assert_eq!(second.column_id(1), first.column_id(1));
+    let third = altered(&second, vec![Alteration::Optimize(None, Optimize::Speed)]).await;
+    // Where all are alike, a new one is, too.
+    let more = altered(&third, vec![Alteration::Add(field("c"))]).await;
+    assert_eq!(of(&more), [Optimize::Speed; 3]);
+    assert_eq!(of(&log.load().await.unwrap()), [Optimize::Speed; 3]);
+    let none = Alteration::Optimize(Some("d".into()), Optimize::Size);
+    let change = Change { operation: Operation::Alter, alterations: vec![none], ..Change::default() };
+    assert!(log.commit(&more, &change).await.is_err());
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, TimeUnit};
 
 use crate::{
     calendar::{self, Date, Timestamp},
-    convert::{ENCODING_KEY, REFERENCES_KEY},
+    convert::{ENCODING_KEY, OPTIMIZE_KEY, REFERENCES_KEY},
     text::UTC_OFFSET,
     types::{MAX_DECIMAL_DIGITS, from_arrow, timestamp_type, type_name},
 };
@@ -57,7 +57,7 @@ pub(super) fn table_field(field: &Field) -> Option<Field> {
     };
     from_arrow(&data_type)?;
     // What it refers to and how it is encoded is the table's, too.
-    let ours = [ENCODING_KEY, REFERENCES_KEY].into_iter();
+    let ours = [ENCODING_KEY, OPTIMIZE_KEY, REFERENCES_KEY].into_iter();
     let ours = ours.filter_map(|key| Some((key.to_owned(), field.metadata().get(key)?.clone())));
     Some(Field::new(field.name(), data_type, field.is_nullable()).with_metadata(ours.collect()))
 }

@@ -42,7 +42,7 @@ use self::{
 };
 use super::{CliError, ConnectArgs, human, print, retention, style::Style};
 use crate::{
-    catalog::{Deletes, Retention, Table, TableDetails, TableOptions},
+    catalog::{Deletes, Optimize, Retention, Table, TableDetails, TableOptions},
     client::Client,
     error::Error,
     write::{Committed, WriteOptions},
@@ -121,6 +121,10 @@ pub struct LoadArgs {
     /// What deletions leave in the files of a table that is new; see `basalt deletes` [default: vectors]
     #[arg(long, value_enum)]
     pub deletes: Option<Deletes>,
+
+    /// What the columns of a table that is new are encoded for
+    #[arg(long, value_enum)]
+    pub optimize: Option<Optimize>,
 
     /// Leave out up to N bad rows
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -226,7 +230,7 @@ impl Load<'_> {
             self.client.drop_table(table).await?;
         }
         if existing.is_none() || self.args.replace {
-            let options = TableOptions { retention: kept, deletes };
+            let options = TableOptions { retention: kept, deletes, optimize: self.args.optimize };
             self.client.create_table_with(table, &job.schema, &options).await?;
             self.created = true;
         }

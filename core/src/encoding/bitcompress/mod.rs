@@ -63,6 +63,10 @@ impl KeyEncoding for Bitcompress {
         1
     }
 
+    fn least_cost(&self) -> u64 {
+        1_600
+    }
+
     fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
         let counts = stats.distinct.as_ref().filter(|counts| counts.len() <= SLOTS)?;
         let widths = codec::widths(counts.iter().map(|(_, n)| *n));

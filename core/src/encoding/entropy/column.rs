@@ -96,7 +96,7 @@ impl Column {
         let (head, native, mut reader) = Reader::keys(buffer.clone())?;
         let count = usize::from(head.params[0]) + 1;
         ensure(count > 1, "unknown parameters")?;
-        let form = Form::of_param(head.params[1])?;
+        let form = Form::of_param(Image::new(count, 1), head.params[1])?;
         let frequencies: ScalarBuffer<u16> = reader.section(BUCKETS)?;
         let keys: Vec<i64> = (0..count).map(|_| reader.key(native)).collect::<Result<_>>()?;
         ensure(keys.is_sorted_by(|a, b| a < b), "the keys are not in order")?;

@@ -8,7 +8,8 @@
 //! one step of the decoder.
 //!
 //! The image is cut into *runs* of 2^n bytes, the last of which may be shorter, each a stream of `basalt_kernels::rans` of
-//! its own. So a row costs its run, not its block. Runs are as long as makes that cost little beside the information.
+//! its own. So a row costs its run, not its block. Runs are as long as makes that cost little beside the information, and the longest
+//! there are where a column is to be small whatever it costs to read.
 //!
 //! | byte | what |
 //! |---|---|
@@ -67,7 +68,11 @@ impl KeyEncoding for Entropy {
         1
     }
 
-    fn estimate(&self, stats: &KeyStats, _: &Encodings) -> Option<SizeEstimate> {
+    fn least_cost(&self) -> u64 {
+        235
+    }
+
+    fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_deref()?;
         let keys = distinct.len();
         if !(2..=MAX_KEYS).contains(&keys) {
@@ -75,7 +80,8 @@ impl KeyEncoding for Entropy {
         }
         let (bits, error) = information::information(stats, distinct);
         let images = || Image::of_blocks(keys, stats.rows);
-        let form = Form::new(Image::new(keys, 1), bits / images().map(Image::bytes).sum::<usize>() as f64);
+        let of_byte = bits / images().map(Image::bytes).sum::<usize>() as f64;
+        let form = Form::new(Image::new(keys, 1), of_byte, inner.optimize);
         let runs: usize = images().map(|image| form.runs(image)).sum();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most two bytes a row")]
         let words = ((bits + runs::WASTE * runs as f64) / 8.0) as usize;
@@ -83,7 +89,7 @@ impl KeyEncoding for Entropy {
         Some(SizeEstimate::inexact(self.name(), bytes, error))
     }
 
-    fn encode(&self, keys: &[i64], stats: &KeyStats, _: &Encodings) -> Result<Buffer> {
+    fn encode(&self, keys: &[i64], stats: &KeyStats, inner: &Encodings) -> Result<Buffer> {
         let distinct = stats.distinct.as_deref().invariant("codes are made where keys were counted");
         let symbols: Vec<i64> = distinct.iter().map(|(key, _)| *key).collect();
         let byte = |n: usize| count(n).to_le_bytes()[0];
@@ -99,7 +105,7 @@ impl KeyEncoding for Entropy {
         let encoder = Table::new(&model.frequencies, &model.bucket_of).map(|table| Encoder::new(&table));
         let encoder = encoder.invariant("the buckets share the slots and have places for their bytes");
         let bytes: usize = images.iter().map(|image| 8 * image.len()).sum();
-        let form = Form::new(Image::new(symbols.len(), 1), model.bits / bytes as f64);
+        let form = Form::new(Image::new(symbols.len(), 1), model.bits / bytes as f64, inner.optimize);
         let runs = images.iter().flat_map(|image| image.chunks(form.run_words()));
         let streams: Vec<(Vec<u16>, u8)> = runs.map(|run| encoder.encode(run, form.unit())).collect();
         let words: usize = streams.iter().map(|(words, _)| words.len()).sum();

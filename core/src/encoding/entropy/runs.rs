@@ -9,6 +9,7 @@ use crate::{
     error::Result,
     invariant::Invariant,
     limits::BLOCK_ROWS,
+    schema::Optimize,
 };
 
 /// Bits that a run's stream takes beyond the information in it, about.
@@ -18,12 +19,19 @@ const RUN_BITS: f64 = WASTE + 24.0;
 /// Bits that runs may cost a row, and what part of the information.
 const MOST_BITS: f64 = 0.05;
 const MOST_SHARE: f64 = 1.0 / 40.0;
-/// A run has so many bytes, as a power of two.
+/// A run has so many bytes, as a power of two, ...
 const RUN_BYTES: std::ops::RangeInclusive<u32> = 9..=13;
+/// ... and up to so many where nothing but the size counts. Bytes of 16 bits each come to no more words than a run counts.
+const LONGEST: u32 = 15;
 /// A tail's unit, as a power of two, is at most a vector.
 const MAX_UNIT: u32 = 6;
 /// Bits that a tail is cut to, about.
 const UNIT_BITS: f64 = 8.0;
+
+/// The longest run of a column with images of this width: no longer than a block.
+fn longest(image: Image) -> u32 {
+    LONGEST.min(Image { rows: BLOCK_ROWS, ..image }.bytes().ilog2())
+}
 
 /// The form of a column's runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,22 +44,26 @@ pub(super) struct Form {
 
 impl Form {
     /// The form for images that have so many bits of information in a byte.
-    pub(super) fn new(image: Image, bits: f64) -> Self {
+    pub(super) fn new(image: Image, bits: f64, optimize: Optimize) -> Self {
         let fits = |log: &u32| {
             let bytes = f64::from(1_u32 << log);
             RUN_BITS <= MOST_BITS * bytes * image.rows_of_byte() as f64
                 && RUN_BITS <= MOST_SHARE * bytes * bits
         };
-        // Default: nothing is short enough to make longer runs cheap.
-        let log_bytes = RUN_BYTES.clone().find(fits).unwrap_or(*RUN_BYTES.end());
+        let log_bytes = match optimize {
+            Optimize::Size => longest(image),
+            // Default: nothing is short enough to make longer runs cheap.
+            _ => RUN_BYTES.clone().find(fits).unwrap_or(*RUN_BYTES.end()),
+        };
         let log_unit = (0..MAX_UNIT).find(|log| f64::from(2_u32 << log) * bits > UNIT_BITS);
         Self { log_bytes, log_unit: log_unit.unwrap_or(MAX_UNIT) }
     }
 
     /// The form that a head's parameter stands for.
-    pub(super) fn of_param(param: u8) -> Result<Self> {
+    pub(super) fn of_param(image: Image, param: u8) -> Result<Self> {
         let form = Self { log_bytes: u32::from(param % 16), log_unit: u32::from(param / 16) };
-        ensure(RUN_BYTES.contains(&form.log_bytes) && form.log_unit <= MAX_UNIT, "unknown parameters")?;
+        let lengths = *RUN_BYTES.start()..=longest(image);
+        ensure(lengths.contains(&form.log_bytes) && form.log_unit <= MAX_UNIT, "unknown parameters")?;
         Ok(form)
     }
 

@@ -62,6 +62,10 @@ impl KeyEncoding for Runs {
         3
     }
 
+    fn least_cost(&self) -> u64 {
+        390
+    }
+
     fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let lengths = stats.lengths.as_ref()?;
         let bytes = head_bytes(stats.native, lengths.turns)

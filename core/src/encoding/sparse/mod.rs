@@ -59,6 +59,10 @@ impl KeyEncoding for Sparse {
         2
     }
 
+    fn least_cost(&self) -> u64 {
+        45
+    }
+
     fn estimate(&self, stats: &KeyStats, inner: &Encodings) -> Option<SizeEstimate> {
         let common = stats.common.as_ref()?;
         estimate(self, &common.layout, stats, inner)

@@ -14,15 +14,16 @@ use arrow_buffer::Buffer;
 use super::{Raw, TextStats};
 use crate::{
     encoding::{
-        Codes, Encodings, KeyColumn, SizeEstimate, TextColumn, TextEncoding, TextTest, Texts,
+        Codes, Costs, Encodings, KeyColumn, SizeEstimate, TextColumn, TextEncoding, TextTest, Texts,
         bytes::{ALIGNMENT, HEAD, Head, Reader, Writer, align, corrupt, count, ensure, index},
-        chooser::{self, Candidate},
+        chooser::{self, Candidate, Made},
         dictionary::open_codes,
         open::open_text,
     },
     error::Result,
     limits::BATCH_ROWS,
     mask::selects,
+    schema::Optimize,
 };
 
 /// The encoding.
@@ -34,16 +35,40 @@ const LEVEL: u8 = 4;
 const ENTRIES: usize = align(HEAD + 4);
 
 /// The encodings that may hold the entries, with their size estimates. Entries that are little beside the bytes of
-/// the codes are held raw, the fastest.
+/// the codes are held raw, the fastest, unless the column is to be small whatever it costs.
 fn entry_candidates(
     entries: &TextStats<'_>,
     codes: usize,
     inner: &Encodings,
 ) -> Vec<Candidate<&'static dyn TextEncoding>> {
-    let few = entries.bytes < codes / 32;
+    let few = entries.bytes < codes / 32 && inner.optimize != Optimize::Size;
     let fits = |code: u8| if few { code == Raw.code() } else { code != Dictionary.code() };
     let encodings = inner.texts.iter().filter(|encoding| fits(encoding.code()));
     encodings.filter_map(|&encoding| Some((encoding, encoding.estimate(entries, inner)?))).collect()
+}
+
+/// The buffer of a dictionary.
+fn assembled(rows: usize, entries: &Buffer, codes: &Buffer) -> Buffer {
+    let bytes = ENTRIES + align(entries.len()) + codes.len();
+    let mut writer = Writer::new(Head::text(Dictionary.code(), [0; 2], rows), bytes);
+    writer.put(count(entries.len()));
+    writer.align(ALIGNMENT);
+    writer.slice(entries.as_slice());
+    writer.align(ALIGNMENT);
+    writer.slice(codes.as_slice());
+    writer.finish()
+}
+
+impl Dictionary {
+    /// A dictionary of entries and codes that were encoded before.
+    pub(in crate::encoding) fn of_parts(
+        rows: usize,
+        entries: &Buffer,
+        codes: &Buffer,
+        inner: &Encodings,
+    ) -> Result<Arc<dyn TextColumn>> {
+        Self.open(assembled(rows, entries, codes), inner)
+    }
 }
 
 impl TextEncoding for Dictionary {
@@ -58,7 +83,10 @@ impl TextEncoding for Dictionary {
     fn estimate(&self, stats: &TextStats<'_>, inner: &Encodings) -> Option<SizeEstimate> {
         let distinct = stats.distinct.as_ref()?;
         let codes = chooser::least_estimate(inner, LEVEL, &distinct.stats)?;
-        let entries = chooser::expected_choice(&entry_candidates(&distinct.entries, codes.bytes, inner))?;
+        let entries = chooser::expected_choice(
+            &entry_candidates(&distinct.entries, codes.bytes, inner),
+            inner.optimize,
+        )?;
         let padding = align(entries.bytes) - entries.bytes;
         Some(codes.and(entries).around(self.name(), ENTRIES + padding))
     }
@@ -67,19 +95,18 @@ impl TextEncoding for Dictionary {
         let distinct = stats.distinct.as_ref().ok_or_else(|| corrupt("too many distinct texts"))?;
         let (codes, _) = chooser::choose(inner, LEVEL, &distinct.codes, &distinct.stats, None)?;
         let mut candidates = entry_candidates(&distinct.entries, codes.buffer().len(), inner);
-        let entries = chooser::smallest(&mut candidates, None, |encoding| {
-            let entries = encoding.encode(&distinct.entries, inner)?;
-            let bytes = entries.len();
-            Ok((entries, bytes))
-        })?;
-        let bytes = ENTRIES + align(entries.len()) + codes.buffer().len();
-        let mut writer = Writer::new(Head::text(self.code(), [0; 2], stats.rows()), bytes);
-        writer.put(count(entries.len()));
-        writer.align(ALIGNMENT);
-        writer.slice(entries.as_slice());
-        writer.align(ALIGNMENT);
-        writer.slice(codes.buffer().as_slice());
-        Ok(writer.finish())
+        let entries = chooser::chosen(
+            &mut candidates,
+            None,
+            inner.optimize,
+            |_| 0,
+            |encoding| {
+                let entries = encoding.encode(&distinct.entries, inner)?;
+                let bytes = entries.len();
+                Ok(Made { column: entries, bytes, cost: 0 })
+            },
+        )?;
+        Ok(assembled(stats.rows(), &entries, codes.buffer()))
     }
 
     fn open(&self, buffer: Buffer, inner: &Encodings) -> Result<Arc<dyn TextColumn>> {
@@ -170,5 +197,12 @@ impl TextColumn for Column {
 
     fn codes(&self) -> Option<Codes<'_, dyn TextColumn>> {
         Some(Codes { codes: &*self.codes, entries: &*self.entries })
+    }
+
+    fn costs(&self) -> Costs {
+        // Each entry is tested once.
+        let (codes, entries) = (self.codes.costs(), self.entries.costs());
+        let tests = entries.filter as usize * self.entries.rows() / self.rows();
+        Costs { filter: codes.filter + count(tests), get: codes.get + entries.get, ..codes }
     }
 }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     encoding::{
-        Encodings, SizeEstimate, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
+        Costs, Encodings, LOOK_UP_COST, SizeEstimate, TextColumn, TextEncoding, TextTest, Texts, UNIT_ROWS,
         bytes::{HEAD, Head, Reader, Writer, corrupt, count, ensure},
     },
     error::Result,
@@ -69,6 +69,16 @@ impl TextEncoding for Raw {
             column.validate()?;
         }
         Ok(Arc::new(column))
+    }
+}
+
+impl Raw {
+    /// A column of texts, of which there is at least one.
+    pub(in crate::encoding) fn of_texts(
+        texts: &StringArray,
+        inner: &Encodings,
+    ) -> Result<Arc<dyn TextColumn>> {
+        Self.open(Self.encode(&TextStats::without_distinct(texts), inner)?, inner)
     }
 }
 
@@ -152,5 +162,9 @@ impl TextColumn for Column {
             out[row / 64] |= u64::from(passes) << (row % 64);
             row += 1;
         });
+    }
+
+    fn costs(&self) -> Costs {
+        Costs { filter: 12_000, look_up: LOOK_UP_COST, get: 10 }
     }
 }

@@ -50,7 +50,12 @@ pub struct DistinctTexts<'a> {
 impl<'a> TextStats<'a> {
     /// The statistics of `texts`, of which there is at least one.
     pub fn new(texts: &'a StringArray) -> Self {
-        Self { distinct: distinct(texts), ..Self::of(Source::Rows(texts)) }
+        Self { distinct: distinct(texts), ..Self::without_distinct(texts) }
+    }
+
+    /// The same for an encoding that does not ask which texts are distinct.
+    pub(super) fn without_distinct(texts: &'a StringArray) -> Self {
+        Self::of(Source::Rows(texts))
     }
 
     fn of(texts: Source<'a>) -> Self {

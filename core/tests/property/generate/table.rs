@@ -2,7 +2,7 @@
 
 use basalt_core::{
     encoding,
-    schema::{DataType, Field, Reference},
+    schema::{DataType, Field, Optimize, Reference},
 };
 use rand::{
     Rng,
@@ -204,6 +204,7 @@ fn field(rng: &mut StdRng, i: usize) -> Field {
         (4, DataType::Utf8),
     ];
     let mut field = Field::new(format!("c{i}"), weighted(rng, &types), one_in(rng, 2));
+    field.optimize = Optimize::ALL[i % 3];
     if one_in(rng, 2) {
         let keys = encoding::KEY_ENCODINGS.iter().map(|encoding| encoding.name());
         let texts = encoding::TEXT_ENCODINGS.iter().map(|encoding| encoding.name());
