@@ -132,6 +132,8 @@ fn days_end_at_midnight_and_errors_keep_their_places() {
     let plan =
         Plan::new(&table, &seen, &counting(Some(compare("n", CompareOp::Gt, Literal::Int(2))))).unwrap();
     let explained = plan.explain(&seen, false, &Control::default()).unwrap();
-    let filters: Vec<_> = explained.filters.iter().map(|used| used.text.to_string()).collect();
-    assert_eq!(filters, ["n > 2", "day >= 1970-01-06 OR day IS NULL"]);
+    let mut filters: Vec<_> = explained.filters.iter().map(|used| used.text.to_string()).collect();
+    // Their costs say which is asked first.
+    filters.sort_unstable();
+    assert_eq!(filters, ["day >= 1970-01-06 OR day IS NULL", "n > 2"]);
 }
