@@ -418,7 +418,6 @@ fn the_summary_of_a_load() {
             bytes: 500 * rows,
             retention: None,
             deletes: None,
-            optimize: None,
         },
         columns: Vec::new(),
     };
