@@ -65,7 +65,7 @@ async fn columns_are_optimized_as_they_say_or_as_the_table_does() {
     let skewed = |row: u64| {
         let bits = row.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        ((bits >> 48) * (bits >> 16 & 0xFFFF) >> 27).cast_signed()
+        (((bits >> 48) * (bits >> 16 & 0xFFFF)) >> 27).cast_signed()
     };
     let array: ArrayRef = Arc::new((0..60_000).map(|row| Some(skewed(row))).collect::<Int64Array>());
     let batch = ["small", "balanced", "fast"].map(|name| (name, Arc::clone(&array), true));
