@@ -9,13 +9,6 @@ pub(super) fn words(width: u32, rows: usize) -> usize {
     if width == 0 { 0 } else { packed::words(width, rows) }
 }
 
-/// Writes the codes to the words.
-pub(super) fn pack(width: u32, codes: &[u64], out: &mut [u64]) {
-    if width > 0 {
-        packed::pack(width, codes, out);
-    }
-}
-
 /// Writes what keys are above `base`; what is longer than the width loses its high bits.
 pub(super) fn pack_keys(width: u32, base: i64, keys: &[i64], out: &mut [u64]) {
     if width > 0 {
@@ -23,15 +16,18 @@ pub(super) fn pack_keys(width: u32, base: i64, keys: &[i64], out: &mut [u64]) {
     }
 }
 
-/// The same of narrow codes, which are widened a unit at a time.
+/// Writes narrow codes, which are widened a unit at a time.
 pub(super) fn pack_narrow(width: u32, codes: &[u32], out: &mut [u64]) {
+    if width == 0 {
+        return;
+    }
     let mut wide = Vec::with_capacity(UNIT_ROWS);
     let mut at = 0;
     for codes in codes.chunks(UNIT_ROWS) {
         wide.clear();
         wide.extend(codes.iter().copied().map(u64::from));
         let end = at + words(width, codes.len());
-        pack(width, &wide, &mut out[at..end]);
+        packed::pack(width, &wide, &mut out[at..end]);
         // The zeros behind a unit are where the next one begins.
         at = end - words(width, 0);
     }

@@ -201,10 +201,9 @@ impl<'r> Runs<'r> {
             let in_piece = |next: &(u64, f64)| next.0 >> PLACE_BITS == piece;
             let mut end = None;
             while let Some((next, value)) = values.next_if(in_piece) {
-                let of_block = |of: u64| self.end_of_block(of);
-                if next & u64::from(u32::MAX) >= *end.get_or_insert_with(|| of_block(place)) {
-                    fragment += self::of_block(std::mem::replace(&mut block, 0.0));
-                    end = Some(of_block(next));
+                if next & u64::from(u32::MAX) >= *end.get_or_insert_with(|| self.end_of_block(place)) {
+                    fragment += of_block(std::mem::replace(&mut block, 0.0));
+                    end = Some(self.end_of_block(next));
                 }
                 block += value;
             }

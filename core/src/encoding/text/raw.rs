@@ -46,7 +46,7 @@ impl TextEncoding for Raw {
 
     fn encode(&self, stats: &TextStats<'_>, _: &Encodings) -> Result<Buffer> {
         let mut places = PlaceBuilder::new(stats.rows());
-        stats.texts(0..stats.rows()).for_each(|text| places.push(text.len()));
+        stats.for_each_length(|length| places.push(length));
         let places = places.finish();
         let head = Head::text(self.code(), [places.width(), 0], stats.rows());
         let mut writer = Writer::new(head, bytes(stats));

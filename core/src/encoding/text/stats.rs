@@ -76,7 +76,7 @@ impl<'a> TextStats<'a> {
     }
 
     /// Calls `work` with the bytes of each text.
-    fn for_each_length(&self, mut work: impl FnMut(usize)) {
+    pub(super) fn for_each_length(&self, mut work: impl FnMut(usize)) {
         match &self.texts {
             Source::Rows(texts) if texts.null_count() == 0 => texts.offsets().lengths().for_each(work),
             _ => self.texts(0..self.rows()).for_each(|text| work(text.len())),
