@@ -10,6 +10,7 @@ use std::{
 
 use basalt_core::{
     fragment::{FragmentData, RowBuffer},
+    invariant::index,
     schema::{DataType, Schema},
     table::Table,
 };
@@ -85,22 +86,18 @@ impl Load {
         Ok(Self { reader, schema, rows: entry.rows, texts })
     }
 
-    /// Bytes of all texts.
-    fn text_bytes(&self) -> Option<u64> {
-        Some(self.texts.as_ref()?.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)))
-    }
-
     /// Bytes that reading takes; `None` where the file does not say.
     pub(super) fn bytes(&self) -> Option<u64> {
-        Some(encoding_bytes(u64::from(self.rows), self.schema.fields().len() as u64, self.text_bytes()?))
+        let texts = total(self.texts.as_ref()?);
+        Some(encoding_bytes(u64::from(self.rows), self.schema.fields().len() as u64, texts))
     }
 
-    /// A buffer with room for what is to come. What a file says of it is believed as far as that costs little.
+    /// A buffer with room for what is to come.
     fn buffer(&self) -> RowBuffer {
-        let is_little = self.text_bytes().is_some_and(|bytes| bytes <= limits::BELIEVED_TEXT_BYTES);
-        let texts = self.texts.as_ref().filter(|_| is_little);
-        let text_bytes = |place: usize| usize::try_from(*texts?.get(place)?).ok();
-        RowBuffer::with_capacity(&self.schema, self.rows as usize, |place| text_bytes(place).unwrap_or(0))
+        let texts = self.texts.as_deref().map_or(Default::default(), believed);
+        // Default: there is no room for what is not believed.
+        let text_bytes = |place: usize| texts.get(place).map_or(0, |bytes| index(*bytes));
+        RowBuffer::with_capacity(&self.schema, self.rows as usize, text_bytes)
     }
 
     /// Reads and encodes.
@@ -116,6 +113,15 @@ impl Load {
         let data = cpu.run(move || buffer.encode(&schema)).await??;
         Ok(Arc::new(data))
     }
+}
+
+fn total(texts: &[u64]) -> u64 {
+    texts.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
+}
+
+/// What a file says of the bytes of its texts, as far as it is believed before they are read: all of it, or nothing.
+fn believed(texts: &[u64]) -> &[u64] {
+    if total(texts) <= limits::BELIEVED_TEXT_BYTES { texts } else { &[] }
 }
 
 /// How far loading is, in bytes of memory.
@@ -248,4 +254,18 @@ impl Tables {
 fn per_second(n: u64, elapsed: Duration) -> u64 {
     let micros = elapsed.as_micros().max(1);
     u64::try_from(u128::from(n) * 1_000_000 / micros).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_room_is_made_for_texts_that_are_too_long_to_believe() {
+        const MOST: u64 = limits::BELIEVED_TEXT_BYTES;
+        assert_eq!(believed(&[MOST - 7, 0, 7]), [MOST - 7, 0, 7]);
+        for texts in [&[MOST, 1][..], &[u64::MAX], &[u64::MAX, u64::MAX, 3]] {
+            assert!(believed(texts).is_empty(), "{texts:?}");
+        }
+    }
 }
