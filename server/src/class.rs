@@ -3,13 +3,13 @@
 use basalt_core::{
     exec::Estimate,
     plan::Plan,
+    query::{Expr, Filter, Query, SelectItem, SemiJoin},
     table::{Snapshot, Table},
 };
-use basalt_proto::v1 as pb;
 use basalt_storage::TableState;
 use tokio::time::Instant;
 
-use crate::{convert, limits, state::State};
+use crate::{limits, state::State, tables::TableVersion};
 
 /// Something for each class.
 #[derive(Debug)]
@@ -52,6 +52,11 @@ impl Class {
         }
     }
 
+    /// Whether it is done at once, on the async thread where it came in.
+    pub(crate) fn is_light(estimate: Estimate) -> bool {
+        estimate.expected <= limits::LIGHT_EFFORT && estimate.effort <= limits::LIGHT_EFFORT_AT_WORST
+    }
+
     /// Of rows to encode.
     pub(crate) fn of_write(rows: u64) -> Self {
         if rows <= limits::SHORT_WRITE_ROWS { Self::Short } else { Self::Long }
@@ -66,35 +71,66 @@ impl Class {
         }
     }
 
-    /// Of a request for some fragments of a version. What asks other tables or names kept sets is long: it would have to
-    /// be begun to know more. So is what cannot be bound, whose error is for whoever runs it.
-    pub(crate) fn of_request(
-        request: pb::QueryRequest,
-        table: &Table,
-        version: &TableState,
-        fragments: &[u32],
-        state: &State,
-    ) -> Self {
-        let Ok((query, true)) = convert::query(request, &state.sets) else { return Self::Long };
-        let none = Snapshot::new(version.version(), Vec::new());
-        let Ok(plan) = Plan::new(table, &none, &query) else { return Self::Long };
-        Self::of_plan(&plan, table, version, fragments, state)
-    }
-
-    /// Of a plan, by those of some fragments that are in memory here: others are like them. Where there are none they are
-    /// read first, which takes long.
+    /// Of a plan, by those of some fragments that are in memory here: others are like them. `None`: there are none.
     pub(crate) fn of_plan(
         plan: &Plan,
         table: &Table,
         version: &TableState,
         fragments: &[u32],
         state: &State,
-    ) -> Self {
-        match state.tables.resident_of(table, version, fragments, &plan.columns()) {
-            Ok(snapshot) if fragments.is_empty() || !snapshot.fragments().is_empty() => {
-                Self::of(plan.estimate(&snapshot))
-            }
-            _ => Self::Long,
+    ) -> Option<Self> {
+        let snapshot = state.tables.resident_of(table, version, fragments, &plan.columns()).ok()?;
+        let some = fragments.is_empty() || !snapshot.fragments().is_empty();
+        some.then(|| Self::of(plan.estimate(&snapshot)))
+    }
+
+    /// Of a query with semi-joins where all that they read is in memory here: what its inner queries take, and what it takes
+    /// itself if their sets keep no row from it. What cannot be told is long.
+    pub(crate) fn of_joins(query: &Query, table: &Table, version: &TableVersion, state: &State) -> Self {
+        let mut joins = Vec::new();
+        let filter = query.filter.as_ref().map(|filter| without_joins(filter, &mut joins));
+        let outer = Query { filter, ..query.clone() };
+        let mut all = estimate_here(&outer, table, version, state);
+        for join in joins {
+            let key = SelectItem { expr: Expr::Column(join.key.clone()), name: None };
+            let inner = Query { select: vec![key], filter: join.filter.clone(), ..Query::default() };
+            let one = state.tables.pin(&join.table, join.version).ok();
+            let one = one.and_then(|(table, version)| estimate_here(&inner, &table, &version, state));
+            all = all.zip(one).map(|(all, one)| Estimate {
+                effort: all.effort.saturating_add(one.effort),
+                expected: all.expected.saturating_add(one.expected),
+                ..all
+            });
+        }
+        all.map_or(Self::Long, Self::of)
+    }
+}
+
+/// A filter whose semi-joins let every key pass. Decoding has bounded how deep it is.
+fn without_joins<'f>(filter: &'f Filter, joins: &mut Vec<&'f SemiJoin>) -> Filter {
+    let mut all = |filters: &'f [Filter]| filters.iter().map(|filter| without_joins(filter, joins)).collect();
+    match filter {
+        Filter::And(filters) => Filter::And(all(filters)),
+        Filter::Or(filters) => Filter::Or(all(filters)),
+        Filter::Not(inner) => Filter::Not(Box::new(without_joins(inner, joins))),
+        Filter::SemiJoin(join) => {
+            joins.push(join);
+            Filter::Not(Box::new(Filter::IsNull(Expr::Column(join.column.clone()))))
+        }
+        leaf => leaf.clone(),
+    }
+}
+
+/// What a query takes whose fragments are all in memory here; `None` where they are not, or it cannot be bound.
+fn estimate_here(query: &Query, table: &Table, version: &TableVersion, state: &State) -> Option<Estimate> {
+    let none = Snapshot::new(version.number(), Vec::new());
+    let plan = Plan::new(table, &none, query).ok()?;
+    match version {
+        TableVersion::InMemory(snapshot) => Some(plan.estimate(snapshot)),
+        TableVersion::Stored(stored) => {
+            let (fragments, columns) = (version.fragments(), plan.columns());
+            let snapshot = state.tables.resident(table, stored, &fragments, &columns).ok()??;
+            Some(plan.estimate(&snapshot))
         }
     }
 }

@@ -3,8 +3,9 @@
 //! There is a pool for each class of queries, and permits of each class. The threads of the long class have a lower
 //! priority than all others of the process (`nice`), so that whatever a short query needs, async threads among it, gets
 //! a processor at once, and a long query goes on in the share that is always left to it. A short query is one job of
-//! its pool. A long one has a thread of its own and hands at most [`WINDOW`](basalt_core::limits::WINDOW) blocks at a
-//! time to its pool, which takes them in the order in which they come: so long queries take turns.
+//! its pool, or has a thread of its own where it may wait. A long one has a thread of its own and hands at most
+//! [`WINDOW`](basalt_core::limits::WINDOW) blocks at a time to its pool, which takes them in the order in which they
+//! come: so long queries take turns.
 
 use std::{
     marker::PhantomData,
@@ -126,10 +127,13 @@ impl Cpu {
         self.lane(class).waiting.load(Ordering::Relaxed)
     }
 
-    /// A control with which a query does its work on the pool of its class, and hands its answer out on the thread that
-    /// runs it.
+    /// A control with which a long query does its work on its pool, and hands its answer out on the thread that runs it.
+    /// A short one does all of it there: the way to a pool and back takes longer than others could save it.
     pub(crate) fn spread(&self, _: &MayWait, class: Class, control: Control) -> Control {
-        control.with_pool(Arc::clone(&self.lane(class).pool))
+        match class {
+            Class::Short => control,
+            Class::Long => control.with_pool(Arc::clone(&self.lane(class).pool)),
+        }
     }
 
     /// Waits for the permit of a query that has given its own back.

@@ -502,13 +502,15 @@ const _: () = assert!(PEER_PIECE_BYTES + MESSAGE_BYTES < PEER_MESSAGE_BYTES);
 const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);
 
 /// A query is bound on the async thread it arrived on when its request and its table are no larger than this,
-/// and run there when it then takes about so many nanoseconds: less than the way to the CPU pool and back.
+/// and run there when it then should take so many nanoseconds: less than the way to the CPU pool and back.
 pub const LIGHT_REQUEST_BYTES: usize = 4096;
 /// Rows; see [`LIGHT_REQUEST_BYTES`].
-pub const LIGHT_ROWS: u64 = 1 << 20;
+pub const LIGHT_ROWS: u64 = 1 << 24;
 /// Nanoseconds; see [`LIGHT_REQUEST_BYTES`].
 pub const LIGHT_EFFORT: u64 = 250_000;
-/// An answer that cannot be larger is kept whole until it is read, so that its query never waits for its reader. All of
+/// The same whatever statistics tell: about what all rows of a block with a few columns take.
+pub const LIGHT_EFFORT_AT_WORST: u64 = 20_000_000;
+/// An answer that is no larger is kept whole until it is read, so that its query never waits for its reader. All of
 /// them together may take as much as those that wait, by [`ANSWERS_MEMORY_PART`].
 pub const LIGHT_ANSWER_BYTES: u64 = 256 << 10;
 /// Of such an answer nobody counts these bytes: a stream takes as much by itself.

@@ -139,11 +139,7 @@ fn share(pred: &Pred, fragment: &Fragment) -> f64 {
         }
         Pred::Text { slot, test, negated, .. } => {
             let valid = 1.0 - as_float(fragment.column(*slot).nulls() as u64) / rows;
-            let passes = match test {
-                TextTest::Range { .. } => RANGE_SHARE,
-                TextTest::In(members) => (TEXT_SHARE * as_float(members.texts().len() as u64)).min(0.5),
-                TextTest::Like(_) => LIKE_SHARE,
-            };
+            let passes = text_share(test);
             valid * if *negated { 1.0 - passes } else { passes }
         }
         Pred::Rows { sip, negated } => {
@@ -164,6 +160,47 @@ fn share(pred: &Pred, fragment: &Fragment) -> f64 {
                 LIKE_SHARE
             }
         }
+    }
+}
+
+/// The share of a fragment's rows that passes, by the extremes of its columns alone; keys between them are taken to be
+/// equally frequent.
+pub(super) fn share_by_bounds(pred: &Pred, bounds: &dyn Fn(usize) -> Option<(i64, i64)>) -> f64 {
+    let of = |pred: &Pred| share_by_bounds(pred, bounds);
+    let negate = |share: f64, negated: bool| if negated { 1.0 - share } else { share };
+    let share = match pred {
+        Pred::Constant(constant) => f64::from(u8::from(*constant)),
+        Pred::Keys { slot, test, negated, .. } => {
+            let passes = bounds(*slot).map_or(RANGE_SHARE, |(min, max)| {
+                let of = as_float(max.abs_diff(min)) + 1.0;
+                match test {
+                    KeyTest::Range { lo, hi } if lo > hi || *lo > max || *hi < min => 0.0,
+                    KeyTest::Range { lo, hi } => {
+                        (as_float((*lo.max(&min)).abs_diff(*hi.min(&max))) + 1.0) / of
+                    }
+                    KeyTest::In(members) => as_float(members.count(min, max)) / of,
+                }
+            });
+            negate(passes, *negated)
+        }
+        Pred::Text { test, negated, .. } => negate(text_share(test), *negated),
+        Pred::Rows { .. } => 1.0,
+        Pred::Set { test, .. } => of(test),
+        Pred::And(preds) => preds.iter().map(of).product(),
+        Pred::Or(preds) => 1.0 - preds.iter().map(|pred| 1.0 - of(pred)).product::<f64>(),
+        Pred::Compare(..) => RANGE_SHARE,
+        Pred::IsNull { negated, .. } | Pred::Like { negated, .. } | Pred::ExprIsNull { negated, .. } => {
+            negate(LIKE_SHARE, *negated)
+        }
+    };
+    share.clamp(0.0, 1.0)
+}
+
+fn text_share(test: &TextTest) -> f64 {
+    match test {
+        TextTest::Range { .. } => RANGE_SHARE,
+        TextTest::In(members) => (TEXT_SHARE * as_float(members.texts().len() as u64)).min(0.5),
+        TextTest::Like(_) => LIKE_SHARE,
     }
 }
 

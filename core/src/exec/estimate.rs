@@ -1,6 +1,9 @@
 //! What a plan takes before it is run: enough to tell what is done at once from what is worth a thread of its own.
 
-use super::{Control, Scan, conjuncts};
+use super::{
+    Control, Scan,
+    conjuncts::{self, share_by_bounds},
+};
 use crate::{
     limits::{BATCH_ROWS, BLOCK_ROWS},
     plan::{Plan, Shape, expr::BoundExpr},
@@ -28,6 +31,8 @@ pub struct Estimate {
     pub expected: u64,
     /// Bytes that the answer's values never exceed.
     pub answer_bytes: u64,
+    /// Roughly the bytes of the answer's values, for as many rows as the filter should select.
+    pub expected_answer_bytes: u64,
 }
 
 /// What the blocks that statistics leave hold.
@@ -71,16 +76,41 @@ impl Plan {
         fragments.dedup();
         let rows = scan.blocks.iter().map(|(block, _)| block.rows() as u64).sum();
         let selected = self.selected(&scan).min(rows);
-        let left = Left { snapshot, fragments, rows, selected };
+        self.estimate_of(&Left { snapshot, fragments, rows, selected })
+    }
+
+    /// What the plan takes on fragments of which only their rows and some bounds are known, each given by its id and its
+    /// rows: zone maps prune nothing of them, texts take no time, and nothing is said of the answer's bytes.
+    pub fn estimate_by_bounds(
+        &self,
+        fragments: &[(u32, u64)],
+        bounds: &dyn Fn(u32, usize) -> Option<(i64, i64)>,
+    ) -> Estimate {
+        let selected = |(id, rows): &(u32, u64)| {
+            let share = self.filter.as_ref().map(|pred| share_by_bounds(pred, &|slot| bounds(*id, slot)));
+            share.map_or(*rows, |share| MARGIN.saturating_mul(part(*rows, share)).min(*rows))
+        };
+        let rows = fragments.iter().map(|(_, rows)| *rows).fold(0, u64::saturating_add);
+        let selected = fragments.iter().map(selected).fold(0, u64::saturating_add);
+        let snapshot = &Snapshot::new(0, Vec::new());
+        let estimate = self.estimate_of(&Left { snapshot, fragments: Vec::new(), rows, selected });
+        Estimate { answer_bytes: u64::MAX, expected_answer_bytes: u64::MAX, ..estimate }
+    }
+
+    fn estimate_of(&self, left: &Left<'_>) -> Estimate {
+        let mut sets = Vec::new();
+        self.filter.iter().for_each(|pred| pred.sets(&mut sets));
         // Few bytes of a set can stand for many ids.
         let prepared = sets.iter().map(|(set, _)| 10 * set.cardinality.min(set.bytes) + set.cardinality);
         let prepared = prepared.fold(0, u64::saturating_add);
-        let page = self.of_page(&left);
+        let page = self.of_page(left);
         let expected = prepared.saturating_add(self.effort(&page, true));
         // Without a filter no rows are turned away.
-        let worst = if self.filter.is_none() { &page } else { &left };
+        let worst = if self.filter.is_none() { &page } else { left };
         let effort = prepared.saturating_add(self.effort(worst, false));
-        Estimate { effort, expected, answer_bytes: self.answer_bytes(&left) }
+        let [answer_bytes, expected_answer_bytes] =
+            [false, true].map(|as_expected| self.answer_bytes(left, as_expected));
+        Estimate { effort, expected, answer_bytes, expected_answer_bytes }
     }
 
     /// How many rows the filter should select: [`MARGIN`] times what the conjuncts' shares say.
@@ -155,19 +185,30 @@ impl Plan {
 
     /// Every row of an answer stands for a row of the table of its own, or for the one group that there is without keys;
     /// so a column of texts in it takes no more than the column that it comes from.
-    fn answer_bytes(&self, left: &Left<'_>) -> u64 {
+    ///
+    /// As expected: of the rows that should be selected, and of the groups that there can be.
+    fn answer_bytes(&self, left: &Left<'_>, as_expected: bool) -> u64 {
+        let rows = if as_expected { left.selected } else { left.rows };
+        let groups = match &self.shape {
+            Shape::Groups { keys, .. } if as_expected => rows.min(distinct(keys, left)),
+            _ => rows,
+        };
+        let texts = |slot: usize| match as_expected {
+            true => left.texts_of(slot, groups),
+            false => left.texts(slot),
+        };
         let of_rows = |expr: &BoundExpr| match expr {
-            BoundExpr::Slot(slot) if self.rows.fields[*slot].1 == DataType::Utf8 => left.texts(*slot),
-            BoundExpr::Literal(Value::Text(text)) => left.rows.saturating_mul(text.len() as u64),
+            BoundExpr::Slot(slot) if self.rows.fields[*slot].1 == DataType::Utf8 => texts(*slot),
+            BoundExpr::Literal(Value::Text(text)) => groups.saturating_mul(text.len() as u64),
             expr if expr.data_type(&self.rows) == Some(DataType::Utf8) => u64::MAX,
             _ => 0,
         };
         let rows = match &self.shape {
             Shape::Groups { keys, .. } if keys.is_empty() => 1,
             // Default: no limit is all rows.
-            _ => left.rows.min(self.limit.unwrap_or(u64::MAX)),
+            _ => groups.min(self.limit.unwrap_or(u64::MAX)),
         };
-        let texts = |output: &BoundExpr| match (&self.shape, output) {
+        let of_output = |output: &BoundExpr| match (&self.shape, output) {
             (Shape::Groups { keys, aggregates, .. }, BoundExpr::Slot(slot)) => match keys.get(*slot) {
                 Some(key) => of_rows(key),
                 None => match &aggregates[*slot - keys.len()] {
@@ -183,9 +224,22 @@ impl Plan {
             (Shape::Groups { .. }, _) => 0,
             (Shape::Rows, output) => of_rows(output),
         };
-        let texts = self.outputs.iter().map(texts).fold(0, u64::saturating_add);
+        let texts = self.outputs.iter().map(of_output).fold(0, u64::saturating_add);
         rows.saturating_mul(VALUE_BYTES * self.outputs.len() as u64).saturating_add(texts)
     }
+}
+
+/// How many groups some keys can have at most, by the values that columns count; [`u64::MAX`] where one is not counted.
+fn distinct(keys: &[BoundExpr], left: &Left<'_>) -> u64 {
+    let of_fragment = |slot: usize, at: usize| {
+        let column = left.snapshot.fragments()[at].column_at(slot)?;
+        Some(column.counts()?.len() as u64 + 1)
+    };
+    let of_key = |key: &BoundExpr| match key {
+        BoundExpr::Slot(slot) => left.fragments.iter().map(|at| of_fragment(*slot, *at)).sum(),
+        _ => None,
+    };
+    keys.iter().map(|key| of_key(key).unwrap_or(u64::MAX)).fold(1, u64::saturating_mul)
 }
 
 /// A share of some rows, rounded up.

@@ -118,3 +118,44 @@ fn few_rows_are_expected_to_be_little_work() {
     let groups = of(&groups);
     assert!(groups.expected == groups.effort && groups.effort > 4_000_000, "{groups:?}");
 }
+
+/// Of what is expected of an answer, an answer is told that may be kept whole: a row, and groups that columns count.
+#[test]
+fn a_small_answer_is_expected_of_few_rows_and_of_few_groups() {
+    let table = texts(&(0..200_000).map(|i| format!("text {i}")).collect::<Vec<_>>());
+    let of = |query: &Query| {
+        let (estimate, bytes) = estimate(&table, query);
+        assert!(bytes <= estimate.expected_answer_bytes, "{bytes} bytes, {estimate:?}");
+        assert!(estimate.expected_answer_bytes <= estimate.answer_bytes, "{estimate:?}");
+        estimate.expected_answer_bytes
+    };
+    let at = |op, id| Some(compare("id", op, Literal::Int(id)));
+    assert!(of(&Query { filter: at(CompareOp::Eq, 77_777), ..Query::default() }) < 1000);
+    assert!(of(&Query { filter: at(CompareOp::Ge, 100_000), ..Query::default() }) > 1_000_000);
+    let by =
+        |name: &str| Query { group_by: vec![column(name)], ..select(vec![column(name), greatest("id")]) };
+    assert!(of(&by("kind")) < 1000);
+    assert!(of(&by("text")) > 1_000_000);
+}
+
+/// Of fragments that are elsewhere, rows and the extremes of numbers are known.
+#[test]
+fn what_is_elsewhere_is_estimated_by_its_bounds() {
+    let table = texts(&["a".to_owned(), "b".to_owned()]);
+    let of = |filter| {
+        let query = Query { filter, ..Query::default() };
+        let plan = Plan::new(&table, &table.snapshot(), &query).unwrap();
+        let bounds = |fragment: u32, slot: usize| {
+            (slot == 0).then(|| (i64::from(fragment) * 1_000_000, i64::from(fragment) * 1_000_000 + 999_999))
+        };
+        plan.estimate_by_bounds(&[(0, 1_000_000), (1, 1_000_000)], &bounds)
+    };
+    let at = |op, id| Some(compare("id", op, Literal::Int(id)));
+    let (all, one) = (of(None), of(at(CompareOp::Eq, 7)));
+    assert!(one.expected < all.expected / 20 && one.expected > 10_000, "{one:?}, {all:?}");
+    let half = of(at(CompareOp::Lt, 125_000));
+    assert!(half.expected > all.expected / 5 && half.expected < all.expected, "{half:?}, {all:?}");
+    // Nothing is known of texts, nor of the answer.
+    let text = of(Some(compare("text", CompareOp::Lt, Literal::Text("k".into()))));
+    assert!(text.expected > all.expected / 2 && text.answer_bytes == u64::MAX, "{text:?}");
+}

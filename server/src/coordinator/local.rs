@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use basalt_core::{
     exec::Control,
+    plan::Plan,
     table::{Cutoff, Snapshot, Table},
 };
 use basalt_proto::{
     cluster::v1::{self as peer, End, task::Request},
-    v1::ErrorReason,
+    v1::{self as pb, ErrorReason},
 };
 use basalt_storage::TableState;
-use prost::bytes::Bytes;
-use tokio::time::{Instant, timeout_at};
+use prost::{Message as _, bytes::Bytes};
+use tokio::{
+    task::yield_now,
+    time::{Instant, timeout_at},
+};
 
 use super::{
-    execute::{Waves, execute},
+    execute::{Waves, execute, execute_plan},
     fresh,
     remote::{Part, Task},
 };
@@ -23,7 +27,8 @@ use crate::{
     class::Class,
     convert,
     cpu::{StopOnDrop, on_own_thread_as, until_stopped},
-    memory::Consumer,
+    limits,
+    memory::{Consumer, Reservation},
     moment::Moment,
     panics::caught,
     state::State,
@@ -72,18 +77,62 @@ impl Reads {
         })
     }
 
-    /// What the task is; one that comes with sets is long, as its query was where it came from.
-    pub(crate) async fn class(&self, task: &peer::Task) -> Result<Class> {
-        match &task.request {
-            Some(Request::Query(query))
-                if task.sets.is_empty() && task.lookups.is_empty() && !task.analyze =>
-            {
-                let (state, query, rest) = (Arc::clone(&self.state), query.clone(), self.rest.clone());
-                let (table, version) = (Arc::clone(&self.table), Arc::clone(&self.version));
-                let class = move || Class::of_request(query, &table, &version, &rest, &state);
-                self.state.cpu.run_as(Class::Short, class).await
+    /// Where the task is done; one that comes with sets is long, as its query was where it came from.
+    pub(crate) async fn place(&self, task: &peer::Task) -> Result<Place> {
+        let Some(Request::Query(query)) = &task.request else { return Ok(Place::Thread(Class::Long)) };
+        if !task.sets.is_empty() || !task.lookups.is_empty() || task.analyze {
+            return Ok(Place::Thread(Class::Long));
+        }
+        let bind = Bind {
+            state: Arc::clone(&self.state),
+            table: Arc::clone(&self.table),
+            version: Arc::clone(&self.version),
+            fragments: self.rest.clone(),
+            none: self.none(),
+            cutoff: self.cutoff,
+        };
+        let query = query.clone();
+        if query.encoded_len() <= limits::LIGHT_REQUEST_BYTES && self.version.rows() <= limits::LIGHT_ROWS {
+            return caught(|| Ok(bind.place(query)));
+        }
+        self.state.cpu.run_as(Class::Short, move || bind.place(query)).await
+    }
+}
+
+/// Where a task is done.
+pub(crate) enum Place {
+    /// Where it came in, at once: all that it reads is in memory, and is read in less time than the way to a thread takes.
+    Here(Box<Plan>, Snapshot),
+    /// On a thread of its class.
+    Thread(Class),
+}
+
+/// What the query of a task is bound to.
+struct Bind {
+    state: Arc<State>,
+    table: Arc<Table>,
+    version: Arc<TableState>,
+    fragments: Vec<u32>,
+    none: Snapshot,
+    cutoff: Option<Cutoff>,
+}
+
+impl Bind {
+    /// What cannot be bound is long, and its error is for whoever runs it; so is what has to be read first.
+    fn place(self, query: pb::QueryRequest) -> Place {
+        let long = Place::Thread(Class::Long);
+        let Self { state, table, version, fragments, none, cutoff } = self;
+        let Ok((query, true)) = convert::query(query, &state.sets) else { return long };
+        let Ok(plan) = Plan::new(&table, &none, &query) else { return long };
+        match state.tables.resident(&table, &version, &fragments, &plan.columns()) {
+            Ok(Some(snapshot)) => {
+                let estimate = plan.estimate(&snapshot);
+                match Class::is_light(estimate) {
+                    true => Place::Here(Box::new(plan), snapshot.with_cutoff(cutoff)),
+                    false => Place::Thread(Class::of(estimate)),
+                }
             }
-            _ => Ok(Class::Long),
+            _ => Class::of_plan(&plan, &table, &version, &fragments, &state).map_or(long, Place::Thread),
         }
     }
 }
@@ -163,6 +212,25 @@ pub(super) enum Failed {
     Request(RequestError),
 }
 
+/// The messages of a part, with the memory that they take.
+struct Messages {
+    all: Vec<Bytes>,
+    bytes: u64,
+    held: Reservation,
+}
+
+impl Messages {
+    fn new(state: &State) -> Self {
+        Self { all: Vec::new(), bytes: 0, held: state.memory.reserve(Consumer::Parts) }
+    }
+
+    fn push(&mut self, message: Bytes) -> Result<()> {
+        self.bytes += message.len() as u64;
+        self.all.push(message);
+        self.held.set(self.bytes)
+    }
+}
+
 /// This node's own part of its query.
 pub(super) async fn part(
     state: &Arc<State>,
@@ -174,32 +242,51 @@ pub(super) async fn part(
     let arrived = Instant::now();
     let head = peer::Task { fragments: share.to_vec(), ..task.head.clone() };
     let control = state.control();
-    let reads = Reads::new(state, &head, deadline, control.clone()).await;
-    let mut reads = reads.map_err(Failed::Read)?;
-    let class = reads.class(&head).await.map_err(Failed::Request)?;
+    let reads = Reads::new(state, &head, deadline, control.clone()).await.map_err(Failed::Read)?;
+    let (messages, end) = match reads.place(&head).await.map_err(Failed::Request)? {
+        Place::Here(plan, snapshot) => {
+            // The others that are asked hear of it first.
+            yield_now().await;
+            let (times, mut messages) = (Times::since(arrived), Messages::new(state));
+            let of = (&*reads.table, &*plan, &snapshot);
+            let end = caught(|| execute_plan(of, &control, &mut |message| messages.push(message)));
+            (messages, times.on(end.map_err(Failed::Request)?, 0))
+        }
+        Place::Thread(class) => {
+            let task = Task { head, data: task.data.clone() };
+            part_on_thread(class, reads, task, arrived, deadline).await?
+        }
+    };
+    let elapsed_ns = u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let (node, fragments, Messages { all, held, .. }) = (Arc::clone(name), share.to_vec(), messages);
+    Ok(Part { node, fragments, messages: all, end, shipped: (0, 0), elapsed_ns, held })
+}
+
+/// The same on a thread, with a permit.
+async fn part_on_thread(
+    class: Class,
+    mut reads: Reads,
+    task: Task,
+    arrived: Instant,
+    deadline: Instant,
+) -> std::result::Result<(Messages, End), Failed> {
+    let state = Arc::clone(&reads.state);
     let permit = state.cpu.admit_part(class, deadline).await.map_err(Failed::Request)?;
-    let (stop, times) = (StopOnDrop(control.clone()), Times::since(arrived));
-    let mut held = state.memory.reserve(Consumer::Parts);
-    let (server, data) = (Arc::clone(state), task.data.clone());
-    let running = on_own_thread_as(&state.environment, class, move |may_wait| {
+    let (stop, times) = (StopOnDrop(reads.control.clone()), Times::since(arrived));
+    let environment = Arc::clone(&state.environment);
+    let running = on_own_thread_as(&environment, class, move |may_wait| {
         let _permit = permit;
-        let control = server.cpu.spread(may_wait, class, control);
-        let (mut messages, mut bytes) = (Vec::new(), 0);
-        let mut sink = |message: Bytes| {
-            bytes += message.len() as u64;
-            messages.push(message);
-            held.set(bytes)
-        };
-        let end = caught(|| execute(&mut reads, head, &data, &server.sets, &control, &mut sink));
+        let control = state.cpu.spread(may_wait, class, reads.control.clone());
+        let mut messages = Messages::new(&state);
+        let Task { head, data } = task;
+        let mut sink = |message| messages.push(message);
+        let end = caught(|| execute(&mut reads, head, &data, &state.sets, &control, &mut sink));
         match end {
-            Ok(end) => Ok((messages, held, times.on(end, reads.loaded))),
+            Ok(end) => Ok((messages, times.on(end, reads.loaded))),
             Err(error) if reads.failed => Err(Failed::Read(error)),
             Err(error) => Err(Failed::Request(error)),
         }
     });
     let answer = stop.until(deadline, running).await.map_err(Failed::Request)?;
-    let (messages, held, end) = answer.map_err(|_| Failed::Request(RequestError::internal()))??;
-    let elapsed_ns = u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let (node, fragments) = (Arc::clone(name), share.to_vec());
-    Ok(Part { node, fragments, messages, end, shipped: (0, 0), elapsed_ns, held })
+    answer.map_err(|_| Failed::Request(RequestError::internal()))?
 }

@@ -44,10 +44,10 @@ mod reach;
 mod remote;
 mod scatter;
 
-pub(crate) use execute::execute;
+pub(crate) use execute::{execute, execute_plan};
 pub(crate) use explain::explained;
 pub(crate) use find::TablesPeers;
-pub(crate) use local::{Reads, Times};
+pub(crate) use local::{Place, Reads, Times};
 pub(crate) use reach::Reach;
 use remote::Part;
 pub(crate) use remote::Task;
@@ -60,9 +60,14 @@ pub(crate) trait Nodes {
     /// Has a task done over fragments of a pinned version: the parts cover each of them once.
     fn ask(&self, pinned: &Pinned, task: Task, fragments: &[u32]) -> Result<Vec<Part>>;
 
-    /// A pinned version with some columns, given by their places, where this process answers for all of it and has it
-    /// in memory: then nobody need be asked. `None`: it is asked for.
-    fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>>;
+    /// Some fragments of a pinned version with some columns, given by their places, where this process has all of them
+    /// in memory: then nobody need be asked. `None`: they are asked for.
+    fn in_memory(
+        &self,
+        pinned: &Pinned,
+        fragments: &[u32],
+        columns: &[usize],
+    ) -> Result<Option<Arc<Snapshot>>>;
 
     /// How many nodes there are.
     fn count(&self) -> usize;
@@ -81,7 +86,7 @@ pub(crate) struct Pinned {
 
 impl Pinned {
     /// The fragments that may have rows for a filter; the others are counted.
-    fn fragments_for(&self, filter: Option<&Pred>, statistics: &mut Statistics) -> Vec<u32> {
+    pub(crate) fn fragments_for(&self, filter: Option<&Pred>, statistics: &mut Statistics) -> Vec<u32> {
         let mut fragments = Vec::with_capacity(self.fragments.len());
         for fragment in self.fragments.iter().copied() {
             if exec::may_select(filter, fragment, &|column| self.version.bounds(fragment, column)) {
@@ -341,12 +346,28 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         Ok((messages, statistics))
     }
 
-    /// The version with some columns, where this process has it whole. It is made of the version's own list of fragments,
-    /// and is compared with it like everything else that is answered.
+    /// The version with some columns, where this process answers for all of it and has it in memory.
     pub(crate) fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
-        let Some(snapshot) = self.nodes.whole(pinned, columns)? else { return Ok(None) };
+        match &pinned.version {
+            // Each does its share.
+            TableVersion::Stored(_) if self.nodes.count() > 1 => Ok(None),
+            TableVersion::Stored(_) | TableVersion::InMemory(_) => {
+                self.in_memory(pinned, &pinned.fragments, columns)
+            }
+        }
+    }
+
+    /// Some fragments of the version with some columns, where this process has them in memory. They are compared with the
+    /// version like everything else that is answered.
+    pub(crate) fn in_memory(
+        &self,
+        pinned: &Pinned,
+        fragments: &[u32],
+        columns: &[usize],
+    ) -> Result<Option<Arc<Snapshot>>> {
+        let Some(snapshot) = self.nodes.in_memory(pinned, fragments, columns)? else { return Ok(None) };
         let answered = coverage::answered(&snapshot);
-        coverage::check(pinned.table.name(), &pinned.version, &pinned.fragments, &answered)?;
+        coverage::check(pinned.table.name(), &pinned.version, fragments, &answered)?;
         Ok(Some(snapshot))
     }
 

@@ -86,11 +86,24 @@ impl Nodes for Reach {
         self.wait(scatter(&self.view, table, fragments, self.deadline, &work))
     }
 
-    fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+    fn in_memory(
+        &self,
+        pinned: &Pinned,
+        fragments: &[u32],
+        columns: &[usize],
+    ) -> Result<Option<Arc<Snapshot>>> {
         let snapshot = match &pinned.version {
-            TableVersion::InMemory(snapshot) => Some(Snapshot::clone(snapshot)),
-            TableVersion::Stored(_) if self.count() > 1 => None,
-            TableVersion::Stored(state) => self.state.tables.resident(&pinned.table, state, columns)?,
+            TableVersion::InMemory(snapshot) if fragments.len() == snapshot.fragments().len() => {
+                Some(Snapshot::clone(snapshot))
+            }
+            TableVersion::InMemory(snapshot) => {
+                let mut some = snapshot.fragments().to_vec();
+                some.retain(|fragment| fragments.binary_search(&fragment.id()).is_ok());
+                Some(Snapshot::new(snapshot.version(), some))
+            }
+            TableVersion::Stored(state) => {
+                self.state.tables.resident(&pinned.table, state, fragments, columns)?
+            }
         };
         Ok(snapshot.map(|snapshot| Arc::new(snapshot.with_cutoff(pinned.cutoff))))
     }

@@ -8,7 +8,7 @@ use std::{
 
 use basalt_core::limits::MAX_FILTER_NODES;
 use basalt_proto::cluster::v1::{
-    self as peer, ExecuteRequest, ExecuteResponse, execute_request, execute_response::Kind,
+    self as peer, End, ExecuteRequest, ExecuteResponse, execute_request, execute_response::Kind,
 };
 use prost::bytes::{Bytes, BytesMut};
 use tokio::{
@@ -21,7 +21,7 @@ use tonic::{Status, Streaming};
 use super::same_protocol;
 use crate::{
     call::Call,
-    coordinator::{Reads, Task, Times, execute},
+    coordinator::{Place, Reads, Task, Times, execute, execute_plan},
     cpu::{StopOnDrop, hand_over, on_own_thread_as},
     limits,
     memory::{Consumer, Reservation},
@@ -43,11 +43,24 @@ pub(super) async fn start(
     let control = state.control();
     let mut reads = Reads::new(state, &task.head, deadline, control.clone()).await?;
     call.table = Some(Arc::clone(&reads.table));
-    let class = reads.class(&task.head).await?;
+    let stop = StopOnDrop(control.clone());
+    let class = match reads.place(&task.head).await? {
+        Place::Thread(class) => class,
+        Place::Here(plan, snapshot) => {
+            let (times, of) = (Times::since(call.at()), (&*reads.table, &*plan, &snapshot));
+            let mut messages = Vec::new();
+            let mut sink = |message: Bytes| {
+                held.set(held.bytes() + message.len() as u64)?;
+                messages.push(message);
+                Ok(())
+            };
+            let end = caught(|| execute_plan(of, &control, &mut sink))?;
+            return Ok((Pieces::all(messages, times.on(end, 0), held), stop));
+        }
+    };
     let permit = state.cpu.admit_part(class, deadline).await?;
     let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
     let times = Times::since(call.at());
-    let stop = StopOnDrop(control.clone());
     let server = Arc::clone(state);
     on_own_thread_as(&state.environment, class, move |may_wait| {
         let _held = (permit, held);
@@ -59,7 +72,7 @@ pub(super) async fn start(
         // Whoever does not listen any longer need not hear of it.
         let _ = hand_over(may_wait, &sender, end, deadline);
     });
-    Ok((pieces, stop))
+    Ok((Pieces::Come(pieces), stop))
 }
 
 /// Reads a task, whose bytes are as many as it says. They are counted as they come.
@@ -130,8 +143,31 @@ async fn next(stream: &mut Streaming<ExecuteRequest>) -> Result<Option<execute_r
     }
 }
 
-/// What a task comes to, from the CPU pool.
-pub(super) type Pieces = mpsc::Receiver<Result<Kind>>;
+/// What a task comes to.
+pub(super) enum Pieces {
+    /// It was done where it came in.
+    All(
+        std::vec::IntoIter<Kind>,
+        #[expect(dead_code, reason = "it is given back when this is dropped")] Reservation,
+    ),
+    /// From the CPU pool.
+    Come(mpsc::Receiver<Result<Kind>>),
+}
+
+impl Pieces {
+    fn all(messages: Vec<Bytes>, end: End, held: Reservation) -> Self {
+        let mut pieces: Vec<Kind> = messages.into_iter().map(Kind::Partial).collect();
+        pieces.push(Kind::End(end));
+        Self::All(pieces.into_iter(), held)
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Kind>>> {
+        match self {
+            Self::All(pieces, _) => Poll::Ready(pieces.next().map(Ok)),
+            Self::Come(pieces) => pieces.poll_recv(context),
+        }
+    }
+}
 
 /// The answer to a task. Dropping it stops the work.
 pub(super) struct Running {
@@ -159,7 +195,7 @@ impl Stream for Running {
         if self.ended {
             return Poll::Ready(None);
         }
-        let piece = std::task::ready!(self.pieces.poll_recv(context));
+        let piece = std::task::ready!(self.pieces.poll_next(context));
         Poll::Ready(Some(match piece {
             Some(Ok(kind)) => {
                 if let Kind::End(end) = &kind {

@@ -36,6 +36,12 @@ pub(crate) trait Outlet {
     /// What the end of the answer comes to.
     type Done;
 
+    /// Hears of the bytes of a message before it is made.
+    fn message(&mut self, bytes: usize) -> Result<()> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// Takes a piece.
     fn piece(&mut self, piece: Piece) -> Result<()>;
 
@@ -43,23 +49,50 @@ pub(crate) trait Outlet {
     fn end(self, last: std::result::Result<(Piece, Counts), RequestError>) -> Self::Done;
 }
 
-/// Keeps a small answer.
+/// Keeps an answer that is expected to be small, and stops the query when it is not.
 #[derive(Debug, Default)]
-pub(crate) struct Whole(Piece);
+pub(crate) struct Whole {
+    messages: Piece,
+    bytes: u64,
+    is_large: bool,
+}
+
+/// A whole answer, and the bytes of its values.
+#[derive(Debug)]
+pub(crate) struct Small {
+    pub(crate) messages: Piece,
+    pub(crate) counts: Counts,
+    pub(crate) bytes: u64,
+}
 
 impl Outlet for Whole {
-    type Done = std::result::Result<(Piece, Counts), RequestError>;
+    /// `None`: it is larger than what is kept.
+    type Done = std::result::Result<Option<Small>, RequestError>;
+
+    fn message(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes as u64;
+        self.is_large = self.bytes > limits::LIGHT_ANSWER_BYTES;
+        match self.is_large {
+            true => Err(Error::new(ErrorKind::Cancelled, "the answer is not small")),
+            false => Ok(()),
+        }
+    }
 
     fn piece(&mut self, mut piece: Piece) -> Result<()> {
-        self.0.append(&mut piece);
+        self.messages.append(&mut piece);
         Ok(())
     }
 
-    fn end(mut self, last: std::result::Result<(Piece, Counts), RequestError>) -> Self::Done {
-        last.map(|(mut piece, counts)| {
-            self.0.append(&mut piece);
-            (self.0, counts)
-        })
+    fn end(self, last: std::result::Result<(Piece, Counts), RequestError>) -> Self::Done {
+        let Self { mut messages, bytes, is_large } = self;
+        match last {
+            Err(_) if is_large => Ok(None),
+            Err(error) => Err(error),
+            Ok((mut piece, counts)) => {
+                messages.append(&mut piece);
+                Ok(Some(Small { messages, counts, bytes }))
+            }
+        }
     }
 }
 
@@ -150,6 +183,7 @@ impl<O: Outlet> Sink<O> {
             self.batch(batch.slice(0, half))?;
             return self.batch(batch.slice(half, rows - half));
         }
+        self.outlet.message(bytes)?;
         let message = match self.format {
             pb::Format::Unspecified | pb::Format::Columns => {
                 convert::to_rows(&batch).map(|rows| (bytes, Kind::Batch(rows)))

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
 use super::{
-    answer::{Answer, Begun, Outlet, Queued, Sink, Whole},
+    answer::{Answer, Begun, Outlet, Queued, Sink, Small, Whole},
     nodes::coordinate,
 };
 use crate::{
@@ -26,7 +26,6 @@ use crate::{
     limits,
     panics::{self, caught},
     peers::fetch,
-    readers::{Counts, Piece},
     state::State,
     status::RequestError,
     tables::TableVersion,
@@ -118,31 +117,38 @@ impl Query {
                 stop.until(deadline, self.0.cpu.run_as(Class::Short, bind)).await???
             }
         };
-        match bound {
-            Bound::Here(plan, snapshot, estimate) if estimate.answer_bytes <= limits::LIGHT_ANSWER_BYTES => {
-                if here && estimate.effort <= limits::LIGHT_EFFORT {
-                    let answer = job.keep(&plan, &snapshot, estimate)?;
+        let (job, bound) = match bound {
+            Bound::Here(read) if read.is_small() => {
+                let (job, read, answer) = if here && Class::is_light(read.estimate) {
+                    let answer = job.keep(&read, &job.control)?;
                     drop(permit);
+                    (job, read, answer)
+                } else {
+                    let permit = match Class::of(read.estimate) {
+                        Class::Short => permit,
+                        Class::Long => {
+                            drop(permit);
+                            self.0.cpu.admit(Class::Long, deadline).await?
+                        }
+                    };
+                    let run = self.0.cpu.run_query(permit, job.control.clone(), move |control| {
+                        let answer = job.keep(&read, &control)?;
+                        Ok((job, read, answer))
+                    });
+                    stop.until(deadline, run).await??
+                };
+                if let Some(answer) = answer {
                     return self.kept(call, answer, stop, deadline).await;
                 }
-                let permit = match Class::of(estimate) {
-                    Class::Short => permit,
-                    Class::Long => {
-                        drop(permit);
-                        self.0.cpu.admit(Class::Long, deadline).await?
-                    }
-                };
-                let run = self.0.cpu.run_query(permit, job.control.clone(), move |control| {
-                    Job { control, ..job }.keep(&plan, &snapshot, estimate)
-                });
-                let answer = stop.until(deadline, run).await??;
-                self.kept(call, answer, stop, deadline).await
+                // It begins again, and its answer goes out as it is made.
+                (job, Bound::Here(read))
             }
             bound => {
                 drop(permit);
-                self.stream(call, job, bound, stop, deadline).await
+                (job, bound)
             }
-        }
+        };
+        self.stream(call, job, bound, stop, deadline).await
     }
 
     /// A small answer, which needs a slot only where many others are unread.
@@ -188,9 +194,9 @@ impl Query {
             let mut sink = Sink::new(outlet, job.format, job.arrived);
             let control = cpu.spread(may_wait, class, job.control.clone());
             let outcome = caught(|| match bound {
-                Bound::Here(plan, snapshot, _) => {
+                Bound::Here(read) => {
                     panics::wanted("query", job.pinned.table.name());
-                    answer(&plan, &snapshot, &control, &mut sink)
+                    read.answer(&control, &mut sink)
                 }
                 Bound::Elsewhere(query, _) => job.coordinate(*query, &control, &mut sink),
             });
@@ -252,7 +258,7 @@ struct Job {
 /// A query and what it needs.
 enum Bound {
     /// All that it reads is here.
-    Here(Box<Plan>, Arc<Snapshot>, Estimate),
+    Here(Box<Read>),
     /// It asks other tables or nodes, or reads what is not in memory.
     Elsewhere(Box<query::Query>, Class),
 }
@@ -260,18 +266,36 @@ enum Bound {
 impl Bound {
     fn class(&self) -> Class {
         match self {
-            Self::Here(_, _, estimate) => Class::of(*estimate),
+            Self::Here(read) => Class::of(read.estimate),
             Self::Elsewhere(_, class) => *class,
         }
     }
 }
 
-/// A whole answer.
-struct Small {
-    messages: Piece,
-    counts: Counts,
-    /// What its values take at most.
-    bytes: u64,
+/// A plan with the fragments that it reads.
+struct Read {
+    plan: Plan,
+    snapshot: Arc<Snapshot>,
+    /// The fragments without rows for it, by their bounds.
+    pruned: Statistics,
+    estimate: Estimate,
+}
+
+impl Read {
+    /// Whether the answer is first made whole: it is small for sure, or should be, and soon made again when it is not.
+    fn is_small(&self) -> bool {
+        let is_small = |bytes: u64| bytes <= limits::LIGHT_ANSWER_BYTES;
+        let Estimate { answer_bytes, expected_answer_bytes, .. } = self.estimate;
+        is_small(answer_bytes) || is_small(expected_answer_bytes) && Class::of(self.estimate) == Class::Short
+    }
+
+    fn answer<O: Outlet>(&self, control: &Control, sink: &mut Sink<O>) -> Result<Statistics, RequestError> {
+        sink.header(self.plan.schema(), self.snapshot.version());
+        let ran = self.plan.run(&self.snapshot, control, &mut |batch| sink.batch(batch));
+        let mut statistics = ran.map_err(|error| sink.error(error))?;
+        statistics += self.pruned;
+        Ok(statistics)
+    }
 }
 
 impl Job {
@@ -281,36 +305,54 @@ impl Job {
             let (query, is_alone) = convert::query(request, &self.state.sets)?;
             panics::wanted("plan", self.pinned.table.name());
             if !is_alone {
-                return Ok(Bound::Elsewhere(Box::new(query), Class::Long));
+                let Pinned { table, version, .. } = &self.pinned;
+                let class = match self.reach.count() {
+                    1 => Class::of_joins(&query, table, version, &self.state),
+                    _ => Class::Long,
+                };
+                return Ok(Bound::Elsewhere(Box::new(query), class));
             }
-            let Pinned { table, version, fragments, .. } = &self.pinned;
-            let plan = Plan::new(table, &self.pinned.snapshot(), &query)?;
+            let plan = Plan::new(&self.pinned.table, &self.pinned.snapshot(), &query)?;
+            let mut pruned = Statistics::default();
+            let fragments = self.pinned.fragments_for(plan.filter.as_ref(), &mut pruned);
             let coordinator = Coordinator::new(&self.reach, &self.control, false);
-            if let Some(snapshot) = coordinator.whole(&self.pinned, &plan.columns())? {
+            if let Some(snapshot) = coordinator.in_memory(&self.pinned, &fragments, &plan.columns())? {
                 let estimate = plan.estimate(&snapshot);
-                return Ok(Bound::Here(Box::new(plan), snapshot, estimate));
-            }
-            let class = match version {
-                // What others have is like what is here; alone it has to be read.
-                TableVersion::Stored(version) if self.reach.count() > 1 => {
-                    Class::of_plan(&plan, table, version, fragments, &self.state)
+                // The other nodes do their share of what is more than the way to them.
+                if self.reach.count() == 1 || Class::is_light(estimate) {
+                    return Ok(Bound::Here(Box::new(Read { plan, snapshot, pruned, estimate })));
                 }
-                _ => Class::Long,
-            };
-            Ok(Bound::Elsewhere(Box::new(query), class))
+            }
+            Ok(Bound::Elsewhere(Box::new(query), self.class(&plan, &fragments)))
         })
     }
 
-    /// A small answer.
-    fn keep(&self, plan: &Plan, snapshot: &Snapshot, estimate: Estimate) -> Result<Small, RequestError> {
+    /// The class of a plan of which not all fragments are here.
+    fn class(&self, plan: &Plan, fragments: &[u32]) -> Class {
+        let Pinned { table, version, .. } = &self.pinned;
+        match version {
+            TableVersion::Stored(state) if self.reach.count() > 1 => {
+                // What others have is like what is here.
+                Class::of_plan(plan, table, state, &self.pinned.fragments, &self.state).unwrap_or_else(|| {
+                    let rows = |id: &u32| (*id, version.size(*id).0);
+                    let fragments: Vec<(u32, u64)> = fragments.iter().map(rows).collect();
+                    Class::of(plan.estimate_by_bounds(&fragments, &|id, column| version.bounds(id, column)))
+                })
+            }
+            // It has to be read.
+            _ => Class::Long,
+        }
+    }
+
+    /// An answer that should be small; `None`: it is not.
+    fn keep(&self, read: &Read, control: &Control) -> Result<Option<Small>, RequestError> {
         let mut sink = Sink::new(Whole::default(), self.format, self.arrived);
         // Here, so that it is the same on the CPU pool and on an async thread.
         let outcome = caught(|| {
             panics::wanted("query", self.pinned.table.name());
-            answer(plan, snapshot, &self.control, &mut sink)
+            read.answer(control, &mut sink)
         });
-        let (messages, counts) = sink.finish(outcome)?;
-        Ok(Small { messages, counts, bytes: estimate.answer_bytes })
+        sink.finish(outcome)
     }
 
     /// Answers with what others do for it. It waits for them.
@@ -329,14 +371,4 @@ impl Job {
         let ran = coordinator.run(&self.pinned, &query, &plan, &mut |batch| sink.batch(batch));
         ran.map_err(|error| sink.kept_error().unwrap_or(error))
     }
-}
-
-fn answer<O: Outlet>(
-    plan: &Plan,
-    snapshot: &Snapshot,
-    control: &Control,
-    sink: &mut Sink<O>,
-) -> Result<Statistics, RequestError> {
-    sink.header(plan.schema(), snapshot.version());
-    plan.run(snapshot, control, &mut |batch| sink.batch(batch)).map_err(|error| sink.error(error))
 }

@@ -61,11 +61,17 @@ impl Stored {
         Rows { table: self.table.id(), hash: entry.source().rows }
     }
 
-    /// A version of which all fragments are in memory with some columns; `None` where something is missing.
-    pub(super) fn resident(&self, state: &TableState, columns: &[usize]) -> Result<Option<Snapshot>> {
-        let found = self.look_up(state, state.fragments().iter(), columns)?;
+    /// Some fragments of a version with some columns, all of them in memory; `None` where something is missing.
+    pub(super) fn resident(
+        &self,
+        state: &TableState,
+        ids: &[u32],
+        columns: &[usize],
+    ) -> Result<Option<Snapshot>> {
+        let entries = self.entries(state, ids)?;
+        let found = self.look_up(state, entries.iter().copied(), columns)?;
         match found.iter().all(Found::is_whole) {
-            true => self.assembled(state, state.fragments().iter().zip(found), columns).map(Some),
+            true => self.assembled(state, entries.into_iter().zip(found), columns).map(Some),
             false => Ok(None),
         }
     }

@@ -449,15 +449,16 @@ impl Tables {
         Some(self.newest_stored(table).ok()??.state())
     }
 
-    /// A version of which all fragments are in memory with some columns; `None` where something is missing.
+    /// Some fragments of a version with some columns, all of them in memory; `None` where something is missing.
     pub(crate) fn resident(
         &self,
         table: &Table,
         version: &TableState,
+        fragments: &[u32],
         columns: &[usize],
     ) -> Result<Option<Snapshot>, RequestError> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
-        stored.resident(version, columns)
+        stored.resident(version, fragments, columns)
     }
 
     /// Those of some fragments of a version that are in memory with some columns.

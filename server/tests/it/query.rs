@@ -80,6 +80,23 @@ async fn large_answers_come_in_small_messages() {
     }
 }
 
+/// Keys between the extremes of a block are taken to be equally frequent. One that is half of them is expected in a few
+/// rows, so that its answer is first kept, and begins again when it is too large for that.
+#[tokio::test]
+async fn an_answer_that_is_larger_than_expected_is_whole() {
+    const ROWS: i64 = 100_000;
+    let server = Server::start().await;
+    server.numbers("t", (0..ROWS).map(|i| if i % 2 == 0 { 7 } else { i * 1_000_003 })).await;
+    let of = |key: i64| server.client.query("t").filter(col("a").eq(key)).collect();
+    let (many, one) = (of(7).await.unwrap(), of(1_000_003).await.unwrap());
+    assert_eq!((many.rows, one.rows), (50_000, 1));
+    let all_are = |key: i64| {
+        let columns = many.batches.iter().map(|batch| batch.column(0).as_primitive::<Int64Type>());
+        columns.flat_map(|column| column.values().to_vec()).filter(|value| *value == key).count()
+    };
+    assert_eq!(all_are(7), 50_000);
+}
+
 #[tokio::test]
 async fn a_row_that_no_message_holds_is_an_error() {
     let server = Server::start().await;
