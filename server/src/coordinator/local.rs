@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use basalt_core::{
     exec::Control,
+    fragment::Fragment,
     table::{Cutoff, Snapshot, Table},
 };
 use basalt_proto::{
@@ -20,6 +21,7 @@ use super::{
     remote::{Part, Task},
 };
 use crate::{
+    cache::{Purpose, Told},
     class::Class,
     convert,
     cpu::{StopOnDrop, on_own_thread_as, until_stopped},
@@ -42,6 +44,7 @@ pub(crate) struct Reads {
     rest: Vec<u32>,
     deadline: Instant,
     control: Control,
+    purpose: Purpose,
     /// How many were read.
     pub(crate) loaded: u32,
     /// Some could not be.
@@ -67,6 +70,10 @@ impl Reads {
             rest: task.fragments.clone(),
             deadline,
             control,
+            purpose: match &task.request {
+                Some(Request::Describe(_)) => Purpose::Maintenance,
+                _ => Purpose::Query,
+            },
             loaded: 0,
             failed: false,
         })
@@ -102,12 +109,17 @@ impl Waves for Reads {
             return Ok(None);
         }
         let tables = &self.state.tables;
-        let wave = tables.wave(&self.table, &self.version, &self.rest, columns, self.deadline);
+        let wave = tables.wave(&self.table, &self.version, &self.rest, columns, self.purpose, self.deadline);
         let wave = self.state.environment.wait(until_stopped(&self.control, self.deadline, wave));
         let (snapshot, loaded) = wave.inspect_err(|_| self.failed = true)?;
         self.rest.drain(..snapshot.fragments().len());
         self.loaded += loaded;
         Ok(Some(Arc::new(snapshot.with_cutoff(self.cutoff))))
+    }
+
+    fn elastic(&self, snapshot: &Snapshot) -> Result<Vec<Vec<Told>>> {
+        let ids: Vec<u32> = snapshot.fragments().iter().map(Fragment::id).collect();
+        self.state.tables.elastic(&self.table, &self.version, &ids)
     }
 }
 

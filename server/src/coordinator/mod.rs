@@ -27,6 +27,7 @@ use basalt_sip::Sip;
 use prost::bytes::{Bytes, BytesMut};
 
 use crate::{
+    cache::{Purpose, Told},
     convert, limits,
     membership::PROTOCOL,
     status::{RequestError, Result},
@@ -62,7 +63,12 @@ pub(crate) trait Nodes {
 
     /// A pinned version with some columns, given by their places, where this process answers for all of it and has it
     /// in memory: then nobody need be asked. `None`: it is asked for.
-    fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>>;
+    fn whole(&self, pinned: &Pinned, columns: &[usize], purpose: Purpose) -> Result<Option<Arc<Snapshot>>>;
+
+    /// What this process tells of the columns of a pinned version beside what they hold, by fragment.
+    fn elastic(&self, _: &Pinned) -> Result<Vec<Vec<Told>>> {
+        Ok(Vec::new())
+    }
 
     /// How many nodes there are.
     fn count(&self) -> usize;
@@ -344,7 +350,17 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
     /// The version with some columns, where this process has it whole. It is made of the version's own list of fragments,
     /// and is compared with it like everything else that is answered.
     pub(crate) fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
-        let Some(snapshot) = self.nodes.whole(pinned, columns)? else { return Ok(None) };
+        self.whole_for(pinned, columns, Purpose::Query)
+    }
+
+    /// The same for others than queries.
+    fn whole_for(
+        &self,
+        pinned: &Pinned,
+        columns: &[usize],
+        purpose: Purpose,
+    ) -> Result<Option<Arc<Snapshot>>> {
+        let Some(snapshot) = self.nodes.whole(pinned, columns, purpose)? else { return Ok(None) };
         let answered = coverage::answered(&snapshot);
         coverage::check(pinned.table.name(), &pinned.version, &pinned.fragments, &answered)?;
         Ok(Some(snapshot))

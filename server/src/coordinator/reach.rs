@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     access::{Action, Caller, Object},
+    cache::{Purpose, Told},
     cpu::until_stopped,
     membership::View,
     metrics::Metrics,
@@ -86,13 +87,22 @@ impl Nodes for Reach {
         self.wait(scatter(&self.view, table, fragments, self.deadline, &work))
     }
 
-    fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+    fn whole(&self, pinned: &Pinned, columns: &[usize], purpose: Purpose) -> Result<Option<Arc<Snapshot>>> {
         let snapshot = match &pinned.version {
             TableVersion::InMemory(snapshot) => Some(Snapshot::clone(snapshot)),
             TableVersion::Stored(_) if self.count() > 1 => None,
-            TableVersion::Stored(state) => self.state.tables.resident(&pinned.table, state, columns)?,
+            TableVersion::Stored(state) => {
+                self.state.tables.resident(&pinned.table, state, columns, purpose)?
+            }
         };
         Ok(snapshot.map(|snapshot| Arc::new(snapshot.with_cutoff(pinned.cutoff))))
+    }
+
+    fn elastic(&self, pinned: &Pinned) -> Result<Vec<Vec<Told>>> {
+        match &pinned.version {
+            TableVersion::InMemory(_) => Ok(Vec::new()),
+            TableVersion::Stored(state) => self.state.tables.elastic(&pinned.table, state, &pinned.fragments),
+        }
     }
 
     fn count(&self) -> usize {

@@ -102,7 +102,7 @@ impl Nodes for Local {
         Ok(parts)
     }
 
-    fn whole(&self, pinned: &Pinned, _: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+    fn whole(&self, pinned: &Pinned, _: &[usize], _: Purpose) -> Result<Option<Arc<Snapshot>>> {
         let whole = self.whole.borrow().clone();
         Ok(whole.filter(|_| pinned.table.name() == "orders"))
     }
