@@ -349,7 +349,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_a_processor_waits_no_longer() {
-        let mut tested = Tested::new(1 << 30, 1 << 29, 1);
+        let tested = Tested::new(1 << 30, 1 << 29, 1);
         tested.read(0, 9);
         let soon = Instant::now() + Duration::from_secs(5);
         let permit = tested.cpu.admit(Class::Long, soon).await.unwrap();
