@@ -161,7 +161,9 @@ impl Elastic<'_> {
         let made = on_own_thread_as(self.environment, Class::Long, move |_| {
             caught(|| Ok((column.faster()?.map(Arc::new), making)))
         });
-        let (faster, making) = made.await.map_err(|_| RequestError::internal())??;
+        let made = made.await.map_err(|_| RequestError::internal()).flatten();
+        // One of which nothing can be made keeps others from nothing.
+        let (faster, making) = made.inspect_err(|_| self.cache.keep_faster(&candidate, None))?;
         drop(making);
         let Some(faster) = faster else {
             self.cache.keep_faster(&candidate, None);
