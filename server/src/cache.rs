@@ -50,8 +50,8 @@ pub(crate) enum Id {
 pub(crate) enum Purpose {
     /// A query reads them, in their faster forms where there are such.
     Query,
-    /// The same columns, to see what a query would take; it is none.
-    Estimate,
+    /// The same columns, for what is no client's query: to see what one would take, or to describe values.
+    Aside,
     /// To merge, to write or to describe them: as they are held compactly.
     Maintenance,
 }

@@ -332,7 +332,7 @@ flights  1,000 rows in 2 fragments, version 3, 2.20 kB held
         small.field = small.field.with_metadata([(OPTIMIZE_KEY.to_owned(), "size".to_owned())].into());
         let text = describe(&TableDetails { table: table(), columns: vec![small, column(1, Some(1.0))] });
         assert!(text.contains("  dest    utf8 not null, for size "), "{text}");
-        assert!(text.contains("  dest    size             0.0  "), "{text}");
+        assert!(text.contains("  dest    size            0.0  "), "{text}");
     }
 
     #[test]

@@ -393,7 +393,7 @@ mod tests {
         let hot = || tested.hottest().iter().map(|of| (of.rows.hash, of.heat, of.bytes)).collect::<Vec<_>>();
         tested.read(0, Purpose::Query, 3);
         tested.read(1, Purpose::Query, 6);
-        tested.read(2, Purpose::Estimate, 9);
+        tested.read(2, Purpose::Aside, 9);
         tested.read(2, Purpose::Maintenance, 9);
         assert_eq!(hot(), [(1, 6.0, None)]);
         tested.read(0, Purpose::Query, 5);
@@ -428,7 +428,7 @@ mod tests {
         tested.read(0, Purpose::Query, 4);
         tested.promote();
         for (purpose, encoding) in
-            [(Purpose::Query, "plain"), (Purpose::Estimate, "plain"), (Purpose::Maintenance, "packed")]
+            [(Purpose::Query, "plain"), (Purpose::Aside, "plain"), (Purpose::Maintenance, "packed")]
         {
             assert_eq!(tested.read(0, purpose, 1).encoding(), encoding);
         }

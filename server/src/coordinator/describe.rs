@@ -65,7 +65,7 @@ pub(crate) fn columns<N: Nodes>(
 /// By the counts of a column's values, which take as much memory as a request may.
 fn entropy<N: Nodes>(nodes: &N, control: &Control, pinned: &Pinned, column: &str) -> Result<f64> {
     let control = control.with_own_memory();
-    let mut coordinator = Coordinator::new(nodes, &control, false);
+    let mut coordinator = Coordinator::new(nodes, &control, false).aside();
     let count = Aggregate { function: AggregateFunction::Count, argument: None, distinct: false };
     let select = vec![SelectItem { expr: Expr::Aggregate(Box::new(count)), name: None }];
     let query = Query { select, group_by: vec![Expr::Column(column.to_owned())], ..Query::default() };

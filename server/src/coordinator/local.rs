@@ -72,6 +72,7 @@ impl Reads {
             control,
             purpose: match &task.request {
                 Some(Request::Describe(_)) => Purpose::Maintenance,
+                _ if task.aside => Purpose::Aside,
                 _ => Purpose::Query,
             },
             loaded: 0,

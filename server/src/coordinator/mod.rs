@@ -164,6 +164,7 @@ pub(crate) struct Coordinator<'a, N> {
     /// What sets in the filters of inner queries did.
     uses: Vec<SetUse>,
     analyze: bool,
+    purpose: Purpose,
     /// Why the engine was stopped, where it has no kind for it.
     error: Option<RequestError>,
 }
@@ -172,7 +173,12 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
     /// Nothing is asked yet.
     pub(crate) fn new(nodes: &'a N, control: &'a Control, analyze: bool) -> Self {
         let (pinned, hops, uses) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { nodes, control, pinned, hops, uses, analyze, error: None }
+        Self { nodes, control, pinned, hops, uses, analyze, purpose: Purpose::Query, error: None }
+    }
+
+    /// The same for what is no client's query.
+    fn aside(self) -> Self {
+        Self { purpose: Purpose::Aside, ..self }
     }
 
     /// What the sets in the filters of inner queries did that this process answered by itself, where there is a clock.
@@ -350,10 +356,10 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
     /// The version with some columns, where this process has it whole. It is made of the version's own list of fragments,
     /// and is compared with it like everything else that is answered.
     pub(crate) fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
-        self.whole_for(pinned, columns, Purpose::Query)
+        self.whole_for(pinned, columns, self.purpose)
     }
 
-    /// The same for others than queries.
+    /// The same for another purpose.
     fn whole_for(
         &self,
         pinned: &Pinned,
@@ -408,6 +414,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             sets: heads,
             lookups,
             analyze: self.analyze,
+            aside: self.purpose != Purpose::Query,
         };
         Task { head, data }
     }

@@ -86,7 +86,7 @@ impl Stored {
     /// Those of some fragments of a version that are in memory with some columns.
     pub(super) fn resident_of(&self, state: &TableState, ids: &[u32], columns: &[usize]) -> Result<Snapshot> {
         let entries = self.entries(state, ids)?;
-        let found = self.look_up(state, &entries, columns, Purpose::Estimate)?;
+        let found = self.look_up(state, &entries, columns, Purpose::Aside)?;
         let here = entries.into_iter().zip(found).filter(|(_, found)| found.is_whole());
         self.assembled(state, here, columns)
     }
@@ -132,7 +132,7 @@ impl Stored {
             bytes <= most
         };
         let n = entries.iter().take_while(|entry| takes(entry)).count().max(1).min(entries.len());
-        let found = self.look_up(state, &entries[..n], columns, Purpose::Estimate)?;
+        let found = self.look_up(state, &entries[..n], columns, Purpose::Aside)?;
         let reading = Reading { columns, purpose };
         let loaded = found.iter().filter(|found| !found.is_whole()).count();
         drop(found);
