@@ -134,6 +134,7 @@ def measure_engine(engine, tables, questions, options, result):
         held = Held(rows, engine.table_bytes(table), columns, seconds, engine.column_encodings(table))
         result.tables[table.name] = held
     processes = engine.process_ids()
+    engine.warm_up(questions.values())
     with progress.stage(f"{result.name}: {len(questions)} queries", len(questions)) as done:
         for at, (title, sql) in enumerate(questions.items()):
             done(at)
@@ -204,7 +205,7 @@ def arguments():
     parser.add_argument("--rows", type=int, default=100_000_000, help="rows of events [default: 100000000]")
     parser.add_argument("--cardinality", type=float, default=1, help="of the groups, times what is usual [default: 1]")
     parser.add_argument("--scale", type=float, help="of tpch and ssb [default: ROWS / 10000000, at most 1]")
-    parser.add_argument("--engines", default=",".join(name for name in engines.ENGINES if name != "basalt-3"), help="engines [default: %(default)s]")
+    parser.add_argument("--engines", default=",".join(name for name in engines.ENGINES if name not in ("basalt-3", "basalt-elastic")), help="engines [default: %(default)s]")
     parser.add_argument("--basalt", metavar="BINARY", help="the server [default: built with the profile dist]")
     parser.add_argument("--memory", default="8GiB", help="what Basalt may take [default: %(default)s]")
     parser.add_argument("--runs", type=int, default=5, help="the best of so many, after one [default: 5]")

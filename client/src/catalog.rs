@@ -147,6 +147,12 @@ pub struct ColumnInfo {
     pub max: Option<Literal>,
     /// Each encoding's size estimate for the values; only where the full view was asked for.
     pub estimates: Vec<EncodingEstimate>,
+    /// How often queries have read the column lately, of the fragment of which they have read it most: halved every ten
+    /// minutes; only where the full view was asked for.
+    pub heat: f64,
+    /// The faster forms that are held beside the encodings, as long as memory has room; only where the full view was asked
+    /// for. [`ColumnInfo::bytes`] does not count them.
+    pub faster: Vec<EncodingUse>,
 }
 
 impl Client {
@@ -444,5 +450,7 @@ fn column_from_proto(column: v1::ColumnInfo) -> Result<ColumnInfo> {
         min: literal(column.min),
         max: literal(column.max),
         estimates: column.estimates,
+        heat: column.heat,
+        faster: column.faster,
     })
 }

@@ -7,8 +7,10 @@
 //! generalized clock buffer replacement scheme", 1992). Own code, since a cache of a library knows neither items that
 //! must stay while they are read nor a pool of memory that others ask to make room.
 
+mod elastic;
+
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
@@ -17,6 +19,8 @@ use basalt_core::{
     fragment::{Column, Deleted, FragmentData},
     invariant::Invariant as _,
 };
+use elastic::Elastic;
+pub(crate) use elastic::{Allowed, Candidate, Counts, Told};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -39,6 +43,17 @@ pub(crate) enum Id {
     Column(u64),
     /// A deletion vector, by the hash of its name.
     Deleted(u64),
+}
+
+/// What columns are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A query reads them, in their faster forms where there are such.
+    Query,
+    /// The same columns, for what is no client's query: to see what one would take, or to describe values.
+    Aside,
+    /// To merge, to write or to describe them: as they are held compactly.
+    Maintenance,
 }
 
 #[derive(Debug)]
@@ -65,6 +80,17 @@ struct Resident {
     turns: u8,
     left: u8,
     held: Reservation,
+    elastic: Elastic,
+}
+
+impl Resident {
+    fn new(id: Id, item: Item, turns: u8, held: Reservation) -> Self {
+        Self { id, item, turns, left: turns, held, elastic: Elastic::default() }
+    }
+
+    fn is_read(&self) -> bool {
+        self.item.is_read() || self.elastic.is_read()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -72,6 +98,17 @@ struct Items {
     of: HashMap<Rows, Vec<Resident>>,
     /// Where the clock's hand goes: each item once, the next first.
     clock: VecDeque<(Rows, Id)>,
+    /// Columns that have faster forms; some of them may have left the cache.
+    faster: BTreeSet<(Rows, u64)>,
+    /// Columns that were read often; some of them may have left the cache, or cooled down.
+    hot: BTreeSet<(Rows, u64)>,
+    /// Half-lives of heat that have passed.
+    age: u32,
+    /// How often memory was wanted that was not free.
+    pressed: u64,
+    /// Faster forms that were made, and that others had the memory of.
+    made: u64,
+    evicted: u64,
 }
 
 /// See the module.
@@ -99,23 +136,30 @@ impl Found {
 }
 
 impl FragmentCache {
-    /// Some columns and the deletion vector (0: none) of many rows. What is found is pinned while the answer lives.
-    pub(crate) fn find<'a>(
-        &'a self,
-        rows: impl IntoIterator<Item = (Rows, u64)> + 'a,
+    /// Some columns and the deletion vector (0: none) of many rows. What is found is pinned while the answer lives. Where
+    /// something is missing no query has read anything yet.
+    pub(crate) fn find(
+        &self,
+        rows: impl IntoIterator<Item = (Rows, u64)> + Clone,
         columns: &[u64],
+        purpose: Purpose,
     ) -> Vec<Found> {
         let mut items = self.items();
+        let Items { of, hot, age, .. } = &mut *items;
+        let all = rows.clone();
         let find = |(rows, deletions): (Rows, u64)| {
             let mut found = Found {
                 columns: vec![None; columns.len()],
                 deleted: if deletions == 0 { Some(None) } else { None },
             };
-            for resident in items.of.get_mut(&rows).into_iter().flatten() {
+            for resident in of.get_mut(&rows).into_iter().flatten() {
                 match (&resident.item, resident.id) {
                     (Item::Column(column), Id::Column(id)) => {
                         let Some(place) = columns.iter().position(|wanted| *wanted == id) else { continue };
-                        found.columns[place] = Some(Arc::clone(column));
+                        found.columns[place] = Some(resident.elastic.read(column, purpose));
+                        if purpose == Purpose::Query && resident.elastic.used(*age) {
+                            hot.insert((rows, id));
+                        }
                     }
                     (Item::Deleted(deleted), Id::Deleted(id)) if id == deletions => {
                         found.deleted = Some(deleted.clone());
@@ -126,7 +170,19 @@ impl FragmentCache {
             }
             found
         };
-        rows.into_iter().map(find).collect()
+        let found: Vec<Found> = rows.into_iter().map(find).collect();
+        if purpose == Purpose::Query && !found.iter().all(Found::is_whole) {
+            for (rows, _) in all {
+                for resident in of.get_mut(&rows).into_iter().flatten() {
+                    if let Id::Column(id) = resident.id
+                        && columns.contains(&id)
+                    {
+                        resident.elastic.unread(*age);
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Keeps a column that took so long to read, and the memory that was reserved for it.
@@ -139,19 +195,13 @@ impl FragmentCache {
         held: Reservation,
     ) {
         let turns = turns(took, column.bytes() as u64);
-        self.keep(
-            rows,
-            Resident { id: Id::Column(id), item: Item::Column(column), turns, left: turns, held },
-        );
+        self.keep(rows, Resident::new(Id::Column(id), Item::Column(column), turns, held));
     }
 
     /// Keeps a deletion vector, and the memory that was reserved for it.
     pub(crate) fn keep_deleted(&self, rows: Rows, id: u64, deleted: Option<Arc<Deleted>>, held: Reservation) {
         let turns = limits::CACHE_TURNS;
-        self.keep(
-            rows,
-            Resident { id: Id::Deleted(id), item: Item::Deleted(deleted), turns, left: turns, held },
-        );
+        self.keep(rows, Resident::new(Id::Deleted(id), Item::Deleted(deleted), turns, held));
     }
 
     fn keep(&self, rows: Rows, resident: Resident) {
@@ -233,7 +283,7 @@ impl Items {
         let Some(of) = self.of.get_mut(&rows) else { return Some(None) };
         let Some(place) = of.iter().position(|resident| resident.id == id) else { return Some(None) };
         let resident = &mut of[place];
-        if resident.left > 0 || resident.item.is_read() {
+        if resident.left > 0 || resident.is_read() {
             resident.left = resident.left.saturating_sub(1);
             self.clock.push_back((rows, id));
             return Some(None);
@@ -247,8 +297,17 @@ impl Items {
 }
 
 impl Evict for FragmentCache {
+    fn evict_spare(&self, bytes: u64) -> u64 {
+        self.give_back(bytes)
+    }
+
     fn evict(&self, bytes: u64) -> u64 {
-        let (mut gone, mut freed) = (Vec::new(), 0);
+        // What nobody needs goes before what may be read again.
+        let mut freed = self.give_back(bytes);
+        if freed >= bytes {
+            return freed;
+        }
+        let mut gone = Vec::new();
         let mut items = self.items();
         // As often as every item has turns; what is left then is pinned.
         let turns = items.clock.len() * (usize::from(limits::CACHE_TURNS) + 1);
@@ -337,7 +396,7 @@ mod tests {
         other.set(10).unwrap();
         assert_eq!(here(&cache, 0..10).len(), 9);
         let read = [3, 5, 8];
-        drop(cache.find(read.map(|hash| (rows(hash), 0)), &[7]));
+        drop(cache.find(read.map(|hash| (rows(hash), 0)), &[7], Purpose::Query));
         other.set(70).unwrap();
         assert_eq!(here(&cache, 0..10), read);
         assert_eq!(pool.held(), 100);
@@ -347,7 +406,7 @@ mod tests {
     fn what_is_read_stays_and_the_rest_is_refused() {
         let (pool, cache) = cache(100);
         fill(&pool, &cache, 0..10);
-        let found = cache.find((0..10).map(|hash| (rows(hash), 0)), &[7]);
+        let found = cache.find((0..10).map(|hash| (rows(hash), 0)), &[7], Purpose::Query);
         assert!(found.iter().all(Found::is_whole));
         let mut other = pool.reserve(Consumer::Writes);
         assert_eq!(other.set(1).unwrap_err().reason(), "MEMORY_LIMIT");
@@ -393,7 +452,7 @@ mod tests {
         let mut held = pool.reserve(Consumer::Cache);
         held.set(5).unwrap();
         cache.keep_deleted(rows(1), 77, None, held);
-        let of = |deletions| cache.find([(rows(1), deletions)], &[]).remove(0).is_whole();
+        let of = |deletions| cache.find([(rows(1), deletions)], &[], Purpose::Query).remove(0).is_whole();
         assert_eq!((of(0), of(77), of(78)), (true, true, false));
     }
 

@@ -9,7 +9,7 @@ use basalt_core::{
 use basalt_storage::TableState;
 use tokio::time::Instant;
 
-use crate::{limits, state::State, tables::TableVersion};
+use crate::{cache::Purpose, limits, state::State, tables::TableVersion};
 
 /// Something for each class.
 #[derive(Debug)]
@@ -129,7 +129,8 @@ fn estimate_here(query: &Query, table: &Table, version: &TableVersion, state: &S
         TableVersion::InMemory(snapshot) => Some(plan.estimate(snapshot)),
         TableVersion::Stored(stored) => {
             let (fragments, columns) = (version.fragments(), plan.columns());
-            let snapshot = state.tables.resident(table, stored, &fragments, &columns).ok()??;
+            let snapshot =
+                state.tables.resident(table, stored, &fragments, &columns, Purpose::Aside).ok()??;
             Some(plan.estimate(&snapshot))
         }
     }

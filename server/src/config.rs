@@ -56,6 +56,9 @@ pub struct Config {
     pub memory: Memory,
     /// How much of it kept sets may take; a share is of `memory`.
     pub kept_sets: Memory,
+    /// How much of it faster forms of columns may take that queries read often, while nobody else needs it; a share is of
+    /// `memory`.
+    pub elastic: Memory,
     /// Long queries that run at once, and as many short ones; 0: four for each of `threads`.
     pub concurrent_queries: usize,
     /// The deadline of a query that names none.
@@ -103,6 +106,7 @@ impl Default for Config {
             threads: 0,
             memory: Memory::Share(limits::MEMORY_SHARE),
             kept_sets: Memory::Share(limits::KEPT_SETS_SHARE),
+            elastic: Memory::Share(limits::ELASTIC_SHARE),
             concurrent_queries: 0,
             default_deadline: limits::DEFAULT_DEADLINE,
             max_deadline: limits::MAX_DEADLINE,
@@ -194,6 +198,12 @@ pub struct Flags {
     #[arg(long, env = "BASALT_KEPT_SETS", value_name = "AMOUNT")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_sets: Option<Memory>,
+
+    /// How much of it, while nothing else needs it, makes columns faster that queries read often: a share of it, or bytes;
+    /// 0: none [default: 50%]
+    #[arg(long, env = "BASALT_ELASTIC", value_name = "AMOUNT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elastic: Option<Memory>,
 
     /// Queries that run at once [default: 0 = four a thread]
     #[arg(long, env = "BASALT_CONCURRENT_QUERIES", value_name = "N")]

@@ -371,6 +371,29 @@ pub const REBUILT_VERSIONS: usize = 8;
 pub const CACHE_TURNS: u8 = 4;
 /// An item gets one more turn for so many nanoseconds that reading a byte of it takes.
 pub const CACHE_TURN_NANOS: u64 = 20;
+/// What faster forms of columns may take of the memory at most, in percent.
+pub const ELASTIC_SHARE: u8 = 50;
+/// None is made that would leave less than this part of the memory free, so that what comes meanwhile finds room.
+pub const ELASTIC_FREE_PART: u64 = 8;
+/// In what time half of a column's heat is gone, and the least heat of a column that gets a faster form: to make it takes
+/// about as long as it saves a few tens of queries.
+pub const HEAT_HALF_LIFE: Duration = Duration::from_secs(10 * 60);
+/// See [`HEAT_HALF_LIFE`].
+pub const ELASTIC_HEAT: f32 = 4.0;
+/// A faster form makes room for that of a column which is this many times as hot: less would make the two in turns.
+pub const ELASTIC_HOTTER: f32 = 2.0;
+/// Rows of a fragment from which on its columns have faster forms: smaller ones are read in no time, and are soon merged.
+pub const ELASTIC_LEAST_ROWS: u64 = 4096;
+/// How often columns are looked for that could be faster, and how many are made between.
+pub const ELASTIC_INTERVAL: Duration = Duration::from_secs(1);
+/// See [`ELASTIC_INTERVAL`].
+pub const ELASTIC_COLUMNS: usize = 64;
+/// For how long none is made after the memory was full.
+pub const ELASTIC_PAUSE: Duration = Duration::from_secs(10);
+/// While queries run, as many times as long as a faster form took to make passes before the next is begun.
+pub const ELASTIC_REST: u32 = 4;
+/// Where memory is needed, faster forms give back this part of what they hold, or more.
+pub const ELASTIC_GIVEN_BACK_PART: u64 = 16;
 /// Bytes of the cache on disk, and the least that it may be given.
 pub const CACHE_SIZE: (u64, u64) = (10 << 30, 1 << 20);
 /// Rows of a fragment from which on its columns are kept on disk: of fewer they are soon encoded again, or merged.

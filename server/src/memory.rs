@@ -32,6 +32,8 @@ pub(crate) enum Consumer {
     Schemas,
     /// Columns of data files, which are kept as long as there is room.
     Cache,
+    /// Faster forms of columns of the cache, which nobody needs: whoever wants memory has theirs.
+    Elastic,
     /// Loading, merging and rewriting fragments.
     Maintenance,
     /// Rows of write streams that are not committed yet.
@@ -58,10 +60,11 @@ pub(crate) enum Consumer {
 }
 
 impl Consumer {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Tables,
         Self::Schemas,
         Self::Cache,
+        Self::Elastic,
         Self::Maintenance,
         Self::Writes,
         Self::Queries,
@@ -83,6 +86,7 @@ impl Consumer {
             Self::Tables => "tables",
             Self::Schemas => "schemas",
             Self::Cache => "cache",
+            Self::Elastic => "elastic",
             Self::Maintenance => "maintenance",
             Self::Writes => "writes",
             Self::Queries => "queries",
@@ -114,8 +118,12 @@ impl Consumer {
 
 /// Who lets go of what it holds when others need memory.
 pub(crate) trait Evict: fmt::Debug + Send + Sync {
-    /// Gives back so many bytes, if it can; how many it were. Whoever calls it has locked nothing.
+    /// Gives back so many bytes, if it can, and first those that nobody needs; how many it were. Whoever calls it has
+    /// locked nothing.
     fn evict(&self, bytes: u64) -> u64;
+
+    /// The same of what nobody needs alone.
+    fn evict_spare(&self, bytes: u64) -> u64;
 }
 
 /// See the module.
@@ -242,11 +250,22 @@ impl MemoryPool {
 
     /// The same for who may use so much of the limit; otherwise how much would be held.
     fn grow_to(&self, consumer: Consumer, growth: u64, limit: u64) -> Result<(), u64> {
+        self.grow_with(consumer, growth, limit, &|cache, bytes| cache.evict(bytes))
+    }
+
+    /// The same, where `evict` makes room as far as it can.
+    fn grow_with(
+        &self,
+        consumer: Consumer,
+        growth: u64,
+        limit: u64,
+        evict: &dyn Fn(&dyn Evict, u64) -> u64,
+    ) -> Result<(), u64> {
         loop {
             let Err(held) = self.grow_within(consumer, growth, limit) else { return Ok(()) };
             let cache = self.cache.get().and_then(Weak::upgrade);
             // Default: without a cache nobody makes room.
-            if cache.map_or(0, |cache| cache.evict(held - limit)) == 0 {
+            if cache.map_or(0, |cache| evict(&*cache, held - limit)) == 0 {
                 return Err(held);
             }
         }
@@ -340,10 +359,23 @@ impl Reservation {
         Ok(())
     }
 
-    /// Says what is held now, if there is memory that nobody uses: for this, nothing leaves the cache.
+    /// Says what is held now, if there is memory that nobody needs: for this, nothing leaves the cache but faster forms.
     pub(crate) fn try_set(&mut self, bytes: u64) -> bool {
+        let pool = Arc::clone(&self.pool);
+        self.try_set_by(bytes, |consumer, growth| {
+            pool.grow_with(consumer, growth, pool.limit, &|cache, bytes| cache.evict_spare(bytes)).is_ok()
+        })
+    }
+
+    /// The same, where all that is held stays within a limit, and nobody gives anything back for it.
+    pub(crate) fn try_set_within(&mut self, bytes: u64, limit: u64) -> bool {
+        let pool = Arc::clone(&self.pool);
+        self.try_set_by(bytes, |consumer, growth| pool.grow_within(consumer, growth, limit).is_ok())
+    }
+
+    fn try_set_by(&mut self, bytes: u64, grow: impl FnOnce(Consumer, u64) -> bool) -> bool {
         let fits = match bytes.checked_sub(self.bytes) {
-            Some(growth) => self.pool.grow_within(self.consumer, growth, self.pool.limit).is_ok(),
+            Some(growth) => grow(self.consumer, growth),
             None => {
                 self.pool.shrink(self.consumer, self.bytes - bytes);
                 true

@@ -149,6 +149,7 @@ impl State {
         tokio::spawn(tables::run(Arc::downgrade(&self.tables)));
         tokio::spawn(tables::run_unreadable(Arc::downgrade(&self.tables)));
         tokio::spawn(tables::run_verify(Arc::downgrade(&self.tables)));
+        tokio::spawn(tables::run_elastic(Arc::downgrade(&self.tables)));
         Ok(())
     }
 

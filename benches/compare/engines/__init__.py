@@ -9,6 +9,7 @@ import queries
 ENGINES = {
     "basalt": ("engines.basalt", "Basalt"),
     "basalt-3": ("engines.basalt", "ThreeNodes"),
+    "basalt-elastic": ("engines.basalt", "Elastic"),
     "duckdb": ("engines.duckdb", "OnDisk"),
     "duckdb-memory": ("engines.duckdb", "InMemory"),
     "chdb": ("engines.chdb", "Default"),
@@ -46,6 +47,9 @@ class Engine:
     def column_encodings(self, table):
         """How each column is held; None where it does not say."""
         return None
+
+    def warm_up(self, questions):
+        """Does what it does when the questions were asked often."""
 
     def prepare(self, sql):
         """What `query` takes: a query's text, or what Python makes of it before the clock starts."""

@@ -8,7 +8,7 @@ use super::{human, output::Grid, retention::shown, style::Style};
 use crate::{
     calendar::{Date, Timestamp},
     catalog::{ColumnInfo, DamagedTable, Deletes, EncodingEstimate, Table, TableDetails},
-    convert::REFERENCES_KEY,
+    convert::{OPTIMIZE_KEY, REFERENCES_KEY},
     expr::Literal,
     types::type_name,
 };
@@ -85,7 +85,46 @@ pub fn describe(details: &TableDetails) -> String {
         kept.unwrap_or_default(),
         deletes.unwrap_or_default(),
     );
-    format!("{}  {}\n\n{}{}", style.bold(&table.name), style.dim(&summary), grid.render(), estimates(columns))
+    let elastic = if full { elastic(columns) } else { String::new() };
+    format!(
+        "{}  {}\n\n{}{elastic}{}",
+        style.bold(&table.name),
+        style.dim(&summary),
+        grid.render(),
+        estimates(columns)
+    )
+}
+
+/// What each column is optimized for, how hot it is, and which faster forms are held beside it; what these take in all.
+fn elastic(columns: &[ColumnInfo]) -> String {
+    let mut grid = Grid::new([
+        ("column", false),
+        ("optimized for", false),
+        ("heat", true),
+        ("faster, while memory has room", false),
+        ("beside", true),
+    ]);
+    let beside = |column: &ColumnInfo| column.faster.iter().map(|form| form.bytes).sum::<u64>();
+    for column in columns {
+        let faster: Vec<_> =
+            column.faster.iter().map(|e| format!("{} {}", e.fragments, e.encoding)).collect();
+        let none = |text: String| if column.faster.is_empty() { "-".to_owned() } else { text };
+        grid.row([
+            column.field.name().clone(),
+            optimized_for(column).unwrap_or("balanced").to_owned(),
+            format!("{:.1}", column.heat),
+            none(faster.join(", ")),
+            none(human::bytes(beside(column))),
+        ]);
+    }
+    let all = columns.iter().map(beside).sum();
+    grid.row(["total".to_owned(), String::new(), String::new(), String::new(), human::bytes(all)]);
+    format!("\n{}", grid.render())
+}
+
+/// `None`: neither size nor speed.
+fn optimized_for(column: &ColumnInfo) -> Option<&str> {
+    column.field.metadata().get(OPTIMIZE_KEY).map(String::as_str)
 }
 
 /// The encodings' size estimates for each column, the smallest first; nothing where nobody asked.
@@ -125,6 +164,10 @@ fn column_cells(column: &ColumnInfo, full: bool) -> Vec<String> {
     if let Some(key) = column.field.metadata().get(REFERENCES_KEY) {
         data_type.push_str(" -> ");
         data_type.push_str(key);
+    }
+    if let Some(what) = optimized_for(column) {
+        data_type.push_str(", for ");
+        data_type.push_str(what);
     }
     let mut cells = vec![
         column.field.name().clone(),
@@ -249,6 +292,8 @@ mod tests {
             estimates: entropy_bits.map_or_else(Vec::new, |_| {
                 vec![estimate("plain", 2, 2000), estimate("constant", 1, 8), estimate("packed", 2, 1400)]
             }),
+            heat: [0.0, 12.25][i],
+            faster: [Vec::new(), vec![EncodingUse { bytes: 2500, ..encoding("plain", 1) }]][i].clone(),
         }
     }
 
@@ -272,6 +317,22 @@ flights  1,000 rows in 2 fragments, version 3, 2.20 kB held
         assert!(text.contains("16.800    6.750  11.1 kB"), "{text}");
         let estimates = "  dest    packed ~1.40 kB, plain 2.00 kB, constant 8 B (1 of 2 fragments)\n";
         assert!(text.contains(estimates), "{text}");
+        let elastic = "
+  column  optimized for  heat  faster, while memory has room   beside
+  dest    balanced        0.0  -                                    -
+  delay   balanced       12.2  1 plain                        2.50 kB
+  total                                                       2.50 kB
+";
+        assert!(text.contains(elastic), "{text}");
+    }
+
+    #[test]
+    fn what_a_column_is_optimized_for_stands_with_its_type() {
+        let mut small = column(0, Some(5.5));
+        small.field = small.field.with_metadata([(OPTIMIZE_KEY.to_owned(), "size".to_owned())].into());
+        let text = describe(&TableDetails { table: table(), columns: vec![small, column(1, Some(1.0))] });
+        assert!(text.contains("  dest    utf8 not null, for size "), "{text}");
+        assert!(text.contains("  dest    size            0.0  "), "{text}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use basalt_core::{
 use basalt_proto::v1::{self as pb, value::Kind};
 
 use super::schema::to_field;
-use crate::limits;
+use crate::{cache::Told, limits};
 
 /// How the columns of a snapshot are held, apart from their entropy; `estimates` has all of them read.
 pub(crate) fn columns(
@@ -51,6 +51,8 @@ pub(crate) fn columns(
             min: min.and_then(to_value),
             max: max.and_then(to_value),
             estimates: estimates.collect(),
+            heat: 0.0,
+            faster: Vec::new(),
         });
     }
     Ok(columns)
@@ -64,17 +66,9 @@ pub(crate) fn add_column(sum: &mut pb::ColumnInfo, other: pb::ColumnInfo) {
     sum.nulls = sum.nulls.saturating_add(other.nulls);
     sum.bytes = sum.bytes.saturating_add(other.bytes);
     sum.plain_bytes = sum.plain_bytes.saturating_add(other.plain_bytes);
-    for used in other.encodings {
-        match sum.encodings.iter_mut().find(|known| known.encoding == used.encoding) {
-            Some(known) => {
-                known.fragments = known.fragments.saturating_add(used.fragments);
-                known.rows = known.rows.saturating_add(used.rows);
-                known.bytes = known.bytes.saturating_add(used.bytes);
-            }
-            None => sum.encodings.push(used),
-        }
-    }
-    sum.encodings.sort_by_key(|used| Reverse(used.rows));
+    add_encodings(&mut sum.encodings, other.encodings);
+    sum.heat = sum.heat.max(other.heat);
+    add_encodings(&mut sum.faster, other.faster);
     for estimate in other.estimates {
         match sum.estimates.iter_mut().find(|known| known.encoding == estimate.encoding) {
             Some(known) => {
@@ -83,6 +77,31 @@ pub(crate) fn add_column(sum: &mut pb::ColumnInfo, other: pb::ColumnInfo) {
                 known.exact &= estimate.exact;
             }
             None => sum.estimates.push(estimate),
+        }
+    }
+}
+
+fn add_encodings(sum: &mut Vec<pb::EncodingUse>, others: impl IntoIterator<Item = pb::EncodingUse>) {
+    for used in others {
+        match sum.iter_mut().find(|known| known.encoding == used.encoding) {
+            Some(known) => {
+                known.fragments = known.fragments.saturating_add(used.fragments);
+                known.rows = known.rows.saturating_add(used.rows);
+                known.bytes = known.bytes.saturating_add(used.bytes);
+            }
+            None => sum.push(used),
+        }
+    }
+    sum.sort_by_key(|used| Reverse(used.rows));
+}
+
+/// Adds what is told of the columns of each of some fragments.
+pub(crate) fn tell(columns: &mut [pb::ColumnInfo], fragments: Vec<Vec<Told>>) {
+    for told in fragments {
+        for (column, Told { heat, faster }) in columns.iter_mut().zip(told) {
+            column.heat = column.heat.max(heat);
+            let form = |(encoding, rows, bytes)| pb::EncodingUse { encoding, fragments: 1, rows, bytes };
+            add_encodings(&mut column.faster, faster.map(form));
         }
     }
 }

@@ -21,7 +21,7 @@ mod to_request;
 mod version;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
-pub(crate) use columns::{add_column, columns};
+pub(crate) use columns::{add_column, columns, tell};
 pub(crate) use deletes::{from_deletes, to_deletes};
 #[cfg(feature = "sql")]
 pub(crate) use filter::parameters;

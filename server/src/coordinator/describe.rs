@@ -16,11 +16,12 @@ use prost::Message as _;
 
 use super::{Coordinator, Nodes, Pinned};
 use crate::{
+    cache::Purpose,
     convert,
     status::{RequestError, Result},
 };
 
-/// What is held of each column; with `full` also its entropy and each encoding's size estimate.
+/// What is held of each column; with `full` also its entropy, each encoding's size estimate, its heat and faster forms.
 pub(crate) fn columns<N: Nodes>(
     coordinator: &mut Coordinator<'_, N>,
     pinned: &Pinned,
@@ -31,10 +32,13 @@ pub(crate) fn columns<N: Nodes>(
     let empty = Snapshot::new(pinned.version.number(), Vec::new());
     let mut columns = convert::columns(schema, &empty, false, coordinator.control())?;
     let all: Vec<usize> = (0..schema.fields().len()).collect();
-    if let Some(snapshot) = coordinator.whole(pinned, &all)? {
+    if let Some(snapshot) = coordinator.whole_for(pinned, &all, Purpose::Maintenance)? {
         columns = convert::columns(schema, &snapshot, full, coordinator.control())?;
         for (index, column) in columns.iter_mut().enumerate().filter(|_| full) {
             column.entropy_bits = Some(describe::entropy(&snapshot, index, coordinator.control())?);
+        }
+        if full {
+            convert::tell(&mut columns, coordinator.nodes().elastic(pinned)?);
         }
         return Ok(columns);
     }
@@ -61,7 +65,7 @@ pub(crate) fn columns<N: Nodes>(
 /// By the counts of a column's values, which take as much memory as a request may.
 fn entropy<N: Nodes>(nodes: &N, control: &Control, pinned: &Pinned, column: &str) -> Result<f64> {
     let control = control.with_own_memory();
-    let mut coordinator = Coordinator::new(nodes, &control, false);
+    let mut coordinator = Coordinator::new(nodes, &control, false).aside();
     let count = Aggregate { function: AggregateFunction::Count, argument: None, distinct: false };
     let select = vec![SelectItem { expr: Expr::Aggregate(Box::new(count)), name: None }];
     let query = Query { select, group_by: vec![Expr::Column(column.to_owned())], ..Query::default() };

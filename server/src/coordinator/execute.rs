@@ -18,6 +18,7 @@ use prost::{Message as _, bytes::Bytes};
 
 use super::coverage;
 use crate::{
+    cache::Told,
     convert,
     cpu::clock,
     limits, panics,
@@ -35,6 +36,11 @@ pub(crate) trait Waves {
 
     /// The next of them; `None`: there are no more.
     fn next(&mut self, columns: &[usize]) -> Result<Option<Arc<Snapshot>>>;
+
+    /// What is told of the columns of these fragments beside what they hold, by fragment.
+    fn elastic(&self, _: &Snapshot) -> Result<Vec<Vec<Told>>> {
+        Ok(Vec::new())
+    }
 }
 
 /// Runs a task over its fragments; `data` has the bytes of its sets, one after the other. Messages go to `sink` in their
@@ -103,7 +109,10 @@ pub(crate) fn execute(
         Some(Request::Describe(request)) => {
             let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
             while let Some(snapshot) = waves.next(&columns)? {
-                let columns = convert::columns(table.schema(), &snapshot, request.estimates, control)?;
+                let mut columns = convert::columns(table.schema(), &snapshot, request.estimates, control)?;
+                if request.estimates {
+                    convert::tell(&mut columns, waves.elastic(&snapshot)?);
+                }
                 sink(pb::GetTableResponse { columns, table: None }.encode_to_vec().into())?;
                 add(&mut whole, &snapshot, End::default());
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use basalt_core::{
     exec::Control,
+    fragment::Fragment,
     plan::Plan,
     table::{Cutoff, Snapshot, Table},
 };
@@ -24,6 +25,7 @@ use super::{
     remote::{Part, Task},
 };
 use crate::{
+    cache::{Purpose, Told},
     class::Class,
     convert,
     cpu::{StopOnDrop, on_own_thread_as, until_stopped},
@@ -47,6 +49,7 @@ pub(crate) struct Reads {
     rest: Vec<u32>,
     deadline: Instant,
     control: Control,
+    purpose: Purpose,
     /// How many were read.
     pub(crate) loaded: u32,
     /// Some could not be.
@@ -72,6 +75,11 @@ impl Reads {
             rest: task.fragments.clone(),
             deadline,
             control,
+            purpose: match &task.request {
+                Some(Request::Describe(_)) => Purpose::Maintenance,
+                _ if task.aside => Purpose::Aside,
+                _ => Purpose::Query,
+            },
             loaded: 0,
             failed: false,
         })
@@ -90,6 +98,7 @@ impl Reads {
             fragments: self.rest.clone(),
             none: self.none(),
             cutoff: self.cutoff,
+            purpose: self.purpose,
         };
         let query = query.clone();
         if query.encoded_len() <= limits::LIGHT_REQUEST_BYTES && self.version.rows() <= limits::LIGHT_ROWS {
@@ -115,24 +124,26 @@ struct Bind {
     fragments: Vec<u32>,
     none: Snapshot,
     cutoff: Option<Cutoff>,
+    purpose: Purpose,
 }
 
 impl Bind {
     /// What cannot be bound is long, and its error is for whoever runs it; so is what has to be read first.
     fn place(self, query: pb::QueryRequest) -> Place {
         let long = Place::Thread(Class::Long);
-        let Self { state, table, version, fragments, none, cutoff } = self;
+        let Self { state, table, version, fragments, none, cutoff, purpose } = self;
         let Ok((query, true)) = convert::query(query, &state.sets) else { return long };
         let Ok(plan) = Plan::new(&table, &none, &query) else { return long };
-        match state.tables.resident(&table, &version, &fragments, &plan.columns()) {
-            Ok(Some(snapshot)) => {
-                let estimate = plan.estimate(&snapshot);
-                match Class::is_light(estimate) {
-                    true => Place::Here(Box::new(plan), snapshot.with_cutoff(cutoff)),
-                    false => Place::Thread(Class::of(estimate)),
-                }
-            }
-            _ => Class::of_plan(&plan, &table, &version, &fragments, &state).map_or(long, Place::Thread),
+        let columns = plan.columns();
+        let resident =
+            |purpose| state.tables.resident(&table, &version, &fragments, &columns, purpose).ok().flatten();
+        match resident(Purpose::Aside).map(|snapshot| plan.estimate(&snapshot)) {
+            Some(estimate) if Class::is_light(estimate) => match resident(purpose) {
+                Some(snapshot) => Place::Here(Box::new(plan), snapshot.with_cutoff(cutoff)),
+                None => Place::Thread(Class::of(estimate)),
+            },
+            Some(estimate) => Place::Thread(Class::of(estimate)),
+            None => Class::of_plan(&plan, &table, &version, &fragments, &state).map_or(long, Place::Thread),
         }
     }
 }
@@ -151,12 +162,17 @@ impl Waves for Reads {
             return Ok(None);
         }
         let tables = &self.state.tables;
-        let wave = tables.wave(&self.table, &self.version, &self.rest, columns, self.deadline);
+        let wave = tables.wave(&self.table, &self.version, &self.rest, columns, self.purpose, self.deadline);
         let wave = self.state.environment.wait(until_stopped(&self.control, self.deadline, wave));
         let (snapshot, loaded) = wave.inspect_err(|_| self.failed = true)?;
         self.rest.drain(..snapshot.fragments().len());
         self.loaded += loaded;
         Ok(Some(Arc::new(snapshot.with_cutoff(self.cutoff))))
+    }
+
+    fn elastic(&self, snapshot: &Snapshot) -> Result<Vec<Vec<Told>>> {
+        let ids: Vec<u32> = snapshot.fragments().iter().map(Fragment::id).collect();
+        self.state.tables.elastic(&self.table, &self.version, &ids)
     }
 }
 

@@ -27,6 +27,7 @@ use basalt_sip::Sip;
 use prost::bytes::{Bytes, BytesMut};
 
 use crate::{
+    cache::{Purpose, Told},
     convert, limits,
     membership::PROTOCOL,
     status::{RequestError, Result},
@@ -67,7 +68,13 @@ pub(crate) trait Nodes {
         pinned: &Pinned,
         fragments: &[u32],
         columns: &[usize],
+        purpose: Purpose,
     ) -> Result<Option<Arc<Snapshot>>>;
+
+    /// What this process tells of the columns of a pinned version beside what they hold, by fragment.
+    fn elastic(&self, _: &Pinned) -> Result<Vec<Vec<Told>>> {
+        Ok(Vec::new())
+    }
 
     /// How many nodes there are.
     fn count(&self) -> usize;
@@ -163,6 +170,7 @@ pub(crate) struct Coordinator<'a, N> {
     /// What sets in the filters of inner queries did.
     uses: Vec<SetUse>,
     analyze: bool,
+    purpose: Purpose,
     /// Why the engine was stopped, where it has no kind for it.
     error: Option<RequestError>,
 }
@@ -171,7 +179,12 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
     /// Nothing is asked yet.
     pub(crate) fn new(nodes: &'a N, control: &'a Control, analyze: bool) -> Self {
         let (pinned, hops, uses) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { nodes, control, pinned, hops, uses, analyze, error: None }
+        Self { nodes, control, pinned, hops, uses, analyze, purpose: Purpose::Query, error: None }
+    }
+
+    /// The same for what is no client's query.
+    fn aside(self) -> Self {
+        Self { purpose: Purpose::Aside, ..self }
     }
 
     /// What the sets in the filters of inner queries did that this process answered by itself, where there is a clock.
@@ -348,24 +361,45 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
 
     /// The version with some columns, where this process answers for all of it and has it in memory.
     pub(crate) fn whole(&self, pinned: &Pinned, columns: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+        self.whole_for(pinned, columns, self.purpose)
+    }
+
+    /// The same for another purpose.
+    fn whole_for(
+        &self,
+        pinned: &Pinned,
+        columns: &[usize],
+        purpose: Purpose,
+    ) -> Result<Option<Arc<Snapshot>>> {
         match &pinned.version {
             // Each does its share.
             TableVersion::Stored(_) if self.nodes.count() > 1 => Ok(None),
             TableVersion::Stored(_) | TableVersion::InMemory(_) => {
-                self.in_memory(pinned, &pinned.fragments, columns)
+                self.in_memory_for(pinned, &pinned.fragments, columns, purpose)
             }
         }
     }
 
-    /// Some fragments of the version with some columns, where this process has them in memory. They are compared with the
-    /// version like everything else that is answered.
+    /// Some fragments of the version with some columns, where this process has them in memory.
     pub(crate) fn in_memory(
         &self,
         pinned: &Pinned,
         fragments: &[u32],
         columns: &[usize],
     ) -> Result<Option<Arc<Snapshot>>> {
-        let Some(snapshot) = self.nodes.in_memory(pinned, fragments, columns)? else { return Ok(None) };
+        self.in_memory_for(pinned, fragments, columns, self.purpose)
+    }
+
+    /// They are compared with the version like everything else that is answered.
+    fn in_memory_for(
+        &self,
+        pinned: &Pinned,
+        fragments: &[u32],
+        columns: &[usize],
+        purpose: Purpose,
+    ) -> Result<Option<Arc<Snapshot>>> {
+        let snapshot = self.nodes.in_memory(pinned, fragments, columns, purpose)?;
+        let Some(snapshot) = snapshot else { return Ok(None) };
         let answered = coverage::answered(&snapshot);
         coverage::check(pinned.table.name(), &pinned.version, fragments, &answered)?;
         Ok(Some(snapshot))
@@ -413,6 +447,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             sets: heads,
             lookups,
             analyze: self.analyze,
+            aside: self.purpose != Purpose::Query,
         };
         Task { head, data }
     }

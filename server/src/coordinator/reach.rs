@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     access::{Action, Caller, Object},
+    cache::{Purpose, Told},
     cpu::until_stopped,
     membership::View,
     metrics::Metrics,
@@ -91,6 +92,7 @@ impl Nodes for Reach {
         pinned: &Pinned,
         fragments: &[u32],
         columns: &[usize],
+        purpose: Purpose,
     ) -> Result<Option<Arc<Snapshot>>> {
         let snapshot = match &pinned.version {
             TableVersion::InMemory(snapshot) if fragments.len() == snapshot.fragments().len() => {
@@ -102,10 +104,17 @@ impl Nodes for Reach {
                 Some(Snapshot::new(snapshot.version(), some))
             }
             TableVersion::Stored(state) => {
-                self.state.tables.resident(&pinned.table, state, fragments, columns)?
+                self.state.tables.resident(&pinned.table, state, fragments, columns, purpose)?
             }
         };
         Ok(snapshot.map(|snapshot| Arc::new(snapshot.with_cutoff(pinned.cutoff))))
+    }
+
+    fn elastic(&self, pinned: &Pinned) -> Result<Vec<Vec<Told>>> {
+        match &pinned.version {
+            TableVersion::InMemory(_) => Ok(Vec::new()),
+            TableVersion::Stored(state) => self.state.tables.elastic(&pinned.table, state, &pinned.fragments),
+        }
     }
 
     fn count(&self) -> usize {

@@ -102,7 +102,13 @@ impl Nodes for Local {
         Ok(parts)
     }
 
-    fn in_memory(&self, pinned: &Pinned, _: &[u32], _: &[usize]) -> Result<Option<Arc<Snapshot>>> {
+    fn in_memory(
+        &self,
+        pinned: &Pinned,
+        _: &[u32],
+        _: &[usize],
+        _: Purpose,
+    ) -> Result<Option<Arc<Snapshot>>> {
         let whole = self.whole.borrow().clone();
         Ok(whole.filter(|_| pinned.table.name() == "orders"))
     }

@@ -17,7 +17,11 @@ use super::{
     file::{Contents, Source},
     known::Name,
 };
-use crate::{cache::Rows, limits, long_threads, panics::caught};
+use crate::{
+    cache::{Purpose, Rows},
+    limits, long_threads,
+    panics::caught,
+};
 
 impl Shared {
     /// Works until nobody can give it more to do.
@@ -65,7 +69,9 @@ impl Shared {
         let there = self.opened(key);
         let is_there = |id: &u64| there.iter().any(|(_, file)| file.entries().iter().any(|e| e.id == *id));
         let missing: Vec<u64> = columns.iter().filter(|id| !is_there(id)).copied().collect();
-        let Some(found) = self.cache.find([(held, 0)], &missing).pop() else { return Ok(()) };
+        let Some(found) = self.cache.find([(held, 0)], &missing, Purpose::Maintenance).pop() else {
+            return Ok(());
+        };
         // As long as a column is written the memory has it, and counts it.
         let found: Vec<(u64, Arc<Column>)> =
             missing.into_iter().zip(found.columns).filter_map(|(id, column)| Some((id, column?))).collect();

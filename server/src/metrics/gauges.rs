@@ -7,7 +7,7 @@ use std::{
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{family::Family, gauge::Gauge, info::Info},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, info::Info},
     registry::Registry,
 };
 
@@ -71,10 +71,31 @@ pub(super) fn of(state: &State) -> Registry {
     if let Some(bytes) = resident_bytes() {
         one("resident_bytes", "Memory of the process, as the system counts it", bytes);
     }
+    elastic(&mut registry, state);
     memory(&mut registry, state);
     peers(&mut registry, state);
     tables(&mut registry, state);
     registry
+}
+
+fn elastic(registry: &mut Registry, state: &State) {
+    let counts = state.tables.elastic_counts();
+    for (name, help, value) in [
+        ("elastic_columns", "Columns of fragments that have faster forms", counts.columns),
+        ("elastic_bytes", "What these take beside the columns", counts.bytes),
+    ] {
+        let gauge = Bytes::default();
+        gauge.set(signed(value));
+        registry.register(name, help, gauge);
+    }
+    for (name, help, value) in [
+        ("elastic_made", "Faster forms made", counts.made),
+        ("elastic_evicted", "Faster forms whose memory others had", counts.evicted),
+    ] {
+        let counter = Counter::<u64>::default();
+        counter.inc_by(value);
+        registry.register(name, help, counter);
+    }
 }
 
 fn memory(registry: &mut Registry, state: &State) {

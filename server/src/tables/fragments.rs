@@ -17,7 +17,7 @@ use super::{
     stored::Stored,
 };
 use crate::{
-    cache::{Found, Rows, assemble},
+    cache::{Found, Purpose, Rows, Told, assemble},
     disk, limits,
     memory::{Consumer, Reservation},
     status::{RequestError, Result},
@@ -32,6 +32,13 @@ enum Room {
     Now,
     /// The same, waited for until then.
     By(Instant),
+}
+
+/// What is read of fragments, and for whom.
+#[derive(Clone, Copy, Debug)]
+struct Reading<'c> {
+    columns: &'c [usize],
+    purpose: Purpose,
 }
 
 impl Room {
@@ -67,9 +74,10 @@ impl Stored {
         state: &TableState,
         ids: &[u32],
         columns: &[usize],
+        purpose: Purpose,
     ) -> Result<Option<Snapshot>> {
         let entries = self.entries(state, ids)?;
-        let found = self.look_up(state, entries.iter().copied(), columns)?;
+        let found = self.look_up(state, &entries, columns, purpose)?;
         match found.iter().all(Found::is_whole) {
             true => self.assembled(state, entries.into_iter().zip(found), columns).map(Some),
             false => Ok(None),
@@ -79,7 +87,7 @@ impl Stored {
     /// Those of some fragments of a version that are in memory with some columns.
     pub(super) fn resident_of(&self, state: &TableState, ids: &[u32], columns: &[usize]) -> Result<Snapshot> {
         let entries = self.entries(state, ids)?;
-        let found = self.look_up(state, entries.iter().copied(), columns)?;
+        let found = self.look_up(state, &entries, columns, Purpose::Aside)?;
         let here = entries.into_iter().zip(found).filter(|(_, found)| found.is_whole());
         self.assembled(state, here, columns)
     }
@@ -103,7 +111,8 @@ impl Stored {
     ) -> Result<Snapshot> {
         let entries = self.entries(state, ids)?;
         let room = Room::By(Instant::now() + limits::QUEUE_TIMEOUT);
-        Ok(snapshot_of(state, self.read_all(state, &entries, columns, room).await?))
+        let reading = Reading { columns, purpose: Purpose::Maintenance };
+        Ok(snapshot_of(state, self.read_all(state, &entries, reading, room).await?))
     }
 
     /// The first of some fragments of a version with some columns: as many as memory has room for at once, at least
@@ -113,6 +122,7 @@ impl Stored {
         state: &TableState,
         ids: &[u32],
         columns: &[usize],
+        purpose: Purpose,
         deadline: Instant,
     ) -> Result<(Snapshot, u32)> {
         let entries = self.entries(state, ids)?;
@@ -123,14 +133,15 @@ impl Stored {
             bytes <= most
         };
         let n = entries.iter().take_while(|entry| takes(entry)).count().max(1).min(entries.len());
-        let found = self.look_up(state, entries[..n].iter().copied(), columns)?;
+        let found = self.look_up(state, &entries[..n], columns, Purpose::Aside)?;
+        let reading = Reading { columns, purpose };
         let loaded = found.iter().filter(|found| !found.is_whole()).count();
         drop(found);
         let until = deadline.min(Instant::now() + limits::QUEUE_TIMEOUT);
         let mut fragments = Vec::with_capacity(n);
         if let Some((first, rest)) = entries[..n].split_first() {
-            fragments.push(self.read(state, first, columns, Room::By(until)).await?);
-            let mut reads = self.reads(state, rest, columns, Room::Now).buffered(self.loads());
+            fragments.push(self.read(state, first, reading, Room::By(until)).await?);
+            let mut reads = self.reads(state, rest, reading, Room::Now).buffered(self.loads());
             while let Some(read) = reads.next().await {
                 match read {
                     Ok(fragment) => fragments.push(fragment),
@@ -151,11 +162,12 @@ impl Stored {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<()> {
         let columns = self.all_columns();
-        let found = self.look_up(state, entries.iter().copied(), &columns)?;
+        let reading = Reading { columns: &columns, purpose: Purpose::Maintenance };
+        let found = self.look_up(state, entries, &columns, reading.purpose)?;
         let missing: Vec<_> = entries.iter().zip(found).filter(|(_, found)| !found.is_whole()).collect();
         let mut reads: Vec<BoxFuture<'_, Result<Option<u64>>>> = Vec::with_capacity(missing.len());
         for (entry, _) in missing {
-            let read = self.read_if(state, entry, &columns, Room::Spare);
+            let read = self.read_if(state, entry, reading, Room::Spare);
             let bytes = expected_bytes(entry);
             reads.push(async move { Ok(read.await?.map(|_| bytes)) }.boxed());
         }
@@ -243,12 +255,12 @@ impl Stored {
         &'s self,
         state: &'s TableState,
         entries: &[&'s FragmentEntry],
-        columns: &'s [usize],
+        reading: Reading<'s>,
         room: Room,
     ) -> impl Stream<Item = BoxFuture<'s, Result<Fragment>>> + Send + 's {
         let mut reads = Vec::with_capacity(entries.len());
         for entry in entries {
-            reads.push(self.read(state, entry, columns, room).boxed());
+            reads.push(self.read(state, entry, reading, room).boxed());
         }
         stream::iter(reads)
     }
@@ -257,10 +269,10 @@ impl Stored {
         &self,
         state: &TableState,
         entries: &[&FragmentEntry],
-        columns: &[usize],
+        reading: Reading<'_>,
         room: Room,
     ) -> Result<Vec<Fragment>> {
-        let mut reads = self.reads(state, entries, columns, room).buffered(self.loads());
+        let mut reads = self.reads(state, entries, reading, room).buffered(self.loads());
         let mut fragments = Vec::with_capacity(entries.len());
         while let Some(read) = reads.next().await {
             fragments.push(read?);
@@ -273,10 +285,10 @@ impl Stored {
         &self,
         state: &TableState,
         entry: &FragmentEntry,
-        columns: &[usize],
+        reading: Reading<'_>,
         room: Room,
     ) -> Result<Fragment> {
-        self.read_if(state, entry, columns, room).await?.ok_or_else(RequestError::internal)
+        self.read_if(state, entry, reading, room).await?.ok_or_else(RequestError::internal)
     }
 
     /// The same; `None` where there is no room, and nothing makes any.
@@ -284,10 +296,11 @@ impl Stored {
         &self,
         state: &TableState,
         entry: &FragmentEntry,
-        columns: &[usize],
+        reading: Reading<'_>,
         room: Room,
     ) -> Result<Option<Fragment>> {
-        let find = || Ok::<_, RequestError>(self.look_up(state, [entry], columns)?.remove(0));
+        let Reading { columns, purpose } = reading;
+        let find = || Ok::<_, RequestError>(self.look_up(state, &[entry], columns, purpose)?.remove(0));
         let found = find()?;
         if found.is_whole() {
             return self.assemble(entry, columns, found).map(Some);
@@ -464,16 +477,25 @@ impl Stored {
         Ok(())
     }
 
-    fn look_up<'e>(
+    fn look_up(
         &self,
         state: &TableState,
-        entries: impl IntoIterator<Item = &'e FragmentEntry>,
+        entries: &[&FragmentEntry],
         columns: &[usize],
+        purpose: Purpose,
     ) -> Result<Vec<Found>> {
         let ids = columns.iter().map(|place| state.column_id(*place));
         let ids = ids.collect::<Option<Vec<u64>>>().ok_or_else(RequestError::internal)?;
-        let rows = entries.into_iter().map(|entry| (self.rows(entry), entry.source().deletions));
-        Ok(self.shared.cache.find(rows.collect::<Vec<_>>(), &ids))
+        let rows = entries.iter().map(|entry| (self.rows(entry), entry.source().deletions));
+        Ok(self.shared.cache.find(rows, &ids, purpose))
+    }
+
+    /// What is told of the columns of some fragments.
+    pub(super) fn told(&self, state: &TableState, ids: &[u32]) -> Result<Vec<Vec<Told>>> {
+        let columns = self.all_columns().into_iter().map(|place| state.column_id(place));
+        let columns = columns.collect::<Option<Vec<u64>>>().ok_or_else(RequestError::internal)?;
+        let told = |entry| self.shared.cache.told(self.rows(entry), &columns);
+        Ok(self.entries(state, ids)?.into_iter().map(told).collect())
     }
 
     fn assemble(&self, entry: &FragmentEntry, columns: &[usize], found: Found) -> Result<Fragment> {

@@ -10,6 +10,7 @@ mod catalog;
 mod columns;
 mod commit;
 mod delete;
+mod elastic;
 mod files;
 mod follow;
 mod fragments;
@@ -55,6 +56,7 @@ use tokio::{
 
 pub(crate) use background::run;
 pub(crate) use commit::{NewRows, Written};
+pub(crate) use elastic::run as run_elastic;
 pub(crate) use fragments::Held;
 pub(crate) use locate::RowPredicate;
 pub(crate) use pins::VersionPin;
@@ -68,7 +70,7 @@ pub(crate) use writing::{Writing, writing_bytes};
 
 use crate::{
     Config, Error,
-    cache::FragmentCache,
+    cache::{Counts, FragmentCache, Purpose, Told},
     class::Class,
     cpu::Cpu,
     disk::DiskCache,
@@ -137,6 +139,8 @@ struct Shared {
     cache: Arc<FragmentCache>,
     /// `None`: columns are in memory and in the store alone.
     disk: Option<Arc<DiskCache>>,
+    /// Bytes that faster forms of columns may take.
+    elastic: u64,
     request_log: Arc<RequestLog>,
     cpu: Arc<Cpu>,
     metrics: Arc<Metrics>,
@@ -161,6 +165,17 @@ impl Shared {
     /// The control of work with its share of the memory.
     fn control(&self) -> Control {
         self.memory.control(self.environment.now_micros())
+    }
+
+    /// What makes columns faster.
+    fn elastic(&self) -> elastic::Elastic<'_> {
+        elastic::Elastic {
+            cache: &self.cache,
+            memory: &self.memory,
+            cpu: &self.cpu,
+            environment: &self.environment,
+            most: self.elastic,
+        }
     }
 
     fn peers(&self) -> &dyn Peers {
@@ -222,6 +237,7 @@ impl Tables {
         let (peers, commit_delay, keep) = (OnceLock::new(), config.commit_delay, config.keep_versions);
         let files = Semaphore::new(limits::FILE_WRITES);
         let expire_now = Notify::new();
+        let elastic = config.elastic.of(memory.limit());
         let cache = Arc::<FragmentCache>::default();
         memory.set_cache(Arc::downgrade(&cache) as Weak<dyn Evict>);
         let open = |folder: &PathBuf| {
@@ -240,6 +256,7 @@ impl Tables {
             memory,
             cache,
             disk,
+            elastic,
             late: Semaphore::new(1),
             large: Semaphore::new(1),
             request_log,
@@ -456,9 +473,10 @@ impl Tables {
         version: &TableState,
         fragments: &[u32],
         columns: &[usize],
+        purpose: Purpose,
     ) -> Result<Option<Snapshot>, RequestError> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
-        stored.resident(version, fragments, columns)
+        stored.resident(version, fragments, columns, purpose)
     }
 
     /// Those of some fragments of a version that are in memory with some columns.
@@ -481,10 +499,11 @@ impl Tables {
         version: &TableState,
         fragments: &[u32],
         columns: &[usize],
+        purpose: Purpose,
         deadline: Instant,
     ) -> Result<(Snapshot, u32), RequestError> {
         let stored = self.stored(table)?.ok_or_else(|| in_memory_only(table.name()))?;
-        let wave = stored.wave(version, fragments, columns, deadline).await;
+        let wave = stored.wave(version, fragments, columns, purpose, deadline).await;
         wave.map_err(|error| unreadable::cannot_read(table.name(), stored.attached, error))
     }
 
@@ -498,6 +517,23 @@ impl Tables {
                 Held { fragments, rows: snapshot.rows(), bytes }
             }
         }
+    }
+
+    /// What is told of the columns of some fragments of a version: by fragment, in the order of the columns. Nothing of a
+    /// table in memory alone.
+    pub(crate) fn elastic(
+        &self,
+        table: &Table,
+        version: &TableState,
+        fragments: &[u32],
+    ) -> Result<Vec<Vec<Told>>, RequestError> {
+        let Some(stored) = self.stored(table)? else { return Ok(Vec::new()) };
+        stored.told(version, fragments)
+    }
+
+    /// Of all faster forms.
+    pub(crate) fn elastic_counts(&self) -> Counts {
+        self.shared.cache.counts()
     }
 
     /// The rows of the newest version of a table that this node knows.

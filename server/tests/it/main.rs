@@ -21,6 +21,7 @@ mod deletes;
 mod disk;
 mod disk_cache;
 mod durable;
+mod elastic;
 mod errors;
 mod fairness;
 mod files;
