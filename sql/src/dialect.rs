@@ -1,7 +1,9 @@
 //! What people write who come from DuckDB or PostgreSQL, in the words that the planner has; and what the planner would
 //! pass over without a word, refused.
 
+pub(crate) mod aliases;
 mod exprs;
+mod quantified;
 
 use std::{collections::HashMap, ops::ControlFlow};
 
@@ -36,6 +38,13 @@ pub(crate) fn tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for mut token in tokens {
         singular(&kept, &mut token);
+        matched(&kept, &mut token);
+        if let Some(number) = bracketed(&kept, &token) {
+            // `INTERVAL (2) DAY`
+            kept.truncate(kept.len() - 2);
+            kept.push(number);
+            continue;
+        }
         if let (Token::Word(word), Some(before)) = (&token.token, kept.last_mut())
             && word.quote_style.is_none()
             && before.span.end == token.span.start
@@ -74,6 +83,41 @@ pub(crate) fn tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         kept.push(token);
     }
     Ok(kept)
+}
+
+/// What stands for an operator between two operands: GLOB has the parser's operator REGEXP, and REGEXP that of `~`.
+fn matched(before: &[TokenWithSpan], token: &mut TokenWithSpan) {
+    let Token::Word(word) = &token.token else { return };
+    let is_glob = word.value.eq_ignore_ascii_case("glob");
+    if word.quote_style.is_some() || !(is_glob || word.keyword == Keyword::REGEXP) {
+        return;
+    }
+    let is_operand = before.last().is_some_and(|before| match &before.token {
+        Token::Word(word) => {
+            let not = [Keyword::SELECT, Keyword::WHERE, Keyword::AND, Keyword::OR, Keyword::ON, Keyword::BY];
+            word.quote_style.is_some() || !(not.contains(&word.keyword) || word.keyword == Keyword::AS)
+        }
+        Token::SingleQuotedString(_) | Token::Number(..) | Token::RParen | Token::RBracket => true,
+        _ => false,
+    });
+    if is_operand && is_glob {
+        token.token = Token::make_keyword("REGEXP");
+    } else if is_operand {
+        token.token = Token::Tilde;
+    }
+}
+
+/// The number of an interval that stands in parentheses, where `token` closes them.
+fn bracketed(before: &[TokenWithSpan], token: &TokenWithSpan) -> Option<TokenWithSpan> {
+    let [.., interval, open, number] = before else { return None };
+    let is_interval = matches!(&interval.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::INTERVAL);
+    let closes = matches!((&open.token, &token.token), (Token::LParen, Token::RParen));
+    match &number.token {
+        Token::Number(text, _) if is_interval && closes => {
+            Some(TokenWithSpan { token: Token::SingleQuotedString(text.clone()), span: number.span })
+        }
+        _ => None,
+    }
 }
 
 /// Units of intervals that the parser would take for a name.
@@ -164,6 +208,27 @@ impl Rewrite {
             Expr::BinaryOp { op: BinaryOperator::BitwiseXor, .. } => {
                 return Err(Error::unsupported("'^' (power(a, b) and xor(a, b) are)"));
             }
+            Expr::BinaryOp {
+                left,
+                op: BinaryOperator::DuckIntegerDivide | BinaryOperator::MyIntegerDivide,
+                right,
+            } => {
+                let sides = [(**left).clone(), (**right).clone()];
+                *expr = Expr::Nested(Box::new(parsed("basalt_divide_whole($1, $2)", &sides, &mut 0)?));
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+                let sides = [(**left).clone(), (**right).clone()];
+                *expr = parsed("starts_with($1, $2)", &sides, &mut 0)?;
+            }
+            // What stands for GLOB.
+            Expr::RLike { negated, expr: text, pattern, regexp: true } => {
+                let sides = [(**text).clone(), (**pattern).clone()];
+                let call = parsed("basalt_glob($1, $2)", &sides, &mut 0)?;
+                *expr = match *negated {
+                    true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(call) },
+                    false => call,
+                };
+            }
             Expr::SimilarTo { negated, expr: text, pattern, escape_char: None } => {
                 let Some(pattern) = literal(pattern) else {
                     return Err(Error::unsupported("SIMILAR TO a pattern that is no literal"));
@@ -176,10 +241,16 @@ impl Rewrite {
                 };
             }
             Expr::AnyOp { left, compare_op, right, .. } if is_subquery(right) => {
-                *expr = in_subquery(left, compare_op, right, &BinaryOperator::Eq)?;
+                *expr = match compare_op {
+                    BinaryOperator::Eq => in_subquery(left, compare_op, right, &BinaryOperator::Eq)?,
+                    op => quantified::compared(left, op, right, false)?,
+                };
             }
             Expr::AllOp { left, compare_op, right } if is_subquery(right) => {
-                *expr = in_subquery(left, compare_op, right, &BinaryOperator::NotEq)?;
+                *expr = match compare_op {
+                    BinaryOperator::NotEq => in_subquery(left, compare_op, right, &BinaryOperator::NotEq)?,
+                    op => quantified::compared(left, op, right, true)?,
+                };
             }
             Expr::SimilarTo { .. } => return Err(Error::unsupported("SIMILAR TO with ESCAPE")),
             Expr::Function(_) => self.function(expr)?,
@@ -197,6 +268,18 @@ impl Rewrite {
             && literal(pattern) == Some(".*")
         {
             *pattern = Expr::value(Value::SingleQuotedString("(?:.*)".to_owned()));
+        }
+        if ["string_agg", "group_concat", "listagg"].contains(&name.as_str())
+            && let FunctionArguments::List(list) = &mut function.args
+            && list.args.len() == 1
+        {
+            let separator = Expr::value(Value::SingleQuotedString(",".to_owned()));
+            list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(separator)));
+            function.name = ObjectName::from(vec![Ident::new("string_agg")]);
+            return Ok(());
+        }
+        if name == "struct_pack" {
+            return packed(function);
         }
         match names::meant(&name, arguments(function).map_or(usize::MAX, <[_]>::len)) {
             None => {}
@@ -236,6 +319,23 @@ impl Rewrite {
         }
         Ok(())
     }
+}
+
+/// `struct_pack(a := 1)`: a struct with the names of its fields.
+fn packed(function: &mut ast::Function) -> Result<()> {
+    let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+    let mut fields = Vec::with_capacity(2 * list.args.len());
+    for argument in &list.args {
+        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument else {
+            return Err(Error::unsupported("struct_pack of fields without names"));
+        };
+        let name = Expr::value(Value::SingleQuotedString(name.value.clone()));
+        let parts = [name, value.clone()].map(|part| FunctionArg::Unnamed(FunctionArgExpr::Expr(part)));
+        fields.extend(parts);
+    }
+    list.args = fields;
+    function.name = ObjectName::from(vec![Ident::new("named_struct")]);
+    Ok(())
 }
 
 impl VisitorMut for Rewrite {
@@ -401,8 +501,14 @@ fn order_by_all(query: &mut ast::Query) -> Result<()> {
     Ok(())
 }
 
-fn joins(table: &TableWithJoins) -> Result<()> {
-    for join in &table.joins {
+fn joins(table: &mut TableWithJoins) -> Result<()> {
+    for join in &mut table.joins {
+        let nothing = JoinOperator::Join(JoinConstraint::None);
+        join.join_operator = match std::mem::replace(&mut join.join_operator, nothing) {
+            JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
+            JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
+            other => other,
+        };
         let bare = matches!(
             &join.join_operator,
             JoinOperator::Join(JoinConstraint::None)
@@ -425,7 +531,7 @@ fn of_select(select: &mut Select) -> Result<()> {
         select.projection = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
         select.flavor = SelectFlavor::Standard;
     }
-    select.from.iter().try_for_each(joins)?;
+    select.from.iter_mut().try_for_each(joins)?;
     if let ast::GroupByExpr::Expressions(keys, _) = &select.group_by {
         let sets = |key: &Expr| matches!(key, Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_));
         if keys.iter().any(sets) && keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
@@ -444,16 +550,27 @@ fn of_select(select: &mut Select) -> Result<()> {
                     return Err(Error::unsupported("* REPLACE with a quoted name"));
                 }
             }
-            SelectItem::UnnamedExpr(expr) if is_renamed(expr) => {
-                let mut name = expr.to_string();
-                name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
-                let alias = Ident::with_quote('"', name);
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            SelectItem::UnnamedExpr(expr) => {
+                let name = expr.to_string();
+                let renamed = is_renamed(expr);
+                if quantified::counted(item)? || renamed {
+                    let SelectItem::UnnamedExpr(expr) = item else { continue };
+                    let alias = Ident::with_quote('"', short_name(name));
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
+            SelectItem::ExprWithAlias { .. } => {
+                quantified::counted(item)?;
             }
             _ => {}
         }
     }
     windows(select)
+}
+
+fn short_name(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
+    name
 }
 
 /// Gives columns of one list names of their own where they would have the same.

@@ -25,7 +25,7 @@ use datafusion::{
 use crate::{
     calendar::{self, Moment},
     error::Error,
-    interval,
+    interval, nested,
 };
 
 /// Which function.
@@ -113,14 +113,15 @@ pub(crate) fn is_written(data_type: &DataType) -> bool {
             | DataType::Time64(_)
             | DataType::Interval(_)
             | DataType::Duration(_)
-    )
+    ) || nested::is_nested(data_type)
 }
 
 fn wrong(name: &str, takes: &str) -> Error {
     Error::new(ErrorKind::TypeMismatch, format!("{name} takes {takes}"))
 }
 
-const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+/// Months, days and time.
+pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 impl Function {
     fn check(&self, types: &[DataType]) -> Result<()> {
@@ -243,7 +244,7 @@ fn floats(array: &ArrayRef) -> Result<Float64Array> {
 }
 
 /// Dates, timestamps and their texts as microseconds.
-fn moments(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+pub(crate) fn moments(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
     let plain = match array.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             let values = array.as_primitive::<TimestampMicrosecondType>().clone();
@@ -314,6 +315,7 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
             let values = cast(array, &DataType::Int64)?;
             values.as_primitive::<Int64Type>().iter().map(|value| value.map(text)).collect()
         }
+        nested if nested::is_nested(nested) => nested::texts(array)?,
         _ => cast(array, &DataType::Utf8)?.as_string::<i32>().clone(),
     })
 }

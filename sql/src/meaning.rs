@@ -20,10 +20,10 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
-use crate::{arithmetic::negated, error::Error, functions};
+use crate::{arithmetic::negated, error::Error, functions, lists, nested};
 
-/// Functions that give one of their arguments.
-const CHOICES: [&str; 6] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull"];
+/// Functions that give one of their arguments, or all of them.
+const CHOICES: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull", "make_array"];
 
 /// See the module.
 #[derive(Debug)]
@@ -80,10 +80,12 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             left,
             op: op @ (Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
             right,
-        }) if is_struct(&left, schema) || is_struct(&right, schema) => {
-            let what = format!("{op} of structs");
-            drop((left, right));
-            return Err(Error::unsupported(what).into());
+        }) if is_nested(&left, schema) || is_nested(&right, schema) => {
+            let differs = lists::differs(*left, *right);
+            Transformed::yes(match op {
+                Operator::IsDistinctFrom => differs,
+                _ => Expr::Not(Box::new(differs)),
+            })
         }
         Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if op.supports_propagation() => {
             let sides = &mut [&mut *left, &mut *right];
@@ -170,8 +172,8 @@ fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     if ["min", "max"].contains(&name) && args.iter().any(|arg| is_interval(arg, schema)) {
         return Err(Error::unsupported(format!("{name} of intervals")).into());
     }
-    if ["min", "max"].contains(&name) && args.iter().any(|arg| is_struct(arg, schema)) {
-        return Err(Error::unsupported(format!("{name} of structs")).into());
+    if ["min", "max"].contains(&name) && args.iter().any(|arg| is_nested(arg, schema)) {
+        return Err(Error::unsupported(format!("{name} of lists and structs")).into());
     }
     // The planner has made it a float, whatever it was.
     if name == "median"
@@ -194,8 +196,8 @@ fn is_positive(arg: &Expr) -> bool {
     !matches!(arg, Expr::Literal(ScalarValue::Int64(Some(..=0)), _) | Expr::Negative(_))
 }
 
-fn is_struct(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Struct(_)))
+fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| nested::is_nested(&data_type))
 }
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {

@@ -12,7 +12,7 @@ pub(crate) enum Meant {
 }
 
 /// Names that are others, for any number of arguments.
-const NAMES: [(&str, &str); 30] = [
+const NAMES: [(&str, &str); 39] = [
     ("approx_count_distinct", "approx_distinct"),
     ("approx_quantile", "approx_percentile_cont"),
     ("date_diff", "basalt_date_diff"),
@@ -24,12 +24,21 @@ const NAMES: [(&str, &str); 30] = [
     ("first", "first_value"),
     ("gen_random_uuid", "uuid"),
     ("get_current_timestamp", "now"),
-    ("grade_up", "array_sort"),
     ("ifnull", "coalesce"),
     ("last", "last_value"),
     ("lcase", "lower"),
-    ("len", "character_length"),
     ("list", "array_agg"),
+    ("list_value", "make_array"),
+    ("list_pack", "make_array"),
+    ("array_value", "make_array"),
+    ("list_append", "array_append"),
+    ("array_push_back", "array_append"),
+    ("list_prepend", "array_prepend"),
+    ("array_push_front", "array_prepend"),
+    ("struct_extract", "get_field"),
+    ("row", "struct"),
+    ("datetrunc", "date_trunc"),
+    ("datepart", "date_part"),
     ("listagg", "string_agg"),
     ("nvl", "coalesce"),
     ("ord", "ascii"),
@@ -46,7 +55,7 @@ const NAMES: [(&str, &str); 30] = [
 ];
 
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 56] = [
+const TEMPLATES: [(&str, usize, &str); 55] = [
     ("add", 2, "$1 + $2"),
     ("arg_max", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
     ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
@@ -65,14 +74,13 @@ const TEMPLATES: [(&str, usize, &str); 56] = [
     ("dayofweek", 1, "date_part('dow', $1)"),
     ("dayofyear", 1, "date_part('doy', $1)"),
     ("decade", 1, "CAST(floor(date_part('year', $1) / 10) AS BIGINT)"),
-    ("divide", 2, "CAST(trunc($1 / $2) AS BIGINT)"),
+    ("divide", 2, "basalt_divide_whole($1, $2)"),
     ("epoch", 1, "date_part('epoch', $1)"),
     ("epoch_ms", 1, "CAST(date_part('epoch', $1) * 1000 AS BIGINT)"),
     ("epoch_us", 1, "CAST(date_part('epoch', $1) * 1000000 AS BIGINT)"),
     ("fmod", 2, "$1 % $2"),
     ("geomean", 1, "exp(avg(ln($1)))"),
     ("geometric_mean", 1, "exp(avg(ln($1)))"),
-    ("group_concat", 1, "string_agg($1, ',')"),
     ("hour", 1, "date_part('hour', $1)"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
@@ -87,8 +95,6 @@ const TEMPLATES: [(&str, usize, &str); 56] = [
     ("quarter", 1, "date_part('quarter', $1)"),
     ("regexp_full_match", 2, "regexp_like($1, '^(?:' || $2 || ')$')"),
     ("second", 1, "CAST(floor(date_part('second', $1)) AS BIGINT)"),
-    ("string_agg", 1, "string_agg($1, ',')"),
-    ("listagg", 1, "string_agg($1, ',')"),
     ("strftime", 2, "to_char($1, $2)"),
     ("strptime", 2, "to_timestamp($1, $2)"),
     ("subtract", 2, "$1 - $2"),
@@ -101,8 +107,10 @@ const TEMPLATES: [(&str, usize, &str); 56] = [
     ("to_weeks", 1, "basalt_interval($1, 'week')"),
     ("to_years", 1, "basalt_interval($1, 'year')"),
     ("unicode", 1, "CASE ascii($1) WHEN 0 THEN -1 ELSE ascii($1) END"),
+    ("weekday", 1, "date_part('dow', $1)"),
     ("xor", 2, "$1 # $2"),
     ("year", 1, "date_part('year', $1)"),
+    ("yearweek", 1, "date_part('isoyear', $1) * 100 + date_part('week', $1)"),
 ];
 
 /// What a name stands for with so many arguments; `None`: for itself.

@@ -1,0 +1,134 @@
+//! Texts that become lists, and parts of texts by number.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array as _, ArrayRef, StringArray,
+    builder::{ListBuilder, StringBuilder},
+    cast::AsArray as _,
+    types::Int64Type,
+};
+use arrow_schema::DataType;
+use datafusion::{arrow::compute::cast, common::Result};
+
+use super::gather;
+use crate::error::Error;
+
+/// How many characters a text has.
+pub(super) fn length(array: &ArrayRef) -> Result<ArrayRef> {
+    let texts = strings(array)?;
+    let length = |text: &str| i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+    Ok(Arc::new(texts.iter().map(|text| text.map(length)).collect::<arrow_array::Int64Array>()))
+}
+
+fn strings(array: &ArrayRef) -> Result<StringArray> {
+    Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
+}
+
+/// A text without a separator is one part; an empty separator parts all characters.
+pub(super) fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (texts, separators) = (strings(&args[0])?, strings(&args[1])?);
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for row in 0..rows {
+        if texts.is_null(row) {
+            lists.append_null();
+            continue;
+        }
+        let text = texts.value(row);
+        match separators.is_valid(row).then(|| separators.value(row)) {
+            None => lists.values().append_value(text),
+            Some("") if text.is_empty() => lists.values().append_value(text),
+            Some("") => text.chars().for_each(|c| lists.values().append_value(c.encode_utf8(&mut [0; 4]))),
+            Some(separator) => text.split(separator).for_each(|part| lists.values().append_value(part)),
+        }
+        lists.append(true);
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+/// Regular expressions, of which that of the row before is kept.
+#[derive(Default)]
+struct Regexes(Option<(String, regex::Regex)>);
+
+impl Regexes {
+    fn of(&mut self, pattern: &str) -> Result<&regex::Regex> {
+        if self.0.as_ref().is_none_or(|(known, _)| known != pattern) {
+            let regex = regex::Regex::new(pattern);
+            let regex = regex.map_err(|error| Error::invalid(format!("no regular expression: {error}")))?;
+            self.0 = Some((pattern.to_owned(), regex));
+        }
+        let known = self.0.as_ref().map(|(_, regex)| regex);
+        known.ok_or_else(|| Error::Internal("a regular expression".to_owned()).into())
+    }
+}
+
+pub(super) fn split_regex(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (texts, patterns) = (strings(&args[0])?, strings(&args[1])?);
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    let mut regexes = Regexes::default();
+    for row in 0..rows {
+        if texts.is_null(row) {
+            lists.append_null();
+            continue;
+        }
+        let text = texts.value(row);
+        match patterns.is_valid(row).then(|| patterns.value(row)) {
+            None => lists.values().append_value(text),
+            Some("") if text.is_empty() => lists.values().append_value(text),
+            Some("") => text.chars().for_each(|c| lists.values().append_value(c.encode_utf8(&mut [0; 4]))),
+            Some(pattern) => {
+                regexes.of(pattern)?.split(text).for_each(|part| lists.values().append_value(part));
+            }
+        }
+        lists.append(true);
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+/// What a regular expression, or a group of it, matches, one after the other; a group that has no part in a match is NULL.
+pub(super) fn extract_all(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (texts, patterns) = (strings(&args[0])?, strings(&args[1])?);
+    let groups = args.get(2).map(|groups| cast(groups, &DataType::Int64)).transpose()?;
+    let groups = groups.as_ref().map(|groups| groups.as_primitive::<Int64Type>());
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    let mut regexes = Regexes::default();
+    for row in 0..rows {
+        if texts.is_null(row) || patterns.is_null(row) || groups.is_some_and(|groups| groups.is_null(row)) {
+            lists.append_null();
+            continue;
+        }
+        let regex = regexes.of(patterns.value(row))?;
+        let group = groups.map_or(0, |groups| groups.value(row));
+        let group = usize::try_from(group).ok().filter(|group| *group < regex.captures_len());
+        if let Some(group) = group {
+            for found in regex.captures_iter(texts.value(row)) {
+                lists.values().append_option(found.get(group).map(|found| found.as_str()));
+            }
+        } else if groups.is_some_and(|groups| groups.value(row) > 0) {
+            return Err(Error::invalid("the regular expression has no such group").into());
+        }
+        lists.append(true);
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+/// One character of a text, or those from one number to another.
+pub(super) fn part(args: &[ArrayRef], rows: usize, is_one: bool) -> Result<ArrayRef> {
+    let texts = strings(&args[0])?;
+    let numbers = args[1..].iter().map(|numbers| cast(numbers, &DataType::Int64));
+    let numbers = numbers.collect::<std::result::Result<Vec<_>, _>>()?;
+    let of_row = |row: usize| {
+        if texts.is_null(row) || numbers.iter().any(|numbers| numbers.is_null(row)) {
+            return None;
+        }
+        let text = texts.value(row);
+        let number = |at: usize| numbers[at].as_primitive::<Int64Type>().value(row);
+        let length = text.chars().count();
+        let part = match is_one {
+            true => gather::place(number(0), length).map_or(0..0, |place| place..place + 1),
+            false => gather::part(number(0), number(1), length),
+        };
+        Some(text.chars().skip(part.start).take(part.len()).collect::<String>())
+    };
+    Ok(Arc::new((0..rows).map(of_row).collect::<StringArray>()))
+}
