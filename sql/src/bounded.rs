@@ -1,4 +1,4 @@
-//! Functions that make long texts of short ones: how long they become is checked before anything is allocated.
+//! Functions that make long texts of short ones, and long lists: how long they become is checked before anything is allocated.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use datafusion::{
 
 use crate::{error::Error, limits};
 
-/// The functions: their first argument is a text, their second a number.
-pub(crate) const NAMES: [&str; 3] = ["repeat", "lpad", "rpad"];
+/// The functions: their first argument is a text (of the last one any value), their second a number.
+pub(crate) const NAMES: [&str; 4] = ["repeat", "lpad", "rpad", "array_repeat"];
 
 /// One of [`NAMES`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +76,11 @@ fn bytes(name: &str, args: &ScalarFunctionArgs) -> Result<u64> {
         "repeat" => {
             let texts = cast(&text.to_array(rows)?, &DataType::LargeUtf8)?;
             texts.as_string::<i64>().iter().map(|text| text.map_or(0, |text| text.len() as u64)).collect()
+        }
+        "array_repeat" => {
+            // About as much as all of them take, for each.
+            let each = text.to_array(rows)?.get_array_memory_size() as u64 / (rows as u64).max(1);
+            vec![each.max(8); rows]
         }
         _ => vec![of_padding; rows],
     };

@@ -32,9 +32,38 @@ use exprs::{
     literal, parsed, similar, type_of,
 };
 
+/// Aggregates that are the same in each order of their arguments.
+const UNORDERED: [&str; 24] = [
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "count",
+    "entropy",
+    "histogram",
+    "kurtosis",
+    "mad",
+    "max",
+    "median",
+    "min",
+    "mode",
+    "quantile",
+    "quantile_disc",
+    "skewness",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
+
 /// Puts digits together that `_` parts, and leaves out whether a common table expression is materialized, which changes
 /// no answer. The tokens have no white space among them.
-pub(crate) fn tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    struct_types(&mut tokens);
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for mut token in tokens {
         singular(&kept, &mut token);
@@ -83,6 +112,37 @@ pub(crate) fn tokens(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
         kept.push(token);
     }
     Ok(kept)
+}
+
+/// `STRUCT(a INT)` and `ROW(a INT)` as types, which the parser knows as `STRUCT<a INT>`.
+fn struct_types(tokens: &mut [TokenWithSpan]) {
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let mut open = Vec::new();
+    for at in 0..tokens.len() {
+        match tokens[at].token {
+            Token::LParen => {
+                let is_type = at >= 2
+                    && matches!(word(&tokens[at - 1]), Some(Keyword::STRUCT | Keyword::ROW))
+                    && match &tokens[at - 2].token {
+                        Token::DoubleColon => true,
+                        Token::Word(_) => {
+                            open.last() == Some(&true) || word(&tokens[at - 2]) == Some(Keyword::AS)
+                        }
+                        _ => false,
+                    };
+                if is_type {
+                    tokens[at - 1].token = Token::make_keyword("STRUCT");
+                    tokens[at].token = Token::Lt;
+                }
+                open.push(is_type);
+            }
+            Token::RParen if open.pop() == Some(true) => tokens[at].token = Token::Gt,
+            _ => {}
+        }
+    }
 }
 
 /// What stands for an operator between two operands: GLOB has the parser's operator REGEXP, and REGEXP that of `~`.
@@ -252,6 +312,30 @@ impl Rewrite {
                     op => quantified::compared(left, op, right, true)?,
                 };
             }
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                for access in access_chain {
+                    if let ast::AccessExpr::Subscript(ast::Subscript::Slice {
+                        lower_bound,
+                        upper_bound,
+                        ..
+                    }) = access
+                    {
+                        // From the first, to the last.
+                        lower_bound.get_or_insert_with(|| Expr::value(Value::Number("1".to_owned(), false)));
+                        upper_bound.get_or_insert_with(|| Expr::value(Value::Number("-1".to_owned(), false)));
+                    }
+                }
+            }
+            Expr::Extract { field, expr: inner, .. } => {
+                let name = field.to_string().to_lowercase();
+                let known = ["decade", "century", "millennium"].into_iter().find(|known| *known == name);
+                if let Some(name) = known
+                    && let Some(Meant::Template(template)) = names::meant(name, 1)
+                {
+                    let inner = (**inner).clone();
+                    *expr = Expr::Nested(Box::new(parsed(template, &[inner], &mut self.doubled)?));
+                }
+            }
             Expr::SimilarTo { .. } => return Err(Error::unsupported("SIMILAR TO with ESCAPE")),
             Expr::Function(_) => self.function(expr)?,
             _ => {}
@@ -277,6 +361,13 @@ impl Rewrite {
             list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(separator)));
             function.name = ObjectName::from(vec![Ident::new("string_agg")]);
             return Ok(());
+        }
+        // What an aggregate of a window is told of the order of its arguments, where it is the same in each.
+        if function.over.is_some()
+            && UNORDERED.contains(&name.as_str())
+            && let FunctionArguments::List(list) = &mut function.args
+        {
+            list.clauses.retain(|clause| !matches!(clause, ast::FunctionArgumentClause::OrderBy(_)));
         }
         if name == "struct_pack" {
             return packed(function);

@@ -62,9 +62,18 @@ enum Kind {
     Aggregate(Option<&'static str>),
     /// Whether two values are others, where NULL is a value.
     Differs,
+    /// Whether one is before or behind the other, or the same; NULL among their values is behind all others.
+    Ordered {
+        less: bool,
+        same: bool,
+    },
+    /// The number of a struct's field that has a value, and whether there is one.
+    FieldPosition,
+    HasField,
+    Text,
 }
 
-const ALL: [(&str, &[&str], Kind); 24] = [
+const ALL: [(&str, &[&str], Kind); 27] = [
     ("list_distinct", &["array_distinct"], Kind::Distinct),
     ("list_unique", &["array_unique"], Kind::Unique),
     ("list_sort", &["array_sort"], Kind::Sort { descending: false }),
@@ -89,6 +98,9 @@ const ALL: [(&str, &[&str], Kind); 24] = [
     ("string_split", &["str_split", "string_to_array", "split"], Kind::Split),
     ("string_split_regex", &["str_split_regex", "regexp_split_to_array"], Kind::SplitRegex),
     ("regexp_extract_all", &[], Kind::ExtractAll),
+    ("struct_position", &["struct_indexof"], Kind::FieldPosition),
+    ("struct_contains", &["struct_has"], Kind::HasField),
+    ("array_to_string", &["list_to_string"], Kind::Text),
 ];
 
 /// Aggregates that have a function of a list by their own name.
@@ -162,6 +174,16 @@ pub(crate) fn concatenated(left: Expr, right: Expr) -> Expr {
 /// `left IS DISTINCT FROM right` of what the planner compares otherwise.
 pub(crate) fn differs(left: Expr, right: Expr) -> Expr {
     function("basalt_differs", &[], Kind::Differs).call(vec![left, right])
+}
+
+/// `left < right`, `<=`, `>` or `>=` of what has values.
+pub(crate) fn ordered(left: Expr, right: Expr, less: bool, same: bool) -> Expr {
+    function("basalt_ordered", &[], Kind::Ordered { less, same }).call(vec![left, right])
+}
+
+/// `concat` of lists.
+pub(crate) fn all_of(lists: Vec<Expr>) -> Expr {
+    function("list_concat", &[], Kind::Concat).call(lists)
 }
 
 /// The type of a list's values; `None`: it is no list. What is NULL may be one.
@@ -351,7 +373,25 @@ impl Lists {
                 whole(2)?;
                 list_type(DataType::Utf8)
             }
-            Kind::Differs => {
+            Kind::Text => {
+                count(1..=3)?;
+                if !is_text(&types[0]) {
+                    self.items(&types[..1])?;
+                }
+                DataType::Utf8
+            }
+            Kind::FieldPosition | Kind::HasField => {
+                count(2..=2)?;
+                if let DataType::Struct(fields) = &types[0] {
+                    for field in fields {
+                        common(&[field.data_type().clone(), types[1].clone()]).ok_or_else(mixed)?;
+                    }
+                } else if !types[0].is_null() {
+                    return Err(self.wrong("a struct and a value"));
+                }
+                if self.kind == Kind::HasField { DataType::Boolean } else { DataType::Int64 }
+            }
+            Kind::Differs | Kind::Ordered { .. } => {
                 count(2..=2)?;
                 common(types).ok_or_else(mixed)?;
                 DataType::Boolean
@@ -375,6 +415,21 @@ impl Lists {
                 texts::part(args, rows, self.kind == Kind::Extract)
             }
             Kind::Length if args[0].data_type().is_string() => texts::length(&args[0]),
+            Kind::Ordered { less, same } => {
+                let common = common(&[args[0].data_type().clone(), args[1].data_type().clone()]);
+                let common = common.ok_or_else(|| self.wrong("values of one type"))?;
+                let (a, b) = (values_of(&args[0], &common)?, values_of(&args[1], &common)?);
+                let compare = comparator(&a, &b)?;
+                let of_row = |row: usize| {
+                    let holds = || match compare(row, row) {
+                        Ordering::Less => less,
+                        Ordering::Equal => same,
+                        Ordering::Greater => !less,
+                    };
+                    (is_there(&a, row) && is_there(&b, row)).then(holds)
+                };
+                Ok(Arc::new((0..rows).map(of_row).collect::<BooleanArray>()))
+            }
             Kind::Differs => {
                 let common = common(&[args[0].data_type().clone(), args[1].data_type().clone()]);
                 let common = common.ok_or_else(|| self.wrong("values of one type"))?;
@@ -384,9 +439,34 @@ impl Lists {
                     (0..rows).map(|row| Some(compare(row, row) != Ordering::Equal)).collect::<BooleanArray>(),
                 ))
             }
+            Kind::Text => texts::joined(args, rows),
             _ if args[0].data_type().is_null() => Ok(new_null_array(data_type, rows)),
+            Kind::FieldPosition | Kind::HasField => self.field(args, rows),
             _ => self.of_list(args, rows, data_type),
         }
+    }
+
+    fn field(&self, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let of = args[0].as_struct();
+        let mut found: Vec<Option<i64>> = vec![None; rows];
+        for (number, column) in (1_i64..).zip(of.columns()) {
+            let types = [column.data_type().clone(), args[1].data_type().clone()];
+            let common = common(&types).ok_or_else(|| self.wrong("values of one type"))?;
+            let (column, wanted) = (values_of(column, &common)?, values_of(&args[1], &common)?);
+            let compare = comparator(&column, &wanted)?;
+            for (row, found) in found.iter_mut().enumerate() {
+                if found.is_none() && of.is_valid(row) && compare(row, row) == Ordering::Equal {
+                    *found = Some(number);
+                }
+            }
+        }
+        if self.kind == Kind::FieldPosition {
+            return Ok(Arc::new(Int64Array::from(found)));
+        }
+        let wanted = &args[1];
+        let is_there = |row: usize| !wanted.data_type().is_null() && wanted.is_valid(row) && of.is_valid(row);
+        let has = (0..rows).map(|row| is_there(row).then(|| found[row].is_some()));
+        Ok(Arc::new(has.collect::<BooleanArray>()))
     }
 
     fn of_list(&self, args: &[ArrayRef], rows: usize, data_type: &DataType) -> Result<ArrayRef> {
@@ -409,7 +489,7 @@ impl Lists {
                         counts.push(None);
                         continue;
                     }
-                    let mut places: Vec<usize> = span(row).filter(|at| child.is_valid(*at)).collect();
+                    let mut places: Vec<usize> = span(row).filter(|at| is_there(child, *at)).collect();
                     places.sort_by(|a, b| compare(*a, *b).then(a.cmp(b)));
                     places.dedup_by(|a, b| compare(*a, *b) == Ordering::Equal);
                     places.sort_unstable();
@@ -517,7 +597,7 @@ impl Lists {
                 Ok(match self.kind {
                     Kind::Contains => {
                         let is_there = |row: usize| {
-                            (list.is_valid(row) && wanted.is_valid(row)).then(|| place(row).is_some())
+                            (list.is_valid(row) && self::is_there(&wanted, row)).then(|| place(row).is_some())
                         };
                         Arc::new((0..rows).map(is_there).collect::<BooleanArray>())
                     }
@@ -593,7 +673,13 @@ impl Lists {
             Kind::HasAny | Kind::HasAll | Kind::Intersect => self.meet(&list, args, rows),
             Kind::Flatten => {
                 if child.data_type().is_null() {
-                    return Ok(Arc::clone(&args[0]));
+                    for row in 0..rows {
+                        match list.is_null(row) {
+                            true => gather.null(),
+                            false => gather.row(std::iter::empty())?,
+                        }
+                    }
+                    return gather.finish(child);
                 }
                 let inner = as_list(child)?;
                 for row in 0..rows {
@@ -639,13 +725,13 @@ impl Lists {
                 continue;
             }
             // Sorted, so that each is looked up in few steps.
-            let mut sorted: Vec<usize> = span(list, row).filter(|at| own.is_valid(*at)).collect();
+            let mut sorted: Vec<usize> = span(list, row).filter(|at| is_there(&own, *at)).collect();
             sorted.sort_by(|a, b| among_own(*a, *b).then(a.cmp(b)));
             let found = |at: usize| {
                 let first = sorted.partition_point(|place| compare(*place, at) == Ordering::Less);
                 sorted.get(first).copied().filter(|place| compare(*place, at) == Ordering::Equal)
             };
-            let mut valid = span(&other, row).filter(|at| others.is_valid(*at));
+            let mut valid = span(&other, row).filter(|at| is_there(&others, *at));
             match self.kind {
                 Kind::HasAny => flags.push(Some(valid.any(|at| found(at).is_some()))),
                 Kind::HasAll => flags.push(Some(valid.all(|at| found(at).is_some()))),
@@ -662,6 +748,11 @@ impl Lists {
             _ => Ok(Arc::new(BooleanArray::from(flags))),
         }
     }
+}
+
+/// Whether a value is none but NULL; those of no type are.
+fn is_there(values: &ArrayRef, at: usize) -> bool {
+    !values.data_type().is_null() && values.is_valid(at)
 }
 
 fn types_of(args: &[ArrayRef]) -> Vec<DataType> {

@@ -13,7 +13,7 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, cast,
+        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, SortExpr, cast,
         expr::{InList, NullTreatment},
         expr_rewriter::NamePreserver,
     },
@@ -41,6 +41,13 @@ impl AnalyzerRule for Meaning {
             inputs.iter().for_each(|input| schema.merge(input));
             let names = NamePreserver::new(&plan);
             let is_sort = matches!(plan, LogicalPlan::Sort(_));
+            let plan = match plan {
+                LogicalPlan::Sort(mut sort) => {
+                    nulls_apart(&mut sort.expr, &schema);
+                    LogicalPlan::Sort(sort)
+                }
+                plan => plan,
+            };
             let mut changed = false;
             let plan = plan.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -59,6 +66,19 @@ impl AnalyzerRule for Meaning {
         })
         .data()
     }
+}
+
+/// The place of what is NULL as a key of its own, before lists and structs: NULLs among their values would go with it.
+fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
+    let mut apart = Vec::with_capacity(keys.len());
+    for mut key in keys.drain(..) {
+        if is_nested(&key.expr, schema) && key.nulls_first == key.asc {
+            apart.push(SortExpr::new(key.expr.clone().is_null(), !key.nulls_first, true));
+            key.nulls_first = !key.asc;
+        }
+        apart.push(key);
+    }
+    *keys = apart;
 }
 
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -86,6 +106,15 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Operator::IsDistinctFrom => differs,
                 _ => Expr::Not(Box::new(differs)),
             })
+        }
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: op @ (Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq),
+            right,
+        }) if is_nested(&left, schema) && is_nested(&right, schema) => {
+            let less = matches!(op, Operator::Lt | Operator::LtEq);
+            let same = matches!(op, Operator::LtEq | Operator::GtEq);
+            Transformed::yes(lists::ordered(*left, *right, less, same))
         }
         Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if op.supports_propagation() => {
             let sides = &mut [&mut *left, &mut *right];
@@ -119,6 +148,17 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let changed = meet(&mut sides, schema);
             transformed(Expr::ScalarFunction(function), changed)
         }
+        Expr::ScalarFunction(function)
+            if function.func.name() == "concat" && function.args.iter().any(|arg| is_list(arg, schema)) =>
+        {
+            Transformed::yes(lists::all_of(function.args))
+        }
+        Expr::ScalarFunction(function)
+            if ["map", "make_map", "map_extract"].contains(&function.func.name())
+                && function.args.iter().any(|arg| arg.get_type(schema).is_ok_and(|arg| arg.is_null())) =>
+        {
+            return Err(Error::unsupported(format!("{} of NULL", function.func.name())).into());
+        }
         Expr::ScalarFunction(mut function) if ["concat", "concat_ws"].contains(&function.func.name()) => {
             let changed =
                 function.args.iter_mut().fold(false, |changed, side| written(side, schema) | changed);
@@ -131,6 +171,26 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::TryCast(mut of) if of.field.data_type().is_string() => {
             let changed = written(&mut of.expr, schema);
             transformed(Expr::TryCast(of), changed)
+        }
+        Expr::Cast(mut of) if *of.field.data_type() == DataType::Boolean && is_decimal(&of.expr, schema) => {
+            *of.expr = cast(*of.expr, DataType::Float64);
+            Transformed::yes(Expr::Cast(of))
+        }
+        Expr::Cast(mut of) if of.field.data_type().is_decimal() && is_bool(&of.expr, schema) => {
+            *of.expr = cast(*of.expr, DataType::Int64);
+            Transformed::yes(Expr::Cast(of))
+        }
+        Expr::Cast(of) if is_decimal_text(&of.expr, of.field.data_type(), schema) => {
+            let DataType::Decimal128(precision, scale) = *of.field.data_type() else {
+                return Ok(Transformed::no(Expr::Cast(of)));
+            };
+            Transformed::yes(functions::decimal(*of.expr, precision, scale, false))
+        }
+        Expr::TryCast(of) if is_decimal_text(&of.expr, of.field.data_type(), schema) => {
+            let DataType::Decimal128(precision, scale) = *of.field.data_type() else {
+                return Ok(Transformed::no(Expr::TryCast(of)));
+            };
+            Transformed::yes(functions::decimal(*of.expr, precision, scale, true))
         }
         Expr::Cast(mut of) if is_clock(&of.expr, of.field.data_type(), schema) => {
             *of.expr = functions::clock(*of.expr, false);
@@ -202,6 +262,24 @@ fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Interval(_)))
+}
+
+fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| !data_type.is_null() && lists::item(&data_type).is_some())
+}
+
+fn is_decimal(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| data_type.is_decimal())
+}
+
+fn is_bool(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Boolean)
+}
+
+/// Whether text would become a decimal, which the cast does not round and reads without an exponent.
+fn is_decimal_text(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
+    matches!(to, DataType::Decimal128(_, 0..))
+        && expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
 }
 
 /// Whether text would become a time, which a number must not.

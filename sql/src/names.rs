@@ -55,7 +55,7 @@ const NAMES: [(&str, &str); 39] = [
 ];
 
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 55] = [
+const TEMPLATES: [(&str, usize, &str); 56] = [
     ("add", 2, "$1 + $2"),
     ("arg_max", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
     ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
@@ -87,6 +87,7 @@ const TEMPLATES: [(&str, usize, &str); 55] = [
     ("isodow", 1, "(date_part('dow', $1) + 6) % 7 + 1"),
     ("isoyear", 1, "date_part('isoyear', $1)"),
     ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
+    ("millennium", 1, "CAST(ceil(date_part('year', $1) / 1000) AS BIGINT)"),
     ("minute", 1, "date_part('minute', $1)"),
     ("mod", 2, "$1 % $2"),
     ("month", 1, "date_part('month', $1)"),

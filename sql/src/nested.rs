@@ -171,7 +171,7 @@ fn is_quoted(text: &str) -> bool {
     text.is_empty()
         || text.eq_ignore_ascii_case("null")
         || text.trim() != text
-        || text.contains(['[', ']', '(', ')', '{', '}', ',', ':', '=', '\'', '"', '\\'])
+        || text.contains(['[', ']', '(', ')', '{', '}', ',', ':', '=', '\'', '"'])
 }
 
 /// With a sign and two digits in its exponent.

@@ -49,6 +49,7 @@ use crate::{
     references::FuseJoins,
     resolve::{Resolved, resolve},
     scan::Scan,
+    sets::KeysApart,
     strings,
     sums::Sums,
     system,
@@ -166,8 +167,8 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 
 /// Ours comes before types are chosen.
 fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let ours: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(Meaning);
-    std::iter::once(ours).chain(Analyzer::new().rules).collect()
+    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(Meaning), Arc::new(KeysApart)];
+    ours.into_iter().chain(Analyzer::new().rules).collect()
 }
 
 /// A statement that runs.

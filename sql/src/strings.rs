@@ -23,6 +23,8 @@ use datafusion::{
     },
 };
 
+use unicode_segmentation::UnicodeSegmentation as _;
+
 use crate::{error::Error, functions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +35,9 @@ enum Kind {
     Jaccard,
     Hamming,
     Bar,
-    Bytes { unit: u32 },
+    Bytes {
+        unit: u32,
+    },
     ParsePath,
     Dirname,
     Dirpath,
@@ -51,10 +55,19 @@ enum Kind {
     Even,
     Divide,
     TryStrptime,
+    /// Of what is seen as a character.
+    LengthSeen,
+    PartSeen,
+    LeftSeen,
+    RightSeen,
 }
 
 /// Name, other names, kind, and how many arguments.
-const ALL: [(&str, &[&str], Kind, usize, usize); 24] = [
+const ALL: [(&str, &[&str], Kind, usize, usize); 28] = [
+    ("length_grapheme", &[], Kind::LengthSeen, 1, 1),
+    ("substring_grapheme", &[], Kind::PartSeen, 2, 3),
+    ("left_grapheme", &[], Kind::LeftSeen, 2, 2),
+    ("right_grapheme", &[], Kind::RightSeen, 2, 2),
     ("damerau_levenshtein", &[], Kind::Damerau, 2, 2),
     ("jaro_similarity", &[], Kind::Jaro, 2, 2),
     ("jaro_winkler_similarity", &[], Kind::JaroWinkler, 2, 2),
@@ -175,9 +188,13 @@ impl Strings {
                 let joined = |row: usize| {
                     let parts: Vec<&str> =
                         parts.iter().filter(|part| part.is_valid(row)).map(|part| part.value(row)).collect();
-                    (parts.len() == args.len()).then(|| paths::join(&parts))
+                    if parts.len() < args.len() {
+                        return Ok(None);
+                    }
+                    let other = || Error::unsupported("path_join of paths with ':' or a backslash");
+                    paths::join(&parts).map(Some).ok_or_else(other)
                 };
-                Arc::new((0..rows).map(joined).collect::<StringArray>())
+                Arc::new((0..rows).map(joined).collect::<std::result::Result<StringArray, Error>>()?)
             }
             Kind::Printf | Kind::Format => {
                 let formats = texts(0)?;
@@ -294,6 +311,39 @@ impl Strings {
                 Arc::new((0..rows).map(of_row).collect::<std::result::Result<Int64Array, Error>>()?)
             }
             Kind::TryStrptime => self.strptime(args, rows)?,
+            Kind::LengthSeen => {
+                let texts = texts(0)?;
+                let length = |row: usize| {
+                    is_there(row)
+                        .then(|| i64::try_from(texts.value(row).graphemes(true).count()).unwrap_or(i64::MAX))
+                };
+                Arc::new((0..rows).map(length).collect::<Int64Array>())
+            }
+            Kind::PartSeen | Kind::LeftSeen | Kind::RightSeen => {
+                let texts = texts(0)?;
+                let columns = (1..args.len()).map(numbers).collect::<Result<Vec<_>>>()?;
+                let part = |row: usize| {
+                    if !is_there(row) {
+                        return None;
+                    }
+                    let number = |at: usize| columns[at].as_primitive::<Int64Type>().value(row);
+                    let seen: Vec<&str> = texts.value(row).graphemes(true).collect();
+                    let length = i64::try_from(seen.len()).unwrap_or(i64::MAX);
+                    // So many; those that are negative are left out at the other end.
+                    let kept = |number: i64| match number < 0 {
+                        true => length.saturating_add(number).max(0),
+                        false => number.min(length),
+                    };
+                    let (from, to) = match self.kind {
+                        Kind::LeftSeen => (0, kept(number(0))),
+                        Kind::RightSeen => (length - kept(number(0)), length),
+                        _ => formatted::seen(number(0), columns.get(1).map(|_| number(1)), length),
+                    };
+                    let at = |number: i64| usize::try_from(number).unwrap_or_default().min(seen.len());
+                    Some(seen[at(from)..at(to).max(at(from))].concat())
+                };
+                Arc::new((0..rows).map(part).collect::<StringArray>())
+            }
         })
     }
 
@@ -317,7 +367,11 @@ impl Strings {
             for column in columns.iter().skip(1).filter(|column| column.is_valid(row)) {
                 match column.data_type() {
                     DataType::Boolean => trims = column.as_boolean().value(row),
-                    _ => separator = paths::Separator::of(column.as_string::<i32>().value(row)),
+                    _ => match column.as_string::<i32>().value(row) {
+                        "true" | "TRUE" => trims = true,
+                        "false" | "FALSE" => trims = false,
+                        name => separator = paths::Separator::of(name),
+                    },
                 }
             }
             let text = texts.value(row);
@@ -445,6 +499,11 @@ impl ScalarUDFImpl for Strings {
             Kind::Dirname | Kind::Dirpath | Kind::JoinPath => (are_texts(types), DataType::Utf8),
             Kind::Printf | Kind::Format => (are_texts(&types[..1]), DataType::Utf8),
             Kind::RegexEscape | Kind::UrlEncode | Kind::UrlDecode => (are_texts(types), DataType::Utf8),
+            Kind::LengthSeen => (are_texts(types), DataType::Int64),
+            Kind::PartSeen | Kind::LeftSeen | Kind::RightSeen => {
+                let whole = types[1..].iter().all(|t| t.is_integer() || t.is_null());
+                (are_texts(&types[..1]) && whole, DataType::Utf8)
+            }
             Kind::Glob => (are_texts(types), DataType::Boolean),
             Kind::NextAfter => {
                 let float = if types.iter().all(|t| *t == DataType::Float32) {

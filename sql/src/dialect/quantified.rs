@@ -4,7 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, SelectItem, UnaryOperator, VisitMut as _, VisitorMut,
+    BinaryOperator, Expr, GroupByExpr, Query, SelectItem, SetExpr, UnaryOperator, VisitMut as _, VisitorMut,
+    visit_expressions,
 };
 
 use crate::{
@@ -42,8 +43,11 @@ fn one(left: &Expr) -> Result<()> {
 pub(super) fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool) -> Result<Expr> {
     let Some(query) = query_of(right) else { return Err(Error::Internal("no subquery".to_owned())) };
     one(left)?;
-    let of = |what: &str| format!("(SELECT {what} FROM ({query}) AS basalt_q (basalt_c))");
-    let (least, most) = (of("min(basalt_q.basalt_c)"), of("max(basalt_q.basalt_c)"));
+    let of = |what: &str| match plain(query, Some(what)) {
+        Some(text) => text,
+        None => format!("(SELECT {what}(basalt_q.basalt_c) FROM ({query}) AS basalt_q (basalt_c))"),
+    };
+    let (least, most) = (of("min"), of("max"));
     let holds = match (op, all) {
         (BinaryOperator::Gt | BinaryOperator::GtEq, false) => format!("({left}) {op} {least}"),
         (BinaryOperator::Lt | BinaryOperator::LtEq, false) => format!("({left}) {op} {most}"),
@@ -55,7 +59,7 @@ pub(super) fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool
         (BinaryOperator::NotEq, true) => return within(left, query, true),
         _ => return Err(Error::unsupported(format!("{op} before ANY or ALL"))),
     };
-    let (count, known) = (of("count(*)"), of("count(basalt_q.basalt_c)"));
+    let (count, known) = (counting(query), of("count"));
     let text = match all {
         false => format!(
             "CASE WHEN {count} = 0 THEN FALSE WHEN {holds} THEN TRUE \
@@ -84,7 +88,54 @@ fn within(left: &Expr, query: &Query, negated: bool) -> Result<Expr> {
 }
 
 fn exists(query: &Query, negated: bool) -> Result<Expr> {
-    parsed(&format!("(SELECT count(*) FROM ({query}) AS basalt_q) {} 0", if negated { "=" } else { ">" }))
+    parsed(&format!("{} {} 0", counting(query), if negated { "=" } else { ">" }))
+}
+
+/// How many rows a query has.
+fn counting(query: &Query) -> String {
+    plain(query, None).unwrap_or_else(|| format!("(SELECT count(*) FROM ({query}) AS basalt_q)"))
+}
+
+/// An aggregate of what a query selects, or the number of its rows, as the same query with another select list: one that is
+/// around it could not reach the columns of what is around that. `None`: it does more than to select.
+fn plain(query: &Query, aggregate: Option<&str>) -> Option<String> {
+    let Query { with: None, body, limit_clause: None, fetch: None, .. } = query else { return None };
+    let SetExpr::Select(select) = &**body else { return None };
+    let is_plain = select.distinct.is_none()
+        && select.top.is_none()
+        && select.having.is_none()
+        && select.qualify.is_none()
+        && !select.from.is_empty()
+        && matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    let mut columns = Vec::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => columns.push(expr),
+            _ if aggregate.is_none() => {}
+            _ => return None,
+        }
+    }
+    // A function may be an aggregate, or give several rows.
+    let calls = columns.iter().any(|expr| {
+        visit_expressions(*expr, |expr| match expr {
+            Expr::Function(_) | Expr::Subquery(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    });
+    if !is_plain || calls {
+        return None;
+    }
+    let what = match (aggregate, columns.as_slice()) {
+        (None, _) => "count(*)".to_owned(),
+        (Some(aggregate), [column]) => format!("{aggregate}({column})"),
+        _ => return None,
+    };
+    let mut select = (**select).clone();
+    let what = parse::ast_parser(&what).and_then(|mut parser| parser.parse_expr().ok())?;
+    select.projection = vec![SelectItem::UnnamedExpr(what)];
+    let body = Box::new(SetExpr::Select(Box::new(select)));
+    Some(format!("({})", Query { body, order_by: None, ..query.clone() }))
 }
 
 /// Puts counts into the places of EXISTS and IN of a select list, where the planner has them not.

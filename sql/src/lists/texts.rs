@@ -76,6 +76,9 @@ pub(super) fn split_regex(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             None => lists.values().append_value(text),
             Some("") if text.is_empty() => lists.values().append_value(text),
             Some("") => text.chars().for_each(|c| lists.values().append_value(c.encode_utf8(&mut [0; 4]))),
+            Some(pattern) if regexes.of(pattern)?.is_match("") => {
+                return Err(Error::unsupported("a separator that may be empty").into());
+            }
             Some(pattern) => {
                 regexes.of(pattern)?.split(text).for_each(|part| lists.values().append_value(part));
             }
@@ -83,6 +86,39 @@ pub(super) fn split_regex(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         lists.append(true);
     }
     Ok(Arc::new(lists.finish()))
+}
+
+/// The values of a list in one text. What is NULL is left out, unless the third argument stands for it.
+pub(super) fn joined(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    if args[0].data_type().is_string() {
+        // What catalogs of PostgreSQL have for a list is text already.
+        return Ok(Arc::new(strings(&args[0])?));
+    }
+    if args[0].data_type().is_null() {
+        return Ok(arrow_array::new_null_array(&DataType::Utf8, rows));
+    }
+    let list = super::as_list(&args[0])?;
+    let values = crate::functions::texts(list.values())?;
+    let separators = args.get(1).map(strings).transpose()?;
+    let missing = args.get(2).map(strings).transpose()?;
+    let of_row = |row: usize| {
+        if list.is_null(row) {
+            return None;
+        }
+        let offsets = list.value_offsets();
+        // Default: none; offsets are not negative.
+        let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
+        let missing =
+            missing.as_ref().filter(|missing| missing.is_valid(row)).map(|missing| missing.value(row));
+        let parts = (at(row)..at(row + 1)).filter_map(|at| match values.is_valid(at) {
+            true => Some(values.value(at)),
+            false => missing,
+        });
+        let separators = separators.as_ref().filter(|separators| separators.is_valid(row));
+        let separator = separators.map_or(",", |separators| separators.value(row));
+        Some(parts.collect::<Vec<_>>().join(separator))
+    };
+    Ok(Arc::new((0..rows).map(of_row).collect::<StringArray>()))
 }
 
 /// What a regular expression, or a group of it, matches, one after the other; a group that has no part in a match is NULL.
@@ -101,8 +137,19 @@ pub(super) fn extract_all(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let group = groups.map_or(0, |groups| groups.value(row));
         let group = usize::try_from(group).ok().filter(|group| *group < regex.captures_len());
         if let Some(group) = group {
-            for found in regex.captures_iter(texts.value(row)) {
+            let text = texts.value(row);
+            let mut from = 0;
+            // What is empty may stand right behind another match.
+            while let Some(found) = regex.captures_at(text, from) {
                 lists.values().append_option(found.get(group).map(|found| found.as_str()));
+                let Some(whole) = found.get(0) else { break };
+                from = whole.end();
+                if whole.is_empty() {
+                    match text[from..].chars().next() {
+                        Some(c) => from += c.len_utf8(),
+                        None => break,
+                    }
+                }
             }
         } else if groups.is_some_and(|groups| groups.value(row) > 0) {
             return Err(Error::invalid("the regular expression has no such group").into());

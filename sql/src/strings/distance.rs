@@ -80,9 +80,6 @@ pub(super) fn jaccard(a: &str, b: &str) -> Result<f64, Error> {
 pub(super) fn jaro(a: &str, b: &str, winkler: bool) -> Result<f64, Error> {
     check(a, b)?;
     let (a, b) = (a.as_bytes(), b.as_bytes());
-    if a.is_empty() && b.is_empty() {
-        return Ok(1.0);
-    }
     if a.is_empty() || b.is_empty() {
         return Ok(0.0);
     }

@@ -139,7 +139,15 @@ impl Spec {
                 let magnitude = value.abs();
                 let body = match kind {
                     _ if !value.is_finite() => if value.is_nan() { "nan" } else { "inf" }.to_owned(),
-                    None | Some('s') if self.precision.is_none() => format!("{magnitude:?}"),
+                    None if self.precision.is_none() => {
+                        let digits = format!("{magnitude:?}");
+                        match (&self.group, digits.split_once('.')) {
+                            (Some(_), _) if digits.contains('e') => return Err(wrong(format)),
+                            (Some(group), Some((whole, rest))) => format!("{}.{rest}", grouped(whole, group)),
+                            _ => digits,
+                        }
+                    }
+                    Some('s') if self.precision.is_none() => format!("{magnitude:?}"),
                     Some('f' | 'F') => {
                         let digits = format!("{magnitude:.*}", self.precision.unwrap_or(6));
                         match &self.group {
@@ -333,7 +341,7 @@ fn of_spec(inner: &str) -> Option<Spec> {
         chars.next();
     } else if chars.peek() == Some(&'t') {
         chars.next();
-        spec.group = Some(chars.by_ref().collect::<String>());
+        spec.group = Some(chars.next()?.to_string());
     }
     if chars.peek() == Some(&'.') {
         chars.next();
@@ -349,12 +357,12 @@ pub(super) fn bar(value: f64, least: f64, most: f64, width: f64) -> std::result:
     if !width.is_finite() || !(1.0..=1000.0).contains(&width) || width.fract() != 0.0 {
         return Err(Error::invalid("bar takes a width from 1 to 1000"));
     }
-    if [value, least, most].iter().any(|x| x.is_nan()) || least.is_infinite() || most.is_infinite() {
+    if !least.is_finite() || !most.is_finite() {
         return Err(Error::invalid("bar takes numbers"));
     }
-    let share = if value < least && most >= least || most < least && value > least {
+    let share = if value.is_nan() || value <= least {
         0.0
-    } else if most >= least && value > most || most < least && value < most {
+    } else if value >= most {
         width
     } else {
         (value - least) / (most - least) * width
@@ -392,6 +400,26 @@ pub(super) fn bytes(bytes: i64, unit: u64) -> String {
     }
     let tenths = bytes * 10 / step;
     format!("{sign}{}.{} {}", tenths / 10, tenths % 10, names[name])
+}
+
+/// Between which places a part is: from a number, that counts from the end where it is negative, so many; where those are
+/// negative they stand before it.
+pub(super) fn seen(from: i64, many: Option<i64>, length: i64) -> (i64, i64) {
+    let mut many = many.unwrap_or(length);
+    let start = match from {
+        0 => {
+            many = many.saturating_sub(1);
+            0
+        }
+        1.. => length.min(from - 1),
+        _ => length.saturating_add(from).max(0),
+    };
+    match many {
+        1.. => (start, length.min(start.saturating_add(many))),
+        0 => (start, start),
+        _ if from == 0 => (0, 0),
+        _ => (start.saturating_add(many).max(0), start),
+    }
 }
 
 /// Whatever is no letter, digit or `_`, behind a backslash.
@@ -505,9 +533,24 @@ fn never() -> std::result::Result<regex::Regex, Error> {
     regex::Regex::new(r"[^\s\S]").map_err(|error| Error::Internal(error.to_string()))
 }
 
-/// What the planner's formats have otherwise than DuckDB's.
-pub(super) fn unknown_part(format: &str) -> Option<&'static str> {
-    ["%c", "%x", "%X", "%Z", "%g", "%n", "%i"].into_iter().find(|part| format.contains(part))
+/// The first part of a format that is none of a year, a month, a day and a time of day, which are all that say a moment.
+pub(super) fn unknown_part(format: &str) -> Option<String> {
+    let mut chars = format.chars();
+    let mut parts = String::new();
+    while let Some(c) = chars.next() {
+        if c == '%' {
+            match chars.next() {
+                Some(part) if "YmdHMSfBbpIy%".contains(part) => parts.push(part),
+                Some(part) => return Some(format!("%{part}")),
+                None => return Some("%".to_owned()),
+            }
+        }
+    }
+    let has = |any: &str| parts.contains(|part| any.contains(part));
+    match has("Yy") && has("mbB") && has("d") {
+        true => None,
+        false => Some("no whole date".to_owned()),
+    }
 }
 
 #[cfg(test)]

@@ -64,16 +64,32 @@ pub(super) fn filename(path: &str, separator: Separator, trims: bool) -> String 
     }
 }
 
-/// One path of several; one that begins at the root goes on from there.
-pub(super) fn join(parts: &[&str]) -> String {
-    let mut path = String::new();
-    for part in parts.iter().filter(|part| !part.is_empty()) {
-        if part.starts_with('/') {
-            path.clear();
-        } else if !path.is_empty() && !path.ends_with('/') {
-            path.push('/');
-        }
-        path.push_str(part);
+/// One path of several, without `.` and `..`; one that begins at the root goes on from there. `None`: a path of another
+/// kind is among them.
+pub(super) fn join(parts: &[&str]) -> Option<String> {
+    if parts.iter().any(|part| part.contains([':', '\\'])) {
+        return None;
     }
-    path
+    let mut names: Vec<&str> = Vec::new();
+    let mut is_whole = false;
+    for part in parts {
+        if part.starts_with('/') {
+            names.clear();
+            is_whole = true;
+        }
+        for name in part.split('/').filter(|name| !name.is_empty() && *name != ".") {
+            match (name, names.last()) {
+                ("..", Some(last)) if *last != ".." => {
+                    names.pop();
+                }
+                ("..", None) if is_whole => {}
+                (name, _) => names.push(name),
+            }
+        }
+    }
+    Some(match (is_whole, names.is_empty()) {
+        (true, _) => format!("/{}", names.join("/")),
+        (false, true) => ".".to_owned(),
+        (false, false) => names.join("/"),
+    })
 }
