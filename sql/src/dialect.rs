@@ -328,8 +328,7 @@ impl Rewrite {
             }
             Expr::Extract { field, expr: inner, .. } => {
                 let name = field.to_string().to_lowercase();
-                let known = ["decade", "century", "millennium"].into_iter().find(|known| *known == name);
-                if let Some(name) = known
+                if let Some(name) = Some("decade").filter(|known| *known == name)
                     && let Some(Meant::Template(template)) = names::meant(name, 1)
                 {
                     let inner = (**inner).clone();
@@ -362,12 +361,43 @@ impl Rewrite {
             function.name = ObjectName::from(vec![Ident::new("string_agg")]);
             return Ok(());
         }
+        if let FunctionArguments::List(list) = &mut function.args {
+            for clause in &mut list.clauses {
+                if let ast::FunctionArgumentClause::OrderBy(keys) = clause {
+                    // A key that was there before orders nothing.
+                    let mut known: Vec<Expr> = Vec::with_capacity(keys.len());
+                    keys.retain(|key| {
+                        let is_new = !known.contains(&key.expr);
+                        known.push(key.expr.clone());
+                        is_new
+                    });
+                }
+            }
+            options(&name, &mut list.args)?;
+        }
         // What an aggregate of a window is told of the order of its arguments, where it is the same in each.
         if function.over.is_some()
             && UNORDERED.contains(&name.as_str())
             && let FunctionArguments::List(list) = &mut function.args
         {
             list.clauses.retain(|clause| !matches!(clause, ast::FunctionArgumentClause::OrderBy(_)));
+        }
+        if name == "regexp_extract_all"
+            && let FunctionArguments::List(list) = &mut function.args
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(names)))) = list.args.get(2)
+        {
+            let names: Option<Vec<&str>> = names.elem.iter().map(literal).collect();
+            let names = names.ok_or_else(|| Error::unsupported("names of groups that are no literals"))?;
+            let names = names.join("\u{1f}");
+            let names = Expr::value(Value::SingleQuotedString(names));
+            list.args[2] = FunctionArg::Unnamed(FunctionArgExpr::Expr(names));
+            function.name = ObjectName::from(vec![Ident::new("basalt_extract_named")]);
+            return Ok(());
+        }
+        if name == "map"
+            && arguments(function).is_some_and(|args| args.iter().any(|arg| arg.to_string() == "NULL"))
+        {
+            return Err(Error::unsupported("map of NULL"));
         }
         if name == "struct_pack" {
             return packed(function);
@@ -410,6 +440,26 @@ impl Rewrite {
         }
         Ok(())
     }
+}
+
+/// Options of regular expressions: `c`, which is as without it, is left out, and what the planner has not is refused.
+fn options(name: &str, args: &mut Vec<FunctionArg>) -> Result<()> {
+    let at = match name {
+        "regexp_replace" => 3,
+        "regexp_matches" | "regexp_like" => 2,
+        _ => return Ok(()),
+    };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(given))) = args.get_mut(at) else { return Ok(()) };
+    let Some(text) = literal(given) else { return Ok(()) };
+    if let Some(other) = text.chars().find(|c| !"cgims".contains(*c)) {
+        return Err(Error::unsupported(format!("the option {other:?} of a regular expression")));
+    }
+    let kept = text.replace('c', "");
+    *given = Expr::value(Value::SingleQuotedString(kept.clone()));
+    if kept.is_empty() {
+        args.remove(at);
+    }
+    Ok(())
 }
 
 /// `struct_pack(a := 1)`: a struct with the names of its fields.

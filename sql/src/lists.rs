@@ -58,6 +58,8 @@ enum Kind {
     Split,
     SplitRegex,
     ExtractAll,
+    /// The groups of each match, by the names of the third argument, with U+001F between them.
+    ExtractNamed,
     /// An aggregate of each list, by the name that it has or that is given.
     Aggregate(Option<&'static str>),
     /// Whether two values are others, where NULL is a value.
@@ -73,7 +75,8 @@ enum Kind {
     Text,
 }
 
-const ALL: [(&str, &[&str], Kind); 27] = [
+const ALL: [(&str, &[&str], Kind); 28] = [
+    ("basalt_extract_named", &[], Kind::ExtractNamed),
     ("list_distinct", &["array_distinct"], Kind::Distinct),
     ("list_unique", &["array_unique"], Kind::Unique),
     ("list_sort", &["array_sort"], Kind::Sort { descending: false }),
@@ -396,7 +399,9 @@ impl Lists {
                 common(types).ok_or_else(mixed)?;
                 DataType::Boolean
             }
-            Kind::Aggregate(_) => return Err(Error::Internal("which aggregate?".to_owned()).into()),
+            Kind::Aggregate(_) | Kind::ExtractNamed => {
+                return Err(Error::Internal("a type by values".to_owned()).into());
+            }
         })
     }
 
@@ -411,6 +416,7 @@ impl Lists {
             Kind::Split => texts::split(args, rows),
             Kind::SplitRegex => texts::split_regex(args, rows),
             Kind::ExtractAll => texts::extract_all(args, rows),
+            Kind::ExtractNamed => texts::extract_named(args, rows, data_type),
             Kind::Extract | Kind::Slice if args[0].data_type().is_string() => {
                 texts::part(args, rows, self.kind == Kind::Extract)
             }
@@ -796,6 +802,21 @@ impl ScalarUDFImpl for Lists {
                 let item = item(list).ok_or_else(|| self.wrong("a list"))?;
                 aggregated::type_of(&name, item, rest)?
             }
+            Kind::ExtractNamed => match args.scalar_arguments.get(2) {
+                Some(Some(ScalarValue::Utf8(Some(names))))
+                    if types.len() < 5 && types.iter().all(is_text) =>
+                {
+                    let names: Vec<&str> = names.split('\u{1f}').collect();
+                    let fits = |(at, name): (usize, &&str)| !name.is_empty() && !names[..at].contains(name);
+                    if !names.iter().enumerate().all(fits) {
+                        return Err(self.wrong("names of groups, each once"));
+                    }
+                    let fields: Vec<_> =
+                        names.iter().map(|name| Field::new(*name, DataType::Utf8, true)).collect();
+                    list_type(DataType::Struct(fields.into()))
+                }
+                _ => return Err(self.wrong("two texts, names of groups and options")),
+            },
             _ => self.of_types(&types)?,
         };
         Ok(Arc::new(Field::new(self.name, data_type, true)))
@@ -929,5 +950,6 @@ fn zipped(args: &[ArrayRef], rows: usize, data_type: &DataType) -> Result<ArrayR
     let fields: Fields = fields;
     let total: usize = lengths.iter().sum();
     let structs = StructArray::try_new_with_length(fields, columns, None, total)?;
-    gather::lists(Arc::new(structs), lengths)
+    let valid = vec![true; lengths.len()];
+    gather::lists(Arc::new(structs), lengths, valid)
 }

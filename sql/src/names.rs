@@ -73,7 +73,7 @@ const TEMPLATES: [(&str, usize, &str); 56] = [
     ("dayofmonth", 1, "date_part('day', $1)"),
     ("dayofweek", 1, "date_part('dow', $1)"),
     ("dayofyear", 1, "date_part('doy', $1)"),
-    ("decade", 1, "CAST(floor(date_part('year', $1) / 10) AS BIGINT)"),
+    ("decade", 1, "CAST(trunc(date_part('year', $1) / 10) AS BIGINT)"),
     ("divide", 2, "basalt_divide_whole($1, $2)"),
     ("epoch", 1, "date_part('epoch', $1)"),
     ("epoch_ms", 1, "CAST(date_part('epoch', $1) * 1000 AS BIGINT)"),

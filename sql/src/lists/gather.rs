@@ -75,9 +75,10 @@ impl Gather {
 }
 
 /// Lists of so many values each.
-pub(super) fn lists(values: ArrayRef, lengths: Vec<usize>) -> Result<ArrayRef> {
+pub(super) fn lists(values: ArrayRef, lengths: Vec<usize>, valid: Vec<bool>) -> Result<ArrayRef> {
     let field = Arc::new(Field::new_list_field(values.data_type().clone(), true));
-    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, None)?))
+    let nulls = valid.contains(&false).then(|| NullBuffer::from(valid));
+    Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls)?))
 }
 
 pub(super) fn taken(child: &ArrayRef, places: Vec<Option<usize>>) -> Result<ArrayRef> {

@@ -159,6 +159,59 @@ pub(super) fn extract_all(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
+/// The groups of each match, as structs.
+pub(super) fn extract_named(args: &[ArrayRef], rows: usize, data_type: &DataType) -> Result<ArrayRef> {
+    let Some(DataType::Struct(fields)) = super::item(data_type) else {
+        return Err(Error::Internal("a list of structs".to_owned()).into());
+    };
+    let (texts, patterns) = (strings(&args[0])?, strings(&args[1])?);
+    let options = args.get(3).map(strings).transpose()?;
+    let mut columns: Vec<Vec<Option<&str>>> = vec![Vec::new(); fields.len()];
+    let (mut lengths, mut valid) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    let mut regexes = Regexes::default();
+    for row in 0..rows {
+        let is_there = texts.is_valid(row);
+        valid.push(is_there);
+        if !is_there {
+            lengths.push(0);
+            continue;
+        }
+        if patterns.is_null(row) {
+            return Err(Error::invalid("names of groups take a pattern").into());
+        }
+        let insensitive = match options.as_ref().map(|options| options.value(row)) {
+            None | Some("" | "c") => "",
+            Some("i") => "(?i)",
+            Some(_) => return Err(Error::unsupported("options other than i and c").into()),
+        };
+        let regex = regexes.of(&format!("{insensitive}{}", patterns.value(row)))?;
+        if regex.captures_len() <= fields.len() {
+            return Err(Error::invalid("the regular expression has fewer groups than names").into());
+        }
+        let text = texts.value(row);
+        let (mut from, mut number) = (0, 0);
+        while let Some(found) = regex.captures_at(text, from) {
+            for (at, column) in columns.iter_mut().enumerate() {
+                column.push(found.get(at + 1).map(|found| found.as_str()));
+            }
+            number += 1;
+            let Some(whole) = found.get(0) else { break };
+            from = whole.end();
+            if whole.is_empty() {
+                match text[from..].chars().next() {
+                    Some(c) => from += c.len_utf8(),
+                    None => break,
+                }
+            }
+        }
+        lengths.push(number);
+    }
+    let total: usize = lengths.iter().sum();
+    let columns = columns.into_iter().map(|column| Arc::new(StringArray::from(column)) as ArrayRef).collect();
+    let structs = arrow_array::StructArray::try_new_with_length(fields, columns, None, total)?;
+    gather::lists(Arc::new(structs), lengths, valid)
+}
+
 /// One character of a text, or those from one number to another.
 pub(super) fn part(args: &[ArrayRef], rows: usize, is_one: bool) -> Result<ArrayRef> {
     let texts = strings(&args[0])?;
