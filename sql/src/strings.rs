@@ -4,6 +4,7 @@
 mod distance;
 mod formatted;
 mod paths;
+mod shown;
 
 use std::sync::Arc;
 
@@ -167,7 +168,7 @@ impl Strings {
                 let of_row = |row: usize| {
                     let value = |at: usize| columns[at].as_primitive::<Float64Type>().value(row);
                     let width = if columns.len() > 3 { value(3) } else { 80.0 };
-                    let bar = || formatted::bar(value(0), value(1), value(2), width);
+                    let bar = || shown::bar(value(0), value(1), value(2), width);
                     is_there(row).then(bar).transpose()
                 };
                 Arc::new((0..rows).map(of_row).collect::<std::result::Result<StringArray, Error>>()?)
@@ -178,8 +179,7 @@ impl Strings {
                 }
                 let numbers = numbers(0)?;
                 let numbers = numbers.as_primitive::<Int64Type>();
-                let text =
-                    |row: usize| is_there(row).then(|| formatted::bytes(numbers.value(row), unit.into()));
+                let text = |row: usize| is_there(row).then(|| shown::bytes(numbers.value(row), unit.into()));
                 Arc::new((0..rows).map(text).collect::<StringArray>())
             }
             Kind::ParsePath | Kind::Dirname | Kind::Dirpath | Kind::Filename => self.path(args, rows)?,
@@ -215,18 +215,18 @@ impl Strings {
             }
             Kind::RegexEscape => {
                 let texts = texts(0)?;
-                let escaped = |row: usize| is_there(row).then(|| formatted::escaped(texts.value(row)));
+                let escaped = |row: usize| is_there(row).then(|| shown::escaped(texts.value(row)));
                 Arc::new((0..rows).map(escaped).collect::<StringArray>())
             }
             Kind::UrlEncode => {
                 let texts = texts(0)?;
-                let encoded = |row: usize| is_there(row).then(|| formatted::url_encoded(texts.value(row)));
+                let encoded = |row: usize| is_there(row).then(|| shown::url_encoded(texts.value(row)));
                 Arc::new((0..rows).map(encoded).collect::<StringArray>())
             }
             Kind::UrlDecode => {
                 let texts = texts(0)?;
                 let of_row = |row: usize| match is_there(row) {
-                    true => formatted::url_decoded(texts.value(row)).map(Some),
+                    true => shown::url_decoded(texts.value(row)).map(Some),
                     false => Ok(None),
                 };
                 Arc::new((0..rows).map(of_row).collect::<std::result::Result<StringArray, Error>>()?)
@@ -237,7 +237,7 @@ impl Strings {
                     let value = |at: usize| columns[at].as_primitive::<Int64Type>().value(row);
                     let least = if columns.len() > 2 { value(2) } else { 0 };
                     match is_there(row) {
-                        true => formatted::to_base(value(0), value(1), least).map(Some),
+                        true => shown::to_base(value(0), value(1), least).map(Some),
                         false => Ok(None),
                     }
                 };
@@ -255,7 +255,7 @@ impl Strings {
                     let pattern = b.value(row);
                     let regex = match &last {
                         Some((known, regex)) if *known == pattern => regex,
-                        _ => &last.insert((pattern, formatted::glob(pattern)?)).1,
+                        _ => &last.insert((pattern, shown::glob(pattern)?)).1,
                     };
                     matches.push(Some(regex.is_match(a.value(row))));
                 }
@@ -337,7 +337,7 @@ impl Strings {
                     let (from, to) = match self.kind {
                         Kind::LeftSeen => (0, kept(number(0))),
                         Kind::RightSeen => (length - kept(number(0)), length),
-                        _ => formatted::seen(number(0), columns.get(1).map(|_| number(1)), length),
+                        _ => shown::seen(number(0), columns.get(1).map(|_| number(1)), length),
                     };
                     let at = |number: i64| usize::try_from(number).unwrap_or_default().min(seen.len());
                     Some(seen[at(from)..at(to).max(at(from))].concat())
@@ -419,7 +419,7 @@ impl Strings {
             let mut moment = None;
             if texts.is_valid(row) {
                 for format in &formats {
-                    if let Some(other) = formatted::unknown_part(format) {
+                    if let Some(other) = shown::unknown_part(format) {
                         return Err(Error::unsupported(format!("{other} in a format")).into());
                     }
                     let format = format.replace(".%f", "%.f").replace("%f", "%6f");
