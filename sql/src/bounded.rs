@@ -62,6 +62,21 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
+/// Counts what a call has made of a batch.
+///
+/// # Errors
+/// When that is more than a call may make.
+pub(crate) fn add(made: &mut u64, bytes: usize, name: &str) -> std::result::Result<(), Error> {
+    *made = made.saturating_add(bytes as u64);
+    match *made > limits::TEXTS_BYTES {
+        true => {
+            let message = format!("{name} would make more than {} bytes", limits::TEXTS_BYTES);
+            Err(Error::new(ErrorKind::MemoryLimit, message))
+        }
+        false => Ok(()),
+    }
+}
+
 /// What a call makes, at most.
 fn bytes(name: &str, args: &ScalarFunctionArgs) -> Result<u64> {
     let [text, times, fill @ ..] = args.args.as_slice() else { return Ok(0) };

@@ -26,7 +26,7 @@ use datafusion::{
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::{error::Error, functions};
+use crate::{bounded, error::Error, functions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -199,17 +199,19 @@ impl Strings {
             Kind::Printf | Kind::Format => {
                 let formats = texts(0)?;
                 let values = args[1..].iter().map(formatted::Column::new).collect::<Result<Vec<_>>>()?;
+                let mut made = 0;
                 let of_row = |row: usize| {
                     if !is_there(row) {
                         return Ok(None);
                     }
                     let values: Vec<formatted::Value> =
                         values.iter().map(|column| column.value(row)).collect();
-                    match self.kind {
-                        Kind::Printf => formatted::printf(formats.value(row), &values),
-                        _ => formatted::format(formats.value(row), &values),
-                    }
-                    .map(Some)
+                    let text = match self.kind {
+                        Kind::Printf => formatted::printf(formats.value(row), &values)?,
+                        _ => formatted::format(formats.value(row), &values)?,
+                    };
+                    bounded::add(&mut made, text.len(), self.name)?;
+                    Ok(Some(text))
                 };
                 Arc::new((0..rows).map(of_row).collect::<std::result::Result<StringArray, Error>>()?)
             }

@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 use datafusion::{arrow::compute::cast, common::Result};
 
 use super::gather;
-use crate::error::Error;
+use crate::{bounded, error::Error};
 
 /// How many characters a text has.
 pub(super) fn length(array: &ArrayRef) -> Result<ArrayRef> {
@@ -101,9 +101,10 @@ pub(super) fn joined(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let values = crate::functions::texts(list.values())?;
     let separators = args.get(1).map(strings).transpose()?;
     let missing = args.get(2).map(strings).transpose()?;
+    let mut made = 0;
     let of_row = |row: usize| {
         if list.is_null(row) {
-            return None;
+            return Ok(None);
         }
         let offsets = list.value_offsets();
         // Default: none; offsets are not negative.
@@ -116,9 +117,16 @@ pub(super) fn joined(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         });
         let separators = separators.as_ref().filter(|separators| separators.is_valid(row));
         let separator = separators.map_or(",", |separators| separators.value(row));
-        Some(parts.collect::<Vec<_>>().join(separator))
+        let mut text = String::new();
+        for (number, part) in parts.enumerate() {
+            let before = if number > 0 { separator } else { "" };
+            bounded::add(&mut made, before.len() + part.len(), "array_to_string")?;
+            text.push_str(before);
+            text.push_str(part);
+        }
+        Ok(Some(text))
     };
-    Ok(Arc::new((0..rows).map(of_row).collect::<StringArray>()))
+    Ok(Arc::new((0..rows).map(of_row).collect::<std::result::Result<StringArray, Error>>()?))
 }
 
 /// What a regular expression, or a group of it, matches, one after the other; a group that has no part in a match is NULL.
