@@ -457,6 +457,18 @@ fn type_name(data_type: &DataType) -> String {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale) => return format!("DECIMAL({precision},{scale})"),
+        DataType::List(item) | DataType::LargeList(item) => {
+            return format!("{}[]", type_name(item.data_type()));
+        }
+        DataType::FixedSizeList(item, size) => return format!("{}[{size}]", type_name(item.data_type())),
+        DataType::Struct(fields) => {
+            let unnamed = fields.iter().enumerate().all(|(at, field)| *field.name() == format!("c{at}"));
+            let field = |field: &FieldRef| match unnamed {
+                true => type_name(field.data_type()),
+                false => format!("{} {}", field.name(), type_name(field.data_type())),
+            };
+            return format!("STRUCT({})", fields.iter().map(field).collect::<Vec<_>>().join(", "));
+        }
         other => return other.to_string(),
     }
     .to_owned()
