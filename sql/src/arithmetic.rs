@@ -25,14 +25,14 @@ use datafusion::{
     },
     common::{DFSchema, DataFusionError, Result, ScalarValue},
     logical_expr::{
-        ColumnarValue, Expr, ExprSchemable as _, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-        ScalarUDFImpl, Signature, Volatility,
-        planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr},
+        ColumnarValue, Expr, ExprSchemable as _, GetFieldAccess, ReturnFieldArgs, ScalarFunctionArgs,
+        ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+        planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr},
     },
     sql::sqlparser::ast::BinaryOperator,
 };
 
-use crate::{error::Error, functions, limits};
+use crate::{error::Error, functions, limits, lists};
 
 /// Digits of a decimal in an expression, at most.
 const DIGITS: u8 = 38;
@@ -345,7 +345,19 @@ pub(crate) struct Planner;
 
 impl ExprPlanner for Planner {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let lists = |expr: &RawBinaryExpr| {
+            let item = |side: &Expr| side.get_type(schema).ok().and_then(|side| lists::item(&side));
+            let (left, right) = (item(&expr.left), item(&expr.right));
+            // A NULL alone is no list.
+            matches!((left, right), (Some(left), Some(right)) if !(left.is_null() && right.is_null()))
+                && [&expr.left, &expr.right]
+                    .iter()
+                    .any(|side| side.get_type(schema).is_ok_and(|side| !side.is_null()))
+        };
         let op = match expr.op {
+            BinaryOperator::Plus | BinaryOperator::StringConcat if lists(&expr) => {
+                return Ok(PlannerResult::Planned(lists::concatenated(expr.left, expr.right)));
+            }
             BinaryOperator::Plus => ArithmeticOpName::Add,
             BinaryOperator::Minus => ArithmeticOpName::Subtract,
             BinaryOperator::Multiply => ArithmeticOpName::Multiply,
@@ -383,6 +395,28 @@ impl ExprPlanner for Planner {
             return Ok(PlannerResult::Original(expr));
         }
         Ok(PlannerResult::Planned(Arithmetic::call(op, expr.left, expr.right)))
+    }
+
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let of = expr.expr.get_type(schema)?;
+        if !of.is_string() && lists::item(&of).is_none() {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let RawFieldAccessExpr { field_access, expr } = expr;
+        match field_access {
+            GetFieldAccess::ListIndex { key } => Ok(PlannerResult::Planned(lists::element(expr, *key))),
+            GetFieldAccess::ListRange { start, stop, stride } => match *stride {
+                Expr::Literal(ScalarValue::Int64(Some(1)), _) => {
+                    Ok(PlannerResult::Planned(lists::slice(expr, *start, *stop)))
+                }
+                _ => Err(Error::unsupported("a slice with a step").into()),
+            },
+            field_access => Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr })),
+        }
     }
 
     fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {

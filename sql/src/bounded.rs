@@ -1,4 +1,4 @@
-//! Functions that make long texts of short ones: how long they become is checked before anything is allocated.
+//! Functions that make long texts of short ones, and long lists: how long they become is checked before anything is allocated.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use datafusion::{
 
 use crate::{error::Error, limits};
 
-/// The functions: their first argument is a text, their second a number.
-pub(crate) const NAMES: [&str; 3] = ["repeat", "lpad", "rpad"];
+/// The functions: their first argument is a text (of the last one any value), their second a number.
+pub(crate) const NAMES: [&str; 4] = ["repeat", "lpad", "rpad", "array_repeat"];
 
 /// One of [`NAMES`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +62,21 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
+/// Counts what a call has made of a batch.
+///
+/// # Errors
+/// When that is more than a call may make.
+pub(crate) fn add(made: &mut u64, bytes: usize, name: &str) -> std::result::Result<(), Error> {
+    *made = made.saturating_add(bytes as u64);
+    match *made > limits::TEXTS_BYTES {
+        true => {
+            let message = format!("{name} would make more than {} bytes", limits::TEXTS_BYTES);
+            Err(Error::new(ErrorKind::MemoryLimit, message))
+        }
+        false => Ok(()),
+    }
+}
+
 /// What a call makes, at most.
 fn bytes(name: &str, args: &ScalarFunctionArgs) -> Result<u64> {
     let [text, times, fill @ ..] = args.args.as_slice() else { return Ok(0) };
@@ -76,6 +91,11 @@ fn bytes(name: &str, args: &ScalarFunctionArgs) -> Result<u64> {
         "repeat" => {
             let texts = cast(&text.to_array(rows)?, &DataType::LargeUtf8)?;
             texts.as_string::<i64>().iter().map(|text| text.map_or(0, |text| text.len() as u64)).collect()
+        }
+        "array_repeat" => {
+            // About as much as all of them take, for each.
+            let each = text.to_array(rows)?.get_array_memory_size() as u64 / (rows as u64).max(1);
+            vec![each.max(8); rows]
         }
         _ => vec![of_padding; rows],
     };

@@ -53,6 +53,13 @@ impl Moment {
         year * 12 + month - 1
     }
 
+    /// Later by months, then by days and time; as far as moments go.
+    pub(crate) fn after(self, step: IntervalMonthDayNano) -> Self {
+        let moved = if step.months == 0 { self } else { self.after_months(step.months.into()) };
+        let days = i64::from(step.days).saturating_mul(DAY);
+        Self(moved.0.saturating_add(days).saturating_add(step.nanoseconds / 1000))
+    }
+
     /// So many months later, on the month's last day where it has no such day.
     fn after_months(self, months: i64) -> Self {
         let (_, _, day) = self.date();

@@ -126,6 +126,33 @@ fn of(error: &DataFusionError) -> Error {
     }
 }
 
+/// Where the name of a column stands that there is none of.
+pub(crate) fn missing_column(error: &DataFusionError) -> Option<(u64, u64)> {
+    let is_missing = |error: &DataFusionError| {
+        let mut error = error;
+        loop {
+            error = match error {
+                DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => inner,
+                DataFusionError::Shared(inner) => inner,
+                DataFusionError::SchemaError(error, _) => {
+                    return matches!(**error, SchemaError::FieldNotFound { .. });
+                }
+                _ => return false,
+            };
+        }
+    };
+    match error {
+        DataFusionError::Context(_, inner) => missing_column(inner),
+        DataFusionError::Shared(inner) => missing_column(inner),
+        DataFusionError::Collection(errors) => errors.first().and_then(missing_column),
+        DataFusionError::Diagnostic(diagnostic, inner) => {
+            let span = diagnostic.span.filter(|_| is_missing(inner))?;
+            Some((span.start.line, span.start.column))
+        }
+        _ => None,
+    }
+}
+
 fn of_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(inner) => match inner.downcast_ref::<DataFusionError>() {

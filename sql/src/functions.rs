@@ -24,8 +24,9 @@ use datafusion::{
 
 use crate::{
     calendar::{self, Moment},
+    decimals,
     error::Error,
-    interval,
+    interval, nested,
 };
 
 /// Which function.
@@ -35,6 +36,12 @@ enum Kind {
     Text,
     /// Text that has the form of a time.
     Clock {
+        is_try: bool,
+    },
+    /// Text that has the form of a decimal, with an exponent where it has one.
+    Decimal {
+        precision: u8,
+        scale: i8,
         is_try: bool,
     },
     DateDiff,
@@ -50,6 +57,8 @@ enum Kind {
     },
     /// So many of a unit.
     Interval,
+    /// Its first argument; the second tells it from others.
+    Same,
     /// The number by which an interval has its place in an order.
     IntervalOrder,
 }
@@ -94,6 +103,17 @@ pub(crate) fn clock(expr: Expr, is_try: bool) -> Expr {
     function("basalt_clock", Kind::Clock { is_try }).call(vec![expr])
 }
 
+/// Text that is to be a decimal.
+pub(crate) fn decimal(expr: Expr, precision: u8, scale: i8, is_try: bool) -> Expr {
+    function("basalt_decimal", Kind::Decimal { precision, scale, is_try }).call(vec![expr])
+}
+
+/// The same value, by one of several functions.
+pub(crate) fn same(expr: Expr, number: usize) -> Expr {
+    let number = i64::try_from(number).unwrap_or(i64::MAX);
+    function("basalt_same", Kind::Same).call(vec![expr, datafusion::logical_expr::lit(number)])
+}
+
 /// What an interval is compared by.
 pub(crate) fn interval_order(expr: Expr) -> Expr {
     function("basalt_interval_order", Kind::IntervalOrder).call(vec![expr])
@@ -113,21 +133,22 @@ pub(crate) fn is_written(data_type: &DataType) -> bool {
             | DataType::Time64(_)
             | DataType::Interval(_)
             | DataType::Duration(_)
-    )
+    ) || nested::is_nested(data_type)
 }
 
 fn wrong(name: &str, takes: &str) -> Error {
     Error::new(ErrorKind::TypeMismatch, format!("{name} takes {takes}"))
 }
 
-const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+/// Months, days and time.
+pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 impl Function {
     fn check(&self, types: &[DataType]) -> Result<()> {
         let (numbers, takes) = match self.kind {
             Kind::DateDiff | Kind::DateSub => (3..=3, "a part and two timestamps"),
             Kind::RegexpExtract => (2..=3, "a text, a pattern and a group"),
-            Kind::Age | Kind::Interval | Kind::Shift { .. } => (2..=2, "two arguments"),
+            Kind::Age | Kind::Interval | Kind::Same | Kind::Shift { .. } => (2..=2, "two arguments"),
             _ => (1..=1, "one argument"),
         };
         if numbers.contains(&types.len()) { Ok(()) } else { Err(wrong(self.name, takes).into()) }
@@ -136,6 +157,7 @@ impl Function {
     fn evaluate(&self, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         Ok(match self.kind {
             Kind::Text => Arc::new(texts(&args[0])?),
+            Kind::Same => Arc::clone(&args[0]),
             Kind::Clock { is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
                 let clock = |text: Option<&str>| match text {
@@ -149,6 +171,25 @@ impl Function {
                 let texts: std::result::Result<StringArray, Error> =
                     texts.as_string::<i32>().iter().map(clock).collect();
                 Arc::new(texts?)
+            }
+            Kind::Decimal { precision, scale, is_try } => {
+                let texts = cast(&args[0], &DataType::Utf8)?;
+                let read = |text: Option<&str>| match text
+                    .map(|text| (text, decimals::read(text, precision, scale)))
+                {
+                    None => Ok(None),
+                    Some((_, Some(value))) => Ok(Some(value)),
+                    Some(_) if is_try => Ok(None),
+                    Some((text, None)) => {
+                        let message = format!(
+                            "{text:?} is no decimal of {precision} digits, {scale} of them behind the point"
+                        );
+                        Err(Error::new(ErrorKind::TypeMismatch, message))
+                    }
+                };
+                let values: std::result::Result<Decimal128Array, Error> =
+                    texts.as_string::<i32>().iter().map(read).collect();
+                Arc::new(values?.with_precision_and_scale(precision, scale)?)
             }
             Kind::DateDiff | Kind::DateSub => {
                 let parts = cast(&args[0], &DataType::Utf8)?;
@@ -214,8 +255,10 @@ impl ScalarUDFImpl for Function {
         self.check(types)?;
         Ok(match self.kind {
             Kind::Text | Kind::Clock { .. } | Kind::TypeOf | Kind::RegexpExtract => DataType::Utf8,
+            Kind::Decimal { precision, scale, .. } => DataType::Decimal128(precision, scale),
             Kind::DateDiff | Kind::DateSub | Kind::Shift { .. } => DataType::Int64,
             Kind::Age | Kind::Interval => INTERVAL,
+            Kind::Same => types[0].clone(),
             Kind::IsInf | Kind::IsFinite => DataType::Boolean,
             Kind::IntervalOrder => DataType::Decimal128(38, 0),
         })
@@ -223,7 +266,8 @@ impl ScalarUDFImpl for Function {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let types: Vec<_> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, true)))
+        let nullable = self.kind != Kind::Same || args.arg_fields[0].is_nullable();
+        Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -243,7 +287,7 @@ fn floats(array: &ArrayRef) -> Result<Float64Array> {
 }
 
 /// Dates, timestamps and their texts as microseconds.
-fn moments(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+pub(crate) fn moments(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
     let plain = match array.data_type() {
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             let values = array.as_primitive::<TimestampMicrosecondType>().clone();
@@ -314,6 +358,7 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
             let values = cast(array, &DataType::Int64)?;
             values.as_primitive::<Int64Type>().iter().map(|value| value.map(text)).collect()
         }
+        nested if nested::is_nested(nested) => nested::texts(array)?,
         _ => cast(array, &DataType::Utf8)?.as_string::<i32>().clone(),
     })
 }
@@ -412,6 +457,18 @@ fn type_name(data_type: &DataType) -> String {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale) => return format!("DECIMAL({precision},{scale})"),
+        DataType::List(item) | DataType::LargeList(item) => {
+            return format!("{}[]", type_name(item.data_type()));
+        }
+        DataType::FixedSizeList(item, size) => return format!("{}[{size}]", type_name(item.data_type())),
+        DataType::Struct(fields) => {
+            let unnamed = fields.iter().enumerate().all(|(at, field)| *field.name() == format!("c{at}"));
+            let field = |field: &FieldRef| match unnamed {
+                true => type_name(field.data_type()),
+                false => format!("{} {}", field.name(), type_name(field.data_type())),
+            };
+            return format!("STRUCT({})", fields.iter().map(field).collect::<Vec<_>>().join(", "));
+        }
         other => return other.to_string(),
     }
     .to_owned()

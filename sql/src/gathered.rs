@@ -1,12 +1,18 @@
-//! Aggregates that look at all values of a group at once: `mode`, `quantile_disc` and `product`. What they hold is
-//! reserved like the memory of any aggregate.
+//! Aggregates that look at all values of a group at once: `mode`, `quantile_disc`, `product`, `mad`, `entropy`, `histogram`
+//! and what is told of a distribution. What they hold is reserved like the memory of any aggregate.
+
+mod moments;
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
-use arrow_array::{Array as _, ArrayRef, RecordBatch, cast::AsArray as _};
+use arrow_array::{
+    Array as _, ArrayRef, MapArray, RecordBatch, StructArray, UInt64Array, cast::AsArray as _,
+    types::Float64Type,
+};
 use arrow_schema::{DataType, Field, FieldRef};
 use basalt_core::error::ErrorKind;
 use datafusion::{
+    arrow::buffer::OffsetBuffer,
     common::{Result, ScalarValue, utils::SingleRowListArrayBuilder},
     logical_expr::{
         Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Signature, Volatility,
@@ -15,7 +21,7 @@ use datafusion::{
     },
 };
 
-use crate::error::Error;
+use crate::{error::Error, lists};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -24,32 +30,66 @@ enum Kind {
     /// The first value at or behind a share of them.
     Quantile,
     Product,
+    /// The middle of how far values are from their middle.
+    Mad,
+    /// Of how many bits is the news which value it is.
+    Entropy,
+    /// A map of how often each value is there.
+    Histogram,
+    Skewness,
+    Kurtosis,
+    KurtosisOfAll,
+    /// The standard error of the mean.
+    ErrorOfMean,
+    /// Sums and averages that keep what is too small for the sum so far.
+    FloatSum,
+    FloatAverage,
 }
+
+impl Kind {
+    /// Whether it is of numbers, as floats.
+    fn is_float(self) -> bool {
+        let floats = [Self::Product, Self::Mad, Self::Skewness, Self::Kurtosis];
+        floats.contains(&self)
+            || matches!(self, Self::KurtosisOfAll | Self::ErrorOfMean | Self::FloatSum | Self::FloatAverage)
+    }
+}
+
+const ALL: [(Kind, &str, &[&str]); 12] = [
+    (Kind::FloatSum, "fsum", &["kahan_sum", "sumkahan"]),
+    (Kind::FloatAverage, "favg", &[]),
+    (Kind::Mode, "mode", &[]),
+    (Kind::Quantile, "quantile_disc", &["percentile_disc", "quantile"]),
+    (Kind::Product, "product", &[]),
+    (Kind::Mad, "mad", &[]),
+    (Kind::Entropy, "entropy", &[]),
+    (Kind::Histogram, "histogram", &[]),
+    (Kind::Skewness, "skewness", &[]),
+    (Kind::Kurtosis, "kurtosis", &[]),
+    (Kind::KurtosisOfAll, "kurtosis_pop", &[]),
+    (Kind::ErrorOfMean, "sem", &[]),
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Gathered {
     kind: Kind,
+    name: &'static str,
     aliases: Vec<String>,
     signature: Signature,
 }
 
 /// The functions.
 pub(crate) fn all() -> impl Iterator<Item = AggregateUDF> {
-    let kinds = [(Kind::Mode, None), (Kind::Quantile, Some("percentile_disc")), (Kind::Product, None)];
-    kinds.into_iter().map(|(kind, alias)| {
-        let aliases = alias.into_iter().map(str::to_owned).collect();
+    ALL.into_iter().map(|(kind, name, aliases)| {
+        let aliases = aliases.iter().map(|&alias| alias.to_owned()).collect();
         let signature = Signature::user_defined(Volatility::Immutable);
-        AggregateUDF::from(Gathered { kind, aliases, signature })
+        AggregateUDF::from(Gathered { kind, name, aliases, signature })
     })
 }
 
 impl AggregateUDFImpl for Gathered {
     fn name(&self) -> &str {
-        match self.kind {
-            Kind::Mode => "mode",
-            Kind::Quantile => "quantile_disc",
-            Kind::Product => "product",
-        }
+        self.name
     }
 
     fn aliases(&self) -> &[String] {
@@ -62,14 +102,21 @@ impl AggregateUDFImpl for Gathered {
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match (self.kind, types) {
-            (Kind::Mode, [value]) => Ok(vec![value.clone()]),
+            (Kind::Mode | Kind::Entropy | Kind::Histogram, [value]) => Ok(vec![value.clone()]),
+            (Kind::Quantile, [value, shares])
+                if lists::item(shares).is_some_and(|item| item.is_numeric()) =>
+            {
+                Ok(vec![value.clone(), list_of(DataType::Float64)])
+            }
             (Kind::Quantile, [value, _]) => Ok(vec![value.clone(), DataType::Float64]),
-            (Kind::Product, [value]) if value.is_numeric() || value.is_null() => Ok(vec![DataType::Float64]),
+            (kind, [value]) if kind.is_float() && (value.is_numeric() || value.is_null()) => {
+                Ok(vec![DataType::Float64])
+            }
             _ => {
                 let takes = match self.kind {
-                    Kind::Mode => "a column",
-                    Kind::Quantile => "a column and a share",
-                    Kind::Product => "numbers",
+                    Kind::Quantile => "a column and a share, or a list of shares",
+                    kind if kind.is_float() => "numbers",
+                    _ => "a column",
                 };
                 let message = format!("{} takes {takes}", self.name());
                 Err(Error::new(ErrorKind::TypeMismatch, message).into())
@@ -78,32 +125,58 @@ impl AggregateUDFImpl for Gathered {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        Ok(self.coerce_types(types)?[0].clone())
+        let types = self.coerce_types(types)?;
+        Ok(match self.kind {
+            Kind::Entropy => DataType::Float64,
+            Kind::Histogram => map_of(&types[0]),
+            Kind::Quantile if types[1] != DataType::Float64 => list_of(types[0].clone()),
+            _ => types[0].clone(),
+        })
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if !args.order_bys.is_empty() {
             return Err(Error::unsupported(format!("{} in an order", self.name())).into());
         }
-        if args.is_distinct {
-            return Err(Error::unsupported(format!("{} of DISTINCT values", self.name())).into());
-        }
-        let share = match args.exprs.get(1).filter(|_| self.kind == Kind::Quantile) {
-            Some(share) => {
+        let mut is_list = false;
+        let shares = match args.exprs.get(1).filter(|_| self.kind == Kind::Quantile) {
+            Some(shares) => {
                 let empty = RecordBatch::new_empty(Arc::new(args.schema.clone()));
-                match share.evaluate(&empty)? {
-                    ColumnarValue::Scalar(ScalarValue::Float64(Some(share)))
-                        if (0.0..=1.0).contains(&share) =>
-                    {
-                        share
+                let shares: Vec<Option<f64>> = match shares.evaluate(&empty)? {
+                    ColumnarValue::Scalar(ScalarValue::Float64(share)) => vec![share],
+                    ColumnarValue::Scalar(ScalarValue::List(shares)) => {
+                        is_list = true;
+                        shares.values().as_primitive::<Float64Type>().iter().collect()
                     }
-                    _ => return Err(Error::invalid("quantile_disc takes a share from 0 to 1").into()),
+                    _ => Vec::new(),
+                };
+                let fits = |share: &Option<f64>| share.is_some_and(|share| (0.0..=1.0).contains(&share));
+                if !shares.iter().all(fits) || (shares.is_empty() && !is_list) {
+                    let message = format!("{} takes a share from 0 to 1", self.name);
+                    return Err(Error::invalid(message).into());
                 }
+                shares.into_iter().flatten().collect()
             }
-            None => 0.0,
+            None => Vec::new(),
         };
         let data_type = args.expr_fields[0].data_type().clone();
-        Ok(Box::new(Values { kind: self.kind, share, data_type, values: Vec::new(), bytes: 0 }))
+        let is_distinct = args.is_distinct;
+        Ok(Box::new(Values {
+            kind: self.kind,
+            shares,
+            is_list,
+            is_distinct,
+            data_type,
+            values: Vec::new(),
+            bytes: 0,
+        }))
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        match self.kind {
+            Kind::Entropy => Ok(ScalarValue::Float64(Some(0.0))),
+            _ => ScalarValue::try_from(data_type),
+        }
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -115,7 +188,10 @@ impl AggregateUDFImpl for Gathered {
 #[derive(Debug)]
 struct Values {
     kind: Kind,
-    share: f64,
+    shares: Vec<f64>,
+    /// Whether the shares are those of a list.
+    is_list: bool,
+    is_distinct: bool,
     data_type: DataType,
     values: Vec<ScalarValue>,
     /// What the values hold beside the vector.
@@ -131,6 +207,33 @@ impl Values {
         }
         Ok(())
     }
+}
+
+fn list_of(item: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(item, true)))
+}
+
+fn entries_of(key: &DataType) -> Field {
+    let fields = vec![Field::new("key", key.clone(), false), Field::new("value", DataType::UInt64, true)];
+    Field::new("entries", DataType::Struct(fields.into()), false)
+}
+
+fn map_of(key: &DataType) -> DataType {
+    DataType::Map(Arc::new(entries_of(key)), false)
+}
+
+/// How often each value is there.
+fn map(key: &DataType, counts: &[(&ScalarValue, u64)]) -> Result<ScalarValue> {
+    let keys = ScalarValue::iter_to_array(counts.iter().map(|(value, _)| (*value).clone()))?;
+    let values: ArrayRef = Arc::new(UInt64Array::from_iter_values(counts.iter().map(|(_, count)| *count)));
+    let entries = entries_of(key);
+    let DataType::Struct(fields) = entries.data_type().clone() else {
+        return Err(Error::Internal("the entries of a map".to_owned()).into());
+    };
+    let structs = StructArray::try_new(fields, vec![keys, values], None)?;
+    let offsets = OffsetBuffer::from_lengths([counts.len()]);
+    let map = MapArray::try_new(Arc::new(entries), offsets, structs, None, false)?;
+    Ok(ScalarValue::Map(Arc::new(map)))
 }
 
 fn order(a: &ScalarValue, b: &ScalarValue) -> Ordering {
@@ -157,36 +260,93 @@ impl Accumulator for Values {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let none = ScalarValue::try_from(&self.data_type)?;
-        if self.values.is_empty() {
+        // In the order in which they came, since a window takes them away in it.
+        let mut sorted: Vec<&ScalarValue> = self.values.iter().collect();
+        if self.is_distinct {
+            sorted.sort_by(|a, b| order(a, b));
+            sorted.dedup_by(|a, b| order(a, b) == Ordering::Equal);
+        }
+        let none = match self.kind {
+            Kind::Entropy => ScalarValue::Float64(Some(0.0)),
+            Kind::Histogram => ScalarValue::try_from(&map_of(&self.data_type))?,
+            Kind::Quantile if self.is_list => ScalarValue::try_from(&list_of(self.data_type.clone()))?,
+            _ => ScalarValue::try_from(&self.data_type)?,
+        };
+        if sorted.is_empty() {
             return Ok(none);
         }
+        let float = |value: &&ScalarValue| match value {
+            ScalarValue::Float64(Some(value)) => *value,
+            _ => f64::NAN,
+        };
         Ok(match self.kind {
             Kind::Mode => {
                 let mut counts: HashMap<&ScalarValue, usize> = HashMap::new();
-                self.values.iter().for_each(|value| *counts.entry(value).or_default() += 1);
+                sorted.into_iter().for_each(|value| *counts.entry(value).or_default() += 1);
                 let most = counts.into_iter().max_by(|(a, m), (b, n)| m.cmp(n).then_with(|| order(b, a)));
                 most.map_or(none, |(value, _)| value.clone())
             }
             Kind::Quantile => {
-                self.values.sort_by(order);
-                #[allow(
-                    clippy::cast_precision_loss,
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "it is a place among so many"
-                )]
-                let place = (self.share * self.values.len() as f64).ceil() as usize;
-                self.values[place.saturating_sub(1).min(self.values.len() - 1)].clone()
+                sorted.sort_by(|a, b| order(a, b));
+                let at = |share: &f64| sorted[moments::place(*share, sorted.len())].clone();
+                let values: Vec<ScalarValue> = self.shares.iter().map(at).collect();
+                match self.is_list {
+                    true => ScalarValue::List(ScalarValue::new_list_nullable(&values, &self.data_type)),
+                    false => values.into_iter().next().unwrap_or(none),
+                }
             }
-            Kind::Product => {
-                let factor = |value: &ScalarValue| match value {
-                    ScalarValue::Float64(Some(value)) => *value,
-                    _ => 1.0,
-                };
-                ScalarValue::Float64(Some(self.values.iter().map(factor).product()))
+            Kind::Product => ScalarValue::Float64(Some(sorted.iter().map(float).product())),
+            Kind::Mad => {
+                let mut values: Vec<f64> = sorted.iter().map(float).collect();
+                let middle = moments::middle(&mut values);
+                let mut distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+                ScalarValue::Float64(Some(moments::middle(&mut distances)))
+            }
+            Kind::Entropy | Kind::Histogram => {
+                sorted.sort_by(|a, b| order(a, b));
+                let mut counts: Vec<(&ScalarValue, u64)> = Vec::new();
+                for value in sorted {
+                    match counts.last_mut() {
+                        Some((last, count)) if order(last, value) == Ordering::Equal => *count += 1,
+                        _ => counts.push((value, 1)),
+                    }
+                }
+                match self.kind {
+                    Kind::Entropy => {
+                        let counts: Vec<u64> = counts.into_iter().map(|(_, count)| count).collect();
+                        ScalarValue::Float64(Some(moments::entropy(&counts)))
+                    }
+                    _ => map(&self.data_type, &counts)?,
+                }
+            }
+            Kind::Skewness
+            | Kind::Kurtosis
+            | Kind::KurtosisOfAll
+            | Kind::ErrorOfMean
+            | Kind::FloatSum
+            | Kind::FloatAverage => {
+                let values: Vec<f64> = sorted.iter().map(float).collect();
+                ScalarValue::Float64(match self.kind {
+                    Kind::Skewness => moments::skewness(&values),
+                    Kind::ErrorOfMean => moments::error_of_mean(&values),
+                    Kind::FloatSum => Some(moments::sum(&values)),
+                    Kind::FloatAverage => Some(moments::average(&values)),
+                    kind => moments::kurtosis(&values, kind == Kind::KurtosisOfAll),
+                })
             }
         })
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let gone = values[0].len() - values[0].logical_null_count();
+        for value in self.values.drain(..gone.min(self.values.len())) {
+            self.bytes = self.bytes.saturating_sub(value.size() - size_of::<ScalarValue>());
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
     }
 
     fn size(&self) -> usize {

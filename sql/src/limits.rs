@@ -14,6 +14,8 @@ pub const PINS: usize = 32;
 pub const SCRIPT_STATEMENTS: usize = 1000;
 /// Words of each of them that are told to a door.
 pub const SCRIPT_WORDS: usize = 64;
+/// Names of select lists that are looked up where no column has them; the statement is planned again for each.
+pub const ALIASES: usize = 16;
 /// Parameters of a statement.
 pub const PARAMETERS: usize = 1024;
 /// Batches of an answer that wait to be read.

@@ -13,17 +13,17 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, cast,
+        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, SortExpr, cast,
         expr::{InList, NullTreatment},
         expr_rewriter::NamePreserver,
     },
     optimizer::AnalyzerRule,
 };
 
-use crate::{arithmetic::negated, error::Error, functions};
+use crate::{arithmetic::negated, error::Error, functions, lists, nested};
 
-/// Functions that give one of their arguments.
-const CHOICES: [&str; 6] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull"];
+/// Functions that give one of their arguments, or all of them.
+const CHOICES: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull", "make_array"];
 
 /// See the module.
 #[derive(Debug)]
@@ -41,6 +41,13 @@ impl AnalyzerRule for Meaning {
             inputs.iter().for_each(|input| schema.merge(input));
             let names = NamePreserver::new(&plan);
             let is_sort = matches!(plan, LogicalPlan::Sort(_));
+            let plan = match plan {
+                LogicalPlan::Sort(mut sort) => {
+                    nulls_apart(&mut sort.expr, &schema);
+                    LogicalPlan::Sort(sort)
+                }
+                plan => plan,
+            };
             let mut changed = false;
             let plan = plan.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -59,6 +66,19 @@ impl AnalyzerRule for Meaning {
         })
         .data()
     }
+}
+
+/// The place of what is NULL as a key of its own, before lists and structs: NULLs among their values would go with it.
+fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
+    let mut apart = Vec::with_capacity(keys.len());
+    for mut key in keys.drain(..) {
+        if is_nested(&key.expr, schema) && key.nulls_first == key.asc {
+            apart.push(SortExpr::new(key.expr.clone().is_null(), !key.nulls_first, true));
+            key.nulls_first = !key.asc;
+        }
+        apart.push(key);
+    }
+    *keys = apart;
 }
 
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -80,10 +100,21 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             left,
             op: op @ (Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
             right,
-        }) if is_struct(&left, schema) || is_struct(&right, schema) => {
-            let what = format!("{op} of structs");
-            drop((left, right));
-            return Err(Error::unsupported(what).into());
+        }) if is_nested(&left, schema) || is_nested(&right, schema) => {
+            let differs = lists::differs(*left, *right);
+            Transformed::yes(match op {
+                Operator::IsDistinctFrom => differs,
+                _ => Expr::Not(Box::new(differs)),
+            })
+        }
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: op @ (Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq),
+            right,
+        }) if is_nested(&left, schema) && is_nested(&right, schema) => {
+            let less = matches!(op, Operator::Lt | Operator::LtEq);
+            let same = matches!(op, Operator::LtEq | Operator::GtEq);
+            Transformed::yes(lists::ordered(*left, *right, less, same))
         }
         Expr::BinaryExpr(BinaryExpr { mut left, op, mut right }) if op.supports_propagation() => {
             let sides = &mut [&mut *left, &mut *right];
@@ -117,6 +148,17 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let changed = meet(&mut sides, schema);
             transformed(Expr::ScalarFunction(function), changed)
         }
+        Expr::ScalarFunction(function)
+            if function.func.name() == "concat" && function.args.iter().any(|arg| is_list(arg, schema)) =>
+        {
+            Transformed::yes(lists::all_of(function.args))
+        }
+        Expr::ScalarFunction(function)
+            if ["map", "make_map", "map_extract"].contains(&function.func.name())
+                && function.args.iter().any(|arg| arg.get_type(schema).is_ok_and(|arg| arg.is_null())) =>
+        {
+            return Err(Error::unsupported(format!("{} of NULL", function.func.name())).into());
+        }
         Expr::ScalarFunction(mut function) if ["concat", "concat_ws"].contains(&function.func.name()) => {
             let changed =
                 function.args.iter_mut().fold(false, |changed, side| written(side, schema) | changed);
@@ -129,6 +171,26 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::TryCast(mut of) if of.field.data_type().is_string() => {
             let changed = written(&mut of.expr, schema);
             transformed(Expr::TryCast(of), changed)
+        }
+        Expr::Cast(mut of) if *of.field.data_type() == DataType::Boolean && is_decimal(&of.expr, schema) => {
+            *of.expr = cast(*of.expr, DataType::Float64);
+            Transformed::yes(Expr::Cast(of))
+        }
+        Expr::Cast(mut of) if of.field.data_type().is_decimal() && is_bool(&of.expr, schema) => {
+            *of.expr = cast(*of.expr, DataType::Int64);
+            Transformed::yes(Expr::Cast(of))
+        }
+        Expr::Cast(of) if is_decimal_text(&of.expr, of.field.data_type(), schema) => {
+            let DataType::Decimal128(precision, scale) = *of.field.data_type() else {
+                return Ok(Transformed::no(Expr::Cast(of)));
+            };
+            Transformed::yes(functions::decimal(*of.expr, precision, scale, false))
+        }
+        Expr::TryCast(of) if is_decimal_text(&of.expr, of.field.data_type(), schema) => {
+            let DataType::Decimal128(precision, scale) = *of.field.data_type() else {
+                return Ok(Transformed::no(Expr::TryCast(of)));
+            };
+            Transformed::yes(functions::decimal(*of.expr, precision, scale, true))
         }
         Expr::Cast(mut of) if is_clock(&of.expr, of.field.data_type(), schema) => {
             *of.expr = functions::clock(*of.expr, false);
@@ -170,8 +232,8 @@ fn refuse(name: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
     if ["min", "max"].contains(&name) && args.iter().any(|arg| is_interval(arg, schema)) {
         return Err(Error::unsupported(format!("{name} of intervals")).into());
     }
-    if ["min", "max"].contains(&name) && args.iter().any(|arg| is_struct(arg, schema)) {
-        return Err(Error::unsupported(format!("{name} of structs")).into());
+    if ["min", "max"].contains(&name) && args.iter().any(|arg| is_nested(arg, schema)) {
+        return Err(Error::unsupported(format!("{name} of lists and structs")).into());
     }
     // The planner has made it a float, whatever it was.
     if name == "median"
@@ -194,12 +256,30 @@ fn is_positive(arg: &Expr) -> bool {
     !matches!(arg, Expr::Literal(ScalarValue::Int64(Some(..=0)), _) | Expr::Negative(_))
 }
 
-fn is_struct(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Struct(_)))
+fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| nested::is_nested(&data_type))
 }
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|data_type| matches!(data_type, DataType::Interval(_)))
+}
+
+fn is_list(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| !data_type.is_null() && lists::item(&data_type).is_some())
+}
+
+fn is_decimal(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| data_type.is_decimal())
+}
+
+fn is_bool(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Boolean)
+}
+
+/// Whether text would become a decimal, which the cast does not round and reads without an exponent.
+fn is_decimal_text(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
+    matches!(to, DataType::Decimal128(_, 0..))
+        && expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
 }
 
 /// Whether text would become a time, which a number must not.

@@ -23,7 +23,10 @@ use datafusion::{
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
     physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
     prelude::SessionConfig,
-    sql::{parser::Statement, sqlparser::ast},
+    sql::{
+        parser::Statement,
+        sqlparser::{ast, tokenizer::Location},
+    },
 };
 use futures_util::{StreamExt as _, stream};
 
@@ -35,10 +38,10 @@ use crate::{
     command::{Command, Description},
     define, dialect,
     engine::{Request, Shared},
-    error::{Error, Result},
+    error::{Error, Result, missing_column},
     functions::{self, Places},
     fuse::FuseAggregates,
-    gathered, limits,
+    gathered, limits, lists,
     meaning::Meaning,
     memory::Pool,
     order,
@@ -46,6 +49,8 @@ use crate::{
     references::FuseJoins,
     resolve::{Resolved, resolve},
     scan::Scan,
+    sets::KeysApart,
+    strings,
     sums::Sums,
     system,
     top::FuseTop,
@@ -87,7 +92,8 @@ impl Base {
             }
         }
         let functions = builder.scalar_functions().get_or_insert_default();
-        let ours: Vec<_> = functions::all().chain(system::functions()).collect();
+        let ours: Vec<_> =
+            functions::all().chain(system::functions()).chain(lists::all()).chain(strings::all()).collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         functions.extend(ours.into_iter().map(Arc::new));
         Ok(Self { state: builder.build() })
@@ -161,8 +167,8 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 
 /// Ours comes before types are chosen.
 fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let ours: Arc<dyn AnalyzerRule + Send + Sync> = Arc::new(Meaning);
-    std::iter::once(ours).chain(Analyzer::new().rules).collect()
+    let ours: [Arc<dyn AnalyzerRule + Send + Sync>; 2] = [Arc::new(Meaning), Arc::new(KeysApart)];
+    ours.into_iter().chain(Analyzer::new().rules).collect()
 }
 
 /// A statement that runs.
@@ -429,7 +435,16 @@ async fn planned(
 /// The plan of a statement. Columns of one list that would have the same name get others.
 async fn logical(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     order::by_columns(session, &mut statement).await?;
-    match session.statement_to_plan(statement.clone()).await {
+    let mut planned = session.statement_to_plan(statement.clone()).await;
+    for _ in 0..limits::ALIASES {
+        let Err(error) = &planned else { break };
+        let place = missing_column(error).map(|(line, column)| Location::new(line, column));
+        if !place.is_some_and(|place| dialect::aliases::resolve(&mut statement, place)) {
+            break;
+        }
+        planned = session.statement_to_plan(statement.clone()).await;
+    }
+    match planned {
         Err(error) if error.to_string().contains("require unique expression names") => {
             dialect::name_apart(&mut statement);
             session.statement_to_plan(statement).await.map_err(unplanned)

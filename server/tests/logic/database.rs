@@ -1,6 +1,10 @@
 //! A server as the database that files are run against.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -46,18 +50,21 @@ pub(crate) struct Database {
     tables: BTreeMap<String, SchemaRef>,
     /// Tables that are not as the file has them, and why: what reads them is not asked.
     pub(crate) lost: BTreeMap<String, String>,
+    /// Tables whose values are random.
+    pub(crate) random: BTreeSet<String>,
 }
 
 impl Database {
     pub(crate) async fn connect(address: &str) -> Self {
         let options = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
         let client = Client::connect_with(address, options).await.unwrap().with_deadline(DEADLINE);
-        Self { client, tables: BTreeMap::new(), lost: BTreeMap::new() }
+        Self { client, tables: BTreeMap::new(), lost: BTreeMap::new(), random: BTreeSet::new() }
     }
 
     /// Drops all tables.
     pub(crate) async fn clear(&mut self) {
         self.lost.clear();
+        self.random.clear();
         self.tables.clear();
         for table in self.client.list_tables().await.unwrap() {
             self.client.drop_table(&table.name).await.unwrap();
@@ -100,6 +107,9 @@ impl Database {
             Statement::StartTransaction { .. } | Statement::Commit { .. } => Ok(()),
             Statement::CreateTable(create) => {
                 let name = name_of(&create.name)?;
+                if text.to_lowercase().contains("random()") {
+                    self.random.insert(name.clone());
+                }
                 // By SQL, or, where a type has another name here, by the typed API.
                 let done = match self.query(&text).await {
                     Ok(_) => self.known(&name).await,

@@ -34,8 +34,8 @@ const WORDS: [(&str, &str); 39] = [
     ("interval '.", "a part of a month is days"),
     ("regexp_extract(", "NULL among the arguments is NULL"),
     ("chr(0)", "the character 0 is shown as it is"),
-    ("row(", "a struct is shown with the names of its fields"),
-    ("{'", "a struct is shown with the names of its fields"),
+    ("pg_size_pretty(", "pg_size_pretty is PostgreSQL's"),
+    ("extract(epoch", "the epoch of a time of day has its fraction"),
     ("=any(", "a list that has NULLs has not what is not in it"),
     (">any(", "a list that has NULLs has not what is not in it"),
     ("::time", "times have nanoseconds, timestamps microseconds"),
@@ -61,6 +61,24 @@ pub(crate) fn nulls_last(sql: &str) -> Option<String> {
     let mut last = NullsLast { changed: false };
     let _ = statements.visit(&mut last);
     last.changed.then(|| statements.first().map(ToString::to_string)).flatten()
+}
+
+/// Whether a file has rows in another order than its query asks for by NULLS FIRST of the column by which it orders
+/// first: there are NULLs behind other values.
+pub(crate) fn denies_nulls_first(sql: &str, expected: &[Vec<String>]) -> bool {
+    let Ok(statements) = Parser::parse_sql(&DuckDbDialect {}, sql) else { return false };
+    let [sqlparser::ast::Statement::Query(query)] = statements.as_slice() else { return false };
+    let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
+        return false;
+    };
+    let Some(key) = keys.first().filter(|key| key.options.nulls_first == Some(true)) else { return false };
+    let Some(column) = key.expr.to_string().parse::<usize>().ok().and_then(|number| number.checked_sub(1))
+    else {
+        return false;
+    };
+    let nulls: Vec<bool> =
+        expected.iter().map(|row| row.get(column).is_some_and(|value| value == "NULL")).collect();
+    nulls.windows(2).any(|pair| !pair[0] && pair[1])
 }
 
 struct NullsLast {

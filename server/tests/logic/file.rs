@@ -92,7 +92,12 @@ const TURNS: usize = 20;
 /// The steps of a file; an error says why it is none.
 pub(crate) fn read(path: &Path) -> Result<Vec<Step>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    // A value may be of spaces alone.
+    let trimmed = |line: &'_ str| -> usize {
+        let length = line.trim_end().len();
+        if length == 0 { usize::from(line.starts_with([' ', '\t'])) } else { length }
+    };
+    let lines: Vec<&str> = text.lines().map(|line| &line[..trimmed(line)]).collect();
     let mut steps = Vec::new();
     expand(&lines, &BTreeMap::new(), &mut steps)?;
     Ok(steps)
@@ -189,7 +194,14 @@ fn expand(lines: &[&str], variables: &BTreeMap<String, String>, steps: &mut Vec<
                 while at < lines.len() {
                     let line = lines[at];
                     at += 1;
-                    if line.is_empty() {
+                    let ends = |line: &str| {
+                        let next = line.split_whitespace().next().unwrap_or_default();
+                        ["query", "statement", "require", "loop", "foreach", "endloop", "mode"]
+                            .contains(&next)
+                            || next.starts_with('#')
+                    };
+                    let is_value = is_answer && lines.get(at).is_some_and(|next| !ends(next));
+                    if line.is_empty() || (line.trim().is_empty() && !is_value) {
                         // An error may have empty lines, which nobody compares.
                         break;
                     }

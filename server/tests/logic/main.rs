@@ -302,7 +302,19 @@ async fn ask(
     if values::agree(&ours, &dates, expected.columns, sort) {
         return Outcome::Decided("a date and whole days make a date");
     }
-    let limited = !is_ordered && sql.to_lowercase().contains("limit");
+    let width = rows.first().map_or(0, Vec::len);
+    let lines: Vec<Vec<String>> =
+        expected.values.iter().map(|line| line.split('\t').map(str::to_owned).collect()).collect();
+    if lines.iter().all(|line| line.len() == width)
+        && decided::denies_nulls_first(sql, &lines)
+        && values::agree(&rows, &expected.values, expected.columns, Some(SortMode::RowSort))
+    {
+        return Outcome::Decided("NULLS FIRST has NULLs first, where a file has not");
+    }
+    if words.iter().any(|word| database.random.contains(word)) {
+        return Outcome::Decided("random values are others each time");
+    }
+    let limited = !is_ordered && words.iter().any(|word| word == "limit");
     if limited && expected.values.len() == rows.len() {
         return Outcome::Decided("which rows a limit takes of those in no order");
     }

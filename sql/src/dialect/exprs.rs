@@ -194,7 +194,16 @@ pub(super) fn bucket(width: &Expr, of_days: &'static str) -> Result<&'static str
 
 /// Types by the names that others have for them. A timestamp has microseconds.
 pub(super) fn type_of(data_type: &mut ast::DataType) {
-    use ast::{DataType, ExactNumberInfo, TimezoneInfo};
+    use ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, TimezoneInfo};
+    match data_type {
+        DataType::Array(
+            ArrayElemTypeDef::SquareBracket(inner, _)
+            | ArrayElemTypeDef::AngleBracket(inner)
+            | ArrayElemTypeDef::Parenthesis(inner),
+        ) => type_of(inner),
+        DataType::Struct(fields, _) => fields.iter_mut().for_each(|field| type_of(&mut field.field_type)),
+        _ => {}
+    }
     let named = match data_type {
         DataType::Timestamp(None, zone) => Some(DataType::Timestamp(Some(6), *zone)),
         DataType::Datetime(None) => Some(DataType::Timestamp(Some(6), TimezoneInfo::None)),

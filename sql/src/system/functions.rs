@@ -198,13 +198,39 @@ fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
         }
         "pg_size_pretty" => integers(args, 0)?.iter().map(|size| size.map(pretty)).collect(),
         "quote_ident" => strings(args, 0)?.iter().map(|name| name.map(quoted)).collect(),
-        _ => strings(args, 0)?.iter().map(|name| name.and_then(setting)).collect(),
+        _ => {
+            // A second argument says whether a setting may be missing.
+            let may_miss = match args.args.get(1) {
+                Some(ColumnarValue::Scalar(ScalarValue::Boolean(may))) => may.unwrap_or(false),
+                Some(_) => true,
+                None => false,
+            };
+            let known = |name: Option<&str>| match name.map(|name| (name, setting(name))) {
+                Some((name, None)) if !may_miss => {
+                    Err(crate::error::Error::invalid(format!("no setting {name:?}")))
+                }
+                known => Ok(known.and_then(|(_, value)| value)),
+            };
+            strings(args, 0)?.iter().map(known).collect::<std::result::Result<_, _>>()?
+        }
     };
     Ok(ColumnarValue::Array(Arc::new(texts)))
 }
 
+/// As PostgreSQL: up to 10 KiB in bytes, then in the unit of which there are less than 10,240, to its nearest.
 fn pretty(bytes: i64) -> String {
-    format!("{bytes} bytes")
+    if bytes.unsigned_abs() < 10 * 1024 {
+        return format!("{bytes} bytes");
+    }
+    // Halves of a unit.
+    let mut halves = bytes / 512;
+    let units = ["kB", "MB", "GB", "TB", "PB"];
+    let mut unit = 0;
+    while halves.unsigned_abs() >= 20 * 1024 - 1 && unit + 1 < units.len() {
+        halves /= 1024;
+        unit += 1;
+    }
+    format!("{} {}", (halves + halves.signum()) / 2, units[unit])
 }
 
 /// A name as it stands in a statement.

@@ -1,0 +1,88 @@
+//! Decimals as text.
+
+/// The unscaled value of a text such as `-1.5`, ` +1e3 ` or `1_000.25`, rounded to so many places, half of one away from
+/// zero; `None`: it is no number, or has more digits than fit.
+pub(crate) fn read(text: &str, precision: u8, scale: i8) -> Option<i128> {
+    let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
+    let (negative, text) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (text.starts_with('-'), rest),
+        None => (false, text),
+    };
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, whole(exponent)?),
+        None => (text, 0),
+    };
+    let (before, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (before, behind) = (digits(before)?, digits(behind)?);
+    if before.is_empty() && behind.is_empty() {
+        return None;
+    }
+    let all = format!("{before}{behind}");
+    let all = all.trim_start_matches('0');
+    // How many of the digits stand before the point of the unscaled value.
+    let leading = i64::try_from(before.len() + behind.len() - all.len()).ok()?;
+    let kept = i64::try_from(before.len()).ok()? - leading + exponent + i64::from(scale);
+    let mut value: i128 = 0;
+    let limit = 10_i128.checked_pow(precision.into())?;
+    if !all.is_empty() && kept >= 0 {
+        if kept > 40 {
+            return None;
+        }
+        let kept = usize::try_from(kept).ok()?;
+        for at in 0..kept {
+            let digit = all.as_bytes().get(at).map_or(0, |digit| i128::from(digit - b'0'));
+            value = value.checked_mul(10)?.checked_add(digit)?;
+        }
+        if all.as_bytes().get(kept).is_some_and(|digit| *digit >= b'5') {
+            value = value.checked_add(1)?;
+        }
+    }
+    (value < limit).then_some(if negative { -value } else { value })
+}
+
+/// Digits, between which there may be `_`.
+fn digits(text: &str) -> Option<String> {
+    let parts = text.split('_').all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    let apart = !text.starts_with('_') && !text.ends_with('_') && !text.contains("__");
+    (parts && apart).then(|| text.replace('_', ""))
+}
+
+fn whole(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_number =
+        !digits.is_empty() && digits.len() < 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_as_decimals() {
+        for (text, precision, scale, expected) in [
+            ("1.5", 18, 3, Some(1500)),
+            (" -1.2345 ", 18, 3, Some(-1235)),
+            ("+1e-1", 38, 3, Some(100)),
+            (".1e3", 18, 3, Some(100_000)),
+            ("1_000.5", 18, 0, Some(1001)),
+            ("0.0005", 18, 3, Some(1)),
+            ("0.0004999", 18, 3, Some(0)),
+            ("0e99999", 18, 3, Some(0)),
+            ("000123", 3, 0, Some(123)),
+            ("1e38", 38, 0, None),
+            ("99999999999999999999999999999999999999", 38, 0, Some(10_i128.pow(38) - 1)),
+            ("999.5", 3, 0, None),
+            ("1e-400", 38, 10, Some(0)),
+            ("", 18, 3, None),
+            (".", 18, 3, None),
+            ("1e", 18, 3, None),
+            ("e5", 18, 3, None),
+            ("1__0", 18, 3, None),
+            ("1.5x", 18, 3, None),
+            ("nan", 18, 3, None),
+        ] {
+            assert_eq!(read(text, precision, scale), expected, "{text}");
+        }
+    }
+}

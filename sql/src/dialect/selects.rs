@@ -1,0 +1,338 @@
+//! Select lists, joins and windows of other dialects in the planner's words.
+
+use std::{collections::HashMap, ops::ControlFlow};
+
+use datafusion::sql::{
+    parser::Statement,
+    sqlparser::ast::{
+        self, Expr, Ident, JoinConstraint, JoinOperator, NamedWindowExpr, ObjectName, Select, SelectFlavor,
+        SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor, TableWithJoins, Value, VisitMut as _,
+        VisitorMut, WindowSpec, WindowType, visit_expressions, visit_expressions_mut,
+    },
+};
+
+use super::{
+    exprs::{arguments, bare},
+    quantified,
+};
+use crate::{
+    error::{Error, Result},
+    limits, names,
+};
+
+pub(super) fn set_operations(body: &SetExpr) -> Result<()> {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
+    if *op != SetOperator::Union && !matches!(set_quantifier, SetQuantifier::None | SetQuantifier::Distinct) {
+        return Err(Error::unsupported(format!("{op} {set_quantifier}")));
+    }
+    set_operations(left)?;
+    set_operations(right)
+}
+
+/// `*` over JOIN USING: what is left has all its columns, what is right those that are not joined by. The planner would
+/// take a column of either, by their names.
+fn expand_using(select: &mut Select) -> Result<()> {
+    let of_wildcard = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if is_plain(options));
+    let mut items = Vec::new();
+    let mut is_using = false;
+    for table in &select.from {
+        items.push(all_of(&table.relation, &[]));
+        for join in &table.joins {
+            let (constraint, keeps_left) = match &join.join_operator {
+                JoinOperator::Join(constraint)
+                | JoinOperator::Inner(constraint)
+                | JoinOperator::Left(constraint)
+                | JoinOperator::LeftOuter(constraint) => (constraint, true),
+                JoinOperator::Right(constraint)
+                | JoinOperator::RightOuter(constraint)
+                | JoinOperator::FullOuter(constraint) => (constraint, false),
+                _ => return Ok(()),
+            };
+            match constraint {
+                JoinConstraint::Using(_) | JoinConstraint::Natural if !keeps_left => {
+                    let what = "a right or full join with USING or NATURAL (one with ON is)";
+                    return Err(Error::unsupported(what));
+                }
+                JoinConstraint::Using(columns) => {
+                    is_using = true;
+                    let columns = columns.iter().filter_map(|name| name.0.first()?.as_ident().cloned());
+                    items.push(all_of(&join.relation, &columns.collect::<Vec<_>>()));
+                }
+                JoinConstraint::Natural if select.projection.iter().any(of_wildcard) => {
+                    return Err(Error::unsupported("* over a NATURAL JOIN (USING is)"));
+                }
+                _ => items.push(all_of(&join.relation, &[])),
+            }
+        }
+    }
+    if !is_using || !select.projection.iter().any(of_wildcard) {
+        return Ok(());
+    }
+    let Some(items) = items.into_iter().collect::<Option<Vec<_>>>() else { return Ok(()) };
+    for item in std::mem::take(&mut select.projection) {
+        match of_wildcard(&item) {
+            true => select.projection.extend(items.iter().cloned()),
+            false => select.projection.push(item),
+        }
+    }
+    Ok(())
+}
+
+fn is_plain(options: &ast::WildcardAdditionalOptions) -> bool {
+    options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none()
+}
+
+/// All columns of a table but some; `None`: it has no name.
+fn all_of(table: &TableFactor, but: &[Ident]) -> Option<SelectItem> {
+    let name = match table {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            ObjectName::from(vec![alias.name.clone()])
+        }
+        TableFactor::Table { name, alias: None, .. } => name.clone(),
+        _ => return None,
+    };
+    let but = but.iter().cloned().map(|name| ObjectName::from(vec![name])).collect::<Vec<_>>();
+    let opt_exclude = (!but.is_empty()).then_some(ast::ExcludeSelectItem::Multiple(but));
+    let options = ast::WildcardAdditionalOptions { opt_exclude, ..Default::default() };
+    Some(SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options))
+}
+
+/// The column of `range` has its name.
+pub(super) fn series(name: &ObjectName, alias: &mut Option<ast::TableAlias>) {
+    let Some(function) = bare(name).filter(|name| name == "range") else { return };
+    let name = Ident::with_quote('"', function);
+    let alias = alias.get_or_insert_with(|| ast::TableAlias {
+        explicit: true,
+        name: name.clone(),
+        columns: Vec::new(),
+        at: None,
+    });
+    if alias.columns.is_empty() {
+        alias.columns.push(ast::TableAliasColumnDef { name, data_type: None });
+    }
+}
+
+/// ORDER BY ALL: by each column, from the first.
+pub(super) fn order_by_all(query: &mut ast::Query) -> Result<()> {
+    let Some(ast::OrderBy { kind: ast::OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
+        return Ok(());
+    };
+    let [key] = keys.as_slice() else { return Ok(()) };
+    let is_all = matches!(&key.expr, Expr::Identifier(name)
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all"));
+    if !is_all {
+        return Ok(());
+    }
+    let mut body = &*query.body;
+    let columns = loop {
+        match body {
+            SetExpr::Select(select) => {
+                let is_one = |item: &SelectItem| {
+                    matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+                };
+                if !select.projection.iter().all(is_one) {
+                    return Err(Error::unsupported("ORDER BY ALL of a select list with *"));
+                }
+                break select.projection.len();
+            }
+            SetExpr::SetOperation { left, .. } => body = left,
+            SetExpr::Query(inner) => body = &inner.body,
+            _ => return Err(Error::unsupported("ORDER BY ALL of this")),
+        }
+    };
+    let key = key.clone();
+    let ordinal = |at: usize| ast::OrderByExpr {
+        expr: Expr::value(Value::Number(at.to_string(), false)),
+        ..key.clone()
+    };
+    *keys = (1..=columns).map(ordinal).collect();
+    Ok(())
+}
+
+pub(super) fn joins(table: &mut TableWithJoins) -> Result<()> {
+    for join in &mut table.joins {
+        let nothing = JoinOperator::Join(JoinConstraint::None);
+        join.join_operator = match std::mem::replace(&mut join.join_operator, nothing) {
+            JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
+            JoinOperator::Anti(constraint) => JoinOperator::LeftAnti(constraint),
+            other => other,
+        };
+        let bare = matches!(
+            &join.join_operator,
+            JoinOperator::Join(JoinConstraint::None)
+                | JoinOperator::Inner(JoinConstraint::None)
+                | JoinOperator::Left(JoinConstraint::None)
+                | JoinOperator::LeftOuter(JoinConstraint::None)
+                | JoinOperator::Right(JoinConstraint::None)
+                | JoinOperator::RightOuter(JoinConstraint::None)
+                | JoinOperator::FullOuter(JoinConstraint::None)
+        );
+        if bare {
+            return Err(Error::invalid("JOIN takes ON or USING (CROSS JOIN takes none)"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn of_select(select: &mut Select) -> Result<()> {
+    if select.flavor == SelectFlavor::FromFirstNoSelect {
+        select.projection = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
+        select.flavor = SelectFlavor::Standard;
+    }
+    select.from.iter_mut().try_for_each(joins)?;
+    if let ast::GroupByExpr::Expressions(keys, _) = &select.group_by {
+        let sets = |key: &Expr| matches!(key, Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_));
+        if keys.iter().any(sets) && keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
+            return Err(Error::unsupported("GROUPING SETS, ROLLUP or CUBE beside a list in parentheses"));
+        }
+    }
+    expand_using(select)?;
+    for item in &mut select.projection {
+        match item {
+            SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                if options.opt_ilike.is_some() || options.opt_alias.is_some() {
+                    return Err(Error::unsupported("* with ILIKE or AS"));
+                }
+                let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
+                if replaced.into_iter().any(|item| item.column_name.quote_style.is_some()) {
+                    return Err(Error::unsupported("* REPLACE with a quoted name"));
+                }
+            }
+            SelectItem::UnnamedExpr(expr) => {
+                let name = expr.to_string();
+                let renamed = is_renamed(expr);
+                if quantified::counted(item)? || renamed {
+                    let SelectItem::UnnamedExpr(expr) = item else { continue };
+                    let alias = Ident::with_quote('"', short_name(name));
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+            }
+            SelectItem::ExprWithAlias { .. } => {
+                quantified::counted(item)?;
+            }
+            _ => {}
+        }
+    }
+    windows(select)
+}
+
+fn short_name(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
+    name
+}
+
+/// Gives columns of one list names of their own where they would have the same.
+pub(crate) fn name_apart(statement: &mut Statement) {
+    let statement = match statement {
+        Statement::Explain(explain) => return name_apart(&mut explain.statement),
+        Statement::Statement(statement) => statement,
+        _ => return,
+    };
+    let _ = statement.visit(&mut Apart);
+}
+
+struct Apart;
+
+impl VisitorMut for Apart {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let all = select
+            .projection
+            .iter()
+            .any(|item| !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }));
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for item in &mut select.projection {
+            let (expr, name) = match item {
+                SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) if !all => {
+                    (None, parts.last().map(|name| name.value.clone()))
+                }
+                SelectItem::UnnamedExpr(Expr::Identifier(name)) if !all => (None, Some(name.value.clone())),
+                SelectItem::UnnamedExpr(expr) => (Some(expr.clone()), Some(expr.to_string())),
+                SelectItem::ExprWithAlias { alias, .. } => (None, Some(alias.value.clone())),
+                _ => continue,
+            };
+            let mut name = name.unwrap_or_default();
+            name.truncate(name.floor_char_boundary(limits::NAME_BYTES));
+            let times = known.entry(name.clone()).or_default();
+            *times += 1;
+            if *times > 1 || all {
+                name = format!("{name}:{times}");
+            }
+            let expr = match (expr, &item) {
+                (Some(expr), _) => expr,
+                (None, SelectItem::UnnamedExpr(expr)) if *times > 1 => expr.clone(),
+                _ => continue,
+            };
+            *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name) };
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether it will be another expression, whose column is to have the name that was written.
+fn is_renamed(expr: &Expr) -> bool {
+    visit_expressions(expr, |expr| {
+        let is_other = match expr {
+            Expr::Function(function) => bare(&function.name).is_some_and(|name| {
+                names::meant(&name, arguments(function).map_or(usize::MAX, <[_]>::len)).is_some()
+            }),
+            Expr::SimilarTo { .. } | Expr::Interval(_) => true,
+            _ => false,
+        };
+        if is_other { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .is_break()
+}
+
+/// Puts what a window takes from another one into its place.
+fn windows(select: &mut Select) -> Result<()> {
+    let mut known: HashMap<String, WindowSpec> = HashMap::new();
+    for definition in &mut select.named_window {
+        let spec = match &mut definition.1 {
+            NamedWindowExpr::NamedWindow(name) => {
+                let spec = known.get(&name.value).cloned();
+                spec.ok_or_else(|| Error::invalid(format!("no window {:?}", name.value)))?
+            }
+            NamedWindowExpr::WindowSpec(spec) => {
+                based(spec, &known)?;
+                spec.clone()
+            }
+        };
+        known.insert(definition.0.value.clone(), spec.clone());
+        definition.1 = NamedWindowExpr::WindowSpec(spec);
+    }
+    let mut fault = None;
+    let _ = visit_expressions_mut(select, |expr| {
+        if let Expr::Function(function) = expr
+            && let Some(WindowType::WindowSpec(spec)) = &mut function.over
+            && let Err(error) = based(spec, &known)
+        {
+            fault = Some(error);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    fault.map_or(Ok(()), Err)
+}
+
+fn based(spec: &mut WindowSpec, known: &HashMap<String, WindowSpec>) -> Result<()> {
+    let Some(name) = spec.window_name.take() else { return Ok(()) };
+    let Some(base) = known.get(&name.value) else {
+        return Err(Error::invalid(format!("no window {:?}", name.value)));
+    };
+    if !spec.partition_by.is_empty() || (!spec.order_by.is_empty() && !base.order_by.is_empty()) {
+        return Err(Error::invalid(format!("the window {:?} is parted or ordered already", name.value)));
+    }
+    if base.window_frame.is_some() {
+        return Err(Error::invalid(format!("the window {:?} has a frame already", name.value)));
+    }
+    spec.partition_by.clone_from(&base.partition_by);
+    if spec.order_by.is_empty() {
+        spec.order_by.clone_from(&base.order_by);
+    }
+    Ok(())
+}

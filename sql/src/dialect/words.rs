@@ -1,0 +1,146 @@
+//! What is put right among the tokens of a text, before it is parsed.
+
+use datafusion::sql::sqlparser::{
+    keywords::Keyword,
+    tokenizer::{Token, TokenWithSpan},
+};
+
+use crate::error::{Error, Result};
+
+/// Puts digits together that `_` parts, and leaves out whether a common table expression is materialized, which changes
+/// no answer. The tokens have no white space among them.
+pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    struct_types(&mut tokens);
+    let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    for mut token in tokens {
+        singular(&kept, &mut token);
+        matched(&kept, &mut token);
+        if let Some(number) = bracketed(&kept, &token) {
+            // `INTERVAL (2) DAY`
+            kept.truncate(kept.len() - 2);
+            kept.push(number);
+            continue;
+        }
+        if let (Token::Word(word), Some(before)) = (&token.token, kept.last_mut())
+            && word.quote_style.is_none()
+            && before.span.end == token.span.start
+            && let Token::Number(number, _) = &mut before.token
+        {
+            let parts = word.value.strip_prefix('_');
+            match parts.filter(|parts| {
+                parts.split('_').all(|part| part.bytes().all(|b| b.is_ascii_digit()) && !part.is_empty())
+            }) {
+                Some(parts) => {
+                    number.push_str(&parts.replace('_', ""));
+                    before.span.end = token.span.end;
+                    continue;
+                }
+                None => {
+                    let error =
+                        Error::invalid(format!("{number}{} is neither a number nor a name", word.value));
+                    return Err(error.at(token.span.start.line, token.span.start.column));
+                }
+            }
+        }
+        if matches!(token.token, Token::LParen) {
+            let keyword = |back: usize, expected: Keyword| {
+                kept.len().checked_sub(back).and_then(|at| kept.get(at)).is_some_and(|token| {
+                    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == expected)
+                })
+            };
+            if keyword(1, Keyword::MATERIALIZED) {
+                if keyword(2, Keyword::AS) {
+                    kept.pop();
+                } else if keyword(2, Keyword::NOT) && keyword(3, Keyword::AS) {
+                    kept.truncate(kept.len() - 2);
+                }
+            }
+        }
+        kept.push(token);
+    }
+    Ok(kept)
+}
+
+/// `STRUCT(a INT)` and `ROW(a INT)` as types, which the parser knows as `STRUCT<a INT>`.
+fn struct_types(tokens: &mut [TokenWithSpan]) {
+    let word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+        _ => None,
+    };
+    let mut open = Vec::new();
+    for at in 0..tokens.len() {
+        match tokens[at].token {
+            Token::LParen => {
+                let is_type = at >= 2
+                    && matches!(word(&tokens[at - 1]), Some(Keyword::STRUCT | Keyword::ROW))
+                    && match &tokens[at - 2].token {
+                        Token::DoubleColon => true,
+                        Token::Word(_) => {
+                            open.last() == Some(&true) || word(&tokens[at - 2]) == Some(Keyword::AS)
+                        }
+                        _ => false,
+                    };
+                if is_type {
+                    tokens[at - 1].token = Token::make_keyword("STRUCT");
+                    tokens[at].token = Token::Lt;
+                }
+                open.push(is_type);
+            }
+            Token::RParen if open.pop() == Some(true) => tokens[at].token = Token::Gt,
+            _ => {}
+        }
+    }
+}
+
+/// What stands for an operator between two operands: GLOB has the parser's operator REGEXP, and REGEXP that of `~`.
+fn matched(before: &[TokenWithSpan], token: &mut TokenWithSpan) {
+    let Token::Word(word) = &token.token else { return };
+    let is_glob = word.value.eq_ignore_ascii_case("glob");
+    if word.quote_style.is_some() || !(is_glob || word.keyword == Keyword::REGEXP) {
+        return;
+    }
+    let is_operand = before.last().is_some_and(|before| match &before.token {
+        Token::Word(word) => {
+            let not = [Keyword::SELECT, Keyword::WHERE, Keyword::AND, Keyword::OR, Keyword::ON, Keyword::BY];
+            word.quote_style.is_some() || !(not.contains(&word.keyword) || word.keyword == Keyword::AS)
+        }
+        Token::SingleQuotedString(_) | Token::Number(..) | Token::RParen | Token::RBracket => true,
+        _ => false,
+    });
+    if is_operand && is_glob {
+        token.token = Token::make_keyword("REGEXP");
+    } else if is_operand {
+        token.token = Token::Tilde;
+    }
+}
+
+/// The number of an interval that stands in parentheses, where `token` closes them.
+fn bracketed(before: &[TokenWithSpan], token: &TokenWithSpan) -> Option<TokenWithSpan> {
+    let [.., interval, open, number] = before else { return None };
+    let is_interval = matches!(&interval.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::INTERVAL);
+    let closes = matches!((&open.token, &token.token), (Token::LParen, Token::RParen));
+    match &number.token {
+        Token::Number(text, _) if is_interval && closes => {
+            Some(TokenWithSpan { token: Token::SingleQuotedString(text.clone()), span: number.span })
+        }
+        _ => None,
+    }
+}
+
+/// Units of intervals that the parser would take for a name.
+fn singular(before: &[TokenWithSpan], token: &mut TokenWithSpan) {
+    let of_interval = before.len().checked_sub(2).and_then(|at| before.get(at)).is_some_and(
+        |token| matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::INTERVAL),
+    );
+    let Token::Word(word) = &mut token.token else { return };
+    let units = [
+        ("millennia", "MILLENNIUM"),
+        ("centuries", "CENTURY"),
+        ("decades", "DECADE"),
+        ("quarters", "QUARTER"),
+    ];
+    let unit = units.iter().find(|(unit, _)| word.value.eq_ignore_ascii_case(unit));
+    if of_interval && let Some((_, unit)) = unit {
+        token.token = Token::make_keyword(unit);
+    }
+}
