@@ -239,6 +239,7 @@ fn distinct(keys: &[BoundExpr], left: &Left<'_>) -> u64 {
         BoundExpr::Slot(slot) => left.fragments.iter().map(|at| of_fragment(*slot, *at)).sum(),
         _ => None,
     };
+    // Default: without counts there may be as many as there are rows, which are fewer.
     keys.iter().map(|key| of_key(key).unwrap_or(u64::MAX)).fold(1, u64::saturating_mul)
 }
 

@@ -81,7 +81,7 @@ fn wrong(format: &str) -> Error {
 fn grouped(digits: &str, group: &str) -> String {
     let mut text = String::new();
     for (at, c) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push_str(group);
         }
         text.push(c);
