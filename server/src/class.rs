@@ -1,5 +1,7 @@
 //! Short queries and long ones: which of the two a request is, before anything of it is run.
 
+use std::sync::Arc;
+
 use basalt_core::{
     exec::Estimate,
     plan::Plan,
@@ -9,7 +11,13 @@ use basalt_core::{
 use basalt_storage::TableState;
 use tokio::time::Instant;
 
-use crate::{cache::Purpose, limits, state::State, tables::TableVersion};
+use crate::{
+    access::{Action, Caller, Object},
+    cache::Purpose,
+    limits,
+    state::State,
+    tables::TableVersion,
+};
 
 /// Something for each class.
 #[derive(Debug)]
@@ -52,6 +60,18 @@ impl Class {
         }
     }
 
+    /// Whether a request over some tables, given by their rows and fragments, is bound on the async thread where it came in.
+    pub(crate) fn is_light_to_bind(bytes: usize, tables: impl IntoIterator<Item = (u64, usize)>) -> bool {
+        let (mut rows, mut fragments) = (0_u64, 0);
+        for (more, of) in tables {
+            (rows, fragments) = (rows.saturating_add(more), of + fragments);
+        }
+        bytes <= limits::LIGHT_REQUEST_BYTES
+            && rows <= limits::LIGHT_ROWS
+            && rows.saturating_mul(bytes as u64) <= limits::LIGHT_BINDING
+            && fragments <= limits::LIGHT_FRAGMENTS
+    }
+
     /// Whether it is done at once, on the async thread where it came in.
     pub(crate) fn is_light(estimate: Estimate) -> bool {
         estimate.expected <= limits::LIGHT_EFFORT && estimate.effort <= limits::LIGHT_EFFORT_AT_WORST
@@ -85,24 +105,38 @@ impl Class {
     }
 
     /// Of a query with semi-joins where all that they read is in memory here: what its inner queries take, and what it takes
-    /// itself if their sets keep no row from it. What cannot be told is long.
-    pub(crate) fn of_joins(query: &Query, table: &Table, version: &TableVersion, state: &State) -> Self {
+    /// itself if their sets keep no row from it. What cannot be told, or not at once, is long.
+    pub(crate) fn of_joins(
+        (query, bytes): (&Query, usize),
+        (table, version): (&Arc<Table>, &TableVersion),
+        caller: &Caller,
+        state: &State,
+    ) -> Self {
         let mut joins = Vec::new();
         let filter = query.filter.as_ref().map(|filter| without_joins(filter, &mut joins));
-        let outer = Query { filter, ..query.clone() };
-        let mut all = estimate_here(&outer, table, version, state);
-        for join in joins {
+        let inner = |join: &SemiJoin| {
+            caller.authorise(Action::Read, Object::Table(&join.table)).ok()?;
             let key = SelectItem { expr: Expr::Column(join.key.clone()), name: None };
-            let inner = Query { select: vec![key], filter: join.filter.clone(), ..Query::default() };
-            let one = state.tables.pin(&join.table, join.version).ok();
-            let one = one.and_then(|(table, version)| estimate_here(&inner, &table, &version, state));
-            all = all.zip(one).map(|(all, one)| Estimate {
-                effort: all.effort.saturating_add(one.effort),
-                expected: all.expected.saturating_add(one.expected),
-                ..all
-            });
+            let query = Query { select: vec![key], filter: join.filter.clone(), ..Query::default() };
+            let (table, version) = state.tables.pin(&join.table, join.version).ok()?;
+            Some((query, table, version))
+        };
+        let outer = Query { filter, ..query.clone() };
+        let all = std::iter::once(Some((outer, Arc::clone(table), version.clone())));
+        let Some(all) = all.chain(joins.into_iter().map(inner)).collect::<Option<Vec<_>>>() else {
+            return Self::Long;
+        };
+        let sizes = all.iter().map(|(_, _, version)| (version.rows(), version.fragment_count()));
+        if !Self::is_light_to_bind(bytes, sizes) {
+            return Self::Long;
         }
-        all.map_or(Self::Long, Self::of)
+        let mut sum = Estimate::default();
+        for (query, table, version) in &all {
+            let Some(one) = estimate_here(query, table, version, state) else { return Self::Long };
+            sum.effort = sum.effort.saturating_add(one.effort);
+            sum.expected = sum.expected.saturating_add(one.expected);
+        }
+        Self::of(sum)
     }
 }
 

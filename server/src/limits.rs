@@ -529,6 +529,11 @@ const _: () = assert!(ERROR_TEXT_BYTES * 8 < HEADER_LIST_BYTES as usize);
 pub const LIGHT_REQUEST_BYTES: usize = 4096;
 /// Rows; see [`LIGHT_REQUEST_BYTES`].
 pub const LIGHT_ROWS: u64 = 1 << 24;
+/// Bytes of the request times rows: each part of a filter is tried on each entry of a fragment's dictionary, before
+/// anybody knows how little the rest is; see [`LIGHT_REQUEST_BYTES`].
+pub const LIGHT_BINDING: u64 = 1 << 32;
+/// Fragments, each of which is pruned and looked for by itself; see [`LIGHT_REQUEST_BYTES`].
+pub const LIGHT_FRAGMENTS: usize = 64;
 /// Nanoseconds; see [`LIGHT_REQUEST_BYTES`].
 pub const LIGHT_EFFORT: u64 = 250_000;
 /// The same whatever statistics tell: about what all rows of a block with a few columns take.

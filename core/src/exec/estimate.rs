@@ -161,7 +161,7 @@ impl Plan {
         // Default: no filter is no work.
         let filter = self.filter.as_ref().map_or(0, |pred| u64::from(pred.cost()).div_ceil(4));
         let rest = match &self.shape {
-            Shape::Rows => 50 * self.outputs.len() as u64,
+            Shape::Rows => self.outputs.iter().map(|output| 50 + of(output)).sum(),
             Shape::Groups { keys, aggregates, .. } => {
                 let arguments: u64 = aggregates.iter().filter_map(|a| a.argument.as_ref()).map(of).sum();
                 let distinct = aggregates.iter().filter(|a| a.distinct).count() as u64;

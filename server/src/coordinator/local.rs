@@ -29,7 +29,6 @@ use crate::{
     class::Class,
     convert,
     cpu::{StopOnDrop, on_own_thread_as, until_stopped},
-    limits,
     memory::{Consumer, Reservation},
     moment::Moment,
     panics::caught,
@@ -101,7 +100,8 @@ impl Reads {
             purpose: self.purpose,
         };
         let query = query.clone();
-        if query.encoded_len() <= limits::LIGHT_REQUEST_BYTES && self.version.rows() <= limits::LIGHT_ROWS {
+        let table = (self.version.rows(), self.version.fragments().len());
+        if Class::is_light_to_bind(query.encoded_len(), [table]) {
             return caught(|| Ok(bind.place(query)));
         }
         self.state.cpu.run_as(Class::Short, move || bind.place(query)).await
@@ -128,7 +128,7 @@ struct Bind {
 }
 
 impl Bind {
-    /// What cannot be bound is long, and its error is for whoever runs it; so is what has to be read first.
+    /// What cannot be bound is long, and its error is for whoever runs it; so is what has all to be read first.
     fn place(self, query: pb::QueryRequest) -> Place {
         let long = Place::Thread(Class::Long);
         let Self { state, table, version, fragments, none, cutoff, purpose } = self;

@@ -53,7 +53,7 @@ pub(crate) use reach::Reach;
 use remote::Part;
 pub(crate) use remote::Task;
 
-/// The other tables' nodes, and those of the request's own table. Both methods wait.
+/// The other tables' nodes, and those of the request's own table. `pin` and `ask` wait.
 pub(crate) trait Nodes {
     /// A version of a table; the newest where none is named.
     fn pin(&self, name: &str, version: Option<u64>) -> Result<Pinned>;
@@ -375,23 +375,14 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
             // Each does its share.
             TableVersion::Stored(_) if self.nodes.count() > 1 => Ok(None),
             TableVersion::Stored(_) | TableVersion::InMemory(_) => {
-                self.in_memory_for(pinned, &pinned.fragments, columns, purpose)
+                self.in_memory(pinned, &pinned.fragments, columns, purpose)
             }
         }
     }
 
-    /// Some fragments of the version with some columns, where this process has them in memory.
+    /// Some fragments of the version with some columns, where this process has them in memory. They are compared with the
+    /// version like everything else that is answered.
     pub(crate) fn in_memory(
-        &self,
-        pinned: &Pinned,
-        fragments: &[u32],
-        columns: &[usize],
-    ) -> Result<Option<Arc<Snapshot>>> {
-        self.in_memory_for(pinned, fragments, columns, self.purpose)
-    }
-
-    /// They are compared with the version like everything else that is answered.
-    fn in_memory_for(
         &self,
         pinned: &Pinned,
         fragments: &[u32],

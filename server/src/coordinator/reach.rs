@@ -69,6 +69,22 @@ impl Reach {
         Pinned { table, version, fragments, cutoff }
     }
 
+    /// Whose request it is.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// Whether some of these fragments of a table are this node's to read.
+    pub(crate) fn owns_some(&self, table: &Table, fragments: &[u32]) -> bool {
+        let states: Vec<_> = self.view.nodes().iter().map(|node| node.state()).collect();
+        let choice = self.view.choice(&states, table.id());
+        let own = |fragment: &u32| {
+            let place = choice.next(*fragment, |_| false);
+            place.is_some_and(|place| self.view.nodes()[place].link.is_none())
+        };
+        fragments.iter().any(own)
+    }
+
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.state.environment.wait(until_stopped(&self.control, self.deadline, future))
     }

@@ -150,7 +150,7 @@ pub(super) enum Pieces {
         std::vec::IntoIter<Kind>,
         #[expect(dead_code, reason = "it is given back when this is dropped")] Reservation,
     ),
-    /// From the CPU pool.
+    /// From the thread that does it.
     Come(mpsc::Receiver<Result<Kind>>),
 }
 

@@ -18,6 +18,7 @@ use super::{
     nodes::coordinate,
 };
 use crate::{
+    cache::Purpose,
     call::Call,
     class::Class,
     convert,
@@ -104,8 +105,8 @@ impl Query {
         let (format, arrived) = (request.format(), call.at());
         let job = Job { state: Arc::clone(&self.0), reach, pinned, control, format, arrived };
         // Binding takes less time than the way to a pool and back, unless there is much to bind or to prune.
-        let here = request.encoded_len() <= limits::LIGHT_REQUEST_BYTES
-            && job.pinned.version.rows() <= limits::LIGHT_ROWS;
+        let table = (job.pinned.version.rows(), job.pinned.fragments.len());
+        let here = Class::is_light_to_bind(request.encoded_len(), [table]);
         let permit = self.0.cpu.admit(Class::Short, deadline).await?;
         let (job, bound) = match here {
             true => {
@@ -302,12 +303,14 @@ impl Job {
     /// Binds a query, and looks whether all that it needs is here. It never waits.
     fn bind(&self, request: pb::QueryRequest) -> Result<Bound, RequestError> {
         caught(|| {
+            let bytes = request.encoded_len();
             let (query, is_alone) = convert::query(request, &self.state.sets)?;
             panics::wanted("plan", self.pinned.table.name());
             if !is_alone {
                 let Pinned { table, version, .. } = &self.pinned;
+                let caller = self.reach.caller();
                 let class = match self.reach.count() {
-                    1 => Class::of_joins(&query, table, version, &self.state),
+                    1 => Class::of_joins((&query, bytes), (table, version), caller, &self.state),
                     _ => Class::Long,
                 };
                 return Ok(Bound::Elsewhere(Box::new(query), class));
@@ -316,37 +319,52 @@ impl Job {
             let mut pruned = Statistics::default();
             let fragments = self.pinned.fragments_for(plan.filter.as_ref(), &mut pruned);
             let coordinator = Coordinator::new(&self.reach, &self.control, false);
-            if let Some(snapshot) = coordinator.in_memory(&self.pinned, &fragments, &plan.columns())? {
-                let estimate = plan.estimate(&snapshot);
-                // The other nodes do their share of what is more than the way to them.
-                if self.reach.count() == 1 || Class::is_light(estimate) {
-                    return Ok(Bound::Here(Box::new(Read { plan, snapshot, pruned, estimate })));
-                }
-            }
-            Ok(Bound::Elsewhere(Box::new(query), self.class(&plan, &fragments)))
+            let columns = plan.columns();
+            let here = |purpose| coordinator.in_memory(&self.pinned, &fragments, &columns, purpose);
+            let is_alone = self.reach.count() == 1;
+            let Some(snapshot) = here(if is_alone { Purpose::Query } else { Purpose::Aside })? else {
+                let class = self.class(&plan, &fragments);
+                return Ok(Bound::Elsewhere(Box::new(query), class));
+            };
+            let estimate = plan.estimate(&snapshot);
+            // The other nodes do their share of what is more than the way to them.
+            let snapshot = match is_alone {
+                true => Some(snapshot),
+                false if Class::is_light(estimate) => here(Purpose::Query)?,
+                false => None,
+            };
+            Ok(match snapshot {
+                Some(snapshot) => Bound::Here(Box::new(Read { plan, snapshot, pruned, estimate })),
+                None => Bound::Elsewhere(Box::new(query), Class::of(estimate)),
+            })
         })
     }
 
-    /// The class of a plan of which not all fragments are here.
+    /// The class of a plan of which some fragments are not in memory here.
     fn class(&self, plan: &Plan, fragments: &[u32]) -> Class {
         let Pinned { table, version, .. } = &self.pinned;
-        match version {
-            TableVersion::Stored(state) if self.reach.count() > 1 => {
-                // What others have is like what is here.
-                Class::of_plan(plan, table, state, &self.pinned.fragments, &self.state).unwrap_or_else(|| {
-                    let rows = |id: &u32| (*id, version.size(*id).0);
-                    let fragments: Vec<(u32, u64)> = fragments.iter().map(rows).collect();
-                    Class::of(plan.estimate_by_bounds(&fragments, &|id, column| version.bounds(id, column)))
-                })
-            }
-            // It has to be read.
-            _ => Class::Long,
+        let TableVersion::Stored(state) = version else { return Class::Long };
+        if self.reach.count() == 1 {
+            // They have to be read.
+            return Class::Long;
         }
+        // What others have is like what is here.
+        if let Some(class) = Class::of_plan(plan, table, state, fragments, &self.state) {
+            return class;
+        }
+        if self.reach.owns_some(table, fragments) {
+            return Class::Long;
+        }
+        let rows = |id: &u32| (*id, version.size(*id).0);
+        let fragments: Vec<(u32, u64)> = fragments.iter().map(rows).collect();
+        Class::of(plan.estimate_by_bounds(&fragments, &|id, column| version.bounds(id, column)))
     }
 
     /// An answer that should be small; `None`: it is not.
     fn keep(&self, read: &Read, control: &Control) -> Result<Option<Small>, RequestError> {
         let mut sink = Sink::new(Whole::default(), self.format, self.arrived);
+        // What it holds is given back before it begins again.
+        let control = &control.with_own_memory();
         // Here, so that it is the same on the CPU pool and on an async thread.
         let outcome = caught(|| {
             panics::wanted("query", self.pinned.table.name());

@@ -52,6 +52,14 @@ impl TableVersion {
         }
     }
 
+    /// How many fragments it has.
+    pub(crate) fn fragment_count(&self) -> usize {
+        match self {
+            Self::Stored(state) => state.fragments().len(),
+            Self::InMemory(snapshot) => snapshot.fragments().len(),
+        }
+    }
+
     /// A key that none of a column is less than, and one that none is greater than.
     pub(crate) fn bounds(&self, fragment: u32, column: usize) -> Option<(i64, i64)> {
         match self {
