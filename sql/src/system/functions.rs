@@ -243,7 +243,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// Settings as they are at first: what a connection has set, its door tells by SHOW.
-pub(super) const SETTINGS: [(&str, &str); 13] = [
+pub(super) const SETTINGS: [(&str, &str); 15] = [
     ("search_path", "\"$user\", public"),
     ("server_version", "15.0"),
     ("server_version_num", "150000"),
@@ -255,6 +255,8 @@ pub(super) const SETTINGS: [(&str, &str); 13] = [
     ("standard_conforming_strings", "on"),
     ("max_index_keys", "32"),
     ("max_identifier_length", "128"),
+    ("default_table_access_method", "heap"),
+    ("default_tablespace", ""),
     ("lc_collate", "C"),
     ("lc_ctype", "C"),
 ];
