@@ -32,7 +32,11 @@ use datafusion::{
     sql::sqlparser::ast::BinaryOperator,
 };
 
-use crate::{error::Error, functions, limits, lists};
+use crate::{
+    error::Error,
+    functions::{self, of_rows},
+    limits, lists,
+};
 
 /// Digits of a decimal in an expression, at most.
 const DIGITS: u8 = 38;
@@ -185,15 +189,9 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let of_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if of_scalars { 1 } else { args.number_rows };
         let data_type = args.return_field.data_type();
         let [left, right] = args.args.as_slice() else { return Err(arguments()) };
-        let array = evaluate(self.op, left, right, rows, data_type)?;
-        Ok(match of_scalars {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
-            false => ColumnarValue::Array(array),
-        })
+        of_rows(&args, |rows| evaluate(self.op, left, right, rows, data_type))
     }
 }
 

@@ -271,15 +271,37 @@ impl ScalarUDFImpl for Function {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let of_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if of_scalars { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let array = self.evaluate(&arrays, rows)?;
-        Ok(match of_scalars {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
-            false => ColumnarValue::Array(array),
-        })
+        of_arrays(&args, |arrays, rows| self.evaluate(arrays, rows))
     }
+}
+
+/// What a function makes of arrays of its arguments, and of so many rows; of values alone it makes a value, of one row.
+pub(crate) fn of_arrays(
+    args: &ScalarFunctionArgs,
+    make: impl FnOnce(&[ArrayRef], usize) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    of_rows(args, |rows| {
+        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        make(&arrays, rows)
+    })
+}
+
+/// The same, of arguments that are taken as they are.
+pub(crate) fn of_rows(
+    args: &ScalarFunctionArgs,
+    make: impl FnOnce(usize) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    let of_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+    let array = make(if of_scalars { 1 } else { args.number_rows })?;
+    Ok(match of_scalars {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
+        false => ColumnarValue::Array(array),
+    })
+}
+
+/// Values as texts, by a cast.
+pub(crate) fn cast_to_texts(array: &ArrayRef) -> Result<StringArray> {
+    Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
 fn floats(array: &ArrayRef) -> Result<Float64Array> {

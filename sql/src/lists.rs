@@ -29,7 +29,7 @@ use datafusion::{
     },
 };
 
-use crate::error::Error;
+use crate::{error::Error, functions::of_arrays};
 use joined::{concatenation, zipped};
 use types::{common, is_text, list_type};
 
@@ -319,27 +319,23 @@ impl ScalarUDFImpl for Lists {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let of_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if of_scalars { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let data_type = args.return_field.data_type();
-        let array = match self.kind {
-            Kind::Aggregate(Some(name)) => {
-                aggregated::of_lists(name, &arrays[0], &arrays[1..], rows, data_type)?
-            }
-            Kind::Aggregate(None) => match &args.args[1] {
-                ColumnarValue::Scalar(ScalarValue::Utf8(Some(name))) => {
-                    aggregated::of_lists(&name.to_lowercase(), &arrays[0], &arrays[2..], rows, data_type)?
+        of_arrays(&args, |arrays, rows| {
+            let array = match self.kind {
+                Kind::Aggregate(Some(name)) => {
+                    aggregated::of_lists(name, &arrays[0], &arrays[1..], rows, data_type)?
                 }
-                _ => return Err(self.wrong("a list and the name of an aggregate")),
-            },
-            _ => self.evaluate(&arrays, rows, data_type)?,
-        };
-        // A list whose values may be null is the same list.
-        let array = if array.data_type() == data_type { array } else { cast(&array, data_type)? };
-        Ok(match of_scalars {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
-            false => ColumnarValue::Array(array),
+                Kind::Aggregate(None) => match &args.args[1] {
+                    ColumnarValue::Scalar(ScalarValue::Utf8(Some(name))) => {
+                        let name = name.to_lowercase();
+                        aggregated::of_lists(&name, &arrays[0], &arrays[2..], rows, data_type)?
+                    }
+                    _ => return Err(self.wrong("a list and the name of an aggregate")),
+                },
+                _ => self.evaluate(arrays, rows, data_type)?,
+            };
+            // A list whose values may be null is the same list.
+            if array.data_type() == data_type { Ok(array) } else { Ok(cast(&array, data_type)?) }
         })
     }
 }

@@ -26,7 +26,11 @@ use datafusion::{
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::{bounded, error::Error, functions};
+use crate::{
+    bounded,
+    error::Error,
+    functions::{self, cast_to_texts, of_arrays},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -126,9 +130,7 @@ impl Strings {
     }
 
     fn evaluate(&self, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let texts = |at: usize| -> Result<StringArray> {
-            Ok(cast(&args[at], &DataType::Utf8)?.as_string::<i32>().clone())
-        };
+        let texts = |at: usize| cast_to_texts(&args[at]);
         let numbers = |at: usize| -> Result<ArrayRef> { Ok(cast(&args[at], &DataType::Int64)?) };
         let floats = |at: usize| -> Result<ArrayRef> { Ok(cast(&args[at], &DataType::Float64)?) };
         let is_there = |row: usize| args.iter().all(|arg| !arg.data_type().is_null() && arg.is_valid(row));
@@ -535,13 +537,6 @@ impl ScalarUDFImpl for Strings {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let of_scalars = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
-        let rows = if of_scalars { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let array = self.evaluate(&arrays, rows)?;
-        Ok(match of_scalars {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
-            false => ColumnarValue::Array(array),
-        })
+        of_arrays(&args, |arrays, rows| self.evaluate(arrays, rows))
     }
 }

@@ -125,64 +125,54 @@ fn cost(pred: &Pred, fragment: &Fragment) -> u32 {
 /// the extremes of a block are taken to be equally frequent.
 fn share(pred: &Pred, fragment: &Fragment) -> f64 {
     let rows = as_float(fragment.rows() as u64);
-    match pred {
-        Pred::Constant(constant) => f64::from(u8::from(*constant)),
-        Pred::IsNull { slot, negated } => {
-            let nulls = as_float(fragment.column(*slot).nulls() as u64) / rows;
-            if *negated { 1.0 - nulls } else { nulls }
-        }
+    let nulls = |slot: usize| as_float(fragment.column(slot).nulls() as u64) / rows;
+    share_of(pred, &|leaf| match leaf {
+        Pred::IsNull { slot, negated } => Some(negate(nulls(*slot), *negated)),
         Pred::Keys { slot, test, negated, .. } => {
-            let column = fragment.column(*slot);
-            let valid = 1.0 - as_float(column.nulls() as u64) / rows;
-            let passes = passing_keys(column, test) / rows;
-            if *negated { (valid - passes).max(0.0) } else { passes }
+            let passes = passing_keys(fragment.column(*slot), test) / rows;
+            Some(if *negated { (1.0 - nulls(*slot) - passes).max(0.0) } else { passes })
         }
         Pred::Text { slot, test, negated, .. } => {
-            let valid = 1.0 - as_float(fragment.column(*slot).nulls() as u64) / rows;
-            let passes = text_share(test);
-            valid * if *negated { 1.0 - passes } else { passes }
+            Some((1.0 - nulls(*slot)) * negate(text_share(test), *negated))
         }
         Pred::Rows { sip, negated } => {
             let (first, last) = (fragment.address(0), fragment.address(fragment.rows() - 1));
             // Default: nothing comes before the first address.
             let inside = sip.rank(last) - first.checked_sub(1).map_or(0, |before| sip.rank(before));
-            let passes = as_float(inside) / rows;
-            if *negated { 1.0 - passes } else { passes }
+            Some(negate(as_float(inside) / rows, *negated))
         }
-        Pred::Set { test, .. } => share(test, fragment),
-        Pred::And(preds) => preds.iter().map(|pred| share(pred, fragment)).product(),
-        Pred::Or(preds) => 1.0 - preds.iter().map(|pred| 1.0 - share(pred, fragment)).product::<f64>(),
-        Pred::Compare(..) => RANGE_SHARE,
-        Pred::Like { negated, .. } | Pred::ExprIsNull { negated, .. } => {
-            if *negated {
-                1.0 - LIKE_SHARE
-            } else {
-                LIKE_SHARE
-            }
-        }
-    }
+        _ => None,
+    })
 }
 
 /// The share of a fragment's rows that passes, by the extremes of its columns alone; keys between them are taken to be
 /// equally frequent.
 pub(super) fn share_by_bounds(pred: &Pred, bounds: &dyn Fn(usize) -> Option<(i64, i64)>) -> f64 {
-    let of = |pred: &Pred| share_by_bounds(pred, bounds);
-    let negate = |share: f64, negated: bool| if negated { 1.0 - share } else { share };
-    let share = match pred {
-        Pred::Constant(constant) => f64::from(u8::from(*constant)),
+    let share = share_of(pred, &|leaf| match leaf {
         Pred::Keys { slot, test, negated, .. } => {
-            let passes = bounds(*slot).map_or(RANGE_SHARE, |(min, max)| {
-                let of = as_float(max.abs_diff(min)) + 1.0;
-                match test {
-                    KeyTest::Range { lo, hi } if lo > hi || *lo > max || *hi < min => 0.0,
-                    KeyTest::Range { lo, hi } => {
-                        (as_float((*lo.max(&min)).abs_diff(*hi.min(&max))) + 1.0) / of
-                    }
-                    KeyTest::In(members) => as_float(members.count(min, max)) / of,
-                }
-            });
-            negate(passes, *negated)
+            let (min, max) = bounds(*slot)?;
+            let of = as_float(max.abs_diff(min)) + 1.0;
+            let passes = match test {
+                KeyTest::Range { lo, hi } if lo > hi || *lo > max || *hi < min => 0.0,
+                KeyTest::Range { lo, hi } => (as_float((*lo.max(&min)).abs_diff(*hi.min(&max))) + 1.0) / of,
+                KeyTest::In(members) => as_float(members.count(min, max)) / of,
+            };
+            Some(negate(passes, *negated))
         }
+        _ => None,
+    });
+    share.clamp(0.0, 1.0)
+}
+
+/// The share of rows that passes: of a part by itself what `known` knows, or else what is usual.
+fn share_of(pred: &Pred, known: &dyn Fn(&Pred) -> Option<f64>) -> f64 {
+    let of = |pred: &Pred| share_of(pred, known);
+    if let Some(share) = known(pred) {
+        return share;
+    }
+    match pred {
+        Pred::Constant(constant) => f64::from(u8::from(*constant)),
+        Pred::Keys { negated, .. } => negate(RANGE_SHARE, *negated),
         Pred::Text { test, negated, .. } => negate(text_share(test), *negated),
         Pred::Rows { .. } => 1.0,
         Pred::Set { test, .. } => of(test),
@@ -192,8 +182,11 @@ pub(super) fn share_by_bounds(pred: &Pred, bounds: &dyn Fn(usize) -> Option<(i64
         Pred::IsNull { negated, .. } | Pred::Like { negated, .. } | Pred::ExprIsNull { negated, .. } => {
             negate(LIKE_SHARE, *negated)
         }
-    };
-    share.clamp(0.0, 1.0)
+    }
+}
+
+fn negate(share: f64, negated: bool) -> f64 {
+    if negated { 1.0 - share } else { share }
 }
 
 fn text_share(test: &TextTest) -> f64 {

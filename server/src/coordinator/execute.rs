@@ -127,7 +127,7 @@ pub(crate) fn execute(
 }
 
 /// Runs a part of a query over fragments that are all there, as [`execute`] does.
-pub(crate) fn execute_plan(
+pub(super) fn execute_plan(
     (table, plan, snapshot): (&Table, &Plan, &Snapshot),
     control: &Control,
     sink: &mut dyn FnMut(Bytes) -> Result<()>,

@@ -106,6 +106,20 @@ impl Reads {
         }
         self.state.cpu.run_as(Class::Short, move || bind.place(query)).await
     }
+
+    /// Does what [`Place::Here`] says; its messages are added to what is held.
+    pub(crate) fn at_once(
+        &self,
+        plan: &Plan,
+        snapshot: &Snapshot,
+        arrived: Instant,
+        held: Reservation,
+    ) -> Result<(Messages, End)> {
+        let (times, mut messages) = (Times::since(arrived), Messages::new(held));
+        let of = (&*self.table, plan, snapshot);
+        let end = caught(|| execute_plan(of, &self.control, &mut |message| messages.push(message)))?;
+        Ok((messages, times.on(end, 0)))
+    }
 }
 
 /// Where a task is done.
@@ -229,21 +243,21 @@ pub(super) enum Failed {
 }
 
 /// The messages of a part, with the memory that they take.
-struct Messages {
-    all: Vec<Bytes>,
-    bytes: u64,
-    held: Reservation,
+pub(crate) struct Messages {
+    pub(crate) all: Vec<Bytes>,
+    pub(crate) held: Reservation,
 }
 
 impl Messages {
-    fn new(state: &State) -> Self {
-        Self { all: Vec::new(), bytes: 0, held: state.memory.reserve(Consumer::Parts) }
+    /// None yet; they are added to what is held.
+    fn new(held: Reservation) -> Self {
+        Self { all: Vec::new(), held }
     }
 
     fn push(&mut self, message: Bytes) -> Result<()> {
-        self.bytes += message.len() as u64;
+        self.held.set(self.held.bytes() + message.len() as u64)?;
         self.all.push(message);
-        self.held.set(self.bytes)
+        Ok(())
     }
 }
 
@@ -257,16 +271,13 @@ pub(super) async fn part(
 ) -> std::result::Result<Part, Failed> {
     let arrived = Instant::now();
     let head = peer::Task { fragments: share.to_vec(), ..task.head.clone() };
-    let control = state.control();
-    let reads = Reads::new(state, &head, deadline, control.clone()).await.map_err(Failed::Read)?;
+    let reads = Reads::new(state, &head, deadline, state.control()).await.map_err(Failed::Read)?;
     let (messages, end) = match reads.place(&head).await.map_err(Failed::Request)? {
         Place::Here(plan, snapshot) => {
             // The others that are asked hear of it first.
             yield_now().await;
-            let (times, mut messages) = (Times::since(arrived), Messages::new(state));
-            let of = (&*reads.table, &*plan, &snapshot);
-            let end = caught(|| execute_plan(of, &control, &mut |message| messages.push(message)));
-            (messages, times.on(end.map_err(Failed::Request)?, 0))
+            let held = state.memory.reserve(Consumer::Parts);
+            reads.at_once(&plan, &snapshot, arrived, held).map_err(Failed::Request)?
         }
         Place::Thread(class) => {
             let task = Task { head, data: task.data.clone() };
@@ -274,7 +285,7 @@ pub(super) async fn part(
         }
     };
     let elapsed_ns = u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let (node, fragments, Messages { all, held, .. }) = (Arc::clone(name), share.to_vec(), messages);
+    let (node, fragments, Messages { all, held }) = (Arc::clone(name), share.to_vec(), messages);
     Ok(Part { node, fragments, messages: all, end, shipped: (0, 0), elapsed_ns, held })
 }
 
@@ -293,7 +304,7 @@ async fn part_on_thread(
     let running = on_own_thread_as(&environment, class, move |may_wait| {
         let _permit = permit;
         let control = state.cpu.spread(may_wait, class, reads.control.clone());
-        let mut messages = Messages::new(&state);
+        let mut messages = Messages::new(state.memory.reserve(Consumer::Parts));
         let Task { head, data } = task;
         let mut sink = |message| messages.push(message);
         let end = caught(|| execute(&mut reads, head, &data, &state.sets, &control, &mut sink));

@@ -45,10 +45,10 @@ mod reach;
 mod remote;
 mod scatter;
 
-pub(crate) use execute::{execute, execute_plan};
+pub(crate) use execute::execute;
 pub(crate) use explain::explained;
 pub(crate) use find::TablesPeers;
-pub(crate) use local::{Place, Reads, Times};
+pub(crate) use local::{Messages, Place, Reads, Times};
 pub(crate) use reach::Reach;
 use remote::Part;
 pub(crate) use remote::Task;

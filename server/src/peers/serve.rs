@@ -21,7 +21,7 @@ use tonic::{Status, Streaming};
 use super::same_protocol;
 use crate::{
     call::Call,
-    coordinator::{Place, Reads, Task, Times, execute, execute_plan},
+    coordinator::{Messages, Place, Reads, Task, Times, execute},
     cpu::{StopOnDrop, hand_over, on_own_thread_as},
     limits,
     memory::{Consumer, Reservation},
@@ -47,15 +47,8 @@ pub(super) async fn start(
     let class = match reads.place(&task.head).await? {
         Place::Thread(class) => class,
         Place::Here(plan, snapshot) => {
-            let (times, of) = (Times::since(call.at()), (&*reads.table, &*plan, &snapshot));
-            let mut messages = Vec::new();
-            let mut sink = |message: Bytes| {
-                held.set(held.bytes() + message.len() as u64)?;
-                messages.push(message);
-                Ok(())
-            };
-            let end = caught(|| execute_plan(of, &control, &mut sink))?;
-            return Ok((Pieces::all(messages, times.on(end, 0), held), stop));
+            let (messages, end) = reads.at_once(&plan, &snapshot, call.at(), held)?;
+            return Ok((Pieces::all(messages, end), stop));
         }
     };
     let permit = state.cpu.admit_part(class, deadline).await?;
@@ -155,8 +148,8 @@ pub(super) enum Pieces {
 }
 
 impl Pieces {
-    fn all(messages: Vec<Bytes>, end: End, held: Reservation) -> Self {
-        let mut pieces: Vec<Kind> = messages.into_iter().map(Kind::Partial).collect();
+    fn all(Messages { all, held }: Messages, end: End) -> Self {
+        let mut pieces: Vec<Kind> = all.into_iter().map(Kind::Partial).collect();
         pieces.push(Kind::End(end));
         Self::All(pieces.into_iter(), held)
     }

@@ -12,38 +12,46 @@ use arrow_schema::DataType;
 use datafusion::{arrow::compute::cast, common::Result};
 
 use super::gather;
-use crate::{bounded, error::Error};
+use crate::{bounded, error::Error, functions::cast_to_texts};
 
 /// How many characters a text has.
 pub(super) fn length(array: &ArrayRef) -> Result<ArrayRef> {
-    let texts = strings(array)?;
+    let texts = cast_to_texts(array)?;
     let length = |text: &str| i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
     Ok(Arc::new(texts.iter().map(|text| text.map(length)).collect::<arrow_array::Int64Array>()))
 }
 
-fn strings(array: &ArrayRef) -> Result<StringArray> {
-    Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
-}
-
-/// A text without a separator is one part; an empty separator parts all characters.
-pub(super) fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let (texts, separators) = (strings(&args[0])?, strings(&args[1])?);
+/// Parts of texts between separators. A text without a separator is one part; an empty separator parts all characters;
+/// `part` does it by any other.
+fn parted(
+    args: &[ArrayRef],
+    rows: usize,
+    mut part: impl FnMut(&str, &str, &mut StringBuilder) -> Result<()>,
+) -> Result<ArrayRef> {
+    let (texts, separators) = (cast_to_texts(&args[0])?, cast_to_texts(&args[1])?);
     let mut lists = ListBuilder::new(StringBuilder::new());
     for row in 0..rows {
         if texts.is_null(row) {
             lists.append_null();
             continue;
         }
-        let text = texts.value(row);
+        let (text, parts) = (texts.value(row), lists.values());
         match separators.is_valid(row).then(|| separators.value(row)) {
-            None => lists.values().append_value(text),
-            Some("") if text.is_empty() => lists.values().append_value(text),
-            Some("") => text.chars().for_each(|c| lists.values().append_value(c.encode_utf8(&mut [0; 4]))),
-            Some(separator) => text.split(separator).for_each(|part| lists.values().append_value(part)),
+            None => parts.append_value(text),
+            Some("") if text.is_empty() => parts.append_value(text),
+            Some("") => text.chars().for_each(|c| parts.append_value(c.encode_utf8(&mut [0; 4]))),
+            Some(separator) => part(text, separator, parts)?,
         }
         lists.append(true);
     }
     Ok(Arc::new(lists.finish()))
+}
+
+pub(super) fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    parted(args, rows, |text, separator, parts| {
+        text.split(separator).for_each(|part| parts.append_value(part));
+        Ok(())
+    })
 }
 
 /// Regular expressions, of which that of the row before is kept.
@@ -63,44 +71,30 @@ impl Regexes {
 }
 
 pub(super) fn split_regex(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let (texts, patterns) = (strings(&args[0])?, strings(&args[1])?);
-    let mut lists = ListBuilder::new(StringBuilder::new());
     let mut regexes = Regexes::default();
-    for row in 0..rows {
-        if texts.is_null(row) {
-            lists.append_null();
-            continue;
+    parted(args, rows, |text, pattern, parts| {
+        let regex = regexes.of(pattern)?;
+        if regex.is_match("") {
+            return Err(Error::unsupported("a separator that may be empty").into());
         }
-        let text = texts.value(row);
-        match patterns.is_valid(row).then(|| patterns.value(row)) {
-            None => lists.values().append_value(text),
-            Some("") if text.is_empty() => lists.values().append_value(text),
-            Some("") => text.chars().for_each(|c| lists.values().append_value(c.encode_utf8(&mut [0; 4]))),
-            Some(pattern) if regexes.of(pattern)?.is_match("") => {
-                return Err(Error::unsupported("a separator that may be empty").into());
-            }
-            Some(pattern) => {
-                regexes.of(pattern)?.split(text).for_each(|part| lists.values().append_value(part));
-            }
-        }
-        lists.append(true);
-    }
-    Ok(Arc::new(lists.finish()))
+        regex.split(text).for_each(|part| parts.append_value(part));
+        Ok(())
+    })
 }
 
 /// The values of a list in one text. What is NULL is left out, unless the third argument stands for it.
 pub(super) fn joined(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     if args[0].data_type().is_string() {
         // What catalogs of PostgreSQL have for a list is text already.
-        return Ok(Arc::new(strings(&args[0])?));
+        return Ok(Arc::new(cast_to_texts(&args[0])?));
     }
     if args[0].data_type().is_null() {
         return Ok(arrow_array::new_null_array(&DataType::Utf8, rows));
     }
     let list = super::as_list(&args[0])?;
     let values = crate::functions::texts(list.values())?;
-    let separators = args.get(1).map(strings).transpose()?;
-    let missing = args.get(2).map(strings).transpose()?;
+    let separators = args.get(1).map(cast_to_texts).transpose()?;
+    let missing = args.get(2).map(cast_to_texts).transpose()?;
     let mut made = 0;
     let of_row = |row: usize| {
         if list.is_null(row) {
@@ -131,7 +125,7 @@ pub(super) fn joined(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 
 /// What a regular expression, or a group of it, matches, one after the other; a group that has no part in a match is NULL.
 pub(super) fn extract_all(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let (texts, patterns) = (strings(&args[0])?, strings(&args[1])?);
+    let (texts, patterns) = (cast_to_texts(&args[0])?, cast_to_texts(&args[1])?);
     let groups = args.get(2).map(|groups| cast(groups, &DataType::Int64)).transpose()?;
     let groups = groups.as_ref().map(|groups| groups.as_primitive::<Int64Type>());
     let mut lists = ListBuilder::new(StringBuilder::new());
@@ -172,8 +166,8 @@ pub(super) fn extract_named(args: &[ArrayRef], rows: usize, data_type: &DataType
     let Some(DataType::Struct(fields)) = super::item(data_type) else {
         return Err(Error::Internal("a list of structs".to_owned()).into());
     };
-    let (texts, patterns) = (strings(&args[0])?, strings(&args[1])?);
-    let options = args.get(3).map(strings).transpose()?;
+    let (texts, patterns) = (cast_to_texts(&args[0])?, cast_to_texts(&args[1])?);
+    let options = args.get(3).map(cast_to_texts).transpose()?;
     let mut columns: Vec<Vec<Option<&str>>> = vec![Vec::new(); fields.len()];
     let (mut lengths, mut valid) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
     let mut regexes = Regexes::default();
@@ -222,7 +216,7 @@ pub(super) fn extract_named(args: &[ArrayRef], rows: usize, data_type: &DataType
 
 /// One character of a text, or those from one number to another.
 pub(super) fn part(args: &[ArrayRef], rows: usize, is_one: bool) -> Result<ArrayRef> {
-    let texts = strings(&args[0])?;
+    let texts = cast_to_texts(&args[0])?;
     let numbers = args[1..].iter().map(|numbers| cast(numbers, &DataType::Int64));
     let numbers = numbers.collect::<std::result::Result<Vec<_>, _>>()?;
     let of_row = |row: usize| {

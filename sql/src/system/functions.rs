@@ -15,6 +15,7 @@ use datafusion::{
 };
 
 use super::{DATABASE, Numbers, OWNER, SCHEMA, tables, types};
+use crate::functions::cast_to_texts;
 
 /// What a function gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -182,8 +183,7 @@ fn integers(args: &ScalarFunctionArgs, at: usize) -> Result<Int64Array> {
 
 fn strings(args: &ScalarFunctionArgs, at: usize) -> Result<StringArray> {
     let Some(arg) = args.args.get(at) else { return Ok(StringArray::new_null(args.number_rows)) };
-    let array = cast(&arg.to_array(args.number_rows)?, &DataType::Utf8)?;
-    Ok(array.as_string::<i32>().clone())
+    cast_to_texts(&arg.to_array(args.number_rows)?)
 }
 
 fn made(name: &str, args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
