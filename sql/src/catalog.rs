@@ -86,6 +86,15 @@ pub trait Catalog: fmt::Debug + Send + Sync {
         Err(read_only())
     }
 
+    /// Waits for the turn of a statement that is planned, before it does anything; `is_light`: it takes little time. One that
+    /// is planned again asks again.
+    ///
+    /// # Errors
+    /// Why it is not run now.
+    async fn admit(&self, _is_light: bool) -> Result<()> {
+        Ok(())
+    }
+
     /// Drops a view; `if_exists`: nothing happens where there is none.
     ///
     /// # Errors
@@ -233,6 +242,11 @@ pub trait Table: fmt::Debug + Send + Sync {
 
     /// The types of a query's columns; `None`: the engine does not take it as it is, so that it is evaluated above.
     fn types(&self, query: &Query) -> Option<Vec<DataType>>;
+
+    /// Roughly the bytes of a query's answer, where that takes little time; `None`: it takes long, or that is not known.
+    fn light_bytes(&self, _query: &Query) -> Option<u64> {
+        None
+    }
 
     /// Runs a query. Its semi-joins and attributes are of the versions that were pinned by their tables' names alone. The
     /// work begins with the first poll and ends when the stream is dropped.

@@ -26,6 +26,7 @@ mod fuse;
 mod gathered;
 mod interruptible;
 mod interval;
+mod light;
 pub mod limits;
 mod lists;
 mod meaning;

@@ -50,6 +50,12 @@ pub const COPY_GROUP_ROWS: usize = 131_072;
 pub const VIEWS: usize = 64;
 /// Views that read one another, from the first to the last.
 pub const VIEWS_DEEP: usize = 16;
+/// Scans of a statement that takes little time.
+pub const LIGHT_SCANS: usize = 16;
+/// Bytes of what the scans of such a statement give, multiplied: joins make no more of them.
+pub const LIGHT_PLAN_BYTES: u64 = 1 << 30;
+/// Rows of a table whose attributes such a scan looks up.
+pub const LIGHT_ATTRIBUTE_ROWS: u64 = 1 << 17;
 /// How often a statement that writes is planned and run again because another change came first.
 pub const WRITE_ATTEMPTS: usize = 16;
 

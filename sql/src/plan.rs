@@ -41,7 +41,7 @@ use crate::{
     error::{Error, Result, missing_column},
     functions::{self, Places},
     fuse::FuseAggregates,
-    gathered, limits, lists,
+    gathered, light, limits, lists,
     meaning::Meaning,
     memory::Pool,
     order,
@@ -184,8 +184,20 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
     for _ in 0..limits::WRITE_ATTEMPTS {
         let resolved = resolve(shared, &request, Parameters::Given(&request.parameters)).await?;
         let command = resolved.command();
+        match &resolved {
+            // Their plans tell.
+            Resolved::Query(..) | Resolved::Write(..) => {}
+            Resolved::CopyTo(..)
+            | Resolved::CopyFrom(..)
+            | Resolved::CreateAs(..)
+            | Resolved::Alter { .. }
+            | Resolved::Drop { .. } => request.catalog.admit(false).await?,
+            _ => request.catalog.admit(true).await?,
+        }
         let written = match resolved {
-            Resolved::Query(session, statement) => return run(*session, statement, command).await,
+            Resolved::Query(session, statement) => {
+                return run(&request, *session, statement, command).await;
+            }
             Resolved::Tables(tables) => return show_tables(tables),
             Resolved::Columns(table) => return describe_columns(table.schema()),
             Resolved::Views(views) => return show_views(&views),
@@ -227,7 +239,9 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 request.catalog.drop_view(&view, if_exists).await?;
                 NOTHING
             }
-            Resolved::Write(session, rewritten, target) => write(*session, *rewritten, &*target).await?,
+            Resolved::Write(session, rewritten, target) => {
+                write(&request, *session, *rewritten, &*target).await?
+            }
             Resolved::Create(create) => {
                 let table = define::new_table(&create, None)?;
                 request.catalog.create_table(table, create.if_not_exists).await?;
@@ -278,9 +292,15 @@ async fn check_full(table: &dyn Table, column: String) -> Result<()> {
 }
 
 /// Runs the query of a statement that writes, and writes what it gives.
-async fn write(session: SessionState, rewritten: Rewritten, target: &dyn Table) -> Result<Written> {
+async fn write(
+    request: &Request,
+    session: SessionState,
+    rewritten: Rewritten,
+    target: &dyn Table,
+) -> Result<Written> {
     let Rewritten { query, effect, .. } = rewritten;
     let (session, _, physical) = planned(session, Statement::Statement(Box::new(query))).await?;
+    request.catalog.admit(light::is_light(&physical)).await?;
     effect.check(&physical.schema())?;
     // What the engine selects it also deletes, wherever the rows are.
     if effect.change == Change::Delete
@@ -408,9 +428,15 @@ pub(crate) fn verify(logical: &LogicalPlan) -> Result<()> {
     Ok(options.verify_plan(logical)?)
 }
 
-async fn run(session: SessionState, statement: Statement, command: Command) -> Result<Planned> {
+async fn run(
+    request: &Request,
+    session: SessionState,
+    statement: Statement,
+    command: Command,
+) -> Result<Planned> {
     let (session, logical, physical) = planned(session, statement).await?;
     let shown = Shown::new(logical.schema(), &physical.schema())?;
+    request.catalog.admit(light::is_light(&physical)).await?;
     let batches = execute_stream(physical, context(&session))?;
     Ok(Planned { command, shown, batches })
 }

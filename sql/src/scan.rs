@@ -83,6 +83,11 @@ impl Scan {
         is_all.then_some(self.query.filter.as_ref())
     }
 
+    /// Roughly the bytes that it gives, where it takes little time.
+    pub(crate) fn light_bytes(&self) -> Option<u64> {
+        self.source.light_bytes(&self.query)
+    }
+
     /// Whether more conditions may be added to its query: they change nothing but which rows it gives.
     fn may_be_filtered(&self) -> bool {
         matches!(self.shape, Shape::Rows) && self.query.group_by.is_empty() && self.query.limit.is_none()

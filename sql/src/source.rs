@@ -12,7 +12,10 @@ use basalt_core::{
 };
 use basalt_sip::Sip;
 
-use crate::catalog::{Answers, Table};
+use crate::{
+    catalog::{Answers, Table},
+    limits,
+};
 
 /// See the module.
 #[derive(Clone)]
@@ -59,6 +62,16 @@ impl Source {
             return self.table.types(query);
         }
         self.table.types(&self.bound(query)?)
+    }
+
+    /// Roughly the bytes of a query's answer, where that takes little time. What it looks up may let all rows pass.
+    pub(crate) fn light_bytes(&self, query: &Query) -> Option<u64> {
+        if self.is_alone() {
+            return self.table.light_bytes(query);
+        }
+        let is_small = |other: &Arc<dyn Table>| other.rows().most() <= limits::LIGHT_ATTRIBUTE_ROWS;
+        let query = Query { filter: None, having: None, ..self.bound(query)? };
+        self.others.values().all(is_small).then(|| self.table.light_bytes(&query)).flatten()
     }
 
     pub(crate) fn run(&self, query: Query) -> Answers {

@@ -36,6 +36,7 @@ use crate::{
 
 mod coverage;
 pub(crate) mod describe;
+mod estimate;
 mod execute;
 mod explain;
 mod find;

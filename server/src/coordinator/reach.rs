@@ -74,8 +74,16 @@ impl Reach {
         &self.caller
     }
 
+    pub(super) fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub(super) fn view(&self) -> &View {
+        &self.view
+    }
+
     /// Whether some of these fragments of a table are this node's to read.
-    pub(crate) fn owns_some(&self, table: &Table, fragments: &[u32]) -> bool {
+    pub(super) fn owns_some(&self, table: &Table, fragments: &[u32]) -> bool {
         let states: Vec<_> = self.view.nodes().iter().map(|node| node.state()).collect();
         let choice = self.view.choice(&states, table.id());
         let own = |fragment: &u32| {

@@ -29,7 +29,6 @@ use crate::{
     peers::fetch,
     state::State,
     status::RequestError,
-    tables::TableVersion,
 };
 
 /// See the module.
@@ -323,7 +322,8 @@ impl Job {
             let here = |purpose| coordinator.in_memory(&self.pinned, &fragments, &columns, purpose);
             let is_alone = self.reach.count() == 1;
             let Some(snapshot) = here(if is_alone { Purpose::Query } else { Purpose::Aside })? else {
-                let class = self.class(&plan, &fragments);
+                let estimate = self.reach.estimate_elsewhere(&plan, &self.pinned, &fragments);
+                let class = estimate.map_or(Class::Long, Class::of);
                 return Ok(Bound::Elsewhere(Box::new(query), class));
             };
             let estimate = plan.estimate(&snapshot);
@@ -338,26 +338,6 @@ impl Job {
                 None => Bound::Elsewhere(Box::new(query), Class::of(estimate)),
             })
         })
-    }
-
-    /// The class of a plan of which some fragments are not in memory here.
-    fn class(&self, plan: &Plan, fragments: &[u32]) -> Class {
-        let Pinned { table, version, .. } = &self.pinned;
-        let TableVersion::Stored(state) = version else { return Class::Long };
-        if self.reach.count() == 1 {
-            // They have to be read.
-            return Class::Long;
-        }
-        // What others have is like what is here.
-        if let Some(class) = Class::of_plan(plan, table, state, fragments, &self.state) {
-            return class;
-        }
-        if self.reach.owns_some(table, fragments) {
-            return Class::Long;
-        }
-        let rows = |id: &u32| (*id, version.size(*id).0);
-        let fragments: Vec<(u32, u64)> = fragments.iter().map(rows).collect();
-        Class::of(plan.estimate_by_bounds(&fragments, &|id, column| version.bounds(id, column)))
     }
 
     /// An answer that should be small; `None`: it is not.

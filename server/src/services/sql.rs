@@ -36,7 +36,6 @@ mod with_sql {
     use super::{Answer, Arc, Request, Response, SqlService, Status, pb};
     use crate::{
         call::Call,
-        class::Class,
         convert,
         cpu::{on_own_thread_as, until_stopped},
         panics::caught,
@@ -61,10 +60,10 @@ mod with_sql {
             let connection = call.connection();
             let (sql, caller, connection) = (request.sql, call.caller(), &connection);
             let statement = Statement { sql, parameters, caller, connection, deadline, running };
-            let Running { mut answer, tables, control, stop, deadline, permit, slot } =
+            let Running { mut answer, tables, control, stop, deadline, class, permit, slot } =
                 statement.begin(state).await?;
             let (writer, reader) = state.readers.queue(slot, control.clone());
-            let (server, class) = (Arc::clone(state), Class::Long);
+            let server = Arc::clone(state);
             on_own_thread_as(&state.environment, class, move |may_wait| {
                 let (cpu, permit) = (&server.cpu, Some(permit));
                 let outlet = Queued { writer, may_wait, cpu, class, permit, deadline };

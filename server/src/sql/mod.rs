@@ -8,6 +8,7 @@ mod run;
 mod statements;
 mod stream;
 mod transaction;
+mod turn;
 mod write;
 
 use std::{
@@ -35,6 +36,7 @@ use tokio::{runtime::Handle, time::Instant};
 use crate::{
     Config,
     access::{Action, Caller, Object},
+    class::Class,
     coordinator::{Pinned, Reach, fresh},
     limits,
     long_threads::lower_priority,
@@ -45,8 +47,9 @@ use crate::{
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
 pub(crate) use stream::RowStream;
 pub(crate) use transaction::Transaction;
+use turn::Turn;
 
-/// The threads that plan statements and run what is above the scans. They have the priority of long queries.
+/// The threads that plan statements and run what is above the scans.
 pub(crate) fn engine(config: &Config) -> std::result::Result<basalt_sql::Engine, crate::Error> {
     let spill = config.cache.as_ref().map(|folder| (folder.join("sql"), limits::SPILL_BYTES));
     let options =
@@ -74,6 +77,15 @@ struct Asker {
     connection: u64,
     /// What it writes is committed with the rest of this.
     transaction: Option<Arc<Transaction>>,
+    /// Its turn among all that runs.
+    turn: Option<Arc<Turn>>,
+}
+
+impl Asker {
+    /// The class of what is done for it.
+    fn class(&self) -> Class {
+        self.turn.as_ref().map_or(Class::Long, |turn| turn.class())
+    }
 }
 
 /// What was read for a statement.
@@ -95,13 +107,18 @@ impl Tables {
     /// For a request that is given up at `deadline`, or when its control says so; in a runtime.
     pub(crate) fn new(state: Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let reach = Arc::new(Reach::new(Arc::clone(&state), caller, deadline, control.clone()));
-        let asker = Asker { caller: caller.clone(), connection: 0, transaction: None };
+        let asker = Asker { caller: caller.clone(), connection: 0, transaction: None, turn: None };
         Self { state, reach, asker, control, deadline, runtime: Handle::current(), done: Arc::default() }
     }
 
     /// The same for a connection that may have a transaction open.
     pub(crate) fn of_connection(self, connection: u64, transaction: Option<Arc<Transaction>>) -> Self {
         Self { asker: Asker { connection, transaction, ..self.asker }, ..self }
+    }
+
+    /// The same for a statement whose class is told once it is planned.
+    fn in_turn(self, turn: &Arc<Turn>) -> Self {
+        Self { asker: Asker { turn: Some(Arc::clone(turn)), ..self.asker }, ..self }
     }
 
     fn done(&self) -> MutexGuard<'_, Done> {
@@ -200,6 +217,13 @@ impl Catalog for Tables {
         self.sink(path)
     }
 
+    async fn admit(&self, is_light: bool) -> basalt_sql::Result<()> {
+        match &self.asker.turn {
+            Some(turn) => turn.planned(is_light).await.map_err(carried),
+            None => Ok(()),
+        }
+    }
+
     async fn drop_view(&self, name: &str, if_exists: bool) -> basalt_sql::Result<()> {
         self.remove_view(name, if_exists).await
     }
@@ -258,6 +282,9 @@ impl Table for At {
         if let Some(is_key) = slot.and_then(|slot| table.is_key(slot, version.number())) {
             return Ok(is_key);
         }
+        if let Some(turn) = &self.asker.turn {
+            turn.lengthen().await.map_err(carried)?;
+        }
         let mut counts = self.run(Query::counts(column));
         let mut is_key = false;
         while let Some(batch) = counts.next().await {
@@ -290,6 +317,16 @@ impl Table for At {
     fn types(&self, query: &Query) -> Option<Vec<DataType>> {
         let plan = Plan::new(&self.pinned.table, &self.pinned.snapshot(), query).ok()?;
         Some(plan.schema().fields().iter().map(|field| field.data_type).collect())
+    }
+
+    fn light_bytes(&self, query: &Query) -> Option<u64> {
+        if self.is_written {
+            return None;
+        }
+        let plan = Plan::new(&self.pinned.table, &self.pinned.snapshot(), query).ok()?;
+        let fragments = self.pinned.fragments_for(plan.filter.as_ref(), &mut Statistics::default());
+        let estimate = self.reach.estimate(&plan, &self.pinned, &fragments)?;
+        (Class::of(estimate) == Class::Short).then_some(estimate.expected_answer_bytes)
     }
 
     fn retention(&self) -> Option<Retention> {

@@ -39,9 +39,9 @@ pub(super) fn run(table: At, query: Query) -> Answers {
                 let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
                 let _runtime = table.runtime.enter();
                 let of = table.clone();
-                let environment = &table.state.environment;
-                let answer = move |may_wait: &MayWait| answer(&of, *query, may_wait, &sender);
-                drop(on_own_thread_as(environment, Class::Long, answer));
+                let (environment, class) = (&table.state.environment, table.asker.class());
+                let answer = move |may_wait: &MayWait| answer(&of, *query, class, may_wait, &sender);
+                drop(on_own_thread_as(environment, class, answer));
                 (pieces, table)
             }
             State::Under(pieces, table) => (pieces, table),
@@ -59,10 +59,10 @@ pub(super) fn run(table: At, query: Query) -> Answers {
     }))
 }
 
-fn answer(table: &At, query: Query, may_wait: &MayWait, sender: &mpsc::Sender<Piece>) {
+fn answer(table: &At, query: Query, class: Class, may_wait: &MayWait, sender: &mpsc::Sender<Piece>) {
     let outcome = caught(|| {
         panics::wanted("sql", table.pinned.table.name());
-        let control = table.state.cpu.spread(may_wait, Class::Long, table.control.clone());
+        let control = table.state.cpu.spread(may_wait, class, table.control.clone());
         let mut coordinator = Coordinator::new(&*table.reach, &control, false);
         // Its semi-joins and attributes are of what the statement reads.
         let current: Vec<_> = lock(&table.done).current.values().cloned().collect();

@@ -1,4 +1,4 @@
-//! Statements as every door runs them: admitted among the long queries, over tables that are pinned once, until their
+//! Statements as every door runs them: admitted as what their plans are, over tables that are pinned once, until their
 //! deadline.
 
 use std::{fmt, sync::Arc};
@@ -14,7 +14,7 @@ use basalt_sql::{Catalog, Command, Description};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Tables, Transaction, error};
+use super::{Tables, Transaction, error, turn::Turn};
 use crate::{
     access::Caller,
     class::Class,
@@ -22,7 +22,7 @@ use crate::{
     cpu::{Permit, StopOnDrop},
     readers::Slot,
     state::State,
-    status::Result,
+    status::{RequestError, Result},
 };
 
 /// A statement on its way from a door.
@@ -48,7 +48,8 @@ pub(crate) struct Running {
     pub(crate) control: Control,
     pub(crate) stop: StopOnDrop,
     pub(crate) deadline: Instant,
-    /// It counts among the queries that run; whoever waits for a reader gives it back.
+    /// It counts among the queries of this class that run; whoever waits for a reader gives it back.
+    pub(crate) class: Class,
     pub(crate) permit: Permit,
     pub(crate) slot: Slot,
 }
@@ -75,27 +76,28 @@ impl Statement<'_> {
     }
 
     async fn begin_with(self, state: &Arc<State>, transaction: Option<Arc<Transaction>>) -> Result<Running> {
-        let (class, deadline) = (Class::Long, self.deadline);
-        let mut slot = state.readers.admit(self.connection, class, deadline).await?;
-        slot.running = self.running;
-        let permit = state.cpu.admit(class, deadline).await?;
+        let deadline = self.deadline;
+        let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
         let control = state.control();
         let stop = StopOnDrop(control.clone());
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
-        let tables = Arc::new(tables.of_connection(self.connection.id(), transaction));
+        let tables = Arc::new(tables.of_connection(self.connection.id(), transaction).in_turn(&turn));
         let request = request(state, &tables, self.sql, self.parameters);
         let planned = async { state.sql.query(request).await.map_err(error) };
         let answer = stop.until(deadline, planned).await??;
-        Ok(Running { answer, tables, control, stop, deadline, permit, slot })
+        let (Some(permit), Some(mut slot)) = turn.take() else { return Err(RequestError::internal()) };
+        slot.running = self.running;
+        Ok(Running { answer, tables, control, stop, deadline, class: turn.class(), permit, slot })
     }
 
     /// Plans it and says what it takes and gives; its parameters need no values.
     pub(crate) async fn describe(self, state: &Arc<State>) -> Result<Description> {
         let deadline = self.deadline;
-        let _permit = state.cpu.admit(Class::Long, deadline).await?;
+        let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
         let control = state.control();
         let stop = StopOnDrop(control.clone());
-        let tables = Arc::new(Tables::new(Arc::clone(state), self.caller, deadline, control.clone()));
+        let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
+        let tables = Arc::new(tables.in_turn(&turn));
         let request = request(state, &tables, self.sql, Vec::new());
         let described = async { state.sql.describe(request).await.map_err(error) };
         stop.until(deadline, described).await?
@@ -115,9 +117,9 @@ fn request(
 impl Running {
     /// Its rows, for a door that has a task to wait in.
     pub(crate) fn rows(self, state: &Arc<State>) -> RowsOfStatement {
-        let Self { answer, tables, stop, deadline, permit, slot, .. } = self;
+        let Self { answer, tables, stop, deadline, class, permit, slot, .. } = self;
         let state = Arc::clone(state);
-        RowsOfStatement { answer, tables, stop, deadline, permit: Some(permit), _slot: slot, state }
+        RowsOfStatement { answer, tables, stop, deadline, class, permit: Some(permit), _slot: slot, state }
     }
 }
 
@@ -127,6 +129,7 @@ pub(crate) struct RowsOfStatement {
     tables: Arc<Tables>,
     stop: StopOnDrop,
     deadline: Instant,
+    class: Class,
     /// `None` while the door has the rows: it may be waiting for a client.
     permit: Option<Permit>,
     _slot: Slot,
@@ -159,7 +162,7 @@ impl RowsOfStatement {
     pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let _permit = match self.permit.take() {
             Some(permit) => permit,
-            None => self.state.cpu.admit(Class::Long, self.deadline).await?,
+            None => self.state.cpu.admit(self.class, self.deadline).await?,
         };
         let next = async { self.answer.next().await.map_err(error) };
         self.stop.until(self.deadline, next).await?

@@ -9,6 +9,7 @@ use super::{Statement, Transaction};
 use crate::{
     Config,
     access::{Access, Action, Caller, Object, Policy, Principal},
+    class::Class,
     connection::Connection,
     state::State,
     status::Result,
@@ -189,5 +190,53 @@ async fn who_writes_is_asked_for() {
         assert_eq!(error.reason(), "PERMISSION_DENIED", "{sql}");
         *policy.refuses.lock().unwrap() = None;
         alone(&state, sql).await;
+    }
+}
+
+/// While no long query may begin, what takes little time is answered, and what may take long waits.
+#[tokio::test]
+async fn a_short_statement_waits_for_no_long_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for store in ["memory:", folder.path().to_str().unwrap()] {
+        let state = &started(store).await;
+        alone(state, "CREATE TABLE t (k BIGINT NOT NULL, n BIGINT)").await;
+        alone(state, "CREATE TABLE u (k BIGINT NOT NULL, name TEXT)").await;
+        alone(state, "INSERT INTO t VALUES (1, 10), (2, 20), (2, 30)").await;
+        alone(state, "INSERT INTO u VALUES (1, 'one'), (2, 'two')").await;
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut held = Vec::new();
+        for _ in 0..state.cpu.concurrent() {
+            held.push(state.cpu.admit(Class::Long, deadline).await.unwrap());
+        }
+        for (sql, answer) in [
+            ("SELECT n FROM t WHERE k = 1", 10),
+            ("SELECT sum(n) FROM t GROUP BY k ORDER BY k DESC LIMIT 1", 50),
+            ("SELECT count(*) FROM t JOIN u ON t.k = u.k WHERE u.name = 'two'", 2),
+            ("SELECT count(*) FROM t, u WHERE t.k < u.k", 1),
+            ("INSERT INTO t VALUES (3, 40), (3, 50)", 2),
+            ("SELECT max(n) OVER () FROM t LIMIT 1", 50),
+            ("SELECT 1 + 1", 2),
+        ] {
+            let short = tokio::time::timeout(Duration::from_secs(20), alone(state, sql)).await;
+            assert_eq!(short.unwrap_or_else(|_| panic!("{sql} waits")), answer, "{sql}");
+        }
+        for long in [
+            "SELECT count(*) FROM generate_series(1, 1000)",
+            "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 9) SELECT count(*) FROM r",
+            "CREATE TABLE v AS SELECT n FROM t",
+        ] {
+            let waits = tokio::time::timeout(Duration::from_millis(300), run(state, long, None)).await;
+            assert!(
+                waits.is_err(),
+                "{long}: {:?}",
+                waits.map(|done| done.map_err(|e| e.message().to_owned()))
+            );
+        }
+        drop(held);
+        assert_eq!(
+            alone(state, "SELECT count(*) FROM generate_series(1, 1000)").await,
+            1000,
+            "once they may"
+        );
     }
 }

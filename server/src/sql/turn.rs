@@ -1,0 +1,88 @@
+//! The turn of a statement among all that runs: a short one until it is planned, and then of the class of its plan.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::time::Instant;
+
+use crate::{class::Class, connection::Connection, cpu::Permit, readers::Slot, state::State, status::Result};
+
+/// See the module.
+pub(super) struct Turn {
+    state: Arc<State>,
+    connection: Arc<Connection>,
+    deadline: Instant,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    class: Class,
+    permit: Option<Permit>,
+    /// The place of its answer.
+    slot: Option<Slot>,
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").field("class", &self.class()).finish_non_exhaustive()
+    }
+}
+
+impl Turn {
+    /// Waits for that of planning.
+    pub(super) async fn begin(
+        state: &Arc<State>,
+        connection: &Arc<Connection>,
+        deadline: Instant,
+    ) -> Result<Self> {
+        let class = Class::Short;
+        let permit = Some(state.cpu.admit(class, deadline).await?);
+        let held = Mutex::new(Held { class, permit, slot: None });
+        Ok(Self { state: Arc::clone(state), connection: Arc::clone(connection), deadline, held })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn class(&self) -> Class {
+        self.held().class
+    }
+
+    /// Waits for that of a long query, unless it is one already: there is more to be done than planning.
+    pub(super) async fn lengthen(&self) -> Result<()> {
+        match self.class() {
+            Class::Long => Ok(()),
+            Class::Short => self.change(Class::Long).await,
+        }
+    }
+
+    /// Waits for the place of its answer and for the turn of its plan.
+    pub(super) async fn planned(&self, is_light: bool) -> Result<()> {
+        let class = if is_light { self.class() } else { Class::Long };
+        if self.held().slot.is_some() {
+            return if is_light { Ok(()) } else { self.lengthen().await };
+        }
+        // Whoever waits for a place holds no permit.
+        self.held().permit = None;
+        let slot = self.state.readers.admit(&self.connection, class, self.deadline).await?;
+        self.held().slot = Some(slot);
+        self.change(class).await
+    }
+
+    async fn change(&self, class: Class) -> Result<()> {
+        self.held().permit = None;
+        let permit = self.state.cpu.admit(class, self.deadline).await?;
+        let mut held = self.held();
+        (held.class, held.permit) = (class, Some(permit));
+        Ok(())
+    }
+
+    /// What it holds goes to whoever hands out the answer.
+    pub(super) fn take(&self) -> (Option<Permit>, Option<Slot>) {
+        let mut held = self.held();
+        (held.permit.take(), held.slot.take())
+    }
+}
