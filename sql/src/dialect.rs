@@ -2,6 +2,7 @@
 //! pass over without a word, refused.
 
 pub(crate) mod aliases;
+mod asof;
 mod exprs;
 mod quantified;
 mod selects;
@@ -19,12 +20,12 @@ use crate::{
     interval, limits,
     names::{self, Meant},
 };
-pub(crate) use selects::name_apart;
+pub(crate) use exprs::literal;
+pub(crate) use selects::{expand_using, name_apart};
 pub(crate) use words::tokens;
 
 use exprs::{
-    arguments, bare, bucket, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery,
-    literal, parsed, similar, type_of,
+    arguments, bare, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery, parsed, similar, type_of,
 };
 use selects::{joins, of_select, order_by_all, series, set_operations};
 
@@ -104,15 +105,18 @@ impl Rewrite {
             Expr::Cast { data_type, expr: inner, .. } => {
                 type_of(data_type);
                 if matches!(data_type, ast::DataType::Bytea)
-                    && literal(inner).is_some_and(|text| text.contains('\\'))
+                    && let Some(text) = literal(inner).filter(|text| text.contains('\\'))
                 {
-                    return Err(Error::unsupported("binary text with escapes"));
+                    **inner = exprs::bytes(text)?;
                 }
             }
             Expr::TypedString(typed) => {
                 type_of(&mut typed.data_type);
-                if matches!(typed.data_type, ast::DataType::Bytea) && typed.value.to_string().contains('\\') {
-                    return Err(Error::unsupported("binary text with escapes"));
+                if matches!(typed.data_type, ast::DataType::Bytea)
+                    && let Value::SingleQuotedString(text) = &typed.value.value
+                    && text.contains('\\')
+                {
+                    *expr = exprs::bytes(text)?;
                 }
             }
             // What the planner takes for IS NOT NULL, which is never NULL.
@@ -158,15 +162,20 @@ impl Rewrite {
                     false => call,
                 };
             }
+            Expr::InSubquery { expr: left, subquery, negated } if quantified::row(left).is_some() => {
+                *expr = quantified::within(left, subquery, *negated)?;
+            }
             Expr::AnyOp { left, compare_op, right, .. } if is_subquery(right) => {
                 *expr = match compare_op {
-                    BinaryOperator::Eq => in_subquery(left, compare_op, right, &BinaryOperator::Eq)?,
+                    BinaryOperator::Eq if quantified::row(left).is_none() => in_subquery(left, compare_op, right, &BinaryOperator::Eq)?,
                     op => quantified::compared(left, op, right, false)?,
                 };
             }
             Expr::AllOp { left, compare_op, right } if is_subquery(right) => {
                 *expr = match compare_op {
-                    BinaryOperator::NotEq => in_subquery(left, compare_op, right, &BinaryOperator::NotEq)?,
+                    BinaryOperator::NotEq if quantified::row(left).is_none() => {
+                        in_subquery(left, compare_op, right, &BinaryOperator::NotEq)?
+                    }
                     op => quantified::compared(left, op, right, true)?,
                 };
             }
@@ -239,6 +248,13 @@ impl Rewrite {
         {
             list.clauses.retain(|clause| !matches!(clause, ast::FunctionArgumentClause::OrderBy(_)));
         }
+        if ["date_trunc", "datetrunc"].contains(&name.as_str())
+            && let FunctionArguments::List(list) = &mut function.args
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(part))) = list.args.first_mut()
+            && let Some(other) = literal(part).and_then(exprs::truncated_part)
+        {
+            *part = Expr::value(Value::SingleQuotedString(other.to_owned()));
+        }
         if name == "regexp_extract_all"
             && let FunctionArguments::List(list) = &mut function.args
             && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(names)))) = list.args.get(2)
@@ -258,6 +274,12 @@ impl Rewrite {
         }
         if name == "struct_pack" {
             return packed(function);
+        }
+        if name == "array"
+            && let FunctionArguments::Subquery(query) = &function.args
+        {
+            *expr = exprs::array_of(query)?;
+            return Ok(());
         }
         match names::meant(&name, arguments(function).map_or(usize::MAX, <[_]>::len)) {
             None => {}
@@ -285,10 +307,8 @@ impl Rewrite {
                 let Some(given) = plain.collect::<Option<Vec<_>>>() else { return Ok(()) };
                 let given = match name.as_str() {
                     "strftime" => formats(given, "%.6f", "%6f")?,
-                    "strptime" => formats(given, "%.f", "%6f")?,
                     _ => given,
                 };
-                let template = if name == "time_bucket" { bucket(&given[0], template)? } else { template };
                 *expr = Expr::Nested(Box::new(parsed(template, &given, &mut self.doubled)?));
                 if self.doubled > limits::STATEMENT_BYTES {
                     return Err(Error::invalid(format!("too many calls of {name} in one another")));
@@ -340,7 +360,9 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
-        let done = set_operations(&query.body).and_then(|()| order_by_all(query));
+        let done = set_operations(&query.body)
+            .and_then(|()| order_by_all(query))
+            .and_then(|()| asof::distinct_on(query));
         self.done(done)
     }
 

@@ -61,6 +61,8 @@ enum Kind {
     Same,
     /// The number by which an interval has its place in an order.
     IntervalOrder,
+    /// A value, of which there is one at most.
+    Only,
 }
 
 /// A function of this file.
@@ -114,6 +116,11 @@ pub(crate) fn same(expr: Expr, number: usize) -> Expr {
     function("basalt_same", Kind::Same).call(vec![expr, datafusion::logical_expr::lit(number)])
 }
 
+/// A value, where the second argument says that there is one at most.
+pub(crate) fn only(value: Expr, count: Expr) -> Expr {
+    function("basalt_only", Kind::Only).call(vec![value, count])
+}
+
 /// What an interval is compared by.
 pub(crate) fn interval_order(expr: Expr) -> Expr {
     function("basalt_interval_order", Kind::IntervalOrder).call(vec![expr])
@@ -148,7 +155,7 @@ impl Function {
         let (numbers, takes) = match self.kind {
             Kind::DateDiff | Kind::DateSub => (3..=3, "a part and two timestamps"),
             Kind::RegexpExtract => (2..=3, "a text, a pattern and a group"),
-            Kind::Age | Kind::Interval | Kind::Same | Kind::Shift { .. } => (2..=2, "two arguments"),
+            Kind::Age | Kind::Interval | Kind::Same | Kind::Only | Kind::Shift { .. } => (2..=2, "two arguments"),
             _ => (1..=1, "one argument"),
         };
         if numbers.contains(&types.len()) { Ok(()) } else { Err(wrong(self.name, takes).into()) }
@@ -158,6 +165,13 @@ impl Function {
         Ok(match self.kind {
             Kind::Text => Arc::new(texts(&args[0])?),
             Kind::Same => Arc::clone(&args[0]),
+            Kind::Only => {
+                let counts = cast(&args[1], &DataType::Int64)?;
+                if counts.as_primitive::<Int64Type>().iter().flatten().any(|count| count > 1) {
+                    return Err(Error::invalid("a subquery that stands for a value has more than one row").into());
+                }
+                Arc::clone(&args[0])
+            }
             Kind::Clock { is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
                 let clock = |text: Option<&str>| match text {
@@ -258,7 +272,7 @@ impl ScalarUDFImpl for Function {
             Kind::Decimal { precision, scale, .. } => DataType::Decimal128(precision, scale),
             Kind::DateDiff | Kind::DateSub | Kind::Shift { .. } => DataType::Int64,
             Kind::Age | Kind::Interval => INTERVAL,
-            Kind::Same => types[0].clone(),
+            Kind::Same | Kind::Only => types[0].clone(),
             Kind::IsInf | Kind::IsFinite => DataType::Boolean,
             Kind::IntervalOrder => DataType::Decimal128(38, 0),
         })

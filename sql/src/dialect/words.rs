@@ -10,7 +10,10 @@ use crate::error::{Error, Result};
 /// Puts digits together that `_` parts, and leaves out whether a common table expression is materialized, which changes
 /// no answer. The tokens have no white space among them.
 pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    tokens.retain(|token| !matches!(token.token, Token::Char(c) if is_invisible(c)));
+    from_first(&mut tokens);
     struct_types(&mut tokens);
+    super::asof::marked(&mut tokens)?;
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for mut token in tokens {
         singular(&kept, &mut token);
@@ -59,6 +62,81 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
         kept.push(token);
     }
     Ok(kept)
+}
+
+/// Spaces that the parser does not know for spaces.
+fn is_invisible(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+}
+
+/// `FROM t WHERE a` is `SELECT * FROM t WHERE a`: the parser knows it with nothing behind the tables, or with SELECT there.
+fn from_first(tokens: &mut Vec<TokenWithSpan>) {
+    let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let sets = [Keyword::UNION, Keyword::EXCEPT, Keyword::INTERSECT];
+    // For each parenthesis that is open: whether what it holds begins with WITH.
+    let mut with = vec![false];
+    let mut found = Vec::new();
+    for at in 0..tokens.len() {
+        let before = |back: usize| at.checked_sub(back).and_then(|before| tokens.get(before));
+        let begins = match before(1).map(|token| &token.token) {
+            None => true,
+            // Behind the name of a function it is an argument's.
+            Some(Token::LParen) => match before(2).map(|token| &token.token) {
+                Some(Token::Word(word)) => word.keyword != Keyword::NoKeyword && word.keyword != Keyword::TRIM,
+                _ => true,
+            },
+            _ => {
+                let last = keyword(before(1));
+                sets.contains(&last)
+                    || matches!(last, Keyword::ALL | Keyword::DISTINCT) && sets.contains(&keyword(before(2)))
+            }
+        };
+        match &tokens[at].token {
+            Token::LParen => with.push(false),
+            Token::RParen => {
+                with.pop();
+            }
+            Token::Word(_) => match (keyword(tokens.get(at)), with.last_mut()) {
+                (Keyword::WITH, Some(with)) if begins => *with = true,
+                (Keyword::SELECT, Some(with)) => *with = false,
+                (Keyword::FROM, Some(with)) if begins || *with => {
+                    *with = false;
+                    found.push(at);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    for at in found.into_iter().rev() {
+        let mut depth = 0;
+        let mut plain = true;
+        let mut clauses = false;
+        for token in &tokens[at + 1..] {
+            match &token.token {
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => break,
+                Token::RParen => depth -= 1,
+                Token::Word(_) if depth == 0 => match keyword(Some(token)) {
+                    Keyword::SELECT => plain = false,
+                    Keyword::WHERE | Keyword::QUALIFY | Keyword::GROUP | Keyword::HAVING | Keyword::WINDOW => {
+                        clauses = true;
+                    }
+                    other if sets.contains(&other) => break,
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        if plain && clauses {
+            let span = tokens[at].span;
+            let made = [Token::make_keyword("SELECT"), Token::Mul].map(|token| TokenWithSpan { token, span });
+            tokens.splice(at..at, made);
+        }
+    }
 }
 
 /// `STRUCT(a INT)` and `ROW(a INT)` as types, which the parser knows as `STRUCT<a INT>`.

@@ -186,26 +186,6 @@ fn never() -> std::result::Result<regex::Regex, Error> {
     regex::Regex::new(r"[^\s\S]").map_err(|error| Error::Internal(error.to_string()))
 }
 
-/// The first part of a format that is none of a year, a month, a day and a time of day, which are all that say a moment.
-pub(super) fn unknown_part(format: &str) -> Option<String> {
-    let mut chars = format.chars();
-    let mut parts = String::new();
-    while let Some(c) = chars.next() {
-        if c == '%' {
-            match chars.next() {
-                Some(part) if "YmdHMSfBbpIy%".contains(part) => parts.push(part),
-                Some(part) => return Some(format!("%{part}")),
-                None => return Some("%".to_owned()),
-            }
-        }
-    }
-    let has = |any: &str| parts.contains(|part| any.contains(part));
-    match has("Yy") && has("mbB") && has("d") {
-        true => None,
-        false => Some("no whole date".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
