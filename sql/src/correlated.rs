@@ -88,8 +88,15 @@ impl Names {
         for expr in exprs {
             let name = expr.qualified_name();
             let new = self.expr(expr, &mut around, &mut changed)?;
-            let renames = matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_));
-            rewritten.push(if renames && new.qualified_name() != name { new.alias_qualified(name.0, name.1) } else { new });
+            let renames = matches!(
+                plan,
+                LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)
+            );
+            rewritten.push(if renames && new.qualified_name() != name {
+                new.alias_qualified(name.0, name.1)
+            } else {
+                new
+            });
         }
         let schema = Arc::clone(plan.schema());
         let plan = plan.with_new_exprs(rewritten, vec![around])?;
@@ -136,7 +143,11 @@ impl Names {
     }
 
     /// A subquery's plan, and the columns around it that it reads; `None`: it is not correlated.
-    fn read(&mut self, subquery: &Subquery, around: &LogicalPlan) -> Result<(LogicalPlan, Option<Vec<Column>>)> {
+    fn read(
+        &mut self,
+        subquery: &Subquery,
+        around: &LogicalPlan,
+    ) -> Result<(LogicalPlan, Option<Vec<Column>>)> {
         let plan = self.plan(subquery.subquery.as_ref().clone())?;
         let all = outer_columns(&plan);
         if !all.is_empty() {
@@ -147,13 +158,18 @@ impl Names {
     }
 
     fn scalar(&mut self, plan: LogicalPlan, outer: Vec<Column>, around: &mut LogicalPlan) -> Result<Expr> {
-        let Some((qualifier, field)) = plan.schema().iter().next() else { return Err(refused("of no column")) };
+        let Some((qualifier, field)) = plan.schema().iter().next() else {
+            return Err(refused("of no column"));
+        };
         let value = Expr::Column(Column::new(qualifier.cloned(), field.name()));
         let Dependent { plan, keys } = self.over(plan, outer.clone(), around)?;
         let of_keys = keys.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
         let first = first_value_udaf().call(vec![value]).alias("first");
         let count = count_udaf().call(vec![lit(1_i64)]).alias("count");
-        let one = functions::only(Expr::Column(Column::from_name("first")), Expr::Column(Column::from_name("count")));
+        let one = functions::only(
+            Expr::Column(Column::from_name("first")),
+            Expr::Column(Column::from_name("count")),
+        );
         let name = self.fresh();
         let selected = of_keys.iter().cloned().chain([one.alias_qualified(Some(name.clone()), "value")]);
         let plan = LogicalPlanBuilder::from(plan)
@@ -190,21 +206,26 @@ impl Names {
                 let name = self.fresh();
                 let columns = around.schema().columns().into_iter().map(Expr::Column);
                 let all = columns.chain([value.alias_qualified(Some(name.clone()), "sought")]);
-                *around = LogicalPlanBuilder::from(around.clone()).project(all.collect::<Vec<_>>())?.build()?;
+                *around =
+                    LogicalPlanBuilder::from(around.clone()).project(all.collect::<Vec<_>>())?.build()?;
                 Column::new(Some(name), "sought")
             }
         };
         if !outer.contains(&sought) {
             outer.push(sought.clone());
         }
-        let Some((qualifier, field)) = plan.schema().iter().next() else { return Err(refused("of no column")) };
+        let Some((qualifier, field)) = plan.schema().iter().next() else {
+            return Err(refused("of no column"));
+        };
         let own = Expr::Column(Column::new(qualifier.cloned(), field.name()));
         let Dependent { plan, keys } = self.over(plan, outer.clone(), around)?;
         let at = outer.iter().position(|column| *column == sought);
         let Some(wanted) = at.and_then(|at| keys.get(at)) else { return Err(refused("of these columns")) };
         let same = when(own.clone().eq(Expr::Column(wanted.clone())), lit(1_i64)).end()?;
         let name = self.fresh();
-        let of = |expr: Expr, called: &str| count_udaf().call(vec![expr]).alias_qualified(Some(name.clone()), called);
+        let of = |expr: Expr, called: &str| {
+            count_udaf().call(vec![expr]).alias_qualified(Some(name.clone()), called)
+        };
         let counts = vec![of(lit(1_i64), "rows"), of(same, "same"), of(own, "known")];
         let of_keys = keys.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
         let plan = LogicalPlanBuilder::from(plan).aggregate(of_keys, counts)?.build()?;
@@ -252,7 +273,10 @@ impl Names {
         if outer.is_empty() {
             return self.condition(Join { right: Arc::new(right), ..join });
         }
-        if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti) {
+        if !matches!(
+            join.join_type,
+            JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti
+        ) {
             return Err(refused("in this kind of join"));
         }
         let columns = join.schema.columns();
@@ -374,8 +398,10 @@ impl Names {
             let columns = (0..).map(|at: usize| Column::new(Some(name.clone()), format!("basalt_c{at}")));
             let keys: Vec<Column> = columns.take(outer.len()).collect();
             let renamed = values.schema().columns().into_iter().zip(&keys);
-            let renamed = renamed.map(|(column, key)| Expr::Column(column).alias_qualified(key.relation.clone(), &key.name));
-            let values = LogicalPlanBuilder::from(values.clone()).project(renamed.collect::<Vec<_>>())?.build()?;
+            let renamed = renamed
+                .map(|(column, key)| Expr::Column(column).alias_qualified(key.relation.clone(), &key.name));
+            let values =
+                LogicalPlanBuilder::from(values.clone()).project(renamed.collect::<Vec<_>>())?.build()?;
             other = LogicalPlanBuilder::from(other).cross_join(values)?.build()?;
             let pairs = keys::pairs(&outer, kept.schema(), &keys, other.schema())?;
             on.extend(pairs.into_iter().map(|(of_kept, of_other)| match right_is_kept {

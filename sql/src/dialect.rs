@@ -3,6 +3,7 @@
 
 pub(crate) mod aliases;
 mod asof;
+mod distinct;
 mod exprs;
 mod quantified;
 mod selects;
@@ -20,12 +21,14 @@ use crate::{
     interval, limits,
     names::{self, Meant},
 };
+pub(crate) use distinct::distinct_on;
 pub(crate) use exprs::literal;
 pub(crate) use selects::{expand_using, name_apart};
 pub(crate) use words::tokens;
 
 use exprs::{
-    arguments, bare, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery, parsed, similar, type_of,
+    arguments, bare, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery, parsed,
+    similar, type_of,
 };
 use selects::{joins, of_select, order_by_all, series, set_operations};
 
@@ -102,8 +105,21 @@ impl Rewrite {
                     None => return Err(Error::unsupported("CAST of this to an interval")),
                 };
             }
+            Expr::Cast { data_type: ast::DataType::UHugeInt, expr: inner, kind, .. } => {
+                let is_try = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
+                let template = match is_try {
+                    true => "basalt_try_unsigned(TRY_CAST($1 AS DECIMAL(38, 0)))",
+                    false => "basalt_unsigned(CAST($1 AS DECIMAL(38, 0)))",
+                };
+                *expr = Expr::Nested(Box::new(parsed(template, &[(**inner).clone()], &mut 0)?));
+            }
             Expr::Cast { data_type, expr: inner, .. } => {
                 type_of(data_type);
+                if let Some(text) = literal(inner)
+                    && let Some(plain) = exprs::without_separators(text, data_type)
+                {
+                    **inner = Expr::value(Value::SingleQuotedString(plain));
+                }
                 if matches!(data_type, ast::DataType::Bytea)
                     && let Some(text) = literal(inner).filter(|text| text.contains('\\'))
                 {
@@ -167,7 +183,9 @@ impl Rewrite {
             }
             Expr::AnyOp { left, compare_op, right, .. } if is_subquery(right) => {
                 *expr = match compare_op {
-                    BinaryOperator::Eq if quantified::row(left).is_none() => in_subquery(left, compare_op, right, &BinaryOperator::Eq)?,
+                    BinaryOperator::Eq if quantified::row(left).is_none() => {
+                        in_subquery(left, compare_op, right, &BinaryOperator::Eq)?
+                    }
                     op => quantified::compared(left, op, right, false)?,
                 };
             }
@@ -179,7 +197,21 @@ impl Rewrite {
                     op => quantified::compared(left, op, right, true)?,
                 };
             }
-            Expr::CompoundFieldAccess { access_chain, .. } => {
+            Expr::Like { escape_char: Some(escape), pattern, .. }
+            | Expr::ILike { escape_char: Some(escape), pattern, .. }
+                if exprs::is_no_escape(escape, pattern)? =>
+            {
+                if matches!(escape.value, Value::Null) {
+                    *expr = Expr::Nested(Box::new(parsed("CAST(NULL AS BOOLEAN)", &[], &mut 0)?));
+                } else if let Expr::Like { escape_char, .. } | Expr::ILike { escape_char, .. } = expr {
+                    *escape_char = None;
+                }
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                if let Some(call) = exprs::chain_of_calls(root, access_chain) {
+                    *expr = call;
+                    return self.expr(expr);
+                }
                 for access in access_chain {
                     if let ast::AccessExpr::Subscript(ast::Subscript::Slice {
                         lower_bound,
@@ -194,8 +226,9 @@ impl Rewrite {
                 }
             }
             Expr::Extract { field, expr: inner, .. } => {
-                if field.to_string().eq_ignore_ascii_case("decade")
-                    && let Some(Meant::Template(template)) = names::meant("decade", 1)
+                let field = field.to_string().to_lowercase();
+                if ["decade", "century", "millennium", "yearweek"].contains(&field.as_str())
+                    && let Some(Meant::Template(template)) = names::meant(&field, 1)
                 {
                     let inner = (**inner).clone();
                     *expr = Expr::Nested(Box::new(parsed(template, &[inner], &mut self.doubled)?));
@@ -210,6 +243,7 @@ impl Rewrite {
 
     fn function(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(function) = expr else { return Ok(()) };
+        exprs::chained(function);
         let Some(name) = bare(&function.name) else { return Ok(()) };
         if name.starts_with("regexp_")
             && let FunctionArguments::List(list) = &mut function.args
@@ -360,9 +394,7 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
-        let done = set_operations(&query.body)
-            .and_then(|()| order_by_all(query))
-            .and_then(|()| asof::distinct_on(query));
+        let done = set_operations(&query.body).and_then(|()| order_by_all(query));
         self.done(done)
     }
 

@@ -7,7 +7,7 @@ use arrow_array::{
     PrimitiveArray, StringArray,
     cast::AsArray as _,
     types::{
-        Float32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        Decimal128Type, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
         Time64NanosecondType, TimestampMicrosecondType,
     },
 };
@@ -63,6 +63,10 @@ enum Kind {
     IntervalOrder,
     /// A value, of which there is one at most.
     Only,
+    /// A decimal that is not negative.
+    Unsigned {
+        is_try: bool,
+    },
 }
 
 /// A function of this file.
@@ -73,7 +77,9 @@ struct Function {
     signature: Signature,
 }
 
-const ALL: [(&str, Kind); 9] = [
+const ALL: [(&str, Kind); 11] = [
+    ("basalt_unsigned", Kind::Unsigned { is_try: false }),
+    ("basalt_try_unsigned", Kind::Unsigned { is_try: true }),
     ("basalt_text", Kind::Text),
     ("basalt_date_diff", Kind::DateDiff),
     ("basalt_date_sub", Kind::DateSub),
@@ -155,7 +161,9 @@ impl Function {
         let (numbers, takes) = match self.kind {
             Kind::DateDiff | Kind::DateSub => (3..=3, "a part and two timestamps"),
             Kind::RegexpExtract => (2..=3, "a text, a pattern and a group"),
-            Kind::Age | Kind::Interval | Kind::Same | Kind::Only | Kind::Shift { .. } => (2..=2, "two arguments"),
+            Kind::Age | Kind::Interval | Kind::Same | Kind::Only | Kind::Shift { .. } => {
+                (2..=2, "two arguments")
+            }
             _ => (1..=1, "one argument"),
         };
         if numbers.contains(&types.len()) { Ok(()) } else { Err(wrong(self.name, takes).into()) }
@@ -165,10 +173,22 @@ impl Function {
         Ok(match self.kind {
             Kind::Text => Arc::new(texts(&args[0])?),
             Kind::Same => Arc::clone(&args[0]),
+            Kind::Unsigned { is_try } => {
+                let values = cast(&args[0], &DataType::Decimal128(38, 0))?;
+                let values = values.as_primitive::<Decimal128Type>();
+                if !is_try && values.iter().flatten().any(|value| value < 0) {
+                    let message = "a negative number is no UHUGEINT";
+                    return Err(Error::new(ErrorKind::Overflow, message).into());
+                }
+                let kept = values.iter().map(|value| value.filter(|value| *value >= 0));
+                Arc::new(kept.collect::<Decimal128Array>().with_precision_and_scale(38, 0)?)
+            }
             Kind::Only => {
                 let counts = cast(&args[1], &DataType::Int64)?;
                 if counts.as_primitive::<Int64Type>().iter().flatten().any(|count| count > 1) {
-                    return Err(Error::invalid("a subquery that stands for a value has more than one row").into());
+                    return Err(
+                        Error::invalid("a subquery that stands for a value has more than one row").into()
+                    );
                 }
                 Arc::clone(&args[0])
             }
@@ -274,7 +294,7 @@ impl ScalarUDFImpl for Function {
             Kind::Age | Kind::Interval => INTERVAL,
             Kind::Same | Kind::Only => types[0].clone(),
             Kind::IsInf | Kind::IsFinite => DataType::Boolean,
-            Kind::IntervalOrder => DataType::Decimal128(38, 0),
+            Kind::IntervalOrder | Kind::Unsigned { .. } => DataType::Decimal128(38, 0),
         })
     }
 

@@ -19,6 +19,7 @@ mod derived;
 mod dialect;
 mod dynamic;
 mod engine;
+mod entries;
 mod error;
 mod exact;
 mod filter;

@@ -58,8 +58,12 @@ const NAMES: [(&str, &str); 39] = [
 const ROUND_EVEN: &str = "CASE (abs($1) * power(CAST(10 AS DOUBLE), $2 + 1)) % 10 WHEN 5 THEN round($1 / 2, $2) * 2 ELSE round($1, $2) END";
 
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 68] = [
+const TEMPLATES: [(&str, usize, &str); 72] = [
     ("add", 2, "$1 + $2"),
+    ("array_to_string_comma_default", 1, "array_to_string($1, ',')"),
+    ("array_to_string_comma_default", 2, "array_to_string($1, $2)"),
+    ("encode", 1, "CAST($1 || '' AS BYTEA)"),
+    ("decode", 1, "CAST($1 AS VARCHAR)"),
     ("arg_max_null", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL)"),
     ("arg_min_null", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
     ("arg_max_nulls_last", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),

@@ -38,6 +38,7 @@ use crate::{
     command::{Command, Description},
     correlated, define, dialect,
     engine::{Request, Shared},
+    entries,
     error::{Error, Result, missing_column},
     functions::{self, Places},
     fuse::FuseAggregates,
@@ -50,11 +51,9 @@ use crate::{
     resolve::{Resolved, resolve},
     scan::Scan,
     sets::KeysApart,
-    stars,
-    strings,
+    stars, strings,
     sums::Sums,
-    system,
-    timestamps,
+    system, timestamps,
     top::FuseTop,
     views::Views,
     write::{Effect, Rewritten},
@@ -94,8 +93,13 @@ impl Base {
             }
         }
         let functions = builder.scalar_functions().get_or_insert_default();
-        let ours: Vec<_> =
-            functions::all().chain(system::functions()).chain(lists::all()).chain(strings::all()).chain(timestamps::all()).collect();
+        let ours: Vec<_> = functions::all()
+            .chain(system::functions())
+            .chain(lists::all())
+            .chain(strings::all())
+            .chain(timestamps::all())
+            .chain(entries::all())
+            .collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         functions.extend(ours.into_iter().map(Arc::new));
         Ok(Self { state: builder.build() })

@@ -8,9 +8,9 @@ use datafusion::{
     sql::{
         parser::Statement,
         sqlparser::ast::{
-            self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint,
-            JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr, TableWithJoins, Value,
-            VisitMut as _, VisitorMut, visit_expressions, visit_expressions_mut,
+            self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+            JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr,
+            TableWithJoins, Value, VisitMut as _, VisitorMut, visit_expressions, visit_expressions_mut,
         },
     },
 };
@@ -38,7 +38,7 @@ pub(crate) async fn expand(session: &SessionState, statement: &mut Statement) ->
     for _ in 0..limits::STARS {
         let mut next = Next { with: Vec::new(), found: None };
         let _ = statement.visit(&mut next);
-        let Some((with, wanted)) = next.found else { return Ok(()) };
+        let Some((with, wanted)) = next.found else { return distinct(statement) };
         let known = match &wanted {
             Wanted::Natural(select) => Known::Natural(natural(session, &with, select).await?),
             Wanted::Select(select) => Known::Columns(columns(session, &with, from(select)?).await?),
@@ -54,6 +54,24 @@ pub(crate) async fn expand(session: &SessionState, statement: &mut Statement) ->
         put.done.unwrap_or(Ok(()))?;
     }
     Err(Error::invalid(format!("more than {} select lists with COLUMNS or *", limits::STARS)))
+}
+
+/// DISTINCT ON, of which the columns are known now.
+fn distinct(statement: &mut ast::Statement) -> Result<()> {
+    struct Each(Result<()>);
+
+    impl VisitorMut for Each {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+            self.0 = dialect::distinct_on(query);
+            if self.0.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        }
+    }
+
+    let mut each = Each(Ok(()));
+    let _ = statement.visit(&mut each);
+    each.0
 }
 
 /// What is to be expanded next: it is the same for who looks for it and for who expands it.
@@ -157,7 +175,10 @@ async fn columns(session: &SessionState, with: &Option<ast::With>, body: SetExpr
     query.with.clone_from(with);
     query.body = Box::new(body);
     let plan = session.statement_to_plan(parse::as_query(query)).await.map_err(unplanned)?;
-    let columns = plan.schema().iter().map(|(table, field)| (table.map(|table| table.table().to_owned()), field.name().clone()));
+    let columns = plan
+        .schema()
+        .iter()
+        .map(|(table, field)| (table.map(|table| table.table().to_owned()), field.name().clone()));
     Ok(columns.collect())
 }
 
@@ -180,7 +201,11 @@ fn is_columns(expr: &Expr) -> bool {
 }
 
 fn has_columns(expr: &Expr) -> bool {
-    visit_expressions(expr, |expr| if is_columns(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }).is_break()
+    visit_expressions(
+        expr,
+        |expr| if is_columns(expr) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) },
+    )
+    .is_break()
 }
 
 /// `*` with what the planner has not.
@@ -194,7 +219,8 @@ fn is_special(options: &ast::WildcardAdditionalOptions) -> bool {
 }
 
 fn wants(select: &Select) -> bool {
-    let grouped = matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.iter().any(has_columns));
+    let grouped =
+        matches!(&select.group_by, ast::GroupByExpr::Expressions(keys, _) if keys.iter().any(has_columns));
     let distinct = matches!(&select.distinct, Some(ast::Distinct::On(keys)) if keys.iter().any(has_columns));
     grouped
         || distinct
@@ -246,7 +272,9 @@ fn orders(query: &Query) -> bool {
 
 fn order(query: &mut Query, columns: &[Column]) -> Result<()> {
     let all = is_all(query);
-    let Some(ast::OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return Ok(()) };
+    let Some(ast::OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else {
+        return Ok(());
+    };
     let mut expanded = Vec::new();
     for key in keys.drain(..) {
         let of = |expr: Expr| ast::OrderByExpr { expr, ..key.clone() };
@@ -334,7 +362,9 @@ fn choose(function: &ast::Function, columns: &[Column]) -> Result<Vec<Chosen>> {
     match argument {
         FunctionArgExpr::Wildcard => Ok(columns.iter().map(chosen).collect()),
         FunctionArgExpr::WildcardWithOptions(options) => of_options(options, None, columns),
-        FunctionArgExpr::QualifiedWildcard(table) => of_options(&ast::WildcardAdditionalOptions::default(), Some(table), columns),
+        FunctionArgExpr::QualifiedWildcard(table) => {
+            of_options(&ast::WildcardAdditionalOptions::default(), Some(table), columns)
+        }
         FunctionArgExpr::Expr(Expr::Array(names)) => {
             let of = |name: &Expr| {
                 let name = literal(name).ok_or_else(refused)?;
@@ -364,8 +394,10 @@ fn of_options(
     table: Option<&ObjectName>,
     columns: &[Column],
 ) -> Result<Vec<Chosen>> {
-    let last = |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone());
-    let is_table = |of: &Option<String>, name: &str| of.as_ref().is_some_and(|of| of.eq_ignore_ascii_case(name));
+    let last =
+        |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone());
+    let is_table =
+        |of: &Option<String>, name: &str| of.as_ref().is_some_and(|of| of.eq_ignore_ascii_case(name));
     let excluded: Vec<(Option<String>, String)> = match &options.opt_exclude {
         None => Vec::new(),
         Some(ast::ExcludeSelectItem::Single(name)) => vec![split(name)],
@@ -447,7 +479,9 @@ fn put(select: &mut Select, columns: &[Column]) -> Result<()> {
             SelectItem::UnnamedExpr(expr) if has_columns(&expr) => {
                 for (expr, called, _) in each(&expr, columns)? {
                     items.push(match called {
-                        Some(called) => SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', called) },
+                        Some(called) => {
+                            SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', called) }
+                        }
                         None => SelectItem::UnnamedExpr(expr),
                     });
                 }
@@ -580,7 +614,8 @@ fn put_natural(select: &mut Select, joins: &[Vec<Option<Vec<String>>>]) -> Resul
     for (table, known) in select.from.iter_mut().zip(joins) {
         for (join, names) in table.joins.iter_mut().zip(known) {
             if let Some(names) = names {
-                let operator = std::mem::replace(&mut join.join_operator, JoinOperator::CrossJoin(JoinConstraint::None));
+                let operator =
+                    std::mem::replace(&mut join.join_operator, JoinOperator::CrossJoin(JoinConstraint::None));
                 join.join_operator = by(operator, names);
             }
         }

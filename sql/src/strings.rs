@@ -116,7 +116,6 @@ pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
     })
 }
 
-
 impl Strings {
     fn wrong(&self, takes: &str) -> datafusion::common::DataFusionError {
         Error::new(ErrorKind::TypeMismatch, format!("{} takes {takes}", self.name)).into()
@@ -388,7 +387,6 @@ impl Strings {
             _ => Arc::new(StringArray::from(parts)),
         })
     }
-
 }
 
 fn next_after(from: f64, to: f64) -> f64 {

@@ -20,7 +20,17 @@ enum Item {
 }
 
 const MONTHS: [&str; 12] = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
     "december",
 ];
 const DAYS: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
@@ -70,8 +80,10 @@ impl Format {
             }
             match field {
                 Some('%') => items.push(Item::Literal('%')),
-                Some(field @ ('a' | 'A' | 'b' | 'h' | 'B' | 'd' | 'm' | 'y' | 'Y' | 'H' | 'I' | 'p' | 'M' | 'S' | 'f' | 'g'
-                | 'j' | 'U' | 'W' | 'V' | 'G' | 'u' | 'w' | 'z' | 'Z')) => items.push(Item::Field(field)),
+                Some(
+                    field @ ('a' | 'A' | 'b' | 'h' | 'B' | 'd' | 'm' | 'y' | 'Y' | 'H' | 'I' | 'p' | 'M'
+                    | 'S' | 'f' | 'g' | 'j' | 'U' | 'W' | 'V' | 'G' | 'u' | 'w' | 'z' | 'Z'),
+                ) => items.push(Item::Field(field)),
                 Some('T' | 'X') => items.extend("H:M:S".chars().map(|c| match c {
                     ':' => Item::Literal(':'),
                     field => Item::Field(field),
@@ -85,7 +97,10 @@ impl Format {
         }
         let has = |field: char| items.contains(&Item::Field(field));
         let weeks = [has('U'), has('W'), has('V')].into_iter().filter(|has| *has).count();
-        if weeks > 1 || has('G') && (has('Y') || has('y') || has('j')) || has('V') && (has('Y') || has('y')) && !has('d') {
+        if weeks > 1
+            || has('G') && (has('Y') || has('y') || has('j'))
+            || has('V') && (has('Y') || has('y')) && !has('d')
+        {
             return Err(Error::invalid(format!("{format:?}: weeks of two kinds")));
         }
         Ok(Self(items))
@@ -236,7 +251,13 @@ impl Fields {
             (hour, None) => hour.unwrap_or(0),
             (Some(hour), Some(true)) => hour % 12 + 12,
             (Some(hour), Some(false)) => hour % 12,
-            (None, Some(afternoon)) => if afternoon { 12 } else { 0 },
+            (None, Some(afternoon)) => {
+                if afternoon {
+                    12
+                } else {
+                    0
+                }
+            }
         };
         let seconds = days * 86_400 + hour * 3600 + self.minute * 60 + self.second - self.offset;
         Some(Moment(seconds * 1_000_000 + self.micros).0)
@@ -280,7 +301,8 @@ mod tests {
         ];
         for (text, format, expected) in cases {
             let read = read(text, format);
-            let read = read.map(|read| read.trim_end_matches("Z").trim_end_matches("00:00:00").trim().to_owned());
+            let read =
+                read.map(|read| read.trim_end_matches("Z").trim_end_matches("00:00:00").trim().to_owned());
             let matches = match (&read, expected) {
                 (Some(read), Some(expected)) => read.replace('T', " ").trim().starts_with(expected),
                 (None, None) => true,

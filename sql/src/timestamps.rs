@@ -6,7 +6,10 @@ use arrow_array::{
     Array as _, ArrayRef, PrimitiveArray,
     builder::TimestampMicrosecondBuilder,
     cast::AsArray as _,
-    types::{Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType},
+    types::{
+        Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
+        TimestampMicrosecondType,
+    },
 };
 use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
 use basalt_core::error::ErrorKind;
@@ -79,23 +82,37 @@ impl Timestamps {
             (Kind::Read { .. }, _) => Err(self.wrong("a text and a format, or a list of formats")),
             (Kind::Bucket, [DataType::Interval(_) | DataType::Null, moment, rest @ ..]) if rest.len() < 2 => {
                 let is_moment = |data_type: &DataType| {
-                    matches!(data_type, DataType::Date32 | DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) | DataType::Null)
+                    matches!(
+                        data_type,
+                        DataType::Date32
+                            | DataType::Timestamp(..)
+                            | DataType::Time32(_)
+                            | DataType::Time64(_)
+                            | DataType::Null
+                    )
                 };
-                let is_time = |data_type: &DataType| matches!(data_type, DataType::Time32(_) | DataType::Time64(_));
+                let is_time =
+                    |data_type: &DataType| matches!(data_type, DataType::Time32(_) | DataType::Time64(_));
                 let fits = is_moment(moment)
                     && rest.iter().all(|rest| {
                         matches!(rest, DataType::Interval(_))
-                            || is_moment(rest) && (is_time(rest) == is_time(moment) || rest.is_null() || moment.is_null())
+                            || is_moment(rest)
+                                && (is_time(rest) == is_time(moment) || rest.is_null() || moment.is_null())
                     });
                 match moment {
-                    _ if !fits => Err(self.wrong("an interval, a timestamp, a date or a time, and an origin or an offset")),
+                    _ if !fits => {
+                        Err(self
+                            .wrong("an interval, a timestamp, a date or a time, and an origin or an offset"))
+                    }
                     DataType::Timestamp(_, zone) => Ok(timestamps(zone.is_some())),
                     DataType::Time32(_) | DataType::Time64(_) => Ok(DataType::Time64(TimeUnit::Microsecond)),
                     DataType::Null => Ok(timestamps(false)),
                     other => Ok(other.clone()),
                 }
             }
-            (Kind::Bucket, _) => Err(self.wrong("an interval, a timestamp, a date or a time, and an origin or an offset")),
+            (Kind::Bucket, _) => {
+                Err(self.wrong("an interval, a timestamp, a date or a time, and an origin or an offset"))
+            }
         }
     }
 
@@ -113,7 +130,9 @@ impl Timestamps {
                     let formats = cast(&lists.value(row), &DataType::Utf8)?;
                     formats.as_string::<i32>().iter().flatten().map(str::to_owned).collect()
                 }
-                (_, Some(single)) if single.is_valid(row) => vec![single.as_string::<i32>().value(row).to_owned()],
+                (_, Some(single)) if single.is_valid(row) => {
+                    vec![single.as_string::<i32>().value(row).to_owned()]
+                }
                 _ => Vec::new(),
             };
             if formats.is_empty() || texts.is_null(row) {
@@ -123,7 +142,10 @@ impl Timestamps {
             let parsed = match &last {
                 Some((known, parsed)) if *known == formats => parsed,
                 _ => {
-                    let parsed = formats.iter().map(|format| Format::new(format)).collect::<std::result::Result<Vec<_>, Error>>()?;
+                    let parsed = formats
+                        .iter()
+                        .map(|format| Format::new(format))
+                        .collect::<std::result::Result<Vec<_>, Error>>()?;
                     if parsed.iter().any(|format| format.has_zone() && !zone) {
                         return Err(Error::unsupported("%z and %Z in a format that is no literal").into());
                     }
@@ -150,7 +172,8 @@ impl Timestamps {
         let of_moments = |array: &ArrayRef| -> Result<PrimitiveArray<TimestampMicrosecondType>> {
             match is_time {
                 true => {
-                    let micros = cast(&cast(array, &DataType::Time64(TimeUnit::Microsecond))?, &DataType::Int64)?;
+                    let micros =
+                        cast(&cast(array, &DataType::Time64(TimeUnit::Microsecond))?, &DataType::Int64)?;
                     let micros = micros.as_primitive::<Int64Type>();
                     Ok(micros.iter().collect())
                 }
@@ -160,7 +183,9 @@ impl Timestamps {
         let at = of_moments(&args[1])?;
         let is_offset = args.get(2).is_some_and(|other| matches!(other.data_type(), DataType::Interval(_)));
         let offsets = match args.get(2).filter(|_| is_offset) {
-            Some(offsets) => Some(cast(offsets, &INTERVAL)?.as_primitive::<IntervalMonthDayNanoType>().clone()),
+            Some(offsets) => {
+                Some(cast(offsets, &INTERVAL)?.as_primitive::<IntervalMonthDayNanoType>().clone())
+            }
             None => None,
         };
         let origins = args.get(2).filter(|_| !is_offset).map(of_moments).transpose()?;
@@ -203,11 +228,15 @@ fn begin(
     origin: Option<Moment>,
     is_time: bool,
 ) -> std::result::Result<Moment, Error> {
-    let too_far = || Error::new(ErrorKind::Overflow, "time_bucket: the bucket is farther away than timestamps go");
+    let too_far =
+        || Error::new(ErrorKind::Overflow, "time_bucket: the bucket is farther away than timestamps go");
     let negated = |interval: IntervalMonthDayNano| {
-        let parts = (interval.months.checked_neg(), interval.days.checked_neg(), interval.nanoseconds.checked_neg());
+        let parts =
+            (interval.months.checked_neg(), interval.days.checked_neg(), interval.nanoseconds.checked_neg());
         match parts {
-            (Some(months), Some(days), Some(nanoseconds)) => Ok(IntervalMonthDayNano::new(months, days, nanoseconds)),
+            (Some(months), Some(days), Some(nanoseconds)) => {
+                Ok(IntervalMonthDayNano::new(months, days, nanoseconds))
+            }
             _ => Err(too_far()),
         }
     };

@@ -43,12 +43,25 @@ fn bytes(ours: &str, expected: &str) -> bool {
 
 /// Names of types that differ by how wide whole numbers are, and by how many digits decimals have.
 fn types(ours: &str, expected: &str) -> bool {
-    const WHOLE: [&str; 9] = [
-        "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "INT",
-    ];
+    const WHOLE: [&str; 9] =
+        ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "INT"];
     const KNOWN: [&str; 16] = [
-        "STRUCT", "MAP", "LIST", "VARCHAR", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "DOUBLE", "FLOAT", "INTERVAL",
-        "BLOB", "DECIMAL", "HUGEINT", "UHUGEINT", "NULL",
+        "STRUCT",
+        "MAP",
+        "LIST",
+        "VARCHAR",
+        "BOOLEAN",
+        "DATE",
+        "TIME",
+        "TIMESTAMP",
+        "DOUBLE",
+        "FLOAT",
+        "INTERVAL",
+        "BLOB",
+        "DECIMAL",
+        "HUGEINT",
+        "UHUGEINT",
+        "NULL",
     ];
     let parts = |text: &str| -> Option<Vec<String>> {
         let mut parts = Vec::new();
@@ -120,7 +133,8 @@ fn before_christ(ours: &str, expected: &str) -> bool {
 /// statement and for the answer, and the row.
 pub(crate) fn listed(file: &str, statement: u64, answer: u64) -> Option<&'static str> {
     let key = format!("{statement:016x} {answer:016x} ");
-    let of_file = |line: &&'static str| line.split_once(" | ").is_some_and(|(_, rest)| rest.starts_with(file));
+    let of_file =
+        |line: &&'static str| line.split_once(" | ").is_some_and(|(_, rest)| rest.starts_with(file));
     let line = include_str!("decided.txt").lines().filter(|line| line.starts_with(&key)).find(of_file)?;
     line.rsplit_once(" | ").map(|(_, row)| row)
 }

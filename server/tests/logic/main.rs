@@ -329,7 +329,9 @@ async fn ask(
     let expected: Vec<&str> = expected.values.iter().take(8).map(String::as_str).collect();
     let shown = shown.join("\n");
     let expected = expected.join("\n");
-    Outcome::Wrong(format!("\n{statement:016x} {answer:016x}\n--- expected\n{expected}\n--- actual\n{shown}\n---"))
+    Outcome::Wrong(format!(
+        "\n{statement:016x} {answer:016x}\n--- expected\n{expected}\n--- actual\n{shown}\n---"
+    ))
 }
 
 /// Whether a query says in which order its rows come.

@@ -69,7 +69,9 @@ pub(crate) fn are_among(actual: &[Vec<String>], expected: &[String], all: &[Vec<
     let among = |rows: &[Vec<String>]| {
         let mut left: Vec<&Vec<String>> = all.iter().collect();
         rows.iter().all(|row| {
-            let found = left.iter().position(|other| same_rows(std::slice::from_ref(*other), std::slice::from_ref(row), |_, _| false));
+            let found = left.iter().position(|other| {
+                same_rows(std::slice::from_ref(*other), std::slice::from_ref(row), |_, _| false)
+            });
             found.map(|at| left.swap_remove(at)).is_some()
         })
     };
@@ -143,11 +145,7 @@ fn parted(line: &str, width: usize) -> Vec<String> {
     }
 }
 
-fn same_rows(
-    actual: &[Vec<String>],
-    expected: &[Vec<String>],
-    related: impl Fn(&str, &str) -> bool,
-) -> bool {
+fn same_rows(actual: &[Vec<String>], expected: &[Vec<String>], related: impl Fn(&str, &str) -> bool) -> bool {
     actual.len() == expected.len()
         && actual.iter().zip(expected).all(|(actual, expected)| {
             actual.len() == expected.len()

@@ -9,8 +9,8 @@ use datafusion::{
     },
     functions_window::row_number::row_number_udwf,
     logical_expr::{
-        Aggregate, Distinct, Expr, ExprFunctionExt as _, FetchType, Filter, Join, Limit, LogicalPlan, LogicalPlanBuilder,
-        Projection, SkipType, SortExpr, Union, Window, expr::WindowFunction, lit,
+        Aggregate, Distinct, Expr, ExprFunctionExt as _, FetchType, Filter, Join, Limit, LogicalPlan,
+        LogicalPlanBuilder, Projection, SkipType, SortExpr, Union, Window, expr::WindowFunction, lit,
     },
 };
 
@@ -22,7 +22,9 @@ fn reads(plan: &LogicalPlan, domain: &Domain) -> bool {
 }
 
 fn has_outer(expr: &Expr, domain: &Domain) -> bool {
-    let is_one = |expr: &Expr| Ok(matches!(expr, Expr::OuterReferenceColumn(_, column) if domain.outer.contains(column)));
+    let is_one = |expr: &Expr| {
+        Ok(matches!(expr, Expr::OuterReferenceColumn(_, column) if domain.outer.contains(column)))
+    };
     // Default: what cannot be walked is looked into.
     expr.exists(is_one).unwrap_or(true)
 }
@@ -47,9 +49,10 @@ pub(super) fn moved_with_subqueries(condition: Expr, outer: &[Column], keys: &[C
             plan.map_expressions(|expr| {
                 expr.transform_up(|expr| match &expr {
                     Expr::OuterReferenceColumn(field, column) => match at(column) {
-                        Some(at) => {
-                            Ok(Transformed::yes(Expr::OuterReferenceColumn(Arc::clone(field), keys[at].clone())))
-                        }
+                        Some(at) => Ok(Transformed::yes(Expr::OuterReferenceColumn(
+                            Arc::clone(field),
+                            keys[at].clone(),
+                        ))),
                         None => Ok(Transformed::no(expr)),
                     },
                     _ => Ok(Transformed::no(expr)),
@@ -91,7 +94,11 @@ pub(super) fn moved_with_subqueries(condition: Expr, outer: &[Column], keys: &[C
 /// The same expression under its old name.
 fn named(old: &Expr, new: Expr) -> Expr {
     let (relation, name) = old.qualified_name();
-    if new.qualified_name() == (relation.clone(), name.clone()) { new } else { new.alias_qualified(relation, name) }
+    if new.qualified_name() == (relation.clone(), name.clone()) {
+        new
+    } else {
+        new.alias_qualified(relation, name)
+    }
 }
 
 fn columns(keys: &[Column]) -> Vec<Expr> {
@@ -102,10 +109,12 @@ impl Names {
     /// The values of a domain under names of their own.
     fn values(&mut self, domain: &Domain) -> Result<Dependent> {
         let name = self.fresh();
-        let keys: Vec<Column> =
-            (0..domain.outer.len()).map(|at| Column::new(Some(name.clone()), format!("basalt_c{at}"))).collect();
+        let keys: Vec<Column> = (0..domain.outer.len())
+            .map(|at| Column::new(Some(name.clone()), format!("basalt_c{at}")))
+            .collect();
         let columns = domain.values.schema().columns().into_iter().zip(&keys);
-        let columns = columns.map(|(column, key)| Expr::Column(column).alias_qualified(key.relation.clone(), &key.name));
+        let columns = columns
+            .map(|(column, key)| Expr::Column(column).alias_qualified(key.relation.clone(), &key.name));
         let columns = columns.collect::<Vec<_>>();
         let plan = LogicalPlanBuilder::from(domain.values.clone()).project(columns)?.build()?;
         Ok(Dependent { plan, keys })
@@ -137,8 +146,9 @@ impl Names {
                 let own = alias.input.schema().columns();
                 let Dependent { plan, keys } = self.dependent(alias.input.as_ref().clone(), domain)?;
                 let called = own.into_iter().zip(alias.schema.columns());
-                let mut selected: Vec<Expr> =
-                    called.map(|(own, new)| Expr::Column(own).alias_qualified(new.relation, new.name)).collect();
+                let mut selected: Vec<Expr> = called
+                    .map(|(own, new)| Expr::Column(own).alias_qualified(new.relation, new.name))
+                    .collect();
                 selected.extend(columns(&keys));
                 Ok(Dependent { plan: LogicalPlanBuilder::from(plan).project(selected)?.build()?, keys })
             }
@@ -175,7 +185,9 @@ impl Names {
 
     /// The first rows of each value.
     fn limit(&mut self, limit: Limit, domain: &Domain) -> Result<Dependent> {
-        let (SkipType::Literal(skip), FetchType::Literal(fetch)) = (limit.get_skip_type()?, limit.get_fetch_type()?) else {
+        let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
+            (limit.get_skip_type()?, limit.get_fetch_type()?)
+        else {
             return Err(refused("with a LIMIT that is no literal"));
         };
         let (skip, fetch) = (i64::try_from(skip).ok(), fetch.map(i64::try_from).transpose().ok());
@@ -188,7 +200,9 @@ impl Names {
                 let plan = LogicalPlan::Projection(Projection::try_new(projection.expr.clone(), below)?);
                 return self.dependent(plan, domain);
             }
-            LogicalPlan::Sort(sort) if sort.fetch.is_none() => (sort.expr.clone(), sort.input.as_ref().clone()),
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                (sort.expr.clone(), sort.input.as_ref().clone())
+            }
             input => (Vec::new(), input.clone()),
         };
         let own = input.schema().columns();
@@ -210,7 +224,8 @@ impl Names {
             within = within.and(at.lt_eq(lit(skip.saturating_add(fetch))));
         }
         let kept = own.into_iter().map(Expr::Column).chain(columns(&keys)).collect::<Vec<_>>();
-        let plan = LogicalPlanBuilder::from(plan).window(vec![number])?.filter(within)?.project(kept)?.build()?;
+        let plan =
+            LogicalPlanBuilder::from(plan).window(vec![number])?.filter(within)?.project(kept)?.build()?;
         Ok(Dependent { plan, keys })
     }
 
@@ -306,12 +321,14 @@ impl Names {
             let own = own.into_iter().zip(&called);
             let own = own.map(|(own, called)| Expr::Column(own).alias(&called.name));
             let keys = keys.into_iter().zip(&new).map(|(key, new)| Expr::Column(key).alias(&new.name));
-            let plan = LogicalPlanBuilder::from(plan).project(own.chain(keys).collect::<Vec<_>>())?.build()?;
+            let plan =
+                LogicalPlanBuilder::from(plan).project(own.chain(keys).collect::<Vec<_>>())?.build()?;
             inputs.push(Arc::new(plan));
         }
         let plan = LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?);
         let own = plan.schema().columns().into_iter().zip(&called);
-        let own = own.map(|(own, called)| Expr::Column(own).alias_qualified(called.relation.clone(), &called.name));
+        let own =
+            own.map(|(own, called)| Expr::Column(own).alias_qualified(called.relation.clone(), &called.name));
         let keys: Vec<Column> = new;
         let selected = own.chain(columns(&keys)).collect::<Vec<_>>();
         Ok(Dependent { plan: LogicalPlanBuilder::from(plan).project(selected)?.build()?, keys })
@@ -346,7 +363,8 @@ impl Names {
             _ => of_left.clone().or(of_right.clone()),
         };
         let Some(keys) = keys else { return Err(refused("with this join")) };
-        let (mut on, mut filter) = (Vec::new(), join.filter.map(|filter| moved(filter, &domain.outer, &keys)).transpose()?);
+        let (mut on, mut filter) =
+            (Vec::new(), join.filter.map(|filter| moved(filter, &domain.outer, &keys)).transpose()?);
         for (a, b) in join.on {
             if has_outer(&a, domain) || has_outer(&b, domain) {
                 let same = moved(a.eq(b), &domain.outer, &keys)?;
@@ -377,7 +395,8 @@ impl Names {
         let mut selected: Vec<Expr> = own.collect();
         for ((left, right), new) in of_left.into_iter().zip(of_right).zip(&new) {
             let left = Expr::Column(left);
-            let either = datafusion::logical_expr::when(left.clone().is_null(), Expr::Column(right)).otherwise(left)?;
+            let either = datafusion::logical_expr::when(left.clone().is_null(), Expr::Column(right))
+                .otherwise(left)?;
             selected.push(either.alias_qualified(new.relation.clone(), &new.name));
         }
         Ok(Dependent { plan: LogicalPlanBuilder::from(plan).project(selected)?.build()?, keys: new })

@@ -3,8 +3,8 @@
 
 use datafusion::sql::sqlparser::{
     ast::{
-        self, BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Select, SetExpr, TableAlias,
-        TableFactor, Value, visit_expressions,
+        BinaryOperator, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Select, SetExpr,
+        TableAlias, TableFactor, Value, visit_expressions,
     },
     keywords::Keyword,
     tokenizer::{Token, TokenWithSpan},
@@ -18,7 +18,15 @@ use crate::{
 
 /// Writes ASOF as the parser's word for a join of another kind, which is refused where it was written.
 pub(super) fn marked(tokens: &mut [TokenWithSpan]) -> Result<()> {
-    let joins = [Keyword::JOIN, Keyword::LEFT, Keyword::INNER, Keyword::SEMI, Keyword::ANTI, Keyword::RIGHT, Keyword::FULL];
+    let joins = [
+        Keyword::JOIN,
+        Keyword::LEFT,
+        Keyword::INNER,
+        Keyword::SEMI,
+        Keyword::ANTI,
+        Keyword::RIGHT,
+        Keyword::FULL,
+    ];
     let keyword = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
@@ -94,7 +102,9 @@ fn name(relation: &TableFactor) -> Option<Ident> {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
             Some(alias.name.clone())
         }
-        TableFactor::Table { name: ObjectName(parts), alias: None, args: None, .. } => parts.last()?.as_ident().cloned(),
+        TableFactor::Table { name: ObjectName(parts), alias: None, args: None, .. } => {
+            parts.last()?.as_ident().cloned()
+        }
         _ => None,
     }
 }
@@ -121,13 +131,11 @@ fn order(condition: &Expr, right: &Ident) -> Result<(Expr, bool)> {
             BinaryOperator::LtEq | BinaryOperator::Lt => false,
             _ => continue,
         };
-        let nearest = match (reads(left, right), reads(other, right)) {
-            (false, true) => ((**other).clone(), descends),
-            (true, false) => ((**left).clone(), !descends),
-            _ => {
-                let what = format!("ASOF JOIN: the inequality compares no column of {right} by its name with others");
-                return Err(Error::invalid(what));
-            }
+        // What compares something else is one more condition.
+        let nearest = match (side(left, right), side(other, right)) {
+            (Side::Others, Side::Right) => ((**other).clone(), descends),
+            (Side::Right, Side::Others) => ((**left).clone(), !descends),
+            _ => continue,
         };
         if found.replace(nearest).is_some() {
             return Err(Error::invalid("ASOF JOIN takes one inequality"));
@@ -136,62 +144,33 @@ fn order(condition: &Expr, right: &Ident) -> Result<(Expr, bool)> {
     found.ok_or_else(|| Error::invalid("ASOF JOIN takes an inequality"))
 }
 
-/// Whether an expression names a table.
-fn reads(expr: &Expr, table: &Ident) -> bool {
-    visit_expressions(expr, |expr| match expr {
-        Expr::CompoundIdentifier(parts)
-            if parts.len() > 1 && parts.first().is_some_and(|part| part.value == table.value) =>
-        {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
-    })
-    .is_break()
+/// Whose columns an expression reads.
+#[derive(Debug, PartialEq, Eq)]
+enum Side {
+    Right,
+    Others,
+    Both,
+    None,
 }
 
-/// A subquery of the first rows that DISTINCT ON leaves is in the order of ORDER BY, whatever that is.
-pub(super) fn distinct_on(query: &mut ast::Query) -> Result<()> {
-    let keys = match query.order_by.as_ref().map(|order| &order.kind) {
-        Some(ast::OrderByKind::Expressions(keys)) => keys.clone(),
-        _ => return Ok(()),
-    };
-    let SetExpr::Select(select) = &mut *query.body else { return Ok(()) };
-    let Some(ast::Distinct::On(on)) = &select.distinct else { return Ok(()) };
-    let meant = |expr: &Expr| -> Expr {
-        let named = match expr {
-            Expr::Value(ast::ValueWithSpan { value: Value::Number(number, _), .. }) => {
-                number.parse::<usize>().ok().and_then(|at| select.projection.get(at.checked_sub(1)?))
+fn side(expr: &Expr, table: &Ident) -> Side {
+    let (mut right, mut others) = (false, false);
+    let _ = visit_expressions(expr, |expr| {
+        match expr {
+            Expr::CompoundIdentifier(parts)
+                if parts.first().is_some_and(|part| part.value == table.value) =>
+            {
+                right = true;
             }
-            Expr::Identifier(name) => select.projection.iter().find(|item| {
-                matches!(item, ast::SelectItem::ExprWithAlias { alias, .. } if alias.value == name.value)
-            }),
-            _ => None,
-        };
-        match named {
-            Some(ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, .. }) => expr.clone(),
-            _ => expr.clone(),
+            Expr::CompoundIdentifier(_) | Expr::Identifier(_) => others = true,
+            _ => {}
         }
-    };
-    let on: Vec<Expr> = on.iter().map(meant).collect();
-    let first = keys.len().min(on.len());
-    let fits = keys[..first].iter().all(|key| on.contains(&meant(&key.expr))) && keys.len() >= on.len();
-    if fits || select.qualify.is_some() {
-        return Ok(());
+        ControlFlow::<()>::Continue(())
+    });
+    match (right, others) {
+        (true, false) => Side::Right,
+        (false, true) => Side::Others,
+        (true, true) => Side::Both,
+        (false, false) => Side::None,
     }
-    let has_star = |expr: &Expr| matches!(expr, Expr::Identifier(name) if name.value.eq_ignore_ascii_case("all"));
-    if keys.iter().any(|key| has_star(&key.expr)) {
-        return Ok(());
-    }
-    let ordered: Vec<String> =
-        keys.iter().map(|key| ast::OrderByExpr { expr: meant(&key.expr), ..key.clone() }.to_string()).collect();
-    let parted: Vec<String> = on.iter().map(ToString::to_string).collect();
-    let text = format!(
-        "row_number() OVER (PARTITION BY {} ORDER BY {}) = 1",
-        parted.join(", "),
-        ordered.join(", ")
-    );
-    let condition = parse::ast_parser(&text).and_then(|mut parser| parser.parse_expr().ok());
-    select.qualify = Some(condition.ok_or_else(|| Error::unsupported("DISTINCT ON of these expressions"))?);
-    select.distinct = None;
-    Ok(())
 }

@@ -144,9 +144,86 @@ pub(super) fn in_subquery(
     }
 }
 
+/// Whether ESCAPE names no character: where it is NULL the condition is, and where it is empty nothing is escaped.
+pub(super) fn is_no_escape(escape: &ast::ValueWithSpan, pattern: &Expr) -> Result<bool> {
+    match &escape.value {
+        Value::Null => Ok(true),
+        Value::SingleQuotedString(text) if text.is_empty() => match literal(pattern) {
+            Some(pattern) if !pattern.contains('\\') => Ok(true),
+            _ => Err(Error::unsupported("ESCAPE '' behind a pattern that is no literal, or has a backslash")),
+        },
+        _ => Ok(false),
+    }
+}
+
+/// `a.b.upper()` is `upper(a.b)`.
+pub(super) fn chained(function: &mut ast::Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    let parts: Option<Vec<ast::Ident>> =
+        function.name.0.iter().map(|part| part.as_ident().cloned()).collect();
+    let Some(mut parts) = parts else { return };
+    let Some(name) = parts.pop() else { return };
+    let is_schema = |part: &ast::Ident| ["pg_catalog", "information_schema"].contains(&part.value.as_str());
+    if parts.is_empty() || parts.first().is_some_and(is_schema) {
+        return;
+    }
+    let value = match parts.len() {
+        1 => Expr::Identifier(parts.remove(0)),
+        _ => Expr::CompoundIdentifier(parts),
+    };
+    list.args.insert(0, FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)));
+    function.name = ObjectName::from(vec![name]);
+}
+
+/// `(a).upper().lower()` is `lower(upper(a))`; `None`: nothing is called.
+pub(super) fn chain_of_calls(root: &Expr, chain: &[ast::AccessExpr]) -> Option<Expr> {
+    let last = chain.iter().rposition(|access| matches!(access, ast::AccessExpr::Dot(Expr::Function(_))))?;
+    let ast::AccessExpr::Dot(Expr::Function(call)) = &chain[last] else { return None };
+    let value = match last {
+        0 => root.clone(),
+        _ => Expr::CompoundFieldAccess { root: Box::new(root.clone()), access_chain: chain[..last].to_vec() },
+    };
+    let mut call = call.clone();
+    let FunctionArguments::List(list) = &mut call.args else { return None };
+    list.args.insert(0, FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)));
+    let call = Expr::Function(call);
+    match chain.get(last + 1..) {
+        Some([_, ..]) => {
+            Some(Expr::CompoundFieldAccess { root: Box::new(call), access_chain: chain[last + 1..].to_vec() })
+        }
+        _ => Some(call),
+    }
+}
+
+/// The digits of a number in a text that `_` parts; `None`: there is no `_` between two digits, or the type is no number.
+pub(super) fn without_separators(text: &str, data_type: &ast::DataType) -> Option<String> {
+    use ast::DataType;
+    let is_number = matches!(
+        data_type,
+        DataType::TinyInt(_)
+            | DataType::SmallInt(_)
+            | DataType::Int(_)
+            | DataType::Integer(_)
+            | DataType::BigInt(_)
+            | DataType::Float(_)
+            | DataType::Real
+            | DataType::Double(_)
+            | DataType::DoublePrecision
+    );
+    let bytes = text.as_bytes();
+    let parts = |at: usize| {
+        let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+        digit(at.checked_sub(1)) && digit(Some(at + 1))
+    };
+    let mut found = text.match_indices('_').peekable();
+    found.peek()?;
+    (is_number && found.all(|(at, _)| parts(at))).then(|| text.replace('_', ""))
+}
+
 /// The bytes of a text in which `\xAA` is a byte.
 pub(super) fn bytes(text: &str) -> Result<Expr> {
-    let refused = || Error::invalid(format!("{text:?} as bytes: \\xAA is a byte, other characters are of ASCII"));
+    let refused =
+        || Error::invalid(format!("{text:?} as bytes: \\xAA is a byte, other characters are of ASCII"));
     let mut hex = String::with_capacity(2 * text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -168,7 +245,8 @@ pub(super) fn bytes(text: &str) -> Result<Expr> {
 /// Parts of a timestamp that are cut off as one that the planner knows.
 pub(super) fn truncated_part(part: &str) -> Option<&'static str> {
     Some(match part.to_lowercase().as_str() {
-        "dow" | "dayofweek" | "weekday" | "isodow" | "doy" | "dayofyear" | "dayofmonth" | "julian" | "days" | "d" => "day",
+        "dow" | "dayofweek" | "weekday" | "isodow" | "doy" | "dayofyear" | "dayofmonth" | "julian"
+        | "days" | "d" => "day",
         "yr" | "y" | "years" => "year",
         "mon" | "months" => "month",
         "quarters" => "quarter",
@@ -210,15 +288,23 @@ pub(super) fn array_of(query: &ast::Query) -> Result<Expr> {
             };
             let alias = ast::Ident::new(format!("basalt_o{at}"));
             let by = Expr::Identifier(ast::Ident::new(format!("basalt_o{at}")));
-            order += &format!("{} {}", if at == 0 { " ORDER BY" } else { "," }, ast::OrderByExpr { expr: by, ..key });
+            order += &format!(
+                "{} {}",
+                if at == 0 { " ORDER BY" } else { "," },
+                ast::OrderByExpr { expr: by, ..key }
+            );
             columns.push(ast::SelectItem::ExprWithAlias { expr, alias });
         }
-        let value = ast::SelectItem::ExprWithAlias { expr: value.clone(), alias: ast::Ident::new("basalt_c") };
+        let value =
+            ast::SelectItem::ExprWithAlias { expr: value.clone(), alias: ast::Ident::new("basalt_c") };
         select.projection = std::iter::once(value).chain(columns).collect();
-        let text = format!("coalesce((SELECT array_agg(basalt_c{order}) FROM ({query}) AS basalt_q), make_array())");
+        let text =
+            format!("coalesce((SELECT array_agg(basalt_c{order}) FROM ({query}) AS basalt_q), make_array())");
         return parse(&text);
     }
-    parse(&format!("coalesce((SELECT array_agg(basalt_c) FROM ({query}) AS basalt_q (basalt_c)), make_array())"))
+    parse(&format!(
+        "coalesce((SELECT array_agg(basalt_c) FROM ({query}) AS basalt_q (basalt_c)), make_array())"
+    ))
 }
 
 fn parse(text: &str) -> Result<Expr> {

@@ -4,8 +4,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem, SetExpr, UnaryOperator, VisitMut as _, VisitorMut,
-    visit_expressions,
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem, SetExpr,
+    UnaryOperator, VisitMut as _, VisitorMut, visit_expressions,
 };
 
 use super::exprs::arguments;
@@ -49,9 +49,8 @@ pub(super) fn row(left: &Expr) -> Option<Vec<&Expr>> {
 /// as structs.
 fn row_compared(row: &[&Expr], op: &BinaryOperator, query: &Query, all: bool) -> Result<Expr> {
     if let SetExpr::Select(select) = &*query.body {
-        let is_one = |item: &SelectItem| {
-            matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
-        };
+        let is_one =
+            |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
         if select.projection.iter().all(is_one) && select.projection.len() != row.len() {
             let what = format!("a row of {} values before {} columns", row.len(), select.projection.len());
             return Err(Error::unsupported(what));

@@ -150,6 +150,20 @@ pub(super) fn order_by_all(query: &mut ast::Query) -> Result<()> {
         ..key.clone()
     };
     *keys = (1..=columns).map(ordinal).collect();
+    if matches!(&*query.body, SetExpr::Select(select) if matches!(select.group_by, ast::GroupByExpr::All(_)))
+    {
+        // The planner would look for what is ordered by among the keys of the groups.
+        let around = crate::parse::ast_parser("SELECT * FROM (SELECT 1) AS basalt_q");
+        let around = around.and_then(|mut parser| parser.parse_query().ok());
+        let mut around = around.ok_or_else(|| Error::unsupported("ORDER BY ALL of this"))?;
+        let SetExpr::Select(select) = &mut *around.body else { return Ok(()) };
+        if let Some(TableFactor::Derived { subquery, .. }) =
+            select.from.first_mut().map(|from| &mut from.relation)
+        {
+            std::mem::swap(&mut subquery.body, &mut query.body);
+        }
+        query.body = around.body;
+    }
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     tokens.retain(|token| !matches!(token.token, Token::Char(c) if is_invisible(c)));
     from_first(&mut tokens);
+    prefixed(&mut tokens);
     struct_types(&mut tokens);
     super::asof::marked(&mut tokens)?;
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
@@ -69,6 +70,75 @@ fn is_invisible(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
 }
 
+/// `SELECT a: b` is `SELECT b AS a`.
+fn prefixed(tokens: &mut Vec<TokenWithSpan>) {
+    let keyword = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    // What ends a select list, or an item of it.
+    let ends = [
+        Keyword::FROM,
+        Keyword::WHERE,
+        Keyword::GROUP,
+        Keyword::HAVING,
+        Keyword::QUALIFY,
+        Keyword::WINDOW,
+        Keyword::ORDER,
+        Keyword::LIMIT,
+        Keyword::OFFSET,
+        Keyword::UNION,
+        Keyword::EXCEPT,
+        Keyword::INTERSECT,
+    ];
+    let mut at = 0;
+    // For each bracket that is open: whether it is a select list that goes on there.
+    let mut lists = vec![false];
+    while at < tokens.len() {
+        let in_list = lists.last() == Some(&true);
+        let begins = match at.checked_sub(1).map(|before| &tokens[before].token) {
+            Some(Token::Comma) => in_list,
+            Some(before) => matches!(keyword(before), Keyword::SELECT | Keyword::DISTINCT) && in_list,
+            None => false,
+        };
+        let is_named = begins
+            && matches!(tokens[at].token, Token::Word(_))
+            && tokens.get(at + 1).is_some_and(|token| matches!(token.token, Token::Colon));
+        if is_named {
+            let mut depth = 0;
+            let mut end = at + 2;
+            while let Some(token) = tokens.get(end) {
+                match &token.token {
+                    Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+                    Token::RParen | Token::RBracket | Token::RBrace if depth == 0 => break,
+                    Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
+                    Token::Comma | Token::SemiColon if depth == 0 => break,
+                    other if depth == 0 && ends.contains(&keyword(other)) => break,
+                    _ => {}
+                }
+                end += 1;
+            }
+            let name = tokens[at].clone();
+            let span = name.span;
+            tokens.splice(end..end, [TokenWithSpan { token: Token::make_keyword("AS"), span }, name]);
+            tokens.drain(at..at + 2);
+        }
+        match &tokens[at].token {
+            Token::LParen | Token::LBracket | Token::LBrace => lists.push(false),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                lists.pop();
+            }
+            other => {
+                let keyword = keyword(other);
+                if let Some(list) = lists.last_mut() {
+                    *list = keyword == Keyword::SELECT || *list && !ends.contains(&keyword);
+                }
+            }
+        }
+        at += 1;
+    }
+}
+
 /// `FROM t WHERE a` is `SELECT * FROM t WHERE a`: the parser knows it with nothing behind the tables, or with SELECT there.
 fn from_first(tokens: &mut Vec<TokenWithSpan>) {
     let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
@@ -85,7 +155,9 @@ fn from_first(tokens: &mut Vec<TokenWithSpan>) {
             None => true,
             // Behind the name of a function it is an argument's.
             Some(Token::LParen) => match before(2).map(|token| &token.token) {
-                Some(Token::Word(word)) => word.keyword != Keyword::NoKeyword && word.keyword != Keyword::TRIM,
+                Some(Token::Word(word)) => {
+                    word.keyword != Keyword::NoKeyword && word.keyword != Keyword::TRIM
+                }
                 _ => true,
             },
             _ => {
@@ -122,7 +194,11 @@ fn from_first(tokens: &mut Vec<TokenWithSpan>) {
                 Token::RParen => depth -= 1,
                 Token::Word(_) if depth == 0 => match keyword(Some(token)) {
                     Keyword::SELECT => plain = false,
-                    Keyword::WHERE | Keyword::QUALIFY | Keyword::GROUP | Keyword::HAVING | Keyword::WINDOW => {
+                    Keyword::WHERE
+                    | Keyword::QUALIFY
+                    | Keyword::GROUP
+                    | Keyword::HAVING
+                    | Keyword::WINDOW => {
                         clauses = true;
                     }
                     other if sets.contains(&other) => break,
