@@ -3,13 +3,14 @@
 
 pub(crate) mod aliases;
 mod asof;
+mod calls;
 mod distinct;
 mod exprs;
 mod quantified;
 mod selects;
 mod words;
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, NullTreatment,
@@ -62,12 +63,14 @@ const UNORDERED: [&str; 24] = [
 
 /// Puts a statement into the planner's words.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
-    let mut rewrite = Rewrite { fault: None, doubled: 0 };
+    let mut rewrite = Rewrite { tables: calls::table_names(statement), fault: None, doubled: 0 };
     let _ = statement.visit(&mut rewrite);
     rewrite.fault.map_or(Ok(()), Err)
 }
 
 struct Rewrite {
+    /// What tables are called anywhere in the statement.
+    tables: BTreeSet<String>,
     fault: Option<Error>,
     /// Bytes of arguments that stand more than once where they were written once.
     doubled: usize,
@@ -86,6 +89,12 @@ impl Rewrite {
 
     fn expr(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
+            // The planner would take a table's struct, called as another table, for that table.
+            Expr::CompoundIdentifier(parts)
+                if parts.len() > 2 && parts[..2].iter().all(|part| self.tables.contains(&part.value)) =>
+            {
+                *expr = calls::field_of(parts)?;
+            }
             Expr::Interval(_) => *expr = interval_of(expr, false)?,
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if is_interval(inner) => {
                 *expr = interval_of(inner, true)?;
@@ -208,7 +217,7 @@ impl Rewrite {
                 }
             }
             Expr::CompoundFieldAccess { root, access_chain } => {
-                if let Some(call) = exprs::chain_of_calls(root, access_chain) {
+                if let Some(call) = calls::chain_of_calls(root, access_chain) {
                     *expr = call;
                     return self.expr(expr);
                 }
@@ -243,7 +252,7 @@ impl Rewrite {
 
     fn function(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(function) = expr else { return Ok(()) };
-        exprs::chained(function);
+        calls::chained(function);
         let Some(name) = bare(&function.name) else { return Ok(()) };
         if name.starts_with("regexp_")
             && let FunctionArguments::List(list) = &mut function.args

@@ -1,6 +1,10 @@
 //! What stands for several columns and is not the planner's: `COLUMNS(...)`, `*` with RENAME or ILIKE, `*` over a NATURAL
 //! JOIN, and ORDER BY ALL of a list with `*`. The columns are those that FROM has, which is planned for it.
 
+mod bags;
+mod choose;
+mod natural;
+
 use std::ops::ControlFlow;
 
 use datafusion::{
@@ -8,15 +12,17 @@ use datafusion::{
     sql::{
         parser::Statement,
         sqlparser::ast::{
-            self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-            JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr,
-            TableWithJoins, Value, VisitMut as _, VisitorMut, visit_expressions, visit_expressions_mut,
+            self, BinaryOperator, Expr, Ident, JoinConstraint, JoinOperator, OrderByKind, Query, Select,
+            SelectItem, SetExpr, TableWithJoins, Value, VisitMut as _, VisitorMut, visit_expressions,
         },
     },
 };
 
+use choose::{Chosen, each, of_options};
+use natural::{natural, put_natural};
+
 use crate::{
-    dialect::{self, literal},
+    dialect,
     error::{Error, Result},
     limits, parse,
     plan::unplanned,
@@ -41,6 +47,7 @@ pub(crate) async fn expand(session: &SessionState, statement: &mut Statement) ->
         let Some((with, wanted)) = next.found else { return distinct(statement) };
         let known = match &wanted {
             Wanted::Natural(select) => Known::Natural(natural(session, &with, select).await?),
+            Wanted::Bags(left) => Known::Columns(columns(session, &with, left.as_ref().clone()).await?),
             Wanted::Select(select) => Known::Columns(columns(session, &with, from(select)?).await?),
             Wanted::Order(query) => match &*query.body {
                 SetExpr::Select(select) if !is_all(query) => {
@@ -77,6 +84,8 @@ fn distinct(statement: &mut ast::Statement) -> Result<()> {
 /// What is to be expanded next: it is the same for who looks for it and for who expands it.
 enum Wanted {
     Natural(Box<Select>),
+    /// The left side of EXCEPT ALL or INTERSECT ALL.
+    Bags(Box<SetExpr>),
     Select(Box<Select>),
     Order(Box<Query>),
 }
@@ -117,6 +126,9 @@ impl VisitorMut for Next {
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(left) = bags::left(query) {
+            return self.found(Wanted::Bags(Box::new(left)));
+        }
         if orders(query) {
             return self.found(Wanted::Order(Box::new(query.clone())));
         }
@@ -144,10 +156,15 @@ impl VisitorMut for Put {
     type Break = ();
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if !orders(query) {
+        let counts = bags::has(&query.body);
+        if !counts && !orders(query) {
             return ControlFlow::Continue(());
         }
         let Known::Columns(columns) = &self.known else { return ControlFlow::Break(()) };
+        if counts {
+            self.done = Some(bags::put(query, columns));
+            return ControlFlow::Break(());
+        }
         self.done = Some(order(query, columns));
         ControlFlow::Break(())
     }
@@ -290,179 +307,6 @@ fn order(query: &mut Query, columns: &[Column]) -> Result<()> {
     Ok(())
 }
 
-/// An expression once for each of the columns that its COLUMNS stand for, with the name of the column and the parts of the
-/// name that the pattern has in groups.
-fn each(expr: &Expr, columns: &[Column]) -> Result<Vec<(Expr, Option<String>, Vec<String>)>> {
-    let mut chosen: Option<Vec<Chosen>> = None;
-    let mut fault = None;
-    let _ = visit_expressions(expr, |expr| {
-        if let Expr::Function(function) = expr
-            && is_columns(expr)
-        {
-            match (choose(function, columns), &chosen) {
-                (Err(error), _) => fault = Some(error),
-                (Ok(other), Some(known)) if other.len() != known.len() => {
-                    fault = Some(Error::unsupported("COLUMNS of different columns in one expression"));
-                }
-                (Ok(other), Some(known)) if other.iter().zip(known).any(|(a, b)| a.name != b.name) => {
-                    fault = Some(Error::unsupported("COLUMNS of different columns in one expression"));
-                }
-                (Ok(columns), _) => chosen = Some(columns),
-            }
-            if fault.is_some() {
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
-    });
-    if let Some(fault) = fault {
-        return Err(fault);
-    }
-    let Some(chosen) = chosen else { return Ok(vec![(expr.clone(), None, Vec::new())]) };
-    if chosen.is_empty() {
-        return Err(Error::invalid("COLUMNS stands for no column"));
-    }
-    let of = |column: Chosen| {
-        let is_bare = is_columns(expr);
-        let mut expr = expr.clone();
-        let _ = visit_expressions_mut(&mut expr, |inner| {
-            if is_columns(inner) {
-                *inner = column.expr.clone();
-            }
-            ControlFlow::<()>::Continue(())
-        });
-        (expr, is_bare.then_some(column.called), column.groups)
-    };
-    Ok(chosen.into_iter().map(of).collect())
-}
-
-/// A column that was chosen.
-#[derive(Debug)]
-struct Chosen {
-    expr: Expr,
-    name: String,
-    called: String,
-    /// What a pattern's groups have found, the whole name first.
-    groups: Vec<String>,
-}
-
-fn chosen((table, name): &Column) -> Chosen {
-    let quoted = |name: &String| Ident::with_quote('"', name.clone());
-    let expr = match table {
-        Some(table) => Expr::CompoundIdentifier(vec![quoted(table), quoted(name)]),
-        None => Expr::Identifier(quoted(name)),
-    };
-    Chosen { expr, name: name.clone(), called: name.clone(), groups: vec![name.clone()] }
-}
-
-fn choose(function: &ast::Function, columns: &[Column]) -> Result<Vec<Chosen>> {
-    let refused = || Error::unsupported("COLUMNS of anything but *, a pattern or a list of names");
-    let FunctionArguments::List(list) = &function.args else { return Err(refused()) };
-    let [FunctionArg::Unnamed(argument)] = list.args.as_slice() else { return Err(refused()) };
-    match argument {
-        FunctionArgExpr::Wildcard => Ok(columns.iter().map(chosen).collect()),
-        FunctionArgExpr::WildcardWithOptions(options) => of_options(options, None, columns),
-        FunctionArgExpr::QualifiedWildcard(table) => {
-            of_options(&ast::WildcardAdditionalOptions::default(), Some(table), columns)
-        }
-        FunctionArgExpr::Expr(Expr::Array(names)) => {
-            let of = |name: &Expr| {
-                let name = literal(name).ok_or_else(refused)?;
-                let found = columns.iter().find(|(_, column)| column.eq_ignore_ascii_case(name));
-                let found = found.ok_or_else(|| Error::invalid(format!("COLUMNS: no column {name:?}")))?;
-                Ok(chosen(found))
-            };
-            names.elem.iter().map(of).collect()
-        }
-        FunctionArgExpr::Expr(pattern) => {
-            let pattern = literal(pattern).ok_or_else(refused)?;
-            let regex = regex::Regex::new(pattern)
-                .map_err(|error| Error::invalid(format!("COLUMNS: no regular expression: {error}")))?;
-            let of = |column: &Column| {
-                let captures = regex.captures(&column.1)?;
-                let groups = captures.iter().map(|group| group.map_or("", |group| group.as_str()).to_owned());
-                Some(Chosen { groups: groups.collect(), ..chosen(column) })
-            };
-            Ok(columns.iter().filter_map(of).collect())
-        }
-    }
-}
-
-/// The columns of `*` with its options.
-fn of_options(
-    options: &ast::WildcardAdditionalOptions,
-    table: Option<&ObjectName>,
-    columns: &[Column],
-) -> Result<Vec<Chosen>> {
-    let last =
-        |name: &ObjectName| name.0.last().and_then(|part| part.as_ident()).map(|ident| ident.value.clone());
-    let is_table =
-        |of: &Option<String>, name: &str| of.as_ref().is_some_and(|of| of.eq_ignore_ascii_case(name));
-    let excluded: Vec<(Option<String>, String)> = match &options.opt_exclude {
-        None => Vec::new(),
-        Some(ast::ExcludeSelectItem::Single(name)) => vec![split(name)],
-        Some(ast::ExcludeSelectItem::Multiple(names)) => names.iter().map(split).collect(),
-    };
-    if options.opt_except.is_some() {
-        return Err(Error::unsupported("* EXCEPT beside RENAME or in COLUMNS"));
-    }
-    let table = table.and_then(last);
-    let mut all = Vec::new();
-    for column in columns {
-        if table.as_ref().is_some_and(|table| !is_table(&column.0, table)) {
-            continue;
-        }
-        let out = |(of, name): &(Option<String>, String)| {
-            column.1.eq_ignore_ascii_case(name) && of.as_ref().is_none_or(|of| is_table(&column.0, of))
-        };
-        if excluded.iter().any(out) {
-            continue;
-        }
-        if let Some(ilike) = &options.opt_ilike
-            && !is_like(&column.1, &ilike.pattern)
-        {
-            continue;
-        }
-        let mut chosen = chosen(column);
-        let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
-        for item in replaced.filter(|item| item.column_name.value.eq_ignore_ascii_case(&column.1)) {
-            chosen.expr = Expr::Nested(Box::new(item.expr.clone()));
-        }
-        let renamed = match &options.opt_rename {
-            None => &[][..],
-            Some(ast::RenameSelectItem::Single(name)) => std::slice::from_ref(name),
-            Some(ast::RenameSelectItem::Multiple(names)) => names,
-        };
-        for name in renamed.iter().filter(|name| name.ident.value.eq_ignore_ascii_case(&column.1)) {
-            chosen.called.clone_from(&name.alias.value);
-        }
-        all.push(chosen);
-    }
-    Ok(all)
-}
-
-/// ILIKE of a name.
-fn is_like(name: &str, pattern: &str) -> bool {
-    let mut regex = String::from("(?is)^");
-    for c in pattern.chars() {
-        match c {
-            '%' => regex.push_str(".*"),
-            '_' => regex.push('.'),
-            c => regex.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
-        }
-    }
-    regex.push('$');
-    regex::Regex::new(&regex).is_ok_and(|regex| regex.is_match(name))
-}
-
-/// The table and the column of a name.
-fn split(name: &ObjectName) -> (Option<String>, String) {
-    let mut parts = name.0.iter().rev().filter_map(|part| part.as_ident()).map(|ident| ident.value.clone());
-    // Default: a name has a part.
-    let column = parts.next().unwrap_or_default();
-    (parts.next(), column)
-}
-
 fn put(select: &mut Select, columns: &[Column]) -> Result<()> {
     let mut items = Vec::new();
     for item in std::mem::take(&mut select.projection) {
@@ -561,64 +405,4 @@ fn conjoined(condition: &mut Expr, columns: &[Column]) -> Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// The columns of natural joins: those that both sides have.
-async fn natural(
-    session: &SessionState,
-    with: &Option<ast::With>,
-    select: &Select,
-) -> Result<Vec<Vec<Option<Vec<String>>>>> {
-    let mut all = Vec::new();
-    for table in &select.from {
-        let mut of_table = Vec::new();
-        let mut left = TableWithJoins { relation: table.relation.clone(), joins: Vec::new() };
-        for join in &table.joins {
-            let mut join = join.clone();
-            let mut shared = None;
-            if constraint(&join.join_operator) == Some(&JoinConstraint::Natural) {
-                let right = TableWithJoins { relation: join.relation.clone(), joins: Vec::new() };
-                let of_left = columns(session, with, over(vec![left.clone()])?).await?;
-                let of_right = columns(session, with, over(vec![right])?).await?;
-                let is_there = |name: &String| of_right.iter().any(|(_, other)| other == name);
-                let names: Vec<String> = of_left.into_iter().map(|(_, name)| name).filter(is_there).collect();
-                if (1..names.len()).any(|at| names[at..].contains(&names[at - 1])) {
-                    return Err(Error::unsupported("a NATURAL JOIN by a column that stands twice"));
-                }
-                join.join_operator = by(join.join_operator, &names);
-                shared = Some(names);
-            }
-            left.joins.push(join);
-            of_table.push(shared);
-        }
-        all.push(of_table);
-    }
-    Ok(all)
-}
-
-/// A join by columns of these names, or of all rows with all.
-fn by(join: JoinOperator, names: &[String]) -> JoinOperator {
-    let using = names.iter().map(|name| ObjectName::from(vec![Ident::with_quote('"', name.clone())]));
-    let using = JoinConstraint::Using(using.collect());
-    match join {
-        JoinOperator::Left(_) | JoinOperator::LeftOuter(_) if !names.is_empty() => JoinOperator::Left(using),
-        JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => {
-            JoinOperator::Left(JoinConstraint::On(Expr::value(Value::Boolean(true))))
-        }
-        _ if names.is_empty() => JoinOperator::CrossJoin(JoinConstraint::None),
-        _ => JoinOperator::Join(using),
-    }
-}
-
-fn put_natural(select: &mut Select, joins: &[Vec<Option<Vec<String>>>]) -> Result<()> {
-    for (table, known) in select.from.iter_mut().zip(joins) {
-        for (join, names) in table.joins.iter_mut().zip(known) {
-            if let Some(names) = names {
-                let operator =
-                    std::mem::replace(&mut join.join_operator, JoinOperator::CrossJoin(JoinConstraint::None));
-                join.join_operator = by(operator, names);
-            }
-        }
-    }
-    dialect::expand_using(select)
 }

@@ -1,5 +1,7 @@
 //! Where an answer differs from another database's by a decision: the rows of the table of semantics in `sql/README.md`.
 
+use std::sync::LazyLock;
+
 use sqlparser::{
     ast::{Expr, OrderByExpr, OrderByKind, Query, VisitMut as _, VisitorMut, WindowType},
     dialect::DuckDbDialect,
@@ -132,11 +134,12 @@ fn before_christ(ours: &str, expected: &str) -> bool {
 /// Answers that were read and found to differ by a row of the table: `decided.txt` has the file, what stands for the
 /// statement and for the answer, and the row.
 pub(crate) fn listed(file: &str, statement: u64, answer: u64) -> Option<&'static str> {
-    let key = format!("{statement:016x} {answer:016x} ");
-    let of_file =
-        |line: &&'static str| line.split_once(" | ").is_some_and(|(_, rest)| rest.starts_with(file));
-    let line = include_str!("decided.txt").lines().filter(|line| line.starts_with(&key)).find(of_file)?;
-    line.rsplit_once(" | ").map(|(_, row)| row)
+    static LIST: LazyLock<String> = LazyLock::new(|| {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/logic/decided.txt");
+        std::fs::read_to_string(path).unwrap()
+    });
+    let key = format!("{statement:016x} {answer:016x} | {file} | ");
+    LIST.lines().find_map(|line| line.strip_prefix(&key))
 }
 
 /// What stands for a statement and for the rows of its answer.

@@ -156,45 +156,6 @@ pub(super) fn is_no_escape(escape: &ast::ValueWithSpan, pattern: &Expr) -> Resul
     }
 }
 
-/// `a.b.upper()` is `upper(a.b)`.
-pub(super) fn chained(function: &mut ast::Function) {
-    let FunctionArguments::List(list) = &mut function.args else { return };
-    let parts: Option<Vec<ast::Ident>> =
-        function.name.0.iter().map(|part| part.as_ident().cloned()).collect();
-    let Some(mut parts) = parts else { return };
-    let Some(name) = parts.pop() else { return };
-    let is_schema = |part: &ast::Ident| ["pg_catalog", "information_schema"].contains(&part.value.as_str());
-    if parts.is_empty() || parts.first().is_some_and(is_schema) {
-        return;
-    }
-    let value = match parts.len() {
-        1 => Expr::Identifier(parts.remove(0)),
-        _ => Expr::CompoundIdentifier(parts),
-    };
-    list.args.insert(0, FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)));
-    function.name = ObjectName::from(vec![name]);
-}
-
-/// `(a).upper().lower()` is `lower(upper(a))`; `None`: nothing is called.
-pub(super) fn chain_of_calls(root: &Expr, chain: &[ast::AccessExpr]) -> Option<Expr> {
-    let last = chain.iter().rposition(|access| matches!(access, ast::AccessExpr::Dot(Expr::Function(_))))?;
-    let ast::AccessExpr::Dot(Expr::Function(call)) = &chain[last] else { return None };
-    let value = match last {
-        0 => root.clone(),
-        _ => Expr::CompoundFieldAccess { root: Box::new(root.clone()), access_chain: chain[..last].to_vec() },
-    };
-    let mut call = call.clone();
-    let FunctionArguments::List(list) = &mut call.args else { return None };
-    list.args.insert(0, FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)));
-    let call = Expr::Function(call);
-    match chain.get(last + 1..) {
-        Some([_, ..]) => {
-            Some(Expr::CompoundFieldAccess { root: Box::new(call), access_chain: chain[last + 1..].to_vec() })
-        }
-        _ => Some(call),
-    }
-}
-
 /// The digits of a number in a text that `_` parts; `None`: there is no `_` between two digits, or the type is no number.
 pub(super) fn without_separators(text: &str, data_type: &ast::DataType) -> Option<String> {
     use ast::DataType;

@@ -23,7 +23,9 @@ use crate::{
 
 pub(super) fn set_operations(body: &SetExpr) -> Result<()> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
-    if *op != SetOperator::Union && !matches!(set_quantifier, SetQuantifier::None | SetQuantifier::Distinct) {
+    let is_known =
+        matches!(set_quantifier, SetQuantifier::None | SetQuantifier::Distinct | SetQuantifier::All);
+    if *op != SetOperator::Union && !is_known {
         return Err(Error::unsupported(format!("{op} {set_quantifier}")));
     }
     set_operations(left)?;
