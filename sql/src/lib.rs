@@ -36,6 +36,7 @@ mod names;
 mod nested;
 mod order;
 mod parse;
+mod places;
 mod plan;
 mod references;
 mod resolve;
