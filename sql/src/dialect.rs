@@ -129,20 +129,9 @@ impl Rewrite {
                 {
                     **inner = Expr::value(Value::SingleQuotedString(plain));
                 }
-                if matches!(data_type, ast::DataType::Bytea)
-                    && let Some(text) = literal(inner).filter(|text| text.contains('\\'))
-                {
-                    **inner = exprs::bytes(text)?;
-                }
             }
             Expr::TypedString(typed) => {
                 type_of(&mut typed.data_type);
-                if matches!(typed.data_type, ast::DataType::Bytea)
-                    && let Value::SingleQuotedString(text) = &typed.value.value
-                    && text.contains('\\')
-                {
-                    *expr = exprs::bytes(text)?;
-                }
             }
             // What the planner takes for IS NOT NULL, which is never NULL.
             Expr::BinaryOp {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
     PrimitiveArray, StringArray,
+    builder::BinaryBuilder,
     cast::AsArray as _,
     types::{
         Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
@@ -23,6 +24,7 @@ use datafusion::{
 };
 
 use crate::{
+    bytes,
     calendar::{self, Moment},
     decimals,
     error::Error,
@@ -42,6 +44,10 @@ enum Kind {
     Decimal {
         precision: u8,
         scale: i8,
+        is_try: bool,
+    },
+    /// Text that stands for bytes.
+    Bytes {
         is_try: bool,
     },
     DateDiff,
@@ -114,6 +120,11 @@ pub(crate) fn clock(expr: Expr, is_try: bool) -> Expr {
 /// Text that is to be a decimal.
 pub(crate) fn decimal(expr: Expr, precision: u8, scale: i8, is_try: bool) -> Expr {
     function("basalt_decimal", Kind::Decimal { precision, scale, is_try }).call(vec![expr])
+}
+
+/// Text that is to be bytes.
+pub(crate) fn bytes(expr: Expr, is_try: bool) -> Expr {
+    function("basalt_bytes", Kind::Bytes { is_try }).call(vec![expr])
 }
 
 /// The same value, by one of several functions.
@@ -195,6 +206,16 @@ impl Function {
             Kind::Clock { is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
                 let clock = |text: Option<&str>| match text {
+                    // The planner would take it for the next minute, or for no time of a day.
+                    Some(text)
+                        if text.split(':').nth(2).is_some_and(|part| part.starts_with("60")) && is_try =>
+                    {
+                        Ok(None)
+                    }
+                    Some(text) if text.split(':').nth(2).is_some_and(|part| part.starts_with("60")) => {
+                        let message = format!("cannot cast {text:?} to a time");
+                        Err(Error::new(ErrorKind::TypeMismatch, message))
+                    }
                     Some(text) if !text.contains(':') && is_try => Ok(None),
                     Some(text) if !text.contains(':') => {
                         let message = format!("cannot cast {text:?} to a time");
@@ -224,6 +245,22 @@ impl Function {
                 let values: std::result::Result<Decimal128Array, Error> =
                     texts.as_string::<i32>().iter().map(read).collect();
                 Arc::new(values?.with_precision_and_scale(precision, scale)?)
+            }
+            Kind::Bytes { is_try } => {
+                let texts = cast(&args[0], &DataType::Utf8)?;
+                let mut read = BinaryBuilder::new();
+                for text in texts.as_string::<i32>() {
+                    match text.map(bytes::of_text).transpose()? {
+                        None => read.append_null(),
+                        Some(Some(bytes)) => read.append_value(bytes),
+                        Some(None) if is_try => read.append_null(),
+                        Some(None) => {
+                            let message = format!("{:?} stands for no bytes", text.unwrap_or_default());
+                            return Err(Error::new(ErrorKind::TypeMismatch, message).into());
+                        }
+                    }
+                }
+                Arc::new(read.finish())
             }
             Kind::DateDiff | Kind::DateSub => {
                 let parts = cast(&args[0], &DataType::Utf8)?;
@@ -290,6 +327,7 @@ impl ScalarUDFImpl for Function {
         Ok(match self.kind {
             Kind::Text | Kind::Clock { .. } | Kind::TypeOf | Kind::RegexpExtract => DataType::Utf8,
             Kind::Decimal { precision, scale, .. } => DataType::Decimal128(precision, scale),
+            Kind::Bytes { .. } => DataType::Binary,
             Kind::DateDiff | Kind::DateSub | Kind::Shift { .. } => DataType::Int64,
             Kind::Age | Kind::Interval => INTERVAL,
             Kind::Same | Kind::Only => types[0].clone(),

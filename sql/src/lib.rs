@@ -8,6 +8,7 @@ mod answer;
 mod arithmetic;
 mod assign;
 mod bounded;
+mod bytes;
 mod calendar;
 mod catalog;
 mod command;

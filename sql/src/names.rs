@@ -62,7 +62,7 @@ const TEMPLATES: [(&str, usize, &str); 72] = [
     ("add", 2, "$1 + $2"),
     ("array_to_string_comma_default", 1, "array_to_string($1, ',')"),
     ("array_to_string_comma_default", 2, "array_to_string($1, $2)"),
-    ("encode", 1, "CAST($1 || '' AS BYTEA)"),
+    ("encode", 1, "arrow_cast($1, 'Binary')"),
     ("decode", 1, "CAST($1 AS VARCHAR)"),
     ("arg_max_null", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL)"),
     ("arg_min_null", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),

@@ -440,7 +440,9 @@ impl ScalarUDFImpl for Strings {
                 (fits, DataType::Utf8)
             }
             Kind::Dirname | Kind::Dirpath | Kind::JoinPath => (are_texts(types), DataType::Utf8),
-            Kind::Printf | Kind::Format => (are_texts(&types[..1]), DataType::Utf8),
+            Kind::Printf | Kind::Format => {
+                (are_texts(&types[..1]) && !types.iter().any(DataType::is_binary), DataType::Utf8)
+            }
             Kind::RegexEscape | Kind::UrlEncode | Kind::UrlDecode => (are_texts(types), DataType::Utf8),
             Kind::LengthSeen => (are_texts(types), DataType::Int64),
             Kind::PartSeen | Kind::LeftSeen | Kind::RightSeen => {

@@ -9,7 +9,9 @@ use sqlparser::{
 };
 
 /// How two values may differ, and by which row of the table.
-pub(crate) const RELATIONS: [(fn(&str, &str) -> bool, &str); 6] = [
+pub(crate) const RELATIONS: [(fn(&str, &str) -> bool, &str); 8] = [
+    (zero_character, "the character 0 is shown as it is"),
+    (separated, "a whole number is written without `_`"),
     (at_midnight, "a date and whole days make a date"),
     (bytes, "binary is shown in hexadecimal digits"),
     (types, "whole numbers are int64, decimals have 38 digits"),
@@ -17,6 +19,14 @@ pub(crate) const RELATIONS: [(fn(&str, &str) -> bool, &str); 6] = [
     (precision, "times have nanoseconds, timestamps microseconds"),
     (before_christ, "years before 1 are numbers"),
 ];
+
+fn zero_character(ours: &str, expected: &str) -> bool {
+    ours.replace('\0', "\\0") == expected
+}
+
+fn separated(ours: &str, expected: &str) -> bool {
+    ours.parse::<i128>().is_ok() && expected.replace('_', "") == ours
+}
 
 /// A date for a timestamp at midnight.
 fn at_midnight(ours: &str, expected: &str) -> bool {
@@ -124,6 +134,7 @@ fn precision(ours: &str, expected: &str) -> bool {
 
 /// The year 0 for the year 1 before Christ.
 fn before_christ(ours: &str, expected: &str) -> bool {
+    let ours = ours.strip_suffix("+00").unwrap_or(ours);
     let Some((date, rest)) = expected.split_once(" (BC)") else { return false };
     let Some((year, day)) = date.split_once('-') else { return false };
     let Ok(year) = year.parse::<i64>() else { return false };
@@ -159,7 +170,9 @@ pub(crate) fn hashes(sql: &str, rows: &[Vec<String>], is_ordered: bool) -> (u64,
 
 /// A statement that takes rows of no order, without its limits; `None`: it has none, or an order.
 pub(crate) fn unlimited(sql: &str) -> Option<String> {
-    let mut statements = Parser::parse_sql(&DuckDbDialect {}, sql).ok()?;
+    // Which the parser does not know.
+    let sql = sql.replace(" MATERIALIZED", "");
+    let mut statements = Parser::parse_sql(&DuckDbDialect {}, &sql).ok()?;
     let [sqlparser::ast::Statement::Query(query)] = statements.as_mut_slice() else { return None };
     let is_limited = query.order_by.is_none() && query.limit_clause.take().is_some();
     is_limited.then(|| query.to_string())

@@ -181,28 +181,6 @@ pub(super) fn without_separators(text: &str, data_type: &ast::DataType) -> Optio
     (is_number && found.all(|(at, _)| parts(at))).then(|| text.replace('_', ""))
 }
 
-/// The bytes of a text in which `\xAA` is a byte.
-pub(super) fn bytes(text: &str) -> Result<Expr> {
-    let refused =
-        || Error::invalid(format!("{text:?} as bytes: \\xAA is a byte, other characters are of ASCII"));
-    let mut hex = String::with_capacity(2 * text.len());
-    let mut rest = text;
-    while let Some(c) = rest.chars().next() {
-        if c == '\\' {
-            let digits = rest.strip_prefix("\\x").and_then(|rest| rest.get(..2));
-            let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-            hex.push_str(digits.ok_or_else(refused)?);
-            rest = &rest[4..];
-        } else if c.is_ascii() {
-            hex.push_str(&format!("{:02x}", u32::from(c)));
-            rest = &rest[1..];
-        } else {
-            return Err(refused());
-        }
-    }
-    Ok(Expr::value(Value::HexStringLiteral(hex)))
-}
-
 /// Parts of a timestamp that are cut off as one that the planner knows.
 pub(super) fn truncated_part(part: &str) -> Option<&'static str> {
     Some(match part.to_lowercase().as_str() {
