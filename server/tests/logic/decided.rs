@@ -240,3 +240,32 @@ impl VisitorMut for NullsLast {
         std::ops::ControlFlow::Continue(())
     }
 }
+
+#[test]
+fn values_differ_as_a_row_of_the_table_says() {
+    let cases: [(fn(&str, &str) -> bool, &str, &str, bool); 20] = [
+        (at_midnight, "2020-01-31", "2020-01-31 00:00:00", true),
+        (at_midnight, "2020-01-30", "2020-01-31 00:00:00", false),
+        (bytes, "aa2062", r"\xAA b", true),
+        (bytes, "aa2063", r"\xAA b", false),
+        (types, "BIGINT", "INTEGER", true),
+        (types, "BIGINT[]", "INTEGER[]", true),
+        (types, "DECIMAL(38,2)", "DECIMAL(18,2)", true),
+        (types, "DECIMAL(38,3)", "DECIMAL(18,2)", false),
+        (types, "VARCHAR", "INTEGER", false),
+        (types, "5", "6", false),
+        (undefined, "NULL", "nan", true),
+        (undefined, "NULL", "0", false),
+        (precision, "12:00:00.123456789", "12:00:00.123456", true),
+        (precision, "12:00:01.123456789", "12:00:00.123456", false),
+        (precision, "12:00:00.123457", "12:00:00.123456", false),
+        (before_christ, "-0019-01-01", "0020-01-01 (BC)", true),
+        (before_christ, "-0020-01-01", "0020-01-01 (BC)", false),
+        (zero_character, "a\0b", r"a\0b", true),
+        (separated, "1000", "1_000", true),
+        (separated, "1001", "1_000", false),
+    ];
+    for (related, ours, expected, is_related) in cases {
+        assert_eq!(related(ours, expected), is_related, "{ours} {expected}");
+    }
+}
