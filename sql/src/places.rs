@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{
     Array as _, ArrayRef, Float64Array, PrimitiveArray,
     cast::AsArray as _,
-    types::{Float32Type, Int64Type},
+    types::{Float32Type, Float64Type, Int64Type},
 };
 use arrow_schema::{DataType, FieldRef};
 use datafusion::{
