@@ -126,6 +126,12 @@ pub(super) fn of_options(
         Some(ast::ExcludeSelectItem::Single(name)) => vec![split(name)],
         Some(ast::ExcludeSelectItem::Multiple(names)) => names.iter().map(split).collect(),
     };
+    let is_out = |(of, name): &(Option<String>, String), column: &Column| {
+        column.1.eq_ignore_ascii_case(name) && of.as_ref().is_none_or(|of| is_table(&column.0, of))
+    };
+    if let Some((_, name)) = excluded.iter().find(|out| !columns.iter().any(|column| is_out(out, column))) {
+        return Err(Error::invalid(format!("* EXCLUDE: no column {name:?}")));
+    }
     if options.opt_except.is_some() {
         return Err(Error::unsupported("* EXCEPT beside RENAME or in COLUMNS"));
     }
@@ -135,10 +141,7 @@ pub(super) fn of_options(
         if table.as_ref().is_some_and(|table| !is_table(&column.0, table)) {
             continue;
         }
-        let out = |(of, name): &(Option<String>, String)| {
-            column.1.eq_ignore_ascii_case(name) && of.as_ref().is_none_or(|of| is_table(&column.0, of))
-        };
-        if excluded.iter().any(out) {
+        if excluded.iter().any(|out| is_out(out, column)) {
             continue;
         }
         if let Some(ilike) = &options.opt_ilike
