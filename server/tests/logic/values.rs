@@ -149,9 +149,10 @@ fn same_rows(actual: &[Vec<String>], expected: &[Vec<String>], related: impl Fn(
     actual.len() == expected.len()
         && actual.iter().zip(expected).all(|(actual, expected)| {
             actual.len() == expected.len()
-                && actual.iter().zip(expected).all(|(actual, expected)| {
-                    same(actual, expected) || related(actual.trim(), expected.trim())
-                })
+                && actual
+                    .iter()
+                    .zip(expected)
+                    .all(|(actual, expected)| same(actual, expected) || related(actual, expected))
         })
 }
 
