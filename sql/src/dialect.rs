@@ -232,6 +232,17 @@ impl Rewrite {
                     *expr = Expr::Nested(Box::new(parsed(template, &[inner], &mut self.doubled)?));
                 }
             }
+            // The parser takes all that is behind it for the other side.
+            Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right)
+                if matches!(
+                    &**right,
+                    Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. }
+                ) =>
+            {
+                return Err(Error::unsupported(
+                    "IS DISTINCT FROM before AND or OR without parentheses around it",
+                ));
+            }
             Expr::SimilarTo { .. } => return Err(Error::unsupported("SIMILAR TO with ESCAPE")),
             Expr::Function(_) => self.function(expr)?,
             _ => {}

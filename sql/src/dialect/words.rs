@@ -13,7 +13,6 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
     tokens.retain(|token| !matches!(token.token, Token::Char(c) if is_invisible(c)));
     from_first(&mut tokens);
     prefixed(&mut tokens);
-    distinct_from(&mut tokens);
     struct_types(&mut tokens);
     super::asof::marked(&mut tokens)?;
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
@@ -69,48 +68,6 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
 /// Spaces that the parser does not know for spaces.
 fn is_invisible(c: char) -> bool {
     c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
-}
-
-/// Parentheses around what stands behind IS DISTINCT FROM, where AND or OR comes next: the parser would take both for it.
-fn distinct_from(tokens: &mut Vec<TokenWithSpan>) {
-    let keyword = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    };
-    let mut at = 0;
-    while at + 1 < tokens.len() {
-        at += 1;
-        if keyword(&tokens[at - 1]) != Keyword::DISTINCT || keyword(&tokens[at]) != Keyword::FROM {
-            continue;
-        }
-        let before = at.checked_sub(2).map(|before| keyword(&tokens[before]));
-        if !matches!(before, Some(Keyword::IS | Keyword::NOT)) {
-            continue;
-        }
-        let (mut depth, mut end) = (0, at + 1);
-        while let Some(token) = tokens.get(end) {
-            match &token.token {
-                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
-                Token::RParen | Token::RBracket | Token::RBrace if depth == 0 => break,
-                Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
-                Token::Comma if depth == 0 => break,
-                // CASE has an AND of its own, as BETWEEN has.
-                Token::Word(_) if depth == 0 => match keyword(token) {
-                    Keyword::AND | Keyword::OR => {
-                        let span = token.span;
-                        tokens.insert(end, TokenWithSpan { token: Token::RParen, span });
-                        let span = tokens[at].span;
-                        tokens.insert(at + 1, TokenWithSpan { token: Token::LParen, span });
-                        break;
-                    }
-                    Keyword::CASE | Keyword::BETWEEN | Keyword::IS => break,
-                    _ => {}
-                },
-                _ => {}
-            }
-            end += 1;
-        }
-    }
 }
 
 /// `SELECT a: b` is `SELECT b AS a`.
