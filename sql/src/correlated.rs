@@ -36,6 +36,40 @@ pub(crate) fn decorrelated(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     Names::default().plan(plan.clone()).map(Some)
 }
 
+/// Whether a plan has a correlated subquery with windows or limits, which the planner's own rules would take over the rows
+/// of all values at once.
+pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        let mut look = |subquery: &LogicalPlan| -> Result<()> {
+            if outer_columns(subquery).is_empty() {
+                return Ok(());
+            }
+            subquery.apply_with_subqueries(|plan| {
+                found |= matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_));
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            Ok(())
+        };
+        if let LogicalPlan::Subquery(subquery) = plan {
+            look(&subquery.subquery)?;
+        }
+        plan.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                match expr {
+                    Expr::ScalarSubquery(subquery) => look(&subquery.subquery)?,
+                    Expr::Exists(exists) => look(&exists.subquery.subquery)?,
+                    Expr::InSubquery(within) => look(&within.subquery.subquery)?,
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
 fn refused(what: &str) -> datafusion::common::DataFusionError {
     Error::unsupported(format!("a correlated subquery {what}")).into()
 }

@@ -441,6 +441,11 @@ async fn planned(
 
 /// How a plan runs. Correlated subqueries that the planner cannot make joins of are made joins here.
 async fn physical(session: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+    if correlated::is_apart(logical).map_err(unplanned)?
+        && let Some(joined) = correlated::decorrelated(logical).map_err(unplanned)?
+    {
+        return session.create_physical_plan(&joined).await.map_err(unplanned);
+    }
     let error = match session.create_physical_plan(logical).await {
         Ok(physical) => return Ok(physical),
         Err(error) => error,
