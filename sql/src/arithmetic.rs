@@ -411,7 +411,7 @@ impl ExprPlanner for Planner {
                 Expr::Literal(ScalarValue::Int64(Some(1)), _) => {
                     Ok(PlannerResult::Planned(lists::slice(expr, *start, *stop)))
                 }
-                _ => Err(Error::unsupported("a slice with a step").into()),
+                step => Ok(PlannerResult::Planned(lists::slice_by(expr, *start, *stop, step))),
             },
             field_access => Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr })),
         }

@@ -23,7 +23,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 /// The day since 1970.
-fn days_of(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -33,7 +33,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era - 719_468
 }
 
-fn days_in(year: i64, month: i64) -> i64 {
+pub(crate) fn days_in(year: i64, month: i64) -> i64 {
     let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
     days_of(next_year, next_month, 1) - days_of(year, month, 1)
 }
@@ -48,7 +48,7 @@ impl Moment {
     }
 
     /// Months since the year 0.
-    fn month(self) -> i64 {
+    pub(crate) fn month(self) -> i64 {
         let (year, month, _) = self.date();
         year * 12 + month - 1
     }

@@ -2,12 +2,15 @@
 //! pass over without a word, refused.
 
 pub(crate) mod aliases;
+mod asof;
+mod calls;
+mod distinct;
 mod exprs;
 mod quantified;
 mod selects;
 mod words;
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, NullTreatment,
@@ -19,12 +22,14 @@ use crate::{
     interval, limits,
     names::{self, Meant},
 };
-pub(crate) use selects::name_apart;
+pub(crate) use distinct::distinct_on;
+pub(crate) use exprs::literal;
+pub(crate) use selects::{expand_using, name_apart};
 pub(crate) use words::tokens;
 
 use exprs::{
-    arguments, bare, bucket, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery,
-    literal, parsed, similar, type_of,
+    arguments, bare, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery, parsed,
+    similar, type_of,
 };
 use selects::{joins, of_select, order_by_all, series, set_operations};
 
@@ -58,12 +63,14 @@ const UNORDERED: [&str; 24] = [
 
 /// Puts a statement into the planner's words.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
-    let mut rewrite = Rewrite { fault: None, doubled: 0 };
+    let mut rewrite = Rewrite { tables: calls::table_names(statement), fault: None, doubled: 0 };
     let _ = statement.visit(&mut rewrite);
     rewrite.fault.map_or(Ok(()), Err)
 }
 
 struct Rewrite {
+    /// What tables are called anywhere in the statement.
+    tables: BTreeSet<String>,
     fault: Option<Error>,
     /// Bytes of arguments that stand more than once where they were written once.
     doubled: usize,
@@ -82,6 +89,12 @@ impl Rewrite {
 
     fn expr(&mut self, expr: &mut Expr) -> Result<()> {
         match expr {
+            // The planner would take a table's struct, called as another table, for that table.
+            Expr::CompoundIdentifier(parts)
+                if parts.len() > 2 && parts[..2].iter().all(|part| self.tables.contains(&part.value)) =>
+            {
+                *expr = calls::field_of(parts)?;
+            }
             Expr::Interval(_) => *expr = interval_of(expr, false)?,
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if is_interval(inner) => {
                 *expr = interval_of(inner, true)?;
@@ -101,19 +114,24 @@ impl Rewrite {
                     None => return Err(Error::unsupported("CAST of this to an interval")),
                 };
             }
+            Expr::Cast { data_type: ast::DataType::UHugeInt, expr: inner, kind, .. } => {
+                let is_try = matches!(kind, ast::CastKind::TryCast | ast::CastKind::SafeCast);
+                let template = match is_try {
+                    true => "basalt_try_unsigned(TRY_CAST($1 AS DECIMAL(38, 0)))",
+                    false => "basalt_unsigned(CAST($1 AS DECIMAL(38, 0)))",
+                };
+                *expr = Expr::Nested(Box::new(parsed(template, &[(**inner).clone()], &mut 0)?));
+            }
             Expr::Cast { data_type, expr: inner, .. } => {
                 type_of(data_type);
-                if matches!(data_type, ast::DataType::Bytea)
-                    && literal(inner).is_some_and(|text| text.contains('\\'))
+                if let Some(text) = literal(inner)
+                    && let Some(plain) = exprs::without_separators(text, data_type)
                 {
-                    return Err(Error::unsupported("binary text with escapes"));
+                    **inner = Expr::value(Value::SingleQuotedString(plain));
                 }
             }
             Expr::TypedString(typed) => {
                 type_of(&mut typed.data_type);
-                if matches!(typed.data_type, ast::DataType::Bytea) && typed.value.to_string().contains('\\') {
-                    return Err(Error::unsupported("binary text with escapes"));
-                }
             }
             // What the planner takes for IS NOT NULL, which is never NULL.
             Expr::BinaryOp {
@@ -158,19 +176,40 @@ impl Rewrite {
                     false => call,
                 };
             }
+            Expr::InSubquery { expr: left, subquery, negated } if quantified::row(left).is_some() => {
+                *expr = quantified::within(left, subquery, *negated)?;
+            }
             Expr::AnyOp { left, compare_op, right, .. } if is_subquery(right) => {
                 *expr = match compare_op {
-                    BinaryOperator::Eq => in_subquery(left, compare_op, right, &BinaryOperator::Eq)?,
+                    BinaryOperator::Eq if quantified::row(left).is_none() => {
+                        in_subquery(left, compare_op, right, &BinaryOperator::Eq)?
+                    }
                     op => quantified::compared(left, op, right, false)?,
                 };
             }
             Expr::AllOp { left, compare_op, right } if is_subquery(right) => {
                 *expr = match compare_op {
-                    BinaryOperator::NotEq => in_subquery(left, compare_op, right, &BinaryOperator::NotEq)?,
+                    BinaryOperator::NotEq if quantified::row(left).is_none() => {
+                        in_subquery(left, compare_op, right, &BinaryOperator::NotEq)?
+                    }
                     op => quantified::compared(left, op, right, true)?,
                 };
             }
-            Expr::CompoundFieldAccess { access_chain, .. } => {
+            Expr::Like { escape_char: Some(escape), pattern, .. }
+            | Expr::ILike { escape_char: Some(escape), pattern, .. }
+                if exprs::is_no_escape(escape, pattern)? =>
+            {
+                if matches!(escape.value, Value::Null) {
+                    *expr = Expr::Nested(Box::new(parsed("CAST(NULL AS BOOLEAN)", &[], &mut 0)?));
+                } else if let Expr::Like { escape_char, .. } | Expr::ILike { escape_char, .. } = expr {
+                    *escape_char = None;
+                }
+            }
+            Expr::CompoundFieldAccess { root, access_chain } => {
+                if let Some(call) = calls::chain_of_calls(root, access_chain) {
+                    *expr = call;
+                    return self.expr(expr);
+                }
                 for access in access_chain {
                     if let ast::AccessExpr::Subscript(ast::Subscript::Slice {
                         lower_bound,
@@ -185,12 +224,24 @@ impl Rewrite {
                 }
             }
             Expr::Extract { field, expr: inner, .. } => {
-                if field.to_string().eq_ignore_ascii_case("decade")
-                    && let Some(Meant::Template(template)) = names::meant("decade", 1)
+                let field = field.to_string().to_lowercase();
+                if ["decade", "century", "millennium", "yearweek"].contains(&field.as_str())
+                    && let Some(Meant::Template(template)) = names::meant(&field, 1)
                 {
                     let inner = (**inner).clone();
                     *expr = Expr::Nested(Box::new(parsed(template, &[inner], &mut self.doubled)?));
                 }
+            }
+            // The parser takes all that is behind it for the other side.
+            Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right)
+                if matches!(
+                    &**right,
+                    Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. }
+                ) =>
+            {
+                return Err(Error::unsupported(
+                    "IS DISTINCT FROM before AND or OR without parentheses around it",
+                ));
             }
             Expr::SimilarTo { .. } => return Err(Error::unsupported("SIMILAR TO with ESCAPE")),
             Expr::Function(_) => self.function(expr)?,
@@ -201,6 +252,7 @@ impl Rewrite {
 
     fn function(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(function) = expr else { return Ok(()) };
+        calls::chained(function);
         let Some(name) = bare(&function.name) else { return Ok(()) };
         if name.starts_with("regexp_")
             && let FunctionArguments::List(list) = &mut function.args
@@ -239,6 +291,13 @@ impl Rewrite {
         {
             list.clauses.retain(|clause| !matches!(clause, ast::FunctionArgumentClause::OrderBy(_)));
         }
+        if ["date_trunc", "datetrunc"].contains(&name.as_str())
+            && let FunctionArguments::List(list) = &mut function.args
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(part))) = list.args.first_mut()
+            && let Some(other) = literal(part).and_then(exprs::truncated_part)
+        {
+            *part = Expr::value(Value::SingleQuotedString(other.to_owned()));
+        }
         if name == "regexp_extract_all"
             && let FunctionArguments::List(list) = &mut function.args
             && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(names)))) = list.args.get(2)
@@ -258,6 +317,12 @@ impl Rewrite {
         }
         if name == "struct_pack" {
             return packed(function);
+        }
+        if name == "array"
+            && let FunctionArguments::Subquery(query) = &function.args
+        {
+            *expr = exprs::array_of(query)?;
+            return Ok(());
         }
         match names::meant(&name, arguments(function).map_or(usize::MAX, <[_]>::len)) {
             None => {}
@@ -285,10 +350,8 @@ impl Rewrite {
                 let Some(given) = plain.collect::<Option<Vec<_>>>() else { return Ok(()) };
                 let given = match name.as_str() {
                     "strftime" => formats(given, "%.6f", "%6f")?,
-                    "strptime" => formats(given, "%.f", "%6f")?,
                     _ => given,
                 };
-                let template = if name == "time_bucket" { bucket(&given[0], template)? } else { template };
                 *expr = Expr::Nested(Box::new(parsed(template, &given, &mut self.doubled)?));
                 if self.doubled > limits::STATEMENT_BYTES {
                     return Err(Error::invalid(format!("too many calls of {name} in one another")));

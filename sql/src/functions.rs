@@ -5,9 +5,10 @@ use std::sync::Arc;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
     PrimitiveArray, StringArray,
+    builder::BinaryBuilder,
     cast::AsArray as _,
     types::{
-        Float32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
         Time64NanosecondType, TimestampMicrosecondType,
     },
 };
@@ -23,6 +24,7 @@ use datafusion::{
 };
 
 use crate::{
+    bytes,
     calendar::{self, Moment},
     decimals,
     error::Error,
@@ -44,6 +46,10 @@ enum Kind {
         scale: i8,
         is_try: bool,
     },
+    /// Text that stands for bytes.
+    Bytes {
+        is_try: bool,
+    },
     DateDiff,
     DateSub,
     Age,
@@ -61,6 +67,12 @@ enum Kind {
     Same,
     /// The number by which an interval has its place in an order.
     IntervalOrder,
+    /// A value, of which there is one at most.
+    Only,
+    /// A decimal that is not negative.
+    Unsigned {
+        is_try: bool,
+    },
 }
 
 /// A function of this file.
@@ -71,7 +83,9 @@ struct Function {
     signature: Signature,
 }
 
-const ALL: [(&str, Kind); 9] = [
+const ALL: [(&str, Kind); 11] = [
+    ("basalt_unsigned", Kind::Unsigned { is_try: false }),
+    ("basalt_try_unsigned", Kind::Unsigned { is_try: true }),
     ("basalt_text", Kind::Text),
     ("basalt_date_diff", Kind::DateDiff),
     ("basalt_date_sub", Kind::DateSub),
@@ -108,10 +122,20 @@ pub(crate) fn decimal(expr: Expr, precision: u8, scale: i8, is_try: bool) -> Exp
     function("basalt_decimal", Kind::Decimal { precision, scale, is_try }).call(vec![expr])
 }
 
+/// Text that is to be bytes.
+pub(crate) fn bytes(expr: Expr, is_try: bool) -> Expr {
+    function("basalt_bytes", Kind::Bytes { is_try }).call(vec![expr])
+}
+
 /// The same value, by one of several functions.
 pub(crate) fn same(expr: Expr, number: usize) -> Expr {
     let number = i64::try_from(number).unwrap_or(i64::MAX);
     function("basalt_same", Kind::Same).call(vec![expr, datafusion::logical_expr::lit(number)])
+}
+
+/// A value, where the second argument says that there is one at most.
+pub(crate) fn only(value: Expr, count: Expr) -> Expr {
+    function("basalt_only", Kind::Only).call(vec![value, count])
 }
 
 /// What an interval is compared by.
@@ -148,7 +172,9 @@ impl Function {
         let (numbers, takes) = match self.kind {
             Kind::DateDiff | Kind::DateSub => (3..=3, "a part and two timestamps"),
             Kind::RegexpExtract => (2..=3, "a text, a pattern and a group"),
-            Kind::Age | Kind::Interval | Kind::Same | Kind::Shift { .. } => (2..=2, "two arguments"),
+            Kind::Age | Kind::Interval | Kind::Same | Kind::Only | Kind::Shift { .. } => {
+                (2..=2, "two arguments")
+            }
             _ => (1..=1, "one argument"),
         };
         if numbers.contains(&types.len()) { Ok(()) } else { Err(wrong(self.name, takes).into()) }
@@ -158,9 +184,38 @@ impl Function {
         Ok(match self.kind {
             Kind::Text => Arc::new(texts(&args[0])?),
             Kind::Same => Arc::clone(&args[0]),
+            Kind::Unsigned { is_try } => {
+                let values = cast(&args[0], &DataType::Decimal128(38, 0))?;
+                let values = values.as_primitive::<Decimal128Type>();
+                if !is_try && values.iter().flatten().any(|value| value < 0) {
+                    let message = "a negative number is no UHUGEINT";
+                    return Err(Error::new(ErrorKind::Overflow, message).into());
+                }
+                let kept = values.iter().map(|value| value.filter(|value| *value >= 0));
+                Arc::new(kept.collect::<Decimal128Array>().with_precision_and_scale(38, 0)?)
+            }
+            Kind::Only => {
+                let counts = cast(&args[1], &DataType::Int64)?;
+                if counts.as_primitive::<Int64Type>().iter().flatten().any(|count| count > 1) {
+                    return Err(
+                        Error::invalid("a subquery that stands for a value has more than one row").into()
+                    );
+                }
+                Arc::clone(&args[0])
+            }
             Kind::Clock { is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
                 let clock = |text: Option<&str>| match text {
+                    // The planner would take it for the next minute, or for no time of a day.
+                    Some(text)
+                        if text.split(':').nth(2).is_some_and(|part| part.starts_with("60")) && is_try =>
+                    {
+                        Ok(None)
+                    }
+                    Some(text) if text.split(':').nth(2).is_some_and(|part| part.starts_with("60")) => {
+                        let message = format!("cannot cast {text:?} to a time");
+                        Err(Error::new(ErrorKind::TypeMismatch, message))
+                    }
                     Some(text) if !text.contains(':') && is_try => Ok(None),
                     Some(text) if !text.contains(':') => {
                         let message = format!("cannot cast {text:?} to a time");
@@ -190,6 +245,22 @@ impl Function {
                 let values: std::result::Result<Decimal128Array, Error> =
                     texts.as_string::<i32>().iter().map(read).collect();
                 Arc::new(values?.with_precision_and_scale(precision, scale)?)
+            }
+            Kind::Bytes { is_try } => {
+                let texts = cast(&args[0], &DataType::Utf8)?;
+                let mut read = BinaryBuilder::new();
+                for text in texts.as_string::<i32>() {
+                    match text.map(bytes::of_text).transpose()? {
+                        None => read.append_null(),
+                        Some(Some(bytes)) => read.append_value(bytes),
+                        Some(None) if is_try => read.append_null(),
+                        Some(None) => {
+                            let message = format!("{:?} stands for no bytes", text.unwrap_or_default());
+                            return Err(Error::new(ErrorKind::TypeMismatch, message).into());
+                        }
+                    }
+                }
+                Arc::new(read.finish())
             }
             Kind::DateDiff | Kind::DateSub => {
                 let parts = cast(&args[0], &DataType::Utf8)?;
@@ -256,11 +327,12 @@ impl ScalarUDFImpl for Function {
         Ok(match self.kind {
             Kind::Text | Kind::Clock { .. } | Kind::TypeOf | Kind::RegexpExtract => DataType::Utf8,
             Kind::Decimal { precision, scale, .. } => DataType::Decimal128(precision, scale),
+            Kind::Bytes { .. } => DataType::Binary,
             Kind::DateDiff | Kind::DateSub | Kind::Shift { .. } => DataType::Int64,
             Kind::Age | Kind::Interval => INTERVAL,
-            Kind::Same => types[0].clone(),
+            Kind::Same | Kind::Only => types[0].clone(),
             Kind::IsInf | Kind::IsFinite => DataType::Boolean,
-            Kind::IntervalOrder => DataType::Decimal128(38, 0),
+            Kind::IntervalOrder | Kind::Unsigned { .. } => DataType::Decimal128(38, 0),
         })
     }
 
@@ -304,7 +376,7 @@ pub(crate) fn cast_to_texts(array: &ArrayRef) -> Result<StringArray> {
     Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
-fn floats(array: &ArrayRef) -> Result<Float64Array> {
+pub(crate) fn floats(array: &ArrayRef) -> Result<Float64Array> {
     Ok(cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().clone())
 }
 
@@ -494,82 +566,4 @@ fn type_name(data_type: &DataType) -> String {
         other => return other.to_string(),
     }
     .to_owned()
-}
-
-/// `round` and `trunc`: what has more places than a float has stays as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Places(Arc<ScalarUDF>);
-
-impl Places {
-    /// The functions.
-    pub(crate) const NAMES: [&'static str; 2] = ["round", "trunc"];
-
-    pub(crate) fn over(function: Arc<ScalarUDF>) -> ScalarUDF {
-        ScalarUDF::new_from_impl(Self(function))
-    }
-}
-
-impl ScalarUDFImpl for Places {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.0.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.0.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.0.return_field_from_args(args)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let given = args.args.clone();
-        let rows = args.number_rows;
-        let rounded = self.0.invoke_with_args(args)?;
-        let [value, places] = given.as_slice() else { return Ok(rounded) };
-        if !rounded.data_type().is_floating() {
-            return Ok(rounded);
-        }
-        let is_scalar = matches!(rounded, ColumnarValue::Scalar(_));
-        let rows = if is_scalar { 1 } else { rows };
-        let (rounded, value) = (rounded.to_array(rows)?, value.to_array(rows)?);
-        let places = cast(&places.to_array(rows)?, &DataType::Int64)?;
-        let places = places.as_primitive::<Int64Type>();
-        let mended = |row: usize, rounded: f64, value: f64| match rounded.is_finite() || !value.is_finite() {
-            true => rounded,
-            false if places.value(row) > 0 => value,
-            false => 0.0,
-        };
-        let array: ArrayRef = if *rounded.data_type() == DataType::Float32 {
-            let (rounded, value) = (rounded.as_primitive::<Float32Type>(), cast(&value, &DataType::Float32)?);
-            let value = value.as_primitive::<Float32Type>();
-            #[allow(clippy::cast_possible_truncation, reason = "it was a float32")]
-            let of_row = |row: usize| {
-                let mended = mended(row, rounded.value(row).into(), value.value(row).into()) as f32;
-                rounded.is_valid(row).then_some(mended)
-            };
-            Arc::new((0..rows).map(of_row).collect::<PrimitiveArray<Float32Type>>())
-        } else {
-            let (rounded, value) = (rounded.as_primitive::<Float64Type>(), floats(&value)?);
-            let of_row =
-                |row: usize| rounded.is_valid(row).then(|| mended(row, rounded.value(row), value.value(row)));
-            Arc::new((0..rows).map(of_row).collect::<Float64Array>())
-        };
-        Ok(match is_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
-            false => ColumnarValue::Array(array),
-        })
-    }
 }

@@ -25,6 +25,8 @@ pub const WAITING_BATCHES: usize = 2;
 pub const STACK_BYTES: usize = 128 << 20;
 /// Columns of an answer.
 pub const ANSWER_COLUMNS: usize = basalt_core::limits::MAX_OUTPUTS;
+/// Select lists of a statement in which something stands for several columns.
+pub const STARS: usize = 64;
 /// Scans of a statement: each has a thread while it runs.
 pub const SCANS: usize = 64;
 /// Distinct keys of a join's build side, at most, that are a set for the scan of its other side; of more it is told the

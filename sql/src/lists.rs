@@ -173,6 +173,11 @@ pub(crate) fn slice(list: Expr, from: Expr, to: Expr) -> Expr {
     function("list_slice", &[], Kind::Slice).call(vec![list, from, to])
 }
 
+/// `list[from:to:step]`.
+pub(crate) fn slice_by(list: Expr, from: Expr, to: Expr, step: Expr) -> Expr {
+    function("list_slice", &[], Kind::Slice).call(vec![list, from, to, step])
+}
+
 /// `left || right` of lists.
 pub(crate) fn concatenated(left: Expr, right: Expr) -> Expr {
     function("list_concat", &[], Kind::Concat).call(vec![left, right])

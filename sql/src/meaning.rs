@@ -192,6 +192,14 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             };
             Transformed::yes(functions::decimal(*of.expr, precision, scale, true))
         }
+        Expr::Cast(mut of) if is_bytes(&of.expr, of.field.data_type(), schema) => {
+            *of.expr = functions::bytes(*of.expr, false);
+            Transformed::yes(Expr::Cast(of))
+        }
+        Expr::TryCast(mut of) if is_bytes(&of.expr, of.field.data_type(), schema) => {
+            *of.expr = functions::bytes(*of.expr, true);
+            Transformed::yes(Expr::TryCast(of))
+        }
         Expr::Cast(mut of) if is_clock(&of.expr, of.field.data_type(), schema) => {
             *of.expr = functions::clock(*of.expr, false);
             Transformed::yes(Expr::Cast(of))
@@ -280,6 +288,11 @@ fn is_bool(expr: &Expr, schema: &DFSchema) -> bool {
 fn is_decimal_text(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
     matches!(to, DataType::Decimal128(_, 0..))
         && expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
+}
+
+/// Whether text would become bytes, of which it may say some by their numbers.
+fn is_bytes(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
+    to.is_binary() && expr.get_type(schema).is_ok_and(|data_type| data_type.is_string())
 }
 
 /// Whether text would become a time, which a number must not.

@@ -54,9 +54,30 @@ const NAMES: [(&str, &str); 39] = [
     ("regexp_matches", "regexp_like"),
 ];
 
+/// Halves are rounded to the even neighbour.
+const ROUND_EVEN: &str = "CASE (abs($1) * power(CAST(10 AS DOUBLE), $2 + 1)) % 10 WHEN 5 THEN round($1 / 2, $2) * 2 ELSE round($1, $2) END";
+
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 56] = [
+const TEMPLATES: [(&str, usize, &str); 72] = [
     ("add", 2, "$1 + $2"),
+    ("array_to_string_comma_default", 1, "array_to_string($1, ',')"),
+    ("array_to_string_comma_default", 2, "array_to_string($1, $2)"),
+    ("encode", 1, "arrow_cast($1, 'Binary')"),
+    ("decode", 1, "CAST($1 AS VARCHAR)"),
+    ("arg_max_null", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL)"),
+    ("arg_min_null", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
+    ("arg_max_nulls_last", 2, "first_value($1 ORDER BY $2 DESC NULLS LAST)"),
+    ("arg_min_nulls_last", 2, "first_value($1 ORDER BY $2 NULLS LAST)"),
+    ("base64", 1, "encode($1, 'base64pad')"),
+    ("to_base64", 1, "encode($1, 'base64pad')"),
+    ("from_base64", 1, "decode($1, 'base64pad')"),
+    ("from_hex", 1, "decode($1, 'hex')"),
+    ("unhex", 1, "decode($1, 'hex')"),
+    ("map_contains", 2, "list_contains(map_keys($1), $2)"),
+    ("map_contains_value", 2, "list_contains(map_values($1), $2)"),
+    ("map_extract_value", 2, "$1[$2]"),
+    ("round_even", 2, ROUND_EVEN),
+    ("roundbankers", 2, ROUND_EVEN),
     ("arg_max", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
     ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
     ("argmax", 2, "first_value($1 ORDER BY $2 DESC) FILTER (WHERE $2 IS NOT NULL) IGNORE NULLS"),
@@ -97,9 +118,7 @@ const TEMPLATES: [(&str, usize, &str); 56] = [
     ("regexp_full_match", 2, "regexp_like($1, '^(?:' || $2 || ')$')"),
     ("second", 1, "CAST(floor(date_part('second', $1)) AS BIGINT)"),
     ("strftime", 2, "to_char($1, $2)"),
-    ("strptime", 2, "to_timestamp($1, $2)"),
     ("subtract", 2, "$1 - $2"),
-    ("time_bucket", 2, "date_bin($1, $2, TIMESTAMP '2000-01-03 00:00:00')"),
     ("to_days", 1, "basalt_interval($1, 'day')"),
     ("to_hours", 1, "basalt_interval($1, 'hour')"),
     ("to_minutes", 1, "basalt_interval($1, 'minute')"),

@@ -36,23 +36,25 @@ use crate::{
     bounded::{self, Bounded},
     catalog::{Change, Table, Written},
     command::{Command, Description},
-    define, dialect,
+    correlated, define, dialect,
     engine::{Request, Shared},
+    entries,
     error::{Error, Result, missing_column},
-    functions::{self, Places},
+    functions,
     fuse::FuseAggregates,
     gathered, light, limits, lists,
     meaning::Meaning,
     memory::Pool,
     order,
     parse::{Parameters, as_query},
+    places::Places,
     references::FuseJoins,
     resolve::{Resolved, resolve},
     scan::Scan,
     sets::KeysApart,
-    strings,
+    stars, strings,
     sums::Sums,
-    system,
+    system, timestamps,
     top::FuseTop,
     views::Views,
     write::{Effect, Rewritten},
@@ -92,8 +94,13 @@ impl Base {
             }
         }
         let functions = builder.scalar_functions().get_or_insert_default();
-        let ours: Vec<_> =
-            functions::all().chain(system::functions()).chain(lists::all()).chain(strings::all()).collect();
+        let ours: Vec<_> = functions::all()
+            .chain(system::functions())
+            .chain(lists::all())
+            .chain(strings::all())
+            .chain(timestamps::all())
+            .chain(entries::all())
+            .collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         functions.extend(ours.into_iter().map(Arc::new));
         Ok(Self { state: builder.build() })
@@ -413,7 +420,7 @@ async fn typed(
     let types: Vec<_> = types.iter().map(|known| known.as_ref().unwrap_or(unknown).clone()).collect();
     let nulls = types.iter().map(ScalarValue::try_from).collect::<PlanResult<Vec<_>>>();
     let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
-    let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
+    let physical = physical(session, &logical).await?;
     let shown = Shown::new(logical.schema(), &physical.schema())?;
     Ok((types, shown.schema().clone()))
 }
@@ -449,7 +456,7 @@ async fn planned(
     session.mark_start_execution();
     let logical = logical(&session, statement).await?;
     verify(&logical)?;
-    let physical = session.create_physical_plan(&logical).await.map_err(unplanned)?;
+    let physical = physical(&session, &logical).await?;
     let scans = scans(&physical);
     if scans > limits::SCANS {
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
@@ -458,8 +465,26 @@ async fn planned(
     Ok((session, logical, yielding(physical)?))
 }
 
+/// How a plan runs. Correlated subqueries that the planner cannot make joins of are made joins here.
+async fn physical(session: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+    if correlated::is_apart(logical).map_err(unplanned)?
+        && let Some(joined) = correlated::decorrelated(logical).map_err(unplanned)?
+    {
+        return session.create_physical_plan(&joined).await.map_err(unplanned);
+    }
+    let error = match session.create_physical_plan(logical).await {
+        Ok(physical) => return Ok(physical),
+        Err(error) => error,
+    };
+    match correlated::decorrelated(logical).map_err(unplanned)? {
+        Some(joined) => session.create_physical_plan(&joined).await.map_err(unplanned),
+        None => Err(unplanned(error)),
+    }
+}
+
 /// The plan of a statement. Columns of one list that would have the same name get others.
 async fn logical(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    stars::expand(session, &mut statement).await?;
     order::by_columns(session, &mut statement).await?;
     let mut planned = session.statement_to_plan(statement.clone()).await;
     for _ in 0..limits::ALIASES {

@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use arrow_array::{
     Array as _, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray,
-    builder::{ListBuilder, StringBuilder, TimestampMicrosecondBuilder},
+    builder::{ListBuilder, StringBuilder},
     cast::AsArray as _,
     types::{Float32Type, Float64Type, Int64Type},
 };
-use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef};
 use basalt_core::error::ErrorKind;
 use datafusion::{
     arrow::compute::cast,
-    common::{Result, ScalarValue, config::ConfigOptions},
+    common::Result,
     logical_expr::{
         ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
     },
@@ -29,7 +29,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::{
     bounded,
     error::Error,
-    functions::{self, cast_to_texts, of_arrays},
+    functions::{cast_to_texts, of_arrays},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +59,6 @@ enum Kind {
     BitCount,
     Even,
     Divide,
-    TryStrptime,
     /// Of what is seen as a character.
     LengthSeen,
     PartSeen,
@@ -110,18 +109,11 @@ struct Strings {
 
 /// What a session has of them.
 pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
-    let last = [("try_strptime", &[] as &[&str], Kind::TryStrptime, 2, 2)];
-    ALL.into_iter().chain(last).map(|(name, aliases, kind, least, most)| {
+    ALL.into_iter().map(|(name, aliases, kind, least, most)| {
         let aliases = aliases.iter().map(|&alias| alias.to_owned()).collect();
         let signature = Signature::variadic_any(Volatility::Immutable);
         ScalarUDF::new_from_impl(Strings { name, aliases, kind, arguments: (least, most), signature })
     })
-}
-
-const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
-
-fn is_list_of_texts(data_type: &DataType) -> bool {
-    crate::lists::item(data_type).is_some_and(|item| item.is_string())
 }
 
 impl Strings {
@@ -314,7 +306,6 @@ impl Strings {
                 };
                 Arc::new((0..rows).map(of_row).collect::<std::result::Result<Int64Array, Error>>()?)
             }
-            Kind::TryStrptime => self.strptime(args, rows)?,
             Kind::LengthSeen => {
                 let texts = texts(0)?;
                 let length = |row: usize| {
@@ -396,58 +387,6 @@ impl Strings {
             _ => Arc::new(StringArray::from(parts)),
         })
     }
-
-    /// Of several formats the first that reads the text; where none does there is no moment.
-    fn strptime(&self, args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let texts = cast(&args[0], &DataType::Utf8)?;
-        let texts = texts.as_string::<i32>();
-        let lists = match is_list_of_texts(args[1].data_type()) {
-            true => Some(crate::lists::as_list(&args[1])?),
-            false => None,
-        };
-        let single = if lists.is_none() { Some(cast(&args[1], &DataType::Utf8)?) } else { None };
-        let function = datafusion::functions::datetime::to_timestamp_micros(&ConfigOptions::default());
-        let options = Arc::new(ConfigOptions::default());
-        let mut builder = TimestampMicrosecondBuilder::with_capacity(rows);
-        for row in 0..rows {
-            let formats: Vec<String> = match (&lists, &single) {
-                (Some(lists), _) if lists.is_valid(row) => {
-                    let formats = cast(&lists.value(row), &DataType::Utf8)?;
-                    formats.as_string::<i32>().iter().flatten().map(str::to_owned).collect()
-                }
-                (_, Some(single)) if single.is_valid(row) => {
-                    vec![single.as_string::<i32>().value(row).to_owned()]
-                }
-                _ => Vec::new(),
-            };
-            let mut moment = None;
-            if texts.is_valid(row) {
-                for format in &formats {
-                    if let Some(other) = shown::unknown_part(format) {
-                        return Err(Error::unsupported(format!("{other} in a format")).into());
-                    }
-                    let format = format.replace(".%f", "%.f").replace("%f", "%6f");
-                    let scalar = |text: &str| ColumnarValue::Scalar(ScalarValue::Utf8(Some(text.to_owned())));
-                    let args = ScalarFunctionArgs {
-                        args: vec![scalar(texts.value(row)), scalar(&format)],
-                        arg_fields: ["text", "format"]
-                            .map(|name| Arc::new(Field::new(name, DataType::Utf8, true)))
-                            .to_vec(),
-                        number_rows: 1,
-                        return_field: Arc::new(Field::new("moment", MICROSECONDS, true)),
-                        config_options: Arc::clone(&options),
-                    };
-                    if let Ok(read) = function.invoke_with_args(args) {
-                        let read = functions::moments(&read.to_array(1)?)?;
-                        moment = read.is_valid(0).then(|| read.value(0));
-                        break;
-                    }
-                }
-            }
-            builder.append_option(moment);
-        }
-        Ok(Arc::new(builder.finish()))
-    }
 }
 
 fn next_after(from: f64, to: f64) -> f64 {
@@ -501,7 +440,9 @@ impl ScalarUDFImpl for Strings {
                 (fits, DataType::Utf8)
             }
             Kind::Dirname | Kind::Dirpath | Kind::JoinPath => (are_texts(types), DataType::Utf8),
-            Kind::Printf | Kind::Format => (are_texts(&types[..1]), DataType::Utf8),
+            Kind::Printf | Kind::Format => {
+                (are_texts(&types[..1]) && !types.iter().any(DataType::is_binary), DataType::Utf8)
+            }
             Kind::RegexEscape | Kind::UrlEncode | Kind::UrlDecode => (are_texts(types), DataType::Utf8),
             Kind::LengthSeen => (are_texts(types), DataType::Int64),
             Kind::PartSeen | Kind::LeftSeen | Kind::RightSeen => {
@@ -522,10 +463,6 @@ impl ScalarUDFImpl for Strings {
             Kind::Divide => {
                 let fits = |t: &DataType| (t.is_integer() && *t != DataType::UInt64) || t.is_null();
                 (types.iter().all(fits), DataType::Int64)
-            }
-            Kind::TryStrptime => {
-                let fits = are_texts(&types[..1]) && (are_texts(&types[1..]) || is_list_of_texts(&types[1]));
-                (fits, MICROSECONDS)
             }
         };
         if fits { Ok(data_type) } else { Err(self.wrong("arguments of other types")) }

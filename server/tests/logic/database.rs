@@ -284,6 +284,11 @@ impl Database {
         let select = schema.fields().iter().map(|field| {
             let at = columns.iter().position(|column| column.eq_ignore_ascii_case(field.name()));
             let value = at.map_or_else(|| "NULL".to_owned(), |at| names[at].clone());
+            // Text has bytes by their numbers.
+            let value = match field.data_type() {
+                DataType::Binary => format!("CAST({value} AS BYTEA)"),
+                _ => value,
+            };
             format!("arrow_cast({value}, '{}') AS \"{}\"", arrow_name(field.data_type()), field.name())
         });
         let select: Vec<String> = select.collect();

@@ -54,7 +54,7 @@ pub(super) fn parsed(template: &str, given: &[Expr], doubled: &mut usize) -> Res
     Ok(expr)
 }
 
-pub(super) fn literal(expr: &Expr) -> Option<&str> {
+pub(crate) fn literal(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) => Some(text),
@@ -144,6 +144,113 @@ pub(super) fn in_subquery(
     }
 }
 
+/// Whether ESCAPE names no character: where it is NULL the condition is, and where it is empty nothing is escaped.
+pub(super) fn is_no_escape(escape: &ast::ValueWithSpan, pattern: &Expr) -> Result<bool> {
+    match &escape.value {
+        Value::Null => Ok(true),
+        Value::SingleQuotedString(text) if text.is_empty() => match literal(pattern) {
+            Some(pattern) if !pattern.contains('\\') => Ok(true),
+            _ => Err(Error::unsupported("ESCAPE '' behind a pattern that is no literal, or has a backslash")),
+        },
+        _ => Ok(false),
+    }
+}
+
+/// The digits of a number in a text that `_` parts; `None`: there is no `_` between two digits, or the type is no number.
+pub(super) fn without_separators(text: &str, data_type: &ast::DataType) -> Option<String> {
+    use ast::DataType;
+    let is_number = matches!(
+        data_type,
+        DataType::TinyInt(_)
+            | DataType::SmallInt(_)
+            | DataType::Int(_)
+            | DataType::Integer(_)
+            | DataType::BigInt(_)
+            | DataType::Float(_)
+            | DataType::Real
+            | DataType::Double(_)
+            | DataType::DoublePrecision
+    );
+    let bytes = text.as_bytes();
+    let parts = |at: usize| {
+        let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+        digit(at.checked_sub(1)) && digit(Some(at + 1))
+    };
+    let mut found = text.match_indices('_').peekable();
+    found.peek()?;
+    (is_number && found.all(|(at, _)| parts(at))).then(|| text.replace('_', ""))
+}
+
+/// Parts of a timestamp that are cut off as one that the planner knows.
+pub(super) fn truncated_part(part: &str) -> Option<&'static str> {
+    Some(match part.to_lowercase().as_str() {
+        "dow" | "dayofweek" | "weekday" | "isodow" | "doy" | "dayofyear" | "dayofmonth" | "julian"
+        | "days" | "d" => "day",
+        "yr" | "y" | "years" => "year",
+        "mon" | "months" => "month",
+        "quarters" => "quarter",
+        "weeks" | "weekofyear" | "w" | "isoyearweek" => "week",
+        "hr" | "h" | "hours" => "hour",
+        "min" | "m" | "minutes" => "minute",
+        "sec" | "s" | "seconds" | "epoch" => "second",
+        "ms" | "msec" | "milliseconds" => "millisecond",
+        "us" | "usec" | "microseconds" => "microsecond",
+        _ => return None,
+    })
+}
+
+/// `ARRAY(query)`: the values of a query as a list, in its order.
+pub(super) fn array_of(query: &ast::Query) -> Result<Expr> {
+    let mut query = query.clone();
+    let mut order = String::new();
+    if let Some(keys) = query.order_by.take() {
+        let ast::OrderByKind::Expressions(keys) = keys.kind else {
+            return Err(Error::unsupported("ARRAY of a query in this order"));
+        };
+        let is_plain = query.limit_clause.is_none() && query.fetch.is_none();
+        let ast::SetExpr::Select(select) = &mut *query.body else {
+            return Err(Error::unsupported("ARRAY of a query in this order"));
+        };
+        let [ast::SelectItem::UnnamedExpr(value) | ast::SelectItem::ExprWithAlias { expr: value, .. }] =
+            select.projection.as_mut_slice()
+        else {
+            return Err(Error::unsupported("ARRAY of a query in an order, which has several columns,"));
+        };
+        if !is_plain || select.distinct.is_some() || select.top.is_some() {
+            return Err(Error::unsupported("ARRAY of a query with DISTINCT or LIMIT in an order"));
+        }
+        let mut columns = Vec::with_capacity(keys.len());
+        for (at, key) in keys.into_iter().enumerate() {
+            let expr = match &key.expr {
+                Expr::Value(ast::ValueWithSpan { value: Value::Number(..), .. }) => value.clone(),
+                expr => expr.clone(),
+            };
+            let alias = ast::Ident::new(format!("basalt_o{at}"));
+            let by = Expr::Identifier(ast::Ident::new(format!("basalt_o{at}")));
+            order += &format!(
+                "{} {}",
+                if at == 0 { " ORDER BY" } else { "," },
+                ast::OrderByExpr { expr: by, ..key }
+            );
+            columns.push(ast::SelectItem::ExprWithAlias { expr, alias });
+        }
+        let value =
+            ast::SelectItem::ExprWithAlias { expr: value.clone(), alias: ast::Ident::new("basalt_c") };
+        select.projection = std::iter::once(value).chain(columns).collect();
+        let text =
+            format!("coalesce((SELECT array_agg(basalt_c{order}) FROM ({query}) AS basalt_q), make_array())");
+        return parse(&text);
+    }
+    parse(&format!(
+        "coalesce((SELECT array_agg(basalt_c) FROM ({query}) AS basalt_q (basalt_c)), make_array())"
+    ))
+}
+
+fn parse(text: &str) -> Result<Expr> {
+    let expr = crate::parse::ast_parser(text).and_then(|mut parser| parser.parse_expr().ok());
+    expr.ok_or_else(|| Error::unsupported("this query as a value"))
+}
+
 pub(super) fn plain_number(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Value(value) => match &value.value {
@@ -175,21 +282,6 @@ pub(super) fn formats(mut given: Vec<Expr>, with_point: &str, digits: &str) -> R
     let text = text.replace(".%f", with_point).replace("%f", digits);
     *format = Expr::value(Value::SingleQuotedString(text));
     Ok(given)
-}
-
-/// Buckets of days begin on a Monday, those of months with a year.
-pub(super) fn bucket(width: &Expr, of_days: &'static str) -> Result<&'static str> {
-    let text = match width {
-        Expr::Interval(interval) => literal(&interval.value),
-        _ => None,
-    };
-    match text.and_then(|text| interval::parse(text, None)) {
-        Some(width) if width.months == 0 => Ok(of_days),
-        Some(width) if width.days == 0 && width.nanoseconds == 0 => {
-            Ok("date_bin($1, $2, TIMESTAMP '2000-01-01 00:00:00')")
-        }
-        _ => Err(Error::unsupported("time_bucket of this width")),
-    }
 }
 
 /// Types by the names that others have for them. A timestamp has microseconds.

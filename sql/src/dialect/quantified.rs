@@ -4,10 +4,11 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GroupByExpr, Query, SelectItem, SetExpr, UnaryOperator, VisitMut as _, VisitorMut,
-    visit_expressions,
+    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem, SetExpr,
+    UnaryOperator, VisitMut as _, VisitorMut, visit_expressions,
 };
 
+use super::exprs::arguments;
 use crate::{
     error::{Error, Result},
     parse,
@@ -28,12 +29,81 @@ fn query_of(expr: &Expr) -> Option<&Query> {
     }
 }
 
-fn one(left: &Expr) -> Result<()> {
+/// The values of a row in parentheses; `None`: it is one value.
+pub(super) fn row(left: &Expr) -> Option<Vec<&Expr>> {
     match left {
-        Expr::Tuple(_) => Err(Error::unsupported("several columns before ANY, ALL or IN")),
-        Expr::Nested(inner) => one(inner),
+        Expr::Tuple(values) => Some(values.iter().collect()),
+        Expr::Nested(inner) => row(inner),
         Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("row") => {
-            Err(Error::unsupported("several columns before ANY, ALL or IN"))
+            let values = arguments(function)?.iter().map(|argument| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value),
+                _ => None,
+            });
+            values.collect()
+        }
+        _ => None,
+    }
+}
+
+/// A row, compared with the rows of a query that has as many columns: equal rows are so in each value, others are compared
+/// as structs.
+fn row_compared(row: &[&Expr], op: &BinaryOperator, query: &Query, all: bool) -> Result<Expr> {
+    if let SetExpr::Select(select) = &*query.body {
+        let is_one =
+            |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+        if select.projection.iter().all(is_one) && select.projection.len() != row.len() {
+            let what = format!("a row of {} values before {} columns", row.len(), select.projection.len());
+            return Err(Error::unsupported(what));
+        }
+    }
+    let names: Vec<String> = (1..=row.len()).map(|at| format!("basalt_c{at}")).collect();
+    let each = |op: &str, with: &str| {
+        let pairs = row.iter().zip(&names).map(|(value, name)| format!("({value}) {op} basalt_q.{name}"));
+        pairs.collect::<Vec<_>>().join(with)
+    };
+    let holds = match op {
+        BinaryOperator::Eq => each("=", " AND "),
+        BinaryOperator::NotEq => each("<>", " OR "),
+        BinaryOperator::Lt | BinaryOperator::LtEq | BinaryOperator::Gt | BinaryOperator::GtEq => {
+            let values: Vec<String> = row.iter().map(ToString::to_string).collect();
+            let columns: Vec<String> = names.iter().map(|name| format!("basalt_q.{name}")).collect();
+            format!("struct({}) {op} struct({})", values.join(", "), columns.join(", "))
+        }
+        _ => return Err(Error::unsupported(format!("{op} of rows before ANY or ALL"))),
+    };
+    let of = |condition: &str| {
+        format!("(SELECT count(*) FROM ({query}) AS basalt_q ({}) WHERE {condition}) > 0", names.join(", "))
+    };
+    let unknown = of(&format!("({holds}) IS NULL"));
+    parsed(&match all {
+        false => format!("CASE WHEN {} THEN TRUE WHEN {unknown} THEN NULL ELSE FALSE END", of(&holds)),
+        true => {
+            let fails = of(&format!("NOT ({holds})"));
+            format!("CASE WHEN {fails} THEN FALSE WHEN {unknown} THEN NULL ELSE TRUE END")
+        }
+    })
+}
+
+/// Rows of a condition that are to be IN a query: what is not known is passed over as what is not there, so that it is
+/// asked whether there is such a row.
+pub(super) fn rows_in(condition: &mut Expr) -> Result<()> {
+    match condition {
+        Expr::Nested(inner) => rows_in(inner),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            rows_in(left)?;
+            rows_in(right)
+        }
+        Expr::InSubquery { expr: left, subquery, negated: false } => {
+            let Some(row) = row(left) else { return Ok(()) };
+            let names: Vec<String> = (1..=row.len()).map(|at| format!("basalt_c{at}")).collect();
+            let pairs = row.iter().zip(&names).map(|(value, name)| format!("({value}) = basalt_q.{name}"));
+            let holds = pairs.collect::<Vec<_>>().join(" AND ");
+            let text = format!(
+                "EXISTS (SELECT 1 FROM ({subquery}) AS basalt_q ({}) WHERE {holds})",
+                names.join(", ")
+            );
+            *condition = parsed(&text)?;
+            Ok(())
         }
         _ => Ok(()),
     }
@@ -42,7 +112,9 @@ fn one(left: &Expr) -> Result<()> {
 /// `left op ANY (query)` and `left op ALL (query)`.
 pub(super) fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool) -> Result<Expr> {
     let Some(query) = query_of(right) else { return Err(Error::Internal("no subquery".to_owned())) };
-    one(left)?;
+    if let Some(row) = row(left) {
+        return row_compared(&row, op, query, all);
+    }
     let of = |what: &str| match plain(query, Some(what)) {
         Some(text) => text,
         None => format!("(SELECT {what}(basalt_q.basalt_c) FROM ({query}) AS basalt_q (basalt_c))"),
@@ -74,8 +146,11 @@ pub(super) fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool
 }
 
 /// `left [NOT] IN (query)`, by how many rows there are.
-fn within(left: &Expr, query: &Query, negated: bool) -> Result<Expr> {
-    one(left)?;
+pub(super) fn within(left: &Expr, query: &Query, negated: bool) -> Result<Expr> {
+    if let Some(row) = row(left) {
+        let op = if negated { BinaryOperator::NotEq } else { BinaryOperator::Eq };
+        return row_compared(&row, &op, query, negated);
+    }
     let from = format!("FROM ({query}) AS basalt_q (basalt_c)");
     let text = format!(
         "CASE WHEN (SELECT count(*) {from} WHERE basalt_q.basalt_c = ({left})) > 0 THEN {} \

@@ -12,6 +12,7 @@ use datafusion::sql::{
 };
 
 use super::{
+    asof,
     exprs::{arguments, bare},
     quantified,
 };
@@ -22,7 +23,9 @@ use crate::{
 
 pub(super) fn set_operations(body: &SetExpr) -> Result<()> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
-    if *op != SetOperator::Union && !matches!(set_quantifier, SetQuantifier::None | SetQuantifier::Distinct) {
+    let is_known =
+        matches!(set_quantifier, SetQuantifier::None | SetQuantifier::Distinct | SetQuantifier::All);
+    if *op != SetOperator::Union && !is_known {
         return Err(Error::unsupported(format!("{op} {set_quantifier}")));
     }
     set_operations(left)?;
@@ -31,7 +34,7 @@ pub(super) fn set_operations(body: &SetExpr) -> Result<()> {
 
 /// `*` over JOIN USING: what is left has all its columns, what is right those that are not joined by. The planner would
 /// take a column of either, by their names.
-fn expand_using(select: &mut Select) -> Result<()> {
+pub(crate) fn expand_using(select: &mut Select) -> Result<()> {
     let of_wildcard = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if is_plain(options));
     let mut items = Vec::new();
     let mut is_using = false;
@@ -58,9 +61,8 @@ fn expand_using(select: &mut Select) -> Result<()> {
                     let columns = columns.iter().filter_map(|name| name.0.first()?.as_ident().cloned());
                     items.push(all_of(&join.relation, &columns.collect::<Vec<_>>()));
                 }
-                JoinConstraint::Natural if select.projection.iter().any(of_wildcard) => {
-                    return Err(Error::unsupported("* over a NATURAL JOIN (USING is)"));
-                }
+                // Its columns are not known yet.
+                JoinConstraint::Natural => return Ok(()),
                 _ => items.push(all_of(&join.relation, &[])),
             }
         }
@@ -133,14 +135,15 @@ pub(super) fn order_by_all(query: &mut ast::Query) -> Result<()> {
                 let is_one = |item: &SelectItem| {
                     matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
                 };
-                if !select.projection.iter().all(is_one) {
-                    return Err(Error::unsupported("ORDER BY ALL of a select list with *"));
+                if !select.projection.iter().all(is_one) || select.projection.iter().any(has_columns) {
+                    // How many columns there are is not known yet.
+                    return Ok(());
                 }
                 break select.projection.len();
             }
             SetExpr::SetOperation { left, .. } => body = left,
             SetExpr::Query(inner) => body = &inner.body,
-            _ => return Err(Error::unsupported("ORDER BY ALL of this")),
+            _ => return Ok(()),
         }
     };
     let key = key.clone();
@@ -149,11 +152,26 @@ pub(super) fn order_by_all(query: &mut ast::Query) -> Result<()> {
         ..key.clone()
     };
     *keys = (1..=columns).map(ordinal).collect();
+    if matches!(&*query.body, SetExpr::Select(select) if matches!(select.group_by, ast::GroupByExpr::All(_)))
+    {
+        // The planner would look for what is ordered by among the keys of the groups.
+        let around = crate::parse::ast_parser("SELECT * FROM (SELECT 1) AS basalt_q");
+        let around = around.and_then(|mut parser| parser.parse_query().ok());
+        let mut around = around.ok_or_else(|| Error::unsupported("ORDER BY ALL of this"))?;
+        let SetExpr::Select(select) = &mut *around.body else { return Ok(()) };
+        if let Some(TableFactor::Derived { subquery, .. }) =
+            select.from.first_mut().map(|from| &mut from.relation)
+        {
+            std::mem::swap(&mut subquery.body, &mut query.body);
+        }
+        query.body = around.body;
+    }
     Ok(())
 }
 
 pub(super) fn joins(table: &mut TableWithJoins) -> Result<()> {
     for join in &mut table.joins {
+        asof::join(join)?;
         let nothing = JoinOperator::Join(JoinConstraint::None);
         join.join_operator = match std::mem::replace(&mut join.join_operator, nothing) {
             JoinOperator::Semi(constraint) => JoinOperator::LeftSemi(constraint),
@@ -189,12 +207,15 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
             return Err(Error::unsupported("GROUPING SETS, ROLLUP or CUBE beside a list in parentheses"));
         }
     }
+    if let Some(condition) = &mut select.selection {
+        quantified::rows_in(condition)?;
+    }
     expand_using(select)?;
     for item in &mut select.projection {
         match item {
             SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
-                if options.opt_ilike.is_some() || options.opt_alias.is_some() {
-                    return Err(Error::unsupported("* with ILIKE or AS"));
+                if options.opt_alias.is_some() {
+                    return Err(Error::unsupported("* with AS"));
                 }
                 let replaced = options.opt_replace.iter().flat_map(|replace| &replace.items);
                 if replaced.into_iter().any(|item| item.column_name.quote_style.is_some()) {
@@ -204,6 +225,7 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
             SelectItem::UnnamedExpr(expr) => {
                 let name = expr.to_string();
                 let renamed = is_renamed(expr);
+                let renamed = renamed && !has_columns(item);
                 if quantified::counted(item)? || renamed {
                     let SelectItem::UnnamedExpr(expr) = item else { continue };
                     let alias = Ident::with_quote('"', short_name(name));
@@ -217,6 +239,17 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
         }
     }
     windows(select)
+}
+
+/// Whether `COLUMNS` of it stands for several columns.
+fn has_columns(item: &SelectItem) -> bool {
+    visit_expressions(item, |expr| match expr {
+        Expr::Function(function) if bare(&function.name).is_some_and(|name| name == "columns") => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 fn short_name(mut name: String) -> String {

@@ -10,7 +10,11 @@ use crate::error::{Error, Result};
 /// Puts digits together that `_` parts, and leaves out whether a common table expression is materialized, which changes
 /// no answer. The tokens have no white space among them.
 pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    tokens.retain(|token| !matches!(token.token, Token::Char(c) if is_invisible(c)));
+    from_first(&mut tokens);
+    prefixed(&mut tokens);
     struct_types(&mut tokens);
+    super::asof::marked(&mut tokens)?;
     let mut kept: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for mut token in tokens {
         singular(&kept, &mut token);
@@ -59,6 +63,158 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
         kept.push(token);
     }
     Ok(kept)
+}
+
+/// Spaces that the parser does not know for spaces.
+fn is_invisible(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}')
+}
+
+/// `SELECT a: b` is `SELECT b AS a`.
+fn prefixed(tokens: &mut Vec<TokenWithSpan>) {
+    let keyword = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    // What ends a select list, or an item of it.
+    let ends = [
+        Keyword::FROM,
+        Keyword::WHERE,
+        Keyword::GROUP,
+        Keyword::HAVING,
+        Keyword::QUALIFY,
+        Keyword::WINDOW,
+        Keyword::ORDER,
+        Keyword::LIMIT,
+        Keyword::OFFSET,
+        Keyword::UNION,
+        Keyword::EXCEPT,
+        Keyword::INTERSECT,
+    ];
+    let mut at = 0;
+    // For each bracket that is open: whether it is a select list that goes on there.
+    let mut lists = vec![false];
+    while at < tokens.len() {
+        let in_list = lists.last() == Some(&true);
+        let begins = match at.checked_sub(1).map(|before| &tokens[before].token) {
+            Some(Token::Comma) => in_list,
+            Some(before) => matches!(keyword(before), Keyword::SELECT | Keyword::DISTINCT) && in_list,
+            None => false,
+        };
+        let is_named = begins
+            && matches!(tokens[at].token, Token::Word(_))
+            && tokens.get(at + 1).is_some_and(|token| matches!(token.token, Token::Colon));
+        if is_named {
+            let mut depth = 0;
+            let mut end = at + 2;
+            while let Some(token) = tokens.get(end) {
+                match &token.token {
+                    Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+                    Token::RParen | Token::RBracket | Token::RBrace if depth == 0 => break,
+                    Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
+                    Token::Comma | Token::SemiColon if depth == 0 => break,
+                    other if depth == 0 && ends.contains(&keyword(other)) => break,
+                    _ => {}
+                }
+                end += 1;
+            }
+            let name = tokens[at].clone();
+            let span = name.span;
+            tokens.splice(end..end, [TokenWithSpan { token: Token::make_keyword("AS"), span }, name]);
+            tokens.drain(at..at + 2);
+        }
+        match &tokens[at].token {
+            Token::LParen | Token::LBracket | Token::LBrace => lists.push(false),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                lists.pop();
+            }
+            other => {
+                let keyword = keyword(other);
+                if let Some(list) = lists.last_mut() {
+                    *list = keyword == Keyword::SELECT || *list && !ends.contains(&keyword);
+                }
+            }
+        }
+        at += 1;
+    }
+}
+
+/// `FROM t WHERE a` is `SELECT * FROM t WHERE a`: the parser knows it with nothing behind the tables, or with SELECT there.
+fn from_first(tokens: &mut Vec<TokenWithSpan>) {
+    let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
+        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let sets = [Keyword::UNION, Keyword::EXCEPT, Keyword::INTERSECT];
+    // For each parenthesis that is open: whether what it holds begins with WITH.
+    let mut with = vec![false];
+    let mut found = Vec::new();
+    for at in 0..tokens.len() {
+        let before = |back: usize| at.checked_sub(back).and_then(|before| tokens.get(before));
+        let begins = match before(1).map(|token| &token.token) {
+            None => true,
+            // Behind the name of a function it is an argument's.
+            Some(Token::LParen) => match before(2).map(|token| &token.token) {
+                Some(Token::Word(word)) => {
+                    word.keyword != Keyword::NoKeyword && word.keyword != Keyword::TRIM
+                }
+                _ => true,
+            },
+            _ => {
+                let last = keyword(before(1));
+                sets.contains(&last)
+                    || matches!(last, Keyword::ALL | Keyword::DISTINCT) && sets.contains(&keyword(before(2)))
+            }
+        };
+        match &tokens[at].token {
+            Token::LParen => with.push(false),
+            Token::RParen => {
+                with.pop();
+            }
+            Token::Word(_) => match (keyword(tokens.get(at)), with.last_mut()) {
+                (Keyword::WITH, Some(with)) if begins => *with = true,
+                (Keyword::SELECT | Keyword::INSERT | Keyword::UPDATE | Keyword::DELETE, Some(with)) => {
+                    *with = false;
+                }
+                (Keyword::FROM, Some(with)) if begins || *with => {
+                    *with = false;
+                    found.push(at);
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    for at in found.into_iter().rev() {
+        let mut depth = 0;
+        let mut plain = true;
+        let mut clauses = false;
+        for token in &tokens[at + 1..] {
+            match &token.token {
+                Token::LParen => depth += 1,
+                Token::RParen if depth == 0 => break,
+                Token::RParen => depth -= 1,
+                Token::Word(_) if depth == 0 => match keyword(Some(token)) {
+                    Keyword::SELECT => plain = false,
+                    Keyword::WHERE
+                    | Keyword::QUALIFY
+                    | Keyword::GROUP
+                    | Keyword::HAVING
+                    | Keyword::WINDOW => {
+                        clauses = true;
+                    }
+                    other if sets.contains(&other) => break,
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        if plain && clauses {
+            let span = tokens[at].span;
+            let made = [Token::make_keyword("SELECT"), Token::Mul].map(|token| TokenWithSpan { token, span });
+            tokens.splice(at..at, made);
+        }
+    }
 }
 
 /// `STRUCT(a INT)` and `ROW(a INT)` as types, which the parser knows as `STRUCT<a INT>`.

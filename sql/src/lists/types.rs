@@ -123,10 +123,12 @@ impl Lists {
                 }
             }
             Kind::Slice => {
-                count(3..=3)?;
-                whole(1)?;
-                whole(2)?;
+                count(3..=4)?;
+                (1..types.len()).try_for_each(whole)?;
                 match &types[0] {
+                    text if text.is_string() && types.len() > 3 => {
+                        return Err(self.wrong("a list before a step"));
+                    }
                     text if text.is_string() => DataType::Utf8,
                     DataType::Null => DataType::Null,
                     list => list_type(item(list).ok_or_else(|| self.wrong("a list or a text"))?),

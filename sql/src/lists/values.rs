@@ -200,14 +200,21 @@ impl Lists {
             Kind::Slice => {
                 let (from, to) = (cast(&args[1], &DataType::Int64)?, cast(&args[2], &DataType::Int64)?);
                 let (from, to) = (from.as_primitive::<Int64Type>(), to.as_primitive::<Int64Type>());
+                let steps = args.get(3).map(|steps| cast(steps, &DataType::Int64)).transpose()?;
+                let steps = steps.as_ref().map(|steps| steps.as_primitive::<Int64Type>());
                 for row in 0..rows {
-                    if list.is_null(row) || from.is_null(row) || to.is_null(row) {
+                    let is_unknown = steps.is_some_and(|steps| steps.is_null(row));
+                    if list.is_null(row) || from.is_null(row) || to.is_null(row) || is_unknown {
                         gather.null();
                         continue;
                     }
                     let start = span(row).start;
                     let part = gather::part(from.value(row), to.value(row), span(row).len());
-                    gather.row(part.map(|at| Some(start + at)))?;
+                    let step = steps.map_or(1, |steps| steps.value(row));
+                    let Some(step) = usize::try_from(step).ok().filter(|step| *step > 0) else {
+                        return Err(Error::unsupported("a slice with a step of less than 1").into());
+                    };
+                    gather.row(part.step_by(step).map(|at| Some(start + at)))?;
                 }
                 gather.finish(child)
             }

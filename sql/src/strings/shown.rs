@@ -7,7 +7,7 @@ use crate::error::Error;
 /// A bar as long as a value is between two others.
 pub(super) fn bar(value: f64, least: f64, most: f64, width: f64) -> std::result::Result<String, Error> {
     const EIGHTHS: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
-    if !width.is_finite() || !(1.0..=1000.0).contains(&width) || width.fract() != 0.0 {
+    if !width.is_finite() || !(1.0..=1000.0).contains(&width) {
         return Err(Error::invalid("bar takes a width from 1 to 1000"));
     }
     if !least.is_finite() || !most.is_finite() {
@@ -21,7 +21,7 @@ pub(super) fn bar(value: f64, least: f64, most: f64, width: f64) -> std::result:
         (value - least) / (most - least) * width
     };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is from 0 to 1000")]
-    let (eighths, width) = ((share * 8.0) as usize, width as usize);
+    let (eighths, width) = ((share * 8.0) as usize, width.ceil() as usize);
     let (whole, rest) = (eighths / 8, eighths % 8);
     let mut text = EIGHTHS[8].repeat(whole);
     let mut length = whole;
@@ -184,26 +184,6 @@ pub(super) fn glob(pattern: &str) -> std::result::Result<regex::Regex, Error> {
 
 fn never() -> std::result::Result<regex::Regex, Error> {
     regex::Regex::new(r"[^\s\S]").map_err(|error| Error::Internal(error.to_string()))
-}
-
-/// The first part of a format that is none of a year, a month, a day and a time of day, which are all that say a moment.
-pub(super) fn unknown_part(format: &str) -> Option<String> {
-    let mut chars = format.chars();
-    let mut parts = String::new();
-    while let Some(c) = chars.next() {
-        if c == '%' {
-            match chars.next() {
-                Some(part) if "YmdHMSfBbpIy%".contains(part) => parts.push(part),
-                Some(part) => return Some(format!("%{part}")),
-                None => return Some("%".to_owned()),
-            }
-        }
-    }
-    let has = |any: &str| parts.contains(|part| any.contains(part));
-    match has("Yy") && has("mbB") && has("d") {
-        true => None,
-        false => Some("no whole date".to_owned()),
-    }
 }
 
 #[cfg(test)]

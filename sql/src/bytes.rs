@@ -1,0 +1,52 @@
+//! Texts that stand for bytes: `\\xAA` is a byte, as in DuckDB, and other characters are their own bytes.
+
+use crate::error::{Error, Result};
+
+/// The bytes of a text; `None`: it stands for none.
+///
+/// # Errors
+/// For PostgreSQL's `\\xAABB`, which would be other bytes there.
+pub(crate) fn of_text(text: &str) -> Result<Option<Vec<u8>>> {
+    if let Some(digits) = text.strip_prefix("\\x")
+        && digits.len() > 2
+        && digits.len().is_multiple_of(2)
+        && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    {
+        let what = format!("{text:?} as bytes: write each as \\xAA, or all of them as x'AABB'; this form");
+        return Err(Error::unsupported(what));
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        if *byte != b'\\' {
+            bytes.push(*byte);
+            rest = behind;
+            continue;
+        }
+        let digits = behind.strip_prefix(b"x").and_then(|digits| digits.get(..2));
+        let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let Some(byte) = digits.and_then(|digits| {
+            std::str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok())
+        }) else {
+            return Ok(None);
+        };
+        bytes.push(byte);
+        rest = &behind[3..];
+    }
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_stand_for_bytes() {
+        assert_eq!(of_text("ab").unwrap(), Some(b"ab".to_vec()));
+        assert_eq!(of_text("\\xAA\\x20b").unwrap(), Some(vec![0xaa, 0x20, b'b']));
+        assert_eq!(of_text("\\xaa").unwrap(), Some(vec![0xaa]));
+        assert_eq!(of_text("a\\b").unwrap(), None);
+        assert_eq!(of_text("\\xA").unwrap(), None);
+        assert!(of_text("\\xDEADBEEF").is_err());
+    }
+}

@@ -1,0 +1,509 @@
+//! Correlated subqueries that the planner's own rules cannot make joins of. Each becomes a join with what it gives for the
+//! distinct values that it reads of the query around it: those values go down through the subquery's plan as columns
+//! (`dependent`), so that it is evaluated for all of them at once.
+
+mod dependent;
+mod keys;
+
+use std::sync::Arc;
+
+use datafusion::{
+    common::{
+        Column, Result, ScalarValue, TableReference,
+        tree_node::{Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion},
+    },
+    functions_aggregate::{count::count_udaf, first_last::first_value_udaf},
+    logical_expr::{
+        Expr, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, lit, when,
+    },
+};
+
+use crate::{error::Error, functions};
+
+/// The plan without correlated subqueries; `None`: it has none.
+///
+/// # Errors
+/// Where one is of a kind that is not made a join.
+pub(crate) fn decorrelated(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+    let mut is_correlated = false;
+    plan.apply_with_subqueries(|plan| {
+        is_correlated |= plan.contains_outer_reference();
+        Ok(if is_correlated { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !is_correlated {
+        return Ok(None);
+    }
+    Names::default().plan(plan.clone()).map(Some)
+}
+
+/// Whether a plan has a correlated subquery with windows or limits, which the planner's own rules would take over the rows
+/// of all values at once.
+pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|plan| {
+        let mut look = |subquery: &LogicalPlan| -> Result<()> {
+            if outer_columns(subquery).is_empty() {
+                return Ok(());
+            }
+            subquery.apply_with_subqueries(|plan| {
+                found |= matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_));
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            Ok(())
+        };
+        if let LogicalPlan::Subquery(subquery) = plan {
+            look(&subquery.subquery)?;
+        }
+        plan.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                match expr {
+                    Expr::ScalarSubquery(subquery) => look(&subquery.subquery)?,
+                    Expr::Exists(exists) => look(&exists.subquery.subquery)?,
+                    Expr::InSubquery(within) => look(&within.subquery.subquery)?,
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+fn refused(what: &str) -> datafusion::common::DataFusionError {
+    Error::unsupported(format!("a correlated subquery {what}")).into()
+}
+
+/// Makes names that no statement has.
+#[derive(Debug, Default)]
+struct Names(usize);
+
+/// What a subquery reads of the query around it.
+#[derive(Clone, Debug)]
+struct Domain {
+    /// The columns around it.
+    outer: Vec<Column>,
+    /// Their distinct values, in columns of the same order.
+    values: LogicalPlan,
+}
+
+/// A plan evaluated for each row of a domain, and the columns that say for which.
+#[derive(Debug)]
+struct Dependent {
+    plan: LogicalPlan,
+    keys: Vec<Column>,
+}
+
+impl Names {
+    fn fresh(&mut self) -> TableReference {
+        self.0 += 1;
+        TableReference::bare(format!("basalt_outer_{}", self.0))
+    }
+
+    /// Makes joins of all correlated subqueries in a plan. Those that are deeper come first, so that a column is that of
+    /// the nearest query that has it.
+    fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = plan.map_children(|child| self.plan(child).map(Transformed::yes)).data()?;
+        match plan {
+            LogicalPlan::Join(join) => self.join(join),
+            plan => self.subqueries(plan),
+        }
+    }
+
+    /// The subqueries in the expressions of a plan.
+    fn subqueries(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let exprs = plan.expressions();
+        if !exprs.iter().any(has_subquery) {
+            return Ok(plan);
+        }
+        let [input] = plan.inputs()[..] else { return Err(refused("in this place")) };
+        let (mut around, mut changed) = (input.clone(), false);
+        let mut rewritten = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let name = expr.qualified_name();
+            let new = self.expr(expr, &mut around, &mut changed)?;
+            let renames = matches!(
+                plan,
+                LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)
+            );
+            rewritten.push(if renames && new.qualified_name() != name {
+                new.alias_qualified(name.0, name.1)
+            } else {
+                new
+            });
+        }
+        let schema = Arc::clone(plan.schema());
+        let plan = plan.with_new_exprs(rewritten, vec![around])?;
+        let keeps = matches!(plan, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_));
+        if !changed || keeps { Ok(plan) } else { only(plan, schema.columns()) }
+    }
+
+    /// An expression with columns in the places of its correlated subqueries, which are joined to what is around them.
+    fn expr(&mut self, expr: Expr, around: &mut LogicalPlan, changed: &mut bool) -> Result<Expr> {
+        let joined = |expr: Expr| match expr {
+            Expr::ScalarSubquery(subquery) => {
+                let (plan, read) = self.read(&subquery, around)?;
+                let Some(outer) = read else {
+                    return Ok(Transformed::yes(Expr::ScalarSubquery(uncorrelated(plan))));
+                };
+                *changed = true;
+                self.scalar(plan, outer, around).map(Transformed::yes)
+            }
+            Expr::Exists(mut exists) => {
+                let (plan, read) = self.read(&exists.subquery, around)?;
+                let Some(outer) = read else {
+                    exists.subquery = uncorrelated(plan);
+                    return Ok(Transformed::yes(Expr::Exists(exists)));
+                };
+                *changed = true;
+                let rows = self.rows(plan, outer, around)?;
+                let there = rows.gt(lit(0_i64)).is_true();
+                Ok(Transformed::yes(if exists.negated { Expr::Not(Box::new(there)) } else { there }))
+            }
+            Expr::InSubquery(mut within) => {
+                let (plan, read) = self.read(&within.subquery, around)?;
+                let Some(outer) = read else {
+                    within.subquery = uncorrelated(plan);
+                    return Ok(Transformed::yes(Expr::InSubquery(within)));
+                };
+                *changed = true;
+                let found = self.within(*within.expr, plan, outer, around)?;
+                Ok(Transformed::yes(if within.negated { Expr::Not(Box::new(found)) } else { found }))
+            }
+            Expr::SetComparison(_) => Err(refused("before ANY or ALL")),
+            other => Ok(Transformed::no(other)),
+        };
+        expr.transform_up(joined).data()
+    }
+
+    /// A subquery's plan, and the columns around it that it reads; `None`: it is not correlated.
+    fn read(
+        &mut self,
+        subquery: &Subquery,
+        around: &LogicalPlan,
+    ) -> Result<(LogicalPlan, Option<Vec<Column>>)> {
+        let plan = self.plan(subquery.subquery.as_ref().clone())?;
+        let all = outer_columns(&plan);
+        if !all.is_empty() {
+            keys::steady(&plan)?;
+        }
+        let read = all.iter().filter(|column| around.schema().has_column(column)).cloned().collect();
+        Ok((plan, if all.is_empty() { None } else { Some(read) }))
+    }
+
+    fn scalar(&mut self, plan: LogicalPlan, outer: Vec<Column>, around: &mut LogicalPlan) -> Result<Expr> {
+        let Some((qualifier, field)) = plan.schema().iter().next() else {
+            return Err(refused("of no column"));
+        };
+        let value = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        let Dependent { plan, keys } = self.over(plan, outer.clone(), around)?;
+        let of_keys = keys.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
+        let first = first_value_udaf().call(vec![value]).alias("first");
+        let count = count_udaf().call(vec![lit(1_i64)]).alias("count");
+        let one = functions::only(
+            Expr::Column(Column::from_name("first")),
+            Expr::Column(Column::from_name("count")),
+        );
+        let name = self.fresh();
+        let selected = of_keys.iter().cloned().chain([one.alias_qualified(Some(name.clone()), "value")]);
+        let plan = LogicalPlanBuilder::from(plan)
+            .aggregate(of_keys.clone(), vec![first, count])?
+            .project(selected.collect::<Vec<_>>())?
+            .build()?;
+        *around = self.attached(around.clone(), Dependent { plan, keys }, &outer)?;
+        Ok(Expr::Column(Column::new(Some(name), "value")))
+    }
+
+    /// How many rows a subquery has.
+    fn rows(&mut self, plan: LogicalPlan, outer: Vec<Column>, around: &mut LogicalPlan) -> Result<Expr> {
+        let Dependent { plan, keys } = self.over(plan, outer.clone(), around)?;
+        let of_keys = keys.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
+        let name = self.fresh();
+        let count = count_udaf().call(vec![lit(1_i64)]).alias_qualified(Some(name.clone()), "rows");
+        let plan = LogicalPlanBuilder::from(plan).aggregate(of_keys, vec![count])?.build()?;
+        *around = self.attached(around.clone(), Dependent { plan, keys }, &outer)?;
+        Ok(Expr::Column(Column::new(Some(name), "rows")))
+    }
+
+    /// Whether a value is among the rows of a subquery: by how many there are, how many have the value, and how many are
+    /// not NULL.
+    fn within(
+        &mut self,
+        value: Expr,
+        plan: LogicalPlan,
+        mut outer: Vec<Column>,
+        around: &mut LogicalPlan,
+    ) -> Result<Expr> {
+        let sought = match value {
+            Expr::Column(column) => column,
+            value => {
+                let name = self.fresh();
+                let columns = around.schema().columns().into_iter().map(Expr::Column);
+                let all = columns.chain([value.alias_qualified(Some(name.clone()), "sought")]);
+                *around =
+                    LogicalPlanBuilder::from(around.clone()).project(all.collect::<Vec<_>>())?.build()?;
+                Column::new(Some(name), "sought")
+            }
+        };
+        if !outer.contains(&sought) {
+            outer.push(sought.clone());
+        }
+        let Some((qualifier, field)) = plan.schema().iter().next() else {
+            return Err(refused("of no column"));
+        };
+        let own = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        let Dependent { plan, keys } = self.over(plan, outer.clone(), around)?;
+        let at = outer.iter().position(|column| *column == sought);
+        let Some(wanted) = at.and_then(|at| keys.get(at)) else { return Err(refused("of these columns")) };
+        let same = when(own.clone().eq(Expr::Column(wanted.clone())), lit(1_i64)).end()?;
+        let name = self.fresh();
+        let of = |expr: Expr, called: &str| {
+            count_udaf().call(vec![expr]).alias_qualified(Some(name.clone()), called)
+        };
+        let counts = vec![of(lit(1_i64), "rows"), of(same, "same"), of(own, "known")];
+        let of_keys = keys.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
+        let plan = LogicalPlanBuilder::from(plan).aggregate(of_keys, counts)?.build()?;
+        *around = self.attached(around.clone(), Dependent { plan, keys }, &outer)?;
+        let count = |called: &str| Expr::Column(Column::new(Some(name.clone()), called));
+        let unknown = Expr::Column(sought).is_null().or(count("known").lt(count("rows")));
+        when(count("rows").gt(lit(0_i64)).is_not_true(), lit(false))
+            .when(count("same").gt(lit(0_i64)), lit(true))
+            .when(unknown, lit(ScalarValue::Boolean(None)))
+            .otherwise(lit(false))
+    }
+
+    /// A subquery's plan, for the values that it reads of a plan around it.
+    fn over(&mut self, plan: LogicalPlan, outer: Vec<Column>, around: &LogicalPlan) -> Result<Dependent> {
+        if outer.is_empty() {
+            return Ok(Dependent { plan, keys: Vec::new() });
+        }
+        let domain = self.domain(outer, around)?;
+        self.dependent(plan, &domain)
+    }
+
+    fn domain(&mut self, outer: Vec<Column>, around: &LogicalPlan) -> Result<Domain> {
+        keys::repeatable(around)?;
+        let columns = outer.iter().cloned().map(Expr::Column).collect::<Vec<_>>();
+        let values = LogicalPlanBuilder::from(around.clone()).project(columns)?.distinct()?.build()?;
+        Ok(Domain { outer, values })
+    }
+
+    /// What was made of a subquery beside the rows that it is for, each of which stays once.
+    fn attached(&mut self, around: LogicalPlan, of: Dependent, outer: &[Column]) -> Result<LogicalPlan> {
+        if of.keys.is_empty() {
+            return LogicalPlanBuilder::from(around).cross_join(of.plan)?.build();
+        }
+        let on = keys::pairs(outer, around.schema(), &of.keys, of.plan.schema())?;
+        joined(around, of.plan, on, None, JoinType::Left)
+    }
+
+    /// A join, on the right side of which there may be what reads columns of the left, and in whose condition there may be
+    /// subqueries.
+    fn join(&mut self, join: Join) -> Result<LogicalPlan> {
+        let right = join.right.as_ref().clone().transform_down(unwrapped).data()?;
+        let left = join.left.as_ref().clone();
+        let outer: Vec<Column> =
+            outer_columns(&right).into_iter().filter(|column| left.schema().has_column(column)).collect();
+        if outer.is_empty() {
+            return self.condition(Join { right: Arc::new(right), ..join });
+        }
+        if !matches!(
+            join.join_type,
+            JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti
+        ) {
+            return Err(refused("in this kind of join"));
+        }
+        let columns = join.schema.columns();
+        let Dependent { plan: right, keys } = self.over(right, outer.clone(), &left)?;
+        let mut on = keys::pairs(&outer, left.schema(), &keys, right.schema())?;
+        on.extend(join.on);
+        let plan = joined(left, right, on, join.filter, join.join_type)?;
+        match plan {
+            LogicalPlan::Join(join) => only(self.condition(join)?, columns),
+            plan => only(plan, columns),
+        }
+    }
+
+    /// A full join: the left join, and the rows of the right side that it has not.
+    fn full(&mut self, join: Join) -> Result<LogicalPlan> {
+        keys::steady(&join.left)?;
+        keys::steady(&join.right)?;
+        let (left, right) = (join.left.schema().clone(), join.right.schema().clone());
+        let of = |join_type: JoinType, join: &Join| {
+            let (on, filter) = (join.on.clone(), join.filter.clone());
+            joined(join.left.as_ref().clone(), join.right.as_ref().clone(), on, filter, join_type)
+        };
+        let both = [of(JoinType::Left, &join)?, of(JoinType::RightAnti, &join)?].map(|plan| match plan {
+            LogicalPlan::Join(join) => self.condition(join),
+            plan => Ok(plan),
+        });
+        let [matched, alone] = both;
+        let nulls = left.iter().map(|(table, field)| {
+            let null = lit(ScalarValue::try_from(field.data_type())?);
+            Ok(null.alias_qualified(table.cloned(), field.name()))
+        });
+        let nulls = nulls.collect::<Result<Vec<_>>>()?;
+        let columns = nulls.into_iter().chain(right.columns().into_iter().map(Expr::Column));
+        let alone = LogicalPlanBuilder::from(alone?).project(columns.collect::<Vec<_>>())?.build()?;
+        // A union forgets of which tables its columns are, and wants one of each name.
+        let names = (0..join.schema.fields().len()).map(|at| format!("basalt_f{at}")).collect::<Vec<_>>();
+        let renamed = |plan: LogicalPlan| {
+            let columns = plan.schema().columns().into_iter().zip(&names);
+            let columns = columns.map(|(column, name)| Expr::Column(column).alias(name)).collect::<Vec<_>>();
+            LogicalPlanBuilder::from(plan).project(columns)?.build()
+        };
+        let all = LogicalPlanBuilder::from(renamed(matched?)?).union(renamed(alone)?)?.build()?;
+        let back = names.iter().zip(join.schema.columns()).map(|(name, column)| {
+            Expr::Column(Column::from_name(name)).alias_qualified(column.relation, column.name)
+        });
+        LogicalPlanBuilder::from(all).project(back.collect::<Vec<_>>())?.build()
+    }
+
+    /// The subqueries in the condition of a join. What reads both sides is evaluated for each pair of values, and joined to
+    /// the side whose rows may be there more often for it.
+    fn condition(&mut self, mut join: Join) -> Result<LogicalPlan> {
+        let on = join.on.iter().any(|(left, right)| has_subquery(left) || has_subquery(right));
+        let Some(condition) = join.filter.take_if(|filter| on || has_subquery(filter)) else {
+            return match on {
+                true => Err(refused("in this place")),
+                false => Ok(LogicalPlan::Join(join)),
+            };
+        };
+        if on {
+            return Err(refused("in this place"));
+        }
+        let columns = join.schema.columns();
+        if join.join_type == JoinType::Inner {
+            let (on, kind) = (join.on, join.join_type);
+            let around = joined(join.left.as_ref().clone(), join.right.as_ref().clone(), on, None, kind)?;
+            let filter = LogicalPlan::Filter(Filter::try_new(condition, Arc::new(around))?);
+            return only(self.subqueries(filter)?, columns);
+        }
+        if join.join_type == JoinType::Full {
+            return self.full(Join { filter: Some(condition), ..join });
+        }
+        let right_is_kept = match join.join_type {
+            JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => false,
+            JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => true,
+            _ => return Err(refused("in the condition of this kind of join")),
+        };
+        // What is deeper in the subqueries reads what is nearer first.
+        let nearer = |expr: Expr| {
+            Ok(match expr {
+                Expr::ScalarSubquery(subquery) => {
+                    Transformed::yes(Expr::ScalarSubquery(of(self.plan(subquery.subquery.as_ref().clone())?)))
+                }
+                Expr::Exists(mut exists) => {
+                    exists.subquery = of(self.plan(exists.subquery.subquery.as_ref().clone())?);
+                    Transformed::yes(Expr::Exists(exists))
+                }
+                Expr::InSubquery(mut within) => {
+                    within.subquery = of(self.plan(within.subquery.subquery.as_ref().clone())?);
+                    Transformed::yes(Expr::InSubquery(within))
+                }
+                other => Transformed::no(other),
+            })
+        };
+        let mut condition = condition.transform_up(nearer).data()?;
+        let (left, right) = (join.left.as_ref().clone(), join.right.as_ref().clone());
+        let (kept, mut other) = if right_is_kept { (right, left) } else { (left, right) };
+        let mut read = Vec::new();
+        condition.apply(|expr| {
+            let of = match expr {
+                Expr::ScalarSubquery(subquery) => subquery,
+                Expr::Exists(exists) => &exists.subquery,
+                Expr::InSubquery(within) => {
+                    read.extend(within.expr.column_refs().into_iter().cloned());
+                    &within.subquery
+                }
+                _ => return Ok(TreeNodeRecursion::Continue),
+            };
+            read.extend(outer_columns(&of.subquery));
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        read.sort();
+        read.dedup();
+        read.retain(|column| kept.schema().has_column(column));
+        let mut on = join.on;
+        if !read.is_empty() {
+            // The rows of the other side once for each of the values of this one, which the subqueries then read there.
+            let Domain { outer, values } = self.domain(read, &kept)?;
+            let name = self.fresh();
+            let columns = (0..).map(|at: usize| Column::new(Some(name.clone()), format!("basalt_c{at}")));
+            let keys: Vec<Column> = columns.take(outer.len()).collect();
+            let renamed = values.schema().columns().into_iter().zip(&keys);
+            let renamed = renamed
+                .map(|(column, key)| Expr::Column(column).alias_qualified(key.relation.clone(), &key.name));
+            let values =
+                LogicalPlanBuilder::from(values.clone()).project(renamed.collect::<Vec<_>>())?.build()?;
+            other = LogicalPlanBuilder::from(other).cross_join(values)?.build()?;
+            let pairs = keys::pairs(&outer, kept.schema(), &keys, other.schema())?;
+            on.extend(pairs.into_iter().map(|(of_kept, of_other)| match right_is_kept {
+                true => (of_other, of_kept),
+                false => (of_kept, of_other),
+            }));
+            condition = dependent::moved_with_subqueries(condition, &outer, &keys)?;
+        }
+        let mut changed = false;
+        let condition = self.expr(condition, &mut other, &mut changed)?;
+        let (left, right) = if right_is_kept { (other, kept) } else { (kept, other) };
+        only(joined(left, right, on, Some(condition), join.join_type)?, columns)
+    }
+}
+
+fn uncorrelated(plan: LogicalPlan) -> Subquery {
+    Subquery { subquery: Arc::new(plan), outer_ref_columns: Vec::new(), spans: Default::default() }
+}
+
+/// A subquery of a plan, with what it reads.
+fn of(plan: LogicalPlan) -> Subquery {
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    Subquery { outer_ref_columns, ..uncorrelated(plan) }
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    let is_one = |expr: &Expr| {
+        Ok(matches!(
+            expr,
+            Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)
+        ))
+    };
+    // Default: what cannot be walked is looked into.
+    expr.exists(is_one).unwrap_or(true)
+}
+
+/// The columns of queries around a plan that it reads.
+fn outer_columns(plan: &LogicalPlan) -> Vec<Column> {
+    let columns = plan.all_out_ref_exprs().into_iter().filter_map(|expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => Some(column),
+        _ => None,
+    });
+    columns.collect()
+}
+
+/// What stands in a plan for a subquery in FROM is that subquery.
+fn unwrapped(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    Ok(match plan {
+        LogicalPlan::Subquery(subquery) => Transformed::yes(subquery.subquery.as_ref().clone()),
+        plan => Transformed::no(plan),
+    })
+}
+
+/// A plan with some of its columns.
+fn only(plan: LogicalPlan, columns: Vec<Column>) -> Result<LogicalPlan> {
+    let columns = columns.into_iter().map(Expr::Column).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?))
+}
+
+fn joined(
+    left: LogicalPlan,
+    right: LogicalPlan,
+    on: Vec<(Expr, Expr)>,
+    filter: Option<Expr>,
+    join_type: JoinType,
+) -> Result<LogicalPlan> {
+    use datafusion::common::{JoinConstraint, NullEquality};
+    let (left, right) = (Arc::new(left), Arc::new(right));
+    let (constraint, nulls) = (JoinConstraint::On, NullEquality::NullEqualsNothing);
+    Ok(LogicalPlan::Join(Join::try_new(left, right, on, filter, join_type, constraint, nulls, false)?))
+}
