@@ -21,6 +21,7 @@ use tokio::{
 use crate::{
     catalog::Catalog,
     command::{Command, Description},
+    describe,
     error::{Error, Result},
     interruptible::{GIVEN_UP, GivenUp},
     limits,
@@ -137,7 +138,7 @@ impl Engine {
     /// What is wrong with the statement, and what kept it from being planned.
     pub async fn describe(&self, request: Request) -> Result<Description> {
         let shared = Arc::clone(&self.shared);
-        let mut task = self.handle.spawn(async move { plan::describe(&shared, request).await });
+        let mut task = self.handle.spawn(async move { describe::describe(&shared, request).await });
         let _abort = AbortOnDrop(task.abort_handle(), GivenUp::default());
         (&mut task).await.map_err(|_| panicked())?
     }

@@ -66,7 +66,7 @@ impl Entries {
         Error::new(ErrorKind::TypeMismatch, format!("{} takes {takes}", self.name)).into()
     }
 
-    fn from_entries(&self, list: &ListArray, data_type: &DataType) -> Result<ArrayRef> {
+    fn map_of_entries(&self, list: &ListArray, data_type: &DataType) -> Result<ArrayRef> {
         let entries = list.values().as_struct();
         let rows = (0..list.len()).map(|row| {
             let offsets = list.value_offsets();
@@ -195,7 +195,7 @@ impl ScalarUDFImpl for Entries {
                 let (_, columns, nulls) = arrays[0].as_struct().clone().into_parts();
                 Ok(Arc::new(StructArray::try_new(fields.clone(), columns, nulls)?))
             }
-            Kind::FromEntries => self.from_entries(&lists::as_list(&arrays[0])?, data_type),
+            Kind::FromEntries => self.map_of_entries(&lists::as_list(&arrays[0])?, data_type),
             Kind::Concat => self.concatenation(arrays, rows, data_type),
         })
     }

@@ -2,40 +2,35 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, StringArray};
-use arrow_schema::DataType;
+use arrow_array::StringArray;
 use basalt_core::{
     error::ErrorKind,
     query::{Expr as Value, Filter, Query, SelectItem},
-    schema::{DataType as Logical, Field, Schema},
 };
 use datafusion::{
-    common::{
-        DataFusionError, Result as PlanResult, ScalarValue,
-        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
-    },
+    common::DataFusionError,
     execution::{
         SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
         context::SQLOptions,
         runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
     },
-    logical_expr::{AggregateUDF, Expr, LogicalPlan},
+    logical_expr::{AggregateUDF, LogicalPlan},
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
-    physical_plan::{ExecutionPlan, execute_stream, stream::RecordBatchStreamAdapter},
+    physical_plan::{ExecutionPlan, execute_stream},
     prelude::SessionConfig,
     sql::{
         parser::Statement,
         sqlparser::{ast, tokenizer::Location},
     },
 };
-use futures_util::{StreamExt as _, stream};
+use futures_util::StreamExt as _;
 
 use crate::{
-    answer::{Shown, rows, shown_type},
+    answer::Shown,
     arithmetic::Planner,
     bounded::{self, Bounded},
     catalog::{Change, Table, Written},
-    command::{Command, Description},
+    command::Command,
     correlated, define, dialect,
     engine::{Request, Shared},
     entries,
@@ -43,6 +38,7 @@ use crate::{
     functions,
     fuse::FuseAggregates,
     gathered, light, limits, lists,
+    made::{affected, describe_columns, made, show_tables, show_views, text_schema},
     meaning::Meaning,
     memory::Pool,
     order,
@@ -56,7 +52,6 @@ use crate::{
     sums::Sums,
     system, timestamps,
     top::FuseTop,
-    views::Views,
     write::{Effect, Rewritten},
     yielding::yielding,
 };
@@ -336,99 +331,6 @@ async fn create_as(
     effect.write(execute_stream(physical, context(&session))?, writer).await
 }
 
-/// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there.
-pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Description> {
-    let resolved = resolve(shared, &request, Parameters::Open).await?;
-    let command = resolved.command();
-    match resolved {
-        Resolved::Query(session, statement) => takes(&session, statement, command).await,
-        Resolved::Write(session, rewritten, _) => {
-            let query = Statement::Statement(Box::new(rewritten.query));
-            let taken = takes(&session, query, command).await?;
-            Ok(Description { schema: affected_schema(), ..taken })
-        }
-        Resolved::CreateAs(session, _, query) => {
-            let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
-            let taken = takes(&session, query, command).await?;
-            Ok(Description { schema: affected_schema(), ..taken })
-        }
-        Resolved::CopyTo(session, query, _) => {
-            let taken = takes(&session, as_query(query), command).await?;
-            Ok(Description { schema: affected_schema(), ..taken })
-        }
-        Resolved::Tables(_) => Ok(described(command, tables_schema())),
-        Resolved::Columns(_) | Resolved::ColumnsOf(..) => Ok(described(command, columns_schema())),
-        Resolved::Views(_) => Ok(described(command, views_schema())),
-        Resolved::Text(_) => Ok(described(command, text_schema())),
-        Resolved::Create(_)
-        | Resolved::Drop { .. }
-        | Resolved::CreateView(..)
-        | Resolved::DropView { .. }
-        | Resolved::Alter { .. }
-        | Resolved::CopyFrom(..)
-        | Resolved::Nothing(_) => Ok(described(command, affected_schema())),
-    }
-}
-
-/// What a query takes and gives.
-async fn takes(session: &SessionState, statement: Statement, command: Command) -> Result<Description> {
-    let logical = logical(session, statement).await?;
-    verify(&logical)?;
-    let logical = cast_parameters(logical).map_err(unplanned)?;
-    let types = logical.get_parameter_types().map_err(unplanned)?;
-    let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
-    let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
-    let types: Vec<_> =
-        (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
-    // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
-    let texts = typed(session, logical.clone(), &types, &DataType::Utf8).await;
-    let (types, schema) = match texts {
-        Err(_) if types.contains(&None) => typed(session, logical, &types, &DataType::Int64).await?,
-        texts => texts?,
-    };
-    Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
-}
-
-/// The same plan, where a parameter that stands in a CAST has the type that it is cast to.
-fn cast_parameters(logical: LogicalPlan) -> PlanResult<LogicalPlan> {
-    let typed = |expr: Expr| match expr {
-        Expr::Cast(mut cast) => {
-            let mut is_new = false;
-            if let Expr::Placeholder(placeholder) = &mut *cast.expr
-                && placeholder.field.is_none()
-            {
-                placeholder.field = Some(Arc::clone(&cast.field));
-                is_new = true;
-            }
-            let cast = Expr::Cast(cast);
-            Ok(if is_new { Transformed::yes(cast) } else { Transformed::no(cast) })
-        }
-        other => Ok(Transformed::no(other)),
-    };
-    let plan =
-        logical.transform_up_with_subqueries(|plan| plan.map_expressions(|expr| expr.transform_up(typed)));
-    plan.data()
-}
-
-/// The types of the parameters, where `unknown` is that of those that may have any, and the answer's columns.
-async fn typed(
-    session: &SessionState,
-    logical: LogicalPlan,
-    types: &[Option<DataType>],
-    unknown: &DataType,
-) -> Result<(Vec<DataType>, Schema)> {
-    let types: Vec<_> = types.iter().map(|known| known.as_ref().unwrap_or(unknown).clone()).collect();
-    let nulls = types.iter().map(ScalarValue::try_from).collect::<PlanResult<Vec<_>>>();
-    let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
-    let physical = physical(session, &logical).await?;
-    let shown = Shown::new(logical.schema(), &physical.schema())?;
-    Ok((types, shown.schema().clone()))
-}
-
-fn described(command: Command, schema: Schema) -> Description {
-    Description { command, parameters: Vec::new(), schema }
-}
-
 /// Refuses what no query is.
 pub(crate) fn verify(logical: &LogicalPlan) -> Result<()> {
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
@@ -466,7 +368,10 @@ async fn planned(
 }
 
 /// How a plan runs. Correlated subqueries that the planner cannot make joins of are made joins here.
-async fn physical(session: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+pub(crate) async fn physical(
+    session: &SessionState,
+    logical: &LogicalPlan,
+) -> Result<Arc<dyn ExecutionPlan>> {
     if correlated::is_apart(logical).map_err(unplanned)?
         && let Some(joined) = correlated::decorrelated(logical).map_err(unplanned)?
     {
@@ -483,7 +388,7 @@ async fn physical(session: &SessionState, logical: &LogicalPlan) -> Result<Arc<d
 }
 
 /// The plan of a statement. Columns of one list that would have the same name get others.
-async fn logical(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+pub(crate) async fn logical(session: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     stars::expand(session, &mut statement).await?;
     order::by_columns(session, &mut statement).await?;
     let mut planned = session.statement_to_plan(statement.clone()).await;
@@ -519,70 +424,4 @@ pub(crate) fn unplanned(error: DataFusionError) -> Error {
         }
         error => error,
     }
-}
-
-fn tables_schema() -> Schema {
-    Schema::of_answer(vec![Field::new("table_name", Logical::Utf8, true)])
-}
-
-fn affected_schema() -> Schema {
-    Schema::of_answer(vec![Field::new("rows", Logical::Int64, true)])
-}
-
-/// The answer of a statement that is no query: how many rows it has written.
-fn affected(command: Command, rows: u64) -> Result<Planned> {
-    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-    let planned = made(affected_schema(), vec![Arc::new(Int64Array::from(vec![rows]))])?;
-    Ok(Planned { command, ..planned })
-}
-
-fn show_tables(tables: Vec<String>) -> Result<Planned> {
-    made(tables_schema(), vec![Arc::new(StringArray::from(tables))])
-}
-
-fn columns_schema() -> Schema {
-    let columns = [
-        ("column_name", Logical::Utf8),
-        ("data_type", Logical::Utf8),
-        ("is_nullable", Logical::Bool),
-        ("references", Logical::Utf8),
-    ];
-    Schema::of_answer(columns.map(|(name, data_type)| Field::new(name, data_type, true)).to_vec())
-}
-
-fn views_schema() -> Schema {
-    let columns = ["view_name", "definition"];
-    Schema::of_answer(columns.map(|name| Field::new(name, Logical::Utf8, true)).to_vec())
-}
-
-fn show_views(views: &Views) -> Result<Planned> {
-    let names: StringArray = views.keys().map(Some).collect();
-    let texts: StringArray = views.values().map(|sql| Some(&**sql)).collect();
-    made(views_schema(), vec![Arc::new(names), Arc::new(texts)])
-}
-
-fn text_schema() -> Schema {
-    Schema::of_answer(vec![Field::new("statement", Logical::Utf8, true)])
-}
-
-fn describe_columns(schema: &Schema) -> Result<Planned> {
-    let fields = schema.fields();
-    let text = |of: &dyn Fn(&Field) -> Option<String>| {
-        Arc::new(fields.iter().map(of).collect::<StringArray>()) as ArrayRef
-    };
-    let columns = vec![
-        text(&|field| Some(field.name.clone())),
-        text(&|field| Some(field.type_name())),
-        Arc::new(fields.iter().map(|field| Some(field.nullable)).collect::<BooleanArray>()) as ArrayRef,
-        text(&|field| field.references.as_ref().map(ToString::to_string)),
-    ];
-    made(columns_schema(), columns)
-}
-
-/// An answer that is there already.
-fn made(schema: Schema, columns: Vec<ArrayRef>) -> Result<Planned> {
-    let shown = Shown::of(schema);
-    let batch = rows(shown.arrow(), columns)?;
-    let batches = RecordBatchStreamAdapter::new(Arc::clone(shown.arrow()), stream::iter([Ok(batch)]));
-    Ok(Planned { command: Command::Show, shown, batches: Box::pin(batches) })
 }

@@ -8,8 +8,11 @@ use sqlparser::{
     parser::Parser,
 };
 
+/// Whether the value of a file and ours may be the answers of the two databases to the same question.
+type Relation = fn(&str, &str) -> bool;
+
 /// How two values may differ, and by which row of the table.
-pub(crate) const RELATIONS: [(fn(&str, &str) -> bool, &str); 8] = [
+pub(crate) const RELATIONS: [(Relation, &str); 8] = [
     (zero_character, "the character 0 is shown as it is"),
     (separated, "a whole number is written without `_`"),
     (at_midnight, "a date and whole days make a date"),
@@ -243,7 +246,7 @@ impl VisitorMut for NullsLast {
 
 #[test]
 fn values_differ_as_a_row_of_the_table_says() {
-    let cases: [(fn(&str, &str) -> bool, &str, &str, bool); 20] = [
+    let cases: [(Relation, &str, &str, bool); 20] = [
         (at_midnight, "2020-01-31", "2020-01-31 00:00:00", true),
         (at_midnight, "2020-01-30", "2020-01-31 00:00:00", false),
         (bytes, "aa2062", r"\xAA b", true),

@@ -13,9 +13,11 @@ use crate::{
     error::{Error, Result},
 };
 
-/// An expression once for each of the columns that its COLUMNS stand for, with the name of the column and the parts of the
-/// name that the pattern has in groups.
-pub(super) fn each(expr: &Expr, columns: &[Column]) -> Result<Vec<(Expr, Option<String>, Vec<String>)>> {
+/// An expression of a column, with the name of the column and the parts of the name that the pattern has in groups.
+pub(super) type OfColumn = (Expr, Option<String>, Vec<String>);
+
+/// An expression once for each of the columns that its COLUMNS stand for.
+pub(super) fn each(expr: &Expr, columns: &[Column]) -> Result<Vec<OfColumn>> {
     let mut chosen: Option<Vec<Chosen>> = None;
     let mut fault = None;
     let _ = visit_expressions(expr, |expr| {

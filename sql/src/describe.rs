@@ -1,0 +1,119 @@
+//! What a statement takes and gives, told without running it.
+
+use std::sync::Arc;
+
+use arrow_schema::DataType;
+use basalt_core::schema::Schema;
+use datafusion::{
+    common::{
+        Result as PlanResult, ScalarValue,
+        tree_node::{Transformed, TransformedResult as _, TreeNode as _},
+    },
+    execution::SessionState,
+    logical_expr::{Expr, LogicalPlan},
+    sql::{parser::Statement, sqlparser::ast},
+};
+
+use crate::{
+    answer::{Shown, shown_type},
+    command::{Command, Description},
+    engine::{Request, Shared},
+    error::Result,
+    made::{affected_schema, columns_schema, tables_schema, text_schema, views_schema},
+    parse::{Parameters, as_query},
+    plan::{logical, physical, unplanned, verify},
+    resolve::{Resolved, resolve},
+};
+
+/// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there.
+pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Description> {
+    let resolved = resolve(shared, &request, Parameters::Open).await?;
+    let command = resolved.command();
+    match resolved {
+        Resolved::Query(session, statement) => takes(&session, statement, command).await,
+        Resolved::Write(session, rewritten, _) => {
+            let query = Statement::Statement(Box::new(rewritten.query));
+            let taken = takes(&session, query, command).await?;
+            Ok(Description { schema: affected_schema(), ..taken })
+        }
+        Resolved::CreateAs(session, _, query) => {
+            let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
+            let taken = takes(&session, query, command).await?;
+            Ok(Description { schema: affected_schema(), ..taken })
+        }
+        Resolved::CopyTo(session, query, _) => {
+            let taken = takes(&session, as_query(query), command).await?;
+            Ok(Description { schema: affected_schema(), ..taken })
+        }
+        Resolved::Tables(_) => Ok(described(command, tables_schema())),
+        Resolved::Columns(_) | Resolved::ColumnsOf(..) => Ok(described(command, columns_schema())),
+        Resolved::Views(_) => Ok(described(command, views_schema())),
+        Resolved::Text(_) => Ok(described(command, text_schema())),
+        Resolved::Create(_)
+        | Resolved::Drop { .. }
+        | Resolved::CreateView(..)
+        | Resolved::DropView { .. }
+        | Resolved::Alter { .. }
+        | Resolved::CopyFrom(..)
+        | Resolved::Nothing(_) => Ok(described(command, affected_schema())),
+    }
+}
+
+/// What a query takes and gives.
+async fn takes(session: &SessionState, statement: Statement, command: Command) -> Result<Description> {
+    let logical = logical(session, statement).await?;
+    verify(&logical)?;
+    let logical = cast_parameters(logical).map_err(unplanned)?;
+    let types = logical.get_parameter_types().map_err(unplanned)?;
+    let number = |name: &str| name.strip_prefix('$').and_then(|number| number.parse().ok());
+    let last = types.keys().filter_map(|name| number(name)).max().unwrap_or(0_usize);
+    let types: Vec<_> =
+        (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
+    // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
+    let texts = typed(session, logical.clone(), &types, &DataType::Utf8).await;
+    let (types, schema) = match texts {
+        Err(_) if types.contains(&None) => typed(session, logical, &types, &DataType::Int64).await?,
+        texts => texts?,
+    };
+    Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
+}
+
+/// The same plan, where a parameter that stands in a CAST has the type that it is cast to.
+fn cast_parameters(logical: LogicalPlan) -> PlanResult<LogicalPlan> {
+    let typed = |expr: Expr| match expr {
+        Expr::Cast(mut cast) => {
+            let mut is_new = false;
+            if let Expr::Placeholder(placeholder) = &mut *cast.expr
+                && placeholder.field.is_none()
+            {
+                placeholder.field = Some(Arc::clone(&cast.field));
+                is_new = true;
+            }
+            let cast = Expr::Cast(cast);
+            Ok(if is_new { Transformed::yes(cast) } else { Transformed::no(cast) })
+        }
+        other => Ok(Transformed::no(other)),
+    };
+    let plan =
+        logical.transform_up_with_subqueries(|plan| plan.map_expressions(|expr| expr.transform_up(typed)));
+    plan.data()
+}
+
+/// The types of the parameters, where `unknown` is that of those that may have any, and the answer's columns.
+async fn typed(
+    session: &SessionState,
+    logical: LogicalPlan,
+    types: &[Option<DataType>],
+    unknown: &DataType,
+) -> Result<(Vec<DataType>, Schema)> {
+    let types: Vec<_> = types.iter().map(|known| known.as_ref().unwrap_or(unknown).clone()).collect();
+    let nulls = types.iter().map(ScalarValue::try_from).collect::<PlanResult<Vec<_>>>();
+    let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
+    let physical = physical(session, &logical).await?;
+    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    Ok((types, shown.schema().clone()))
+}
+
+fn described(command: Command, schema: Schema) -> Description {
+    Description { command, parameters: Vec::new(), schema }
+}

@@ -1,0 +1,82 @@
+//! Answers that no plan gives: how many rows were written, and what there is.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, StringArray};
+use basalt_core::schema::{DataType as Logical, Field, Schema};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures_util::stream;
+
+use crate::{
+    answer::{Shown, rows},
+    command::Command,
+    error::Result,
+    plan::Planned,
+    views::Views,
+};
+
+pub(crate) fn tables_schema() -> Schema {
+    Schema::of_answer(vec![Field::new("table_name", Logical::Utf8, true)])
+}
+
+pub(crate) fn affected_schema() -> Schema {
+    Schema::of_answer(vec![Field::new("rows", Logical::Int64, true)])
+}
+
+/// The answer of a statement that is no query: how many rows it has written.
+pub(crate) fn affected(command: Command, rows: u64) -> Result<Planned> {
+    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+    let planned = made(affected_schema(), vec![Arc::new(Int64Array::from(vec![rows]))])?;
+    Ok(Planned { command, ..planned })
+}
+
+pub(crate) fn show_tables(tables: Vec<String>) -> Result<Planned> {
+    made(tables_schema(), vec![Arc::new(StringArray::from(tables))])
+}
+
+pub(crate) fn columns_schema() -> Schema {
+    let columns = [
+        ("column_name", Logical::Utf8),
+        ("data_type", Logical::Utf8),
+        ("is_nullable", Logical::Bool),
+        ("references", Logical::Utf8),
+    ];
+    Schema::of_answer(columns.map(|(name, data_type)| Field::new(name, data_type, true)).to_vec())
+}
+
+pub(crate) fn views_schema() -> Schema {
+    let columns = ["view_name", "definition"];
+    Schema::of_answer(columns.map(|name| Field::new(name, Logical::Utf8, true)).to_vec())
+}
+
+pub(crate) fn show_views(views: &Views) -> Result<Planned> {
+    let names: StringArray = views.keys().map(Some).collect();
+    let texts: StringArray = views.values().map(|sql| Some(&**sql)).collect();
+    made(views_schema(), vec![Arc::new(names), Arc::new(texts)])
+}
+
+pub(crate) fn text_schema() -> Schema {
+    Schema::of_answer(vec![Field::new("statement", Logical::Utf8, true)])
+}
+
+pub(crate) fn describe_columns(schema: &Schema) -> Result<Planned> {
+    let fields = schema.fields();
+    let text = |of: &dyn Fn(&Field) -> Option<String>| {
+        Arc::new(fields.iter().map(of).collect::<StringArray>()) as ArrayRef
+    };
+    let columns = vec![
+        text(&|field| Some(field.name.clone())),
+        text(&|field| Some(field.type_name())),
+        Arc::new(fields.iter().map(|field| Some(field.nullable)).collect::<BooleanArray>()) as ArrayRef,
+        text(&|field| field.references.as_ref().map(ToString::to_string)),
+    ];
+    made(columns_schema(), columns)
+}
+
+/// An answer that is there already.
+pub(crate) fn made(schema: Schema, columns: Vec<ArrayRef>) -> Result<Planned> {
+    let shown = Shown::of(schema);
+    let batch = rows(shown.arrow(), columns)?;
+    let batches = RecordBatchStreamAdapter::new(Arc::clone(shown.arrow()), stream::iter([Ok(batch)]));
+    Ok(Planned { command: Command::Show, shown, batches: Box::pin(batches) })
+}
