@@ -3,7 +3,9 @@
 use basalt_core::{exec::Estimate, plan::Plan};
 
 use super::{Pinned, Reach};
-use crate::{cache::Purpose, tables::TableVersion};
+#[cfg(feature = "sql")]
+use crate::cache::Purpose;
+use crate::tables::TableVersion;
 
 impl Reach {
     /// Of some fragments of a version. `None`: they have to be read from files, or it cannot be told.
