@@ -1,64 +1,32 @@
 //! Functions that make long texts of short ones, and long lists: how long they become is checked before anything is allocated.
 
-use std::sync::Arc;
-
 use arrow_array::{Array as _, cast::AsArray as _, types::Int64Type};
-use arrow_schema::{DataType, FieldRef};
+use arrow_schema::DataType;
 use basalt_core::error::ErrorKind;
 use datafusion::{
     arrow::compute::cast,
     common::Result,
-    logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature},
+    logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF},
 };
 
-use crate::{error::Error, limits};
+use crate::{around::Call, error::Error, limits};
 
 /// The functions: their first argument is a text (of the last one any value), their second a number.
 pub(crate) const NAMES: [&str; 4] = ["repeat", "lpad", "rpad", "array_repeat"];
 
-/// One of [`NAMES`].
+/// The way that [`NAMES`] are called.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Bounded(Arc<ScalarUDF>);
+pub(crate) struct Bounded;
 
-impl Bounded {
-    pub(crate) fn over(function: Arc<ScalarUDF>) -> ScalarUDF {
-        ScalarUDF::new_from_impl(Self(function))
-    }
-}
-
-impl ScalarUDFImpl for Bounded {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.0.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.0.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.0.coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.0.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.0.return_field_from_args(args)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let bytes = bytes(self.name(), &args)?;
-        if bytes > limits::TEXTS_BYTES {
-            let message =
-                format!("{} would make {bytes} bytes; the limit is {}", self.name(), limits::TEXTS_BYTES);
+impl Call for Bounded {
+    fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (name, limit) = (function.name(), limits::TEXTS_BYTES);
+        let bytes = bytes(name, &args)?;
+        if bytes > limit {
+            let message = format!("{name} would make {bytes} bytes; the limit is {limit}");
             return Err(Error::new(ErrorKind::MemoryLimit, message).into());
         }
-        self.0.invoke_with_args(args)
+        function.invoke_with_args(args)
     }
 }
 

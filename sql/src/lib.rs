@@ -6,6 +6,7 @@
 
 mod answer;
 mod arithmetic;
+mod around;
 mod assign;
 mod bounded;
 mod bytes;

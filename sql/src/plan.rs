@@ -28,6 +28,7 @@ use futures_util::StreamExt as _;
 use crate::{
     answer::Shown,
     arithmetic::Planner,
+    around::around,
     bounded::{self, Bounded},
     catalog::{Change, Table, Written},
     command::Command,
@@ -43,7 +44,7 @@ use crate::{
     memory::Pool,
     order,
     parse::{Parameters, as_query},
-    places::Places,
+    places::{self, Places},
     references::FuseJoins,
     resolve::{Resolved, resolve},
     scan::Scan,
@@ -83,9 +84,9 @@ impl Base {
         aggregates.extend(ours.into_iter().chain(gathered::all()).map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
             if bounded::NAMES.contains(&function.name()) {
-                *function = Arc::new(Bounded::over(Arc::clone(function)));
-            } else if Places::NAMES.contains(&function.name()) {
-                *function = Arc::new(Places::over(Arc::clone(function)));
+                *function = Arc::new(around::<Bounded>(Arc::clone(function)));
+            } else if places::NAMES.contains(&function.name()) {
+                *function = Arc::new(around::<Places>(Arc::clone(function)));
             }
         }
         let functions = builder.scalar_functions().get_or_insert_default();

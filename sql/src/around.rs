@@ -1,0 +1,52 @@
+//! Functions of DataFusion whose calls are made in another way; their names and types stay as they are.
+
+use std::{fmt, hash::Hash, marker::PhantomData, sync::Arc};
+
+use arrow_schema::{DataType, FieldRef};
+use datafusion::{
+    common::Result,
+    logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature},
+};
+
+/// How a function is called.
+pub(crate) trait Call: fmt::Debug + Clone + Eq + Hash + Send + Sync + 'static {
+    fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue>;
+}
+
+/// A function that is called by `C`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Around<C>(Arc<ScalarUDF>, PhantomData<C>);
+
+pub(crate) fn around<C: Call>(function: Arc<ScalarUDF>) -> ScalarUDF {
+    ScalarUDF::new_from_impl(Around::<C>(function, PhantomData))
+}
+
+impl<C: Call> ScalarUDFImpl for Around<C> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.0.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.0.coerce_types(types)
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.0.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.0.return_field_from_args(args)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        C::call(&self.0, args)
+    }
+}
