@@ -3,11 +3,11 @@
 #
 #   docker build -t basalt .                                 the profile `dist`: link-time optimised, for use
 #   docker build -t basalt --build-arg PROFILE=release .     what docker-compose.yml builds: a first cluster is up sooner
-#   docker build -t basalt --build-arg FEATURES=sql .        with SQL over all tables, whose first build takes long
+#   docker build -t basalt --build-arg FEATURES= .           without SQL over all tables, whose planner takes most of the time
 
 FROM rust:1-bookworm AS build
 ARG PROFILE=dist
-ARG FEATURES=
+ARG FEATURES=sql
 WORKDIR /src
 
 # First what others have written, which changes seldom: our crates with nothing in them.

@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".basalt.cluster.v1.ExecuteRequest.data")
         .bytes(".basalt.cluster.v1.ExecuteResponse.partial")
         .bytes(".basalt.cluster.v1.FetchSipResponse.sip")
+        .bytes(".basalt.cluster.v1.ReadTaskResponse.rows")
         .compile_fds(descriptors)?;
     Ok(())
 }

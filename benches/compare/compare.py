@@ -47,12 +47,19 @@ DATA = {
         data.ssb(args.folder, args.scale),
         queries.SSB,
     ),
+    "small": lambda args: (
+        f"{args.rows:,} events, questions that take no time",
+        data.events(args.folder, args.rows),
+        queries.small(args.rows),
+    ),
     "star": lambda args: (
         f"Star Schema Benchmark at scale {args.scale:g}, five tables",
         data.star(args.folder, args.scale, args.basalt),
         queries.star(),
     ),
 }
+# What Basalt has beside what others have: only where it is asked for.
+OTHERS = ("basalt-sql", "basalt-3", "basalt-elastic")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -201,11 +208,11 @@ def build():
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=",".join(DATA), help="data sets [default: %(default)s]")
+    parser.add_argument("--data", default=",".join(name for name in DATA if name != "small"), help="data sets [default: %(default)s]")
     parser.add_argument("--rows", type=int, default=100_000_000, help="rows of events [default: 100000000]")
     parser.add_argument("--cardinality", type=float, default=1, help="of the groups, times what is usual [default: 1]")
     parser.add_argument("--scale", type=float, help="of tpch and ssb [default: ROWS / 10000000, at most 1]")
-    parser.add_argument("--engines", default=",".join(name for name in engines.ENGINES if name not in ("basalt-3", "basalt-elastic")), help="engines [default: %(default)s]")
+    parser.add_argument("--engines", default=",".join(name for name in engines.ENGINES if name not in OTHERS), help="engines [default: %(default)s]")
     parser.add_argument("--basalt", metavar="BINARY", help="the server [default: built with the profile dist]")
     parser.add_argument("--memory", default="8GiB", help="what Basalt may take [default: %(default)s]")
     parser.add_argument("--runs", type=int, default=5, help="the best of so many, after one [default: 5]")

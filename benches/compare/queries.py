@@ -59,6 +59,18 @@ def events(rows):
     }
 
 
+def small(rows):
+    """Questions about `rows` events that few of them answer: what is left is the way there and back."""
+    start = data.EVENTS_START + int(rows * data.EVENTS_GAP_US * 0.5)
+    instant = [str(time).replace("T", " ") for time in (start, start + 1000)]
+    of_instant = f"ts >= TIMESTAMP '{instant[0]}' AND ts < TIMESTAMP '{instant[1]}'"
+    return {
+        "how many there are": "SELECT count(*) AS n FROM events",
+        "sum of an instant": f"SELECT sum(amount) AS total FROM events WHERE {of_instant}",
+        "rows of an instant": f"SELECT ts, key, amount FROM events WHERE {of_instant}",
+    }
+
+
 # H2O's db-benchmark, the questions of sums, means and extremes.
 GROUPS = {
     "q1": "SELECT id1, sum(v1) AS v1 FROM groups GROUP BY id1",

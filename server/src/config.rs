@@ -19,6 +19,29 @@ pub enum LogFormat {
     Json,
 }
 
+/// Which SQL statements run as tasks on all nodes of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Distribute {
+    /// Those that join, group or sort many rows.
+    Large,
+    /// All that can be, for tests.
+    Always,
+    /// None.
+    Never,
+}
+
+#[cfg(feature = "sql")]
+impl From<Distribute> for basalt_sql::distributed::Distribution {
+    fn from(distribute: Distribute) -> Self {
+        match distribute {
+            Distribute::Large => Self::Large,
+            Distribute::Always => Self::Always,
+            Distribute::Never => Self::Never,
+        }
+    }
+}
+
 /// The configuration of a server; `deploy/config.toml` shows every key with its default.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -61,6 +84,8 @@ pub struct Config {
     pub elastic: Memory,
     /// Long queries that run at once, and as many short ones; 0: four for each of `threads`.
     pub concurrent_queries: usize,
+    /// Which SQL statements run as tasks on all nodes of a cluster.
+    pub distribute: Distribute,
     /// The deadline of a query that names none.
     #[serde(deserialize_with = "units::duration")]
     pub default_deadline: Duration,
@@ -108,6 +133,7 @@ impl Default for Config {
             kept_sets: Memory::Share(limits::KEPT_SETS_SHARE),
             elastic: Memory::Share(limits::ELASTIC_SHARE),
             concurrent_queries: 0,
+            distribute: Distribute::Never,
             default_deadline: limits::DEFAULT_DEADLINE,
             max_deadline: limits::MAX_DEADLINE,
             copy_roots: Vec::new(),
@@ -209,6 +235,12 @@ pub struct Flags {
     #[arg(long, env = "BASALT_CONCURRENT_QUERIES", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrent_queries: Option<usize>,
+
+    /// Which SQL statements run as tasks on all nodes of a cluster: those that join, group or sort many rows, all that can
+    /// be, or none [default: never]
+    #[arg(long, env = "BASALT_DISTRIBUTE", value_name = "WHICH")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribute: Option<Distribute>,
 
     /// The deadline of a query that names none [default: 30s]
     #[arg(long, env = "BASALT_DEFAULT_DEADLINE", value_name = "TIME", value_parser = humantime::parse_duration)]

@@ -48,7 +48,7 @@ use std::{future::Future, io, sync::Arc};
 
 use tokio::net::TcpListener;
 
-pub use config::{Config, Flags};
+pub use config::{Config, Distribute, Flags};
 use environment::{Environment, Listener};
 pub use logging::start as start_logging;
 pub use units::Memory;

@@ -294,6 +294,9 @@ pub const FETCH_BYTES: usize = (64 << 20) + 1;
 pub const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes that a node may answer on one stream, or on one connection, and that wait here unread.
 pub const PEER_STREAM_WINDOW_BYTES: u32 = 4 << 20;
+/// Bytes of a partition of a task's rows that may be on their way; what holds one up holds up no other.
+#[cfg(feature = "sql")]
+pub const TASK_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 /// See [`PEER_STREAM_WINDOW_BYTES`].
 pub const PEER_CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// Streams between two nodes: more than queries of one node may run.

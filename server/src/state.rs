@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -23,6 +23,7 @@ use crate::{
     membership::Cluster,
     memory::MemoryPool,
     metrics::Metrics,
+    peers::Tasks,
     readers::Readers,
     request_log::RequestLog,
     sets::Sets,
@@ -54,6 +55,8 @@ pub(crate) struct State {
     /// `None`: the server is alone.
     pub(crate) cluster: Option<Arc<Cluster>>,
     tables_peers: Option<Arc<TablesPeers>>,
+    /// Runs tasks of other nodes' statements; empty where none are run.
+    pub(crate) tasks: OnceLock<Arc<dyn Tasks>>,
     /// Requests under way hold a token of it.
     pub(crate) running: TaskTracker,
     /// The tables are not there yet.
@@ -114,6 +117,7 @@ impl State {
             copy_roots: config.copy_roots()?,
             cluster,
             tables_peers,
+            tasks: OnceLock::new(),
             running: TaskTracker::new(),
             stopping: AtomicBool::new(false),
             started: Instant::now(),
@@ -126,6 +130,10 @@ impl State {
     pub(crate) fn connect(self: &Arc<Self>) {
         if let Some(peers) = &self.tables_peers {
             peers.set_server(self);
+        }
+        #[cfg(feature = "sql")]
+        if self.sql.runs_tasks() && self.tasks.set(crate::sql::tasks::runner(self)).is_err() {
+            tracing::error!("it is said twice who runs tasks");
         }
     }
 

@@ -37,13 +37,14 @@ def free_port():
 class Servers:
     """So many nodes over one store."""
 
-    def __init__(self, binary, folder, nodes):
+    def __init__(self, binary, folder, nodes, distribute):
         self.binary = binary
         clients = [f"127.0.0.1:{free_port()}" for _ in range(nodes)]
         peers = [f"127.0.0.1:{free_port()}" for _ in range(nodes)]
         self.addresses, self.running = clients, []
         for client, peer in zip(clients, peers):
             args = [binary, "serve", "--store", folder, "--listen", client, "--log", "warn"]
+            args += ["--distribute", distribute]
             if nodes > 1:
                 args += ["--peer-listen", peer, "--peers", ",".join(peers), "--replication", "1"]
             self.running.append(subprocess.Popen(args))
@@ -118,25 +119,30 @@ def main():
         reference = duckdb.connect()
         for table, path in tables.items():
             reference.execute(f"CREATE TABLE {table} AS SELECT * FROM read_parquet('{path}')")
-        for nodes in 1, 3:
-            servers = Servers(binary, str(folder / f"{data}-{nodes}"), nodes)
+        # As it is by itself, where so little runs at one node, and with all that can be as tasks on all.
+        for nodes, distribute in (1, "large"), (3, "large"), (3, "always"):
+            servers = Servers(binary, str(folder / f"{data}-{nodes}-{distribute}"), nodes, distribute)
             try:
                 for table, path in tables.items():
                     servers.load(table, path)
-                asked = rows = 0
+                asked = rows = tasks = 0
                 for i, (name, sql) in enumerate(statements(HERE / f"{data}.sql")):
                     address = servers.addresses[i % nodes]
                     try:
                         expected = reference.execute(sql).fetchall()
                         rows += len(expected)
                         found = difference(servers.ask(address, sql), expected)
+                        if distribute == "always":
+                            plan = servers.ask(address, f"EXPLAIN {sql}")
+                            tasks += any("DistributedExec" in str(row) for row in plan)
                     except ValueError as error:
                         found = str(error)
                     asked += 1
                     if found:
                         wrong += 1
-                        print(f"{data} {name} on {nodes} nodes: {found}")
-                print(f"{data} on {nodes} node{'s' if nodes > 1 else ''}: {asked} statements, {rows} rows")
+                        print(f"{data} {name} on {nodes} nodes ({distribute}): {found}")
+                told = f", {tasks} as tasks" if distribute == "always" else ""
+                print(f"{data} on {nodes} node{'s' if nodes > 1 else ''}: {asked} statements, {rows} rows{told}")
             finally:
                 servers.stop()
     sys.exit(f"{wrong} differ" if wrong else 0)

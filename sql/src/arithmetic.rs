@@ -13,7 +13,7 @@ use arrow_array::{
     cast::AsArray as _,
     types::{ArrowPrimitiveType, Decimal128Type, Float64Type, Int64Type, UInt64Type},
 };
-use arrow_schema::{DataType, Field, FieldRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef};
 use basalt_core::{error::ErrorKind, query::ArithmeticOp};
 use datafusion::{
     arrow::{
@@ -23,20 +23,14 @@ use datafusion::{
         },
         error::ArrowError,
     },
-    common::{DFSchema, DataFusionError, Result, ScalarValue},
+    common::{DataFusionError, Result, ScalarValue},
     logical_expr::{
-        ColumnarValue, Expr, ExprSchemable as _, GetFieldAccess, ReturnFieldArgs, ScalarFunctionArgs,
-        ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-        planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr},
+        ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+        Volatility,
     },
-    sql::sqlparser::ast::BinaryOperator,
 };
 
-use crate::{
-    error::Error,
-    functions::{self, of_rows},
-    limits, lists,
-};
+use crate::{error::Error, functions::of_rows, limits};
 
 /// Digits of a decimal in an expression, at most.
 const DIGITS: u8 = 38;
@@ -105,10 +99,14 @@ impl ArithmeticOpName {
 }
 
 impl Arithmetic {
-    fn call(op: ArithmeticOpName, left: Expr, right: Expr) -> Expr {
-        let name = short(format!("{} {} {}", left.schema_name(), op.symbol(), right.schema_name())).into();
-        let function = Self { op, name, signature: Signature::any(2, Volatility::Immutable) };
-        ScalarUDF::new_from_impl(function).call(vec![left, right])
+    pub(crate) fn call(op: ArithmeticOpName, left: Expr, right: Expr) -> Expr {
+        let name = short(format!("{} {} {}", left.schema_name(), op.symbol(), right.schema_name()));
+        Self::function(op, &name).call(vec![left, right])
+    }
+
+    fn function(op: ArithmeticOpName, name: &str) -> ScalarUDF {
+        let signature = Signature::any(2, Volatility::Immutable);
+        ScalarUDF::new_from_impl(Self { op, name: name.into(), signature })
     }
 
     /// The function of an expression, where it is one of these.
@@ -118,7 +116,7 @@ impl Arithmetic {
 }
 
 /// Whether it is a number, or the null that may be one.
-fn is_number(data_type: &DataType) -> bool {
+pub(crate) fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric() && !matches!(data_type, DataType::Float16 | DataType::Decimal256(..))
 }
 
@@ -337,131 +335,6 @@ fn floats(op: ArithmeticOpName, a: &Float64Array, b: &Float64Array) -> Result<Ar
     Ok(Arc::new(array))
 }
 
-/// Plans arithmetic, and the aggregates whose types would cut what they give.
-#[derive(Debug)]
-pub(crate) struct Planner;
-
-impl ExprPlanner for Planner {
-    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let lists = |expr: &RawBinaryExpr| {
-            let item = |side: &Expr| side.get_type(schema).ok().and_then(|side| lists::item(&side));
-            let (left, right) = (item(&expr.left), item(&expr.right));
-            // A NULL alone is no list.
-            matches!((left, right), (Some(left), Some(right)) if !(left.is_null() && right.is_null()))
-                && [&expr.left, &expr.right]
-                    .iter()
-                    .any(|side| side.get_type(schema).is_ok_and(|side| !side.is_null()))
-        };
-        let op = match expr.op {
-            BinaryOperator::Plus | BinaryOperator::StringConcat if lists(&expr) => {
-                return Ok(PlannerResult::Planned(lists::concatenated(expr.left, expr.right)));
-            }
-            BinaryOperator::Plus => ArithmeticOpName::Add,
-            BinaryOperator::Minus => ArithmeticOpName::Subtract,
-            BinaryOperator::Multiply => ArithmeticOpName::Multiply,
-            BinaryOperator::Divide => ArithmeticOpName::Divide,
-            BinaryOperator::PGBitwiseShiftLeft | BinaryOperator::PGBitwiseShiftRight => {
-                let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
-                    return Ok(PlannerResult::Original(expr));
-                };
-                let whole = |data_type: &DataType| data_type.is_integer() || data_type.is_null();
-                if !whole(&left) || !whole(&right) {
-                    return Err(Error::new(ErrorKind::TypeMismatch, "bits are those of whole numbers").into());
-                }
-                let is_left = matches!(expr.op, BinaryOperator::PGBitwiseShiftLeft);
-                return Ok(PlannerResult::Planned(functions::shift(expr.left, expr.right, is_left)));
-            }
-            _ => return Ok(PlannerResult::Original(expr)),
-        };
-        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
-            return Ok(PlannerResult::Original(expr));
-        };
-        if let Some(planned) = of_dates(op, &expr, &left, &right) {
-            return Ok(PlannerResult::Planned(planned));
-        }
-        if timed(&left, &expr.right, &right) {
-            let left = datafusion::logical_expr::cast(expr.left, MICROSECONDS);
-            return Ok(PlannerResult::Original(RawBinaryExpr { left, ..expr }));
-        }
-        if timed(&right, &expr.left, &left) {
-            let right = datafusion::logical_expr::cast(expr.right, MICROSECONDS);
-            return Ok(PlannerResult::Original(RawBinaryExpr { right, ..expr }));
-        }
-        let null = |data_type: &DataType| *data_type == DataType::Null;
-        let numbers = (is_number(&left) || null(&left)) && (is_number(&right) || null(&right));
-        if !numbers || (null(&left) && null(&right)) {
-            return Ok(PlannerResult::Original(expr));
-        }
-        Ok(PlannerResult::Planned(Arithmetic::call(op, expr.left, expr.right)))
-    }
-
-    fn plan_field_access(
-        &self,
-        expr: RawFieldAccessExpr,
-        schema: &DFSchema,
-    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        let of = expr.expr.get_type(schema)?;
-        if !of.is_string() && lists::item(&of).is_none() {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let RawFieldAccessExpr { field_access, expr } = expr;
-        match field_access {
-            GetFieldAccess::ListIndex { key } => Ok(PlannerResult::Planned(lists::element(expr, *key))),
-            GetFieldAccess::ListRange { start, stop, stride } => match *stride {
-                Expr::Literal(ScalarValue::Int64(Some(1)), _) => {
-                    Ok(PlannerResult::Planned(lists::slice(expr, *start, *stop)))
-                }
-                step => Ok(PlannerResult::Planned(lists::slice_by(expr, *start, *stop, step))),
-            },
-            field_access => Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr })),
-        }
-    }
-
-    fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
-        // The middle of two integers is seldom one.
-        if expr.func.name() == "median" {
-            expr.args = expr
-                .args
-                .into_iter()
-                .map(|arg| datafusion::logical_expr::cast(arg, DataType::Float64))
-                .collect();
-        }
-        Ok(PlannerResult::Original(expr))
-    }
-}
-
-const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
-
-/// Whether a date meets an interval that may have hours: the date becomes a timestamp then, or they would be lost.
-fn timed(date: &DataType, other: &Expr, interval: &DataType) -> bool {
-    let is_whole = match other {
-        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) => interval.nanoseconds == 0,
-        _ => false,
-    };
-    *date == DataType::Date32 && matches!(interval, DataType::Interval(_)) && !is_whole
-}
-
-/// A date and a number of days, or the days between two dates.
-fn of_dates(op: ArithmeticOpName, expr: &RawBinaryExpr, left: &DataType, right: &DataType) -> Option<Expr> {
-    use datafusion::logical_expr::cast;
-    let days = |date: &Expr| cast(cast(date.clone(), DataType::Int32), DataType::Int64);
-    let date = |days: Expr| cast(cast(days, DataType::Int32), DataType::Date32);
-    let call = |left: Expr, right: Expr| Arithmetic::call(op, left, right);
-    let adds = matches!(op, ArithmeticOpName::Add | ArithmeticOpName::Subtract);
-    match (left, right) {
-        (DataType::Date32, DataType::Date32) if op == ArithmeticOpName::Subtract => {
-            Some(call(days(&expr.left), days(&expr.right)))
-        }
-        (DataType::Date32, number) if number.is_integer() && adds => {
-            Some(date(call(days(&expr.left), expr.right.clone())))
-        }
-        (number, DataType::Date32) if number.is_integer() && op == ArithmeticOpName::Add => {
-            Some(date(call(expr.left.clone(), days(&expr.right))))
-        }
-        _ => None,
-    }
-}
-
 /// `-x` of an integer or a decimal, of the same type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Negate {
@@ -518,8 +391,18 @@ impl ScalarUDFImpl for Negate {
     }
 }
 
+fn negate() -> ScalarUDF {
+    ScalarUDF::new_from_impl(Negate { signature: Signature::any(1, Volatility::Immutable) })
+}
+
 /// The sign of an expression, checked.
 pub(crate) fn negated(inner: Expr) -> Expr {
-    let negate = Negate { signature: Signature::any(1, Volatility::Immutable) };
-    ScalarUDF::new_from_impl(negate).call(vec![inner])
+    negate().call(vec![inner])
+}
+
+/// What a task may have of these: by a name of their own, and none that was written anywhere.
+pub(crate) fn inner() -> impl Iterator<Item = ScalarUDF> {
+    use ArithmeticOpName::{Add, Divide, Multiply, Subtract};
+    let two = [Add, Subtract, Multiply, Divide].map(|op| Arithmetic::function(op, op.name()));
+    two.into_iter().chain([negate()])
 }

@@ -17,7 +17,10 @@ use basalt_core::{
 };
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 
-use crate::error::{Error, Result};
+use crate::{
+    bytes,
+    error::{Error, Result},
+};
 
 /// The rows of a table, made of the columns that a plan gives: for each of the table's, the place there; `None`: null.
 #[derive(Debug)]
@@ -126,6 +129,11 @@ fn as_type(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             Error::new(kind, format!("column {:?} of type {}: {words}", field.name, field.type_name()))
         })
     };
+    if field.logical == Some(Held::Binary) && is_text(given) {
+        let texts = cast(column, &DataType::Utf8)?;
+        let bytes = bytes::of_texts(texts.as_string::<i32>(), false);
+        return Ok(Arc::new(bytes.map_err(|error| mismatch(field, &error.to_string()))?));
+    }
     let cast_column = match given {
         // A time without a zone is one of UTC.
         DataType::Timestamp(unit, None) if field.data_type == Logical::Timestamp => {

@@ -1,12 +1,32 @@
 //! Texts that stand for bytes: `\\xAA` is a byte, as in DuckDB, and other characters are their own bytes.
 
+use arrow_array::{BinaryArray, StringArray, builder::BinaryBuilder};
+use basalt_core::error::ErrorKind;
+
 use crate::error::{Error, Result};
+
+/// The bytes of texts. One that stands for none is an error, or NULL where that is asked for.
+pub(crate) fn of_texts(texts: &StringArray, or_null: bool) -> Result<BinaryArray> {
+    let mut read = BinaryBuilder::new();
+    for text in texts {
+        match text.map(of_text).transpose()? {
+            None => read.append_null(),
+            Some(Some(bytes)) => read.append_value(bytes),
+            Some(None) if or_null => read.append_null(),
+            Some(None) => {
+                let message = format!("{:?} stands for no bytes", text.unwrap_or_default());
+                return Err(Error::new(ErrorKind::TypeMismatch, message));
+            }
+        }
+    }
+    Ok(read.finish())
+}
 
 /// The bytes of a text; `None`: it stands for none.
 ///
 /// # Errors
 /// For PostgreSQL's `\\xAABB`, which would be other bytes there.
-pub(crate) fn of_text(text: &str) -> Result<Option<Vec<u8>>> {
+fn of_text(text: &str) -> Result<Option<Vec<u8>>> {
     if let Some(digits) = text.strip_prefix("\\x")
         && digits.len() > 2
         && digits.len().is_multiple_of(2)

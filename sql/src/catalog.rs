@@ -11,7 +11,10 @@ use basalt_core::{
 };
 use futures_util::stream::BoxStream;
 
-use crate::error::{Error, Result};
+use crate::{
+    distributed::Nodes,
+    error::{Error, Result},
+};
 
 /// The tables of a server.
 #[async_trait]
@@ -102,6 +105,14 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     async fn drop_view(&self, _name: &str, _if_exists: bool) -> Result<()> {
         Err(read_only())
     }
+
+    /// The nodes that may run tasks of the statement; `None`: there is this one alone.
+    fn nodes(&self) -> Option<Arc<dyn Nodes>> {
+        None
+    }
+
+    /// A statement that ran as tasks has failed, and is run again by this node.
+    fn failed(&self, _error: &Error) {}
 }
 
 /// The error of a statement that writes where nothing is written.
@@ -251,6 +262,40 @@ pub trait Table: fmt::Debug + Send + Sync {
     /// Runs a query. Its semi-joins and attributes are of the versions that were pinned by their tables' names alone. The
     /// work begins with the first poll and ends when the stream is dropped.
     fn run(&self, query: Query) -> Answers;
+
+    /// Some of the rows, for each of these nodes: those that it is asked for first. Together they are all rows, each once.
+    ///
+    /// # Errors
+    /// Why they are not shared out.
+    fn shares(&self, _nodes: &[Arc<str>]) -> Result<Vec<Arc<dyn Table>>> {
+        Err(Error::unsupported("sharing out the rows of these tables"))
+    }
+
+    /// Which share it is, in words, where it is one.
+    fn share(&self) -> Option<String> {
+        None
+    }
+
+    /// One of so many parts of the rows, counted from 0. Together they are all rows, each once.
+    ///
+    /// # Errors
+    /// Why there are no parts.
+    fn part(&self, _part: usize, _of: usize) -> Result<Arc<dyn Table>> {
+        Err(Error::unsupported("parts of the rows of these tables"))
+    }
+
+    /// Whether there are shares and parts of its rows.
+    fn is_divisible(&self) -> bool {
+        false
+    }
+
+    /// A query of the rows, for another node that reads them.
+    ///
+    /// # Errors
+    /// Why it does not travel.
+    fn encode(&self, _query: &Query) -> Result<Vec<u8>> {
+        Err(Error::unsupported("reading these tables at other nodes"))
+    }
 
     /// Begins a change of the newest version; of rows that go, the addresses are those of this one.
     ///

@@ -1,4 +1,38 @@
-//! Decimals as text.
+//! Decimals as text, and whole numbers of more than 64 bits.
+
+pub(crate) mod quotient;
+
+use arrow_array::{ArrayRef, Decimal128Array, cast::AsArray as _, types::Decimal128Type};
+use arrow_schema::DataType;
+use basalt_core::error::ErrorKind;
+use datafusion::arrow::compute::cast;
+
+use crate::error::Error;
+
+/// A whole number of 38 digits.
+pub(crate) const WHOLE: DataType = DataType::Decimal128(38, 0);
+
+/// What 38 digits can say.
+pub(crate) const MOST: u128 = 10_u128.pow(38) - 1;
+
+/// Whether it is a decimal without places behind the point.
+pub(crate) fn is_whole(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Decimal128(_, 0))
+}
+
+/// `a // b` of whole numbers: towards zero.
+pub(crate) fn divided(a: &ArrayRef, b: &ArrayRef) -> datafusion::common::Result<Decimal128Array> {
+    let (a, b) = (cast(a, &WHOLE)?, cast(b, &WHOLE)?);
+    let (a, b) = (a.as_primitive::<Decimal128Type>(), b.as_primitive::<Decimal128Type>());
+    let of_row = |(a, b): (Option<i128>, Option<i128>)| match (a, b) {
+        (Some(_), Some(0)) => Err(Error::new(ErrorKind::DivisionByZero, "division by zero")),
+        // It is no greater than what is divided, which has 38 digits.
+        (Some(a), Some(b)) => Ok(Some(a.wrapping_div(b))),
+        _ => Ok(None),
+    };
+    let quotients: Result<Decimal128Array, Error> = a.iter().zip(b.iter()).map(of_row).collect();
+    Ok(quotients?.with_precision_and_scale(38, 0)?)
+}
 
 /// The unscaled value of a text such as `-1.5`, ` +1e3 ` or `1_000.25`, rounded to so many places, half of one away from
 /// zero; `None`: it is no number, or has more digits than fit.

@@ -4,10 +4,13 @@
 pub(crate) mod aliases;
 mod asof;
 mod calls;
+mod comprehensions;
 mod distinct;
 mod exprs;
 mod quantified;
 mod selects;
+mod using;
+mod windows;
 mod words;
 
 use std::{collections::BTreeSet, ops::ControlFlow};
@@ -25,13 +28,13 @@ use crate::{
 pub(crate) use distinct::distinct_on;
 pub(crate) use exprs::literal;
 pub(crate) use selects::{expand_using, name_apart};
-pub(crate) use words::tokens;
+pub(crate) use words::{keyword, tokens};
 
 use exprs::{
     arguments, bare, formats, in_subquery, interval_expr, interval_of, is_interval, is_subquery, parsed,
     similar, type_of,
 };
-use selects::{joins, of_select, order_by_all, series, set_operations};
+use selects::{joins, of_select, order_by_all, recursions, series, set_operations};
 
 /// Aggregates that are the same in each order of their arguments.
 const UNORDERED: [&str; 24] = [
@@ -187,6 +190,11 @@ impl Rewrite {
                     op => quantified::compared(left, op, right, false)?,
                 };
             }
+            Expr::AnyOp { left, compare_op, right, .. } => {
+                if let Some(of_list) = quantified::any_of_list(left, compare_op, right) {
+                    *expr = of_list;
+                }
+            }
             Expr::AllOp { left, compare_op, right } if is_subquery(right) => {
                 *expr = match compare_op {
                     BinaryOperator::NotEq if quantified::row(left).is_none() => {
@@ -232,16 +240,13 @@ impl Rewrite {
                     *expr = Expr::Nested(Box::new(parsed(template, &[inner], &mut self.doubled)?));
                 }
             }
-            // The parser takes all that is behind it for the other side.
-            Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right)
-                if matches!(
-                    &**right,
-                    Expr::BinaryOp { op: BinaryOperator::And | BinaryOperator::Or, .. }
-                ) =>
-            {
-                return Err(Error::unsupported(
-                    "IS DISTINCT FROM before AND or OR without parentheses around it",
-                ));
+            // The planner would spell names without quotes anew here, and nowhere else.
+            Expr::Lambda(lambda) => {
+                let parameters = match &mut lambda.params {
+                    ast::OneOrManyWithParens::One(parameter) => std::slice::from_mut(parameter),
+                    ast::OneOrManyWithParens::Many(parameters) => parameters.as_mut_slice(),
+                };
+                parameters.iter_mut().for_each(|parameter| parameter.name.quote_style = Some('"'));
             }
             Expr::SimilarTo { .. } => return Err(Error::unsupported("SIMILAR TO with ESCAPE")),
             Expr::Function(_) => self.function(expr)?,
@@ -317,6 +322,16 @@ impl Rewrite {
         }
         if name == "struct_pack" {
             return packed(function);
+        }
+        if name == "unnest" {
+            return calls::levels(function);
+        }
+        if name == "fill" {
+            return windows::fill(function);
+        }
+        if name == "try" {
+            *expr = windows::tried(function)?;
+            return self.expr(expr);
         }
         if name == "array"
             && let FunctionArguments::Subquery(query) = &function.args
@@ -403,7 +418,13 @@ impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
-        let done = set_operations(&query.body).and_then(|()| order_by_all(query));
+        let done = recursions(query)
+            .and_then(|()| set_operations(&query.body))
+            .and_then(|()| order_by_all(query))
+            .and_then(|()| match (&*query.body, &mut query.order_by) {
+                (ast::SetExpr::Select(select), Some(order_by)) => using::order_by(select, order_by),
+                _ => Ok(()),
+            });
         self.done(done)
     }
 

@@ -1,6 +1,7 @@
 //! The threads that plan and run statements, and the answers that come from them.
 
 use std::{
+    fmt,
     path::PathBuf,
     sync::{
         Arc,
@@ -10,8 +11,9 @@ use std::{
 
 use arrow_array::RecordBatch;
 use basalt_core::{exec::Memory, query::Literal, schema::Schema};
+use bytes::Bytes;
 use datafusion::execution::disk_manager::{DiskManager, DiskManagerBuilder, DiskManagerMode};
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future::BoxFuture};
 use tokio::{
     runtime::{self, Handle, Runtime},
     sync::{mpsc, oneshot},
@@ -22,6 +24,7 @@ use crate::{
     catalog::Catalog,
     command::{Command, Description},
     describe,
+    distributed::{self, Borrowed, Distribution, NewTask, RowsOfTask, Tasks},
     error::{Error, Result},
     interruptible::{GIVEN_UP, GivenUp},
     limits,
@@ -37,6 +40,8 @@ pub struct Options {
     pub on_thread_start: fn(),
     /// Where operators write what memory has no room for, and how many bytes at most; `None`: they fail.
     pub spill: Option<(PathBuf, u64)>,
+    /// Which statements run as tasks on all nodes.
+    pub distribution: Distribution,
 }
 
 /// A statement.
@@ -58,7 +63,19 @@ pub struct Engine {
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
     handle: Handle,
-    shared: Arc<Shared>,
+    shared: Arc<dyn Sharing>,
+}
+
+/// Where [`Shared`] is. Whoever holds an engine in a future must show that it is `Send`, and the compiler goes through all
+/// types of DataFusion's session for each such future: behind a trait it need not.
+trait Sharing: fmt::Debug + Send + Sync {
+    fn get(self: Arc<Self>) -> Arc<Shared>;
+}
+
+impl Sharing for Shared {
+    fn get(self: Arc<Self>) -> Arc<Shared> {
+        self
+    }
 }
 
 /// What statements share.
@@ -66,6 +83,9 @@ pub struct Engine {
 pub(crate) struct Shared {
     pub(crate) disk: Arc<DiskManager>,
     pub(crate) base: plan::Base,
+    pub(crate) distribution: Distribution,
+    /// Those that run here.
+    pub(crate) tasks: Tasks,
 }
 
 impl Engine {
@@ -96,8 +116,13 @@ impl Engine {
             .build()
             .map_err(started)?;
         let threads = options.threads.max(1);
-        let shared = Arc::new(Shared { disk, base: plan::Base::new(threads)? });
+        let (distribution, tasks) = (options.distribution, Tasks::default());
+        let shared = Arc::new(Shared { disk, base: plan::Base::new(threads)?, distribution, tasks });
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime), shared })
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared).get()
     }
 
     /// Plans a statement and begins to run it. Dropping the future or the answer stops the work.
@@ -107,7 +132,7 @@ impl Engine {
     pub async fn query(&self, request: Request) -> Result<Answer> {
         let (head, of_head) = oneshot::channel();
         let (sender, batches) = mpsc::channel(limits::WAITING_BATCHES);
-        let (shared, given_up) = (Arc::clone(&self.shared), GivenUp::default());
+        let (shared, given_up) = (self.shared(), GivenUp::default());
         let task = self.handle.spawn(GIVEN_UP.scope(given_up.clone(), async move {
             match plan::plan(&shared, request).await {
                 Ok(Planned { command, shown, mut batches }) => {
@@ -137,10 +162,82 @@ impl Engine {
     /// # Errors
     /// What is wrong with the statement, and what kept it from being planned.
     pub async fn describe(&self, request: Request) -> Result<Description> {
-        let shared = Arc::clone(&self.shared);
+        let shared = self.shared();
         let mut task = self.handle.spawn(async move { describe::describe(&shared, request).await });
         let _abort = AbortOnDrop(task.abort_handle(), GivenUp::default());
         (&mut task).await.map_err(|_| panicked())?
+    }
+
+    /// Whether statements run as tasks, its own and those of other nodes.
+    pub fn runs_tasks(&self) -> bool {
+        self.shared().distribution != Distribution::Never
+    }
+
+    /// Begins a task of another node's statement, whose rows are then asked for. The future says what it has done, once it
+    /// is over; dropping it ends the task. `ended` is ready once no more rows are wanted.
+    ///
+    /// # Errors
+    /// Why it is not run here.
+    pub async fn begin_task(
+        &self,
+        task: NewTask,
+        borrowed: Borrowed,
+        ended: BoxFuture<'static, ()>,
+    ) -> Result<BoxFuture<'static, Result<Vec<u8>>>> {
+        let shared = self.shared();
+        let mut begun =
+            self.handle.spawn(async move { distributed::begin(&shared, task, borrowed, ended).await });
+        let _abort = AbortOnDrop(begun.abort_handle(), GivenUp::default());
+        let told = (&mut begun).await.map_err(|_| panicked())??;
+        let mut over = self.handle.spawn(told);
+        let abort = AbortOnDrop(over.abort_handle(), GivenUp::default());
+        Ok(Box::pin(async move {
+            let _abort = abort;
+            (&mut over).await.map_err(|_| panicked())?
+        }))
+    }
+
+    /// Runs a task for one of its partitions. Dropping the rows gives them up.
+    pub fn rows_of_task(&self, rows: RowsOfTask) -> EncodedRows {
+        let (sender, pieces) = mpsc::channel(limits::WAITING_BATCHES);
+        let shared = self.shared();
+        let task = self.handle.spawn(async move {
+            let last = match distributed::send(&shared, rows, &sender).await {
+                Ok(()) => Ok(Bytes::new()),
+                Err(error) => Err(error),
+            };
+            let _ = sender.send(last).await;
+        });
+        EncodedRows { pieces, ended: false, _task: AbortOnDrop(task.abort_handle(), GivenUp::default()) }
+    }
+}
+
+/// Rows of a task as they travel: an Arrow IPC stream in pieces. Dropping it gives them up.
+#[derive(Debug)]
+pub struct EncodedRows {
+    pieces: mpsc::Receiver<Result<Bytes>>,
+    ended: bool,
+    _task: AbortOnDrop,
+}
+
+impl EncodedRows {
+    /// The next piece; `None`: they are complete.
+    ///
+    /// # Errors
+    /// What kept them from being so.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        if self.ended {
+            return Ok(None);
+        }
+        match self.pieces.recv().await {
+            // No other piece is empty.
+            Some(Ok(piece)) if piece.is_empty() => {
+                self.ended = true;
+                Ok(None)
+            }
+            Some(piece) => piece.map(Some),
+            None => Err(panicked()),
+        }
     }
 }
 

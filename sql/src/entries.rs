@@ -68,12 +68,8 @@ impl Entries {
 
     fn map_of_entries(&self, list: &ListArray, data_type: &DataType) -> Result<ArrayRef> {
         let entries = list.values().as_struct();
-        let rows = (0..list.len()).map(|row| {
-            let offsets = list.value_offsets();
-            // Default: none; offsets are not negative.
-            let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
-            list.is_valid(row).then(|| (at(row)..at(row + 1)).collect::<Vec<_>>())
-        });
+        let rows =
+            (0..list.len()).map(|row| list.is_valid(row).then(|| lists::span(list, row).collect::<Vec<_>>()));
         if entries.null_count() > 0 {
             return Err(Error::invalid(format!("{}: an entry is NULL", self.name)).into());
         }

@@ -121,6 +121,10 @@ fn of(error: &DataFusionError) -> Error {
         | DataFusionError::NotImplemented(message)
         | DataFusionError::Execution(message) => Error::invalid(sentence(message)),
         DataFusionError::ArrowError(error, _) => of_arrow(error),
+        DataFusionError::IoError(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+            let message = "the disk has no room for what the statement has no memory for";
+            Error::new(ErrorKind::MemoryLimit, message)
+        }
         DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::MemoryLimit, sentence(message)),
         other => Error::Internal(other.to_string()),
     }
@@ -162,6 +166,9 @@ fn of_arrow(error: &ArrowError) -> Error {
                 None => Error::Internal(inner.to_string()),
             },
         },
+        ArrowError::IoError(_, error) if error.kind() == std::io::ErrorKind::StorageFull => {
+            of(&DataFusionError::IoError(std::io::ErrorKind::StorageFull.into()))
+        }
         ArrowError::DivideByZero => Error::new(ErrorKind::DivisionByZero, "division by zero"),
         ArrowError::ArithmeticOverflow(message) => Error::new(ErrorKind::Overflow, sentence(message)),
         ArrowError::CastError(message) | ArrowError::ParseError(message) => {

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
     PrimitiveArray, StringArray,
-    builder::BinaryBuilder,
     cast::AsArray as _,
     types::{
-        Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+        Decimal128Type, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
         Time64NanosecondType, TimestampMicrosecondType,
     },
 };
@@ -57,10 +56,6 @@ enum Kind {
     RegexpExtract,
     IsInf,
     IsFinite,
-    /// Bits moved: none is lost.
-    Shift {
-        left: bool,
-    },
     /// So many of a unit.
     Interval,
     /// Its first argument; the second tells it from others.
@@ -69,6 +64,8 @@ enum Kind {
     IntervalOrder,
     /// A value, of which there is one at most.
     Only,
+    /// A float whose zero has no sign; anything else as it is.
+    OneZero,
     /// A decimal that is not negative.
     Unsigned {
         is_try: bool,
@@ -97,6 +94,18 @@ const ALL: [(&str, Kind); 11] = [
     ("basalt_interval", Kind::Interval),
 ];
 
+/// Those that only statements which were rewritten have.
+const INNER: [(&str, Kind); 8] = [
+    ("basalt_clock", Kind::Clock { is_try: false }),
+    ("basalt_try_clock", Kind::Clock { is_try: true }),
+    ("basalt_bytes", Kind::Bytes { is_try: false }),
+    ("basalt_try_bytes", Kind::Bytes { is_try: true }),
+    ("basalt_same", Kind::Same),
+    ("basalt_only", Kind::Only),
+    ("basalt_one_zero", Kind::OneZero),
+    ("basalt_interval_order", Kind::IntervalOrder),
+];
+
 fn function(name: &'static str, kind: Kind) -> ScalarUDF {
     let signature = Signature::variadic_any(Volatility::Immutable);
     ScalarUDF::new_from_impl(Function { name, kind, signature })
@@ -107,6 +116,11 @@ pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
     ALL.into_iter().map(|(name, kind)| function(name, kind))
 }
 
+/// What a task may have beside them.
+pub(crate) fn inner() -> impl Iterator<Item = ScalarUDF> {
+    INNER.into_iter().map(|(name, kind)| function(name, kind))
+}
+
 /// A value as text.
 pub(crate) fn text(expr: Expr) -> Expr {
     function("basalt_text", Kind::Text).call(vec![expr])
@@ -114,7 +128,8 @@ pub(crate) fn text(expr: Expr) -> Expr {
 
 /// Text that is to be a time.
 pub(crate) fn clock(expr: Expr, is_try: bool) -> Expr {
-    function("basalt_clock", Kind::Clock { is_try }).call(vec![expr])
+    function(if is_try { "basalt_try_clock" } else { "basalt_clock" }, Kind::Clock { is_try })
+        .call(vec![expr])
 }
 
 /// Text that is to be a decimal.
@@ -124,7 +139,8 @@ pub(crate) fn decimal(expr: Expr, precision: u8, scale: i8, is_try: bool) -> Exp
 
 /// Text that is to be bytes.
 pub(crate) fn bytes(expr: Expr, is_try: bool) -> Expr {
-    function("basalt_bytes", Kind::Bytes { is_try }).call(vec![expr])
+    function(if is_try { "basalt_try_bytes" } else { "basalt_bytes" }, Kind::Bytes { is_try })
+        .call(vec![expr])
 }
 
 /// The same value, by one of several functions.
@@ -138,14 +154,14 @@ pub(crate) fn only(value: Expr, count: Expr) -> Expr {
     function("basalt_only", Kind::Only).call(vec![value, count])
 }
 
+/// A float as others tell it from the rest by its bits: with one zero.
+pub(crate) fn one_zero(expr: Expr) -> Expr {
+    function("basalt_one_zero", Kind::OneZero).call(vec![expr])
+}
+
 /// What an interval is compared by.
 pub(crate) fn interval_order(expr: Expr) -> Expr {
     function("basalt_interval_order", Kind::IntervalOrder).call(vec![expr])
-}
-
-/// `left << right` or `left >> right` of whole numbers.
-pub(crate) fn shift(left: Expr, right: Expr, is_left: bool) -> Expr {
-    function("basalt_shift", Kind::Shift { left: is_left }).call(vec![left, right])
 }
 
 /// Whether a value of this type is written here, not by the cast to text.
@@ -172,9 +188,7 @@ impl Function {
         let (numbers, takes) = match self.kind {
             Kind::DateDiff | Kind::DateSub => (3..=3, "a part and two timestamps"),
             Kind::RegexpExtract => (2..=3, "a text, a pattern and a group"),
-            Kind::Age | Kind::Interval | Kind::Same | Kind::Only | Kind::Shift { .. } => {
-                (2..=2, "two arguments")
-            }
+            Kind::Age | Kind::Interval | Kind::Same | Kind::Only => (2..=2, "two arguments"),
             _ => (1..=1, "one argument"),
         };
         if numbers.contains(&types.len()) { Ok(()) } else { Err(wrong(self.name, takes).into()) }
@@ -184,6 +198,15 @@ impl Function {
         Ok(match self.kind {
             Kind::Text => Arc::new(texts(&args[0])?),
             Kind::Same => Arc::clone(&args[0]),
+            Kind::OneZero => match args[0].data_type() {
+                DataType::Float64 => {
+                    Arc::new(args[0].as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| x + 0.0))
+                }
+                DataType::Float32 => {
+                    Arc::new(args[0].as_primitive::<Float32Type>().unary::<_, Float32Type>(|x| x + 0.0))
+                }
+                _ => Arc::clone(&args[0]),
+            },
             Kind::Unsigned { is_try } => {
                 let values = cast(&args[0], &DataType::Decimal128(38, 0))?;
                 let values = values.as_primitive::<Decimal128Type>();
@@ -248,19 +271,7 @@ impl Function {
             }
             Kind::Bytes { is_try } => {
                 let texts = cast(&args[0], &DataType::Utf8)?;
-                let mut read = BinaryBuilder::new();
-                for text in texts.as_string::<i32>() {
-                    match text.map(bytes::of_text).transpose()? {
-                        None => read.append_null(),
-                        Some(Some(bytes)) => read.append_value(bytes),
-                        Some(None) if is_try => read.append_null(),
-                        Some(None) => {
-                            let message = format!("{:?} stands for no bytes", text.unwrap_or_default());
-                            return Err(Error::new(ErrorKind::TypeMismatch, message).into());
-                        }
-                    }
-                }
-                Arc::new(read.finish())
+                Arc::new(bytes::of_texts(texts.as_string::<i32>(), is_try)?)
             }
             Kind::DateDiff | Kind::DateSub => {
                 let parts = cast(&args[0], &DataType::Utf8)?;
@@ -299,7 +310,6 @@ impl Function {
             Kind::IsFinite => {
                 Arc::new(floats(&args[0])?.iter().map(|x| x.map(f64::is_finite)).collect::<BooleanArray>())
             }
-            Kind::Shift { left } => Arc::new(shifted(args, rows, left)?),
             Kind::Interval => Arc::new(intervals(args, rows)?),
             Kind::IntervalOrder => {
                 let intervals = cast(&args[0], &INTERVAL)?;
@@ -328,9 +338,9 @@ impl ScalarUDFImpl for Function {
             Kind::Text | Kind::Clock { .. } | Kind::TypeOf | Kind::RegexpExtract => DataType::Utf8,
             Kind::Decimal { precision, scale, .. } => DataType::Decimal128(precision, scale),
             Kind::Bytes { .. } => DataType::Binary,
-            Kind::DateDiff | Kind::DateSub | Kind::Shift { .. } => DataType::Int64,
+            Kind::DateDiff | Kind::DateSub => DataType::Int64,
             Kind::Age | Kind::Interval => INTERVAL,
-            Kind::Same | Kind::Only => types[0].clone(),
+            Kind::Same | Kind::Only | Kind::OneZero => types[0].clone(),
             Kind::IsInf | Kind::IsFinite => DataType::Boolean,
             Kind::IntervalOrder | Kind::Unsigned { .. } => DataType::Decimal128(38, 0),
         })
@@ -455,28 +465,6 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
         nested if nested::is_nested(nested) => nested::texts(array)?,
         _ => cast(array, &DataType::Utf8)?.as_string::<i32>().clone(),
     })
-}
-
-fn shifted(args: &[ArrayRef], rows: usize, left: bool) -> Result<Int64Array> {
-    let (values, by) = (cast(&args[0], &DataType::Int64)?, cast(&args[1], &DataType::Int64)?);
-    let (values, by) = (values.as_primitive::<Int64Type>(), by.as_primitive::<Int64Type>());
-    let of_row = |row: usize| {
-        if values.is_null(row) || by.is_null(row) {
-            return Ok(None);
-        }
-        let (value, by) = (values.value(row), by.value(row));
-        let places = u32::try_from(by).map_err(|_| Error::invalid("bits are moved by 0 or more places"))?;
-        let moved = match left {
-            true if value == 0 => Some(0),
-            true => value.checked_shl(places).filter(|moved| moved >> places == value),
-            false => Some(value >> places.min(63)),
-        };
-        let symbol = if left { "<<" } else { ">>" };
-        let lost =
-            || Error::new(ErrorKind::Overflow, format!("the result of '{symbol}' does not fit an int64"));
-        moved.map(Some).ok_or_else(lost)
-    };
-    Ok((0..rows).map(of_row).collect::<std::result::Result<_, Error>>()?)
 }
 
 fn intervals(args: &[ArrayRef], rows: usize) -> Result<IntervalMonthDayNanoArray> {

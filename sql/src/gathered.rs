@@ -1,6 +1,7 @@
 //! Aggregates that look at all values of a group at once: `mode`, `quantile_disc`, `product`, `mad`, `entropy`, `histogram`
 //! and what is told of a distribution. What they hold is reserved like the memory of any aggregate.
 
+mod binned;
 mod moments;
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
@@ -34,8 +35,10 @@ enum Kind {
     Mad,
     /// Of how many bits is the news which value it is.
     Entropy,
-    /// A map of how often each value is there.
+    /// A map of how often each value is there, or of how many are within bounds.
     Histogram,
+    /// The same of values that are bounds.
+    ExactHistogram,
     Skewness,
     Kurtosis,
     KurtosisOfAll,
@@ -55,7 +58,7 @@ impl Kind {
     }
 }
 
-const ALL: [(Kind, &str, &[&str]); 12] = [
+const ALL: [(Kind, &str, &[&str]); 13] = [
     (Kind::FloatSum, "fsum", &["kahan_sum", "sumkahan"]),
     (Kind::FloatAverage, "favg", &[]),
     (Kind::Mode, "mode", &[]),
@@ -64,6 +67,7 @@ const ALL: [(Kind, &str, &[&str]); 12] = [
     (Kind::Mad, "mad", &[]),
     (Kind::Entropy, "entropy", &[]),
     (Kind::Histogram, "histogram", &[]),
+    (Kind::ExactHistogram, "histogram_exact", &[]),
     (Kind::Skewness, "skewness", &[]),
     (Kind::Kurtosis, "kurtosis", &[]),
     (Kind::KurtosisOfAll, "kurtosis_pop", &[]),
@@ -87,6 +91,12 @@ pub(crate) fn all() -> impl Iterator<Item = AggregateUDF> {
     })
 }
 
+impl Gathered {
+    fn has_bounds(&self, arguments: usize) -> bool {
+        matches!(self.kind, Kind::Histogram | Kind::ExactHistogram) && arguments == 2
+    }
+}
+
 impl AggregateUDFImpl for Gathered {
     fn name(&self) -> &str {
         self.name
@@ -103,10 +113,15 @@ impl AggregateUDFImpl for Gathered {
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         match (self.kind, types) {
             (Kind::Mode | Kind::Entropy | Kind::Histogram, [value]) => Ok(vec![value.clone()]),
+            (Kind::Histogram | Kind::ExactHistogram, [value, bounds])
+                if lists::item(bounds).is_some() || bounds.is_null() =>
+            {
+                Ok(vec![value.clone(), lists::list_type(value.clone())])
+            }
             (Kind::Quantile, [value, shares])
                 if lists::item(shares).is_some_and(|item| item.is_numeric()) =>
             {
-                Ok(vec![value.clone(), list_of(DataType::Float64)])
+                Ok(vec![value.clone(), lists::list_type(DataType::Float64)])
             }
             (Kind::Quantile, [value, _]) => Ok(vec![value.clone(), DataType::Float64]),
             (kind, [value]) if kind.is_float() && (value.is_numeric() || value.is_null()) => {
@@ -115,6 +130,8 @@ impl AggregateUDFImpl for Gathered {
             _ => {
                 let takes = match self.kind {
                     Kind::Quantile => "a column and a share, or a list of shares",
+                    Kind::Histogram => "a column, and a list of bounds or none",
+                    Kind::ExactHistogram => "a column and a list of bounds",
                     kind if kind.is_float() => "numbers",
                     _ => "a column",
                 };
@@ -128,8 +145,8 @@ impl AggregateUDFImpl for Gathered {
         let types = self.coerce_types(types)?;
         Ok(match self.kind {
             Kind::Entropy => DataType::Float64,
-            Kind::Histogram => map_of(&types[0]),
-            Kind::Quantile if types[1] != DataType::Float64 => list_of(types[0].clone()),
+            Kind::Histogram | Kind::ExactHistogram => map_of(&types[0]),
+            Kind::Quantile if types[1] != DataType::Float64 => lists::list_type(types[0].clone()),
             _ => types[0].clone(),
         })
     }
@@ -138,13 +155,25 @@ impl AggregateUDFImpl for Gathered {
         if !args.order_bys.is_empty() {
             return Err(Error::unsupported(format!("{} in an order", self.name())).into());
         }
+        let data_type = args.expr_fields[0].data_type().clone();
+        if self.has_bounds(args.exprs.len()) {
+            if args.is_distinct {
+                return Err(Error::unsupported("DISTINCT in a histogram with bounds").into());
+            }
+            let Some(bounds) = constant(&args, 1)? else {
+                return Err(
+                    Error::unsupported("bounds of a histogram that are not the same for all rows").into()
+                );
+            };
+            let is_exact = self.kind == Kind::ExactHistogram;
+            return Ok(Box::new(binned::Binned::new(&bounds, data_type, is_exact)?));
+        }
         let mut is_list = false;
-        let shares = match args.exprs.get(1).filter(|_| self.kind == Kind::Quantile) {
-            Some(shares) => {
-                let empty = RecordBatch::new_empty(Arc::new(args.schema.clone()));
-                let shares: Vec<Option<f64>> = match shares.evaluate(&empty)? {
-                    ColumnarValue::Scalar(ScalarValue::Float64(share)) => vec![share],
-                    ColumnarValue::Scalar(ScalarValue::List(shares)) => {
+        let shares = match self.kind == Kind::Quantile && args.exprs.len() > 1 {
+            true => {
+                let shares: Vec<Option<f64>> = match constant(&args, 1)? {
+                    Some(ScalarValue::Float64(share)) => vec![share],
+                    Some(ScalarValue::List(shares)) => {
                         is_list = true;
                         shares.values().as_primitive::<Float64Type>().iter().collect()
                     }
@@ -157,9 +186,8 @@ impl AggregateUDFImpl for Gathered {
                 }
                 shares.into_iter().flatten().collect()
             }
-            None => Vec::new(),
+            false => Vec::new(),
         };
-        let data_type = args.expr_fields[0].data_type().clone();
         let is_distinct = args.is_distinct;
         Ok(Box::new(Values {
             kind: self.kind,
@@ -180,9 +208,22 @@ impl AggregateUDFImpl for Gathered {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if self.has_bounds(args.input_fields.len()) {
+            let item = Field::new_list_field(DataType::UInt64, true);
+            return Ok(vec![Arc::new(Field::new_list(format_state_name(args.name, "counts"), item, true))]);
+        }
         let item = Field::new_list_field(args.input_fields[0].data_type().clone(), true);
         Ok(vec![Arc::new(Field::new_list(format_state_name(args.name, "values"), item, true))])
     }
+}
+
+/// An argument that is the same for all rows; `None`: it is not.
+fn constant(args: &AccumulatorArgs<'_>, argument: usize) -> Result<Option<ScalarValue>> {
+    let empty = RecordBatch::new_empty(Arc::new(args.schema.clone()));
+    Ok(match args.exprs[argument].evaluate(&empty)? {
+        ColumnarValue::Scalar(value) => Some(value),
+        ColumnarValue::Array(_) => None,
+    })
 }
 
 #[derive(Debug)]
@@ -207,10 +248,6 @@ impl Values {
         }
         Ok(())
     }
-}
-
-fn list_of(item: DataType) -> DataType {
-    DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
 fn entries_of(key: &DataType) -> Field {
@@ -268,8 +305,10 @@ impl Accumulator for Values {
         }
         let none = match self.kind {
             Kind::Entropy => ScalarValue::Float64(Some(0.0)),
-            Kind::Histogram => ScalarValue::try_from(&map_of(&self.data_type))?,
-            Kind::Quantile if self.is_list => ScalarValue::try_from(&list_of(self.data_type.clone()))?,
+            Kind::Histogram | Kind::ExactHistogram => ScalarValue::try_from(&map_of(&self.data_type))?,
+            Kind::Quantile if self.is_list => {
+                ScalarValue::try_from(&lists::list_type(self.data_type.clone()))?
+            }
             _ => ScalarValue::try_from(&self.data_type)?,
         };
         if sorted.is_empty() {
@@ -302,7 +341,7 @@ impl Accumulator for Values {
                 let mut distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
                 ScalarValue::Float64(Some(moments::middle(&mut distances)))
             }
-            Kind::Entropy | Kind::Histogram => {
+            Kind::Entropy | Kind::Histogram | Kind::ExactHistogram => {
                 sorted.sort_by(|a, b| order(a, b));
                 let mut counts: Vec<(&ScalarValue, u64)> = Vec::new();
                 for value in sorted {

@@ -40,8 +40,15 @@ pub const LOOKED_UP_ROWS: u64 = 1 << 16;
 pub const TOP_ROWS: usize = 1 << 16;
 /// Bytes of the texts that one call of a function makes of a batch of rows.
 pub const TEXTS_BYTES: u64 = 64 << 20;
+/// Levels of lists in one another that UNNEST takes at once.
+pub const LEVELS: usize = 16;
+/// Values of a list that `list_reduce` goes through, one after the other and without a pause.
+pub const REDUCED_VALUES: usize = 1 << 18;
 /// Bytes of the name that an expression gives a column, about.
 pub const NAME_BYTES: usize = 256;
+/// What a sorter keeps for merging, as DataFusion's `sort_spill_reservation_bytes`. With this in hand a merge begins to
+/// read from disk, where one in memory begins with nothing: the odd byte tells the first from the second.
+pub(crate) const MERGE_BYTES: usize = (1 << 20) + 1;
 /// Rows that COPY reads from a file at once.
 pub const COPY_ROWS: usize = 8192;
 /// Bytes of so many rows of a CSV file.
@@ -60,6 +67,30 @@ pub const LIGHT_PLAN_BYTES: u64 = 1 << 30;
 pub const LIGHT_ATTRIBUTE_ROWS: u64 = 1 << 17;
 /// How often a statement that writes is planned and run again because another change came first.
 pub const WRITE_ATTEMPTS: usize = 16;
+
+/// Rows that scans give to what is above them, from which on a statement runs as tasks on all nodes.
+pub const DISTRIBUTED_ROWS: u64 = 1 << 20;
+/// Rows of a table, from which on each node reads some of them for such a statement.
+pub const SHARED_ROWS: u64 = 1 << 14;
+/// Parts into which each node splits the rows of a task, at most.
+pub const TASK_PARTITIONS: usize = 8;
+/// Partitions of an operator of a stage, those of all its tasks together, at most.
+pub const STAGE_PARTITIONS: usize = 1024;
+/// Streams by which a task reads from another node's, at most, those of all stages of a statement together.
+pub const TASK_STREAMS: usize = 512;
+/// Operators of a task.
+pub const TASK_OPERATORS: usize = 1024;
+/// Bytes of its plan.
+pub const TASK_BYTES: usize = 4 << 20;
+/// Tasks that a node runs at once.
+pub const TASKS: usize = 1024;
+/// For how long a task is waited for by one that asks for its rows: both are begun at the same time. Where it does not come
+/// the statement is run by one node. So long a reader may be left behind by a statement that is given up while its tasks are
+/// being begun.
+pub const TASK_WAIT: Duration = Duration::from_secs(3);
+/// Bytes of the first rows of a statement that runs as tasks, which are held back: until they are handed out, it may be run
+/// again.
+pub const HELD_BYTES: usize = 4 << 20;
 
 /// For how long a join of all rows with all keeps other statements from a thread.
 pub const TURN: Duration = Duration::from_millis(5);

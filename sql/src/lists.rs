@@ -1,6 +1,7 @@
 //! Functions of lists, as DuckDB has them: what they give is most often values of their arguments in another order.
 
 mod aggregated;
+mod flat;
 mod gather;
 mod joined;
 mod texts;
@@ -23,6 +24,7 @@ use datafusion::{
         compute::cast,
     },
     common::{Result, ScalarValue},
+    functions_nested::{map_keys::map_keys, map_values::map_values},
     logical_expr::{
         ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
         Volatility,
@@ -30,8 +32,10 @@ use datafusion::{
 };
 
 use crate::{error::Error, functions::of_arrays};
+pub(crate) use gather::span;
 use joined::{concatenation, zipped};
-use types::{common, is_text, list_type};
+pub(crate) use types::list_type;
+use types::{common, is_text};
 
 /// Which function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +58,10 @@ enum Kind {
     HasAll,
     Intersect,
     Flatten,
+    /// What UNNEST of more than one level has: a level less, or all of them.
+    Levels {
+        all: bool,
+    },
     Length,
     Range {
         inclusive: bool,
@@ -79,7 +87,7 @@ enum Kind {
     Text,
 }
 
-const ALL: [(&str, &[&str], Kind); 28] = [
+const ALL: [(&str, &[&str], Kind); 30] = [
     ("basalt_extract_named", &[], Kind::ExtractNamed),
     ("list_distinct", &["array_distinct"], Kind::Distinct),
     ("list_unique", &["array_unique"], Kind::Unique),
@@ -98,6 +106,8 @@ const ALL: [(&str, &[&str], Kind); 28] = [
     ("list_has_all", &["array_has_all"], Kind::HasAll),
     ("list_intersect", &["array_intersect"], Kind::Intersect),
     ("flatten", &["list_flatten"], Kind::Flatten),
+    ("basalt_level", &[], Kind::Levels { all: false }),
+    ("basalt_levels", &[], Kind::Levels { all: true }),
     ("array_length", &["list_length", "length", "len"], Kind::Length),
     ("range", &[], Kind::Range { inclusive: false }),
     ("generate_series", &[], Kind::Range { inclusive: true }),
@@ -108,6 +118,15 @@ const ALL: [(&str, &[&str], Kind); 28] = [
     ("struct_position", &["struct_indexof"], Kind::FieldPosition),
     ("struct_contains", &["struct_has"], Kind::HasField),
     ("array_to_string", &["list_to_string"], Kind::Text),
+];
+
+/// Those that only statements which were rewritten have.
+const INNER: [(&str, Kind); 5] = [
+    ("basalt_differs", Kind::Differs),
+    ("basalt_less", Kind::Ordered { less: true, same: false }),
+    ("basalt_less_or_same", Kind::Ordered { less: true, same: true }),
+    ("basalt_more", Kind::Ordered { less: false, same: false }),
+    ("basalt_more_or_same", Kind::Ordered { less: false, same: true }),
 ];
 
 /// Aggregates that have a function of a list by their own name.
@@ -163,39 +182,59 @@ pub(crate) fn all() -> impl Iterator<Item = ScalarUDF> {
     ALL.into_iter().map(|(name, aliases, kind)| function(name, aliases, kind)).chain([given]).chain(own)
 }
 
+/// What a task may have beside them.
+pub(crate) fn inner() -> impl Iterator<Item = ScalarUDF> {
+    INNER.into_iter().map(|(name, kind)| function(name, &[], kind))
+}
+
+/// The function of this kind, as a session or a task has it.
+fn of_kind(kind: Kind) -> ScalarUDF {
+    let inner = INNER.into_iter().map(|(name, kind)| (name, &[][..], kind));
+    let known = ALL.into_iter().chain(inner).find(|(.., known)| *known == kind);
+    // Default: a kind that is in neither list has parameters, and no name that says them.
+    let (name, aliases, kind) = known.unwrap_or(("basalt_list", &[], kind));
+    function(name, aliases, kind)
+}
+
 /// `list[index]`, of texts too.
 pub(crate) fn element(list: Expr, index: Expr) -> Expr {
-    function("list_extract", &[], Kind::Extract).call(vec![list, index])
+    of_kind(Kind::Extract).call(vec![list, index])
+}
+
+/// `map[key]`, of keys that have values of their own.
+pub(crate) fn entry(map: Expr, key: Expr) -> Expr {
+    let at = of_kind(Kind::Position).call(vec![map_keys(map.clone()), key]);
+    element(map_values(map), at)
 }
 
 /// `list[from:to]`, of texts too.
 pub(crate) fn slice(list: Expr, from: Expr, to: Expr) -> Expr {
-    function("list_slice", &[], Kind::Slice).call(vec![list, from, to])
+    of_kind(Kind::Slice).call(vec![list, from, to])
 }
 
 /// `list[from:to:step]`.
 pub(crate) fn slice_by(list: Expr, from: Expr, to: Expr, step: Expr) -> Expr {
-    function("list_slice", &[], Kind::Slice).call(vec![list, from, to, step])
+    of_kind(Kind::Slice).call(vec![list, from, to, step])
 }
 
 /// `left || right` of lists.
 pub(crate) fn concatenated(left: Expr, right: Expr) -> Expr {
-    function("list_concat", &[], Kind::Concat).call(vec![left, right])
+    of_kind(Kind::Concat).call(vec![left, right])
 }
 
 /// `left IS DISTINCT FROM right` of what the planner compares otherwise.
 pub(crate) fn differs(left: Expr, right: Expr) -> Expr {
-    function("basalt_differs", &[], Kind::Differs).call(vec![left, right])
+    of_kind(Kind::Differs).call(vec![left, right])
 }
 
 /// `left < right`, `<=`, `>` or `>=` of what has values.
 pub(crate) fn ordered(left: Expr, right: Expr, less: bool, same: bool) -> Expr {
-    function("basalt_ordered", &[], Kind::Ordered { less, same }).call(vec![left, right])
+    of_kind(Kind::Ordered { less, same }).call(vec![left, right])
 }
 
 /// `concat` of lists.
 pub(crate) fn all_of(lists: Vec<Expr>) -> Expr {
-    function("list_concat", &[], Kind::Concat).call(lists)
+    of_kind(Kind::Concat).call(lists)
 }
 
 /// The type of a list's values; `None`: it is no list. What is NULL may be one.

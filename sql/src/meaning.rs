@@ -81,6 +81,20 @@ fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
     *keys = apart;
 }
 
+/// Has floats be told apart as numbers.
+fn one_zero<'a>(exprs: impl Iterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
+    let mut changed = false;
+    for expr in exprs {
+        let is_done =
+            matches!(expr, Expr::ScalarFunction(function) if function.func.name() == "basalt_one_zero");
+        if !is_done && expr.get_type(schema).is_ok_and(|data_type| data_type.is_floating()) {
+            *expr = functions::one_zero(expr.clone());
+            changed = true;
+        }
+    }
+    changed
+}
+
 fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::Negative(inner) => {
@@ -128,7 +142,11 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::InList(InList { mut expr, mut list, negated }) => {
             let mut sides: Vec<&mut Expr> = list.iter_mut().chain([&mut *expr]).collect();
-            let changed = meet(&mut sides, schema) | ordered(&mut sides, schema);
+            let mut changed = meet(&mut sides, schema) | ordered(&mut sides, schema);
+            // They are found by their bits, but for those of a column, which tables look for.
+            if !matches!(*expr, Expr::Column(_)) {
+                changed |= one_zero([&mut *expr].into_iter().chain(&mut list), schema);
+            }
             transformed(Expr::InList(InList { expr, list, negated }), changed)
         }
         Expr::Case(Case { mut expr, mut when_then_expr, mut else_expr }) => {
@@ -212,7 +230,7 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             refuse(of.func.name(), &of.params.args, schema)?;
             Transformed::no(Expr::AggregateFunction(of))
         }
-        Expr::WindowFunction(of) => {
+        Expr::WindowFunction(mut of) => {
             let name = of.fun.name();
             refuse(name, &of.params.args, schema)?;
             if of.params.args.iter().any(Expr::is_volatile) {
@@ -229,7 +247,9 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             if of.params.order_by.iter().any(|sort| is_interval(&sort.expr, schema)) {
                 return Err(Error::unsupported("a window in the order of intervals").into());
             }
-            Transformed::no(Expr::WindowFunction(of))
+            // Rows of a partition are those whose bits are the same.
+            let changed = one_zero(of.params.partition_by.iter_mut(), schema);
+            transformed(Expr::WindowFunction(of), changed)
         }
         other => Transformed::no(other),
     })

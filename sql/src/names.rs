@@ -57,8 +57,11 @@ const NAMES: [(&str, &str); 39] = [
 /// Halves are rounded to the even neighbour.
 const ROUND_EVEN: &str = "CASE (abs($1) * power(CAST(10 AS DOUBLE), $2 + 1)) % 10 WHEN 5 THEN round($1 / 2, $2) * 2 ELSE round($1, $2) END";
 
+/// What has no weight at all has no average.
+const WEIGHTED: &str = "CASE sum(CAST($2 AS DOUBLE)) FILTER (WHERE $1 IS NOT NULL) WHEN 0 THEN CAST('nan' AS DOUBLE) ELSE sum(CAST($1 AS DOUBLE) * CAST($2 AS DOUBLE)) / sum(CAST($2 AS DOUBLE)) FILTER (WHERE $1 IS NOT NULL) END";
+
 /// Expressions by name and number of arguments.
-const TEMPLATES: [(&str, usize, &str); 72] = [
+const TEMPLATES: [(&str, usize, &str); 75] = [
     ("add", 2, "$1 + $2"),
     ("array_to_string_comma_default", 1, "array_to_string($1, ',')"),
     ("array_to_string_comma_default", 2, "array_to_string($1, $2)"),
@@ -95,6 +98,7 @@ const TEMPLATES: [(&str, usize, &str); 72] = [
     ("dayofweek", 1, "date_part('dow', $1)"),
     ("dayofyear", 1, "date_part('doy', $1)"),
     ("decade", 1, "CAST(trunc(date_part('year', $1) / 10) AS BIGINT)"),
+    ("decimal_average", 1, "basalt_decimal_average(sum($1), count($1), max($1))"),
     ("divide", 2, "basalt_divide_whole($1, $2)"),
     ("epoch", 1, "date_part('epoch', $1)"),
     ("epoch_ms", 1, "CAST(date_part('epoch', $1) * 1000 AS BIGINT)"),
@@ -127,6 +131,8 @@ const TEMPLATES: [(&str, usize, &str); 72] = [
     ("to_weeks", 1, "basalt_interval($1, 'week')"),
     ("to_years", 1, "basalt_interval($1, 'year')"),
     ("unicode", 1, "CASE ascii($1) WHEN 0 THEN -1 ELSE ascii($1) END"),
+    ("wavg", 2, WEIGHTED),
+    ("weighted_avg", 2, WEIGHTED),
     ("weekday", 1, "date_part('dow', $1)"),
     ("xor", 2, "$1 # $2"),
     ("year", 1, "date_part('year', $1)"),

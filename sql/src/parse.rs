@@ -20,7 +20,6 @@ use datafusion::{
                 self, Ident, ObjectName, ObjectNamePart, TableAlias, TableFactor, Value, VisitMut as _,
                 VisitorMut,
             },
-            dialect::GenericDialect,
             keywords::Keyword,
             parser::Parser,
             tokenizer::{Location, Span, Token, TokenWithSpan, Tokenizer},
@@ -31,7 +30,9 @@ use datafusion::{
 use crate::{
     dialect,
     error::{Error, Result, of_parser},
-    limits, system,
+    limits,
+    syntax::Syntax,
+    system,
 };
 
 const CLAUSE: [Keyword; 4] = [Keyword::FOR, Keyword::VERSION, Keyword::AS, Keyword::OF];
@@ -91,7 +92,7 @@ impl Text {
                 format!("the statement has {} bytes; the limit is {}", sql.len(), limits::STATEMENT_BYTES);
             return Err(Error::new(ErrorKind::FilterTooLarge, message));
         }
-        let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
+        let tokens = Tokenizer::new(&Syntax, sql).tokenize_with_location();
         let mut tokens = tokens.map_err(|error| of_parser(&error.into()))?;
         let versions = take_versions(&mut tokens)?;
         quote_columns(&mut tokens);
@@ -106,13 +107,16 @@ impl Text {
         let mut statements = match tokens.first().map(|token| &token.token) {
             // That of DataFusion knows only one way.
             Some(Token::Word(word)) if word.keyword == Keyword::COPY && word.quote_style.is_none() => {
-                let parser = Parser::new(&GenericDialect {}).with_recursion_limit(limits::NESTING);
+                let parser = Parser::new(&Syntax).with_recursion_limit(limits::NESTING);
                 let parsed = parser.with_tokens_with_locations(tokens).parse_statements();
                 let parsed = parsed.map_err(|error| of_parser(&error))?;
                 parsed.into_iter().map(from_file_or_to).collect::<Result<_>>()?
             }
             _ => {
-                let parser = DFParserBuilder::new(tokens).with_recursion_limit(limits::NESTING).build();
+                let parser = DFParserBuilder::new(tokens)
+                    .with_dialect(&Syntax)
+                    .with_recursion_limit(limits::NESTING)
+                    .build();
                 parser.and_then(|mut parser| parser.parse_statements())?
             }
         };
@@ -281,10 +285,7 @@ fn take_versions(tokens: &mut Vec<TokenWithSpan>) -> Result<Versions> {
     let mut left: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     let mut rest =
         std::mem::take(tokens).into_iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).peekable();
-    let keyword = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    };
+    let keyword = |token: &TokenWithSpan| dialect::keyword(&token.token);
     while let Some(token) = rest.next() {
         left.push(token);
         let begins = left.len().checked_sub(CLAUSE.len()).unwrap_or(usize::MAX);
@@ -537,6 +538,5 @@ fn parameter(literal: &Literal) -> Option<ast::Expr> {
 }
 
 pub(crate) fn ast_parser(sql: &str) -> Option<Parser<'static>> {
-    static DIALECT: GenericDialect = GenericDialect {};
-    Parser::new(&DIALECT).try_with_sql(sql).ok()
+    Parser::new(&Syntax).try_with_sql(sql).ok()
 }

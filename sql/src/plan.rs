@@ -8,15 +8,14 @@ use basalt_core::{
     query::{Expr as Value, Filter, Query, SelectItem},
 };
 use datafusion::{
-    common::DataFusionError,
+    common::{DataFusionError, config::ConfigOptions},
     execution::{
-        SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
-        context::SQLOptions,
-        runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
+        FunctionRegistry as _, SendableRecordBatchStream, SessionState, SessionStateBuilder, TaskContext,
+        context::SQLOptions, runtime_env::RuntimeEnv,
     },
-    logical_expr::{AggregateUDF, LogicalPlan},
+    logical_expr::LogicalPlan,
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
-    physical_plan::{ExecutionPlan, execute_stream},
+    physical_plan::ExecutionPlan,
     prelude::SessionConfig,
     sql::{
         parser::Statement,
@@ -27,21 +26,28 @@ use futures_util::StreamExt as _;
 
 use crate::{
     answer::Shown,
-    arithmetic::Planner,
+    arithmetic,
     around::around,
+    bits,
     bounded::{self, Bounded},
     catalog::{Change, Table, Written},
     command::Command,
-    correlated, define, dialect,
+    correlated,
+    decimals::quotient,
+    define, dialect, distributed,
     engine::{Request, Shared},
     entries,
     error::{Error, Result, missing_column},
-    functions,
+    execute::execute,
+    extremes, fill, functions,
     fuse::FuseAggregates,
-    gathered, light, limits, lists,
+    gathered,
+    guarded::guarded,
+    lambdas, light, limits, lists,
     made::{affected, describe_columns, made, show_tables, show_views, text_schema},
     meaning::Meaning,
-    memory::Pool,
+    mistaken,
+    operators::Planner,
     order,
     parse::{Parameters, as_query},
     places::{self, Places},
@@ -54,7 +60,6 @@ use crate::{
     system, timestamps,
     top::FuseTop,
     write::{Effect, Rewritten},
-    yielding::yielding,
 };
 
 const CATALOG: &str = system::DATABASE;
@@ -63,6 +68,12 @@ const SCHEMA: &str = system::SCHEMA;
 /// Functions and rules, which are the same for all statements.
 pub(crate) struct Base {
     state: SessionState,
+    /// All functions, by name, and those that rewritten statements have.
+    functions: Arc<TaskContext>,
+    /// What tasks of statements are run with.
+    options: Arc<ConfigOptions>,
+    /// What cuts plans into the stages of tasks.
+    planner: distributed::Planner,
 }
 
 impl std::fmt::Debug for Base {
@@ -79,7 +90,8 @@ impl Base {
             .with_analyzer_rules(analyzer_rules());
         builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Planner));
         let aggregates = builder.aggregate_functions().get_or_insert_default();
-        let ours = [AggregateUDF::from(Sums::sum()), AggregateUDF::from(Sums::average())];
+        let [least, greatest] = extremes::all();
+        let ours = [Sums::sum().into(), Sums::average().into(), least, greatest];
         aggregates.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         aggregates.extend(ours.into_iter().chain(gathered::all()).map(Arc::new));
         for function in builder.scalar_functions().get_or_insert_default() {
@@ -96,20 +108,45 @@ impl Base {
             .chain(strings::all())
             .chain(timestamps::all())
             .chain(entries::all())
+            .chain(quotient::all())
             .collect();
         functions.retain(|function| ours.iter().all(|own| own.name() != function.name()));
         functions.extend(ours.into_iter().map(Arc::new));
-        Ok(Self { state: builder.build() })
+        builder.window_functions().get_or_insert_default().push(Arc::new(fill::function()));
+        let of_lambdas = builder.higher_order_functions().get_or_insert_default();
+        let ours: Vec<_> = lambdas::all().map(Arc::new).collect();
+        of_lambdas.retain(|function| {
+            ours.iter().all(|own| !own.aliases().iter().any(|name| name == function.name()))
+        });
+        of_lambdas.extend(ours);
+        let state = builder.build();
+        let mut of_tasks = state.clone();
+        for function in
+            functions::inner().chain(lists::inner()).chain(arithmetic::inner()).chain(bits::inner())
+        {
+            of_tasks.register_udf(Arc::new(function))?;
+        }
+        let (functions, options) = (of_tasks.task_ctx(), distributed::task_options(&state));
+        Ok(Self { state, functions, options, planner: distributed::Planner::new() })
+    }
+
+    pub(crate) fn functions(&self) -> &Arc<TaskContext> {
+        &self.functions
+    }
+
+    pub(crate) fn options(&self) -> &Arc<ConfigOptions> {
+        &self.options
+    }
+
+    pub(crate) fn planner(&self) -> &distributed::Planner {
+        &self.planner
     }
 
     /// What a statement is planned with. Building it takes longer than planning a small statement, so it is cloned.
     pub(crate) fn session(&self, shared: &Shared, request: &Request) -> Result<SessionState> {
-        let runtime = RuntimeEnvBuilder {
-            disk_manager: Some(Arc::clone(&shared.disk)),
-            ..RuntimeEnvBuilder::new().with_memory_pool(Arc::new(Pool::new(Arc::clone(&request.memory))))
-        };
+        let runtime = distributed::runtime(shared, Arc::clone(&request.memory))?;
         let mut state = self.state.clone();
-        state.config_mut().set_extension(Arc::new(Own(Arc::new(runtime.build()?))));
+        state.config_mut().set_extension(Arc::new(Own(runtime)));
         Ok(state)
     }
 }
@@ -118,7 +155,7 @@ impl Base {
 struct Own(Arc<RuntimeEnv>);
 
 /// What the plan of a session runs in.
-fn context(session: &SessionState) -> Arc<TaskContext> {
+pub(crate) fn context(session: &SessionState) -> Arc<TaskContext> {
     let own = session.config().get_extension::<Own>();
     // Default: that of all sessions, which has no memory of the server's.
     let runtime = own.map_or_else(|| Arc::clone(session.runtime_env()), |own| Arc::clone(&own.0));
@@ -150,6 +187,7 @@ fn config(threads: usize) -> SessionConfig {
     // What a build side has may be told as a set.
     options.optimizer.hash_join_inlist_pushdown_max_distinct_values = limits::SET_KEYS;
     options.optimizer.hash_join_inlist_pushdown_max_size = limits::SET_BYTES;
+    options.execution.sort_spill_reservation_bytes = limits::MERGE_BYTES;
     options.execution.time_zone = Some("UTC".to_owned());
     options.explain.show_sizes = false;
     config
@@ -158,7 +196,7 @@ fn config(threads: usize) -> SessionConfig {
 /// DataFusion's rules, with ours where conditions have come down to the tables and aggregates are still as they were
 /// written.
 fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Optimizer::new().rules;
+    let mut rules: Vec<_> = Optimizer::new().rules.into_iter().map(guarded).collect();
     let before = rules.iter().position(|rule| rule.name() == "single_distinct_aggregation_to_group_by");
     // Default: behind all others.
     let at = before.unwrap_or(rules.len());
@@ -199,7 +237,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
         }
         let written = match resolved {
             Resolved::Query(session, statement) => {
-                return run(&request, *session, statement, command).await;
+                return run(shared, &request, *session, statement, command).await;
             }
             Resolved::Tables(tables) => return show_tables(tables),
             Resolved::Columns(table) => return describe_columns(table.schema()),
@@ -221,7 +259,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 let (session, logical, physical) = planned(*session, as_query(query)).await?;
                 let shown = Shown::new(logical.schema(), &physical.schema())?;
                 let sink = request.catalog.copy_sink(&file.path).await?;
-                let rows = execute_stream(physical, context(&session))?;
+                let rows = execute(shared, &session, &logical, physical).await?;
                 let inserted = file.write(rows, &shown, sink, &request.memory).await?;
                 Written::Done { inserted, deleted: 0 }
             }
@@ -243,7 +281,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 NOTHING
             }
             Resolved::Write(session, rewritten, target) => {
-                write(&request, *session, *rewritten, &*target).await?
+                write(shared, &request, *session, *rewritten, &*target).await?
             }
             Resolved::Create(create) => {
                 let table = define::new_table(&create, None)?;
@@ -251,7 +289,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 NOTHING
             }
             Resolved::CreateAs(session, create, query) => {
-                create_as(&request, *session, &create, query).await?
+                create_as(shared, &request, *session, &create, query).await?
             }
             Resolved::Drop { table, if_exists } => {
                 request.catalog.drop_table(&table, if_exists).await?;
@@ -296,13 +334,14 @@ async fn check_full(table: &dyn Table, column: String) -> Result<()> {
 
 /// Runs the query of a statement that writes, and writes what it gives.
 async fn write(
+    shared: &Shared,
     request: &Request,
     session: SessionState,
     rewritten: Rewritten,
     target: &dyn Table,
 ) -> Result<Written> {
     let Rewritten { query, effect, .. } = rewritten;
-    let (session, _, physical) = planned(session, Statement::Statement(Box::new(query))).await?;
+    let (session, logical, physical) = planned(session, Statement::Statement(Box::new(query))).await?;
     request.catalog.admit(light::is_light(&physical)).await?;
     effect.check(&physical.schema())?;
     // What the engine selects it also deletes, wherever the rows are.
@@ -313,10 +352,11 @@ async fn write(
         return Ok(Written::Done { inserted: 0, deleted });
     }
     let writer = target.write(effect.change.clone()).await?;
-    effect.write(execute_stream(physical, context(&session))?, writer).await
+    effect.write(execute(shared, &session, &logical, physical).await?, writer).await
 }
 
 async fn create_as(
+    shared: &Shared,
     request: &Request,
     session: SessionState,
     create: &ast::CreateTable,
@@ -329,7 +369,7 @@ async fn create_as(
     let effect = Effect::of_new_table(&table.schema);
     effect.check(&physical.schema())?;
     let writer = request.catalog.create_table_as(table).await?;
-    effect.write(execute_stream(physical, context(&session))?, writer).await
+    effect.write(execute(shared, &session, &logical, physical).await?, writer).await
 }
 
 /// Refuses what no query is.
@@ -339,6 +379,7 @@ pub(crate) fn verify(logical: &LogicalPlan) -> Result<()> {
 }
 
 async fn run(
+    shared: &Shared,
     request: &Request,
     session: SessionState,
     statement: Statement,
@@ -347,11 +388,12 @@ async fn run(
     let (session, logical, physical) = planned(session, statement).await?;
     let shown = Shown::new(logical.schema(), &physical.schema())?;
     request.catalog.admit(light::is_light(&physical)).await?;
-    let batches = execute_stream(physical, context(&session))?;
+    let physical = distributed::explained(shared, request, &session, &logical, physical).await?;
+    let batches = distributed::run(shared, request, &session, &logical, physical).await?;
     Ok(Planned { command, shown, batches })
 }
 
-/// A query's plan.
+/// A query's plan, for this node.
 async fn planned(
     mut session: SessionState,
     statement: Statement,
@@ -365,14 +407,25 @@ async fn planned(
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    Ok((session, logical, yielding(physical)?))
+    Ok((session, logical, physical))
 }
 
-/// How a plan runs. Correlated subqueries that the planner cannot make joins of are made joins here.
+/// How a plan runs.
 pub(crate) async fn physical(
     session: &SessionState,
     logical: &LogicalPlan,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = physical_of(session, logical).await?;
+    if !session.config_options().optimizer.enable_dynamic_filter_pushdown || !mistaken::may_be(&plan) {
+        return Ok(plan);
+    }
+    let mut session = session.clone();
+    session.config_mut().options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
+    physical_of(&session, logical).await
+}
+
+/// Correlated subqueries that the planner cannot make joins of are made joins here.
+async fn physical_of(session: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
     if correlated::is_apart(logical).map_err(unplanned)?
         && let Some(joined) = correlated::decorrelated(logical).map_err(unplanned)?
     {

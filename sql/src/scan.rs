@@ -52,6 +52,8 @@ pub(crate) struct Scan {
     query: Query,
     shape: Shape,
     rows: Precision<usize>,
+    /// It gives its rows in so many parts.
+    parts: usize,
     /// What joins above will know of its rows.
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     properties: Arc<PlanProperties>,
@@ -66,14 +68,52 @@ impl Scan {
         schema: SchemaRef,
         rows: Precision<usize>,
     ) -> Self {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = properties(schema, 1);
         let (dynamic, metrics) = (Vec::new(), ExecutionPlanMetricsSet::new());
-        Self { source, query, shape, rows, dynamic, properties, metrics }
+        Self { source, query, shape, rows, parts: 1, dynamic, properties, metrics }
+    }
+
+    /// The scan of another node's task.
+    pub(crate) fn of_rows(source: Source, query: Query, schema: SchemaRef) -> Self {
+        Self::new(source, query, Shape::Rows, schema, Precision::Absent)
+    }
+
+    /// The same in so many parts, each of which has other rows.
+    pub(crate) fn in_parts(self, parts: usize) -> Self {
+        Self { properties: properties(self.schema(), parts), parts, ..self }
+    }
+
+    /// In how many parts it gives its rows.
+    pub(crate) fn partitions(&self) -> usize {
+        self.parts
+    }
+
+    /// Whether its rows are those of its table, so that each node may give some of them.
+    pub(crate) fn is_divisible(&self) -> bool {
+        self.may_be_filtered() && self.query.order_by.is_empty() && self.source.is_alone()
+    }
+
+    /// Whether joins above tell which rows they want.
+    pub(crate) fn is_pruned(&self) -> bool {
+        !self.dynamic.is_empty()
+    }
+
+    /// The same for each node: together they have the rows of this one, each once.
+    pub(crate) fn shares(&self, nodes: &[Arc<str>]) -> Result<Vec<Self>> {
+        let shares = self.source.table().shares(nodes)?;
+        let shares = shares.into_iter().map(|table| {
+            let (source, query) = (Source::new(table), self.query.clone());
+            Self::of_rows(source, query, self.schema()).in_parts(self.parts)
+        });
+        Ok(shares.collect())
+    }
+
+    /// As it travels to the node that reads it.
+    pub(crate) fn encode(&self) -> std::result::Result<Vec<u8>, Error> {
+        if !self.is_divisible() {
+            return Err(Error::Internal("a scan that does not travel".to_owned()));
+        }
+        self.source.table().encode(&self.query)
     }
 
     /// The condition that selects its rows, where that is all it does, and it is of this table alone (`Some(None)`: it
@@ -98,6 +138,9 @@ impl DisplayAs for Scan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = self.source.table();
         write!(f, "BasaltScan: {}, version={}", table.name(), table.version())?;
+        if let Some(share) = table.share() {
+            write!(f, ", {share}")?;
+        }
         describe(&self.query, f)?;
         for dynamic in &self.dynamic {
             write!(f, ", dynamic=[{dynamic}]")?;
@@ -173,6 +216,7 @@ impl ExecutionPlan for Scan {
             query: self.query.clone(),
             shape: self.shape,
             rows: self.rows,
+            parts: self.parts,
             dynamic: self.dynamic.iter().cloned().chain(dynamic).collect(),
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -193,12 +237,12 @@ impl ExecutionPlan for Scan {
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let source = match self.parts {
+            1 => self.source.clone(),
+            parts => Source::new(self.source.table().part(partition, parts)?),
+        };
         Ok(Box::pin(cooperative(Rows {
-            begin: Begin {
-                source: self.source.clone(),
-                query: self.query.clone(),
-                dynamic: self.dynamic.clone(),
-            },
+            begin: Begin { source, query: self.query.clone(), dynamic: self.dynamic.clone() },
             answers: None,
             shape: self.shape,
             left: 0,
@@ -214,6 +258,15 @@ impl ExecutionPlan for Scan {
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
         Ok(Arc::new(Statistics { num_rows: self.rows, ..Statistics::new_unknown(&self.schema()) }))
     }
+}
+
+fn properties(schema: SchemaRef, parts: usize) -> Arc<PlanProperties> {
+    Arc::new(PlanProperties::new(
+        EquivalenceProperties::new(schema),
+        Partitioning::UnknownPartitioning(parts),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    ))
 }
 
 /// What a leaf begins with.

@@ -9,7 +9,7 @@ mod shown;
 use std::sync::Arc;
 
 use arrow_array::{
-    Array as _, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray,
+    Array as _, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray, UInt64Array,
     builder::{ListBuilder, StringBuilder},
     cast::AsArray as _,
     types::{Float32Type, Float64Type, Int64Type},
@@ -27,9 +27,10 @@ use datafusion::{
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::{
-    bounded,
+    bounded, decimals,
     error::Error,
     functions::{cast_to_texts, of_arrays},
+    lists,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +44,10 @@ enum Kind {
     Bytes {
         unit: u32,
     },
+    BytesOf {
+        is_try: bool,
+    },
+    Hex,
     ParsePath,
     Dirname,
     Dirpath,
@@ -67,7 +72,7 @@ enum Kind {
 }
 
 /// Name, other names, kind, and how many arguments.
-const ALL: [(&str, &[&str], Kind, usize, usize); 28] = [
+const ALL: [(&str, &[&str], Kind, usize, usize); 31] = [
     ("length_grapheme", &[], Kind::LengthSeen, 1, 1),
     ("substring_grapheme", &[], Kind::PartSeen, 2, 3),
     ("left_grapheme", &[], Kind::LeftSeen, 2, 2),
@@ -80,6 +85,9 @@ const ALL: [(&str, &[&str], Kind, usize, usize); 28] = [
     ("bar", &[], Kind::Bar, 3, 4),
     ("format_bytes", &["formatreadablesize"], Kind::Bytes { unit: 1024 }, 1, 1),
     ("formatreadabledecimalsize", &[], Kind::Bytes { unit: 1000 }, 1, 1),
+    ("parse_formatted_bytes", &[], Kind::BytesOf { is_try: false }, 1, 1),
+    ("basalt_try_parse_formatted_bytes", &[], Kind::BytesOf { is_try: true }, 1, 1),
+    ("hex", &[], Kind::Hex, 1, 1),
     ("parse_path", &[], Kind::ParsePath, 1, 2),
     ("parse_dirname", &[], Kind::Dirname, 1, 2),
     ("parse_dirpath", &[], Kind::Dirpath, 1, 2),
@@ -175,6 +183,38 @@ impl Strings {
                 let numbers = numbers.as_primitive::<Int64Type>();
                 let text = |row: usize| is_there(row).then(|| shown::bytes(numbers.value(row), unit.into()));
                 Arc::new((0..rows).map(text).collect::<StringArray>())
+            }
+            Kind::Hex if args[0].data_type().is_integer() => {
+                let numbers = numbers(0)?;
+                let numbers = numbers.as_primitive::<Int64Type>();
+                let digits = |row: usize| is_there(row).then(|| format!("{:X}", numbers.value(row)));
+                Arc::new((0..rows).map(digits).collect::<StringArray>())
+            }
+            Kind::Hex => {
+                let bytes = cast(&args[0], &DataType::Binary)?;
+                let bytes = bytes.as_binary::<i32>();
+                let mut made = 0;
+                let of_row = |row: usize| {
+                    if !is_there(row) {
+                        return Ok(None);
+                    }
+                    let digits: String = bytes.value(row).iter().map(|byte| format!("{byte:02X}")).collect();
+                    bounded::add(&mut made, digits.len(), self.name)?;
+                    Ok(Some(digits))
+                };
+                Arc::new((0..rows).map(of_row).collect::<std::result::Result<StringArray, Error>>()?)
+            }
+            Kind::BytesOf { is_try } => {
+                let texts = texts(0)?;
+                let of_row = |row: usize| match is_there(row) {
+                    false => Ok(None),
+                    true => match shown::bytes_of(texts.value(row)) {
+                        Ok(bytes) => Ok(Some(bytes)),
+                        Err(_) if is_try => Ok(None),
+                        Err(error) => Err(error),
+                    },
+                };
+                Arc::new((0..rows).map(of_row).collect::<std::result::Result<UInt64Array, Error>>()?)
             }
             Kind::ParsePath | Kind::Dirname | Kind::Dirpath | Kind::Filename => self.path(args, rows)?,
             Kind::JoinPath => {
@@ -289,6 +329,9 @@ impl Strings {
                 let even = |x: f64| if x >= 0.0 { (x / 2.0).ceil() * 2.0 } else { (x / 2.0).floor() * 2.0 };
                 let even: Float64Array = values.as_primitive::<Float64Type>().unary(even);
                 Arc::new(even)
+            }
+            Kind::Divide if args.iter().any(|arg| decimals::is_whole(arg.data_type())) => {
+                Arc::new(decimals::divided(&args[0], &args[1])?)
             }
             Kind::Divide => {
                 let (a, b) = (numbers(0)?, numbers(1)?);
@@ -430,11 +473,19 @@ impl ScalarUDFImpl for Strings {
         let (fits, data_type) = match self.kind {
             Kind::Damerau | Kind::Hamming => (are_texts(types), DataType::Int64),
             Kind::Jaro | Kind::JaroWinkler | Kind::Jaccard => (are_texts(types), DataType::Float64),
+            Kind::BytesOf { .. } => (are_texts(types), DataType::UInt64),
+            Kind::Hex => {
+                let fits = |t: &DataType| {
+                    t.is_string()
+                        || t.is_binary()
+                        || t.is_null()
+                        || (t.is_integer() && *t != DataType::UInt64)
+                };
+                (types.iter().all(fits), DataType::Utf8)
+            }
             Kind::Bar | Kind::Bytes { .. } => (are_numbers(types), DataType::Utf8),
             Kind::ToBase => (types.iter().all(|t| t.is_integer() || t.is_null()), DataType::Utf8),
-            Kind::ParsePath => {
-                (are_texts(types), DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))))
-            }
+            Kind::ParsePath => (are_texts(types), lists::list_type(DataType::Utf8)),
             Kind::Filename => {
                 let fits = types.iter().all(|t| t.is_string() || t.is_null() || *t == DataType::Boolean);
                 (fits, DataType::Utf8)
@@ -461,8 +512,12 @@ impl ScalarUDFImpl for Strings {
             Kind::BitCount => (are_numbers(types), DataType::Int64),
             Kind::Even => (are_numbers(types), DataType::Float64),
             Kind::Divide => {
-                let fits = |t: &DataType| (t.is_integer() && *t != DataType::UInt64) || t.is_null();
-                (types.iter().all(fits), DataType::Int64)
+                let decimal = types.iter().any(decimals::is_whole);
+                let fits = |t: &DataType| {
+                    let is_integer = t.is_integer() && (decimal || *t != DataType::UInt64);
+                    is_integer || t.is_null() || decimals::is_whole(t)
+                };
+                (types.iter().all(fits), if decimal { decimals::WHOLE } else { DataType::Int64 })
             }
         };
         if fits { Ok(data_type) } else { Err(self.wrong("arguments of other types")) }

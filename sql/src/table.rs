@@ -21,6 +21,7 @@ use datafusion::{
 
 use crate::{
     catalog::{Rows, Table},
+    distributed::Parts,
     filter::Translator,
     scan::{Scan, Shape},
     source::Source,
@@ -170,7 +171,7 @@ impl TableProvider for BasaltTable {
 
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
@@ -193,7 +194,15 @@ impl TableProvider for BasaltTable {
             (Query { select: select.collect(), filter, limit, ..Query::default() }, Shape::Rows)
         };
         let schema: SchemaRef = Arc::new(ArrowSchema::project(&self.schema, columns)?);
-        Ok(Arc::new(Scan::new(self.source.clone(), query, shape, schema, rows)))
+        let scan = Scan::new(self.source.clone(), query, shape, schema, rows);
+        let table = self.source.table();
+        let parts = session.config().get_extension::<Parts>().filter(|parts| {
+            table.is_divisible() && scan.is_divisible() && table.rows().most() >= parts.least_rows
+        });
+        Ok(Arc::new(match parts {
+            Some(parts) => scan.in_parts(parts.parts),
+            None => scan,
+        }))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

@@ -25,14 +25,23 @@ pub(crate) fn yielding(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execution
             Some(join) => interruptible(join, &given_up)?.unwrap_or(plan),
             None => plan,
         };
-        let joins = plan.is::<HashJoinExec>()
-            || plan.is::<NestedLoopJoinExec>()
-            || plan.is::<CrossJoinExec>()
-            || plan.is::<SortMergeJoinExec>();
-        Ok(match joins {
-            true => Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>),
-            false => Transformed::no(plan),
-        })
+        Ok(giving_way(plan))
     };
     plan.transform_up(give_way).data()
+}
+
+/// The same plan, whose joins give way after a few batches.
+pub(crate) fn cooperative(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|plan| Ok(giving_way(plan))).data()
+}
+
+fn giving_way(plan: Arc<dyn ExecutionPlan>) -> Transformed<Arc<dyn ExecutionPlan>> {
+    let joins = plan.is::<HashJoinExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<CrossJoinExec>()
+        || plan.is::<SortMergeJoinExec>();
+    match joins {
+        true => Transformed::yes(Arc::new(CooperativeExec::new(plan)) as Arc<dyn ExecutionPlan>),
+        false => Transformed::no(plan),
+    }
 }

@@ -8,6 +8,7 @@ import queries
 # The name on the command line: the module and the class in it.
 ENGINES = {
     "basalt": ("engines.basalt", "Basalt"),
+    "basalt-sql": ("engines.basalt", "Sql"),
     "basalt-3": ("engines.basalt", "ThreeNodes"),
     "basalt-elastic": ("engines.basalt", "Elastic"),
     "duckdb": ("engines.duckdb", "OnDisk"),

@@ -10,12 +10,13 @@ import time
 import urllib.request
 
 import grpc
+import queries
 
 CLIENT = pathlib.Path(__file__).resolve().parents[3] / "client" / "python"
 sys.path.append(str(CLIENT))
 subprocess.run([sys.executable, CLIENT / "generate.py"], check=True)
 
-from basalt.v1 import catalog_pb2, catalog_pb2_grpc, query_pb2_grpc  # noqa: E402
+from basalt.v1 import catalog_pb2, catalog_pb2_grpc, query_pb2, query_pb2_grpc, sql_pb2, sql_pb2_grpc  # noqa: E402
 
 from . import Engine, basalt_sql  # noqa: E402
 
@@ -110,6 +111,23 @@ class Basalt(Engine):
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
+
+
+class Sql(Basalt):
+    """The same server, which is given the text: by its planner, with joins where others have them."""
+
+    title = "Basalt, SQL with joins"
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.statements = sql_pb2_grpc.SqlServiceStub(grpc.insecure_channel(self.address))
+
+    def prepare(self, sql):
+        return sql_pb2.SqlRequest(sql=queries.joined(sql), format=query_pb2.FORMAT_ARROW_IPC)
+
+    def query(self, prepared):
+        answer, self.statistics = basalt_sql.answer(self.statements.Query(prepared, timeout=DEADLINE_S))
+        return answer
 
 
 class ThreeNodes(Basalt):

@@ -90,6 +90,9 @@ fn escape(cell: &str) -> String {
 /// A type that no column has, whose values cannot be formatted.
 pub fn table(answer: &QueryResult) -> Result<String, ArrowError> {
     let fields = answer.schema.fields();
+    if fields.iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"]) {
+        return plans(answer);
+    }
     let mut grid = Grid::new(fields.iter().map(|f| (f.name().as_str(), is_number(f.data_type()))));
     for batch in &answer.batches {
         let columns = cells(batch)?;
@@ -101,6 +104,24 @@ pub fn table(answer: &QueryResult) -> Result<String, ArrowError> {
         }
     }
     Ok(grid.render())
+}
+
+/// What EXPLAIN says: each plan below its name, an operator a line.
+fn plans(answer: &QueryResult) -> Result<String, ArrowError> {
+    let style = Style::of(&io::stdout());
+    let mut text = String::new();
+    for batch in &answer.batches {
+        let columns = cells(batch)?;
+        let [name, plan] = columns.as_slice() else { continue };
+        for row in 0..batch.num_rows() {
+            text.push_str(&format!("  {}\n", style.dim(&escape(&name.text(row)?))));
+            for line in plan.text(row)?.lines() {
+                text.push_str(format!("    {}", escape(line)).trim_end());
+                text.push('\n');
+            }
+        }
+    }
+    Ok(text)
 }
 
 fn is_number(data_type: &DataType) -> bool {
@@ -302,6 +323,21 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn plans_have_a_line_for_each_operator() {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("plan_type", Arc::new(StringArray::from(vec!["logical_plan", "physical_plan"]))),
+            ("plan", Arc::new(StringArray::from(vec!["Limit: 1\n  Scan: \u{1b}[2Jt\n", "Scan"]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let (schema, batches) = (batch.schema(), vec![batch]);
+        let text = table(&QueryResult { schema, rows: 2, batches, ..answer() }).unwrap();
+        assert_eq!(
+            text,
+            "  logical_plan\n    Limit: 1\n      Scan: \\u{1b}[2Jt\n  physical_plan\n    Scan\n"
+        );
+    }
 
     fn answer() -> QueryResult {
         let columns: Vec<(&str, ArrayRef)> = vec![

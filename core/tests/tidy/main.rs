@@ -134,6 +134,7 @@ const ASKED: &[(&str, &str, &str)] = &[
         "it looks at the process that it is in, on a thread that no test has",
     ),
     ("server/src/sql/mod.rs", "Handle::current", "scans go to the runtime that the statement came from"),
+    ("server/src/sql/tasks.rs", "Handle::current", "what tasks read goes to the runtime that they came to"),
     ("server/src/tables/writing.rs", "Handle::current", "tasks go to the runtime that the write came from"),
     ("storage/src/store.rs", "LocalFileSystem::new", "an environment may have other objects there"),
     ("storage/src/store.rs", "InMemory::new", "an environment may have other objects there"),

@@ -79,6 +79,8 @@ static METHODS: &[Method] = &[
     of(PEER, "Announce", "Announce", Action::Peer, Object::Server),
     of(PEER, "GetStatus", "GetStatus", Action::Peer, Object::Server),
     of(PEER, "FetchSip", "FetchSip", Action::Peer, Object::Sets),
+    of(PEER, "ReadTask", "ReadTask", Action::Peer, Object::Tables),
+    of(PEER, "BeginTask", "BeginTask", Action::Peer, Object::Tables),
     of(SIPS, "Put", "PutSip", Action::KeepSet, Object::Sets),
     of(SIPS, "Get", "GetSip", Action::Read, Object::Sets),
     of(SIPS, "Delete", "DeleteSip", Action::KeepSet, Object::Sets),
@@ -149,6 +151,8 @@ asks! {
     pb::DeleteSipRequest: |_| Object::Sets;
     peer::Task: |m| Object::Table(&m.table);
     peer::FetchSipRequest: |_| Object::Sets;
+    // Its tables were asked for when the task was begun.
+    peer::ReadTaskRequest: |_| Object::Tables;
 }
 
 #[cfg(feature = "sql")]

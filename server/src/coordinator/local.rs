@@ -211,6 +211,13 @@ async fn pinned(state: &State, task: &peer::Task) -> Result<(Arc<Table>, Arc<Tab
     same(fresh::pin(state, &task.table, Some(task.version)).await?).ok_or_else(|| other_table(&task.table))
 }
 
+/// The version of a table that the scan of another node's statement reads.
+#[cfg(feature = "sql")]
+pub(crate) async fn version_of_task(state: &State, task: &peer::Task) -> Result<(Arc<Table>, TableVersion)> {
+    let (table, version) = pinned(state, task).await?;
+    Ok((table, TableVersion::Stored(version)))
+}
+
 /// The error of a name that means another table by now.
 pub(super) fn other_table(name: &str) -> RequestError {
     RequestError::new(ErrorReason::VersionGone, format!("table {name:?} is another one here"))

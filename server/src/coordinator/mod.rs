@@ -49,6 +49,8 @@ mod scatter;
 pub(crate) use execute::execute;
 pub(crate) use explain::explained;
 pub(crate) use find::TablesPeers;
+#[cfg(feature = "sql")]
+pub(crate) use local::version_of_task;
 pub(crate) use local::{Messages, Place, Reads, Times};
 pub(crate) use reach::Reach;
 use remote::Part;

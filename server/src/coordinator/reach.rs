@@ -15,6 +15,8 @@ use super::{
     remote::{self, Part, Task},
     scatter::{Ask, Failure, scatter},
 };
+#[cfg(feature = "sql")]
+use crate::membership::{Link, LinkState, Node};
 use crate::{
     access::{Action, Caller, Object},
     cache::{Purpose, Told},
@@ -91,6 +93,51 @@ impl Reach {
             place.is_some_and(|place| self.view.nodes()[place].link.is_none())
         };
         fragments.iter().any(own)
+    }
+
+    /// The same for fragments that this node reads itself, whoever else has them.
+    #[cfg(feature = "sql")]
+    pub(crate) fn alone(&self) -> Self {
+        Self {
+            state: Arc::clone(&self.state),
+            view: View::alone(),
+            caller: self.caller.clone(),
+            deadline: self.deadline,
+            control: self.control.clone(),
+        }
+    }
+
+    /// The nodes that take tasks of statements, this one first: those that live, and are of the same build.
+    #[cfg(feature = "sql")]
+    pub(crate) fn takers(&self) -> Vec<Arc<str>> {
+        let own = &self.view.nodes()[self.view.own()];
+        let takes = |node: &&Node| {
+            let status = node.link.as_ref().and_then(|link| link.status());
+            node.state() == LinkState::Alive
+                && status.is_some_and(|status| status.takes_tasks && status.version == crate::VERSION)
+        };
+        let others = self.view.nodes().iter().filter(takes);
+        std::iter::once(own).chain(others).map(|node| Arc::clone(&node.name)).collect()
+    }
+
+    /// The way to another node.
+    #[cfg(feature = "sql")]
+    pub(crate) fn link(&self, name: &str) -> Option<Arc<Link>> {
+        self.view.nodes().iter().find(|node| *node.name == *name)?.link.clone()
+    }
+
+    /// The fragments of a pinned version for which each of some nodes is the first of them to be asked.
+    #[cfg(feature = "sql")]
+    pub(crate) fn shares(&self, pinned: &Pinned, nodes: &[Arc<str>]) -> Result<Vec<Vec<u32>>> {
+        let states: Vec<_> = self.view.nodes().iter().map(|node| node.state()).collect();
+        let choice = self.view.choice(&states, pinned.table.id());
+        let number = |place: usize| nodes.iter().position(|name| *name == self.view.nodes()[place].name);
+        let mut shares = vec![Vec::new(); nodes.len()];
+        for fragment in pinned.fragments.iter() {
+            let node = choice.next(*fragment, |place| number(place).is_none()).and_then(number);
+            shares[node.ok_or_else(RequestError::internal)?].push(*fragment);
+        }
+        Ok(shares)
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {

@@ -38,6 +38,9 @@ pub(crate) struct Link {
     /// As it was configured, found or told: `host:port`.
     address: Arc<str>,
     client: PeerServiceClient<Channel>,
+    /// What the tasks of one statement reach it by.
+    #[cfg(feature = "sql")]
+    statements: super::statements::Statements,
     health: Mutex<Health>,
     environment: Arc<dyn Environment>,
 }
@@ -96,6 +99,8 @@ impl Link {
         let client = PeerServiceClient::new(environment.channel(&endpoint))
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
+        #[cfg(feature = "sql")]
+        let statements = super::statements::Statements::new(&endpoint);
         let now = Instant::now();
         let health = Health {
             status: None,
@@ -109,7 +114,14 @@ impl Link {
             given: None,
             overdue: 0,
         };
-        Ok(Self { address: address.into(), client, health: Mutex::new(health), environment })
+        Ok(Self {
+            address: address.into(),
+            client,
+            #[cfg(feature = "sql")]
+            statements,
+            health: Mutex::new(health),
+            environment,
+        })
     }
 
     pub(crate) fn address(&self) -> &Arc<str> {
@@ -119,6 +131,12 @@ impl Link {
     /// For calls to the node.
     pub(crate) fn client(&self) -> PeerServiceClient<Channel> {
         self.client.clone()
+    }
+
+    /// For the tasks of a statement, which share a connection of their own as long as one of them has this.
+    #[cfg(feature = "sql")]
+    pub(crate) fn of_statement(&self, statement: u128) -> Arc<PeerServiceClient<Channel>> {
+        self.statements.client(statement, &*self.environment)
     }
 
     pub(crate) fn state(&self) -> State {

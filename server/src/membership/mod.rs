@@ -7,6 +7,8 @@ mod announced;
 mod link;
 mod members;
 mod placement;
+#[cfg(feature = "sql")]
+mod statements;
 
 use std::sync::Arc;
 

@@ -11,9 +11,9 @@ use std::{
 use basalt_core::limits::MAX_TABLES;
 use basalt_proto::{
     cluster::v1::{
-        AnnounceRequest, AnnounceResponse, ExecuteRequest, ExecuteResponse, FetchSipRequest,
-        FetchSipResponse, GetStatusRequest, GetStatusResponse, HeldTable, KeptSip, fetch_sip_response,
-        peer_service_server::PeerService,
+        AnnounceRequest, AnnounceResponse, BeginTaskRequest, BeginTaskResponse, ExecuteRequest,
+        ExecuteResponse, FetchSipRequest, FetchSipResponse, GetStatusRequest, GetStatusResponse, HeldTable,
+        KeptSip, ReadTaskRequest, ReadTaskResponse, fetch_sip_response, peer_service_server::PeerService,
     },
     v1::ErrorReason,
 };
@@ -24,9 +24,13 @@ use tonic::{Request, Response, Status, Streaming};
 pub(crate) mod fetch;
 mod serve;
 mod status;
+mod tasks;
 
 use serve::{Pieces, Running};
 pub(crate) use status::overview;
+#[cfg(feature = "sql")]
+pub(crate) use tasks::Asked;
+pub(crate) use tasks::Tasks;
 use tokio::time::Instant;
 
 use crate::{
@@ -79,6 +83,8 @@ impl PeerHandler {
 impl PeerService for PeerHandler {
     type ExecuteStream = Messages<ExecuteResponse>;
     type FetchSipStream = Messages<FetchSipResponse>;
+    type BeginTaskStream = Messages<BeginTaskResponse>;
+    type ReadTaskStream = Messages<ReadTaskResponse>;
 
     async fn execute(
         &self,
@@ -121,6 +127,32 @@ impl PeerService for PeerHandler {
         let answer = self.fetch(&mut call, &request);
         call.reply(answer)
     }
+
+    async fn begin_task(
+        &self,
+        request: Request<Streaming<BeginTaskRequest>>,
+    ) -> Result<Response<Self::BeginTaskStream>, Status> {
+        let (mut call, stream) = Call::begin_stream(request)?;
+        let begun = match self.takes_work() {
+            Ok(()) => tasks::begin(&self.state, &mut call, stream).await,
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok(task) => Ok(Response::new(task.answers(call))),
+            Err(error) => Err(call.fail(error)),
+        }
+    }
+
+    async fn read_task(
+        &self,
+        request: Request<ReadTaskRequest>,
+    ) -> Result<Response<Self::ReadTaskStream>, Status> {
+        let (mut call, request) = Call::begin(request)?;
+        match tasks::read(&self.state, &call, request) {
+            Ok(rows) => Ok(Response::new(rows.answers(call))),
+            Err(error) => Err(call.fail(error)),
+        }
+    }
 }
 
 impl PeerHandler {
@@ -129,13 +161,18 @@ impl PeerHandler {
         call: &mut Call,
         stream: Streaming<ExecuteRequest>,
     ) -> Answer<(Pieces, StopOnDrop)> {
+        self.takes_work()?;
+        serve::start(&self.state, call, stream).await
+    }
+
+    fn takes_work(&self) -> Answer<()> {
         if self.state.is_stopping() {
             return Err(RequestError::new(ErrorReason::ShuttingDown, "the server is shutting down"));
         }
         if self.state.is_loading() {
             return Err(self.state.tables.loading());
         }
-        serve::start(&self.state, call, stream).await
+        Ok(())
     }
 
     fn note(&self, request: &AnnounceRequest) -> Answer<AnnounceResponse> {
@@ -169,7 +206,7 @@ impl PeerHandler {
 }
 
 /// That a request is of this protocol.
-pub(super) fn same_protocol(protocol: u32) -> Answer<()> {
+pub(crate) fn same_protocol(protocol: u32) -> Answer<()> {
     if protocol == PROTOCOL {
         return Ok(());
     }
@@ -210,5 +247,6 @@ pub(super) fn status(state: &State, cluster: Option<&Arc<Cluster>>) -> GetStatus
         instance: cluster.map_or(0, |cluster| cluster.members().instance()),
         lease_ms: 0,
         known: cluster.map(|cluster| cluster.members().known()).unwrap_or_default(),
+        takes_tasks: state.tasks.get().is_some(),
     }
 }

@@ -7,6 +7,7 @@ mod define;
 mod run;
 mod statements;
 mod stream;
+pub(crate) mod tasks;
 mod transaction;
 mod turn;
 mod write;
@@ -29,6 +30,7 @@ use basalt_core::{
 use basalt_proto::v1 as pb;
 use basalt_sql::{
     Alteration, Answers, Catalog, Change, Error, NewTable, Rows, Sink, Table, Writer, Written, async_trait,
+    distributed::Nodes,
 };
 use futures_util::StreamExt as _;
 use tokio::{runtime::Handle, time::Instant};
@@ -52,8 +54,8 @@ use turn::Turn;
 /// The threads that plan statements and run what is above the scans.
 pub(crate) fn engine(config: &Config) -> std::result::Result<basalt_sql::Engine, crate::Error> {
     let spill = config.cache.as_ref().map(|folder| (folder.join("sql"), limits::SPILL_BYTES));
-    let options =
-        basalt_sql::Options { threads: config.cpu_threads(), on_thread_start: lower_priority, spill };
+    let (threads, distribution) = (config.cpu_threads(), config.distribute.into());
+    let options = basalt_sql::Options { threads, on_thread_start: lower_priority, spill, distribution };
     basalt_sql::Engine::new(options).map_err(|error| crate::Error::Start(error.to_string()))
 }
 
@@ -181,6 +183,7 @@ impl Catalog for Tables {
             state: Arc::clone(&self.state),
             asker: self.asker.clone(),
             is_written,
+            share: None,
             control: self.control.clone(),
             deadline: self.deadline,
             runtime: self.runtime.clone(),
@@ -227,6 +230,15 @@ impl Catalog for Tables {
     async fn drop_view(&self, name: &str, if_exists: bool) -> basalt_sql::Result<()> {
         self.remove_view(name, if_exists).await
     }
+
+    fn nodes(&self) -> Option<Arc<dyn Nodes>> {
+        self.state.cluster.as_ref()?;
+        Some(Arc::new(tasks::Others::new(&self.reach, self.deadline, self.runtime.clone())))
+    }
+
+    fn failed(&self, error: &Error) {
+        tracing::info!(%error, "a statement that ran at several nodes is run again by this one");
+    }
 }
 
 /// A table at the version that a statement reads.
@@ -238,6 +250,8 @@ struct At {
     asker: Asker,
     /// The transaction has changed it, and what that has come to is not to be read before its commit.
     is_written: bool,
+    /// Of which node it has the fragments, where it has not all of them.
+    share: Option<Arc<str>>,
     control: Control,
     deadline: Instant,
     runtime: Handle,
@@ -351,6 +365,26 @@ impl Table for At {
 
     async fn delete(&self, filter: Option<Filter>) -> basalt_sql::Result<Option<u64>> {
         self.delete_selected(filter).await
+    }
+
+    fn is_divisible(&self) -> bool {
+        self.has_shares()
+    }
+
+    fn shares(&self, nodes: &[Arc<str>]) -> basalt_sql::Result<Vec<Arc<dyn Table>>> {
+        self.shared_out(nodes).map_err(carried)
+    }
+
+    fn share(&self) -> Option<String> {
+        self.share.as_ref().map(ToString::to_string)
+    }
+
+    fn part(&self, part: usize, of: usize) -> basalt_sql::Result<Arc<dyn Table>> {
+        Ok(self.part_of(part, of))
+    }
+
+    fn encode(&self, query: &Query) -> basalt_sql::Result<Vec<u8>> {
+        self.encoded(query).map_err(carried)
     }
 }
 

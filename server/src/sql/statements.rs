@@ -14,7 +14,10 @@ use basalt_sql::{Catalog, Command, Description};
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Tables, Transaction, error, turn::Turn};
+use super::{
+    Tables, Transaction, error,
+    turn::{GiveBack, Turn},
+};
 use crate::{
     access::Caller,
     class::Class,
@@ -78,6 +81,7 @@ impl Statement<'_> {
     async fn begin_with(self, state: &Arc<State>, transaction: Option<Arc<Transaction>>) -> Result<Running> {
         let deadline = self.deadline;
         let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
+        let _turn = GiveBack(Arc::clone(&turn));
         let control = state.control();
         let stop = StopOnDrop(control.clone());
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
@@ -94,6 +98,7 @@ impl Statement<'_> {
     pub(crate) async fn describe(self, state: &Arc<State>) -> Result<Description> {
         let deadline = self.deadline;
         let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
+        let _turn = GiveBack(Arc::clone(&turn));
         let control = state.control();
         let stop = StopOnDrop(control.clone());
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());

@@ -7,7 +7,14 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{class::Class, connection::Connection, cpu::Permit, readers::Slot, state::State, status::Result};
+use crate::{
+    class::Class,
+    connection::Connection,
+    cpu::Permit,
+    readers::Slot,
+    state::State,
+    status::{RequestError, Result},
+};
 
 /// See the module.
 pub(super) struct Turn {
@@ -17,7 +24,20 @@ pub(super) struct Turn {
     held: Mutex<Held>,
 }
 
+/// Gives a turn back when it is dropped, whoever still has a part in it: tables know it, and they live as long as the last
+/// task that reads them.
+pub(super) struct GiveBack(pub(super) Arc<Turn>);
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        self.0.held().is_over = true;
+        drop(self.0.take());
+    }
+}
+
 struct Held {
+    /// Nothing more is taken.
+    is_over: bool,
     class: Class,
     permit: Option<Permit>,
     /// The place of its answer.
@@ -39,7 +59,7 @@ impl Turn {
     ) -> Result<Self> {
         let class = Class::Short;
         let permit = Some(state.cpu.admit(class, deadline).await?);
-        let held = Mutex::new(Held { class, permit, slot: None });
+        let held = Mutex::new(Held { is_over: false, class, permit, slot: None });
         Ok(Self { state: Arc::clone(state), connection: Arc::clone(connection), deadline, held })
     }
 
@@ -68,15 +88,23 @@ impl Turn {
         // Whoever waits for a place holds no permit.
         self.held().permit = None;
         let slot = self.state.readers.admit(&self.connection, class, self.deadline).await?;
-        self.held().slot = Some(slot);
+        self.hold(|held| held.slot = Some(slot))?;
         self.change(class).await
     }
 
     async fn change(&self, class: Class) -> Result<()> {
         self.held().permit = None;
         let permit = self.state.cpu.admit(class, self.deadline).await?;
+        self.hold(|held| (held.class, held.permit) = (class, Some(permit)))
+    }
+
+    /// Keeps what was waited for, unless nobody waits for the statement any longer.
+    fn hold(&self, keep: impl FnOnce(&mut Held)) -> Result<()> {
         let mut held = self.held();
-        (held.class, held.permit) = (class, Some(permit));
+        if held.is_over {
+            return Err(RequestError::deadline());
+        }
+        keep(&mut held);
         Ok(())
     }
 

@@ -98,6 +98,12 @@ impl TableVersion {
         }
     }
 
+    /// Whether it is in a store, which other nodes read as well.
+    #[cfg(feature = "sql")]
+    pub(crate) fn is_stored(&self) -> bool {
+        matches!(self, Self::Stored(_))
+    }
+
     /// The id in the table's log; empty where it has none.
     pub(crate) fn log_id(&self) -> &str {
         match self {

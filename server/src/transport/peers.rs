@@ -23,8 +23,8 @@ use crate::{
     state::State,
 };
 
-/// The method whose request is a stream.
-const EXECUTE: &str = "Execute";
+/// The methods whose request is a stream.
+const STREAMS: [&str; 2] = ["Execute", "BeginTask"];
 
 /// The requests of one connection.
 pub(super) struct PeerEdge {
@@ -70,7 +70,7 @@ impl Service<Request<Incoming>> for PeerEdge {
             running: Some(self.state.running.token()),
         };
         request.extensions_mut().insert(arrival.clone());
-        let streams = asked.name == EXECUTE;
+        let streams = STREAMS.contains(&asked.name);
         let method = Method { message_bytes: limits::PEER_MESSAGE_BYTES, streams };
         Reply::to(&self.inbound, request, method, Some(arrival), |request| self.service.clone().call(request))
     }

@@ -39,7 +39,7 @@ async fn answers_are_those_of_duckdb() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_of_three_nodes_are_those_of_duckdb() {
     let store = tempfile::tempdir().unwrap();
-    for client in nodes::flights_at_three(&store).await {
+    for client in nodes::flights_at_three(&store, |_| {}).await {
         check_all(&client).await;
     }
 }

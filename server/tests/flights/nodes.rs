@@ -57,8 +57,8 @@ pub(crate) async fn ready(address: &str) {
     }
 }
 
-/// The addresses of nodes that share a store.
-pub(crate) async fn cluster(nodes: usize, store: &TempDir) -> Vec<String> {
+/// The addresses of nodes that share a store, and what is changed of their configuration.
+pub(crate) async fn cluster(nodes: usize, store: &TempDir, change: impl Fn(&mut Config)) -> Vec<String> {
     let mut listeners = Vec::new();
     for _ in 0..nodes {
         let clients = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -71,7 +71,9 @@ pub(crate) async fn cluster(nodes: usize, store: &TempDir) -> Vec<String> {
     for listeners in listeners {
         addresses.push(format!("http://{}", listeners.clients.local_addr().unwrap()));
         let store = store.path().to_str().unwrap().to_owned();
-        let config = Config { threads: 2, store, peers: peers.clone(), replication: 1, ..Config::default() };
+        let mut config =
+            Config { threads: 2, store, peers: peers.clone(), replication: 1, ..Config::default() };
+        change(&mut config);
         tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
     }
     for address in &addresses {
@@ -81,8 +83,8 @@ pub(crate) async fn cluster(nodes: usize, store: &TempDir) -> Vec<String> {
 }
 
 /// A client of each node of a cluster of three, where no node holds all: `flights` comes in seven writes.
-pub(crate) async fn flights_at_three(store: &TempDir) -> Vec<Client> {
-    let addresses = cluster(3, store).await;
+pub(crate) async fn flights_at_three(store: &TempDir, change: impl Fn(&mut Config)) -> Vec<Client> {
+    let addresses = cluster(3, store, change).await;
     for (table, address) in TABLES.iter().zip(addresses.iter().cycle()) {
         let file = data().join(format!("{table}.csv"));
         if *table != "flights" {

@@ -153,7 +153,7 @@ async fn what_columns_are_optimized_for_changes_and_nothing_else() {
 async fn columns_change_at_three_nodes() {
     let store = tempfile::tempdir().unwrap();
     let mut clients = Vec::new();
-    for address in cluster(3, &store).await {
+    for address in cluster(3, &store, |_| {}).await {
         clients.push(Client::connect(&address).await.unwrap());
     }
     let answers = columns_change(&clients).await;

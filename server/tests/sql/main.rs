@@ -12,6 +12,7 @@ mod golden;
 mod nodes;
 mod postgres;
 mod promises;
+mod spills;
 mod types;
 mod writes;
 
@@ -34,7 +35,29 @@ async fn answers_are_those_of_duckdb() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_of_three_nodes_are_those_of_duckdb() {
     let store = tempfile::tempdir().unwrap();
-    for client in nodes::flights_at_three(&store).await {
+    for client in nodes::flights_at_three(&store, |_| {}).await {
+        check_all(&client).await;
+    }
+}
+
+/// The same where all that can be runs as tasks on all three.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_tasks_are_those_of_duckdb() {
+    let store = tempfile::tempdir().unwrap();
+    let clients =
+        nodes::flights_at_three(&store, |config| config.distribute = basalt_server::Distribute::Always).await;
+    let (mut cut, mut all) = (0, 0);
+    for (_, sql) in golden::queries(include_str!("queries.sql")) {
+        let plan = clients[0].sql(format!("EXPLAIN {sql}")).collect().await;
+        let plan = plan.map(|plan| format!("{plan:?}")).unwrap_or_default();
+        all += 1;
+        if plan.contains("DistributedExec") {
+            cut += 1;
+        }
+    }
+    eprintln!("{cut} of {all} statements run as tasks");
+    assert!(cut * 4 > all, "{cut} of {all} statements run as tasks");
+    for client in clients {
         check_all(&client).await;
     }
 }

@@ -21,7 +21,7 @@ fn rows(keys: std::ops::Range<i64>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap()
 }
 
-async fn filled(address: &str, table: &str, keys: std::ops::Range<i64>) -> Client {
+pub(crate) async fn filled(address: &str, table: &str, keys: std::ops::Range<i64>) -> Client {
     let options = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
     let client = Client::connect_with(address, options).await.unwrap();
     let batch = rows(keys);
@@ -138,7 +138,7 @@ async fn a_deadline_ends_a_statement() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_read_what_was_acknowledged() {
     let store = tempfile::tempdir().unwrap();
-    let addresses = cluster(3, &store).await;
+    let addresses = cluster(3, &store, |_| {}).await;
     let first = filled(&addresses[0], "t", 0..1000).await;
     for (i, address) in (1..).zip(addresses.iter().cycle().skip(1).take(6)) {
         let client = Client::connect(address).await.unwrap();

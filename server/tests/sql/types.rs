@@ -61,7 +61,7 @@ async fn wide_types_in_sql() {
 async fn wide_types_on_three_nodes() {
     let store = tempfile::tempdir().unwrap();
     let mut clients = Vec::new();
-    for address in cluster(3, &store).await {
+    for address in cluster(3, &store, |_| {}).await {
         clients.push(Client::connect(&address).await.unwrap());
     }
     check(&clients).await;

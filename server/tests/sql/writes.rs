@@ -91,7 +91,7 @@ async fn statements_write_to_a_store() {
 async fn statements_write_at_three_nodes() {
     let store = tempfile::tempdir().unwrap();
     let mut clients = Vec::new();
-    for address in cluster(3, &store).await {
+    for address in cluster(3, &store, |_| {}).await {
         clients.push(client(&address).await);
     }
     all(&clients, &STATEMENTS).await;
@@ -150,7 +150,7 @@ async fn updates_at_once_lose_nothing_in_memory() {
 async fn updates_at_once_lose_nothing_at_three_nodes() {
     let store = tempfile::tempdir().unwrap();
     let mut clients = Vec::new();
-    for address in cluster(3, &store).await {
+    for address in cluster(3, &store, |_| {}).await {
         clients.push(client(&address).await);
     }
     nothing_is_lost(clients).await;

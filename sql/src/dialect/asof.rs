@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::{
 };
 use std::ops::ControlFlow;
 
+use super::words::keyword;
 use crate::{
     error::{Error, Result},
     parse,
@@ -27,16 +28,12 @@ pub(super) fn marked(tokens: &mut [TokenWithSpan]) -> Result<()> {
         Keyword::RIGHT,
         Keyword::FULL,
     ];
-    let keyword = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    };
     for at in 1..tokens.len() {
-        if !joins.contains(&keyword(&tokens[at])) {
+        if !joins.contains(&keyword(&tokens[at].token)) {
             continue;
         }
         let before = &mut tokens[at - 1];
-        match keyword(before) {
+        match keyword(&before.token) {
             Keyword::GLOBAL => {
                 let place = before.span.start;
                 return Err(Error::unsupported("GLOBAL JOIN").at(place.line, place.column));
@@ -67,7 +64,7 @@ pub(super) fn join(join: &mut Join) -> Result<()> {
         _ => return Err(Error::unsupported("this kind of ASOF JOIN (inner, left, semi and anti are)")),
     };
     let JoinConstraint::On(condition) = constraint else {
-        return Err(Error::unsupported("ASOF JOIN with USING or NATURAL (with ON it is)"));
+        return Err(Error::unsupported("NATURAL ASOF JOIN (with ON or USING it is)"));
     };
     let Some(name) = name(&join.relation) else { return Err(nameless()) };
     let (nearest, descending) = order(condition, &name)?;

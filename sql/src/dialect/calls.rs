@@ -2,10 +2,15 @@
 
 use std::{collections::BTreeSet, ops::ControlFlow};
 
-use datafusion::sql::sqlparser::ast::{self, Expr, FunctionArg, FunctionArguments, ObjectName, Value};
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value,
+};
 
 use super::exprs::parsed;
-use crate::error::Result;
+use crate::{
+    error::{Error, Result},
+    limits,
+};
 
 /// What tables are called in a statement.
 pub(super) fn table_names(statement: &mut ast::Statement) -> BTreeSet<String> {
@@ -42,6 +47,59 @@ pub(super) fn field_of(parts: &[ast::Ident]) -> Result<Expr> {
     })
 }
 
+/// Beside another UNNEST the inner lists would be in step with it, one after the other.
+pub(super) fn check_levels(select: &ast::Select) -> Result<()> {
+    let (mut all, mut with_levels) = (0, false);
+    let _: ControlFlow<()> = ast::visit_expressions(&select.projection, |expr| {
+        if let Expr::Function(function) = expr
+            && function.name.to_string().eq_ignore_ascii_case("unnest")
+            && let FunctionArguments::List(list) = &function.args
+        {
+            all += 1;
+            with_levels |= list.args.len() > 1;
+        }
+        ControlFlow::Continue(())
+    });
+    if with_levels && all > 1 {
+        return Err(Error::unsupported("unnest of several levels beside another unnest"));
+    }
+    Ok(())
+}
+
+/// `unnest(x, recursive := true)`, `unnest(x, max_depth := 2)`: of the values in the inner lists.
+pub(super) fn levels(function: &mut ast::Function) -> Result<()> {
+    let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+    let Some((FunctionArg::Unnamed(FunctionArgExpr::Expr(value)), options)) = list.args.split_first() else {
+        return Ok(());
+    };
+    if options.is_empty() {
+        return Ok(());
+    }
+    let mut calls: Option<Vec<&str>> = None;
+    for option in options {
+        let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(option), .. } = option else {
+            return Err(Error::unsupported("unnest of several values, or of options without names"));
+        };
+        let (name, given) = (name.value.to_lowercase(), option.to_string().to_lowercase());
+        let depth = given.parse().ok().filter(|depth| (1..=limits::LEVELS).contains(depth));
+        let meant = match (name.as_str(), given.as_str(), depth) {
+            ("recursive", "true", _) => vec!["basalt_levels"],
+            ("recursive", "false", _) => Vec::new(),
+            ("max_depth", _, Some(depth)) => vec!["basalt_level"; depth - 1],
+            _ => return Err(Error::unsupported(format!("unnest with {name} := {given}"))),
+        };
+        if calls.replace(meant).is_some() {
+            return Err(Error::unsupported("unnest with more than one option"));
+        }
+    }
+    let value = calls
+        .into_iter()
+        .flatten()
+        .try_fold(value.clone(), |value, call| parsed(&format!("{call}($1)"), &[value], &mut 0))?;
+    list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
+    Ok(())
+}
+
 /// `a.b.upper()` is `upper(a.b)`.
 pub(super) fn chained(function: &mut ast::Function) {
     let FunctionArguments::List(list) = &mut function.args else { return };
@@ -57,7 +115,7 @@ pub(super) fn chained(function: &mut ast::Function) {
         1 => Expr::Identifier(parts.remove(0)),
         _ => Expr::CompoundIdentifier(parts),
     };
-    list.args.insert(0, FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)));
+    list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
     function.name = ObjectName::from(vec![name]);
 }
 
@@ -71,7 +129,7 @@ pub(super) fn chain_of_calls(root: &Expr, chain: &[ast::AccessExpr]) -> Option<E
     };
     let mut call = call.clone();
     let FunctionArguments::List(list) = &mut call.args else { return None };
-    list.args.insert(0, FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)));
+    list.args.insert(0, FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
     let call = Expr::Function(call);
     match chain.get(last + 1..) {
         Some([_, ..]) => {

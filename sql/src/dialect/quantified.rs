@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, GroupByExpr, Query, SelectItem, SetExpr,
-    UnaryOperator, VisitMut as _, VisitorMut, visit_expressions,
+    UnaryOperator, Visit as _, VisitMut, Visitor, VisitorMut, visit_expressions,
 };
 
 use super::exprs::arguments;
@@ -27,6 +27,30 @@ fn query_of(expr: &Expr) -> Option<&Query> {
         Expr::Nested(inner) => query_of(inner),
         _ => None,
     }
+}
+
+/// A value that is compared with those of a list, of which one is enough. The planner's own form has NULLs in the list for
+/// values that are not there; its ALL has them right, and ANY is where not all are otherwise.
+pub(super) fn any_of_list(left: &Expr, op: &BinaryOperator, list: &Expr) -> Option<Expr> {
+    if let (BinaryOperator::Eq, Expr::Array(values)) = (op, list)
+        && !values.elem.is_empty()
+    {
+        let (expr, list) = (Box::new(left.clone()), values.elem.clone());
+        return Some(Expr::Nested(Box::new(Expr::InList { expr, list, negated: false })));
+    }
+    let opposite = match op {
+        BinaryOperator::Eq => BinaryOperator::NotEq,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        _ => return None,
+    };
+    let (left, right) = (Box::new(left.clone()), Box::new(list.clone()));
+    let all = Expr::AllOp { left, compare_op: opposite, right };
+    let not = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(all))) };
+    Some(Expr::Nested(Box::new(not)))
 }
 
 /// The values of a row in parentheses; `None`: it is one value.
@@ -112,6 +136,7 @@ pub(super) fn rows_in(condition: &mut Expr) -> Result<()> {
 /// `left op ANY (query)` and `left op ALL (query)`.
 pub(super) fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool) -> Result<Expr> {
     let Some(query) = query_of(right) else { return Err(Error::Internal("no subquery".to_owned())) };
+    check_once(query)?;
     if let Some(row) = row(left) {
         return row_compared(&row, op, query, all);
     }
@@ -147,6 +172,7 @@ pub(super) fn compared(left: &Expr, op: &BinaryOperator, right: &Expr, all: bool
 
 /// `left [NOT] IN (query)`, by how many rows there are.
 pub(super) fn within(left: &Expr, query: &Query, negated: bool) -> Result<Expr> {
+    check_once(query)?;
     if let Some(row) = row(left) {
         let op = if negated { BinaryOperator::NotEq } else { BinaryOperator::Eq };
         return row_compared(&row, &op, query, negated);
@@ -213,10 +239,124 @@ fn plain(query: &Query, aggregate: Option<&str>) -> Option<String> {
     Some(format!("({})", Query { body, order_by: None, ..query.clone() }))
 }
 
+/// Whether a part of an expression, outside of its own subqueries, is such a one.
+fn has(expr: &Expr, is_one: impl Fn(&Expr) -> bool) -> bool {
+    struct Outside<F> {
+        depth: usize,
+        is_one: F,
+    }
+
+    impl<F: Fn(&Expr) -> bool> Visitor for Outside<F> {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match self.depth == 0 && (self.is_one)(expr) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+
+    expr.visit(&mut Outside { depth: 0, is_one }).is_break()
+}
+
+fn has_columns(expr: &Expr) -> bool {
+    has(expr, |expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)))
+}
+
+/// What a subquery is compared by, where that is a condition that may be unknown.
+enum Compared<'a> {
+    Within(&'a Expr),
+    NotWithin(&'a Expr),
+    Otherwise,
+}
+
+fn compared_by(expr: &Expr) -> Option<Compared<'_>> {
+    Some(match expr {
+        Expr::InSubquery { expr: left, negated: false, .. } => Compared::Within(left),
+        Expr::InSubquery { expr: left, negated: true, .. } => Compared::NotWithin(left),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } if query_of(right).is_some() => {
+            Compared::Within(left)
+        }
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } if query_of(right).is_some() => {
+            Compared::NotWithin(left)
+        }
+        Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } if query_of(right).is_some() => {
+            Compared::Otherwise
+        }
+        _ => return None,
+    })
+}
+
+/// Puts counts into the places of IN in a condition, where it makes a difference whether it is false or unknown, which the
+/// planner passes over: anywhere but in a chain of AND and OR, and of NOT IN anywhere but in one of AND.
+pub(super) fn placed(condition: &mut Expr) -> Result<()> {
+    placed_in(condition, true)
+}
+
+fn placed_in(condition: &mut Expr, is_conjunct: bool) -> Result<()> {
+    match condition {
+        Expr::Nested(inner) => return placed_in(inner, is_conjunct),
+        Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+            let is_conjunct = is_conjunct && *op == BinaryOperator::And;
+            placed_in(left, is_conjunct)?;
+            return placed_in(right, is_conjunct);
+        }
+        Expr::UnaryOp { op: UnaryOperator::Not, expr: inner } if is_conjunct => {
+            let mut inner = &**inner;
+            while let Expr::Nested(below) = inner {
+                inner = below;
+            }
+            if matches!(compared_by(inner), Some(Compared::Within(left)) if has_columns(left) && row(left).is_none())
+            {
+                return Ok(());
+            }
+        }
+        _ => match compared_by(condition) {
+            Some(Compared::Within(left)) if has_columns(left) => return Ok(()),
+            Some(Compared::NotWithin(left)) if has_columns(left) && is_conjunct => return Ok(()),
+            _ => {}
+        },
+    }
+    let is_compared =
+        |expr: &Expr| matches!(compared_by(expr), Some(Compared::Within(_) | Compared::NotWithin(_)));
+    if !has(condition, is_compared) {
+        return Ok(());
+    }
+    let mut counted = Counted { depth: 0, changed: false, fault: None };
+    let _ = VisitMut::visit(condition, &mut counted);
+    counted.fault.map_or(Ok(()), Err)
+}
+
+/// Refuses a subquery that is asked for several times, and asks others so: each level would multiply them.
+fn check_once(query: &Query) -> Result<()> {
+    let mut found = false;
+    let _ = visit_expressions(query, |expr| {
+        found |= matches!(expr, Expr::AnyOp { .. } | Expr::AllOp { .. }) && compared_by(expr).is_some();
+        if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    match found {
+        true => Err(Error::unsupported(
+            "ANY or ALL of a subquery within a subquery that is compared by ANY, ALL or IN",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// Puts counts into the places of EXISTS and IN of a select list, where the planner has them not.
 pub(super) fn counted(item: &mut SelectItem) -> Result<bool> {
     let mut counted = Counted { depth: 0, changed: false, fault: None };
-    let _ = item.visit(&mut counted);
+    let _ = VisitMut::visit(item, &mut counted);
     counted.fault.map_or(Ok(counted.changed), Err)
 }
 

@@ -12,14 +12,31 @@ use datafusion::sql::{
 };
 
 use super::{
-    asof,
+    asof, calls,
     exprs::{arguments, bare},
-    quantified,
+    quantified, using,
 };
 use crate::{
     error::{Error, Result},
     limits, names,
 };
+
+/// A recursive query reads itself once: the planner takes a second time, in a subquery, for another table.
+pub(super) fn recursions(query: &ast::Query) -> Result<()> {
+    let Some(with) = query.with.as_ref().filter(|with| with.recursive) else { return Ok(()) };
+    for table in &with.cte_tables {
+        let mut times = 0;
+        let _: ControlFlow<()> = ast::visit_relations(&table.query, |name| {
+            let is_own = matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| *name == table.alias.name));
+            times += usize::from(is_own);
+            ControlFlow::Continue(())
+        });
+        if times > 1 {
+            return Err(Error::unsupported("a recursive query that reads itself several times"));
+        }
+    }
+    Ok(())
+}
 
 pub(super) fn set_operations(body: &SetExpr) -> Result<()> {
     let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
@@ -53,8 +70,7 @@ pub(crate) fn expand_using(select: &mut Select) -> Result<()> {
             };
             match constraint {
                 JoinConstraint::Using(_) | JoinConstraint::Natural if !keeps_left => {
-                    let what = "a right or full join with USING or NATURAL (one with ON is)";
-                    return Err(Error::unsupported(what));
+                    return Err(Error::unsupported("a right or full NATURAL JOIN (one with ON or USING is)"));
                 }
                 JoinConstraint::Using(columns) => {
                     is_using = true;
@@ -80,7 +96,7 @@ pub(crate) fn expand_using(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
-fn is_plain(options: &ast::WildcardAdditionalOptions) -> bool {
+pub(super) fn is_plain(options: &ast::WildcardAdditionalOptions) -> bool {
     options.opt_exclude.is_none()
         && options.opt_except.is_none()
         && options.opt_replace.is_none()
@@ -200,7 +216,9 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
         select.projection = vec![SelectItem::Wildcard(ast::WildcardAdditionalOptions::default())];
         select.flavor = SelectFlavor::Standard;
     }
+    using::rewrite(select)?;
     select.from.iter_mut().try_for_each(joins)?;
+    calls::check_levels(select)?;
     if let ast::GroupByExpr::Expressions(keys, _) = &select.group_by {
         let sets = |key: &Expr| matches!(key, Expr::GroupingSets(_) | Expr::Rollup(_) | Expr::Cube(_));
         if keys.iter().any(sets) && keys.iter().any(|key| matches!(key, Expr::Tuple(_))) {
@@ -210,6 +228,12 @@ pub(super) fn of_select(select: &mut Select) -> Result<()> {
     if let Some(condition) = &mut select.selection {
         quantified::rows_in(condition)?;
     }
+    select
+        .selection
+        .iter_mut()
+        .chain(&mut select.having)
+        .chain(&mut select.qualify)
+        .try_for_each(quantified::placed)?;
     expand_using(select)?;
     for item in &mut select.projection {
         match item {

@@ -7,10 +7,19 @@ use datafusion::sql::sqlparser::{
 
 use crate::error::{Error, Result};
 
+/// The keyword that a token is; in quotes it is none.
+pub(crate) fn keyword(token: &Token) -> Keyword {
+    match token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
 /// Puts digits together that `_` parts, and leaves out whether a common table expression is materialized, which changes
 /// no answer. The tokens have no white space among them.
 pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
     tokens.retain(|token| !matches!(token.token, Token::Char(c) if is_invisible(c)));
+    tokens = super::comprehensions::as_calls(tokens);
     from_first(&mut tokens);
     prefixed(&mut tokens);
     struct_types(&mut tokens);
@@ -47,15 +56,16 @@ pub(crate) fn tokens(mut tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan
             }
         }
         if matches!(token.token, Token::LParen) {
-            let keyword = |back: usize, expected: Keyword| {
-                kept.len().checked_sub(back).and_then(|at| kept.get(at)).is_some_and(|token| {
-                    matches!(&token.token, Token::Word(word) if word.quote_style.is_none() && word.keyword == expected)
-                })
+            let is = |back: usize, expected: Keyword| {
+                kept.len()
+                    .checked_sub(back)
+                    .and_then(|at| kept.get(at))
+                    .is_some_and(|token| keyword(&token.token) == expected)
             };
-            if keyword(1, Keyword::MATERIALIZED) {
-                if keyword(2, Keyword::AS) {
+            if is(1, Keyword::MATERIALIZED) {
+                if is(2, Keyword::AS) {
                     kept.pop();
-                } else if keyword(2, Keyword::NOT) && keyword(3, Keyword::AS) {
+                } else if is(2, Keyword::NOT) && is(3, Keyword::AS) {
                     kept.truncate(kept.len() - 2);
                 }
             }
@@ -72,10 +82,6 @@ fn is_invisible(c: char) -> bool {
 
 /// `SELECT a: b` is `SELECT b AS a`.
 fn prefixed(tokens: &mut Vec<TokenWithSpan>) {
-    let keyword = |token: &Token| match token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    };
     // What ends a select list, or an item of it.
     let ends = [
         Keyword::FROM,
@@ -141,10 +147,8 @@ fn prefixed(tokens: &mut Vec<TokenWithSpan>) {
 
 /// `FROM t WHERE a` is `SELECT * FROM t WHERE a`: the parser knows it with nothing behind the tables, or with SELECT there.
 fn from_first(tokens: &mut Vec<TokenWithSpan>) {
-    let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
-        Some(Token::Word(word)) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    };
+    let keyword =
+        |token: Option<&TokenWithSpan>| token.map_or(Keyword::NoKeyword, |token| keyword(&token.token));
     let sets = [Keyword::UNION, Keyword::EXCEPT, Keyword::INTERSECT];
     // For each parenthesis that is open: whether what it holds begins with WITH.
     let mut with = vec![false];

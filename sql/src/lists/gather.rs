@@ -31,6 +31,14 @@ pub(super) struct Gather {
     valid: Vec<bool>,
 }
 
+/// The places of the values of a list.
+pub(crate) fn span(list: &ListArray, row: usize) -> Range<usize> {
+    let offsets = list.value_offsets();
+    // Default: none; offsets are not negative.
+    let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
+    at(row)..at(row + 1)
+}
+
 pub(super) fn too_many() -> datafusion::common::DataFusionError {
     let message = format!("the lists of a batch would have more than {VALUES} values");
     Error::new(ErrorKind::MemoryLimit, message).into()

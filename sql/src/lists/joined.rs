@@ -11,7 +11,7 @@ use datafusion::{
 
 use super::{
     as_list,
-    gather::{self, Gather},
+    gather::{self, Gather, span},
     item,
 };
 use crate::error::Error;
@@ -31,12 +31,9 @@ pub(super) fn concatenation(args: &[ArrayRef], rows: usize, data_type: &DataType
         let mut behind = 0;
         let mut is_there = false;
         for list in &lists {
-            let offsets = list.value_offsets();
-            // Default: none; offsets are not negative.
-            let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
             if list.is_valid(row) {
                 is_there = true;
-                places.extend((at(row)..at(row + 1)).map(|at| Some(behind + at)));
+                places.extend(span(list, row).map(|at| Some(behind + at)));
             }
             behind += list.values().len();
         }

@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 use datafusion::{arrow::compute::cast, common::Result};
 
-use super::gather;
+use super::gather::{self, span};
 use crate::{bounded, error::Error, functions::cast_to_texts};
 
 /// How many characters a text has.
@@ -100,12 +100,9 @@ pub(super) fn joined(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         if list.is_null(row) {
             return Ok(None);
         }
-        let offsets = list.value_offsets();
-        // Default: none; offsets are not negative.
-        let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
         let missing =
             missing.as_ref().filter(|missing| missing.is_valid(row)).map(|missing| missing.value(row));
-        let parts = (at(row)..at(row + 1)).filter_map(|at| match values.is_valid(at) {
+        let parts = span(&list, row).filter_map(|at| match values.is_valid(at) {
             true => Some(values.value(at)),
             false => missing,
         });

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field};
 use datafusion::{common::Result, logical_expr::type_coercion::binary::type_union_resolution};
 
-use super::{Kind, Lists, item};
+use super::{Kind, Lists, flat::of_levels, item};
 use crate::{error::Error, functions::INTERVAL};
 
-pub(super) fn list_type(item: DataType) -> DataType {
+/// The type of lists of such values.
+pub(crate) fn list_type(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
@@ -155,6 +156,11 @@ impl Lists {
                     DataType::Null => types[0].clone(),
                     inner => list_type(item(&inner).ok_or_else(|| self.wrong("a list of lists"))?),
                 }
+            }
+            Kind::Levels { all } => {
+                count(1..=1)?;
+                let value = of_levels(self.items(types)?.remove(0), all);
+                list_type(value.ok_or_else(|| self.wrong("lists of lists, and none of structs"))?)
             }
             Kind::Range { .. } => {
                 count(1..=3)?;

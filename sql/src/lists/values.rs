@@ -14,7 +14,8 @@ use datafusion::{
 
 use super::{
     Kind, Lists, argument, as_list, comparator,
-    gather::{self, Gather},
+    flat::{flattened, levels},
+    gather::{self, Gather, span},
     is_there, item,
     types::common,
     types_of, values_of,
@@ -48,12 +49,7 @@ impl Lists {
     pub(super) fn of_list(&self, args: &[ArrayRef], rows: usize, data_type: &DataType) -> Result<ArrayRef> {
         let list = as_list(&args[0])?;
         let child = list.values();
-        let span = |row: usize| {
-            let offsets = list.value_offsets();
-            // Default: none; offsets are not negative.
-            let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
-            at(row)..at(row + 1)
-        };
+        let span = |row| gather::span(&list, row);
         let mut gather = Gather::default();
         match self.kind {
             Kind::Distinct | Kind::Unique => {
@@ -229,12 +225,9 @@ impl Lists {
                         gather.null();
                         continue;
                     }
-                    let offsets = chosen.value_offsets();
-                    // Default: none; offsets are not negative.
-                    let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
                     let own = span(row);
                     let mut places = Vec::new();
-                    for (number, at) in (at(row)..at(row + 1)).enumerate() {
+                    for (number, at) in gather::span(&chosen, row).enumerate() {
                         if self.kind == Kind::Where {
                             if flags.is_null(at) {
                                 return Err(self.wrong("a list without NULLs there"));
@@ -254,30 +247,8 @@ impl Lists {
                 gather.finish(child)
             }
             Kind::HasAny | Kind::HasAll | Kind::Intersect => self.meet(&list, args, rows),
-            Kind::Flatten => {
-                if child.data_type().is_null() {
-                    for row in 0..rows {
-                        match list.is_null(row) {
-                            true => gather.null(),
-                            false => gather.row(std::iter::empty())?,
-                        }
-                    }
-                    return gather.finish(child);
-                }
-                let inner = as_list(child)?;
-                for row in 0..rows {
-                    if list.is_null(row) {
-                        gather.null();
-                        continue;
-                    }
-                    let offsets = inner.value_offsets();
-                    // Default: none; offsets are not negative.
-                    let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
-                    let inner = span(row).filter(|place| inner.is_valid(*place));
-                    gather.row(inner.flat_map(|place| at(place)..at(place + 1)).map(Some))?;
-                }
-                gather.finish(inner.values())
-            }
+            Kind::Flatten => flattened(&list),
+            Kind::Levels { all } => levels(list, all),
             _ => Err(Error::Internal(format!("{} of a list", self.name)).into()),
         }
     }
@@ -293,12 +264,6 @@ impl Lists {
         let (own, others) = (values_of(list.values(), &common)?, values_of(other.values(), &common)?);
         let compare = comparator(&own, &others)?;
         let among_own = comparator(&own, &own)?;
-        let span = |list: &ListArray, row: usize| {
-            let offsets = list.value_offsets();
-            // Default: none; offsets are not negative.
-            let at = |row: usize| usize::try_from(offsets[row]).unwrap_or_default();
-            at(row)..at(row + 1)
-        };
         let mut gather = Gather::default();
         let mut flags = Vec::with_capacity(rows);
         for row in 0..rows {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use basalt_core::error::ErrorKind;
+
 use crate::error::Error;
 
 /// A bar as long as a value is between two others.
@@ -53,6 +55,48 @@ pub(super) fn bytes(bytes: i64, unit: u64) -> String {
     }
     let tenths = bytes * 10 / step;
     format!("{sign}{}.{} {}", tenths / 10, tenths % 10, names[name])
+}
+
+/// The bytes of a text such as `1.5 KiB`, cut to whole ones.
+pub(super) fn bytes_of(text: &str) -> std::result::Result<u64, Error> {
+    let text = text.trim();
+    if text.starts_with('-') {
+        return Err(Error::invalid(format!("{text:?} is a negative number of bytes")));
+    }
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    // An exponent has digits behind it; without them the letter is of the unit.
+    let exponent =
+        text[end..].strip_prefix(['e', 'E']).map(|rest| rest.strip_prefix(['-', '+']).unwrap_or(rest));
+    let digits = exponent.map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+    let end = match exponent {
+        Some(rest) if digits > 0 => text.len() - rest.len() + digits,
+        _ => end,
+    };
+    let (number, unit) = (&text[..end], text[end..].trim().to_lowercase());
+    let number: f64 = number
+        .parse()
+        .map_err(|_| Error::invalid(format!("{text:?} is no number of bytes, as '1.5 GB' or '2 MiB' are")))?;
+    let factor: f64 = match unit.as_str() {
+        "b" | "byte" | "bytes" => 1.0,
+        "k" | "kb" | "kilobyte" | "kilobytes" => 1e3,
+        "m" | "mb" | "megabyte" | "megabytes" => 1e6,
+        "g" | "gb" | "gigabyte" | "gigabytes" => 1e9,
+        "t" | "tb" | "terabyte" | "terabytes" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1_048_576.0,
+        "gib" => 1_073_741_824.0,
+        "tib" => 1_099_511_627_776.0,
+        _ => {
+            let message = format!("the unit of {text:?} is none of B, KB, MB, GB, TB, KiB, MiB, GiB and TiB");
+            return Err(Error::invalid(message));
+        }
+    };
+    let bytes = number * factor;
+    if bytes >= 18_446_744_073_709_551_616.0 {
+        return Err(Error::new(ErrorKind::Overflow, format!("{text:?} does not fit a uint64")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is positive, and fits")]
+    Ok(bytes as u64)
 }
 
 /// Between which places a part is: from a number, that counts from the end where it is negative, so many; where those are
@@ -201,6 +245,14 @@ mod tests {
             (to_base(10, 2, 8).unwrap().as_str(), to_base(0, 36, 0).unwrap().as_str()),
             ("00001010", "0")
         );
+        for (text, bytes) in
+            [("0 B", 0), ("1.5KiB", 1536), ("  2  mib ", 2 << 20), ("1e3 b", 1000), (".5 kb", 500)]
+        {
+            assert_eq!(bytes_of(text).unwrap(), bytes, "{text}");
+        }
+        for text in ["", "5", "abc", "1 Ki", "-5 MB", "1.5.3 GB", "inf GiB", "20000000000 GB", "1e KB"] {
+            assert!(bytes_of(text).is_err(), "{text}");
+        }
         assert_eq!(url_decoded(&url_encoded("a b/ü")).unwrap(), "a b/ü");
         for (pattern, text, expected) in [
             ("a*", "abc", true),

@@ -16,7 +16,9 @@ use basalt_core::{
     schema::{DataType, Field, Reference, Schema},
     table::{Appender, Snapshot, Table},
 };
-use basalt_sql::{Answers, Catalog, Engine, Error, Options, Request, Rows, async_trait};
+use basalt_sql::{
+    Answers, Catalog, Engine, Error, Options, Request, Rows, async_trait, distributed::Distribution,
+};
 use futures_util::{StreamExt as _, stream};
 
 /// Tables by name, and the queries that the engine was asked.
@@ -172,7 +174,8 @@ impl Memory for Bytes {
 
 /// An engine of two threads.
 pub(crate) fn engine() -> Engine {
-    Engine::new(Options { threads: 2, on_thread_start: || (), spill: None }).unwrap()
+    let distribution = Distribution::Never;
+    Engine::new(Options { threads: 2, on_thread_start: || (), spill: None, distribution }).unwrap()
 }
 
 pub(crate) fn request(tables: &Arc<Tables>, sql: &str, limit: usize) -> (Request, Arc<Bytes>) {

@@ -2,6 +2,8 @@
 
 pub(crate) mod nodes;
 mod proxy;
+#[cfg(feature = "sql")]
+mod tasks;
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},

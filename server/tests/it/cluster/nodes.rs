@@ -112,6 +112,12 @@ impl Nodes {
         assert!(running.task.await.unwrap_err().is_cancelled());
     }
 
+    /// Has what is no node of ours answer at the place of one.
+    #[cfg(feature = "sql")]
+    pub(crate) fn point(&self, i: usize, target: std::net::SocketAddr) {
+        self.nodes[i].proxy.point_to(target);
+    }
+
     /// Makes the way to a node what it says.
     pub(crate) fn way(&self, i: usize, way: Way) {
         self.nodes[i].proxy.set(way);

@@ -1,0 +1,309 @@
+//! SQL statements that run as tasks on all nodes: the answers of one node, whoever fails.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arrow_array::{RecordBatch, cast::AsArray as _};
+use arrow_select::concat::concat_batches;
+use basalt_client::{Client, ClientOptions, Error, proto::ErrorReason};
+use basalt_proto::cluster::v1::{
+    self as peer, BeginTaskRequest, ReadTaskRequest, TaskKey,
+    peer_service_client::PeerServiceClient,
+    peer_service_server::{PeerService, PeerServiceServer},
+    read_task_request,
+};
+use basalt_server::{Config, Distribute};
+use tokio::net::TcpListener;
+use tokio_stream::{Stream, wrappers::TcpListenerStream};
+use tonic::{
+    Code, Request, Response, Status, Streaming,
+    transport::{Channel, Server},
+};
+
+use super::{
+    nodes::{Alone, Nodes, fill},
+    proxy::Way,
+};
+
+/// Statements of each kind that tasks do: joins, groups, orders, windows, unions.
+const STATEMENTS: [&str; 9] = [
+    "SELECT a.part, count(*), min(b.id), max(a.id) FROM t a JOIN u b ON a.part = b.part GROUP BY a.part ORDER BY a.part",
+    "SELECT a.id, b.id FROM t a JOIN u b ON a.id = b.part + 3 ORDER BY a.id, b.id LIMIT 50",
+    "SELECT a.id, b.tag FROM t a LEFT JOIN u b ON a.id = b.id * 7 ORDER BY a.id DESC LIMIT 40",
+    "SELECT count(*) FROM t a FULL JOIN u b ON a.id = b.id + 300",
+    "SELECT id % 11 k, count(DISTINCT part), sum(id) FROM (SELECT id, part FROM t UNION ALL SELECT id, part FROM u) GROUP BY 1 ORDER BY 1",
+    "SELECT id, row_number() OVER (PARTITION BY tag ORDER BY id) n FROM t ORDER BY id LIMIT 30",
+    "SELECT tag, sum(n) FROM (SELECT tag, lag(id) OVER (PARTITION BY part ORDER BY id) n FROM t) GROUP BY tag ORDER BY tag",
+    "SELECT id FROM t WHERE part NOT IN (SELECT part FROM u WHERE part IS NOT NULL AND id < 20) ORDER BY id LIMIT 25",
+    "SELECT a.tag, count(*) FROM t a JOIN t b ON a.id = b.id JOIN u c ON b.part = c.part WHERE c.id < 100 GROUP BY a.tag ORDER BY 1",
+];
+
+fn always(config: &mut Config) {
+    config.distribute = Distribute::Always;
+}
+
+/// Three nodes with `t` (7 fragments) and `u` (3).
+async fn three() -> Nodes {
+    let mut nodes = Nodes::places(3).await;
+    for i in 0..3 {
+        nodes.restart_with(i, always).await;
+    }
+    let client = nodes.client(0).clone();
+    fill(&client, "t", 7, 300).await;
+    fill(&client, "u", 3, 150).await;
+    for i in 0..3 {
+        nodes.sees(i, 2).await;
+    }
+    nodes
+}
+
+async fn answered(client: &Client, sql: &str) -> RecordBatch {
+    let answer = client.sql(sql).collect().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    concat_batches(&answer.schema, &answer.batches).unwrap()
+}
+
+/// What EXPLAIN says.
+async fn plan(client: &Client, sql: &str) -> String {
+    let plan = answered(client, &format!("EXPLAIN {sql}")).await;
+    plan.columns()[1].as_string::<i32>().iter().flatten().collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tasks_answer_as_one_node_does() {
+    let nodes = three().await;
+    let alone = Alone::over(nodes.store.path()).await;
+    for sql in STATEMENTS {
+        let expected = answered(&alone.client, sql).await;
+        for client in nodes.clients() {
+            let plan = plan(client, sql).await;
+            assert!(plan.contains("DistributedExec") && plan.contains("Stage 1"), "{sql}\n{plan}");
+            assert_eq!(answered(client, sql).await, expected, "{sql}\n{plan}");
+        }
+    }
+    let explained = answered(nodes.client(1), &format!("EXPLAIN ANALYZE {}", STATEMENTS[0])).await;
+    let told = explained.columns()[1].as_string::<i32>().value(0).to_owned();
+    for word in ["Stage 1", "tasks=3", nodes.name(0), nodes.name(2), "bytes_received", "output_rows"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+}
+
+/// A node that dies, or that takes what comes and answers nothing: the statement is run again by the one that was asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_fails_is_done_without() {
+    let mut nodes = three().await;
+    let sql = STATEMENTS[0];
+    let expected = answered(nodes.client(0), sql).await;
+    // It is not known to be gone yet.
+    nodes.kill(2).await;
+    assert_eq!(answered(nodes.client(0), sql).await, expected);
+    nodes.restart_with(2, always).await;
+    nodes.sees(0, 2).await;
+    nodes.way(1, Way::Hole);
+    let begun = Instant::now();
+    assert_eq!(answered(nodes.client(0), sql).await, expected);
+    assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
+}
+
+/// Whoever gives up on a statement ends its tasks: the nodes have room for others, and stop at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_is_given_up_ends_everywhere() {
+    let mut nodes = three().await;
+    let client = nodes.client(0).clone();
+    // 2,100 rows with 2,100 of the same key, thrice.
+    let sql = "SELECT count(*), sum(a.id + b.id + c.id + d.id) FROM t a JOIN t b ON a.part % 2 = b.part % 2 \
+               JOIN t c ON b.part % 2 = c.part % 2 JOIN t d ON c.part % 2 = d.part % 2";
+    let plan = plan(&client, sql).await;
+    assert!(plan.contains("Stage 3"), "{plan}");
+    let options = ClientOptions { deadline: Duration::from_secs(1), ..ClientOptions::default() };
+    let hasty = Client::connect_with(client.address(), options).await.unwrap();
+    let error = hasty.sql(sql).collect().await.unwrap_err();
+    // The client or a node is the first to see that it has passed.
+    let is_late = matches!(error, Error::Deadline) || error.reason() == ErrorReason::DeadlineExceeded;
+    assert!(is_late, "{error}");
+    // More often than there are turns, each of which comes back.
+    for _ in 0..10 {
+        let given_up = tokio::time::timeout(Duration::from_millis(400), client.sql(sql).collect()).await;
+        assert!(given_up.is_err());
+    }
+    client.sql(STATEMENTS[0]).collect().await.unwrap();
+    // A reader may have been left behind that waits for a task which was never begun; not for long.
+    let begun = Instant::now();
+    for i in [1, 2, 0] {
+        nodes.stop(i).await;
+    }
+    assert!(begun.elapsed() < Duration::from_millis(4500), "they took {:?}", begun.elapsed());
+}
+
+async fn connected(nodes: &Nodes, i: usize) -> PeerServiceClient<Channel> {
+    let channel = Channel::from_shared(format!("http://{}", nodes.name(i))).unwrap();
+    PeerServiceClient::new(channel.connect().await.unwrap())
+}
+
+fn task(plan: Vec<u8>) -> BeginTaskRequest {
+    BeginTaskRequest {
+        protocol: 3,
+        build: env!("CARGO_PKG_VERSION").to_owned(),
+        key: Some(TaskKey { statement: vec![7; 16], stage: 1, task: 0 }),
+        tasks: 3,
+        plan,
+    }
+}
+
+async fn refused(peer: &mut PeerServiceClient<Channel>, task: BeginTaskRequest) -> Status {
+    peer.begin_task(tokio_stream::iter([task])).await.unwrap_err()
+}
+
+/// A length-delimited field of a protobuf message.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut field = vec![(number << 3) | 2];
+    if number > 15 {
+        field = vec![(((number << 3) | 2) & 0x7f) | 0x80, number >> 4];
+    }
+    let mut length = bytes.len();
+    while length > 127 {
+        field.push(u8::try_from(length & 127).unwrap() | 128);
+        length >>= 7;
+    }
+    field.push(u8::try_from(length).unwrap());
+    field.extend_from_slice(bytes);
+    field
+}
+
+/// The peers' port makes nothing of what is no task of this build.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_that_no_task_has_are_refused() {
+    let nodes = three().await;
+    let mut peer = connected(&nodes, 1).await;
+    // The fields of datafusion-proto's PhysicalPlanNode that read or write files, values or nothing, or nest.
+    for number in 1..40 {
+        for inner in [Vec::new(), field(1, b"x"), field(1, &field(1, &field(1, b"/etc/passwd")))] {
+            let status = refused(&mut peer, task(field(number, &inner))).await;
+            assert_eq!(status.code(), Code::InvalidArgument, "{number}: {status}");
+        }
+    }
+    let mut deep = Vec::new();
+    for _ in 0..5000 {
+        // A filter over a filter.
+        deep = field(8, &field(1, &deep));
+    }
+    let garbage: Vec<u8> =
+        (0..5000_u32).map(|i| u8::try_from(i.wrapping_mul(2_654_435_761) >> 24).unwrap()).collect();
+    for plan in [Vec::new(), deep, garbage, vec![0xff; 100_000]] {
+        let status = refused(&mut peer, task(plan)).await;
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    }
+    let other = BeginTaskRequest { build: "0.0.1".to_owned(), ..task(Vec::new()) };
+    assert_eq!(refused(&mut peer, other).await.code(), Code::FailedPrecondition);
+    let other = BeginTaskRequest { protocol: 2, ..task(Vec::new()) };
+    assert_eq!(refused(&mut peer, other).await.code(), Code::FailedPrecondition);
+    let nameless = BeginTaskRequest { key: None, ..task(Vec::new()) };
+    assert_eq!(refused(&mut peer, nameless).await.code(), Code::InvalidArgument);
+    let read = ReadTaskRequest {
+        protocol: 3,
+        key: task(Vec::new()).key,
+        partition: u64::MAX,
+        head: Some(read_task_request::Head::Broadcast(u64::MAX)),
+    };
+    let mut rows = peer.read_task(read).await.unwrap().into_inner();
+    assert_eq!(rows.message().await.unwrap_err().code(), Code::InvalidArgument);
+    // It goes on.
+    let sql = STATEMENTS[0];
+    for client in nodes.clients() {
+        assert!(answered(client, sql).await.num_rows() > 0);
+    }
+}
+
+/// What a node of another build does, as far as these nodes ask it.
+#[derive(Clone)]
+struct OfAnotherBuild {
+    name: String,
+    begun: Arc<AtomicUsize>,
+}
+
+type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl PeerService for OfAnotherBuild {
+    type ExecuteStream = Messages<peer::ExecuteResponse>;
+    type FetchSipStream = Messages<peer::FetchSipResponse>;
+    type BeginTaskStream = Messages<peer::BeginTaskResponse>;
+    type ReadTaskStream = Messages<peer::ReadTaskResponse>;
+
+    async fn execute(
+        &self,
+        _: Request<Streaming<peer::ExecuteRequest>>,
+    ) -> Result<Response<Self::ExecuteStream>, Status> {
+        Err(Status::unavailable("not now"))
+    }
+
+    async fn announce(
+        &self,
+        _: Request<peer::AnnounceRequest>,
+    ) -> Result<Response<peer::AnnounceResponse>, Status> {
+        Ok(Response::new(peer::AnnounceResponse {}))
+    }
+
+    async fn get_status(
+        &self,
+        _: Request<peer::GetStatusRequest>,
+    ) -> Result<Response<peer::GetStatusResponse>, Status> {
+        Ok(Response::new(peer::GetStatusResponse {
+            protocol: 3,
+            node: self.name.clone(),
+            version: "0.0.1".to_owned(),
+            ready: true,
+            instance: 1,
+            takes_tasks: true,
+            ..peer::GetStatusResponse::default()
+        }))
+    }
+
+    async fn fetch_sip(
+        &self,
+        _: Request<peer::FetchSipRequest>,
+    ) -> Result<Response<Self::FetchSipStream>, Status> {
+        Err(Status::unavailable("not now"))
+    }
+
+    async fn begin_task(
+        &self,
+        _: Request<Streaming<BeginTaskRequest>>,
+    ) -> Result<Response<Self::BeginTaskStream>, Status> {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        Err(Status::unavailable("not now"))
+    }
+
+    async fn read_task(&self, _: Request<ReadTaskRequest>) -> Result<Response<Self::ReadTaskStream>, Status> {
+        Err(Status::unavailable("not now"))
+    }
+}
+
+/// Plans of one build are not read by another: its nodes hold fragments, and take no tasks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_another_build_takes_no_tasks() {
+    let mut nodes = Nodes::places(3).await;
+    let other = OfAnotherBuild { name: nodes.name(2).to_owned(), begun: Arc::default() };
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    nodes.point(2, listener.local_addr().unwrap());
+    let service = PeerServiceServer::new(other.clone());
+    let incoming = TcpListenerStream::new(listener);
+    tokio::spawn(Server::builder().add_service(service).serve_with_incoming(incoming));
+    for i in 0..2 {
+        nodes.restart_with(i, always).await;
+    }
+    fill(nodes.client(0), "t", 4, 100).await;
+    fill(nodes.client(0), "u", 2, 100).await;
+    nodes.sees(0, 2).await;
+    let sql = STATEMENTS[0];
+    let plan = plan(nodes.client(0), sql).await;
+    assert!(plan.contains("tasks=2") && !plan.contains(nodes.name(2)), "{plan}");
+    let alone = Alone::over(nodes.store.path()).await;
+    assert_eq!(answered(nodes.client(0), sql).await, answered(&alone.client, sql).await);
+    assert_eq!(other.begun.load(Ordering::Relaxed), 0);
+}

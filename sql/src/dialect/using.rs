@@ -1,0 +1,281 @@
+//! RIGHT, FULL and ASOF JOIN with USING: a column that is joined by is that of the side that is there, and the last one of an
+//! ASOF JOIN is an inequality. The planner would take that of the left side, and what is equal, so that such joins, and those
+//! beside them, are joins by ON here.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Select,
+    SelectItem, TableFactor, VisitMut as _, VisitorMut,
+};
+
+use super::exprs::parsed;
+use crate::error::{Error, Result};
+
+/// A column that tables are joined by, and what it is without the name of a table before it.
+struct Merged {
+    name: Ident,
+    value: Expr,
+}
+
+fn is_named(name: &Ident, other: &Ident) -> bool {
+    match (name.quote_style, other.quote_style) {
+        (None, _) | (_, None) => name.value.eq_ignore_ascii_case(&other.value),
+        _ => name.value == other.value,
+    }
+}
+
+fn refused(what: &str) -> Error {
+    Error::unsupported(format!("a right, full or ASOF join with USING {what} (one with ON is)"))
+}
+
+fn constraint_of(join: &JoinOperator) -> Option<(&JoinConstraint, Side)> {
+    match join {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint) => Some((constraint, Side::Left)),
+        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+            Some((constraint, Side::Right))
+        }
+        JoinOperator::FullOuter(constraint) => Some((constraint, Side::Either)),
+        _ => None,
+    }
+}
+
+/// The side whose rows are all there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+    Either,
+}
+
+/// Whether it is a join that the planner would take for another; an ASOF JOIN is marked as a global one.
+fn is_apart(join: &ast::Join) -> bool {
+    match constraint_of(&join.join_operator) {
+        Some((JoinConstraint::Using(_), side)) => join.global || side != Side::Left,
+        _ => false,
+    }
+}
+
+/// What a table is called.
+fn name_of(table: &TableFactor) -> Result<ObjectName> {
+    match table {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. } => Ok(ObjectName::from(vec![alias.name.clone()])),
+        TableFactor::Table { name, alias: None, .. } => Ok(name.clone()),
+        _ => Err(refused("of a table without a name")),
+    }
+}
+
+fn column_of(table: &TableFactor, column: &Ident) -> Result<Expr> {
+    let name = name_of(table)?;
+    let parts = name.0.iter().filter_map(|part| part.as_ident().cloned());
+    Ok(Expr::CompoundIdentifier(parts.chain([column.clone()]).collect()))
+}
+
+/// Such joins in other words.
+struct Reworded {
+    /// What the columns are that tables are joined by.
+    merged: Vec<Merged>,
+    /// The joins by ON, in their order.
+    joins: Vec<JoinOperator>,
+}
+
+/// What a select with such joins is; `None`: it has none.
+fn reworded(select: &Select) -> Result<Option<Reworded>> {
+    if !select.from.iter().any(|table| table.joins.iter().any(is_apart)) {
+        return Ok(None);
+    }
+    let [table] = select.from.as_slice() else { return Err(refused("beside other tables")) };
+    let (mut merged, mut joins): (Vec<Merged>, _) = (Vec::new(), Vec::with_capacity(table.joins.len()));
+    for (at, join) in table.joins.iter().enumerate() {
+        let Some((constraint, side)) = constraint_of(&join.join_operator) else {
+            return Err(refused("beside other kinds of joins"));
+        };
+        let JoinConstraint::Using(columns) = constraint else {
+            return Err(refused("beside joins without"));
+        };
+        let mut on: Option<Expr> = None;
+        for (number, column) in columns.iter().enumerate() {
+            let [ast::ObjectNamePart::Identifier(name)] = column.0.as_slice() else {
+                return Err(refused("of a column with several names"));
+            };
+            let known = merged.iter().position(|merged| is_named(&merged.name, name));
+            let left = match known {
+                Some(known) => merged[known].value.clone(),
+                None if at == 0 => column_of(&table.relation, name)?,
+                None => return Err(refused("of a column that the joins before it have not")),
+            };
+            let right = column_of(&join.relation, name)?;
+            let is_nearest = join.global && number + 1 == columns.len();
+            let same = if is_nearest { "$1 >= $2" } else { "$1 = $2" };
+            let same = parsed(same, &[left.clone(), right.clone()], &mut 0)?;
+            on = Some(match on {
+                Some(on) => parsed("$1 AND $2", &[on, same], &mut 0)?,
+                None => same,
+            });
+            let value = joined(&left, &right, side)?;
+            match known {
+                Some(known) => merged[known].value = value,
+                None => merged.push(Merged { name: name.clone(), value }),
+            }
+        }
+        let on = on.map(JoinConstraint::On).ok_or_else(|| refused("of no column"))?;
+        joins.push(match (side, &join.join_operator) {
+            (Side::Right, _) => JoinOperator::Right(on),
+            (Side::Either, _) => JoinOperator::FullOuter(on),
+            (Side::Left, JoinOperator::Left(_) | JoinOperator::LeftOuter(_)) => JoinOperator::Left(on),
+            (Side::Left, _) => JoinOperator::Join(on),
+        });
+    }
+    Ok(Some(Reworded { merged, joins }))
+}
+
+fn joined(left: &Expr, right: &Expr, side: Side) -> Result<Expr> {
+    match side {
+        Side::Left => Ok(left.clone()),
+        Side::Right => Ok(right.clone()),
+        Side::Either => parsed("coalesce($1, $2)", &[left.clone(), right.clone()], &mut 0),
+    }
+}
+
+/// Names of merged columns, outside of subqueries, in the words of the tables.
+struct Names<'a> {
+    merged: &'a [Merged],
+    depth: usize,
+}
+
+impl VisitorMut for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.depth == 0
+            && let Expr::Identifier(name) = expr
+            && let Some(merged) = self.merged.iter().find(|merged| is_named(&merged.name, name))
+        {
+            *expr = Expr::Nested(Box::new(merged.value.clone()));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Names<'_> {
+    fn replace(&mut self, expr: &mut Expr) {
+        let _ = expr.visit(self);
+    }
+}
+
+/// What a query with such joins is ordered by, before the joins are others.
+///
+/// # Errors
+/// Those of [`rewrite`].
+pub(super) fn order_by(select: &Select, order_by: &mut OrderBy) -> Result<()> {
+    let Some(Reworded { mut merged, .. }) = reworded(select)? else { return Ok(()) };
+    // A column of the answer is meant by its name.
+    let shown = |name: &Ident| {
+        select.projection.iter().any(|item| match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(column)) => is_named(column, name),
+            SelectItem::ExprWithAlias { alias, .. } => is_named(alias, name),
+            SelectItem::Wildcard(_) => true,
+            _ => false,
+        })
+    };
+    merged.retain(|merged| !shown(&merged.name));
+    if let OrderByKind::Expressions(keys) = &mut order_by.kind {
+        let mut names = Names { merged: &merged, depth: 0 };
+        keys.iter_mut().for_each(|key| names.replace(&mut key.expr));
+    }
+    Ok(())
+}
+
+/// Has such joins be joins by ON, and the columns of the answer those that are there.
+///
+/// # Errors
+/// Where it is not known from the statement alone whose a column is.
+pub(super) fn rewrite(select: &mut Select) -> Result<()> {
+    let Some(Reworded { merged, joins }) = reworded(select)? else { return Ok(()) };
+    let mut names = Names { merged: &merged, depth: 0 };
+    let mut items = Vec::with_capacity(select.projection.len());
+    for mut item in std::mem::take(&mut select.projection) {
+        match &mut item {
+            SelectItem::UnnamedExpr(expr) => {
+                let name = match expr {
+                    Expr::Identifier(name) => Some(name.clone()),
+                    _ => None,
+                };
+                names.replace(expr);
+                if let Some(alias) = name
+                    && !matches!(expr, Expr::Identifier(_))
+                {
+                    item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                }
+                items.push(item);
+            }
+            SelectItem::ExprWithAlias { expr, .. } => {
+                names.replace(expr);
+                items.push(item);
+            }
+            SelectItem::Wildcard(options) if super::selects::is_plain(options) => {
+                items.extend(all_columns(select, &merged)?);
+            }
+            SelectItem::QualifiedWildcard(..) => items.push(item),
+            _ => return Err(refused("below this form of *")),
+        }
+    }
+    select.projection = items;
+    select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify).for_each(|expr| {
+        names.replace(expr);
+    });
+    if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        keys.iter_mut().for_each(|key| names.replace(key));
+    }
+    for window in &mut select.named_window {
+        let _ = window.visit(&mut names);
+    }
+    for (join, by_on) in select.from.iter_mut().flat_map(|table| &mut table.joins).zip(joins) {
+        join.join_operator = by_on;
+    }
+    Ok(())
+}
+
+/// `*`: the columns of the left table, those that it is joined by in their places, and what the others have beside those.
+fn all_columns(select: &Select, merged: &[Merged]) -> Result<Vec<SelectItem>> {
+    let Some(table) = select.from.first() else { return Ok(Vec::new()) };
+    let replaced = merged.iter().map(|merged| {
+        Box::new(ast::ReplaceSelectElement {
+            expr: merged.value.clone(),
+            column_name: merged.name.clone(),
+            as_keyword: true,
+        })
+    });
+    let opt_replace = Some(ast::ReplaceSelectItem { items: replaced.collect() });
+    let options = ast::WildcardAdditionalOptions { opt_replace, ..Default::default() };
+    let mut items = vec![star(&table.relation, options)?];
+    for join in &table.joins {
+        let names = merged.iter().map(|merged| ObjectName::from(vec![merged.name.clone()]));
+        let opt_exclude = Some(ast::ExcludeSelectItem::Multiple(names.collect()));
+        items.push(star(
+            &join.relation,
+            ast::WildcardAdditionalOptions { opt_exclude, ..Default::default() },
+        )?);
+    }
+    Ok(items)
+}
+
+fn star(table: &TableFactor, options: ast::WildcardAdditionalOptions) -> Result<SelectItem> {
+    let name = ast::SelectItemQualifiedWildcardKind::ObjectName(name_of(table)?);
+    Ok(SelectItem::QualifiedWildcard(name, options))
+}

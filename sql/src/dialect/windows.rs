@@ -1,0 +1,66 @@
+//! Calls whose arguments the planner would not take as they stand: `fill` over a window, and `try` around a call.
+
+use datafusion::sql::sqlparser::ast::{
+    self, CastKind, Expr, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
+    ObjectName, WindowType,
+};
+
+use super::exprs::bare;
+use crate::{
+    error::{Error, Result},
+    fill,
+};
+
+/// `fill(value ORDER BY key) OVER (...)`: the key is an argument, and so is that of the window where there is none.
+pub(super) fn fill(function: &mut ast::Function) -> Result<()> {
+    let window = match &mut function.over {
+        Some(WindowType::WindowSpec(window))
+            if window.window_name.is_none() && window.window_frame.is_none() =>
+        {
+            window
+        }
+        Some(_) => return Err(Error::unsupported("fill over a window with a name or a frame")),
+        None => return Err(Error::invalid("fill is called over a window")),
+    };
+    let FunctionArguments::List(list) = &mut function.args else { return Ok(()) };
+    let own = list.clauses.iter().position(|clause| matches!(clause, FunctionArgumentClause::OrderBy(_)));
+    let of_window = std::mem::take(&mut window.order_by);
+    let keys = match own.map(|at| list.clauses.remove(at)) {
+        Some(FunctionArgumentClause::OrderBy(keys)) => keys,
+        _ => of_window,
+    };
+    let is_plain = list.clauses.is_empty() && list.duplicate_treatment.is_none() && function.filter.is_none();
+    match (keys.as_slice(), list.args.len()) {
+        ([key], 1) if is_plain && function.null_treatment.is_none() => {
+            list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(key.expr.clone())));
+            function.name = ObjectName::from(vec![Ident::new(fill::NAME)]);
+            Ok(())
+        }
+        _ => Err(Error::invalid(
+            "fill takes one value, in the order of one key: its own, or that of its window",
+        )),
+    }
+}
+
+/// What `try(value)` stands for: functions that give NULL where others give an error.
+pub(super) fn tried(function: &ast::Function) -> Result<Expr> {
+    let other = || Error::unsupported("try of other than a cast or parse_formatted_bytes");
+    let FunctionArguments::List(list) = &function.args else { return Err(other()) };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(value))] = list.args.as_slice() else {
+        return Err(other());
+    };
+    match value {
+        Expr::Cast { expr, data_type, format, array, .. } => Ok(Expr::Cast {
+            kind: CastKind::TryCast,
+            expr: expr.clone(),
+            data_type: data_type.clone(),
+            format: format.clone(),
+            array: *array,
+        }),
+        Expr::Function(inner) if bare(&inner.name).as_deref() == Some("parse_formatted_bytes") => {
+            let name = ObjectName::from(vec![Ident::new("basalt_try_parse_formatted_bytes")]);
+            Ok(Expr::Function(ast::Function { name, ..inner.clone() }))
+        }
+        _ => Err(other()),
+    }
+}

@@ -1,0 +1,77 @@
+//! How a plan runs at this node. A hash join keeps one side in memory, and cannot spill it; where that does not fit, and
+//! there is a disk for what does not, the statement is planned again with joins of sorted rows.
+
+use std::sync::Arc;
+
+use basalt_core::error::ErrorKind;
+use datafusion::{
+    common::DataFusionError,
+    execution::{SendableRecordBatchStream, SessionState},
+    logical_expr::LogicalPlan,
+    physical_plan::{
+        ExecutionPlan, execute_stream,
+        joins::{HashJoinExec, SortMergeJoinExec},
+        stream::RecordBatchStreamAdapter,
+    },
+};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use crate::{
+    engine::Shared,
+    error::{Error, Result},
+    plan::{context, physical},
+    yielding::yielding,
+};
+
+/// Begins to run the plan of a statement.
+pub(crate) async fn execute(
+    shared: &Shared,
+    session: &SessionState,
+    logical: &LogicalPlan,
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<SendableRecordBatchStream> {
+    let may_sort = shared.disk.tmp_files_enabled() && has(&plan, &|plan| plan.is::<HashJoinExec>());
+    let mut rows = execute_stream(yielding(plan)?, context(session))?;
+    if !may_sort {
+        return Ok(rows);
+    }
+    // What was handed out is not taken back; a side is complete in memory before the first row of its join is.
+    let first = match rows.next().await {
+        Some(Err(error)) => {
+            let error = Error::from(error);
+            if error.statement().is_none_or(|error| error.kind() != ErrorKind::MemoryLimit) {
+                return Err(error);
+            }
+            drop(rows);
+            let mut session = session.clone();
+            session.config_mut().options_mut().optimizer.prefer_hash_join = false;
+            let plan = physical(&session, logical).await?;
+            // DataFusion's joins of sorted rows fail at some conditions beside those of their keys.
+            if has(&plan, &|plan| {
+                plan.downcast_ref::<SortMergeJoinExec>().is_some_and(|join| join.filter().is_some())
+            }) {
+                return Err(error);
+            }
+            let rows = execute_stream(yielding(plan)?, context(&session))?;
+            let schema = rows.schema();
+            // Where they fail it is as it was without them.
+            let rows = rows.map_err(move |other| {
+                let other = Error::from(other);
+                DataFusionError::from(if is_of_join(&other) { error.clone() } else { other })
+            });
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        }
+        first => first,
+    };
+    let schema = rows.schema();
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(first).chain(rows))))
+}
+
+/// Whether it is a join that failed, and not the statement.
+fn is_of_join(error: &Error) -> bool {
+    error.statement().is_none_or(|error| error.kind() == ErrorKind::InvalidQuery)
+}
+
+fn has(plan: &Arc<dyn ExecutionPlan>, is_one: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool) -> bool {
+    is_one(plan) || plan.children().into_iter().any(|child| has(child, is_one))
+}

@@ -1,0 +1,177 @@
+//! Operators between values, subscripts, and the aggregates whose types would cut what they give, in the functions that
+//! have the engine's meaning of them.
+
+use arrow_schema::{DataType, TimeUnit};
+use basalt_core::error::ErrorKind;
+use datafusion::{
+    common::{DFSchema, Result, ScalarValue},
+    logical_expr::{
+        Expr, ExprSchemable as _, GetFieldAccess,
+        planner::{ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr},
+    },
+    sql::sqlparser::ast::BinaryOperator,
+};
+
+use crate::{
+    arithmetic::{Arithmetic, ArithmeticOpName, is_number},
+    bits, decimals,
+    error::Error,
+    lists, nested,
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Planner;
+
+impl ExprPlanner for Planner {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let lists = |expr: &RawBinaryExpr| {
+            let item = |side: &Expr| side.get_type(schema).ok().and_then(|side| lists::item(&side));
+            let (left, right) = (item(&expr.left), item(&expr.right));
+            // A NULL alone is no list.
+            matches!((left, right), (Some(left), Some(right)) if !(left.is_null() && right.is_null()))
+                && [&expr.left, &expr.right]
+                    .iter()
+                    .any(|side| side.get_type(schema).is_ok_and(|side| !side.is_null()))
+        };
+        let op = match expr.op {
+            BinaryOperator::Plus | BinaryOperator::StringConcat if lists(&expr) => {
+                return Ok(PlannerResult::Planned(lists::concatenated(expr.left, expr.right)));
+            }
+            BinaryOperator::Plus => ArithmeticOpName::Add,
+            BinaryOperator::Minus => ArithmeticOpName::Subtract,
+            BinaryOperator::Multiply => ArithmeticOpName::Multiply,
+            BinaryOperator::Divide => ArithmeticOpName::Divide,
+            BinaryOperator::PGBitwiseShiftLeft
+            | BinaryOperator::PGBitwiseShiftRight
+            | BinaryOperator::BitwiseAnd
+            | BinaryOperator::BitwiseOr
+            | BinaryOperator::PGBitwiseXor => return of_bits(expr, schema),
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+            return Ok(PlannerResult::Original(expr));
+        };
+        if let Some(planned) = of_dates(op, &expr, &left, &right) {
+            return Ok(PlannerResult::Planned(planned));
+        }
+        if timed(&left, &expr.right, &right) {
+            let left = datafusion::logical_expr::cast(expr.left, MICROSECONDS);
+            return Ok(PlannerResult::Original(RawBinaryExpr { left, ..expr }));
+        }
+        if timed(&right, &expr.left, &left) {
+            let right = datafusion::logical_expr::cast(expr.right, MICROSECONDS);
+            return Ok(PlannerResult::Original(RawBinaryExpr { right, ..expr }));
+        }
+        let null = |data_type: &DataType| *data_type == DataType::Null;
+        let numbers = (is_number(&left) || null(&left)) && (is_number(&right) || null(&right));
+        if !numbers || (null(&left) && null(&right)) {
+            return Ok(PlannerResult::Original(expr));
+        }
+        Ok(PlannerResult::Planned(Arithmetic::call(op, expr.left, expr.right)))
+    }
+
+    fn plan_field_access(
+        &self,
+        expr: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let of = expr.expr.get_type(schema)?;
+        if let (DataType::Map(entries, _), GetFieldAccess::ListIndex { key }) = (&of, &expr.field_access)
+            && let DataType::Struct(fields) = entries.data_type()
+            && fields.first().is_some_and(|key| nested::is_nested(key.data_type()))
+        {
+            return Ok(PlannerResult::Planned(lists::entry(expr.expr, key.as_ref().clone())));
+        }
+        if !of.is_string() && lists::item(&of).is_none() {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let RawFieldAccessExpr { field_access, expr } = expr;
+        match field_access {
+            GetFieldAccess::ListIndex { key } => Ok(PlannerResult::Planned(lists::element(expr, *key))),
+            GetFieldAccess::ListRange { start, stop, stride } => match *stride {
+                Expr::Literal(ScalarValue::Int64(Some(1)), _) => {
+                    Ok(PlannerResult::Planned(lists::slice(expr, *start, *stop)))
+                }
+                step => Ok(PlannerResult::Planned(lists::slice_by(expr, *start, *stop, step))),
+            },
+            field_access => Ok(PlannerResult::Original(RawFieldAccessExpr { field_access, expr })),
+        }
+    }
+
+    fn plan_aggregate(&self, mut expr: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
+        // The middle of two integers is seldom one.
+        if expr.func.name() == "median" {
+            expr.args = expr
+                .args
+                .into_iter()
+                .map(|arg| datafusion::logical_expr::cast(arg, DataType::Float64))
+                .collect();
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+/// What is done with the bits of whole numbers. The planner's own have 64 bits; it moves them without asking what is lost.
+fn of_bits(expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
+        return Ok(PlannerResult::Original(expr));
+    };
+    let is_whole = |side: &DataType| side.is_integer() || side.is_null() || decimals::is_whole(side);
+    let is_wide = decimals::is_whole(&left) || decimals::is_whole(&right);
+    let op = match expr.op {
+        BinaryOperator::BitwiseAnd => bits::Op::And,
+        BinaryOperator::BitwiseOr => bits::Op::Or,
+        BinaryOperator::PGBitwiseXor => bits::Op::Xor,
+        BinaryOperator::PGBitwiseShiftLeft => bits::Op::Left,
+        _ => bits::Op::Right,
+    };
+    let is_moved = matches!(op, bits::Op::Left | bits::Op::Right);
+    match is_whole(&left) && is_whole(&right) {
+        // The planner would have 0 of NULL.
+        true if op == bits::Op::Xor && expr.left == expr.right => {
+            let subtract = ArithmeticOpName::Subtract;
+            Ok(PlannerResult::Planned(Arithmetic::call(subtract, expr.left, expr.right)))
+        }
+        true if is_wide => Ok(PlannerResult::Planned(bits::call(op, expr.left, expr.right))),
+        true if is_moved => {
+            Ok(PlannerResult::Planned(bits::shift(expr.left, expr.right, op == bits::Op::Left)))
+        }
+        false if is_moved => {
+            Err(Error::new(ErrorKind::TypeMismatch, "bits are those of whole numbers").into())
+        }
+        _ => Ok(PlannerResult::Original(expr)),
+    }
+}
+
+const MICROSECONDS: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// Whether a date meets an interval that may have hours: the date becomes a timestamp then, or they would be lost.
+fn timed(date: &DataType, other: &Expr, interval: &DataType) -> bool {
+    let is_whole = match other {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) => interval.nanoseconds == 0,
+        _ => false,
+    };
+    *date == DataType::Date32 && matches!(interval, DataType::Interval(_)) && !is_whole
+}
+
+/// A date and a number of days, or the days between two dates.
+fn of_dates(op: ArithmeticOpName, expr: &RawBinaryExpr, left: &DataType, right: &DataType) -> Option<Expr> {
+    use datafusion::logical_expr::cast;
+    let days = |date: &Expr| cast(cast(date.clone(), DataType::Int32), DataType::Int64);
+    let date = |days: Expr| cast(cast(days, DataType::Int32), DataType::Date32);
+    let call = |left: Expr, right: Expr| Arithmetic::call(op, left, right);
+    let adds = matches!(op, ArithmeticOpName::Add | ArithmeticOpName::Subtract);
+    match (left, right) {
+        (DataType::Date32, DataType::Date32) if op == ArithmeticOpName::Subtract => {
+            Some(call(days(&expr.left), days(&expr.right)))
+        }
+        (DataType::Date32, number) if number.is_integer() && adds => {
+            Some(date(call(days(&expr.left), expr.right.clone())))
+        }
+        (number, DataType::Date32) if number.is_integer() && op == ArithmeticOpName::Add => {
+            Some(date(call(expr.left.clone(), days(&expr.right))))
+        }
+        _ => None,
+    }
+}
