@@ -43,9 +43,9 @@ RUN find . -path ./target -prune -o -name '*.rs' -exec touch {} + \
 FROM debian:bookworm-slim
 # The roots that a store behind https is checked by.
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
-# A named volume that is mounted at /data takes over the folder's owner.
+# A named volume that is mounted there takes over the folder's owner.
 RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin basalt \
-    && install --directory --owner=basalt --group=basalt /data
+    && install --directory --owner=basalt --group=basalt /data /secrets
 COPY --from=build /basalt /usr/local/bin/basalt
 USER 10001:10001
 ENV BASALT_STORE=/data \

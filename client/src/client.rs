@@ -8,9 +8,13 @@ use basalt_proto::v1::{
     sip_service_client::SipServiceClient,
 };
 use tokio::{sync::OnceCell, time};
-use tonic::transport::{Channel, Endpoint};
+use tonic::{
+    metadata::{Ascii, MetadataValue},
+    transport::{Channel, Endpoint},
+};
 
 use crate::{
+    credentials::Credentials,
     error::{Error, Result},
     retry::RetryPolicy,
 };
@@ -60,13 +64,15 @@ impl Default for ClientOptions {
 pub struct Client {
     channel: Channel,
     options: ClientOptions,
+    /// Who the client is.
+    header: Option<MetadataValue<Ascii>>,
     address: Arc<str>,
     info: Arc<OnceCell<ServerInfo>>,
 }
 
 impl Client {
-    /// Connects with the default options. An address without a scheme is taken as `http://`; there is no other scheme,
-    /// for there is no TLS yet.
+    /// Connects with the default options, as nobody in particular. An address without a scheme is taken as `http://`;
+    /// `https://` is TLS.
     ///
     /// # Errors
     /// [`Error::Address`], or [`Error::Connection`] when nothing answers there.
@@ -74,22 +80,32 @@ impl Client {
         Self::connect_with(address, ClientOptions::default()).await
     }
 
-    /// Connects.
+    /// Connects, as nobody in particular.
     ///
     /// # Errors
     /// [`Error::Address`], or [`Error::Connection`] when nothing answers there.
     pub async fn connect_with(address: &str, options: ClientOptions) -> Result<Self> {
+        Self::connect_as(address, options, &Credentials::default()).await
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`Error::Address`], also where a key would go to another machine without TLS; [`Error::Credentials`] when a
+    /// certificate is none; or [`Error::Connection`] when nothing answers there, or is not believed.
+    pub async fn connect_as(
+        address: &str,
+        options: ClientOptions,
+        credentials: &Credentials,
+    ) -> Result<Self> {
         let bad_address = |message: String| Error::Address { address: address.to_owned(), message };
         let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
-        if scheme.eq_ignore_ascii_case("https") {
-            let message = "there is no TLS yet, and without it anyone on the way could read along; http:// says \
-                           that they may";
-            return Err(bad_address(message.to_owned()));
-        }
-        if !scheme.eq_ignore_ascii_case("http") {
+        let scheme = scheme.to_ascii_lowercase();
+        let tls = scheme == "https";
+        if !tls && scheme != "http" {
             return Err(bad_address(format!("{scheme:?} is not a scheme that is spoken here")));
         }
-        let url = format!("http://{rest}");
+        let url = format!("{scheme}://{rest}");
         let endpoint = Endpoint::from_shared(url.clone()).map_err(|e| bad_address(e.to_string()))?;
         let uri = endpoint.uri();
         let host = uri.host().unwrap_or_default();
@@ -99,18 +115,28 @@ impl Client {
         if uri.port_u16().is_none() && uri.authority().is_some_and(|a| !a.as_str().ends_with(host)) {
             return Err(bad_address("its port is not a number up to 65535".to_owned()));
         }
-        let endpoint = endpoint
+        if !tls && !credentials.may_go_plain(host) {
+            let message = "a key goes to another machine with TLS alone: https://";
+            return Err(bad_address(message.to_owned()));
+        }
+        let mut endpoint = endpoint
             .connect_timeout(options.connect_timeout)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
+        if tls {
+            let config = endpoint.tls_config(credentials.tls());
+            endpoint = config.map_err(|e| Error::Credentials(crate::error::network_message(&e)))?;
+        }
         let channel = endpoint.connect().await.map_err(|e| Error::from_transport(&e, &url))?;
-        Ok(Self { channel, options, address: url.into(), info: Arc::default() })
+        let header = credentials.header().cloned();
+        Ok(Self { channel, options, header, address: url.into(), info: Arc::default() })
     }
 
     /// A client over a channel made elsewhere; `address` is only for messages.
     pub fn from_channel(channel: Channel, address: &str) -> Self {
-        Self { channel, options: ClientOptions::default(), address: address.into(), info: Arc::default() }
+        let (options, address) = (ClientOptions::default(), address.into());
+        Self { channel, options, header: None, address, info: Arc::default() }
     }
 
     /// The same connection with other options.
@@ -172,10 +198,19 @@ impl Client {
         SipServiceClient::new(self.channel()).max_decoding_message_size(self.options.max_message_bytes)
     }
 
-    /// A request that carries the deadline.
+    /// A request that carries the deadline, and who sends it.
     pub(crate) fn request<M>(&self, message: M) -> tonic::Request<M> {
-        let mut request = tonic::Request::new(message);
+        let mut request = self.unbounded(message);
         request.set_timeout(self.options.deadline);
+        request
+    }
+
+    /// A request that carries who sends it, and takes as long as it takes.
+    pub(crate) fn unbounded<M>(&self, message: M) -> tonic::Request<M> {
+        let mut request = tonic::Request::new(message);
+        if let Some(header) = &self.header {
+            request.metadata_mut().insert("authorization", header.clone());
+        }
         request
     }
 

@@ -22,6 +22,9 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// A key, or a file with a certificate, that is none.
+    #[error("credentials: {0}")]
+    Credentials(String),
     /// No connection, or it broke during the call.
     #[error("no connection to {address}: {message}")]
     Connection {
@@ -184,6 +187,16 @@ impl Error {
     /// What a person might do about it.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
+            Self::Connection { message, .. } if message.contains("TLS alone") => "name it with https://",
+            Self::Connection { message, .. } if message.contains("ProtocolVersion") => {
+                "does the server have TLS? without, name it with http://"
+            }
+            Self::Connection { message, .. } if message.contains("UnknownIssuer") => {
+                "name the authority that signed its certificate with `--ca FILE`"
+            }
+            Self::Connection { message, .. } if message.contains("certificate") => {
+                "is it the server that you mean? its certificate says otherwise"
+            }
             Self::Connection { .. } => "is the server running? start one with `basalt serve`",
             Self::Deadline => "allow more time with `--timeout`",
             Self::Server(e) => match e.reason {
@@ -191,6 +204,7 @@ impl Error {
                 ErrorReason::TableDamaged => {
                     "`basalt verify TABLE` names what is damaged; a copy of it from a backup is taken up again by itself"
                 }
+                ErrorReason::Unauthenticated => "a key goes with `--key-file FILE`, or in BASALT_KEY",
                 ErrorReason::ColumnNotFound => "`basalt describe TABLE` lists the columns",
                 ErrorReason::SipNotFound => "kept sets end with their time: select it again",
                 ErrorReason::SipQuota => "kept sets take memory until their time is over: keep them for less",
@@ -221,7 +235,7 @@ fn is_timeout(status: &tonic::Status) -> bool {
 }
 
 /// The innermost cause: the outer ones only say "transport error".
-fn network_message(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn network_message(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

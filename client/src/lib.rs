@@ -31,6 +31,7 @@ pub mod cli;
 mod client;
 mod cluster;
 pub mod convert;
+mod credentials;
 mod error;
 mod expr;
 mod query;
@@ -50,6 +51,7 @@ pub use catalog::{
 };
 pub use client::{Client, ClientOptions, ServerInfo};
 pub use cluster::{Cluster, Node, NodeState};
+pub use credentials::Credentials;
 pub use error::{Error, Place, Result, ServerError};
 pub use expr::{
     Expr, Filter, Literal, OrderBy, attribute, avg, col, cols, count, count_distinct, count_of, lit, max,

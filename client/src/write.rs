@@ -111,7 +111,7 @@ impl Client {
         let open = v1::Open { table: table.to_owned(), request_id, columns, replace_by };
         // The receiver is here, so there is someone to send to.
         let _ = requests.send(WriteRequest { kind: Some(write_request::Kind::Open(open)) }).await;
-        let stream = tonic::Request::new(ReceiverStream::new(receiver));
+        let stream = self.unbounded(ReceiverStream::new(receiver));
         let responses = self.call(self.ingest().write(stream)).await?;
 
         let mut connection = Connection { client: self.clone(), requests, responses };

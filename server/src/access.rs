@@ -1,32 +1,41 @@
 //! Who may do what. Every call of every door passes [`Access::authorise`]: the ports of the clients and of the other nodes
 //! before a byte of a message is read, by [`Method`], and again when the message has named its tables; and metrics and
-//! probes. Until principals can be told apart, it allows all.
+//! probes. Who calls is known by a [key](keys) or, between nodes, by a certificate; a server without keys lets all do all.
 //!
 //! What has no [`Method`] is not served, so none can be added without saying what it does; a request's message is had
 //! from [`Call`](crate::call::Call) alone, which asks for the object that it names ([`Asks`]); and the tables that a query
 //! reads beside its own are asked for where they are pinned.
 
+pub(crate) mod issue;
+pub(crate) mod keys;
 mod messages;
+pub(crate) mod roles;
+mod roots;
 mod routes;
+pub(crate) mod scram;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, net::SocketAddr, sync::Arc};
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use basalt_proto::v1::ErrorReason;
 
-use crate::status::RequestError;
+use crate::{reload::Reload, status::RequestError, tls::Certificate};
 
+use keys::{Key, Keys};
 pub(crate) use messages::{Asks, FLIGHT, Method, REFLECTION, REFLECTION_ALPHA};
+pub(crate) use roots::Roots;
 pub(crate) use routes::{ROUTES, Route};
 
 /// Who calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Principal {
     /// A client that has not said who it is.
     Anonymous(SocketAddr),
-    /// Whoever reaches the port of the other nodes.
-    Node(SocketAddr),
+    /// The owner of a key.
+    Key(Arc<Key>, SocketAddr),
+    /// Whoever reaches the port of the other nodes, and the certificate that it has shown.
+    Node(SocketAddr, Option<Arc<Certificate>>),
     /// This server, for what a request that was allowed needs.
     Itself,
 }
@@ -71,49 +80,134 @@ pub(crate) enum Object<'a> {
 
 /// Decides; on the way of every request, so without waiting.
 pub(crate) trait Policy: fmt::Debug + Send + Sync {
-    fn allows(&self, principal: Principal, action: Action, object: Object<'_>) -> bool;
+    fn allows(&self, principal: &Principal, action: Action, object: Object<'_>) -> bool;
 }
 
-/// There is nobody to tell apart yet.
+/// A server without keys: there is nobody to tell apart.
 #[derive(Debug)]
 struct AllowAll;
 
 impl Policy for AllowAll {
-    fn allows(&self, _: Principal, _: Action, _: Object<'_>) -> bool {
+    fn allows(&self, _: &Principal, _: Action, _: Object<'_>) -> bool {
         true
+    }
+}
+
+/// What a key grants, and nothing to those without.
+#[derive(Debug)]
+struct ByKeys;
+
+impl Policy for ByKeys {
+    fn allows(&self, principal: &Principal, action: Action, object: Object<'_>) -> bool {
+        match principal {
+            Principal::Anonymous(_) => action == Action::Probe,
+            Principal::Key(key, _) => key.grant.allows(action, object),
+            // The node that its client asked has asked for the client.
+            Principal::Node(..) => matches!(action, Action::Peer | Action::Read | Action::Probe),
+            Principal::Itself => true,
+        }
     }
 }
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Access(Arc<dyn Policy>);
+pub(crate) struct Access {
+    policy: Arc<dyn Policy>,
+    /// `None`: nobody is asked for one.
+    keys: Option<Arc<Keys>>,
+}
 
 impl Default for Access {
     fn default() -> Self {
-        Self(Arc::new(AllowAll))
+        Self { policy: Arc::new(AllowAll), keys: None }
     }
 }
 
 impl Access {
     /// By another policy.
-    #[cfg(all(test, feature = "sql"))]
+    #[cfg(test)]
     pub(crate) fn by(policy: Arc<dyn Policy>) -> Self {
-        Self(policy)
+        Self { policy, keys: None }
+    }
+
+    /// For those who have a key.
+    pub(crate) fn with(keys: Arc<Keys>) -> Self {
+        Self { policy: Arc::new(ByKeys), keys: Some(keys) }
+    }
+
+    /// The keys; `None`: nobody is asked for one.
+    pub(crate) fn keys(&self) -> Option<&Arc<Keys>> {
+        self.keys.as_ref()
+    }
+
+    /// Who calls from an address, by what it has sent as `authorization`. A key that is none is an error, even for what
+    /// nobody needs one for: its owner is to hear of it.
+    pub(crate) fn principal(
+        &self,
+        address: SocketAddr,
+        authorization: Option<&[u8]>,
+    ) -> Result<Principal, RequestError> {
+        let (Some(keys), Some(header)) = (&self.keys, authorization) else {
+            return Ok(Principal::Anonymous(address));
+        };
+        match keys.of_header(header) {
+            Some(key) => Ok(Principal::Key(key, address)),
+            None => {
+                self.refused(address);
+                Err(unauthenticated("the server does not know this key"))
+            }
+        }
+    }
+
+    /// Somebody came with a key that is none.
+    pub(crate) fn refused(&self, address: SocketAddr) {
+        audit(&Principal::Anonymous(address), "come in with", &"a key that is not known", false);
     }
 
     /// Fails where a principal may not do what it asks for.
     pub(crate) fn authorise(
         &self,
-        principal: Principal,
+        principal: &Principal,
         action: Action,
         object: Object<'_>,
     ) -> Result<(), RequestError> {
-        if self.0.allows(principal, action, object) {
+        let allowed = self.policy.allows(principal, action, object);
+        // Whether one of many tables is meant is asked again.
+        if !allowed || (action.is_administrative() && !matches!(object, Object::Tables)) {
+            audit(principal, action.verb(), &object, allowed);
+        }
+        if allowed {
             return Ok(());
+        }
+        if self.keys.is_some() && matches!(principal, Principal::Anonymous(_)) {
+            let message = format!("without a key nobody may {action} {object}");
+            return Err(unauthenticated(&message));
         }
         let message = format!("{} may not {action} {object}", principal.kind());
         Err(RequestError::new(ErrorReason::PermissionDenied, message))
     }
+}
+
+impl Reload for Keys {
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.path().to_owned()]
+    }
+
+    fn reload(&self) -> Result<String, String> {
+        Ok(format!("{} keys", Keys::reload(self)?))
+    }
+}
+
+fn unauthenticated(message: &str) -> RequestError {
+    RequestError::new(ErrorReason::Unauthenticated, message)
+}
+
+/// The target of what an administrator may want to know later: `audit_log` writes it to a file of its own.
+pub(crate) const AUDIT: &str = "audit";
+
+fn audit(principal: &Principal, action: &str, object: &dyn fmt::Display, allowed: bool) {
+    let Some(address) = principal.address() else { return };
+    tracing::info!(target: AUDIT, who = principal.kind(), %address, action, %object, allowed, "audit");
 }
 
 /// Who has sent a request, for what is asked on its way.
@@ -131,16 +225,41 @@ impl Caller {
 
     /// Fails where it may not do what it asks for.
     pub(crate) fn authorise(&self, action: Action, object: Object<'_>) -> Result<(), RequestError> {
-        self.access.authorise(self.principal, action, object)
+        self.access.authorise(&self.principal, action, object)
+    }
+
+    /// Whether it may, of one among many that are shown to whoever may see them.
+    pub(crate) fn may_see(&self, table: &str) -> bool {
+        self.access.policy.allows(&self.principal, Action::Read, Object::Table(table))
     }
 }
 
 impl Principal {
-    fn kind(self) -> &'static str {
+    fn kind(&self) -> &str {
         match self {
             Self::Anonymous(_) => "a client that has not said who it is",
-            Self::Node(_) => "this node",
+            Self::Key(key, _) => &key.name,
+            Self::Node(..) => "this node",
             Self::Itself => "the server",
+        }
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Anonymous(address) | Self::Key(_, address) | Self::Node(address, _) => Some(*address),
+            Self::Itself => None,
+        }
+    }
+
+    /// Fails where another node has shown a certificate in which the name does not stand that it goes by.
+    pub(crate) fn is_node(&self, name: &str) -> Result<(), RequestError> {
+        match self {
+            Self::Node(_, Some(certificate)) if !certificate.is_of(name) => {
+                audit(self, "be", &format_args!("node {name:?}"), false);
+                let message = format!("{name:?} does not stand in the certificate of this node");
+                Err(RequestError::new(ErrorReason::PermissionDenied, message))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -148,15 +267,16 @@ impl Principal {
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Anonymous(address) | Self::Node(address) => address.fmt(f),
+            Self::Key(key, address) => write!(f, "{address} ({})", key.name),
+            Self::Anonymous(address) | Self::Node(address, _) => address.fmt(f),
             Self::Itself => f.write_str("itself"),
         }
     }
 }
 
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Action {
+    fn verb(self) -> &'static str {
+        match self {
             Self::Read => "read",
             Self::Write => "write to",
             Self::Create => "create",
@@ -169,7 +289,18 @@ impl fmt::Display for Action {
             Self::Observe => "observe",
             Self::Probe => "probe",
             Self::Peer => "work with",
-        })
+        }
+    }
+
+    /// What is remembered even where it was allowed.
+    fn is_administrative(self) -> bool {
+        matches!(self, Self::Create | Self::Drop | Self::Attach | Self::Alter | Self::Copy | Self::Verify)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.verb())
     }
 }
 

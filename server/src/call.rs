@@ -155,7 +155,7 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let Self { arrival, table, rows, selected, .. } = self;
-        let (method, peer) = (arrival.method.label, tracing::field::display(arrival.caller.principal));
+        let (method, peer) = (arrival.method.label, tracing::field::display(&arrival.caller.principal));
         let table = table.as_ref().map(|t| t.name());
         let elapsed = arrival.at.elapsed();
         let elapsed_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);

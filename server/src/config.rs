@@ -1,8 +1,13 @@
 //! The configuration: defaults, then a file (TOML), then environment variables, then flags.
 
+mod flags;
+mod secure;
+
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
+
+pub use flags::Flags;
 
 use crate::{
     Error, limits,
@@ -94,6 +99,29 @@ pub struct Config {
     pub max_deadline: Duration,
     /// Folders below which COPY reads and writes files of the server; none: it does not.
     pub copy_roots: Vec<PathBuf>,
+    /// A folder made by `basalt secure`, whose files stand for `tls_cert`, `tls_key`, `peer_cert`, `peer_key`, `peer_ca` and
+    /// `keys` where these are not said; `None`: there is none.
+    pub secrets: Option<PathBuf>,
+    /// The certificate that clients are shown, in PEM; `None`: no TLS.
+    pub tls_cert: Option<PathBuf>,
+    /// Its key.
+    pub tls_key: Option<PathBuf>,
+    /// The authorities of certificates that clients have to show; `None`: they show none.
+    pub tls_client_ca: Option<PathBuf>,
+    /// The certificate that other nodes are shown, in PEM; `None`: no TLS between nodes.
+    pub peer_cert: Option<PathBuf>,
+    /// Its key.
+    pub peer_key: Option<PathBuf>,
+    /// The authority of the certificates of all nodes.
+    pub peer_ca: Option<PathBuf>,
+    /// The file of keys; `None`: all may do all.
+    pub keys: Option<PathBuf>,
+    /// Whether to listen beyond this machine without TLS or without keys.
+    pub insecure: bool,
+    /// Folders and prefixes below which tables of other writers may be attached; none: nothing is.
+    pub attach_roots: Vec<String>,
+    /// A file for what administrators do, and what is refused; `None`: it stands in the log.
+    pub audit_log: Option<PathBuf>,
     /// Connections open at once.
     pub max_connections: usize,
     /// How long running requests may go on after a signal to stop.
@@ -137,6 +165,17 @@ impl Default for Config {
             default_deadline: limits::DEFAULT_DEADLINE,
             max_deadline: limits::MAX_DEADLINE,
             copy_roots: Vec::new(),
+            secrets: None,
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+            peer_cert: None,
+            peer_key: None,
+            peer_ca: None,
+            keys: None,
+            insecure: false,
+            attach_roots: Vec::new(),
+            audit_log: None,
             max_connections: limits::CONNECTIONS,
             shutdown_grace: limits::SHUTDOWN_GRACE,
             peer_listen: None,
@@ -146,151 +185,6 @@ impl Default for Config {
             forget_node: limits::FORGET_NODE,
         }
     }
-}
-
-/// What the command line and the environment say.
-#[derive(Clone, Debug, Default, Serialize, clap::Args)]
-pub struct Flags {
-    /// The configuration file (TOML); an unknown key is an error
-    #[arg(long, env = "BASALT_CONFIG", value_name = "FILE")]
-    #[serde(skip)]
-    pub config: Option<PathBuf>,
-
-    /// Where to listen [default: 127.0.0.1:7700]
-    #[arg(long, env = "BASALT_LISTEN", value_name = "ADDRESS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub listen: Option<SocketAddr>,
-
-    /// Where to serve HTTP: metrics and probes (/metrics, /healthz, /readyz), statements and tables (/v1/sql,
-    /// /v1/tables) [default: nowhere]
-    #[arg(long, env = "BASALT_METRICS_LISTEN", value_name = "ADDRESS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metrics_listen: Option<SocketAddr>,
-
-    /// Where to serve clients of PostgreSQL, such as psql, psycopg and JDBC; in a build with the feature sql [default:
-    /// nowhere]
-    #[arg(long, env = "BASALT_POSTGRES", value_name = "ADDRESS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub postgres: Option<SocketAddr>,
-
-    /// Which log lines to write: error, warn, info, debug, or a filter such as "info,h2=debug" [default: info]
-    #[arg(long, env = "BASALT_LOG", value_name = "FILTER")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log: Option<String>,
-
-    /// How log lines look [default: text]
-    #[arg(long, env = "BASALT_LOG_FORMAT", value_name = "FORMAT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log_format: Option<LogFormat>,
-
-    /// Where tables are kept: a directory, s3://bucket/prefix, or memory: for none on storage [default: basalt-data]
-    #[arg(long, env = "BASALT_STORE", value_name = "URL")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub store: Option<String>,
-
-    /// A folder on a local disk of this server alone for encoded columns, so that it starts fast; losing it loses
-    /// nothing [default: nowhere]
-    #[arg(long, env = "BASALT_CACHE", value_name = "DIR")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache: Option<PathBuf>,
-
-    /// How much of the disk it may take, in bytes such as 100GiB [default: 10GiB]
-    #[arg(long, env = "BASALT_CACHE_SIZE", value_name = "BYTES")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_size: Option<Memory>,
-
-    /// How long after the last commit of a table small writes share the next [default: 5ms]
-    #[arg(long, env = "BASALT_COMMIT_DELAY", value_name = "TIME", value_parser = humantime::parse_duration)]
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
-    pub commit_delay: Option<Duration>,
-
-    /// How long old versions of a table, and their files, are kept [default: 10m]
-    #[arg(long, env = "BASALT_KEEP_VERSIONS", value_name = "TIME", value_parser = humantime::parse_duration)]
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
-    pub keep_versions: Option<Duration>,
-
-    /// Threads for queries and encoding [default: 0 = one a core]
-    #[arg(long, env = "BASALT_THREADS", value_name = "N")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub threads: Option<usize>,
-
-    /// Memory for columns, queries, writes, kept sets and requests, of which tables may be larger: a share of the machine's
-    /// or its control group's, or bytes such as 12GiB [default: 70%]
-    #[arg(long, env = "BASALT_MEMORY", value_name = "AMOUNT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Memory>,
-
-    /// How much of it the sets take that clients keep: a share of it, or bytes such as 512MiB [default: 6%]
-    #[arg(long, env = "BASALT_KEPT_SETS", value_name = "AMOUNT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept_sets: Option<Memory>,
-
-    /// How much of it, while nothing else needs it, makes columns faster that queries read often: a share of it, or bytes;
-    /// 0: none [default: 50%]
-    #[arg(long, env = "BASALT_ELASTIC", value_name = "AMOUNT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub elastic: Option<Memory>,
-
-    /// Queries that run at once [default: 0 = four a thread]
-    #[arg(long, env = "BASALT_CONCURRENT_QUERIES", value_name = "N")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub concurrent_queries: Option<usize>,
-
-    /// Which SQL statements run as tasks on all nodes of a cluster: those that join, group or sort many rows, all that can
-    /// be, or none [default: never]
-    #[arg(long, env = "BASALT_DISTRIBUTE", value_name = "WHICH")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub distribute: Option<Distribute>,
-
-    /// The deadline of a query that names none [default: 30s]
-    #[arg(long, env = "BASALT_DEFAULT_DEADLINE", value_name = "TIME", value_parser = humantime::parse_duration)]
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
-    pub default_deadline: Option<Duration>,
-
-    /// The longest deadline of a query [default: 10m]
-    #[arg(long, env = "BASALT_MAX_DEADLINE", value_name = "TIME", value_parser = humantime::parse_duration)]
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
-    pub max_deadline: Option<Duration>,
-
-    /// A folder below which COPY reads and writes files of the server; may be given more than once [default: none]
-    #[arg(long = "copy-root", env = "BASALT_COPY_ROOTS", value_name = "DIR", value_delimiter = ',')]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub copy_roots: Vec<PathBuf>,
-
-    /// Connections open at once [default: 4096]
-    #[arg(long, env = "BASALT_MAX_CONNECTIONS", value_name = "N")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_connections: Option<usize>,
-
-    /// How long running requests may go on after a signal to stop [default: 30s]
-    #[arg(long, env = "BASALT_SHUTDOWN_GRACE", value_name = "TIME", value_parser = humantime::parse_duration)]
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
-    pub shutdown_grace: Option<Duration>,
-
-    /// Where to listen for the other nodes of a cluster [default: nowhere, the server is alone]
-    #[arg(long, env = "BASALT_PEER_LISTEN", value_name = "ADDRESS")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub peer_listen: Option<SocketAddr>,
-
-    /// This node's name, by which the others reach it [default: the address of --peer-listen]
-    #[arg(long, env = "BASALT_ADVERTISE", value_name = "HOST:PORT")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub advertise: Option<String>,
-
-    /// The nodes of the cluster: a list of host:port, or dns:host:port for all addresses of a name
-    #[arg(long, env = "BASALT_PEERS", value_name = "NODES", value_delimiter = ',')]
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub peers: Vec<String>,
-
-    /// How many nodes hold each fragment [default: 2]
-    #[arg(long, env = "BASALT_REPLICATION", value_name = "N")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replication: Option<usize>,
-
-    /// How long a node that is not among --peers may be silent before its fragments move [default: 10m]
-    #[arg(long, env = "BASALT_FORGET_NODE", value_name = "TIME", value_parser = humantime::parse_duration)]
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
-    pub forget_node: Option<Duration>,
 }
 
 impl Config {

@@ -11,16 +11,19 @@ use std::{fmt, io, net::SocketAddr, pin::Pin, sync::Arc, thread, time::Duration}
 
 use basalt_core::invariant::Invariant as _;
 pub(crate) use basalt_storage::{Process, run};
+use hyper::Uri;
+use hyper_util::rt::TokioIo;
 use rayon::ThreadPool;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream, lookup_host},
     runtime::Handle,
     task::spawn_blocking,
+    time::sleep,
 };
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{class::Class, long_threads::LONG_THREADS};
+use crate::{class::Class, limits, long_threads::LONG_THREADS, tls};
 
 /// What a thread is to do.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -37,7 +40,7 @@ pub(crate) trait Environment: basalt_storage::Environment {
     async fn listen(&self, address: SocketAddr) -> io::Result<Box<dyn Listener>>;
 
     /// A connection to another server, which is made when it is first used.
-    fn channel(&self, endpoint: &Endpoint) -> Channel;
+    fn channel(&self, endpoint: &Endpoint, tls: Option<&tls::Way>) -> Channel;
 
     /// Runs a job on a thread that may wait, in this runtime, with the priority of a class.
     fn on_own_thread(&self, class: Class, job: Job) -> io::Result<()>;
@@ -65,6 +68,19 @@ pub(crate) trait Listener: fmt::Debug + Send + Sync {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {
     /// Waits for bytes, and leaves them there.
     async fn peek(&mut self, bytes: &mut [u8]) -> io::Result<usize>;
+}
+
+impl dyn Stream {
+    /// Waits until so many bytes have come, and leaves them there.
+    pub(crate) async fn look(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        loop {
+            match self.peek(bytes).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n if n == bytes.len() => return Ok(()),
+                _ => sleep(limits::PEEK_PAUSE).await,
+            }
+        }
+    }
 }
 
 impl dyn Environment {
@@ -118,8 +134,19 @@ impl Environment for Process {
         Ok(Box::new(TcpListener::bind(address).await?))
     }
 
-    fn channel(&self, endpoint: &Endpoint) -> Channel {
-        endpoint.connect_lazy()
+    fn channel(&self, endpoint: &Endpoint, tls: Option<&tls::Way>) -> Channel {
+        let Some(way) = tls.cloned() else { return endpoint.connect_lazy() };
+        let connect = move |to: Uri| {
+            let way = way.clone();
+            async move {
+                // Default: an address that names no host or port is refused by the system.
+                let (host, port) = (to.host().unwrap_or_default(), to.port_u16().unwrap_or_default());
+                let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
+                stream.set_nodelay(true)?;
+                Ok::<_, io::Error>(TokioIo::new(way.connect(host, stream).await?))
+            }
+        };
+        endpoint.connect_with_connector_lazy(tower::service_fn(connect))
     }
 
     fn on_own_thread(&self, class: Class, job: Job) -> io::Result<()> {

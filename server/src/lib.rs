@@ -30,6 +30,7 @@ mod peers;
 mod postgres;
 mod process;
 mod readers;
+mod reload;
 mod request_log;
 mod services;
 mod sets;
@@ -40,6 +41,7 @@ mod sql;
 mod state;
 mod status;
 mod tables;
+mod tls;
 mod transport;
 mod units;
 mod writes;
@@ -48,9 +50,11 @@ use std::{future::Future, io, sync::Arc};
 
 use tokio::net::TcpListener;
 
+pub use access::{issue::Issued, roles::Role};
 pub use config::{Config, Distribute, Flags};
 use environment::{Environment, Listener};
 pub use logging::start as start_logging;
+pub use tls::Authority;
 pub use units::Memory;
 
 /// The server's version.
@@ -118,7 +122,10 @@ pub async fn run_alone(
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let watch = |state: &Arc<state::State>| process::watch(state);
+    let watch = |state: &Arc<state::State>| {
+        process::watch(state);
+        process::reload_on_hangup(state);
+    };
     run_in(environment::process(), doors(listeners), config, watch, shutdown).await
 }
 
@@ -155,6 +162,14 @@ async fn run_in(
     if let (None, Some(address)) = (&doors.postgres, config.postgres) {
         doors.postgres = Some(environment.listen(address).await?);
     }
+    for (key, door) in [
+        ("listen", Some(&doors.clients)),
+        ("metrics_listen", doors.metrics.as_ref()),
+        ("postgres", doors.postgres.as_ref()),
+        ("peer_listen", doors.peers.as_ref()),
+    ] {
+        door.map_or(Ok(()), |door| config.check_door(key, door.local_addr()?))?;
+    }
     let name = doors.peers.as_ref().map(|peers| config.node_name(&**peers)).transpose()?;
     let state = Arc::new(state::State::new(environment, &config, name)?);
     state.connect();
@@ -172,11 +187,13 @@ async fn run_in(
         return Err(Error::Config(message.to_owned()));
     }
     let tables = Arc::clone(&state.tables);
+    let reloading = tokio::spawn(reload::watch(state.reloaded(), Arc::clone(&state.reload)));
     let served = transport::serve(doors, &config, state, shutdown).await;
     #[cfg(feature = "sql")]
     if let Some(postgres) = postgres {
         postgres.close().await;
     }
+    reloading.abort();
     tables.close().await;
     served
 }

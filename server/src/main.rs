@@ -1,5 +1,6 @@
 //! The `basalt` binary.
 
+mod commands;
 mod demo;
 
 use std::process::ExitCode;
@@ -37,6 +38,11 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Write a benchmark's tables as Parquet files
     Generate(demo::generate::GenerateArgs),
+    /// Make what a server needs that other machines reach: TLS certificates, and a key for its administrator
+    Secure(commands::secure::SecureArgs),
+    /// Keys of clients
+    #[command(subcommand)]
+    Key(commands::key::KeyCommand),
     #[command(flatten)]
     Client(cli::Command),
 }
@@ -59,6 +65,12 @@ fn main() -> ExitCode {
             Command::Generate(args) => {
                 demo::generate::run(args).await.map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS)
             }
+            Command::Secure(args) => {
+                commands::secure::run(&args).map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS)
+            }
+            Command::Key(command) => {
+                commands::key::run(&command).map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS)
+            }
             Command::Client(command) => cli::run(command, &connect).await,
         };
         basalt_server::settle().await;
@@ -71,7 +83,7 @@ fn command_line() -> clap::Command {
     let mut command = Cli::command();
     // This hands the global arguments down.
     command.build();
-    for name in ["serve", "demo", "generate", "sip"] {
+    for name in ["serve", "demo", "generate", "sip", "secure", "key"] {
         command = command.mut_subcommand(name, without_connection);
     }
     command

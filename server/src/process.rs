@@ -3,6 +3,8 @@
 
 use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc, thread};
 
+use tokio::signal::unix::{SignalKind, signal};
+
 use crate::{limits, state::State};
 
 /// Tells the pool again and again, as long as there is one, what the process has beyond its counts. Only for a process
@@ -21,6 +23,19 @@ pub(crate) fn watch(state: &State) {
     };
     if let Err(error) = state.environment.thread("basalt-memory", Box::new(watch)) {
         tracing::warn!(%error, "no thread that looks at the process's memory");
+    }
+}
+
+/// Has certificates and keys read again at SIGHUP, as one tells a server to.
+pub(crate) fn reload_on_hangup(state: &State) {
+    let reload = Arc::clone(&state.reload);
+    match signal(SignalKind::hangup()) {
+        Ok(mut hangups) => drop(tokio::spawn(async move {
+            while hangups.recv().await.is_some() {
+                reload.notify_one();
+            }
+        })),
+        Err(error) => tracing::warn!(%error, "SIGHUP will end the process"),
     }
 }
 

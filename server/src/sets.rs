@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use crate::{
+    access::{Action, Caller, Object},
     limits,
     memory::{Consumer, MemoryPool, Reservation},
     status::RequestError,
@@ -34,6 +35,17 @@ pub(crate) struct Scope {
     pub(crate) table_id: u64,
     /// `None`: row addresses.
     pub(crate) key: Option<KeyDomain>,
+}
+
+impl Scope {
+    /// Fails where a caller may not read the table that the set is of: a set tells of it what a query would.
+    pub(crate) fn may_be_read(&self, caller: &Caller) -> Result<(), RequestError> {
+        match self.table.as_str() {
+            // Ids that a client has brought from elsewhere.
+            "" => Ok(()),
+            table => caller.authorise(Action::Read, Object::Table(table)),
+        }
+    }
 }
 
 /// The ids are values.

@@ -9,12 +9,12 @@ use std::{
 };
 
 use basalt_core::{exec::Control, table::Catalog};
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::task::TaskTracker;
 
 use crate::{
     Config, Error,
-    access::Access,
+    access::{Access, Roots},
     call::Call,
     coordinator::TablesPeers,
     cpu::Cpu,
@@ -25,10 +25,12 @@ use crate::{
     metrics::Metrics,
     peers::Tasks,
     readers::Readers,
+    reload::Reload,
     request_log::RequestLog,
     sets::Sets,
     status::RequestError,
     tables::{self, Tables},
+    tls,
     writes::Writes,
 };
 
@@ -44,6 +46,14 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) request_log: Arc<RequestLog>,
     pub(crate) access: Access,
+    /// What tables may be attached.
+    pub(crate) attach_roots: Roots,
+    /// What the doors of clients are encrypted with; `None`: they are not.
+    pub(crate) tls: Option<Arc<tls::Server>>,
+    /// The same between nodes.
+    pub(crate) peer_tls: Option<Arc<tls::Peers>>,
+    /// Says that certificates and keys are to be read again.
+    pub(crate) reload: Arc<Notify>,
     pub(crate) writes: Arc<Writes>,
     pub(crate) readers: Arc<Readers>,
     /// Plans and runs statements.
@@ -89,7 +99,8 @@ impl State {
             Arc::clone(&metrics),
             Arc::clone(&environment),
         )?;
-        let cluster = name.map(|name| Arc::new(Cluster::new(&name, config, &environment)));
+        let peer_tls = config.peer_tls(name.as_deref())?;
+        let cluster = name.map(|name| Arc::new(Cluster::new(&name, config, &environment, peer_tls.clone())));
         if cluster.is_some() && !tables.is_durable() {
             let message = "store: the nodes of a cluster need one that they share, not memory:";
             return Err(Error::Config(message.to_owned()));
@@ -99,7 +110,6 @@ impl State {
             tables.set_peers(Arc::clone(peers) as Arc<dyn tables::Peers>);
         }
         Ok(Self {
-            environment,
             catalog,
             loading: AtomicBool::new(tables.is_durable()),
             tables: Arc::new(tables),
@@ -108,7 +118,11 @@ impl State {
             memory,
             metrics,
             request_log,
-            access: Access::default(),
+            access: config.access(&*environment)?,
+            attach_roots: Roots::new(&config.attach_roots)?,
+            tls: config.tls()?,
+            peer_tls,
+            reload: Arc::default(),
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
             readers: Readers::new(limit, config.query_permits()),
             #[cfg(feature = "sql")]
@@ -121,6 +135,7 @@ impl State {
             running: TaskTracker::new(),
             stopping: AtomicBool::new(false),
             started: Instant::now(),
+            environment,
             default_deadline: config.default_deadline,
             max_deadline: config.max_deadline,
         })
@@ -135,6 +150,14 @@ impl State {
         if self.sql.runs_tasks() && self.tasks.set(crate::sql::tasks::runner(self)).is_err() {
             tracing::error!("it is said twice who runs tasks");
         }
+    }
+
+    /// What is read again when its files change.
+    pub(crate) fn reloaded(&self) -> Vec<Arc<dyn Reload>> {
+        let server = self.tls.clone().map(|tls| tls as Arc<dyn Reload>);
+        let peers = self.peer_tls.clone().map(|tls| tls as Arc<dyn Reload>);
+        let keys = self.access.keys().cloned().map(|keys| keys as Arc<dyn Reload>);
+        [server, peers, keys].into_iter().flatten().collect()
     }
 
     /// From now on new requests are refused.

@@ -285,6 +285,7 @@ fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
         }
         ErrorReason::TableDamaged => (Code::DataLoss, None),
         ErrorReason::PermissionDenied => (Code::PermissionDenied, None),
+        ErrorReason::Unauthenticated => (Code::Unauthenticated, None),
         ErrorReason::TableExists | ErrorReason::RequestIdReused => (Code::AlreadyExists, None),
         ErrorReason::InvalidName
         | ErrorReason::InvalidSchema

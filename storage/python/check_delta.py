@@ -322,7 +322,7 @@ def check_theirs(example, folder):
 
 def check_attached(basalt, folder):
     """A server follows tables whose columns deltalake changes, and is not deceived by one that is written anew."""
-    serve = [basalt, "serve", "--store", f"{folder}/store", "--listen", "127.0.0.1:0", "--log-format", "json"]
+    serve = [basalt, "serve", "--store", f"{folder}/store", "--attach-root", str(folder), "--listen", "127.0.0.1:0", "--log-format", "json"]
     server = subprocess.Popen(serve, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     try:
         lines = (json.loads(line) for line in server.stderr)

@@ -55,11 +55,15 @@ pub use sets::SetArgs;
 pub use sip::{InspectArgs, SipCommand};
 pub use verify::VerifyArgs;
 
-use std::{io::Write as _, process::ExitCode, time::Duration};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
 
-use crate::client::{Client, ClientOptions};
+use crate::{
+    client::{Client, ClientOptions},
+    credentials::Credentials,
+    error::Error,
+};
 
 /// The heading over [`ConnectArgs`] in the help.
 pub const CONNECTION: &str = "Connection";
@@ -88,12 +92,50 @@ pub struct ConnectArgs {
         help_heading = CONNECTION
     )]
     pub timeout: Duration,
+
+    /// A file with the client's key; BASALT_KEY may have the key itself
+    #[arg(long, global = true, env = "BASALT_KEY_FILE", value_name = "FILE", help_heading = CONNECTION)]
+    pub key_file: Option<PathBuf>,
+
+    /// For https: the authorities, in PEM, that may have signed the server's certificate [default: the system's]
+    #[arg(long, global = true, env = "BASALT_CA", value_name = "FILE", help_heading = CONNECTION)]
+    pub ca: Option<PathBuf>,
+
+    /// For https: the client's own certificate, in PEM, for a server that asks for one
+    #[arg(long, global = true, env = "BASALT_CERT", value_name = "FILE", requires = "cert_key", help_heading = CONNECTION)]
+    pub cert: Option<PathBuf>,
+
+    /// The key of that certificate, in PEM
+    #[arg(long, global = true, env = "BASALT_CERT_KEY", value_name = "FILE", requires = "cert", help_heading = CONNECTION)]
+    pub cert_key: Option<PathBuf>,
 }
 
 impl ConnectArgs {
     async fn connect(&self) -> Result<Client, CliError> {
         let options = ClientOptions { deadline: self.timeout, ..Default::default() };
-        Ok(Client::connect_with(&self.server, options).await?)
+        self.connect_to(&self.server, options).await
+    }
+
+    /// To another server than `--server`, as the same client.
+    async fn connect_to(&self, address: &str, options: ClientOptions) -> Result<Client, CliError> {
+        Ok(Client::connect_as(address, options, &self.credentials()?).await?)
+    }
+
+    fn credentials(&self) -> Result<Credentials, Error> {
+        let mut credentials = Credentials::new();
+        // A command line is for everybody to see, so the key itself is no argument.
+        match (&self.key_file, std::env::var("BASALT_KEY")) {
+            (Some(path), _) => credentials = credentials.key_file(path)?,
+            (None, Ok(key)) if !key.is_empty() => credentials = credentials.key(&key)?,
+            (None, _) => {}
+        }
+        if let Some(ca) = &self.ca {
+            credentials = credentials.ca_file(ca)?;
+        }
+        if let (Some(cert), Some(key)) = (&self.cert, &self.cert_key) {
+            credentials = credentials.identity_files(cert, key)?;
+        }
+        Ok(credentials)
     }
 }
 

@@ -96,10 +96,10 @@ impl std::fmt::Debug for Refuses {
 }
 
 impl Policy for Refuses {
-    fn allows(&self, principal: Principal, action: Action, object: Object<'_>) -> bool {
+    fn allows(&self, principal: &Principal, action: Action, object: Object<'_>) -> bool {
         let principal = match principal {
-            Principal::Anonymous(_) => "client",
-            Principal::Node(_) => "node",
+            Principal::Anonymous(_) | Principal::Key(..) => "client",
+            Principal::Node(..) => "node",
             Principal::Itself => "itself",
         };
         self.asked.lock().unwrap().push(format!("{principal}: {action} {object}"));
@@ -127,7 +127,7 @@ async fn start(refuses: fn(Action, Object<'_>) -> bool) -> Server {
     let metrics_at = metrics.local_addr().unwrap();
     let policy = Arc::new(Refuses { refuses, asked: Mutex::default() });
     let mut state = State::new(Arc::clone(&environment), &config, Some(peers_at.to_string())).unwrap();
-    state.access = Access(Arc::clone(&policy) as Arc<dyn Policy>);
+    state.access = Access::by(Arc::clone(&policy) as Arc<dyn Policy>);
     let state = Arc::new(state);
     state.connect();
     let endpoint = Endpoint::start(metrics, Arc::clone(&state)).unwrap();
@@ -326,7 +326,7 @@ async fn clients_of_postgresql_are_asked_for() {
     let config = Config { threads: 1, store: "memory:".to_owned(), ..Config::default() };
     let mut state = State::new(environment, &config, None).unwrap();
     let policy = Arc::new(Refuses { refuses: |action, _| action == Action::Read, asked: Mutex::default() });
-    state.access = Access(Arc::clone(&policy) as Arc<dyn Policy>);
+    state.access = Access::by(Arc::clone(&policy) as Arc<dyn Policy>);
     let _door = crate::postgres::Door::start(listener, Arc::new(state), 2).unwrap();
     let told = async |messages: &[u8]| {
         let mut stream = TcpStream::connect(address).await.unwrap();

@@ -131,7 +131,9 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Error> {
             outcome => outcome,
         };
     }
-    let config = Config { threads: args.threads, store: "memory:".into(), ..Config::default() };
+    // What it holds was made here, and goes with it.
+    let insecure = true;
+    let config = Config { threads: args.threads, store: "memory:".into(), insecure, ..Config::default() };
     let threads = config.cpu_threads();
     let listen = |source| Error::Listen { address: args.listen, source };
     let listener = TcpListener::bind(args.listen).await.map_err(listen)?;

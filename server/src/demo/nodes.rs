@@ -107,6 +107,7 @@ async fn start(args: &DemoArgs, store: &Path) -> Result<Vec<Node>, Error> {
             store: store.display().to_string(),
             advertise: Some(name.clone()),
             peers: names.clone(),
+            insecure: true,
             ..Config::default()
         };
         let address = clients.local_addr()?.to_string();

@@ -75,11 +75,12 @@ impl FlightService for Flight {
     type DoActionStream = Many<ActionResult>;
     type ListActionsStream = Many<ActionType>;
 
-    /// Until clients say who they are, whatever they say is taken.
+    /// A client that has shown a key is told to go on with it, as those do that ask for a token first.
     async fn handshake(
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Answer<Self::HandshakeStream> {
+        let header = request.metadata().get("authorization").cloned();
         let (call, mut requests) = Call::begin_stream(request)?;
         let first = requests.message().await.map_err(|status| {
             RequestError::of_reading(&status).unwrap_or_else(|| RequestError::protocol(status.message()))
@@ -88,7 +89,11 @@ impl FlightService for Flight {
             let protocol_version = first.map_or(0, |request| request.protocol_version);
             all(vec![HandshakeResponse { protocol_version, ..HandshakeResponse::default() }])
         });
-        call.reply(answered)
+        let mut response = call.reply(answered)?;
+        if let Some(header) = header {
+            response.metadata_mut().insert("authorization", header);
+        }
+        Ok(response)
     }
 
     async fn list_flights(&self, request: Request<Criteria>) -> Answer<Self::ListFlightsStream> {

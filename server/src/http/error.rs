@@ -33,6 +33,9 @@ pub(super) fn told(status: StatusCode, error: &RequestError) -> Response {
     let mut response = (status, json(&Body { error: told })).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"basalt\""));
+    }
     if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
         let seconds = limits::RETRY_DELAY.as_secs().max(1);
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -92,7 +92,7 @@ async fn list(state: &Arc<State>, call: &mut Call, parts: &Parts) -> Result<Stri
     let mut tables = state.catalog.list();
     tables.retain(|table| {
         let is_damaged = damaged.iter().any(|(name, ..)| name == table.name());
-        !is_damaged && call.may(Action::Read, Object::Table(table.name())).is_ok()
+        !is_damaged && call.caller().may_see(table.name())
     });
     let after = options.get("after").unwrap_or_default();
     let mut rest = tables.iter().skip_while(|table| table.name() <= after);

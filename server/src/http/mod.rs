@@ -43,6 +43,7 @@ use crate::{
     environment::{Listener, Stream},
     limits,
     state::State,
+    tls::{self, Door},
 };
 use routes::Visit;
 
@@ -57,9 +58,6 @@ impl Endpoint {
     pub(crate) fn start(listener: Box<dyn Listener>, state: Arc<State>) -> io::Result<Self> {
         let address = listener.local_addr()?;
         tracing::info!(%address, "metrics");
-        if !address.ip().is_loopback() {
-            tracing::warn!(%address, "anyone who reaches this address may read and write every table over HTTP");
-        }
         let routes = routes::router(Arc::clone(&state));
         Ok(Self { task: tokio::spawn(accept(listener, state, routes)) })
     }
@@ -101,6 +99,7 @@ async fn accept(listener: Box<dyn Listener>, state: Arc<State>, routes: Router) 
                 let caller =
                     Caller { principal: Principal::Anonymous(address), access: state.access.clone() };
                 let visit = Visit {
+                    address,
                     caller,
                     connection: Connection::new(),
                     counts: Arc::clone(&counts),
@@ -135,6 +134,16 @@ fn make_room(open: &mut Vec<Open>) {
 }
 
 async fn connection(stream: Box<dyn Stream>, visit: Visit, routes: Router) {
+    let begun =
+        timeout(limits::METRICS_HEAD_TIMEOUT, tls::accept(stream, visit.state.tls.as_deref(), Door::Http1));
+    let stream = match begun.await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, address = %visit.address, "a connection of HTTP that is not served");
+            return;
+        }
+        Err(_) => return,
+    };
     let closed = visit.connection.closed();
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -1,6 +1,9 @@
 //! The routes, and what every request passes before its own: who may do it, and whether there is a place for it.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+};
 
 use axum::{
     Router,
@@ -86,6 +89,8 @@ async fn without_sql() -> Response {
 /// A connection, as its requests know it.
 #[derive(Clone, Debug)]
 pub(super) struct Visit {
+    pub(super) address: SocketAddr,
+    /// Who it is, once it has sent a request.
     pub(super) caller: Caller,
     pub(super) connection: Arc<Connection>,
     pub(super) counts: Arc<Counts>,
@@ -109,11 +114,16 @@ pub(super) fn of_connection(visit: Visit, routes: Router) -> Router {
 }
 
 /// Every request passes here, whatever it asks for.
-async fn passed(visit: Visit, mut request: Request, next: Next) -> Response {
+async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response {
+    let header = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    match visit.caller.access.principal(visit.address, header) {
+        Ok(principal) => visit.caller.principal = principal,
+        Err(error) => return harmless(refuse(&error)),
+    }
     let Some(route) = Route::find(request.method().as_str(), request.uri().path()) else {
         return match visit.caller.authorise(Action::Probe, Object::Server) {
             Ok(()) => next.run(request).await,
-            Err(error) => (StatusCode::FORBIDDEN, format!("{}\n", error.message())).into_response(),
+            Err(error) => refuse(&error),
         };
     };
     let method = &route.method;
@@ -121,7 +131,7 @@ async fn passed(visit: Visit, mut request: Request, next: Next) -> Response {
     if !route.is_api() {
         return match allowed {
             Ok(()) => next.run(request).await,
-            Err(error) => (StatusCode::FORBIDDEN, format!("{}\n", error.message())).into_response(),
+            Err(error) => refuse(&error),
         };
     }
     let admitted = allowed.and_then(|()| check_sender(&request)).and_then(|()| Place::take(&visit));
@@ -129,7 +139,7 @@ async fn passed(visit: Visit, mut request: Request, next: Next) -> Response {
         Ok(place) => place,
         Err(error) => {
             visit.state.metrics.request(method.label, error.code(), std::time::Duration::ZERO, 0);
-            let (peer, code) = (visit.caller.principal, tracing::field::debug(error.code()));
+            let (peer, code) = (&visit.caller.principal, tracing::field::debug(error.code()));
             tracing::info!(method = method.label, code, reason = error.reason(), error = error.message(), %peer, "request");
             return harmless(refuse(&error));
         }

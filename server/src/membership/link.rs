@@ -16,7 +16,7 @@ use tonic::{
 };
 
 use super::PROTOCOL;
-use crate::{environment::Environment, limits, moment::Moment, units::millis};
+use crate::{environment::Environment, limits, moment::Moment, tls, units::millis};
 
 /// What a node is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,7 @@ impl Link {
     pub(crate) fn new(
         address: &str,
         environment: Arc<dyn Environment>,
+        tls: Option<tls::Way>,
     ) -> Result<Self, tonic::transport::Error> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))?
             .connect_timeout(limits::PEER_CONNECT_TIMEOUT)
@@ -96,11 +97,11 @@ impl Link {
             .http2_max_local_error_reset_streams(limits::LOCAL_ERROR_RESETS)
             .initial_stream_window_size(limits::PEER_STREAM_WINDOW_BYTES)
             .initial_connection_window_size(limits::PEER_CONNECTION_WINDOW_BYTES);
-        let client = PeerServiceClient::new(environment.channel(&endpoint))
+        let client = PeerServiceClient::new(environment.channel(&endpoint, tls.as_ref()))
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
         #[cfg(feature = "sql")]
-        let statements = super::statements::Statements::new(&endpoint);
+        let statements = super::statements::Statements::new(&endpoint, tls);
         let now = Instant::now();
         let health = Health {
             status: None,
@@ -366,7 +367,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lease_goes_on_without_a_gap_or_begins_anew() {
-        let link = Link::new("node:1", process()).unwrap();
+        let link = Link::new("node:1", process(), None).unwrap();
         let renew = |asked: Moment, length: Duration| {
             let mut health = link.health();
             health.lease = health.renewed(asked, length, &*process());
@@ -393,7 +394,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lease_is_given_to_who_can_be_told() {
-        let link = Link::new("node:1", process()).unwrap();
+        let link = Link::new("node:1", process(), None).unwrap();
         assert_eq!(link.give(), 0, "it has not answered yet");
         link.health().status = Some(Arc::default());
         assert!(link.owed(None).is_none());

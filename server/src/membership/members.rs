@@ -25,7 +25,7 @@ use super::{
     link::{Link, State},
     placement::{self, Health, Seed, TableSeed},
 };
-use crate::{config, environment::Environment, limits, moment::Moment};
+use crate::{config, environment::Environment, limits, moment::Moment, tls};
 
 /// See the module.
 #[derive(Debug)]
@@ -49,6 +49,8 @@ pub(crate) struct Members {
     /// There is a node for which there was no room.
     incomplete: AtomicBool,
     environment: Arc<dyn Environment>,
+    /// `None`: nodes show no certificates.
+    tls: Option<Arc<tls::Peers>>,
 }
 
 #[derive(Debug)]
@@ -176,6 +178,7 @@ impl Members {
         replicas: usize,
         forget: Duration,
         environment: Arc<dyn Environment>,
+        tls: Option<Arc<tls::Peers>>,
     ) -> Self {
         let (names, listed): (Vec<_>, Vec<_>) = peers.iter().partition(|peer| peer.starts_with(config::DNS));
         let names =
@@ -197,8 +200,9 @@ impl Members {
             unresolved: AtomicBool::new(true),
             incomplete: AtomicBool::new(false),
             environment,
+            tls,
         };
-        members.configured.iter().for_each(|address| members.add(address, Source::Configured));
+        members.configured.iter().for_each(|address| members.add(address, Source::Configured, None));
         members.refresh();
         members
     }
@@ -226,7 +230,7 @@ impl Members {
             return;
         }
         if !self.is_known(node) {
-            self.add(node, Source::Told);
+            self.add(node, Source::Told, None);
         }
         let mut links = self.links();
         for (_, known) in
@@ -261,7 +265,7 @@ impl Members {
     fn learn(&self, status: &GetStatusResponse) {
         for name in status.known.iter().take(limits::NODES) {
             if **name != *self.own && config::check_node(name).is_ok() && !self.is_known(name) {
-                self.add(name, Source::Told);
+                self.add(name, Source::Told, None);
             }
         }
     }
@@ -391,10 +395,12 @@ impl Members {
 
     /// Takes up the addresses of the configured names. A failing look-up changes nothing. Whether there are new ones.
     async fn look_up(&self) -> bool {
-        let mut found = BTreeSet::new();
+        let mut found = BTreeMap::new();
         for name in &self.names {
             match timeout(limits::LOOKUP_INTERVAL, self.environment.lookup(name)).await {
-                Ok(Ok(addresses)) => found.extend(addresses.iter().map(ToString::to_string)),
+                Ok(Ok(addresses)) => {
+                    found.extend(addresses.iter().map(|address| (address.to_string(), name)))
+                }
                 Ok(Err(error)) => {
                     tracing::warn!(name, %error, "cannot look up the nodes");
                     return false;
@@ -404,15 +410,16 @@ impl Members {
         }
         self.unresolved.store(false, Ordering::Release);
         for known in self.links().values_mut().filter(|known| known.source == Source::Found) {
-            if !found.contains(&**known.link.address()) {
+            if !found.contains_key(&**known.link.address()) {
                 known.source = Source::Told;
             }
         }
-        found.iter().for_each(|address| self.add(address, Source::Found));
+        found.iter().for_each(|(address, name)| self.add(address, Source::Found, Some(name)));
         false
     }
 
-    fn add(&self, address: &str, source: Source) {
+    /// `name`: by which it was found.
+    fn add(&self, address: &str, source: Source, name: Option<&str>) {
         let mut links = self.links();
         if let Some(known) = links.get_mut(address) {
             if known.source == Source::Told {
@@ -425,7 +432,8 @@ impl Members {
             tracing::warn!(address, "there are {} nodes, the most", limits::NODES);
             return;
         }
-        match Link::new(address, Arc::clone(&self.environment)) {
+        let tls = self.tls.as_ref().map(|tls| tls.towards(name));
+        match Link::new(address, Arc::clone(&self.environment), tls) {
             Ok(link) => {
                 links.insert(address.into(), Known { link: Arc::new(link), source, called: false });
             }
@@ -493,7 +501,7 @@ mod tests {
         pub(crate) fn of_names(nodes: usize, replicas: usize) -> Self {
             let node = |n: usize| {
                 let name = format!("node{n}:7701");
-                let link = (n > 0).then(|| Arc::new(Link::new(&name, process()).unwrap()));
+                let link = (n > 0).then(|| Arc::new(Link::new(&name, process(), None).unwrap()));
                 Node { name: name.into(), link }
             };
             Self::new((0..nodes).map(node).collect(), replicas)
@@ -532,6 +540,7 @@ mod tests {
             2,
             limits::FORGET_NODE,
             crate::environment::process(),
+            None,
         );
         assert!(members.leased().is_none(), "nobody was looked up yet");
         members.unresolved.store(false, Ordering::Release);
@@ -552,7 +561,7 @@ mod tests {
     #[tokio::test]
     async fn members_are_those_of_the_configuration_and_the_name_is_their_own() {
         let peers = ["a:1", "b:1", "c:1", "dns:d:1"].map(str::to_owned);
-        let members = Members::new("b:1", 7, &peers, 2, limits::FORGET_NODE, process());
+        let members = Members::new("b:1", 7, &peers, 2, limits::FORGET_NODE, process(), None);
         let names = |members: &Members| {
             members.view().nodes().iter().map(|node| node.name.to_string()).collect::<Vec<_>>()
         };

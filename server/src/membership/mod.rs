@@ -16,7 +16,7 @@ use basalt_proto::cluster::v1::{AnnounceRequest, TableVersion};
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
-use crate::{Config, environment::Environment, limits, tables::Tables};
+use crate::{Config, environment::Environment, limits, tables::Tables, tls};
 
 pub(crate) use announced::Announced;
 pub(crate) use link::{Link, State as LinkState};
@@ -34,10 +34,15 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// A cluster of one node, until [`Cluster::watch`] finds the others.
-    pub(crate) fn new(name: &str, config: &Config, environment: &Arc<dyn Environment>) -> Self {
+    pub(crate) fn new(
+        name: &str,
+        config: &Config,
+        environment: &Arc<dyn Environment>,
+        tls: Option<Arc<tls::Peers>>,
+    ) -> Self {
         let (instance, environment) = (environment.number(), Arc::clone(environment));
         let Config { peers, replication, forget_node, .. } = config;
-        let members = Members::new(name, instance, peers, *replication, *forget_node, environment);
+        let members = Members::new(name, instance, peers, *replication, *forget_node, environment, tls);
         Self { members: Arc::new(members), announced: Announced::default() }
     }
 

@@ -12,23 +12,24 @@ use std::{
 use basalt_proto::cluster::v1::peer_service_client::PeerServiceClient;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::{environment::Environment, limits};
+use crate::{environment::Environment, limits, tls};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Statements {
     endpoint: Endpoint,
+    tls: Option<tls::Way>,
     clients: Mutex<HashMap<u128, Weak<PeerServiceClient<Channel>>>>,
 }
 
 impl Statements {
     /// Of a node that is reached as all others are.
-    pub(super) fn new(endpoint: &Endpoint) -> Self {
+    pub(super) fn new(endpoint: &Endpoint, tls: Option<tls::Way>) -> Self {
         let endpoint = endpoint
             .clone()
             .initial_stream_window_size(limits::TASK_STREAM_WINDOW_BYTES)
             .initial_connection_window_size(limits::TASK_STREAM_WINDOW_BYTES * limits::PEER_STREAMS);
-        Self { endpoint, clients: Mutex::default() }
+        Self { endpoint, tls, clients: Mutex::default() }
     }
 
     pub(super) fn client(
@@ -41,7 +42,7 @@ impl Statements {
             return client;
         }
         clients.retain(|_, client| client.strong_count() > 0);
-        let client = PeerServiceClient::new(environment.channel(&self.endpoint))
+        let client = PeerServiceClient::new(environment.channel(&self.endpoint, self.tls.as_ref()))
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
         let client = Arc::new(client);

@@ -34,7 +34,7 @@ pub(crate) use tasks::Tasks;
 use tokio::time::Instant;
 
 use crate::{
-    call::Call,
+    call::{Arrival, Call},
     convert,
     coordinator::fresh,
     cpu::StopOnDrop,
@@ -108,7 +108,10 @@ impl PeerService for PeerHandler {
         &self,
         request: Request<GetStatusRequest>,
     ) -> Result<Response<GetStatusResponse>, Status> {
+        let caller = request.extensions().get::<Arrival>().map(|arrival| arrival.caller.principal.clone());
         let (cluster, request) = (self.cluster()?, request.into_inner());
+        // A door has let it in that asks nobody.
+        caller.ok_or_else(RequestError::internal)?.is_node(&request.node)?;
         let members = cluster.members();
         if request.leaving {
             members.left(&request.node);

@@ -143,6 +143,7 @@ fn code(reason: ErrorReason, message: &str) -> &'static str {
         ErrorReason::VersionGone => "72000",
         ErrorReason::ReadOnly => "25006",
         ErrorReason::PermissionDenied => "42501",
+        ErrorReason::Unauthenticated => "28P01",
         ErrorReason::WriteConflict => "40001",
         ErrorReason::RequestInProgress | ErrorReason::RequestIdReused => "55006",
         ErrorReason::MessageTooLarge => "54000",

@@ -8,12 +8,14 @@
 //! * An answer is never in memory as a whole: rows are taken from the statement when the client has taken those before.
 //!   One that takes nothing for a while is cut off, as it is at the other doors.
 //! * Every message is bounded before there is room for it, and so is what a connection keeps: `limits.rs` has the list.
-//! * Nobody is asked for a password yet, and nothing is encrypted: `session::Session::authenticate` is where that comes.
+//! * `encrypted` begins TLS, and `password` asks for a key, by SCRAM; a server without them asks for neither.
 
 mod cancel;
 mod command;
+mod encrypted;
 mod error;
 mod extended;
+mod password;
 mod portal;
 mod rows;
 mod session;
@@ -63,9 +65,6 @@ impl Door {
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         tracing::info!(%address, "listening for clients of PostgreSQL");
-        if !address.ip().is_loopback() {
-            tracing::warn!(%address, "anyone who reaches this address may read and write every table");
-        }
         let closing = CancellationToken::new();
         let shared = Shared { state, keys: Arc::default(), closing: closing.clone() };
         let connections = connections.min(limits::POSTGRES_CONNECTIONS);

@@ -261,7 +261,7 @@ impl Session {
         let table = (!tables.is_empty()).then(|| tables.join(","));
         let (rows, elapsed_us) = (under.sent, elapsed.as_micros());
         let elapsed_us = u64::try_from(elapsed_us).unwrap_or(u64::MAX);
-        let peer = tracing::field::display(self.caller.principal);
+        let peer = tracing::field::display(&self.caller.principal);
         match outcome {
             Ok((sent, true, counted)) => {
                 self.shared.state.metrics.request("postgres", Code::Ok, elapsed, rows);

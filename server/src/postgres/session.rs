@@ -9,8 +9,7 @@ use pgwire::messages::{
     cancel::CancelRequest,
     response::{EmptyQueryResponse, ReadyForQuery, TransactionStatus},
     startup::{
-        Authentication, BackendKeyData, GssEncRequest, NegotiateProtocolVersion, ParameterStatus, SecretKey,
-        SslRequest, Startup,
+        Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey, Startup,
     },
 };
 use tokio::{
@@ -22,15 +21,17 @@ use super::{
     Shared,
     cancel::Key,
     command::{self, Command},
+    encrypted,
     error::{Error, Result},
     extended::Prepared,
+    password,
     portal::{Portal, reads},
     settings::Settings,
     transaction::{State, Transaction},
     wire::{End, Frontend, Wire},
 };
 use crate::{
-    access::{Action, Caller, Object, Principal},
+    access::{Action, Caller, Object},
     connection::Connection,
     environment::Stream,
     limits,
@@ -71,15 +72,20 @@ pub(super) async fn serve(
     permit: Option<OwnedSemaphorePermit>,
     passing: OwnedSemaphorePermit,
 ) {
+    let tls = shared.state.tls.clone();
+    let agreed = timeout(limits::POSTGRES_STARTUP_TIMEOUT, encrypted::agree(stream, tls.as_deref())).await;
+    let Ok(Ok((stream, is_encrypted))) = agreed else { return };
     let mut wire = Wire::new(stream, &shared.state);
     let first = timeout(limits::POSTGRES_STARTUP_TIMEOUT, first(&mut wire)).await;
     let started = match first {
         Ok(Ok(First::Cancel(request))) => {
-            let principal = Principal::Anonymous(address);
-            if shared.state.access.authorise(principal, Action::Read, Object::Tables).is_ok() {
-                shared.keys.cancel(request.pid, &request.secret_key.to_bytes());
-            }
+            // Whoever has begun the statement alone knows its secret.
+            shared.keys.cancel(request.pid, &request.secret_key.to_bytes());
             return wire.shutdown().await;
+        }
+        Ok(Ok(First::Startup(_))) if tls.is_some() && !is_encrypted => {
+            let message = "this server speaks TLS alone: connect with sslmode=require, or verify-full";
+            Err((Error::new("28000", message).fatal().into(), wire))
         }
         Ok(Ok(First::Startup(_))) if permit.is_none() => {
             Err((Error::new("53300", "sorry, too many clients already").fatal().into(), wire))
@@ -106,26 +112,20 @@ pub(super) async fn serve(
     drop(permit);
 }
 
-/// The first message that is no question for encryption, of which there is none.
+/// The first message behind those about encryption.
 async fn first(wire: &mut Wire) -> std::result::Result<First, End> {
     let context = DecodeContext::default();
     let malformed = |_| Error::protocol("invalid startup packet").fatal();
-    // Once for TLS, once for GSS.
-    for _ in 0..3 {
-        let mut bytes = wire.first().await?;
-        if SslRequest::is_ssl_request_packet(&bytes) || GssEncRequest::is_gss_enc_request_packet(&bytes) {
-            wire.send(b"N").await?;
-        } else if CancelRequest::is_cancel_request_packet(&bytes) {
-            let request = CancelRequest::decode(&mut bytes, &context).map_err(malformed)?;
-            return request.map(First::Cancel).ok_or(End::Gone);
-        } else if (&bytes[4..]).get_u16() != 3 {
-            return Err(Error::unsupported("unsupported frontend protocol").fatal().into());
-        } else {
-            let startup = Startup::decode(&mut bytes, &context).map_err(malformed)?;
-            return startup.map(First::Startup).ok_or(End::Gone);
-        }
+    let mut bytes = wire.first().await?;
+    if CancelRequest::is_cancel_request_packet(&bytes) {
+        let request = CancelRequest::decode(&mut bytes, &context).map_err(malformed)?;
+        return request.map(First::Cancel).ok_or(End::Gone);
     }
-    Err(Error::protocol("invalid startup packet").fatal().into())
+    if (&bytes[4..]).get_u16() != 3 {
+        return Err(Error::unsupported("unsupported frontend protocol").fatal().into());
+    }
+    let startup = Startup::decode(&mut bytes, &context).map_err(malformed)?;
+    startup.map(First::Startup).ok_or(End::Gone)
 }
 
 impl Session {
@@ -171,7 +171,7 @@ impl Session {
             let newest = if is_newer { Startup::PROTOCOL_VERSION_3_2 } else { Startup::PROTOCOL_VERSION_3_0 };
             wire.put(&NegotiateProtocolVersion::new(newest, unknown))?;
         }
-        let caller = Self::authenticate(shared, address, &startup)?;
+        let caller = Self::authenticate(shared, wire, address, &startup).await?;
         let settings = first_settings(&startup).map_err(Error::fatal)?;
         if !state.is_ready() {
             let why = if state.is_stopping() { "shutting down" } else { "starting up" };
@@ -189,13 +189,19 @@ impl Session {
         Ok((caller, key, settings, memory))
     }
 
-    /// Who it is. Any user is let in, as somebody who has not said who he is: a password, and SCRAM that asks for it, come
-    /// here, before anything else is said.
-    fn authenticate(shared: &Shared, address: SocketAddr, startup: &Startup) -> Result<Caller> {
-        if startup.parameters.get("user").is_none_or(String::is_empty) {
-            return Err(Error::new("28000", "no PostgreSQL user name specified in startup packet").fatal());
-        }
-        let caller = Caller { principal: Principal::Anonymous(address), access: shared.state.access.clone() };
+    /// Who it is, before anything else is said.
+    async fn authenticate(
+        shared: &Shared,
+        wire: &mut Wire,
+        address: SocketAddr,
+        startup: &Startup,
+    ) -> std::result::Result<Caller, End> {
+        let Some(user) = startup.parameters.get("user").filter(|user| !user.is_empty()) else {
+            let message = "no PostgreSQL user name specified in startup packet";
+            return Err(Error::new("28000", message).fatal().into());
+        };
+        let principal = password::ask(shared, wire, address, user).await?;
+        let caller = Caller { principal, access: shared.state.access.clone() };
         let allowed = caller.authorise(Action::Probe, Object::Server);
         allowed.map_err(|error| Error::from(error).fatal())?;
         Ok(caller)
@@ -279,7 +285,7 @@ impl Session {
             self.transaction.state = State::Failed;
         }
         self.shared.state.metrics.request("postgres", error.status(), self.began.elapsed(), 0);
-        let (code, peer) = (error.code(), tracing::field::display(self.caller.principal));
+        let (code, peer) = (error.code(), tracing::field::display(&self.caller.principal));
         tracing::info!(method = "postgres", code, error = error.message(), peer, "request");
         self.wire.put(&error.response())
     }

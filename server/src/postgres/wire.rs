@@ -135,6 +135,24 @@ impl Wire {
         })
     }
 
+    /// What a client says about who it is: the body of a message of that kind.
+    pub(super) async fn password(&mut self) -> std::result::Result<Bytes, End> {
+        let until = Instant::now() + limits::POSTGRES_STARTUP_TIMEOUT;
+        timeout_at(until, self.said()).await.unwrap_or(Err(End::Gone))
+    }
+
+    async fn said(&mut self) -> std::result::Result<Bytes, End> {
+        self.fill(5).await?;
+        let length = self.length(1)?;
+        let fits = (4..=limits::POSTGRES_SMALL_MESSAGE_BYTES).contains(&length);
+        if self.input.first() != Some(&b'p') || !fits {
+            return Err(Error::protocol("expected a password").fatal().into());
+        }
+        self.fill(1 + length).await?;
+        self.input.advance(5);
+        Ok(self.input.split_to(length - 4).freeze())
+    }
+
     async fn rest(&mut self) -> std::result::Result<(u8, Result<Frontend>), End> {
         self.fill(5).await?;
         let tag = self.input.first().copied().unwrap_or_default();

@@ -13,6 +13,7 @@ use tonic::{Request, Response, Status};
 
 use super::nodes;
 use crate::{
+    access::Caller,
     call::Call,
     convert,
     coordinator::fresh,
@@ -90,7 +91,8 @@ impl CatalogService for Catalog {
     ) -> Result<Response<pb::ListTablesResponse>, Status> {
         let (call, request) = Call::begin(request)?;
         let fresh = fresh::all(&self.0).await;
-        call.reply(fresh.map(|()| self.list(&request)))
+        let page = fresh.map(|()| self.list(&request, call.caller()));
+        call.reply(page)
     }
 
     async fn get_table(
@@ -182,6 +184,7 @@ impl Catalog {
         call: &mut Call,
         request: &pb::AttachTableRequest,
     ) -> Result<pb::AttachTableResponse, RequestError> {
+        self.0.attach_roots.check(&request.url)?;
         let (tables, name, url) = (Arc::clone(&self.0.tables), request.name.clone(), request.url.clone());
         let table = whole(async move { tables.attach(&name, &url).await }).await?;
         let answer = pb::AttachTableResponse { table: Some(self.told(&table)) };
@@ -242,15 +245,18 @@ impl Catalog {
         })
     }
 
-    /// A page ends early before its message is too large; the token is the last name.
-    fn list(&self, request: &pb::ListTablesRequest) -> pb::ListTablesResponse {
+    /// What a caller may see. A page ends early before its message is too large; the token is the last name.
+    fn list(&self, request: &pb::ListTablesRequest, caller: &Caller) -> pb::ListTablesResponse {
         let (default, most) = limits::PAGE_TABLES;
         let size = match request.page_size as usize {
             0 => default,
             size => size.min(most),
         };
         let (mut tables, mut damaged) = (self.0.catalog.list(), self.0.catalog.unreadable());
-        tables.retain(|table| !damaged.iter().any(|(name, ..)| name == table.name()));
+        damaged.retain(|(name, ..)| caller.may_see(name));
+        tables.retain(|table| {
+            !damaged.iter().any(|(name, ..)| name == table.name()) && caller.may_see(table.name())
+        });
         let rest = tables.iter().skip_while(|t| t.name() <= request.page_token.as_str());
         let mut rest = rest.take(tables.len()).peekable();
         let (mut page, mut bytes) = (pb::ListTablesResponse::default(), 0);

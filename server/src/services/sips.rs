@@ -45,14 +45,20 @@ impl SipService for Sips {
         request: Request<pb::DeleteSipRequest>,
     ) -> std::result::Result<Response<pb::DeleteSipResponse>, Status> {
         let (call, request) = Call::begin(request)?;
-        let existed = self.0.sets.delete(&request.handle, Instant::now());
-        call.reply(Ok(pb::DeleteSipResponse { existed }))
+        let now = Instant::now();
+        let deleted = match self.0.sets.get(&request.handle, now) {
+            Ok((set, _)) => set.scope.may_be_read(call.caller()),
+            Err(_) => Ok(()),
+        };
+        let deleted = deleted.map(|()| self.0.sets.delete(&request.handle, now));
+        call.reply(deleted.map(|existed| pb::DeleteSipResponse { existed }))
     }
 }
 
 impl Sips {
     async fn put_set(&self, call: &mut Call, request: pb::PutSipRequest) -> Result<pb::PutSipResponse> {
         let (state, scope) = (Arc::clone(&self.0), convert::scope(request.scope)?);
+        scope.may_be_read(call.caller())?;
         let pin = Sets::pin(&self.0.tables, &scope).await?;
         let put = move |_: &_| {
             let sip = Arc::new(convert::sip(request.sip)?);
@@ -72,6 +78,7 @@ impl Sips {
     async fn get_set(&self, call: &mut Call, request: &pb::GetSipRequest) -> Result<pb::GetSipResponse> {
         fetch::set(&self.0, &request.handle, self.0.deadline(call)?).await;
         let (set, left) = self.0.sets.get(&request.handle, Instant::now()).map_err(|e| e.at("handle"))?;
+        set.scope.may_be_read(call.caller())?;
         call.rows = set.sip.cardinality();
         Ok(pb::GetSipResponse {
             sip: convert::to_sip(&set.sip)?,

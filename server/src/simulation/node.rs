@@ -119,7 +119,7 @@ impl Environment for Node {
         Ok(Box::new(Port(TcpListener::bind(address).await?)))
     }
 
-    fn channel(&self, endpoint: &Endpoint) -> Channel {
+    fn channel(&self, endpoint: &Endpoint, _: Option<&crate::tls::Way>) -> Channel {
         channel(endpoint)
     }
 

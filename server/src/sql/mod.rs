@@ -163,6 +163,10 @@ impl Catalog for Tables {
             Ok(state.tables.names())
         })
         .await
+        .map(|mut names| {
+            names.retain(|name| self.asker.caller.may_see(name));
+            names
+        })
     }
 
     async fn pin(&self, table: &str, version: Option<u64>) -> basalt_sql::Result<Arc<dyn Table>> {
@@ -205,7 +209,9 @@ impl Catalog for Tables {
 
     async fn views(&self) -> basalt_sql::Result<BTreeMap<String, Arc<str>>> {
         // The tables were asked for before, and with them all that the journal has.
-        Ok(self.state.tables.views())
+        let mut views = self.state.tables.views();
+        views.retain(|name, _| self.asker.caller.may_see(name));
+        Ok(views)
     }
 
     async fn create_view(&self, name: &str, sql: &str, replace: bool) -> basalt_sql::Result<()> {

@@ -157,7 +157,7 @@ struct But {
 }
 
 impl Policy for But {
-    fn allows(&self, _: Principal, action: Action, object: Object<'_>) -> bool {
+    fn allows(&self, _: &Principal, action: Action, object: Object<'_>) -> bool {
         self.asked.lock().unwrap().push(format!("{action} {object}"));
         let refused = self.refuses.lock().unwrap();
         !refused.is_some_and(|(of, table)| of == action && object == Object::Table(table))

@@ -13,7 +13,11 @@ use basalt_proto::v1::{
     sip_service_server::{self, SipServiceServer},
     sql_service_server::{self, SqlServiceServer},
 };
-use hyper::{Request, Response, body::Incoming};
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    header::{AUTHORIZATION, HeaderValue},
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, codegen::BoxFuture};
@@ -198,7 +202,17 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
         let Some(asked) = Asked::find(service, method) else {
             return Reply::new(answer(Status::unimplemented("there is no such method")));
         };
-        let caller = Caller { principal: Principal::Anonymous(self.peer), access: self.state.access.clone() };
+        let access = self.state.access.clone();
+        let header = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let principal = access.principal(self.peer, header);
+        let caller = |principal| Caller { principal, access };
+        let caller = match principal {
+            Ok(principal) => caller(principal),
+            Err(error) => {
+                let caller = caller(Principal::Anonymous(self.peer));
+                return refused(error, asked, &caller, at, &self.state.metrics);
+            }
+        };
         if let Err(error) = caller.authorise(asked.action, asked.object) {
             return refused(error, asked, &caller, at, &self.state.metrics);
         }

@@ -27,6 +27,7 @@ use crate::{
     environment::{Listener, Stream},
     limits,
     state::State,
+    tls,
 };
 use edge::{Edge, Services};
 use peers::PeerEdge;
@@ -49,9 +50,6 @@ pub(crate) async fn serve(
         memory_bytes = state.memory.limit(),
         "listening"
     );
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "anyone who reaches this address may read and write every table");
-    }
 
     let port = Port::clients(&state.memory, config.max_connections);
     let peer_port = Port::peers(&state.memory);
@@ -92,14 +90,25 @@ pub(crate) async fn serve(
             accepted = doors.next() => accepted.map(|(door, (stream, address, permit))| match door {
                 Door::Clients => if let Some(counted) = counted(&port, address) {
                     let edge = Edge::new(services.clone(), Arc::clone(&state), address, counted);
-                    let (http2, closed) = (http2(port.stream_window()), edge.closed());
-                    connections.spawn(connection(stream, http2, edge, closing.clone(), closed, permit));
+                    let (http2, closed, tls) = (http2(port.stream_window()), edge.closed(), state.tls.clone());
+                    let closing = closing.clone();
+                    connections.spawn(async move {
+                        let begun = tls::accept(stream, tls.as_deref(), tls::Door::Http2);
+                        if let Some(stream) = begin(begun, address).await {
+                            connection(stream, http2, edge, closing, closed, permit).await;
+                        }
+                    });
                 },
                 Door::Peers => if let Some(counted) = counted(&peer_port, address) {
-                    let edge = PeerEdge::new(Arc::clone(&state), address, counted);
                     let http2 = peers::http2(peer_port.stream_window());
-                    let never = CancellationToken::new();
-                    connections.spawn(connection(stream, http2, edge, closing.clone(), never, permit));
+                    let (state, closing) = (Arc::clone(&state), closing.clone());
+                    connections.spawn(async move {
+                        let begun = tls::accept_peer(stream, state.peer_tls.as_deref());
+                        if let Some((stream, certificate)) = begin(begun, address).await {
+                            let edge = PeerEdge::new(Arc::clone(&state), address, certificate, counted);
+                            connection(stream, http2, edge, closing, CancellationToken::new(), permit).await;
+                        }
+                    });
                 },
             }),
         };
@@ -202,6 +211,18 @@ fn counted(port: &Arc<Port>, address: SocketAddr) -> Option<Arc<receive::Connect
     counted.inspect_err(|error| tracing::warn!(%address, error = error.message(), "no connection")).ok()
 }
 
+/// A connection once both sides have agreed on how it is encrypted, or not; `None`: it ends here.
+async fn begin<T>(begun: impl Future<Output = io::Result<T>>, address: SocketAddr) -> Option<T> {
+    match timeout(limits::PREFACE_TIMEOUT, begun).await {
+        Ok(Ok(begun)) => Some(begun),
+        Ok(Err(error)) => {
+            tracing::info!(%error, %address, "a connection is not served");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
 async fn connection<E>(
     mut stream: Box<dyn Stream>,
     http2: http2::Builder<TokioExecutor>,
@@ -213,7 +234,8 @@ async fn connection<E>(
     E: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
     E::Future: Send + 'static,
 {
-    if !matches!(timeout(limits::PREFACE_TIMEOUT, preface(&mut *stream)).await, Ok(Ok(()))) {
+    // As many bytes as the preface of HTTP/2 has; hyper reads them.
+    if !matches!(timeout(limits::PREFACE_TIMEOUT, stream.look(&mut [0; 24])).await, Ok(Ok(()))) {
         return;
     }
     let mut connection = pin!(http2.serve_connection(TokioIo::new(stream), edge));
@@ -231,18 +253,6 @@ async fn connection<E>(
     };
     if let Err(error) = served {
         tracing::debug!(%error, "connection");
-    }
-}
-
-/// Waits until the client has sent as many bytes as the preface of HTTP/2 has; hyper reads them.
-async fn preface(stream: &mut dyn Stream) -> io::Result<()> {
-    let mut bytes = [0; 24];
-    loop {
-        match stream.peek(&mut bytes).await? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            24 => return Ok(()),
-            _ => sleep(Duration::from_millis(10)).await,
-        }
     }
 }
 

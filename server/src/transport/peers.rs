@@ -21,6 +21,7 @@ use crate::{
     limits,
     peers::PeerHandler,
     state::State,
+    tls::Certificate,
 };
 
 /// The methods whose request is a stream.
@@ -31,17 +32,24 @@ pub(super) struct PeerEdge {
     service: PeerServiceServer<PeerHandler>,
     state: Arc<State>,
     peer: SocketAddr,
+    /// That of the node, if nodes show one.
+    certificate: Option<Arc<Certificate>>,
     connection: Arc<Connection>,
     /// What the connection holds of requests.
     inbound: Arc<receive::Connection>,
 }
 
 impl PeerEdge {
-    pub(super) fn new(state: Arc<State>, peer: SocketAddr, inbound: Arc<receive::Connection>) -> Self {
+    pub(super) fn new(
+        state: Arc<State>,
+        peer: SocketAddr,
+        certificate: Option<Arc<Certificate>>,
+        inbound: Arc<receive::Connection>,
+    ) -> Self {
         let service = PeerServiceServer::new(PeerHandler::new(Arc::clone(&state)))
             .max_decoding_message_size(limits::PEER_MESSAGE_BYTES)
             .max_encoding_message_size(limits::PEER_MESSAGE_BYTES);
-        Self { service, state, peer, connection: Connection::new(), inbound }
+        Self { service, state, peer, certificate, connection: Connection::new(), inbound }
     }
 }
 
@@ -57,7 +65,8 @@ impl Service<Request<Incoming>> for PeerEdge {
         let Some(asked) = asked else {
             return Reply::new(answer(Status::unimplemented("there is no such method")));
         };
-        let caller = Caller { principal: Principal::Node(self.peer), access: self.state.access.clone() };
+        let principal = Principal::Node(self.peer, self.certificate.clone());
+        let caller = Caller { principal, access: self.state.access.clone() };
         if let Err(error) = caller.authorise(asked.action, asked.object) {
             return refused(error, asked, &caller, at, &self.state.metrics);
         }

@@ -40,6 +40,7 @@ mod query;
 mod readme;
 mod retention;
 mod scale;
+mod secured;
 mod select;
 mod semi_joins;
 mod sets;
@@ -50,7 +51,7 @@ mod unread;
 /// Every reason of the API is produced by some test here, but for those that no client can bring about.
 #[test]
 fn every_reason_is_produced() {
-    const SOURCES: [&str; 13] = [
+    const SOURCES: [&str; 14] = [
         include_str!("ambiguous.rs"),
         include_str!("durable.rs"),
         include_str!("catalog.rs"),
@@ -61,13 +62,13 @@ fn every_reason_is_produced() {
         include_str!("lifecycle.rs"),
         include_str!("panics.rs"),
         include_str!("query.rs"),
+        include_str!("secured.rs"),
         include_str!("select.rs"),
         include_str!("semi_joins.rs"),
         include_str!("sets.rs"),
     ];
-    // A client that gave up hears nothing; commits wait for each other; a server starts too fast; and all may do all,
-    // until they say who they are: that they are asked is held by the tests of `server/src/access.rs`.
-    const UNHEARD: [&str; 4] = ["CANCELLED", "WRITE_CONFLICT", "STARTING", "PERMISSION_DENIED"];
+    // A client that gave up hears nothing; commits wait for each other; and a server starts too fast.
+    const UNHEARD: [&str; 3] = ["CANCELLED", "WRITE_CONFLICT", "STARTING"];
     let reasons = (1..).map_while(|number| basalt_proto::v1::ErrorReason::try_from(number).ok());
     for reason in reasons {
         let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");

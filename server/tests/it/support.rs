@@ -39,7 +39,8 @@ impl Server {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = Config { threads: 2, store: "memory:".into(), ..Config::default() };
+        let attach_roots = vec!["/".to_owned()];
+        let mut config = Config { threads: 2, store: "memory:".into(), attach_roots, ..Config::default() };
         change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());

@@ -182,7 +182,7 @@ async fn connect_all(
     let count = usize::from(connections).next_multiple_of(addresses.len());
     let mut clients = Vec::with_capacity(count);
     for address in addresses.iter().cycle().take(count) {
-        clients.push(Client::connect_with(address, options).await?);
+        clients.push(connect.connect_to(address, options).await?);
     }
     Ok(clients)
 }

@@ -1,0 +1,130 @@
+//! New keys: the secret for its owner, and the entry for the file.
+
+use std::{
+    fmt::Write as _,
+    fs::OpenOptions,
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD as BASE64};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    keys::{PREFIX, check_name},
+    roles::{Role, Tables},
+    scram::Verifier,
+};
+use crate::{Error, limits};
+
+/// A key that nobody has seen yet.
+#[derive(Debug)]
+pub struct Issued {
+    /// What its owner sends. It is kept nowhere.
+    pub secret: String,
+    /// What stands in the file of keys.
+    pub entry: String,
+}
+
+impl Issued {
+    /// A new key with a name that the file does not have yet, for tables by patterns.
+    ///
+    /// # Errors
+    /// A name or a pattern that is none, and a system without chance.
+    pub fn new(name: &str, role: Role, tables: &[String]) -> Result<Self, Error> {
+        check_name(name).map_err(Error::Config)?;
+        for tables in tables {
+            tables.parse::<Tables>().map_err(Error::Config)?;
+        }
+        let mut chance = [0; 48];
+        SystemRandom::new()
+            .fill(&mut chance)
+            .map_err(|_| Error::Start("the system gives no random numbers".to_owned()))?;
+        let (bits, salt) = chance.split_at(32);
+        let mut first = [0; 16];
+        first.copy_from_slice(salt);
+        let secret = format!("{PREFIX}{}", BASE64.encode(bits));
+        let mut sha256 = String::new();
+        for byte in Sha256::digest(&secret) {
+            // A string takes everything.
+            let _ = write!(sha256, "{byte:02x}");
+        }
+        let scram = Verifier::new(&secret, first, limits::SCRAM_ITERATIONS);
+        let tables: Vec<String> = tables.iter().map(|tables| format!("{tables:?}")).collect();
+        let entry = format!(
+            "[[key]]\nname = \"{name}\"\nrole = \"{role}\"\ntables = [{}]\nsha256 = \"{sha256}\"\nscram = \"{scram}\"\n\n",
+            tables.join(", ")
+        );
+        Ok(Self { secret, entry })
+    }
+
+    /// Adds the entry to a file that its owner alone can read, which is made if it is not there. Servers that have the
+    /// file open take the key from then on.
+    ///
+    /// # Errors
+    /// A file that is no file of keys, or has the name already; and what the system says.
+    pub fn add_to(&self, path: &Path) -> Result<(), Error> {
+        let before = match std::fs::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            read => read?,
+        };
+        super::keys::check(&format!("{before}\n{}", self.entry))
+            .map_err(|error| Error::Config(format!("{}: {error}", path.display())))?;
+        // Whoever reads it meanwhile has the file before or the file behind.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut file =
+            tempfile::Builder::new().prefix(".keys").tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        file.write_all(before.as_bytes())?;
+        file.write_all(self.entry.as_bytes())?;
+        file.as_file().sync_all()?;
+        if let Ok(there) = std::fs::metadata(path) {
+            file.as_file().set_permissions(there.permissions())?;
+        }
+        file.persist(path).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// Writes the secret to a file of its own, which its owner alone can read and which must not be there yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_secret(&self, path: &Path) -> Result<(), Error> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(self.secret.as_bytes())?;
+        file.write_all(b"\n")?;
+        Ok(file.sync_all()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::keys::Keys;
+
+    #[test]
+    fn keys_are_added_to_a_file_that_its_owner_alone_reads() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let new =
+            |name: &str| Issued::new(name, Role::Writer, &["a\"b".to_owned(), "c*".to_owned()]).unwrap();
+        let (first, second) = (new("first"), new("second"));
+        first.add_to(&path).unwrap();
+        second.add_to(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let keys = Keys::open(&path, [0; 32]).unwrap();
+        for (issued, name) in [(&first, "first"), (&second, "second")] {
+            assert_eq!(keys.of_secret(issued.secret.as_bytes()).unwrap().name, name);
+        }
+        assert!(new("first").add_to(&path).unwrap_err().to_string().contains("two keys"));
+        assert!(Issued::new("a b", Role::Reader, &[]).is_err());
+        assert!(Issued::new("a", Role::Reader, &["[".to_owned()]).is_err());
+        let secret = folder.path().join("secret");
+        first.write_secret(&secret).unwrap();
+        assert_eq!(std::fs::read_to_string(&secret).unwrap().trim(), first.secret);
+        assert!(first.write_secret(&secret).is_err(), "it is there already");
+    }
+}

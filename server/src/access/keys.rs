@@ -1,0 +1,237 @@
+//! Keys of clients. A key is 256 bits by chance, so nobody guesses it; the file of keys has its SHA-256, and what SCRAM
+//! needs of it, with a name, a role and patterns of tables. It is read again when it changes.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD as BASE64};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::{
+    roles::{Grant, Role, Tables},
+    scram::Verifier,
+};
+use crate::limits;
+
+/// With which every key begins, so that scanners for secrets know one.
+pub(crate) const PREFIX: &str = "basalt_";
+
+/// What is known of a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) name: String,
+    pub(crate) grant: Grant,
+    digest: [u8; 32],
+    pub(crate) verifier: Verifier,
+}
+
+/// The file, as it stands in TOML.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    key: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: String,
+    role: Role,
+    tables: Vec<Tables>,
+    sha256: String,
+    scram: String,
+}
+
+/// The keys of a file.
+pub(crate) struct Keys {
+    path: PathBuf,
+    keys: RwLock<Arc<[Arc<Key>]>>,
+    /// For verifiers of nobody.
+    secret: [u8; 32],
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keys").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Keys {
+    /// Reads the file. `secret` is one that nobody guesses.
+    pub(crate) fn open(path: &Path, secret: [u8; 32]) -> Result<Self, String> {
+        let keys = read(path)?;
+        Ok(Self { path: path.to_owned(), keys: RwLock::new(keys), secret })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file again; how many keys there are. When that fails, those before stay.
+    pub(crate) fn reload(&self) -> Result<usize, String> {
+        let keys = read(&self.path)?;
+        let n = keys.len();
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+        Ok(n)
+    }
+
+    fn all(&self) -> Arc<[Arc<Key>]> {
+        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whose a secret is. All are looked at, however soon one fits.
+    pub(crate) fn of_secret(&self, secret: &[u8]) -> Option<Arc<Key>> {
+        let digest: [u8; 32] = Sha256::digest(secret).into();
+        let keys = self.all();
+        let mut found = None;
+        for key in keys.iter() {
+            if bool::from(key.digest.ct_eq(&digest)) {
+                found = Some(Arc::clone(key));
+            }
+        }
+        found
+    }
+
+    /// Whose a header `authorization` is: `Bearer KEY`, or `Basic` with the key as the password.
+    pub(crate) fn of_header(&self, header: &[u8]) -> Option<Arc<Key>> {
+        let (scheme, credentials) = std::str::from_utf8(header).ok()?.split_once(' ')?;
+        let credentials = credentials.trim();
+        if scheme.eq_ignore_ascii_case("bearer") {
+            return self.of_secret(credentials.as_bytes());
+        }
+        if !scheme.eq_ignore_ascii_case("basic") {
+            return None;
+        }
+        let decoded = BASE64.decode(credentials).ok()?;
+        let colon = decoded.iter().position(|byte| *byte == b':')?;
+        self.of_secret(&decoded[colon + 1..])
+    }
+
+    /// The key of a name; and what is asked of whoever says that it is his, which is asked of anybody.
+    pub(crate) fn of_name(&self, name: &str) -> (Option<Arc<Key>>, Verifier) {
+        let key = self.all().iter().find(|key| key.name == name).cloned();
+        let verifier = key.as_ref().map(|key| key.verifier.clone());
+        (key, verifier.unwrap_or_else(|| Verifier::of_nobody(name, &self.secret)))
+    }
+}
+
+fn read(path: &Path) -> Result<Arc<[Arc<Key>]>, String> {
+    let wrong = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+    let length = fs::metadata(path).map_err(|e| wrong(&e))?.len();
+    if length > limits::KEYS_FILE_BYTES {
+        return Err(wrong(&format_args!("it has {length} bytes, of at most {}", limits::KEYS_FILE_BYTES)));
+    }
+    let text = fs::read_to_string(path).map_err(|e| wrong(&e))?;
+    parse(&text).map_err(|e| wrong(&e))
+}
+
+fn parse(text: &str) -> Result<Arc<[Arc<Key>]>, String> {
+    let source = config::File::from_str(text, config::FileFormat::Toml);
+    let built = config::Config::builder().add_source(source).build();
+    let file: File = built.and_then(config::Config::try_deserialize).map_err(|e| e.to_string())?;
+    let mut keys: Vec<Arc<Key>> = Vec::with_capacity(file.key.len());
+    for Entry { name, role, tables, sha256, scram } in file.key {
+        check_name(&name)?;
+        let wrong = |key: &str, why: &str| format!("key {name:?}: {key}: {why}");
+        if keys.iter().any(|key| key.name == name) {
+            return Err(format!("two keys have the name {name:?}"));
+        }
+        if tables.is_empty() {
+            return Err(wrong("tables", "there is none; \"*\" is all of them"));
+        }
+        let digest = from_hex(&sha256).ok_or_else(|| wrong("sha256", "it is 64 hexadecimal digits"))?;
+        let verifier = scram.parse().map_err(|why| wrong("scram", why))?;
+        keys.push(Arc::new(Key { grant: Grant { role, tables }, digest, verifier, name }));
+    }
+    Ok(keys.into())
+}
+
+/// That a text is a file of keys.
+pub(super) fn check(text: &str) -> Result<(), String> {
+    parse(text).map(drop)
+}
+
+/// Names stand in log lines and are users of PostgreSQL's clients.
+pub(super) fn check_name(name: &str) -> Result<(), String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    if name.is_empty() || name.len() > limits::KEY_NAME_BYTES || !name.chars().all(plain) {
+        let most = limits::KEY_NAME_BYTES;
+        return Err(format!("{name:?} is no name of a key: letters, digits, and -_.@, at most {most}"));
+    }
+    Ok(())
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let mut out = [0; 32];
+    if text.len() != 2 * out.len() {
+        return None;
+    }
+    for (byte, pair) in out.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::issue::Issued;
+
+    fn keys(text: &str) -> Keys {
+        Keys { path: PathBuf::new(), keys: RwLock::new(parse(text).unwrap()), secret: [9; 32] }
+    }
+
+    #[test]
+    fn a_key_is_found_by_what_only_its_owner_has() {
+        let issued = Issued::new("sales", Role::Reader, &["sales_*".to_owned()]).unwrap();
+        let other = Issued::new("other", Role::Admin, &["*".to_owned()]).unwrap();
+        let keys = keys(&format!("{}{}", issued.entry, other.entry));
+        let name = |key: Option<Arc<Key>>| key.map(|key| key.name.clone());
+        assert_eq!(name(keys.of_secret(issued.secret.as_bytes())).as_deref(), Some("sales"));
+        assert_eq!(name(keys.of_secret(other.secret.as_bytes())).as_deref(), Some("other"));
+        let basic = BASE64.encode(format!("anybody:{}", issued.secret));
+        for header in [
+            format!("Bearer {}", issued.secret),
+            format!("bearer  {} ", issued.secret),
+            format!("Basic {basic}"),
+        ] {
+            assert_eq!(name(keys.of_header(header.as_bytes())).as_deref(), Some("sales"), "{header}");
+        }
+        let cut = &issued.secret[..issued.secret.len() - 1];
+        for header in
+            ["", "Bearer", "Bearer ", "Basic Og==", "Basic !", &issued.secret, &format!("Bearer {cut}")]
+        {
+            assert_eq!(name(keys.of_header(header.as_bytes())), None, "{header}");
+        }
+        let (key, verifier) = keys.of_name("sales");
+        assert_eq!(key.unwrap().verifier, verifier);
+        assert!(keys.of_name("nobody").0.is_none());
+        assert!(!format!("{:?} {:?}", keys, keys.all()).contains(&issued.secret));
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_says_where() {
+        let entry = Issued::new("a", Role::Reader, &["*".to_owned()]).unwrap().entry;
+        for (text, says) in [
+            (format!("{entry}{entry}"), "two keys"),
+            (entry.replace("reader", "owner"), "variant constructor owner"),
+            (entry.replace("\"a\"", "\"a b\""), "no name of a key"),
+            (entry.replace("[\"*\"]", "[]"), "tables"),
+            (entry.replace("sha256 = \"", "sha256 = \"0"), "sha256"),
+            (entry.replace("SHA-256$", "SHA-1$"), "scram"),
+            (entry.replace("role", "rule"), "unknown field"),
+            ("key = 1".to_owned(), "invalid type"),
+        ] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        assert_eq!(parse("").unwrap().len(), 0);
+    }
+}

@@ -1,0 +1,293 @@
+//! TLS and keys: who is let in, who is not, and what happens when the files change under a server.
+
+use std::{fs, path::Path, sync::Arc, time::Duration};
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use basalt_client::{Client, ClientOptions, Credentials, Error, RetryPolicy, col};
+use basalt_server::{Authority, Config, Issued, Listeners, Role};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+fn batch(name: &str, values: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+    RecordBatch::try_from_iter([(name, values)]).unwrap()
+}
+
+/// TLS of a client that believes an authority.
+async fn tls(ca: &Path, stream: TcpStream) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
+    let name = "127.0.0.1".try_into().unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+/// A server with everything that `basalt secure` makes.
+struct Secured {
+    folder: TempDir,
+    address: String,
+    http: String,
+    _stop: oneshot::Sender<()>,
+    _task: JoinHandle<()>,
+}
+
+fn options() -> ClientOptions {
+    ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() }
+}
+
+fn issue(folder: &Path, name: &str, role: Role, tables: &[&str]) -> String {
+    let tables: Vec<String> = tables.iter().map(ToString::to_string).collect();
+    let issued = Issued::new(name, role, &tables).unwrap();
+    issued.add_to(&folder.join("keys.toml")).unwrap();
+    issued.secret
+}
+
+impl Secured {
+    async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Config)) -> Self {
+        let folder = TempDir::new().unwrap();
+        let hosts = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        Authority::open(folder.path()).unwrap().issue("server", &hosts).unwrap();
+        let admin = issue(folder.path(), "admin", Role::Admin, &["*"]);
+        fs::write(folder.path().join("admin.secret"), admin).unwrap();
+        let mut config = Config {
+            threads: 2,
+            store: "memory:".into(),
+            secrets: Some(folder.path().to_owned()),
+            ..Config::default()
+        };
+        change(&mut config);
+        let listener = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (clients, metrics) = (listener().await, listener().await);
+        let address = format!("https://{}", clients.local_addr().unwrap());
+        let http = metrics.local_addr().unwrap().to_string();
+        let (stop, stopped) = oneshot::channel();
+        let listeners = Listeners { clients, peers: None, metrics: Some(metrics), postgres: None };
+        let task = tokio::spawn(async move {
+            let stopped = async move { drop(stopped.await) };
+            basalt_server::run(listeners, config, stopped).await.unwrap();
+        });
+        Self { folder, address, http, _stop: stop, _task: task }
+    }
+
+    fn trusted(&self) -> Credentials {
+        Credentials::new().ca_file(self.folder.path().join("ca.pem")).unwrap()
+    }
+
+    async fn connect(&self, credentials: &Credentials) -> Client {
+        Client::connect_as(&self.address, options(), credentials).await.unwrap()
+    }
+
+    async fn admin(&self) -> Client {
+        self.connect(&self.trusted().key_file(self.folder.path().join("admin.secret")).unwrap()).await
+    }
+
+    async fn by(&self, key: &str) -> Client {
+        self.connect(&self.trusted().key(key).unwrap()).await
+    }
+
+    /// The whole answer over HTTP, with TLS.
+    async fn get(&self, path: &str, header: &str) -> String {
+        let stream = TcpStream::connect(&self.http).await.unwrap();
+        let mut stream = tls(&self.folder.path().join("ca.pem"), stream).await;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: here\r\n{header}connection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        // A server that closes at once may leave the end of TLS out.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, reason: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.server().map(|error| error.reason_name()).as_deref(), Some(reason), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_no_key_may_ask_whether_the_server_lives_and_nothing_else() {
+    let server = Secured::start().await;
+    let nobody = server.connect(&server.trusted()).await;
+    nobody.server_info().await.unwrap();
+    refused(nobody.list_tables().await, "UNAUTHENTICATED");
+    refused(nobody.query("t").collect().await, "UNAUTHENTICATED");
+    refused(nobody.write_all("t", &[batch("a", [1])]).await, "UNAUTHENTICATED");
+    refused(nobody.drop_table("t").await, "UNAUTHENTICATED");
+    refused(nobody.cluster().await, "UNAUTHENTICATED");
+    let other = server.by("basalt_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA").await;
+    refused(other.server_info().await, "UNAUTHENTICATED");
+
+    assert!(server.get("/healthz", "").await.ends_with("alive\n"));
+    for path in ["/metrics", "/v1/tables", "/none"] {
+        let answer = server.get(path, "").await;
+        assert!(path == "/none" || answer.starts_with("HTTP/1.1 401 "), "{path}: {answer}");
+        assert!(path == "/none" || answer.contains("www-authenticate: Bearer"), "{path}: {answer}");
+    }
+    let key = fs::read_to_string(server.folder.path().join("admin.secret")).unwrap();
+    let header = format!("authorization: Bearer {key}\r\n");
+    assert!(server.get("/metrics", &header).await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_ends_where_the_next_begins_and_a_pattern_where_it_does_not_match() {
+    let server = Secured::start().await;
+    let admin = server.admin().await;
+    for table in ["sales_eu", "sales_us", "salaries"] {
+        admin.create_table(table, &batch("a", [1]).schema()).await.unwrap();
+        admin.write_all(table, &[batch("a", [1, 2, 3])]).await.unwrap();
+    }
+    let reader = server.by(&issue(server.folder.path(), "reader", Role::Reader, &["sales_*"])).await;
+    let writer = server.by(&issue(server.folder.path(), "writer", Role::Writer, &["sales_*"])).await;
+    // The server finds the new keys by itself.
+    for client in [&reader, &writer] {
+        let found = async {
+            while client.list_tables().await.is_err() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(Duration::from_secs(30), found).await.expect("the keys are not read again");
+    }
+    for client in [&reader, &writer] {
+        let tables = client.list_tables().await.unwrap();
+        let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+        assert_eq!(names, ["sales_eu", "sales_us"]);
+        assert_eq!(client.query("sales_eu").collect().await.unwrap().batches[0].num_rows(), 3);
+        refused(client.query("salaries").collect().await, "PERMISSION_DENIED");
+        refused(client.drop_table("sales_eu").await, "PERMISSION_DENIED");
+        refused(client.attach_table("sales_x", "/").await, "PERMISSION_DENIED");
+        refused(client.cluster().await, "PERMISSION_DENIED");
+        let join = basalt_client::keys_of("salaries", "a");
+        let asked = client.query("sales_eu").filter(col("a").in_keys(join)).collect().await;
+        refused(asked, "PERMISSION_DENIED");
+    }
+    let batch_of = || batch("a", [4]);
+    refused(reader.write_all("sales_eu", &[batch_of()]).await, "PERMISSION_DENIED");
+    refused(reader.delete("sales_eu", col("a").eq(1)).await, "PERMISSION_DENIED");
+    writer.write_all("sales_eu", &[batch_of()]).await.unwrap();
+    writer.create_table("sales_new", &batch_of().schema()).await.unwrap();
+    refused(writer.create_table("other", &batch_of().schema()).await, "PERMISSION_DENIED");
+    refused(writer.write_all("salaries", &[batch_of()]).await, "PERMISSION_DENIED");
+
+    // A kept set tells of its table what a query would.
+    let rows = admin.query("salaries").filter(col("a").gt(1)).select_rows().await.unwrap();
+    let kept = admin.put_set(&rows, Duration::from_secs(60)).await.unwrap();
+    let handle = kept.kept.unwrap().handle;
+    refused(reader.get_set(handle).await, "PERMISSION_DENIED");
+    refused(reader.delete_set(handle).await, "PERMISSION_DENIED");
+    refused(reader.put_set(&rows, Duration::from_secs(60)).await, "PERMISSION_DENIED");
+    admin.get_set(handle).await.unwrap();
+    admin.drop_table("sales_new").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_speaks_otherwise_is_told_so() {
+    let server = Secured::start().await;
+    let host = server.address.trim_start_matches("https://");
+    // Without TLS, to a server that has it.
+    let plain = Client::connect_with(&format!("http://{host}"), options()).await;
+    let plain = match plain {
+        Ok(client) => client.list_tables().await.unwrap_err(),
+        Err(error) => error,
+    };
+    assert!(plain.to_string().contains("this port speaks TLS alone"), "{plain}");
+    assert_eq!(plain.hint(), Some("name it with https://"));
+    let mut stream = TcpStream::connect(&server.http).await.unwrap();
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.ends_with("TLS alone: https\n"), "{answer}");
+    // Whoever is not believed.
+    let error = Client::connect_as(&server.address, options(), &Credentials::new()).await.unwrap_err();
+    assert!(error.hint().is_some_and(|hint| hint.contains("--ca")), "{error}");
+
+    // With TLS, to a server that has none.
+    let without = super::support::Server::start().await;
+    let address = without.address.replace("http://", "https://");
+    let error = Client::connect_as(&address, options(), &server.trusted()).await.unwrap_err();
+    assert!(error.hint().is_some_and(|hint| hint.contains("http://")), "{error}");
+    // Half a handshake, and something that is neither: others are served.
+    for said in [&b"\x16\x03\x01\x02\x00\x01"[..], b"\x16", b"hello", b"\x16\x03\x01\xff\xff\xff\xff\xff\xff"]
+    {
+        let mut stream = TcpStream::connect(host).await.unwrap();
+        stream.write_all(said).await.unwrap();
+        server.admin().await.list_tables().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_renewed_and_keys_taken_back_under_a_running_server() {
+    let server = Secured::start().await;
+    let before = server.admin().await;
+    let shown = async || {
+        let stream = TcpStream::connect(&server.http).await.unwrap();
+        let stream = tls(&server.folder.path().join("ca.pem"), stream).await;
+        stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+    };
+    let first = shown().await;
+    let key = server.folder.path().join("server.key");
+    let good = fs::read(&key).unwrap();
+    // What is wrong changes nothing.
+    fs::write(&key, "none").unwrap();
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(shown().await, first);
+    fs::write(&key, good).unwrap();
+    Authority::open(server.folder.path()).unwrap().issue("server", &["127.0.0.1".to_owned()]).unwrap();
+    let renewed = async {
+        while shown().await == first {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), renewed).await.expect("the certificate is not read again");
+    // The connection that was there goes on, as long as its key does.
+    before.list_tables().await.unwrap();
+    fs::write(server.folder.path().join("keys.toml"), "").unwrap();
+    let gone = async {
+        while before.list_tables().await.is_ok() {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(30), gone).await.expect("the keys are not read again");
+    refused(before.list_tables().await, "UNAUTHENTICATED");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_show_certificates_where_a_server_asks_for_them() {
+    let authority = TempDir::new().unwrap();
+    Authority::open(authority.path()).unwrap().issue("client", &["me".to_owned()]).unwrap();
+    let ca = authority.path().join("ca.pem");
+    let server = Secured::with(|config| config.tls_client_ca = Some(ca)).await;
+    let (cert, key) = (authority.path().join("client.pem"), authority.path().join("client.key"));
+    let shown = server.trusted().identity_files(cert, key).unwrap();
+    server.connect(&shown).await.server_info().await.unwrap();
+    let without = Client::connect_as(&server.address, options(), &server.trusted()).await;
+    // TLS 1.3 tells a client after its handshake.
+    let refused = match without {
+        Ok(client) => client.server_info().await.map(drop),
+        Err(error) => Err(error),
+    };
+    assert!(matches!(refused, Err(Error::Connection { .. })), "{refused:?}");
+    let (cert, key) = (server.folder.path().join("server.pem"), server.folder.path().join("server.key"));
+    let other = server.trusted().identity_files(cert, key).unwrap();
+    let refused = match Client::connect_as(&server.address, options(), &other).await {
+        Ok(client) => client.server_info().await.map(drop),
+        Err(error) => Err(error),
+    };
+    assert!(matches!(refused, Err(Error::Connection { .. })), "{refused:?}");
+}
