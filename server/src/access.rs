@@ -159,6 +159,15 @@ impl Access {
         }
     }
 
+    /// Whether somebody is still who he was when he came.
+    #[cfg(feature = "sql")]
+    pub(crate) fn knows(&self, principal: &Principal) -> bool {
+        match (principal, &self.keys) {
+            (Principal::Key(key, _), Some(keys)) => keys.has(key),
+            _ => true,
+        }
+    }
+
     /// Somebody came with a key that is none.
     pub(crate) fn refused(&self, address: SocketAddr) {
         audit(&Principal::Anonymous(address), "come in with", &"a key that is not known", false);

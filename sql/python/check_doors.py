@@ -3,6 +3,7 @@
     check_doors.py <the binary `basalt`> <an empty folder> <the folder of nycflights13> [<the folder of Doors.java>]
 """
 
+import base64
 import datetime as dt
 import decimal
 import io
@@ -25,6 +26,8 @@ import pyarrow
 import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet
+
+from secured import Secured
 
 TABLES = ["flights", "airlines", "planes", "weather"]
 BY_HOUR = """
@@ -308,6 +311,49 @@ def jdbc(server, folder, source):
     print(f"JDBC: {done.stdout.strip().splitlines()[-1]}")
 
 
+def keys(binary, folder):
+    """TLS and keys at both doors."""
+    server = Secured(binary, folder)
+    try:
+        assert server.post("SELECT sum(a) AS n FROM t", server.reader) == (200, '{"n":6}\n')
+        basic = base64.b64encode(f"anybody:{server.reader}".encode()).decode()
+        assert server.get("/v1/sql", basic, b"SELECT 1 AS n", "Basic")[0] == 200
+        for sql, key, status in [
+            ("SELECT 1", None, 401), ("SELECT 1", "basalt_no", 401), ("SELECT * FROM secret", server.reader, 404),
+            ("INSERT INTO t VALUES (4)", server.reader, 403), ("DROP TABLE t", server.reader, 403),
+        ]:
+            assert server.post(sql, key)[0] == status, (sql, server.post(sql, key))
+        lines = {(line["who"], line["action"], line["object"], line["allowed"]) for line in server.audit()}
+        wanted = [("admin", "create", 'table "secret"', True), ("reader", "drop", 'table "t"', False), ("reader", "write to", 'table "t"', False)]
+        assert lines.issuperset(wanted), lines
+        text = (server.secrets / "audit.log").read_text()
+        assert server.reader not in text and server.admin not in text and '"address":"127.0.0.1:' in text
+        assert [table["name"] for table in json.loads(server.get("/v1/tables", server.reader)[1])["tables"]] == ["t"]
+        trust = {"adbc.flight.sql.client_option.tls_root_certs": Path(server.ca).read_text()}
+        bearer = {"adbc.flight.sql.authorization_header": f"Bearer {server.reader}"}
+        for options in (bearer, {"username": "reader", "password": server.reader}):
+            with flight.connect(f"grpc+tls://{server.clients}", trust | options, autocommit=True) as connection:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT sum(a) FROM t")
+                    assert cursor.fetchone() == (6,)
+                    for sql in ("SELECT * FROM secret", "INSERT INTO t VALUES (4)"):
+                        try:
+                            cursor.execute(sql)
+                            raise SystemExit(f"{sql}: done")
+                        except adbc_driver_manager.Error:
+                            pass
+        for options in ({}, bearer | {"adbc.flight.sql.authorization_header": "Bearer no"}):
+            try:
+                with flight.connect(f"grpc+tls://{server.clients}", trust | options) as connection:
+                    connection.cursor().execute("SELECT 1")
+                raise SystemExit("let in without a key")
+            except adbc_driver_manager.Error as error:
+                assert "UNAUTHENTICATED" in str(error).upper(), error
+    finally:
+        server.close()
+    print("TLS and keys: HTTP, ADBC by token and by password")
+
+
 def main(binary, folder, data, java=None):
     duck = duckdb.connect()
     duck.execute("SET TimeZone = 'UTC'")
@@ -326,6 +372,7 @@ def main(binary, folder, data, java=None):
     finally:
         server.process.terminate()
         server.process.wait()
+    keys(binary, folder)
     print("both doors answer as DuckDB does")
 
 

@@ -10,8 +10,10 @@ import math
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
+import tempfile
 import time
 
 import asyncpg
@@ -20,6 +22,8 @@ import pandas
 import psycopg
 import psycopg2
 import sqlalchemy
+
+from secured import Secured
 
 TABLES = ["airlines", "airports", "flights", "planes", "weather"]
 
@@ -263,6 +267,61 @@ async def check_asyncpg(server, reference):
                 assert await connection.fetchval("SELECT count(*) FROM airlines") == 16
 
 
+def check_keys(binary):
+    """TLS and SCRAM: the user is a key's name, the password the key."""
+    with tempfile.TemporaryDirectory() as folder:
+        server = Secured(binary, folder)
+        try:
+            known = {"host": "localhost", "port": server.postgres_port, "dbname": "basalt", "sslrootcert": server.ca}
+            by = lambda user, key, mode="verify-full": known | {"user": user, "password": key, "sslmode": mode}
+            for connect in (psycopg.connect, psycopg2.connect):
+                with connect(**by("reader", server.reader)) as connection, connection.cursor() as cursor:
+                    cursor.execute("SELECT sum(a) FROM t")
+                    assert cursor.fetchone()[0] == 6
+                    cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+                    assert cursor.fetchall() == [("t",)]
+                for sql in ("SELECT * FROM secret", "INSERT INTO t VALUES (4)", "DELETE FROM t"):
+                    with connect(**by("reader", server.reader)) as connection, connection.cursor() as cursor:
+                        try:
+                            cursor.execute(sql)
+                            raise AssertionError(f"{sql}: done")
+                        except (psycopg.Error, psycopg2.Error) as error:
+                            # A table that nobody may see is not there.
+                            wanted = "42P01" if "secret" in sql else "42501"
+                            assert wanted in (getattr(error, "sqlstate", None), getattr(error, "pgcode", None)), error
+                        connection.rollback()
+                wrong = [by("reader", server.admin), by("nobody", server.reader), by("reader", ""), by("admin", "x")]
+                for parameters in [*wrong, by("reader", server.reader, "disable")]:
+                    try:
+                        connect(**parameters)
+                        raise AssertionError(f"{parameters}: let in")
+                    except (psycopg.OperationalError, psycopg2.OperationalError) as error:
+                        words = ["TLS alone"] if parameters["sslmode"] == "disable" else ["password", "no password supplied"]
+                        assert any(word in str(error) for word in words), error
+            with psycopg.connect(**by("reader", server.reader), autocommit=True) as connection:
+                keys = server.secrets / "keys.toml"
+                keys.write_text(keys.read_text().replace('"reader"', '"other"', 1))
+                try:
+                    for _ in range(100):
+                        connection.execute("SELECT 1")
+                        time.sleep(0.2)
+                    raise AssertionError("the key is gone, and its session goes on")
+                except psycopg.OperationalError as error:
+                    assert "no longer" in str(error), error
+            context = ssl.create_default_context(cafile=server.ca)
+            asyncio.run(of_asyncpg(server, context))
+        finally:
+            server.close()
+    print("TLS and keys: psycopg, psycopg2, asyncpg")
+
+
+async def of_asyncpg(server, context):
+    connection = await asyncpg.connect(host="localhost", port=server.postgres_port, user="admin", password=server.admin,
+                                       database="basalt", ssl=context)
+    assert await connection.fetchval("SELECT count(*) FROM secret") == 3
+    await connection.close()
+
+
 def main():
     binary, files = sys.argv[1:]
     reference = duckdb.connect()
@@ -283,6 +342,7 @@ def main():
     finally:
         server.process.terminate()
         assert server.process.wait(timeout=60) == 0
+    check_keys(binary)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 //! Answers as aligned tables, JSON and CSV.
 
 use std::{
+    borrow::Cow,
     io::{self, Write},
     time::Duration,
 };
@@ -162,10 +163,24 @@ impl Cells<'_> {
     }
 }
 
+/// A text as a file has it, or as a terminal may have it.
+fn shown(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !is_terminal || !text.contains(steers) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if steers(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out.into()
+}
+
 /// Writes batches as CSV (RFC 4180): a header, then rows; nulls are empty, an empty text is `""`.
 #[derive(Debug)]
 pub struct CsvWriter<W> {
     out: W,
+    is_terminal: bool,
 }
 
 impl<W: Write> CsvWriter<W> {
@@ -173,10 +188,22 @@ impl<W: Write> CsvWriter<W> {
     ///
     /// # Errors
     /// Those of `out`.
-    pub fn new(mut out: W, schema: &Schema) -> io::Result<Self> {
-        let header: Vec<_> = schema.fields().iter().map(|f| quoted(f.name())).collect();
+    pub fn new(out: W, schema: &Schema) -> io::Result<Self> {
+        Self::begin(out, schema, false)
+    }
+
+    /// The same for a terminal, which is shown control characters other than line breaks and tabs, and not steered by them.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn to_terminal(out: W, schema: &Schema) -> io::Result<Self> {
+        Self::begin(out, schema, true)
+    }
+
+    fn begin(mut out: W, schema: &Schema, is_terminal: bool) -> io::Result<Self> {
+        let header: Vec<_> = schema.fields().iter().map(|f| quoted(&shown(f.name(), is_terminal))).collect();
         writeln!(out, "{}", header.join(","))?;
-        Ok(Self { out })
+        Ok(Self { out, is_terminal })
     }
 
     /// Writes the rows of a batch.
@@ -194,7 +221,8 @@ impl<W: Write> CsvWriter<W> {
                     // An empty one is no null.
                     write!(self.out, "{comma}{}", quoted(&column.text(row).map_err(io::Error::other)?))?;
                 } else if *array.data_type() == DataType::Utf8 {
-                    write!(self.out, "{comma}{}", quoted(array.as_string::<i32>().value(row)))?;
+                    let text = shown(array.as_string::<i32>().value(row), self.is_terminal);
+                    write!(self.out, "{comma}{}", quoted(&text))?;
                 } else {
                     write!(self.out, "{comma}{}", column.text(row).map_err(io::Error::other)?)?;
                 }
@@ -372,6 +400,14 @@ mod tests {
   new\\nline     3  inf   0.00  null   1969-12-31  1970-01-01T00:00:01Z
 ";
         assert_eq!(table(&answer()).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_terminal_is_not_steered() {
+        let text = "a\u{1b}[2Jb\u{9b}c\r\nd\te";
+        assert_eq!(shown(text, true), "a\\u{1b}[2Jb\\u{9b}c\\r\nd\te");
+        assert_eq!(shown(text, false), text);
+        assert!(matches!(shown("plain\n", true), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `basalt query`.
 
 use std::{
-    io::{self, BufWriter},
+    io::{self, BufWriter, IsTerminal as _},
     time::Instant,
 };
 
@@ -105,7 +105,11 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
             (rows, statistics(&stream))
         }
         OutputFormat::Csv => {
-            let mut writer = CsvWriter::new(BufWriter::new(io::stdout()), stream.schema())?;
+            let (out, schema) = (BufWriter::new(io::stdout()), stream.schema());
+            let mut writer = match io::stdout().is_terminal() {
+                true => CsvWriter::to_terminal(out, schema)?,
+                false => CsvWriter::new(out, schema)?,
+            };
             let rows = each_batch(&mut stream, |batch| writer.write(batch)).await?;
             writer.finish()?;
             (rows, statistics(&stream))

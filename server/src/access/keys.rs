@@ -113,6 +113,11 @@ impl Keys {
         self.of_secret(&decoded[colon + 1..])
     }
 
+    /// Whether a key is there still, with all that it had.
+    pub(crate) fn has(&self, key: &Key) -> bool {
+        self.all().iter().any(|known| **known == *key)
+    }
+
     /// The key of a name; and what is asked of whoever says that it is his, which is asked of anybody.
     pub(crate) fn of_name(&self, name: &str) -> (Option<Arc<Key>>, Verifier) {
         let key = self.all().iter().find(|key| key.name == name).cloned();
@@ -188,6 +193,12 @@ mod tests {
         Keys { path: PathBuf::new(), keys: RwLock::new(parse(text).unwrap()), secret: [9; 32] }
     }
 
+    fn known(keys: &Keys, name: &str) -> Key {
+        let key = keys.of_name(name).0.unwrap();
+        let Key { name, grant, digest, verifier } = &*key;
+        Key { name: name.clone(), grant: grant.clone(), digest: *digest, verifier: verifier.clone() }
+    }
+
     #[test]
     fn a_key_is_found_by_what_only_its_owner_has() {
         let issued = Issued::new("sales", Role::Reader, &["sales_*".to_owned()]).unwrap();
@@ -210,6 +221,9 @@ mod tests {
         {
             assert_eq!(name(keys.of_header(header.as_bytes())), None, "{header}");
         }
+        assert!(keys.has(&keys.of_name("sales").0.unwrap()));
+        let writes = Key { grant: Grant { role: Role::Writer, tables: vec![] }, ..known(&keys, "sales") };
+        assert!(!keys.has(&writes));
         let (key, verifier) = keys.of_name("sales");
         assert_eq!(key.unwrap().verifier, verifier);
         assert!(keys.of_name("nobody").0.is_none());

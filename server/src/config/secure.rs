@@ -55,6 +55,10 @@ impl Config {
         let Some(name) = name else { return Ok(None) };
         let wrong = |error: String| Error::Config(format!("tls between nodes: {error}"));
         let Some(peers) = self.peer_files()?.map(tls::Peers::open).transpose().map_err(wrong)? else {
+            if self.keys.is_some() && !self.insecure {
+                let message = "keys: whoever has none could come as a node; a cluster needs peer_cert, peer_key, peer_ca";
+                return Err(Error::Config(message.to_owned()));
+            }
             return Ok(None);
         };
         peers.check_name(name).map_err(wrong)?;

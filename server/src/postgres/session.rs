@@ -219,6 +219,9 @@ impl Session {
     async fn step(&mut self) -> std::result::Result<(), End> {
         self.wait().await?;
         let (tag, message) = self.wire.message().await?;
+        if !self.caller.access.knows(&self.caller.principal) {
+            return Err(Error::new("57P01", "the key of this user is no longer what it was").fatal().into());
+        }
         self.began = Instant::now();
         let done = match message {
             Ok(Frontend::Terminate) => return Err(End::Gone),

@@ -170,6 +170,7 @@ pub(crate) fn config(store: &Path) -> Config {
         // Every write is a fragment of its own.
         commit_delay: Duration::ZERO,
         replication: 1,
+        attach_roots: vec!["/".to_owned()],
         shutdown_grace: Duration::from_secs(5),
         ..Config::default()
     }
