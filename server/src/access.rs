@@ -7,11 +7,19 @@
 //! reads beside its own are asked for where they are pinned.
 
 pub(crate) mod issue;
+#[cfg_attr(
+    not(feature = "sql"),
+    allow(dead_code, reason = "a part is for PostgreSQL's clients, who come with SQL")
+)]
 pub(crate) mod keys;
 mod messages;
 pub(crate) mod roles;
 mod roots;
 mod routes;
+#[cfg_attr(
+    not(feature = "sql"),
+    allow(dead_code, reason = "a part is for PostgreSQL's clients, who come with SQL")
+)]
 pub(crate) mod scram;
 #[cfg(test)]
 mod tests;

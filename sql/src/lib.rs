@@ -21,6 +21,7 @@ mod define;
 mod derived;
 mod describe;
 mod dialect;
+mod digests;
 pub mod distributed;
 mod dynamic;
 mod engine;

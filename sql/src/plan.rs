@@ -34,7 +34,7 @@ use crate::{
     command::Command,
     correlated,
     decimals::quotient,
-    define, dialect, distributed,
+    define, dialect, digests, distributed,
     engine::{Request, Shared},
     entries,
     error::{Error, Result, missing_column},
@@ -106,6 +106,7 @@ impl Base {
             .chain(system::functions())
             .chain(lists::all())
             .chain(strings::all())
+            .chain(digests::all())
             .chain(timestamps::all())
             .chain(entries::all())
             .chain(quotient::all())

@@ -24,7 +24,9 @@ use crate::reload::Reload;
 
 pub use issue::Authority;
 pub(crate) use peers::{Certificate, Peers, Way};
-pub(crate) use stream::{Door, accept, accept_peer, begin};
+#[cfg(feature = "sql")]
+pub(crate) use stream::begin;
+pub(crate) use stream::{Door, accept, accept_peer};
 
 /// A certificate with its key, and those that sign the other side's.
 #[derive(Clone, Debug, PartialEq, Eq)]
