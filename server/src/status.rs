@@ -364,7 +364,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 37);
+        assert_eq!(seen, 38);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use basalt_client::cli::style::Style;
+use basalt_client::cli::{human, style::Style};
 use basalt_server::{Authority, Error, Issued, Role};
 use clap::Args;
 
@@ -49,9 +49,18 @@ fn tell(folder: &Path, admin: &Path, hosts: &[String]) -> Result<(), Error> {
     let (ca, folder) = (folder.join("ca.pem"), folder.display());
     // Default: an example of a host, where none was named.
     let host = hosts.first().map_or("localhost", String::as_str);
-    writeln!(out, "{folder} has an authority (ca.pem, ca.key), a certificate (server.pem, server.key) for")?;
-    writeln!(out, "{}, the key of an admin (admin.secret), and what servers", hosts.join(", "))?;
-    writeln!(out, "know keys by (keys.toml). Keep ca.key and admin.secret to yourself.\n")?;
+    let others = hosts.len().saturating_sub(1) as u64;
+    let others =
+        if others == 0 { String::new() } else { format!(" and {}", human::plural(others, "other name")) };
+    writeln!(
+        out,
+        "{folder} has an authority (ca.pem, ca.key), a certificate for {host}{others} (server.pem,"
+    )?;
+    writeln!(
+        out,
+        "server.key), the key of an admin (admin.secret), and what servers know keys by (keys.toml)."
+    )?;
+    writeln!(out, "Keep ca.key and admin.secret to yourself.\n")?;
     writeln!(out, "{}", style.dim("# the server"))?;
     writeln!(out, "basalt serve --secrets {folder} --listen 0.0.0.0:7700\n")?;
     writeln!(out, "{}", style.dim("# its clients"))?;

@@ -21,7 +21,11 @@ pub(super) async fn agree(
 ) -> io::Result<(Box<dyn Stream>, bool)> {
     // Once for GSS, once for TLS.
     for _ in 0..2 {
-        let mut first = [0; 8];
+        let (mut length, mut first) = ([0; 4], [0; 8]);
+        stream.look(&mut length).await?;
+        if length != TLS[..4] {
+            break;
+        }
         stream.look(&mut first).await?;
         if first != TLS && first != GSS {
             break;

@@ -111,6 +111,8 @@ impl World {
             advertise: Some(advertise),
             peers,
             shutdown_grace: Duration::from_secs(5),
+            // Its addresses are none of this machine's.
+            insecure: true,
             ..Config::default()
         }
     }

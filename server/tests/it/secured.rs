@@ -193,6 +193,13 @@ async fn a_role_ends_where_the_next_begins_and_a_pattern_where_it_does_not_match
     refused(reader.delete_set(handle).await, "PERMISSION_DENIED");
     refused(reader.put_set(&rows, Duration::from_secs(60)).await, "PERMISSION_DENIED");
     admin.get_set(handle).await.unwrap();
+    let keys = admin.query("salaries").filter(col("a").gt(1)).select_keys("a").await.unwrap();
+    let keys = admin.put_set(&keys, Duration::from_secs(60)).await.unwrap();
+    let with = |client: &Client| client.query("sales_eu").filter(col("a").in_keys(&keys));
+    refused(with(&reader).collect().await, "PERMISSION_DENIED");
+    with(&admin).collect().await.unwrap();
+    // Not even an admin reaches what the server was not told of.
+    refused(admin.attach_table("sales_x", "/").await, "PERMISSION_DENIED");
     admin.drop_table("sales_new").await.unwrap();
 }
 
