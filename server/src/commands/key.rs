@@ -25,7 +25,7 @@ pub(crate) struct NewArgs {
     #[arg(long, value_enum)]
     role: Role,
 
-    /// To which tables: a name, or a pattern with *, ? and [ab]; may be given more than once
+    /// To which tables: a name, or a pattern with * and ?; may be given more than once
     #[arg(long = "table", value_name = "PATTERN", default_value = "*", value_delimiter = ',')]
     tables: Vec<String>,
 
