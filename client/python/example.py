@@ -9,12 +9,19 @@ import sys
 import uuid
 
 import grpc
+from basalt.v1 import (
+    catalog_pb2,
+    catalog_pb2_grpc,
+    filter_pb2,
+    ingest_pb2,
+    ingest_pb2_grpc,
+    query_pb2,
+    query_pb2_grpc,
+    types_pb2,
+)
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 from pyroaring import BitMap64
-
-from basalt.v1 import catalog_pb2, catalog_pb2_grpc, filter_pb2, ingest_pb2, ingest_pb2_grpc
-from basalt.v1 import query_pb2, query_pb2_grpc, types_pb2
 
 TABLE = "python_rides"
 CITIES = "python_cities"
@@ -157,8 +164,8 @@ def query(queries, request):
             case "header":
                 schema = response.header.schema
             case "batch":
-                columns = [values_of(c, f.type) for c, f in zip(response.batch.columns, schema.fields)]
-                rows.extend(zip(*columns))
+                columns = [values_of(c, f.type) for c, f in zip(response.batch.columns, schema.fields, strict=True)]
+                rows.extend(zip(*columns, strict=True))
             case "trailer":
                 complete = response.trailer.complete
     if not complete:

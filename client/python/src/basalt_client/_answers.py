@@ -1,0 +1,157 @@
+"""Reading answers: a header, batches, and the trailer without which they are no answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from . import _proto as pb
+from . import _types as types
+from ._rpc import Call, Connection
+from ._values import to_value
+from .errors import IncompleteAnswer, InvalidData, MalformedAnswer
+from .result import Result, Statistics
+
+_QUERIES = {"select", "from", "with", "values", "table", "explain", "show", "describe", "desc"}
+
+
+class AnswerStream:
+    """An answer as it comes. It is complete when `next` gave `None`, and only then."""
+
+    def __init__(self, call: Call, header: Any) -> None:
+        self._call = call
+        self._rows = 0
+        self.schema = types.schema_from_api(header.schema)
+        self.version: int = header.table_version
+        self.versions: dict[str, int] = {}
+        self.statistics: Statistics | None = None
+
+    @classmethod
+    async def open(cls, connection: Connection, name: str, request: Any) -> AnswerStream:
+        """Makes the call, and waits until the answer begins."""
+        call = connection.transport.streaming(pb.METHODS[name], request, connection.options.deadline)
+        try:
+            first = await call.read()
+            if first is None:
+                raise _incomplete()
+            if first.WhichOneof("kind") != "header":
+                raise MalformedAnswer("the answer does not start with its header")
+            return cls(call, first.header)
+        except BaseException:
+            call.cancel()
+            raise
+
+    async def next(self) -> pa.RecordBatch | None:
+        """The next batch; `None` when the answer is complete."""
+        if self.statistics is not None:
+            return None
+        try:
+            return await self._next()
+        except BaseException:
+            self._call.cancel()
+            raise
+
+    async def _next(self) -> pa.RecordBatch | None:
+        message = await self._call.read()
+        kind = message and message.WhichOneof("kind")
+        if kind is None:
+            raise _incomplete()
+        if kind == "arrow_ipc":
+            batch = _batch(message.arrow_ipc, self.schema)
+            self._rows += batch.num_rows
+            return batch
+        if kind != "trailer":
+            raise MalformedAnswer(f"a {kind} in the middle of an answer")
+        trailer = message.trailer
+        if not trailer.complete or trailer.rows != self._rows:
+            raise MalformedAnswer(f"{self._rows} rows came, the trailer counts {trailer.rows}")
+        if await self._call.read() is not None:
+            raise MalformedAnswer("something behind the trailer")
+        self.versions = {each.table: each.version for each in trailer.versions}
+        self.statistics = Statistics.from_api(trailer.statistics)
+        return None
+
+    async def gather(self) -> Result:
+        """The whole answer."""
+        batches = []
+        while (batch := await self.next()) is not None:
+            batches.append(batch)
+        assert self.statistics is not None
+        return Result(self.schema, batches, self.statistics, self.version, self.versions)
+
+    def close(self) -> None:
+        """Has the server stop, where the answer is not complete."""
+        self._call.cancel()
+
+
+async def open_query(connection: Connection, request: Any) -> AnswerStream:
+    """The answer to a `QueryRequest` as it comes."""
+    return await connection.retrying(lambda: AnswerStream.open(connection, "QueryService.Query", request))
+
+
+async def collect_query(connection: Connection, request: Any) -> Result:
+    """The answer to a `QueryRequest`; asked again from the start where it breaks off."""
+
+    async def attempt() -> Result:
+        return await (await AnswerStream.open(connection, "QueryService.Query", request)).gather()
+
+    return await connection.retrying(attempt)
+
+
+async def open_statement(connection: Connection, sql: str, parameters: Sequence[Any]) -> AnswerStream:
+    """The answer to a SQL statement as it comes."""
+    request = _statement(sql, parameters)
+
+    async def attempt() -> AnswerStream:
+        return await AnswerStream.open(connection, "SqlService.Query", request)
+
+    return await (connection.retrying(attempt) if is_query(sql) else attempt())
+
+
+async def collect_statement(connection: Connection, sql: str, parameters: Sequence[Any]) -> Result:
+    """The answer to a SQL statement. One that writes is sent once: if it breaks off, it may have been done."""
+    request = _statement(sql, parameters)
+
+    async def attempt() -> Result:
+        return await (await AnswerStream.open(connection, "SqlService.Query", request)).gather()
+
+    return await (connection.retrying(attempt) if is_query(sql) else attempt())
+
+
+def is_query(sql: str) -> bool:
+    """Whether a statement may be run twice, by its first word."""
+    rest = sql
+    while comment := re.match(r"\s*(--[^\n]*(\n|$)|/\*.*?\*/)", rest, re.DOTALL):
+        rest = rest[comment.end() :]
+    first = re.match(r"[\s(]*([a-zA-Z]*)", rest)
+    return first is not None and first[1].lower() in _QUERIES
+
+
+def _statement(sql: str, parameters: Sequence[Any]) -> Any:
+    if isinstance(parameters, (str, bytes)):
+        raise TypeError("parameters are a list of values, one for each ? or $1")
+    values = []
+    for number, parameter in enumerate(parameters, 1):
+        if isinstance(parameter, (bytes, bytearray, memoryview)):
+            # As text they would be compared as the text's own bytes, and quietly select nothing.
+            how = r"write CAST(? AS BYTEA) for a text like '\xAA\x01'"
+            raise InvalidData(f"parameter {number}: bytes do not travel as a parameter; {how}")
+        values.append(to_value(parameter))
+    return pb.SqlRequest(sql=sql, parameters=values, format=pb.FORMAT_ARROW_IPC)
+
+
+def _batch(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The one batch of an Arrow IPC stream."""
+    try:
+        with pa.ipc.open_stream(data) as stream:
+            batch = stream.read_next_batch()
+            return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    except (pa.ArrowException, OSError, StopIteration, ValueError, TypeError) as error:
+        raise MalformedAnswer(f"the answer's batches cannot be read: {error}") from None
+
+
+def _incomplete() -> IncompleteAnswer:
+    return IncompleteAnswer("the answer is incomplete: the stream ended without its trailer")

@@ -1,0 +1,235 @@
+"""Loading rows: all of them visible at once, or none."""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from . import _proto as pb
+from . import _types as types
+from . import catalog
+from ._cast import cast_batch, table_schema
+from ._progress import Progress
+from ._rpc import Connection, Duplex
+from ._sources import Source
+from .errors import (
+    BasaltError,
+    Cancelled,
+    DeadlineExceeded,
+    IncompleteAnswer,
+    InvalidData,
+    MalformedAnswer,
+    TableExists,
+    TableNotFound,
+)
+
+IfExists = Literal["append", "replace", "fail"]
+
+# Bytes of a message: enough to outweigh its overhead, few enough that both ends work at the same time.
+_TARGET_MESSAGE_BYTES = 1 << 20
+# What a message takes beside its rows, at most.
+_MESSAGE_OVERHEAD = 64
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A finished write."""
+
+    version: int
+    """The table's version that first shows the rows."""
+    rows: int
+    """How many rows."""
+    replayed: bool
+    """The rows were there already, from an earlier write with the same request id."""
+    replaced: int | None
+    """How many older rows they took the place of; `None` where that is not known, as of a write that is replayed."""
+
+
+async def load(
+    connection: Connection,
+    table: str,
+    source: Source,
+    *,
+    if_exists: IfExists,
+    key_columns: str | Sequence[str],
+    request_id: str | None,
+    progress: bool | None,
+) -> Committed:
+    """See `Client.load`."""
+    if if_exists not in ("append", "replace", "fail"):
+        raise ValueError(f"if_exists is 'append', 'replace' or 'fail', not {if_exists!r}")
+    names = source.schema.names
+    if len(set(names)) < len(names):
+        raise InvalidData(f"two columns have one name: {', '.join(names)}")
+    # Before a table is dropped, because this fails for columns that no table holds.
+    schema = table_schema(source.schema)
+    exists = await _exists(connection, table)
+    if exists and if_exists == "fail":
+        raise TableExists(f"there is a table {table!r} already", reason="TABLE_EXISTS")
+    if exists and if_exists == "replace":
+        await catalog.drop(connection, table, if_exists=True)
+    creates = not exists or if_exists == "replace"
+    if creates:
+        await catalog.create(connection, table, schema, if_not_exists=False, retention=None)
+    replace_by = [key_columns] if isinstance(key_columns, str) else list(key_columns)
+    request_id = request_id or str(uuid.uuid4())
+    opening = pb.Open(table=table, request_id=request_id, columns=names, replace_by=replace_by)
+    bar = Progress(table, source.rows, progress)
+    state = _State()
+
+    async def attempt() -> Committed:
+        return await _write(connection, opening, source, bar, state)
+
+    try:
+        return await (connection.retrying(attempt) if source.repeatable else attempt())
+    except BaseException:
+        if creates and not state.may_be_committed:
+            # The table was created for rows that did not arrive.
+            with suppress(BasaltError):
+                await catalog.drop(connection, table, if_exists=True)
+        raise
+    finally:
+        bar.close()
+
+
+async def _exists(connection: Connection, table: str) -> bool:
+    try:
+        await connection.ask("CatalogService.GetTable", pb.GetTableRequest(name=table, view=pb.TABLE_VIEW_SUMMARY))
+    except TableNotFound:
+        return False
+    return True
+
+
+class _State:
+    """What is known of the tries of one write."""
+
+    def __init__(self) -> None:
+        self.may_be_committed = False
+
+    async def committing(self, writer: _Writer) -> Committed:
+        """Commits, and remembers whether it may have happened."""
+        before, self.may_be_committed = self.may_be_committed, True
+        try:
+            return await writer.commit()
+        except BasaltError as error:
+            if error.reason and not error.retryable and not isinstance(error, (DeadlineExceeded, Cancelled)):
+                # The server refused.
+                self.may_be_committed = before
+            raise
+
+
+async def _write(connection: Connection, opening: Any, source: Source, bar: Progress, state: _State) -> Committed:
+    limits = (await connection.server_info()).limits
+    call = connection.transport.duplex(pb.METHODS["IngestService.Write"])
+    try:
+        writer = await _Writer.open(call, opening, connection.options.deadline, limits)
+        batches = source.batches()
+        while (batch := await connection.transport.work(lambda: writer.next_batch(batches))) is not None:
+            await writer.send(batch)
+            bar.update(writer.acknowledged_rows, writer.sent_bytes)
+        return await state.committing(writer)
+    except BaseException:
+        call.cancel()
+        raise
+
+
+class _Writer:
+    """An open write."""
+
+    def __init__(self, call: Duplex, schema: pa.Schema, window_bytes: int, limits: Any) -> None:
+        self._call = call
+        self._schema = schema
+        self._window_bytes = window_bytes
+        self._max_message_bytes = min(limits.message_bytes, window_bytes)
+        self._max_rows = limits.batch_rows
+        self._sequence = 0
+        # The bytes of the messages under way, oldest first.
+        self._unacknowledged: deque[int] = deque()
+        self._sent_rows = 0
+        self.sent_bytes = 0
+        self.acknowledged_rows = 0
+
+    @classmethod
+    async def open(cls, call: Duplex, opening: Any, deadline: float, limits: Any) -> _Writer:
+        await call.write(pb.WriteRequest(open=opening))
+        opened = await _response(call, "opened", deadline)
+        table = types.schema_from_api(opened.schema)
+        schema = pa.schema([table.field(name) for name in opening.columns])
+        return cls(call, schema, opened.window_bytes, limits)
+
+    def next_batch(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """The next rows in the table's types; `None` behind the last."""
+        try:
+            batch = next(batches, None)
+        except pa.ArrowException as error:
+            raise InvalidData(f"the rows cannot be read: {error}") from None
+        return None if batch is None else cast_batch(batch, self._schema)
+
+    async def send(self, batch: pa.RecordBatch) -> None:
+        """Sends rows, in as many messages as the server's limits ask for, and waits where its window is full."""
+        average = max(batch.nbytes // max(batch.num_rows, 1), 1)
+        rows = min(max(min(_TARGET_MESSAGE_BYTES, self._max_message_bytes) // average, 1), self._max_rows)
+        pieces = deque(batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
+        while pieces:
+            piece = pieces.popleft()
+            data = _ipc(piece)
+            if len(data) + _MESSAGE_OVERHEAD <= self._max_message_bytes:
+                await self._send(data, piece.num_rows)
+            elif piece.num_rows > 1:
+                # Rows of very different sizes: the estimate was too low here.
+                half = piece.num_rows // 2
+                pieces.extendleft([piece.slice(half), piece.slice(0, half)])
+            else:
+                limit = self._max_message_bytes
+                raise InvalidData(f"one row takes {len(data):,} bytes; a message may have {limit:,}")
+
+    async def _send(self, data: bytes, rows: int) -> None:
+        while self._unacknowledged and sum(self._unacknowledged) + len(data) > self._window_bytes:
+            self._acknowledge(await _response(self._call, "ack"))
+        self._sequence += 1
+        await self._call.write(pb.WriteRequest(batch=pb.Batch(sequence=self._sequence, arrow_ipc=data)))
+        self._unacknowledged.append(len(data) + _MESSAGE_OVERHEAD)
+        self._sent_rows += rows
+        self.sent_bytes += len(data)
+
+    def _acknowledge(self, ack: Any) -> None:
+        expected = self._sequence + 1 - len(self._unacknowledged)
+        if not self._unacknowledged or ack.sequence != expected:
+            raise MalformedAnswer(f"batch {ack.sequence} is acknowledged, not {expected}")
+        self._unacknowledged.popleft()
+        self.acknowledged_rows = ack.rows
+
+    async def commit(self) -> Committed:
+        """Makes all rows visible at once."""
+        await self._call.write(pb.WriteRequest(commit=pb.Commit(batches=self._sequence, rows=self._sent_rows)))
+        await self._call.done_writing()
+        while self._unacknowledged:
+            self._acknowledge(await _response(self._call, "ack"))
+        committed = await _response(self._call, "committed")
+        if committed.rows != self._sent_rows:
+            raise MalformedAnswer(f"{committed.rows} rows are committed, {self._sent_rows} were sent")
+        replaced = committed.replaced if committed.HasField("replaced") else None
+        return Committed(committed.version, committed.rows, committed.replayed, replaced)
+
+
+async def _response(call: Duplex, kind: str, timeout: float | None = None) -> Any:
+    message = await call.read(timeout)
+    if message is None:
+        raise IncompleteAnswer("the write is incomplete: the server ended the stream before it was committed")
+    if message.WhichOneof("kind") != kind:
+        raise MalformedAnswer(f"{message.WhichOneof('kind')} where {kind} is due")
+    return getattr(message, kind)
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

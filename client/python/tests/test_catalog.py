@@ -1,0 +1,96 @@
+"""Tables, the server, the cluster."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+import basalt_client as basalt
+from basalt_client import col, constant
+
+
+def test_a_tables_life(client: basalt.Client, table: str) -> None:
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int32(), nullable=False, metadata={"basalt.encoding": "plain"}),
+            pa.field("of", pa.int32(), metadata={"basalt.references": "others.id"}),
+            pa.field("text", pa.string(), metadata={"basalt.optimize": "speed"}),
+        ]
+    )
+    made = client.create(table, schema)
+    assert made.schema.equals(schema, check_metadata=True)
+    assert client.create(table, schema, if_not_exists=True) == made
+    with pytest.raises(basalt.TableExists):
+        client.create(table, schema)
+    assert (made.name, made.rows, made.retention) == (table, 0, None)
+    assert made in client.tables()
+
+    client.load(table, {"id": [1, 2, 3], "of": [5, None, 7], "text": ["a", "b", "a"]})
+    details = client.describe(table)
+    assert (details.table.rows, details.table.name) == (3, table)
+    id, of, text = details.columns
+    assert (id.min, id.max, id.nulls, of.nulls, text.max) == (1, 3, 0, 1, "b")
+    assert id.encodings[0].encoding == "plain"
+    assert id.entropy_bits is None
+    assert client.describe(table, full=True).columns[0].entropy_bits == pytest.approx(1.585, abs=0.01)
+
+    with pytest.raises(basalt.InvalidRequest):
+        client.load(table, {"id": [None]})
+    deleted = client.delete(table, col("id") > 1)
+    assert deleted.rows == 2
+    assert client.query(table).select("id").collect().rows() == [(1,)]
+    assert client.delete(table, constant(True)).rows == 1
+
+    client.drop(table)
+    client.drop(table, if_exists=True)
+    with pytest.raises(basalt.TableNotFound):
+        client.drop(table)
+    with pytest.raises(basalt.TableNotFound):
+        client.describe(table)
+    assert table not in [each.name for each in client.tables()]
+
+
+def test_retention(client: basalt.Client, table: str) -> None:
+    retention = basalt.Retention("at", dt.timedelta(days=30))
+    made = client.create(table, pa.schema([("at", pa.timestamp("us", "UTC"))]), retention=retention)
+    assert made.retention == retention
+    now = dt.datetime.now(dt.timezone.utc)
+    client.load(table, {"at": [now, now - dt.timedelta(days=31), None]})
+    assert len(client.query(table).collect()) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "kind"),
+    [
+        ("no name", [("a", pa.int8())], basalt.InvalidRequest),
+        ("t", [("a", pa.list_(pa.int8()))], basalt.InvalidData),
+        ("t", [("a", pa.large_string())], basalt.InvalidData),
+        ("t", [pa.field("a", pa.int8(), metadata={"basalt.optimize": "beauty"})], basalt.InvalidData),
+        ("t", [("a", pa.int8()), ("a", pa.int8())], basalt.InvalidRequest),
+    ],
+)
+def test_tables_that_cannot_be(client: basalt.Client, name: str, schema: list, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        client.create(name, pa.schema(schema))
+
+
+def test_many_tables(client: basalt.Client) -> None:
+    names = [f"many_{n:04}" for n in range(150)]
+    for name in names:
+        client.create(name, pa.schema([("a", pa.int8())]))
+    listed = [each.name for each in client.tables()]
+    assert listed == sorted(listed)
+    assert set(names) <= set(listed)
+    for name in names:
+        client.drop(name)
+
+
+def test_the_server(client: basalt.Client) -> None:
+    info = client.server_info()
+    assert info.version.count(".") == 2
+    assert info.simd in ("scalar", "avx2", "avx512", "neon")
+    assert info.limits.message_bytes >= 1 << 20
+    cluster = client.cluster()
+    assert cluster.replication == 1
+    (node,) = cluster.nodes
+    assert (node.own, node.state, node.version) == (True, "alive", info.version)

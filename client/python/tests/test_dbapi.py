@@ -1,0 +1,133 @@
+"""The DB-API 2.0, and pandas through it."""
+
+import datetime as dt
+import warnings
+from collections.abc import Iterator
+
+import pandas
+import pyarrow as pa
+import pytest
+from conftest import FLIGHTS
+
+import basalt_client as basalt
+from basalt_client import dbapi
+
+pytestmark = pytest.mark.sql
+ROWS = list(zip(*FLIGHTS.values(), strict=True))
+
+
+@pytest.fixture
+def connection(address: str) -> Iterator[dbapi.Connection]:
+    with dbapi.connect(address) as connection:
+        yield connection
+
+
+def test_the_module() -> None:
+    assert (dbapi.apilevel, dbapi.threadsafety, dbapi.paramstyle) == ("2.0", 2, "qmark")
+    assert dbapi.TimestampFromTicks(0) == dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
+    assert (dbapi.DateFromTicks(86400), dbapi.TimeFromTicks(61)) == (dt.date(1970, 1, 2), dt.time(0, 1, 1))
+    for name in ("Warning", "Error", "InterfaceError", "DatabaseError", "NotSupportedError"):
+        assert getattr(dbapi.Connection, name) is getattr(dbapi, name)
+
+
+def test_fetching(connection: dbapi.Connection, flights: str) -> None:
+    cursor = connection.cursor()
+    assert (cursor.description, cursor.rowcount) == (None, -1)
+    cursor.execute(f"SELECT * FROM {flights}")
+    assert cursor.rowcount == 6
+    assert cursor.fetchone() == ROWS[0]
+    assert cursor.fetchmany() == ROWS[1:2]
+    assert cursor.fetchmany(2) == ROWS[2:4]
+    assert cursor.fetchall() == ROWS[4:]
+    assert (cursor.fetchone(), cursor.fetchmany(5), cursor.fetchall()) == (None, [], [])
+    assert list(cursor.execute(f"SELECT carrier FROM {flights} WHERE distance > ?", (1400,))) == [("AA",)]
+    with pytest.raises(dbapi.InterfaceError):
+        cursor.fetch_arrow_table()
+    assert cursor.execute(f"SELECT carrier FROM {flights}").fetch_arrow_table().num_rows == 6
+    assert cursor.fetchall() == []
+
+
+def test_descriptions(connection: dbapi.Connection) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT 'a' AS t, 1 AS n, CAST(1.5 AS DECIMAL(9, 2)) AS d, now() AS at, DATE '2024-05-17' AS day"
+        )
+        names, codes, *_ = zip(*cursor.description, strict=True)
+        assert names == ("t", "n", "d", "at", "day")
+        assert [code == dbapi.NUMBER for code in codes] == [False, True, True, False, False]
+        assert [code == dbapi.DATETIME for code in codes] == [False, False, False, True, True]
+        assert (codes[0] == dbapi.STRING, codes[0] == dbapi.BINARY) == (True, False)
+        assert cursor.description[2][4:6] == (9, 2)
+    with pytest.raises(dbapi.InterfaceError):
+        cursor.execute("SELECT 1")
+
+
+def test_writing(connection: dbapi.Connection, table: str) -> None:
+    cursor = connection.cursor()
+    cursor.execute(f"CREATE TABLE {table} (n BIGINT, t TEXT)")
+    cursor.executemany(f"INSERT INTO {table} VALUES (?, ?)", [(1, "a"), (2, None), (3, "'")])
+    assert (cursor.rowcount, cursor.description) == (1, None)
+    with pytest.raises(dbapi.ProgrammingError, match="no rows"):
+        cursor.fetchall()
+    assert cursor.execute(f"DELETE FROM {table} WHERE n < ?", [3]).rowcount == 2
+    assert cursor.execute(f"SELECT * FROM {table}").fetchall() == [(3, "'")]
+
+
+def test_transactions_are_not_pretended(connection: dbapi.Connection, flights: str) -> None:
+    assert connection.autocommit is True
+    connection.autocommit = True
+    connection.commit()
+    with pytest.raises(dbapi.NotSupportedError):
+        connection.autocommit = False
+    connection.cursor().execute(f"DELETE FROM {flights} WHERE carrier = 'UA'")
+    with pytest.raises(dbapi.NotSupportedError, match="committed by itself"):
+        connection.rollback()
+    assert connection.cursor().execute(f"SELECT * FROM {flights}").rowcount == 4
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("SELEC", dbapi.ProgrammingError),
+        ("SELECT * FROM there_is_none", dbapi.ProgrammingError),
+        ("SELECT 1 / 0", dbapi.DataError),
+        ("BEGIN", dbapi.DatabaseError),
+    ],
+)
+def test_errors(connection: dbapi.Connection, sql: str, kind: type[Exception]) -> None:
+    cursor = connection.cursor()
+    with pytest.raises(kind) as caught:
+        cursor.execute(sql)
+    assert isinstance(caught.value.__cause__, basalt.BasaltError)
+    with pytest.raises(dbapi.ProgrammingError):
+        cursor.fetchone()
+
+
+def test_closing(address: str) -> None:
+    connection = dbapi.connect(address)
+    assert connection.client.sql("SELECT 1").scalar() == 1
+    connection.close()
+    connection.close()
+    for use in (connection.cursor, connection.commit, lambda: connection.client):
+        with pytest.raises(dbapi.InterfaceError):
+            use()
+    with pytest.raises(dbapi.OperationalError):
+        dbapi.connect("127.0.0.1:1")
+
+
+def test_pandas(connection: dbapi.Connection, flights: str) -> None:
+    sql = f"SELECT carrier, distance FROM {flights} WHERE distance > ? ORDER BY distance"
+    with warnings.catch_warnings():
+        # pandas says that it tests SQLAlchemy's connections alone.
+        warnings.simplefilter("ignore", UserWarning)
+        frame = pandas.read_sql(sql, connection, params=(1000,))
+        chunks = list(pandas.read_sql(sql, connection, params=[0], chunksize=4))
+        with pytest.raises((pandas.errors.DatabaseError, dbapi.ProgrammingError)):
+            pandas.read_sql("SELECT * FROM there_is_none", connection)
+    assert frame["distance"].tolist() == [1065, 1089, 1400, 1416]
+    assert [len(chunk) for chunk in chunks] == [4, 2]
+
+
+def test_arrow_tables(connection: dbapi.Connection, flights: str) -> None:
+    answer = connection.cursor().execute(f"SELECT * FROM {flights}").fetch_arrow_table()
+    assert answer == pa.table(FLIGHTS)

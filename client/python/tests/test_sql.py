@@ -1,0 +1,193 @@
+"""SQL: parameters that stay values, and answers that are whole."""
+
+import datetime as dt
+import math
+from decimal import Decimal
+
+import numpy as np
+import pandas
+import polars
+import pyarrow as pa
+import pytest
+from conftest import FLIGHTS
+
+import basalt_client as basalt
+
+pytestmark = pytest.mark.sql
+UTC = dt.timezone.utc
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        (None, None),
+        (True, True),
+        (-5, -5),
+        ((1 << 64) - 1, (1 << 64) - 1),
+        (0.1, 0.1),
+        (math.inf, math.inf),
+        ("", ""),
+        ("Tromsø", "Tromsø"),
+        (Decimal("-12.340"), Decimal("-12.340")),
+        (Decimal("1E+3"), Decimal(1000)),
+        (dt.date(2024, 5, 17), dt.date(2024, 5, 17)),
+        (dt.datetime(2024, 5, 17, 12, 0, 0, 1), dt.datetime(2024, 5, 17, 12, 0, 0, 1, UTC)),
+        (
+            dt.datetime(2024, 5, 17, 12, tzinfo=dt.timezone(dt.timedelta(hours=2))),
+            dt.datetime(2024, 5, 17, 10, tzinfo=UTC),
+        ),
+        (np.int16(7), 7),
+        (np.float32(0.5), 0.5),
+        (np.datetime64("2024-05-17"), dt.date(2024, 5, 17)),
+        (np.datetime64("NaT", "us"), None),
+        (pandas.Timestamp("2024-05-17T12:00:00Z"), dt.datetime(2024, 5, 17, 12, tzinfo=UTC)),
+        (pandas.NA, None),
+        (pandas.NaT, None),
+        (pa.scalar(5), 5),
+    ],
+    ids=repr,
+)
+def test_parameters(client: basalt.Client, parameter: object, value: object) -> None:
+    for sql in ("SELECT ? AS v", "SELECT $1 AS v"):
+        assert client.sql(sql, [parameter]).scalar() == value
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("TIME", dt.time(10, 30, 0, 5)),
+        ("DECIMAL(38, 2)", Decimal("123456789012345678901234567890.12")),
+        ("BIGINT UNSIGNED", (1 << 64) - 1),
+        ("TIMESTAMP", dt.datetime(2024, 5, 17, 12, tzinfo=UTC)),
+        ("BOOLEAN", False),
+        ("REAL", 0.5),
+    ],
+)
+def test_parameters_meet_columns(client: basalt.Client, table: str, column: str, value: object) -> None:
+    client.sql(f"CREATE TABLE {table} (v {column})")
+    assert client.sql(f"INSERT INTO {table} VALUES (?), (NULL)", [value]).scalar() == 2
+    assert client.sql(f"SELECT v FROM {table} WHERE v = ?", [value]).scalar() == value
+
+
+@pytest.mark.parametrize(
+    "parameter",
+    [b"\x00", 1 << 64, Decimal("NaN"), object(), [1], pandas.Timestamp(1, unit="ns"), dt.time(1, tzinfo=UTC)],
+    ids=repr,
+)
+def test_what_is_no_parameter(client: basalt.Client, parameter: object) -> None:
+    with pytest.raises(basalt.InvalidData):
+        client.sql("SELECT ?", [parameter])
+    with pytest.raises(TypeError):
+        client.sql("SELECT ?", "a")
+
+
+def test_bytes_by_a_cast(client: basalt.Client, table: str) -> None:
+    client.load(table, {"v": [b"\xaa\x01", b"\xaa"]})
+    assert client.sql(f"SELECT count(*) FROM {table} WHERE v = CAST(? AS BYTEA)", [r"\xAA\x01"]).scalar() == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'; DROP TABLE {table}; --",
+        "' OR '1' = '1",
+        "$1",
+        "?",
+        "\\'",
+        'a" OR ""="',
+        "/* x */",
+        "\0",
+        "x' UNION SELECT * FROM {table} --",
+    ],
+)
+def test_parameters_are_never_sql(client: basalt.Client, flights: str, text: str) -> None:
+    text = text.format(table=flights)
+    assert client.sql("SELECT ? AS v", [text]).scalar() == text
+    sql = f"SELECT count(*) FROM {flights} WHERE carrier = ?"
+    assert client.sql(sql, [text]).scalar() == 0
+    client.sql(f"INSERT INTO {flights} (carrier) VALUES (?)", [text])
+    assert client.sql(sql, [text]).scalar() == 1
+    assert client.sql(f"SELECT count(*) FROM {flights}").scalar() == 7
+    # Those in texts and comments are none.
+    assert client.sql("SELECT '?' AS a, ? AS b -- ?", [text]).one() == ("?", text)
+
+
+def test_forms_of_an_answer(client: basalt.Client, flights: str) -> None:
+    answer = client.sql(f"SELECT carrier, count(*) AS n FROM {flights} GROUP BY carrier ORDER BY carrier")
+    rows = [("AA", 2), ("DL", 1), ("UA", 2), (None, 1)]
+    assert answer.rows() == rows
+    assert len(answer) == 4
+    assert answer.to_arrow() == pa.table({"carrier": [r[0] for r in rows], "n": [r[1] for r in rows]}, answer.schema)
+    assert answer.to_polars().equals(polars.DataFrame(rows, ["carrier", "n"], orient="row"))
+    assert answer.to_pandas()["n"].tolist() == [2, 1, 2, 1]
+    assert sum(batch.num_rows for batch in answer) == 4
+    assert answer.statistics.rows == 6
+    assert answer.versions == {flights: client.describe(flights).table.version}
+    with pytest.raises(basalt.InvalidData, match="the answer has 4"):
+        answer.one()
+    with pytest.raises(basalt.InvalidData, match="2 columns"):
+        answer.scalar()
+
+
+def test_large_integers_beside_nulls_stay_what_they_are(client: basalt.Client) -> None:
+    answer = client.sql("SELECT CAST(v AS BIGINT) AS v FROM (VALUES (9007199254740993), (NULL)) AS t (v)")
+    frame = answer.to_pandas()
+    assert str(frame["v"].dtype) == "Int64"
+    assert frame["v"][0] == 9007199254740993
+    assert answer.to_pandas(integer_object_nulls=True)["v"][0] == 9007199254740993
+
+
+def test_no_rows(client: basalt.Client) -> None:
+    answer = client.sql("SELECT 1 AS a, 'x' AS b WHERE false")
+    assert (len(answer), answer.rows(), answer.schema.names) == (0, [], ["a", "b"])
+    assert answer.to_pandas().shape == (0, 2)
+    assert answer.to_polars().shape == (0, 2)
+
+
+def test_notebooks(client: basalt.Client, table: str) -> None:
+    client.load(table, {"n": range(1234), "text": ["<b>"] * 1234})
+    answer = client.sql(f"SELECT * FROM {table} ORDER BY n")
+    page = answer._repr_html_()
+    assert page.count("<tr>") == 22
+    assert "<p>1,214 more rows</p>" in page
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert repr(answer) == "Result(1,234 rows: n int64, text utf8)"
+    assert "more rows" not in client.sql("SELECT NULL AS a")._repr_html_()
+
+
+def test_batches_as_they_arrive(client: basalt.Client, table: str) -> None:
+    client.load(table, {"n": range(300_000)})
+    stream = client.stream(f"SELECT n FROM {table} WHERE n >= ?", [100_000])
+    batches = iter(stream)
+    assert 0 < next(batches).num_rows < 200_000
+    assert stream.statistics is None
+    assert sum(batch.num_rows for batch in batches) < 200_000
+    assert stream.statistics is not None
+    assert stream.versions == {table: client.describe(table).table.version}
+    assert client.stream(f"SELECT n FROM {table}").to_reader().read_all().num_rows == 300_000
+    with client.stream(f"SELECT n FROM {table}") as given_up:
+        next(iter(given_up))
+    with pytest.raises(basalt.Cancelled):
+        list(given_up)
+
+
+def test_statements_that_write(client: basalt.Client, flights: str) -> None:
+    assert client.sql(f"INSERT INTO {flights} (carrier) VALUES ('XX')").one() == (1,)
+    assert client.sql(f"DELETE FROM {flights} WHERE carrier = ?", ["XX"]).one() == (1,)
+    assert client.sql(f"SELECT * FROM {flights}").rows() == list(zip(*FLIGHTS.values(), strict=True))
+
+
+def test_what_is_wrong_has_its_place(client: basalt.Client, flights: str) -> None:
+    with pytest.raises(basalt.ColumnNotFound) as caught:
+        client.sql(f"SELECT carrier,\n  nope FROM {flights}")
+    assert (caught.value.reason, caught.value.place) == ("COLUMN_NOT_FOUND", "line 2, column 3")
+    with pytest.raises(basalt.TableNotFound):
+        client.sql("SELECT * FROM there_is_none")
+    with pytest.raises(basalt.InvalidRequest):
+        client.sql("SELEC 1")
+    with pytest.raises(basalt.InvalidRequest):
+        client.sql("SELECT ?")
+    with pytest.raises(basalt.OutOfRange) as caught:
+        client.sql("SELECT 1 / ?", [0])
+    assert caught.value.reason == "DIVISION_BY_ZERO"
