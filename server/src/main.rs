@@ -43,6 +43,10 @@ enum Command {
     /// Keys of clients
     #[command(subcommand)]
     Key(commands::key::KeyCommand),
+    /// Write what a shell needs to complete these commands
+    Completions(commands::complete::CompletionsArgs),
+    /// Write the manual's pages
+    Man(commands::man::ManArgs),
     #[command(flatten)]
     Client(cli::Command),
 }
@@ -71,6 +75,8 @@ fn main() -> ExitCode {
             Command::Key(command) => {
                 commands::key::run(&command).map_or_else(|e| failed(&e), |()| ExitCode::SUCCESS)
             }
+            Command::Completions(args) => printed(commands::complete::run(args, &mut command_line())),
+            Command::Man(args) => printed(commands::man::run(&args, command_line())),
             Command::Client(command) => cli::run(command, &connect).await,
         };
         basalt_server::settle().await;
@@ -83,7 +89,7 @@ fn command_line() -> clap::Command {
     let mut command = Cli::command();
     // This hands the global arguments down.
     command.build();
-    for name in ["serve", "demo", "generate", "sip", "secure", "key"] {
+    for name in ["serve", "demo", "generate", "sip", "secure", "key", "completions", "man"] {
         command = command.mut_subcommand(name, without_connection);
     }
     command
@@ -95,6 +101,14 @@ fn without_connection(command: clap::Command) -> clap::Command {
         arg.hide(hidden)
     });
     command.mut_subcommands(without_connection)
+}
+
+/// Whoever reads the output may have seen enough.
+fn printed(outcome: std::io::Result<()>) -> ExitCode {
+    match outcome {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => failed(&error),
+        _ => ExitCode::SUCCESS,
+    }
 }
 
 fn failed(error: &dyn std::error::Error) -> ExitCode {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{CliError, ConnectArgs, human, output::Grid, print, style::Style};
+use super::{CliError, ConnectArgs, grid::Grid, human, print, style::Style};
 use crate::cluster::{Cluster, Node, NodeState};
 
 /// Commands about the cluster that a server belongs to.

@@ -4,7 +4,7 @@ use arrow_array::types::{Decimal128Type, DecimalType as _};
 use arrow_schema::DECIMAL128_MAX_PRECISION;
 use basalt_proto::v1::value::Kind;
 
-use super::{human, output::Grid, retention::shown, style::Style};
+use super::{grid::Grid, human, retention::shown, style::Style};
 use crate::{
     calendar::{Date, Timestamp},
     catalog::{ColumnInfo, DamagedTable, Deletes, EncodingEstimate, Table, TableDetails},
@@ -69,7 +69,7 @@ pub fn describe(details: &TableDetails) -> String {
     if full {
         total.push(bits(entropy));
     }
-    total.extend([human::bytes(plain), human::ratio(plain, held), String::new(), String::new()]);
+    total.extend([human::bytes(plain), ratio(plain, held, table.rows), String::new(), String::new()]);
     grid.row(total);
 
     let style = Style::of(&std::io::stdout());
@@ -182,7 +182,7 @@ fn column_cells(column: &ColumnInfo, full: bool) -> Vec<String> {
     }
     cells.extend([
         human::bytes(column.plain_bytes),
-        human::ratio(column.plain_bytes, column.bytes),
+        ratio(column.plain_bytes, column.bytes, column.rows),
         column.min.as_ref().map_or_else(|| "-".to_owned(), shortened),
         column.max.as_ref().map_or_else(|| "-".to_owned(), shortened),
     ]);
@@ -201,8 +201,13 @@ fn encodings(column: &ColumnInfo) -> String {
     }
 }
 
+/// Of fewer rows it would be the headers that are measured.
 fn bits_per_row(bytes: u64, rows: u64) -> String {
-    if rows == 0 { "-".to_owned() } else { format!("{:.3}", bytes as f64 * 8.0 / rows as f64) }
+    if rows < human::FEW_ROWS { "-".to_owned() } else { format!("{:.3}", bytes as f64 * 8.0 / rows as f64) }
+}
+
+fn ratio(plain: u64, held: u64, rows: u64) -> String {
+    if rows < human::FEW_ROWS { "-".to_owned() } else { human::ratio(plain, held) }
 }
 
 /// Rounding may leave the entropy of a constant a little below zero.

@@ -47,6 +47,9 @@ pub enum CliError {
     /// The user pressed Ctrl-C.
     #[error("interrupted: nothing was committed")]
     Interrupted,
+    /// The user pressed Ctrl-C while a statement ran.
+    #[error("cancelled; what had been written until then is written")]
+    GivenUp,
     /// So many tables are damaged.
     #[error("{0} of these tables damaged")]
     Damaged(u64),
@@ -67,7 +70,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             // 128 + SIGINT, as shells have it.
-            Self::Interrupted | Self::InterruptedCommit => 130,
+            Self::Interrupted | Self::InterruptedCommit | Self::GivenUp => 130,
             _ => 1,
         }
     }

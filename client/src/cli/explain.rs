@@ -8,13 +8,7 @@ use std::{
 use basalt_proto::v1::{PlanHop, PlanOperator, PlanSip};
 use clap::Args;
 
-use super::{
-    CliError, ConnectArgs, human,
-    output::{self, Grid},
-    print, query,
-    sets::SetArgs,
-    style::Style,
-};
+use super::{CliError, ConnectArgs, grid::Grid, human, output, print, query, sets::SetArgs, style::Style};
 use crate::query::Query;
 
 /// Arguments of `explain`.

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The size of a table with fewer rows is that of its headers: it says nothing about its values.
+pub(crate) const FEW_ROWS: u64 = 1000;
+
 /// `336776` as `336,776`.
 ///
 /// ```

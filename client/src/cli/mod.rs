@@ -1,4 +1,4 @@
-//! The client commands of the `basalt` binary: load, query, select, delete, explain, sip, tables, describe,
+//! The client commands of the `basalt` binary: load, sql, query, select, delete, explain, sip, tables, describe,
 //! retention, deletes, verify, attach, drop, cluster, health, bench.
 //!
 //! A binary mounts them with [`ConnectArgs`] and [`Command`]:
@@ -21,37 +21,46 @@
 //! # }
 //! ```
 
+mod answer;
 mod bench;
 mod cluster;
 mod delete;
 mod deletes;
 mod describe;
+mod drop;
 mod error;
 mod explain;
+mod export;
+pub mod grid;
 mod health;
 pub mod human;
 mod load;
 pub mod output;
+mod pager;
 mod query;
 mod retention;
 mod select;
 mod sets;
+mod shell;
 mod sip;
 pub mod style;
 mod verify;
 
+pub use answer::OutputFormat;
 pub use bench::{BenchArgs, Mix};
 pub use cluster::{ClusterCommand, StatusArgs, StatusFormat, status};
 pub use delete::DeleteArgs;
 pub use deletes::DeletesArgs;
 pub use describe::{describe, tables};
+pub use drop::DropArgs;
 pub use error::CliError;
 pub use explain::{ExplainArgs, hops};
 pub use load::LoadArgs;
-pub use query::{OutputFormat, QueryArgs};
+pub use query::QueryArgs;
 pub use retention::{Keep, RetentionArgs};
 pub use select::{SelectArgs, TagArg};
 pub use sets::SetArgs;
+pub use shell::ShellArgs;
 pub use sip::{InspectArgs, SipCommand};
 pub use verify::VerifyArgs;
 
@@ -144,7 +153,9 @@ impl ConnectArgs {
 pub enum Command {
     /// Load CSV, Parquet or Arrow files into a table, all rows or none
     Load(LoadArgs),
-    /// Ask for rows or aggregates of one table
+    /// A shell for SQL, or statements from a file or the standard input
+    Sql(ShellArgs),
+    /// Run one statement
     Query(QueryArgs),
     /// Ask for a set: of rows, or of a column's values
     Select(SelectArgs),
@@ -199,17 +210,6 @@ pub struct AttachArgs {
     pub url: String,
 }
 
-/// Arguments of `drop`.
-#[derive(Args, Clone, Debug)]
-pub struct DropArgs {
-    /// The table
-    pub table: String,
-
-    /// No error when there is no such table
-    #[arg(long)]
-    pub if_exists: bool,
-}
-
 /// Runs a command; what went wrong is printed, and is exit code 1 (130 after Ctrl-C).
 pub async fn run(command: Command, connect: &ConnectArgs) -> ExitCode {
     match try_run(command, connect).await {
@@ -230,6 +230,7 @@ pub async fn run(command: Command, connect: &ConnectArgs) -> ExitCode {
 pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliError> {
     match command {
         Command::Load(args) => load::run(&args, connect).await,
+        Command::Sql(args) => shell::run(&args, connect).await,
         Command::Query(args) => query::run(&args, connect).await,
         Command::Select(args) => select::run(&args, connect).await,
         Command::Retention(args) => retention::run(&args, connect).await,
@@ -255,15 +256,7 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
             let table = connect.connect().await?.attach_table(&args.table, &args.url).await?;
             print(&format!("attached {} at version {}: {} rows\n", table.name, table.version, table.rows))
         }
-        Command::Drop(args) => {
-            let client = connect.connect().await?;
-            if args.if_exists {
-                client.drop_table_if_exists(&args.table).await?;
-            } else {
-                client.drop_table(&args.table).await?;
-            }
-            print(&format!("dropped {}\n", args.table))
-        }
+        Command::Drop(args) => drop::run(&args, connect).await,
         Command::Cluster(command) => cluster::run(&command, connect).await,
         Command::Health => health::run(connect).await,
         Command::Bench(args) => bench::run(&args, connect).await,

@@ -13,9 +13,12 @@ use arrow_array::{
 };
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
-use comfy_table::{CellAlignment, Table, presets};
 
-use super::{human, style::Style};
+use super::{
+    grid::{Grid, escape},
+    human,
+    style::Style,
+};
 use crate::{
     calendar::{Date, Timestamp},
     query::{QueryResult, Statistics},
@@ -23,59 +26,8 @@ use crate::{
 
 /// How nulls look in tables; in CSV they are empty, in JSON `null`.
 const NULL: &str = "null";
-
-/// A table without frames whose columns are as wide as their widest cell: headers, then rows.
-#[derive(Debug)]
-pub struct Grid {
-    table: Table,
-    style: Style,
-}
-
-impl Grid {
-    /// A grid of columns: their headers, and whether they hold numbers, which stand at the right.
-    pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
-        let columns: Vec<_> = columns.into_iter().collect();
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(columns.iter().map(|(header, _)| *header));
-        for (column, (_, right)) in table.column_iter_mut().zip(&columns) {
-            column.set_padding((0, 2));
-            column.set_cell_alignment(if *right { CellAlignment::Right } else { CellAlignment::Left });
-        }
-        Self { table, style: Style::of(&io::stdout()) }
-    }
-
-    /// Adds a row: a cell for every column.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.table.add_row(cells.into_iter().map(|cell| escape(&cell)));
-    }
-
-    /// The lines, each indented by two, the headers dimmed on a terminal.
-    pub fn render(&self) -> String {
-        let mut text = String::new();
-        for (i, line) in self.table.lines().enumerate() {
-            let line = line.trim_end();
-            text.push_str("  ");
-            text.push_str(&if i == 0 { self.style.dim(line) } else { line.to_owned() });
-            text.push('\n');
-        }
-        text
-    }
-}
-
-/// Line breaks and other control characters would tear the table, or steer the terminal.
-fn escape(cell: &str) -> String {
-    if cell.chars().any(char::is_control) {
-        cell.chars()
-            .flat_map(|c| {
-                let escaped = c.is_control().then(|| c.escape_default());
-                let plain = escaped.is_none().then_some(c);
-                escaped.into_iter().flatten().chain(plain)
-            })
-            .collect()
-    } else {
-        cell.to_owned()
-    }
-}
+/// A query that executes for less says nothing about a rate.
+const MEASURED_US: u64 = 1000;
 
 /// An answer as an aligned table, numbers at the right.
 ///
@@ -90,11 +42,37 @@ fn escape(cell: &str) -> String {
 /// # Errors
 /// A type that no column has, whose values cannot be formatted.
 pub fn table(answer: &QueryResult) -> Result<String, ArrowError> {
-    let fields = answer.schema.fields();
-    if fields.iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"]) {
+    if is_plan(&answer.schema) {
         return plans(answer);
     }
-    let mut grid = Grid::new(fields.iter().map(|f| (f.name().as_str(), is_number(f.data_type()))));
+    let grid = grid(answer)?;
+    let mut text = grid.render();
+    if grid.is_cut() {
+        let note = "… is more than there is room for: --format line has whole values";
+        text.push_str(&format!("  {}\n", Style::of(&io::stdout()).dim(note)));
+    }
+    Ok(text)
+}
+
+/// An answer with a line for each value.
+///
+/// # Errors
+/// Those of [`table`].
+pub fn lines(answer: &QueryResult) -> Result<String, ArrowError> {
+    match is_plan(&answer.schema) {
+        true => plans(answer),
+        false => Ok(super::grid::turned(grid(answer)?)),
+    }
+}
+
+/// Whether it is what EXPLAIN answers.
+pub(crate) fn is_plan(schema: &Schema) -> bool {
+    schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
+}
+
+fn grid(answer: &QueryResult) -> Result<Grid, ArrowError> {
+    let fields = answer.schema.fields();
+    let mut grid = Grid::new(fields.iter().map(|f| (f.name().as_str(), is_number(f.data_type())))).numbered();
     for batch in &answer.batches {
         let columns = cells(batch)?;
         for row in 0..batch.num_rows() {
@@ -104,7 +82,7 @@ pub fn table(answer: &QueryResult) -> Result<String, ArrowError> {
             grid.row(cells.collect::<Result<Vec<_>, _>>()?);
         }
     }
-    Ok(grid.render())
+    Ok(grid)
 }
 
 /// What EXPLAIN says: each plan below its name, an operator a line.
@@ -326,17 +304,33 @@ pub fn footer(rows: u64, time: Duration, statistics: &Statistics) -> String {
     format!("{} · {}", human::plural(rows, "row"), work(time, statistics))
 }
 
-/// The time of a query, rows scanned a second, blocks pruned.
+/// The time of a query, the rows of the blocks that it read, blocks pruned. A rate is of those rows alone, and there is none
+/// of a query that is over before it could be measured.
 pub(crate) fn work(time: Duration, statistics: &Statistics) -> String {
     let mut parts = vec![human::duration(time)];
-    if statistics.rows > 0 {
-        let executing = Duration::from_micros(statistics.execute_us.max(1));
-        let (scanned, rate) = (human::count(statistics.rows), human::row_rate(statistics.rows, executing));
-        parts.push(format!("{scanned} scanned at {rate}"));
+    let Statistics { rows, blocks, blocks_pruned, execute_us, .. } = *statistics;
+    let read = match blocks {
+        0 => rows,
+        // About: the last block of a fragment is shorter.
+        _ => u64::try_from(
+            u128::from(rows) * u128::from(blocks.saturating_sub(blocks_pruned)) / u128::from(blocks),
+        )
+        .unwrap_or(rows),
+    };
+    if rows > 0 {
+        let about = if blocks_pruned > 0 && read > 0 { "about " } else { "" };
+        let rate = match execute_us >= MEASURED_US && read > 0 {
+            true => format!(" at {}", human::row_rate(read, Duration::from_micros(execute_us))),
+            false => String::new(),
+        };
+        let all = human::plural(rows, "row");
+        parts.push(match read == rows {
+            true => format!("{all} read{rate}"),
+            false => format!("{about}{} of {all} read{rate}", human::count(read)),
+        });
     }
-    if statistics.blocks > 0 {
-        let pruned = human::share(statistics.blocks_pruned, statistics.blocks);
-        parts.push(format!("{pruned} of {} pruned", human::plural(statistics.blocks, "block")));
+    if blocks_pruned > 0 {
+        parts.push(format!("{} of {} pruned", human::count(blocks_pruned), human::plural(blocks, "block")));
     }
     parts.join(" · ")
 }
@@ -496,7 +490,7 @@ day,at,x
             Statistics { rows: 336_776, blocks: 6, blocks_pruned: 4, execute_us: 1000, ..Default::default() };
         assert_eq!(
             footer(1, Duration::from_micros(3210), &statistics),
-            "1 row · 3.21 ms · 336,776 scanned at 337 M rows/s · 67 % of 6 blocks pruned"
+            "1 row · 3.21 ms · about 112,258 of 336,776 rows read at 112 M rows/s · 4 of 6 blocks pruned"
         );
         assert_eq!(footer(0, Duration::from_millis(2), &Statistics::default()), "0 rows · 2.00 ms");
     }

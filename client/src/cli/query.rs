@@ -1,25 +1,18 @@
 //! `basalt query`.
 
-use std::{
-    io::{self, BufWriter, IsTerminal as _},
-    time::Instant,
-};
+use std::{io, path::PathBuf, time::Instant};
 
-use arrow_array::{Array as _, cast::AsArray as _, types::Int64Type};
-use clap::{Args, ValueEnum};
-use tonic::Code;
+use clap::Args;
 
 use super::{
     CliError, ConnectArgs,
-    output::{self, CsvWriter, JsonWriter},
-    print,
+    answer::{self, OutputFormat, Target},
+    export,
     sets::SetArgs,
     style::Style,
 };
 use crate::{
-    client::Client,
-    error::Error,
-    query::{Query, QueryResult, QueryStream, Statistics},
+    query::Query,
     sql::{self, Select},
 };
 
@@ -50,26 +43,23 @@ pub struct QueryArgs {
     #[arg(long, short, value_enum, default_value_t)]
     pub format: OutputFormat,
 
+    /// Write the answer to this file, in the format that its name ends in: .csv, .json, .parquet, .arrow
+    #[arg(long, short, value_name = "FILE", conflicts_with = "format")]
+    pub output: Option<PathBuf>,
+
+    /// Show at most so many rows as a table, and how many more there are; 0 shows all
+    #[arg(long = "max-rows", value_name = "N", default_value_t = answer::SHOWN_ROWS)]
+    pub rows: u64,
+
     /// Sets that are filters
     #[command(flatten)]
     pub sets: SetArgs,
 }
 
-/// How an answer is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum OutputFormat {
-    /// Aligned columns
-    #[default]
-    Table,
-    /// One array of objects
-    Json,
-    /// A header and rows; nulls are empty
-    Csv,
-}
-
 pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), CliError> {
     let select = parse(&args.sql);
     let filters = args.sets.filters()?;
+    args.output.as_deref().map(export::kind).transpose()?;
     let client = match (connect.connect().await, &select) {
         (Ok(client), _) => client,
         // A mistake is told even where no server runs.
@@ -79,124 +69,23 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
     let started = Instant::now();
     // Versions and sets beside the text are the typed API's.
     let is_typed = args.version.is_some() || !filters.is_empty();
-    let answered = if is_typed { None } else { statement(&client, &args.sql, &select).await? };
-    let mut stream = match answered {
-        Some(stream) if args.format == OutputFormat::Table && is_of_write(&args.sql, &stream) => {
-            let answer = stream.gather().await?;
-            return print(&format!("{}\n", done(&args.sql, count(&answer))));
-        }
+    let answered = if is_typed { None } else { answer::statement(&client, &args.sql, &select).await? };
+    let stream = match answered {
         Some(stream) => stream,
         None => {
             let mut request = select?.resolve(&client).await?;
             request.version = one_version(request.version, args.version)?;
-            filters.into_iter().fold(client.query_of(request), Query::filter).stream().await?
+            let query = filters.into_iter().fold(client.query_of(request), Query::filter);
+            // A path in the request that the text became says nothing to who wrote the text.
+            query.stream().await.map_err(|error| CliError::Statement { error, sql: args.sql.clone() })?
         }
     };
-    let (rows, statistics) = match args.format {
-        OutputFormat::Table => {
-            let answer = stream.gather().await?;
-            print(&output::table(&answer).map_err(Error::from)?)?;
-            (answer.rows, answer.statistics)
-        }
-        OutputFormat::Json => {
-            let mut writer = JsonWriter::new(BufWriter::new(io::stdout()), stream.schema())?;
-            let rows = each_batch(&mut stream, |batch| writer.write(batch)).await?;
-            writer.finish()?;
-            (rows, statistics(&stream))
-        }
-        OutputFormat::Csv => {
-            let (out, schema) = (BufWriter::new(io::stdout()), stream.schema());
-            let mut writer = match io::stdout().is_terminal() {
-                true => CsvWriter::to_terminal(out, schema)?,
-                false => CsvWriter::new(out, schema)?,
-            };
-            let rows = each_batch(&mut stream, |batch| writer.write(batch)).await?;
-            writer.finish()?;
-            (rows, statistics(&stream))
-        }
-    };
-    let footer = output::footer(rows, started.elapsed(), &statistics);
-    eprintln!("{}", Style::of(&io::stderr()).dim(&footer));
+    let target =
+        Target { format: args.format, most_rows: args.rows, file: args.output.clone(), pages: false };
+    if let Some(done) = answer::write(stream, &args.sql, &target).await? {
+        eprintln!("{}", Style::of(&io::stderr()).dim(&done.footer(started.elapsed())));
+    }
     Ok(())
-}
-
-/// The answer of the server's SQL; `None` where the typed API is to answer: the server has no SQL, or the text has what
-/// only the client's parser knows, such as attributes of what a column refers to.
-async fn statement(
-    client: &Client,
-    sql: &str,
-    select: &Result<Select, CliError>,
-) -> Result<Option<QueryStream>, CliError> {
-    let error = match client.sql(sql).stream().await {
-        Ok(stream) => return Ok(Some(stream)),
-        Err(error) => error,
-    };
-    let code = error.server().map(|error| error.code);
-    match (code, select) {
-        (Some(Code::Unimplemented), _) | (Some(Code::InvalidArgument | Code::NotFound), Ok(_)) => Ok(None),
-        _ => Err(CliError::Statement { error, sql: sql.to_owned() }),
-    }
-}
-
-/// Statements that write rows, by their first word, and what they have done to these.
-const WRITES: [(&str, &str); 6] = [
-    ("insert", "inserted"),
-    ("update", "updated"),
-    ("delete", "deleted"),
-    ("truncate", "deleted"),
-    ("merge", "merged"),
-    ("copy", "copied"),
-];
-/// Statements that write none.
-const DEFINITIONS: [(&str, &str); 3] = [("create", "created"), ("drop", "dropped"), ("alter", "altered")];
-
-fn first_word(sql: &str) -> &str {
-    sql.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default()
-}
-
-/// Whether an answer says how many rows a statement has written.
-fn is_of_write(sql: &str, stream: &QueryStream) -> bool {
-    let (word, fields) = (first_word(sql), stream.schema().fields());
-    let known = WRITES.iter().chain(&DEFINITIONS).any(|(first, _)| word.eq_ignore_ascii_case(first));
-    known && fields.len() == 1 && fields[0].name() == "rows"
-}
-
-/// How many rows a statement has written.
-fn count(answer: &QueryResult) -> i64 {
-    let column = answer.batches.first().map(|batch| batch.column(0));
-    let rows = column.and_then(|column| column.as_primitive_opt::<Int64Type>());
-    // Default: there is none.
-    rows.filter(|rows| rows.len() == 1).map(|rows| rows.value(0)).unwrap_or_default()
-}
-
-/// "inserted 5 rows"
-fn done(sql: &str, rows: i64) -> String {
-    let rows_are = if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
-    let word = first_word(sql);
-    let written = WRITES.iter().find(|(first, _)| word.eq_ignore_ascii_case(first));
-    let defined = DEFINITIONS.iter().find(|(first, _)| word.eq_ignore_ascii_case(first));
-    match (written, defined) {
-        (Some((_, done)), _) => format!("{done} {rows_are}"),
-        (None, Some((_, done))) if rows > 0 => format!("{done}, with {rows_are}"),
-        (None, Some((_, done))) => (*done).to_owned(),
-        (None, None) => rows_are,
-    }
-}
-
-async fn each_batch(
-    stream: &mut QueryStream,
-    mut write: impl FnMut(&arrow_array::RecordBatch) -> io::Result<()>,
-) -> Result<u64, CliError> {
-    let mut rows = 0;
-    while let Some(batch) = stream.next().await? {
-        rows += batch.num_rows() as u64;
-        write(&batch)?;
-    }
-    Ok(rows)
-}
-
-fn statistics(stream: &QueryStream) -> Statistics {
-    stream.statistics().copied().unwrap_or_default()
 }
 
 /// The version that a query reads, by its text or by an argument.
@@ -217,20 +106,6 @@ pub(super) fn parse(sql: &str) -> Result<Select, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_was_written_is_said_in_words() {
-        for (sql, rows, expected) in [
-            ("INSERT INTO t VALUES (1)", 1, "inserted 1 row"),
-            ("  update t set a = 1", 5, "updated 5 rows"),
-            ("TRUNCATE t", 0, "deleted 0 rows"),
-            ("CREATE TABLE t (a INT)", 0, "created"),
-            ("create table t as select 1", 3, "created, with 3 rows"),
-            ("DROP VIEW v", 0, "dropped"),
-        ] {
-            assert_eq!(done(sql, rows), expected, "{sql}");
-        }
-    }
 
     #[test]
     fn the_text_and_the_argument_say_one_version() {

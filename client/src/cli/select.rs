@@ -6,9 +6,9 @@ use basalt_proto::v1::{SelectRequest, SipTag};
 use clap::{Args, ValueEnum};
 
 use super::{
-    CliError, ConnectArgs, human,
-    output::{self, Grid},
-    print, query,
+    CliError, ConnectArgs,
+    grid::Grid,
+    human, output, print, query,
     sets::{self, SetArgs, bits_per_id, scope_text},
     style::Style,
 };

@@ -9,9 +9,8 @@ use serde_json::json;
 use super::{
     CliError,
     describe::literal_text,
-    human,
-    output::Grid,
-    print,
+    grid::Grid,
+    human, print,
     sets::{self, bits_per_id, scope_text},
     style::Style,
 };

@@ -15,6 +15,12 @@ impl Style {
         Self { paints: stream.is_terminal() && !refused }
     }
 
+    /// Paints whatever the output is.
+    #[cfg(test)]
+    pub(crate) fn always() -> Self {
+        Self { paints: true }
+    }
+
     /// Heavier, as headings are.
     pub fn bold(self, text: &str) -> String {
         self.paint("1", text)

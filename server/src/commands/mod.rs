@@ -1,4 +1,6 @@
-//! Commands of the binary that need no server: they make what one is secured with.
+//! Commands of the binary that need no server: they make what one is secured with, and what a terminal knows of them.
 
+pub(crate) mod complete;
 pub(crate) mod key;
+pub(crate) mod man;
 pub(crate) mod secure;

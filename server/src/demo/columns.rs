@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use basalt_client::{
     Client, ColumnInfo,
-    cli::{human, output::Grid, style::Style},
+    cli::{grid::Grid, human, style::Style},
     type_name,
 };
 

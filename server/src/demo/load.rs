@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use basalt_client::{
     Client, WriteOptions, Writer,
-    cli::{human, output::Grid, style::Style},
+    cli::{grid::Grid, human, style::Style},
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::{sync::mpsc, task};

@@ -10,7 +10,7 @@ use std::{
 
 use basalt_client::{
     Client, ClientOptions, QueryResult,
-    cli::{self, human, output, output::Grid, style::Style},
+    cli::{self, grid::Grid, human, output, style::Style},
     proto::QueryRequest,
     sql,
 };

@@ -8,7 +8,7 @@ use super::{
     mix::{Mix, Operation},
     recorder::{Latencies, Tally, Wrong},
 };
-use crate::cli::{human, output::Grid, style::Style};
+use crate::cli::{grid::Grid, human, style::Style};
 
 /// A finished load.
 #[derive(Debug)]

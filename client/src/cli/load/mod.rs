@@ -220,6 +220,7 @@ impl Load<'_> {
             Err(error) => return Err(error.into()),
         };
         let deletes = self.deletes(existing.as_ref())?;
+        let before = existing.as_ref().map(|table| table.rows);
         let (known, existing) = existing.map(|table| (table.retention, table.schema)).unzip();
         let job = self.plan(files, declared, existing.as_ref()).await?;
         report_notes(&job);
@@ -228,8 +229,15 @@ impl Load<'_> {
             // What cannot be read must not cost the old table.
             read_all(job.clone(), bar("checking", bytes), async |_| Ok(())).await?;
             self.client.drop_table(table).await?;
+            let rows = human::plural(before.unwrap_or_default(), "row");
+            eprintln!("note: the table {table:?} that was there is replaced: {rows}");
         }
         if existing.is_none() || self.args.replace {
+            if self.args.schema.is_none() {
+                let columns: Vec<_> =
+                    job.schema.fields().iter().map(|field| schema_text::of_field(field)).collect();
+                eprintln!("note: the table's columns: {}", columns.join(", "));
+            }
             let options = TableOptions { retention: kept, deletes, optimize: self.args.optimize };
             self.client.create_table_with(table, &job.schema, &options).await?;
             self.created = true;
@@ -503,10 +511,11 @@ fn summary(
     if table.rows != rows {
         held.push_str(&format!(" for {} in all", human::plural(table.rows, "row")));
     }
-    if plain > 0 {
+    let says = table.rows >= human::FEW_ROWS;
+    if plain > 0 && says {
         held.push_str(&format!(", {} plain arrays", human::compared(table.bytes, plain)));
     }
-    if table.rows == rows {
+    if table.rows == rows && says {
         held.push_str(&format!(", {} the files", human::compared(table.bytes, file_bytes)));
     }
     format!("{name}  {loaded}\n{}  {held}\n", " ".repeat(table.name.chars().count()))

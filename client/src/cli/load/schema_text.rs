@@ -2,7 +2,10 @@
 
 use arrow_schema::{Field, Schema};
 
-use crate::{convert::REFERENCES_KEY, types::parse_type};
+use crate::{
+    convert::REFERENCES_KEY,
+    types::{parse_type, type_name},
+};
 
 /// Reads a schema; columns are separated by commas or line breaks and nullable unless `not null`.
 pub(crate) fn parse(text: &str) -> Result<Schema, String> {
@@ -11,6 +14,15 @@ pub(crate) fn parse(text: &str) -> Result<Schema, String> {
         return Err("--schema names no columns".to_owned());
     }
     Ok(Schema::new(fields))
+}
+
+/// A column as [`parse`] reads it.
+pub(crate) fn of_field(field: &Field) -> String {
+    let name = field.name();
+    let is_plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    let name = if is_plain { name.clone() } else { format!("\"{}\"", name.replace('"', "\"\"")) };
+    let null = if field.is_nullable() { "" } else { " not null" };
+    format!("{name} {}{null}", type_name(field.data_type()))
 }
 
 /// The parts between commas that are not in parentheses, nor in quotes.
@@ -101,7 +113,6 @@ fn reference(name: &str, text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::type_name;
 
     fn check(text: &str, expected: &[&str]) {
         let schema = parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -133,6 +144,14 @@ mod tests {
             &["a b, (c) time null", "x.\"y\" binary not null"],
         );
         check("a decimal ( 4 , 2 )\n b date32 NOT  NULL,\n", &["a decimal(4,2) null", "b date32 not null"]);
+    }
+
+    #[test]
+    fn a_schema_is_read_as_it_is_written() {
+        let text = "a int32, \"b, \"\"c\"\"\" decimal(12,2) not null, d_1 utf8";
+        let schema = parse(text).unwrap();
+        let written: Vec<_> = schema.fields().iter().map(|field| of_field(field)).collect();
+        assert_eq!(written.join(", "), text);
     }
 
     #[test]

@@ -424,8 +424,13 @@ fn the_summary_of_a_load() {
     let second = Duration::from_secs(1);
     assert_eq!(summary(&details(0), 0, None, 10, second), "t  0 rows\n");
     assert_eq!(
+        summary(&details(2000), 2000, None, 4_000_000, second),
+        "t  2,000 rows loaded in 1.00 s (2.00 k rows/s, 4.00 MB/s)\n   1.00 MB held, 4.00x smaller than the files\n"
+    );
+    // The size of a few rows says nothing.
+    assert_eq!(
         summary(&details(2), 2, None, 4000, second),
-        "t  2 rows loaded in 1.00 s (2.00 rows/s, 4.00 kB/s)\n   1.00 kB held, 4.00x smaller than the files\n"
+        "t  2 rows loaded in 1.00 s (2.00 rows/s, 4.00 kB/s)\n   1.00 kB held\n"
     );
     assert_eq!(
         summary(&details(2), 0, None, 10, second),

@@ -1,0 +1,180 @@
+//! The commands of the shell itself, which begin with a backslash.
+
+use std::{path::PathBuf, str::FromStr as _};
+
+use clap::ValueEnum as _;
+
+use super::session::Session;
+use crate::cli::{CliError, answer::OutputFormat, describe, export, grid::Grid, pager, print};
+
+const HELP: &[(&str, &str)] = &[
+    ("\\d", "the tables"),
+    ("\\d TABLE", "a table's columns: types, encodings, sizes, ranges"),
+    ("\\d+ TABLE", "also the entropy, heat and every encoding's size estimate"),
+    ("\\x", "a line for each value, or again a table"),
+    ("\\format NAME", "table, line, csv or json"),
+    ("\\rows N", "how many rows a table shows at most; 0: all"),
+    ("\\o [FILE]", "write answers to FILE (.csv, .json, .parquet, .arrow), or again to the terminal"),
+    ("\\i FILE", "run the statements of FILE"),
+    ("\\timing", "the line below answers: on, or off"),
+    ("\\pager", "long answers through a pager: on, or off"),
+    ("\\q", "leave; so do exit, quit and Ctrl-D"),
+];
+
+/// A command of the shell.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    Tables,
+    Describe { table: String, full: bool },
+    Turn,
+    Format(OutputFormat),
+    Rows(u64),
+    Output(Option<PathBuf>),
+    Input(PathBuf),
+    Timing,
+    Pager,
+    Help,
+    Quit,
+}
+
+impl Command {
+    /// That of a line; `None`: it is SQL.
+    pub(super) fn of(line: &str) -> Option<Result<Self, String>> {
+        let line = line.trim();
+        let bare = line.trim_end_matches(';').trim_end();
+        match bare {
+            _ if bare.eq_ignore_ascii_case("exit") || bare.eq_ignore_ascii_case("quit") => {
+                return Some(Ok(Self::Quit));
+            }
+            _ if bare.eq_ignore_ascii_case("help") => return Some(Ok(Self::Help)),
+            _ => {}
+        }
+        let line = bare.strip_prefix('\\')?;
+        let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let argument = argument.trim();
+        Some(Self::parse(name, argument).ok_or_else(|| {
+            let usage = HELP.iter().find(|(usage, _)| usage.split(' ').next() == Some(&format!("\\{name}")));
+            match usage {
+                Some((usage, what)) => format!("{usage}: {what}"),
+                None => format!("there is no \\{name}; \\? lists what there is"),
+            }
+        }))
+    }
+
+    fn parse(name: &str, argument: &str) -> Option<Self> {
+        let given = !argument.is_empty();
+        let unquoted = || argument.trim_matches('"').to_owned();
+        match name {
+            "d" | "dt" | "d+" if !given => Some(Self::Tables),
+            "d" => Some(Self::Describe { table: unquoted(), full: false }),
+            "d+" => Some(Self::Describe { table: unquoted(), full: true }),
+            "x" if !given => Some(Self::Turn),
+            "format" => OutputFormat::from_str(argument, true).ok().map(Self::Format),
+            "rows" => u64::from_str(argument).ok().map(Self::Rows),
+            "o" => Some(Self::Output(given.then(|| PathBuf::from(argument)))),
+            "i" if given => Some(Self::Input(PathBuf::from(argument))),
+            "timing" if !given => Some(Self::Timing),
+            "pager" if !given => Some(Self::Pager),
+            "?" | "h" | "help" => Some(Self::Help),
+            "q" if !given => Some(Self::Quit),
+            _ => None,
+        }
+    }
+}
+
+pub(super) async fn run(command: Command, session: &mut Session) -> Result<(), CliError> {
+    match command {
+        Command::Tables => {
+            let (tables, damaged) = session.client.list_all_tables().await?;
+            Ok(pager::show(&describe::tables(&tables, &damaged))?)
+        }
+        Command::Describe { table, full } => {
+            let details = if full {
+                session.client.table_full(&table).await?
+            } else {
+                session.client.table(&table).await?
+            };
+            Ok(pager::show(&describe::describe(&details))?)
+        }
+        Command::Turn => {
+            let turned = session.target.format == OutputFormat::Line;
+            let next = if turned { session.before } else { OutputFormat::Line };
+            session.before = session.target.format;
+            set_format(session, next)
+        }
+        Command::Format(format) => set_format(session, format),
+        Command::Rows(rows) => {
+            session.target.most_rows = rows;
+            print(&match rows {
+                0 => "all rows are shown\n".to_owned(),
+                rows => format!("at most {rows} rows are shown\n"),
+            })
+        }
+        Command::Output(None) => {
+            session.target.file = None;
+            print("answers are shown here\n")
+        }
+        Command::Output(Some(path)) => {
+            export::kind(&path)?;
+            let text =
+                format!("the next answers are written to {}, each over the one before\n", path.display());
+            session.target.file = Some(path);
+            print(&text)
+        }
+        Command::Input(path) => {
+            let (name, text) = super::read_file(&path)?;
+            session.run_script(&name, &text, None).await
+        }
+        Command::Timing => {
+            session.shows_time = !session.shows_time;
+            print(if session.shows_time { "timing is on\n" } else { "timing is off\n" })
+        }
+        Command::Pager => {
+            session.target.pages = !session.target.pages;
+            print(if session.target.pages { "the pager is on\n" } else { "the pager is off\n" })
+        }
+        Command::Help => {
+            let mut grid = Grid::new([("command", false), ("", false)]);
+            HELP.iter().for_each(|(usage, what)| grid.row([usage, what].map(|text| (*text).to_owned())));
+            print(&grid.render())
+        }
+        Command::Quit => Ok(()),
+    }
+}
+
+fn set_format(session: &mut Session, format: OutputFormat) -> Result<(), CliError> {
+    session.target.format = format;
+    let name = format.to_possible_value();
+    let name = name.as_ref().map_or("", |value| value.get_name());
+    print(&format!("answers are printed as {name}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_commands_or_statements() {
+        let describe = |table: &str, full| Command::Describe { table: table.to_owned(), full };
+        for (line, command) in [
+            ("\\d", Command::Tables),
+            (" \\d flights; ", describe("flights", false)),
+            ("\\d+ \"a b\"", describe("a b", true)),
+            ("\\rows 0", Command::Rows(0)),
+            ("\\format CSV", Command::Format(OutputFormat::Csv)),
+            ("\\o a.parquet", Command::Output(Some("a.parquet".into()))),
+            ("\\o", Command::Output(None)),
+            ("EXIT;", Command::Quit),
+            ("\\?", Command::Help),
+        ] {
+            assert_eq!(Command::of(line), Some(Ok(command)), "{line}");
+        }
+        assert_eq!(Command::of("select 1;"), None);
+        for (line, expected) in [
+            ("\\rows many", "\\rows N: how many rows a table shows at most; 0: all"),
+            ("\\nothing", "there is no \\nothing; \\? lists what there is"),
+        ] {
+            assert_eq!(Command::of(line), Some(Err(expected.to_owned())), "{line}");
+        }
+    }
+}
