@@ -1,5 +1,7 @@
 //! Chunks of 64 rows and their mask words.
 
+use std::ops::{Deref, DerefMut};
+
 /// Rows of a chunk, one for each bit of a mask word.
 pub(crate) const CHUNK: usize = 64;
 
@@ -11,10 +13,32 @@ pub(crate) fn low_bits(rows: usize) -> u64 {
 
 /// The chunk that holds `tail` and then `fill`.
 #[inline(always)]
-pub(crate) fn pad<T: Copy>(tail: &[T], fill: T) -> [T; CHUNK] {
-    let mut chunk = [fill; CHUNK];
+pub(crate) fn pad<T: Copy>(tail: &[T], fill: T) -> Aligned<[T; CHUNK]> {
+    let mut chunk = Aligned([fill; CHUNK]);
     chunk[..tail.len()].copy_from_slice(tail);
     chunk
+}
+
+/// Values that begin where a line of the cache does. Registers of 64 bytes that are stored astride two lines of the stack and
+/// loaded again make the loads wait: half the speed of a whole kernel, or not, by how deep the stack is.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Aligned<T>(pub(crate) T);
+
+impl<T> Deref for Aligned<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Aligned<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
 }
 
 /// Which way a chunk under a mask word goes.
@@ -63,7 +87,7 @@ macro_rules! for_masked {
             $block
         }
         if let ([_, ..], Some(&word)) = (tail, $mask.get(chunks.len())) {
-            let $chunk = &crate::chunks::pad(tail, $fill);
+            let $chunk = &crate::chunks::pad(tail, $fill).0;
             let $word = word & crate::chunks::low_bits(tail.len());
             $block
         }

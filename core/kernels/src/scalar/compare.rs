@@ -18,8 +18,8 @@ macro_rules! words {
             *word = word_of!($arch, chunk, |$vector| $bits) ^ $flip;
         }
         if let ([_, ..], Some(word)) = (tail, $out.get_mut(chunks.len())) {
-            let chunk = pad(tail, $fill);
-            *word = (word_of!($arch, &chunk, |$vector| $bits) ^ $flip) & low_bits(tail.len());
+            let chunk = &pad(tail, $fill).0;
+            *word = (word_of!($arch, chunk, |$vector| $bits) ^ $flip) & low_bits(tail.len());
         }
     };
 }

@@ -30,7 +30,7 @@ macro_rules! for_filtered {
             $block
         }
         if !tail.is_empty() {
-            let $chunk = &pad(tail, Default::default());
+            let $chunk = &pad(tail, Default::default()).0;
             let rows = selected(values.len()) & low_bits(tail.len());
             let $word = (compare::in_range($arch, &pad(by_tail, $lo), range) ^ flip) & rows;
             $block
@@ -74,7 +74,7 @@ macro_rules! for_registers {
             }
         }
         if !tail.is_empty() {
-            let (by, $chunk) = (&pad(by_tail, $lo), &pad(tail, Default::default()));
+            let (by, $chunk) = (&pad(by_tail, $lo), &pad(tail, Default::default()).0);
             let word = $mask.map_or(u64::MAX, |mask| mask[chunks.len()]) & low_bits(tail.len());
             for $i in 0..CHUNK / $rows {
                 let bits = passing::<_, $arch_type, FLIP>($arch, by, range, $i, $rows);

@@ -4,7 +4,7 @@
 //! groups are of tables of which four rows take turns, and those of few groups stay in registers.
 
 use crate::{
-    chunks::{Bits, CHUNK, low_bits, pad},
+    chunks::{Aligned, Bits, CHUNK, low_bits, pad},
     lanes::{GroupLanes, Lanes},
     native::GroupCode,
     scalar::min_max,
@@ -127,11 +127,11 @@ macro_rules! for_rows {
 
 /// The values of a chunk that a word selects, and `none` in place of the others.
 #[inline(always)]
-fn selected<T: Copy, A: Lanes<T>>(arch: A, values: &[T; CHUNK], word: u64, none: T) -> [T; CHUNK] {
-    let mut out = [none; CHUNK];
+fn selected<T: Copy, A: Lanes<T>>(arch: A, values: &[T; CHUNK], word: u64, none: T) -> Aligned<[T; CHUNK]> {
+    let mut out = Aligned([none; CHUNK]);
     let none = arch.splat(none);
     for i in 0..CHUNK / A::COUNT {
-        arch.store(arch.select(arch.load(values, i), word, i, none), &mut out, i);
+        arch.store(arch.select(arch.load(values, i), word, i, none), &mut *out, i);
     }
     out
 }
@@ -190,7 +190,7 @@ pub(crate) fn count<C: GroupCode, A: GroupLanes + Lanes<C>>(
 fn count_few<C: GroupCode, A: Lanes<C>>(arch: A, rows: Rows<'_, C>, out: &mut [u64]) {
     let (chunks, tail) = rows.codes.as_chunks::<CHUNK>();
     let last = pad(tail, C::default());
-    for (i, codes) in chunks.iter().chain((!tail.is_empty()).then_some(&last)).enumerate() {
+    for (i, codes) in chunks.iter().chain((!tail.is_empty()).then_some(&last.0)).enumerate() {
         let word = rows.selected(i);
         let mut left = word;
         for (group, count) in out.iter_mut().enumerate() {
@@ -371,8 +371,8 @@ impl<C: GroupCode, A: GroupLanes + Lanes<C>> Narrow<C, A> for Registers<A> {
     #[inline(always)]
     fn empty(&mut self, arch: A, out: &mut [i128]) {
         for (out, sum) in out.iter_mut().zip(&mut self.sums) {
-            let mut lanes = [0_i64; CHUNK];
-            arch.store(*sum, &mut lanes, 0);
+            let mut lanes = Aligned([0_i64; CHUNK]);
+            arch.store(*sum, &mut *lanes, 0);
             *out += lanes.iter().map(|&lane| i128::from(lane)).sum::<i128>();
             *sum = arch.splat(0_i64);
         }

@@ -3,7 +3,7 @@
 
 use crate::{
     FloatSum,
-    chunks::{CHUNK, low_bits},
+    chunks::{Aligned, CHUNK, low_bits},
     forms::{
         decimals::Decimals,
         packed::{Patch, Rows, UNIT_CHUNKS, UNIT_ROWS},
@@ -212,8 +212,8 @@ pub(crate) fn unpack(arch: impl Arch, rows: Rows<'_>, base: i64, out: &mut [i64]
 #[inline(always)]
 fn unpack_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, base: i64, out: &mut [i64]) {
     for_chunks!(codes, |i, chunk| {
-        let mut codes = [L::default(); CHUNK];
-        for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut codes, i) });
+        let mut codes = Aligned([L::default(); CHUNK]);
+        for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut *codes, i) });
         let out = &mut out[i * CHUNK..];
         match out.first_chunk_mut::<CHUNK>() {
             Some(out) => write(base, &codes, out),
@@ -298,8 +298,8 @@ pub(crate) fn in_set(arch: impl Arch, rows: Rows<'_>, set: &[u64], out: &mut [u6
 #[inline(always)]
 fn in_set_lanes<L: Lane, A: PackedLanes<L>>(arch: A, codes: Codes<'_, L>, set: &[u64], out: &mut [u64]) {
     for_chunks!(codes, |i, chunk| {
-        let mut codes = [L::default(); CHUNK];
-        for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut codes, i) });
+        let mut codes = Aligned([L::default(); CHUNK]);
+        for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut *codes, i) });
         let bit = |code: L| set[(code.widen() / 64) as usize] >> (code.widen() % 64) & 1;
         out[i] = codes.iter().enumerate().fold(0, |word, (row, code)| word | bit(*code) << row);
     });
@@ -391,10 +391,10 @@ fn sum_decimals_lanes<L: Lane, A: PackedLanes<L> + FloatLanes<f64>>(
     for_chunks!(codes, mask, |i, chunk| {
         let word = codes.selected(mask, i);
         if word != 0 {
-            let mut codes = [L::default(); CHUNK];
-            for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut codes, i) });
-            let mut floats = [0.0; CHUNK];
-            for (float, code) in floats.iter_mut().zip(&codes) {
+            let mut codes = Aligned([L::default(); CHUNK]);
+            for_codes!(arch: A, chunk, |i, register| { arch.store(register, &mut *codes, i) });
+            let mut floats = Aligned([0.0; CHUNK]);
+            for (float, code) in floats.iter_mut().zip(&*codes) {
                 *float = decimals.float(code.widen());
             }
             while let Some((patch, rest)) = patches.split_first()
