@@ -16,7 +16,12 @@ use datafusion::{
     },
 };
 
-use crate::{arithmetic::Arithmetic, catalog::Table, sums, table::Columns};
+use crate::{
+    arithmetic::Arithmetic,
+    catalog::Table,
+    sums,
+    table::{Columns, all},
+};
 
 /// Depth of what is given to the engine, below its own limit, so that conditions may still be joined.
 pub(crate) const DEPTH: usize = basalt_core::limits::MAX_FILTER_DEPTH - 4;
@@ -43,7 +48,7 @@ impl Translator<'_> {
             df::Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
                 Operator::And | Operator::Or => {
                     let both = vec![self.filter_at(left, depth + 1)?, self.filter_at(right, depth + 1)?];
-                    Some(if *op == Operator::And { Filter::And(both) } else { Filter::Or(both) })
+                    if *op == Operator::And { all(both) } else { Some(Filter::Or(both)) }
                 }
                 op => {
                     let op = compare_op(*op)?;

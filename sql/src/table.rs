@@ -150,8 +150,10 @@ fn outer(schema: &Schema) -> SchemaRef {
     Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
 }
 
-/// One condition for all of these.
-pub(crate) fn all(mut filters: Vec<Filter>) -> Option<Filter> {
+/// One condition for all of these: a list of them, not lists in a list.
+pub(crate) fn all(filters: Vec<Filter>) -> Option<Filter> {
+    let parts = |filter| if let Filter::And(filters) = filter { filters } else { vec![filter] };
+    let mut filters: Vec<_> = filters.into_iter().flat_map(parts).collect();
     match filters.len() {
         0 => None,
         1 => filters.pop(),

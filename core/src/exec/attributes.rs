@@ -50,12 +50,8 @@ impl Resolver<'_> {
     /// Looks up the attributes of a query, of whose rows its filter, where semi-joins are sets by now, selects some.
     pub(super) fn lookups_of_selected(&mut self, table: &Table, query: &mut Query) -> Result<()> {
         let filter = query.filter.take();
-        let conjuncts = match &filter {
-            Some(Filter::And(filters)) => filters.as_slice(),
-            filter => filter.as_slice(),
-        };
-        let keys = |filter: &Filter| if let Filter::Keys(keys) = filter { Some(keys.clone()) } else { None };
-        let passed: Vec<KeyFilter> = conjuncts.iter().filter_map(keys).collect();
+        let mut passed = Vec::new();
+        filter.iter().for_each(|filter| keys_that_all_have(filter, &mut passed));
         let found = query.attributes(&mut |attribute, place| {
             self.check(table, attribute)
                 .and_then(|()| self.look_up(table, attribute, &passed))
@@ -134,6 +130,15 @@ impl Resolver<'_> {
         let (table, attribute) = (table.name().to_owned(), attribute.clone());
         self.attributes.lookups.push(Known { table, attribute, partial });
         Ok(())
+    }
+}
+
+/// The keys of columns that all rows have which a filter selects. Who writes joins one after the other has ANDs within ANDs.
+fn keys_that_all_have(filter: &Filter, keys: &mut Vec<KeyFilter>) {
+    match filter {
+        Filter::And(filters) => filters.iter().for_each(|filter| keys_that_all_have(filter, keys)),
+        Filter::Keys(filter) => keys.push(filter.clone()),
+        _ => {}
     }
 }
 
