@@ -130,3 +130,12 @@ async fn serve(flags: &Flags) -> Result<(), Error> {
     };
     basalt_server::run_alone(listener, config, stop).await
 }
+
+#[cfg(test)]
+mod tests {
+    /// What clap checks of a command when it is asked, for all of them at once.
+    #[test]
+    fn the_commands_are_consistent() {
+        super::command_line().debug_assert();
+    }
+}

@@ -49,7 +49,7 @@ pub struct QueryArgs {
 
     /// Show at most so many rows as a table, and how many more there are; 0 shows all
     #[arg(long = "max-rows", value_name = "N", default_value_t = answer::SHOWN_ROWS)]
-    pub rows: u64,
+    pub max_rows: u64,
 
     /// Sets that are filters
     #[command(flatten)]
@@ -81,7 +81,7 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
         }
     };
     let target =
-        Target { format: args.format, most_rows: args.rows, file: args.output.clone(), pages: false };
+        Target { format: args.format, most_rows: args.max_rows, file: args.output.clone(), pages: false };
     if let Some(done) = answer::write(stream, &args.sql, &target).await? {
         eprintln!("{}", Style::of(&io::stderr()).dim(&done.footer(started.elapsed())));
     }
