@@ -207,6 +207,7 @@ impl Error {
                 ErrorReason::Unauthenticated => "a key goes with `--key-file FILE`, or in BASALT_KEY",
                 ErrorReason::ColumnNotFound => "`basalt describe TABLE` lists the columns",
                 ErrorReason::SipNotFound => "kept sets end with their time: select it again",
+                ErrorReason::QueryNotFound => "it may have ended: `basalt queries` lists those that run",
                 ErrorReason::SipQuota => "kept sets take memory until their time is over: keep them for less",
                 ErrorReason::DeadlineExceeded => "allow more time with `--timeout`",
                 ErrorReason::OutcomeUnknown => "look at the table before you write the rows again",

@@ -34,6 +34,7 @@ pub mod convert;
 mod credentials;
 mod error;
 mod expr;
+pub mod queries;
 mod query;
 mod retry;
 mod set;

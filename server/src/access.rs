@@ -65,6 +65,8 @@ pub(crate) enum Action {
     Copy,
     /// Sets are kept and dropped.
     KeepSet,
+    /// Queries of others are stopped.
+    Cancel,
     /// All files are read.
     Verify,
     /// The nodes, and the metrics, which name the tables.
@@ -247,7 +249,22 @@ impl Caller {
 
     /// Whether it may, of one among many that are shown to whoever may see them.
     pub(crate) fn may_see(&self, table: &str) -> bool {
-        self.access.policy.allows(&self.principal, Action::Read, Object::Table(table))
+        self.allows(Action::Read, Object::Table(table))
+    }
+
+    /// Whether it may do what nobody remembers that it has asked for.
+    pub(crate) fn allows(&self, action: Action, object: Object<'_>) -> bool {
+        self.access.policy.allows(&self.principal, action, object)
+    }
+
+    /// Whether the two are one: the owner of a key, or who comes from one machine where nobody has keys.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        match (&self.principal, &other.principal) {
+            (Principal::Key(key, _), Principal::Key(other, _)) => key.name == other.name,
+            (Principal::Anonymous(address), Principal::Anonymous(other)) => address.ip() == other.ip(),
+            (Principal::Itself, Principal::Itself) => true,
+            _ => false,
+        }
     }
 }
 
@@ -302,6 +319,7 @@ impl Action {
             Self::Alter => "alter",
             Self::Copy => "copy files of",
             Self::KeepSet => "keep or drop",
+            Self::Cancel => "cancel queries of others at",
             Self::Verify => "verify",
             Self::Observe => "observe",
             Self::Probe => "probe",
@@ -311,7 +329,16 @@ impl Action {
 
     /// What is remembered even where it was allowed.
     fn is_administrative(self) -> bool {
-        matches!(self, Self::Create | Self::Drop | Self::Attach | Self::Alter | Self::Copy | Self::Verify)
+        matches!(
+            self,
+            Self::Create
+                | Self::Drop
+                | Self::Attach
+                | Self::Alter
+                | Self::Copy
+                | Self::Cancel
+                | Self::Verify
+        )
     }
 }
 

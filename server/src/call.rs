@@ -110,6 +110,11 @@ impl Call {
         &self.arrival.caller
     }
 
+    /// The method, as the log and the metrics have it.
+    pub(crate) fn label(&self) -> &'static str {
+        self.arrival.method.label
+    }
+
     /// When the request arrived.
     pub(crate) fn at(&self) -> Instant {
         self.arrival.at

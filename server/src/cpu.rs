@@ -37,6 +37,7 @@ use crate::{
     limits,
     long_threads::lower_priority,
     panics::caught,
+    queries::Listed,
     status::RequestError,
 };
 
@@ -212,7 +213,7 @@ impl Cpu {
         job: impl FnOnce(&Control) -> Result<T, RequestError> + Send + 'static,
     ) -> Result<T, RequestError> {
         let permit = self.admit(Class::Long, deadline).await?;
-        let stop = StopOnDrop(control.clone());
+        let stop = StopOnDrop::new(&control);
         let running = self.run_query(permit, control, move |control| job(&control));
         stop.until(deadline, running).await?
     }
@@ -375,25 +376,55 @@ pub(crate) fn clock() -> u64 {
 
 /// Cancels what still runs when its caller goes away; without effect on what is over.
 #[derive(Debug)]
-pub(crate) struct StopOnDrop(pub(crate) Control);
+pub(crate) struct StopOnDrop {
+    pub(crate) control: Control,
+    /// Where people see it, and stop it.
+    listed: Option<Listed>,
+}
 
 impl StopOnDrop {
+    pub(crate) fn new(control: &Control) -> Self {
+        Self { control: control.clone(), listed: None }
+    }
+
+    /// The same for a query that people see.
+    pub(crate) fn of_query(listed: Listed, control: &Control) -> Self {
+        Self { control: control.clone(), listed: Some(listed) }
+    }
+
+    /// How it is seen, where it is.
+    pub(crate) fn listed(&self) -> Option<&Listed> {
+        self.listed.as_ref()
+    }
+
+    /// Waits until somebody has it stopped.
+    pub(crate) async fn cancelled(&self) -> RequestError {
+        match &self.listed {
+            Some(listed) => listed.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Waits for what it stops, until the deadline.
     pub(crate) async fn until<T>(
         &self,
         deadline: Instant,
         work: impl Future<Output = T>,
     ) -> Result<T, RequestError> {
-        timeout_at(deadline, work).await.map_err(|_| {
-            self.0.expire();
-            RequestError::deadline()
-        })
+        tokio::select! {
+            biased;
+            done = timeout_at(deadline, work) => done.map_err(|_| {
+                self.control.expire();
+                RequestError::deadline()
+            }),
+            error = self.cancelled() => Err(error),
+        }
     }
 }
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.cancel();
+        self.control.cancel();
     }
 }
 

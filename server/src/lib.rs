@@ -29,6 +29,7 @@ mod peers;
 #[cfg(feature = "sql")]
 mod postgres;
 mod process;
+mod queries;
 mod readers;
 mod reload;
 mod request_log;

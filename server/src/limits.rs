@@ -98,6 +98,8 @@ pub const METRICS_REQUEST_BYTES: usize = 16 << 10;
 pub const HTTP_REQUESTS: usize = 64;
 /// Bytes that one of them counts as, beside what it answers or writes: its head, its statement, its parameters.
 pub const HTTP_REQUEST_BYTES: u64 = 512 << 10;
+/// Bytes of the text that stands for null in an answer as CSV.
+pub const HTTP_NULL_BYTES: usize = 64;
 /// Bytes of the parameters of a statement there.
 pub const HTTP_PARAMETERS_BYTES: usize = 12 << 10;
 /// How long a body there may bring nothing.
@@ -179,6 +181,8 @@ pub const POSTGRES_KEPT_BYTES: u64 = 16 << 20;
 /// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
 /// while another waits for a query's last block.
 pub const QUERIES_PER_THREAD: usize = 4;
+/// Bytes of a running query's text that are shown.
+pub const QUERY_TEXT_BYTES: usize = 4096;
 /// A query is short when it should take no more nanoseconds of one thread than this, as far as statistics tell, and
 /// could take no more than the second whatever they tell.
 pub const SHORT_EFFORT: u64 = 10_000_000;

@@ -166,6 +166,12 @@ impl Sets {
         Handle::try_from(handle).is_ok_and(|handle| entries.remove(&handle))
     }
 
+    /// All that are kept, and until when.
+    #[cfg(feature = "sql")]
+    pub(crate) fn all(&self, now: Instant) -> Vec<(Handle, KeptSet, Instant)> {
+        self.at(now).by_handle.iter().map(|(handle, entry)| (*handle, entry.set.clone(), entry.expires)).collect()
+    }
+
     /// How many sets are kept, and their bytes.
     pub(crate) fn held(&self) -> (u64, u64) {
         let entries = self.at(Instant::now());

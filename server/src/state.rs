@@ -24,6 +24,7 @@ use crate::{
     memory::MemoryPool,
     metrics::Metrics,
     peers::Tasks,
+    queries::{Listed, Queries},
     readers::Readers,
     reload::Reload,
     request_log::RequestLog,
@@ -56,6 +57,7 @@ pub(crate) struct State {
     pub(crate) reload: Arc<Notify>,
     pub(crate) writes: Arc<Writes>,
     pub(crate) readers: Arc<Readers>,
+    pub(crate) queries: Arc<Queries>,
     /// Plans and runs statements.
     #[cfg(feature = "sql")]
     pub(crate) sql: basalt_sql::Engine,
@@ -125,6 +127,7 @@ impl State {
             reload: Arc::default(),
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
             readers: Readers::new(limit, config.query_permits()),
+            queries: Queries::new(environment.number()),
             #[cfg(feature = "sql")]
             sql: crate::sql::engine(config)?,
             #[cfg(feature = "sql")]
@@ -210,5 +213,10 @@ impl State {
     /// The control of one query, with its share of the memory.
     pub(crate) fn control(&self) -> Control {
         self.memory.control(self.environment.now_micros())
+    }
+
+    /// Lists the query that a call asks for.
+    pub(crate) fn list(&self, call: &Call, control: &Control) -> Listed {
+        self.queries.list(call.caller(), call.label(), control, (call.at(), self.environment.now_micros()))
     }
 }

@@ -280,9 +280,10 @@ fn reason(kind: ErrorKind) -> ErrorReason {
 fn class(reason: ErrorReason) -> (Code, Option<Duration>) {
     let later = Some(limits::RETRY_DELAY);
     match reason {
-        ErrorReason::TableNotFound | ErrorReason::ColumnNotFound | ErrorReason::SipNotFound => {
-            (Code::NotFound, None)
-        }
+        ErrorReason::TableNotFound
+        | ErrorReason::ColumnNotFound
+        | ErrorReason::SipNotFound
+        | ErrorReason::QueryNotFound => (Code::NotFound, None),
         ErrorReason::TableDamaged => (Code::DataLoss, None),
         ErrorReason::PermissionDenied => (Code::PermissionDenied, None),
         ErrorReason::Unauthenticated => (Code::Unauthenticated, None),
@@ -364,7 +365,7 @@ mod tests {
                 seen += 1;
             }
         }
-        assert_eq!(seen, 38);
+        assert_eq!(seen, 39);
     }
 
     #[test]

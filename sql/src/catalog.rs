@@ -14,6 +14,7 @@ use futures_util::stream::BoxStream;
 use crate::{
     distributed::Nodes,
     error::{Error, Result},
+    system::{ServerRow, ServerTable},
 };
 
 /// The tables of a server.
@@ -104,6 +105,22 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// What kept it from being dropped.
     async fn drop_view(&self, _name: &str, _if_exists: bool) -> Result<()> {
         Err(read_only())
+    }
+
+    /// The rows of a table that shows the server.
+    ///
+    /// # Errors
+    /// What kept them from being known.
+    async fn server_rows(&self, _table: ServerTable) -> Result<Vec<ServerRow>> {
+        Ok(Vec::new())
+    }
+
+    /// Stops a query that runs.
+    ///
+    /// # Errors
+    /// There is none of this id, or it is not for this caller to stop.
+    async fn cancel(&self, _id: &str) -> Result<()> {
+        Err(Error::unsupported("CANCEL QUERY here"))
     }
 
     /// The nodes that may run tasks of the statement; `None`: there is this one alone.

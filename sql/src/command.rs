@@ -35,6 +35,8 @@ pub enum Command {
     CreateView,
     /// DROP VIEW.
     DropView,
+    /// CANCEL QUERY.
+    CancelQuery,
 }
 
 impl Command {

@@ -53,6 +53,7 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
         | Resolved::Drop { .. }
         | Resolved::CreateView(..)
         | Resolved::DropView { .. }
+        | Resolved::Cancel(_)
         | Resolved::Alter { .. }
         | Resolved::CopyFrom(..)
         | Resolved::Nothing(_) => Ok(described(command, affected_schema())),

@@ -101,6 +101,22 @@ impl Text {
         Ok(Self { tokens, versions })
     }
 
+    /// The query that is to be stopped, where the statement is `CANCEL QUERY 'id'`, of which the parser knows nothing.
+    pub(crate) fn cancelled(&self) -> Option<&str> {
+        let mut tokens = self.tokens.iter().map(|token| &token.token).filter(|t| !matches!(t, Token::Whitespace(_)));
+        let mut word = |name: &str| {
+            tokens.next().is_some_and(|token| match token {
+                Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name),
+                _ => false,
+            })
+        };
+        if !(word("cancel") && word("query")) {
+            return None;
+        }
+        let Some(Token::SingleQuotedString(id)) = tokens.next() else { return None };
+        tokens.all(|token| matches!(token, Token::SemiColon | Token::EOF)).then_some(id)
+    }
+
     /// The statement, where names without quotes are spelled as `names` has them.
     pub(crate) fn parse(&self, names: &Names, parameters: Parameters<'_>) -> Result<Parsed> {
         let tokens = self.tokens.iter().map(|token| names.spelled(token)).collect::<Vec<_>>();

@@ -277,6 +277,10 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 }
                 table.alter(alterations, exactly).await?
             }
+            Resolved::Cancel(id) => {
+                request.catalog.cancel(&id).await?;
+                NOTHING
+            }
             Resolved::DropView { view, if_exists } => {
                 request.catalog.drop_view(&view, if_exists).await?;
                 NOTHING

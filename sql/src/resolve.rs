@@ -61,6 +61,8 @@ pub(crate) enum Resolved {
     CopyFrom(Arc<dyn Table>, Vec<String>, CopyFile),
     /// DROP VIEW.
     DropView { view: String, if_exists: bool },
+    /// CANCEL QUERY.
+    Cancel(String),
     /// What is to be made is there.
     Nothing(Command),
     /// SHOW VIEWS.
@@ -81,6 +83,7 @@ impl Resolved {
             }
             Self::CreateView(..) => Command::CreateView,
             Self::DropView { .. } => Command::DropView,
+            Self::Cancel(_) => Command::CancelQuery,
             Self::Alter { .. } => Command::AlterTable,
             Self::CopyTo(..) | Self::CopyFrom(..) => Command::Copy,
             Self::Write(_, rewritten, _) => rewritten.command,
@@ -103,6 +106,9 @@ pub(crate) async fn resolve(
         return Err(Error::invalid(message));
     }
     let mut text = Text::new(&request.sql)?;
+    if let Some(id) = text.cancelled() {
+        return Ok(Resolved::Cancel(id.to_owned()));
+    }
     let known = request.catalog.tables().await?;
     let views = request.catalog.views().await?;
     let mut names = Names::of_tables(known.iter().chain(views.keys()));

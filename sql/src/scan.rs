@@ -16,11 +16,13 @@ use arrow_schema::{DataType, SchemaRef, TimeUnit};
 use basalt_core::{
     limits::ANSWER_ROWS,
     logical::{self, Logical},
-    plan::expr_text,
+    plan::{expr_text, filter_text},
     query::{Filter, Query},
 };
 use datafusion::{
-    common::{Result, Statistics, config::ConfigOptions, stats::Precision, tree_node::TreeNodeRecursion},
+    common::{
+        Result, Statistics, config::ConfigOptions, instant::Instant, stats::Precision, tree_node::TreeNodeRecursion,
+    },
     execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext},
     physical_expr::{EquivalenceProperties, PhysicalExpr, expressions::DynamicFilterPhysicalExpr},
     physical_plan::{
@@ -34,7 +36,7 @@ use datafusion::{
 };
 use futures_util::{Stream, StreamExt as _};
 
-use crate::{Error, catalog::Answers, dynamic, filter, source::Source};
+use crate::{Error, catalog::Answers, dynamic, source::Source};
 
 /// What the rows of the leaf are.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +156,7 @@ pub(crate) fn describe(query: &Query, f: &mut impl fmt::Write) -> fmt::Result {
     let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
     write!(f, ", select=[{}]", list(&mut query.select.iter().map(|item| expr_text(&item.expr))))?;
     if let Some(condition) = &query.filter {
-        write!(f, ", filter=[{}]", filter::text(condition))?;
+        write!(f, ", filter=[{}]", filter_text(condition))?;
     }
     if !query.group_by.is_empty() {
         write!(f, ", group_by=[{}]", list(&mut query.group_by.iter().map(expr_text)))?;
@@ -246,6 +248,7 @@ impl ExecutionPlan for Scan {
             answers: None,
             shape: self.shape,
             left: 0,
+            asked: None,
             schema: self.schema(),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         })))
@@ -297,6 +300,8 @@ struct Rows {
     shape: Shape,
     /// Rows without columns that are still to be given.
     left: u64,
+    /// Since when somebody waits for the next rows.
+    asked: Option<Instant>,
     schema: SchemaRef,
     metrics: BaselineMetrics,
 }
@@ -306,6 +311,8 @@ impl Stream for Rows {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let rows = &mut *self;
+        // The engine works on threads of its own: what its rows took is how long they were waited for.
+        let asked = *rows.asked.get_or_insert_with(Instant::now);
         let batch = loop {
             if rows.left > 0 {
                 let some = rows.left.min(ANSWER_ROWS as u64);
@@ -323,6 +330,8 @@ impl Stream for Rows {
                 },
             }
         };
+        rows.metrics.elapsed_compute().add_elapsed(asked);
+        rows.asked = None;
         rows.metrics.record_poll(Poll::Ready(batch))
     }
 }

@@ -37,6 +37,7 @@ pub mod human;
 mod load;
 pub mod output;
 mod pager;
+mod queries;
 mod query;
 mod retention;
 mod select;
@@ -57,6 +58,7 @@ pub use error::CliError;
 pub use explain::{ExplainArgs, hops};
 pub use load::LoadArgs;
 pub use query::QueryArgs;
+pub use queries::{CancelArgs, QueriesArgs, QueriesFormat};
 pub use retention::{Keep, RetentionArgs};
 pub use select::{SelectArgs, TagArg};
 pub use sets::SetArgs;
@@ -183,6 +185,10 @@ pub enum Command {
     /// The cluster that the server belongs to
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// List the queries that run
+    Queries(QueriesArgs),
+    /// Stop a query that runs
+    Cancel(CancelArgs),
     /// Ask whether the server is ready: exit code 0 if it is
     Health,
     /// Send a load of requests with known answers: latencies, and whether the answers were right
@@ -258,6 +264,8 @@ pub async fn try_run(command: Command, connect: &ConnectArgs) -> Result<(), CliE
         }
         Command::Drop(args) => drop::run(&args, connect).await,
         Command::Cluster(command) => cluster::run(&command, connect).await,
+        Command::Queries(args) => queries::list(&args, connect).await,
+        Command::Cancel(args) => queries::cancel(&args, connect).await,
         Command::Health => health::run(connect).await,
         Command::Bench(args) => bench::run(&args, connect).await,
     }

@@ -178,6 +178,20 @@ impl QueryService for Script {
     async fn explain(&self, _: Request<pb::ExplainRequest>) -> Result<Response<pb::ExplainResponse>, Status> {
         std::future::pending().await
     }
+
+    async fn list_queries(
+        &self,
+        _: Request<pb::ListQueriesRequest>,
+    ) -> Result<Response<pb::ListQueriesResponse>, Status> {
+        Ok(Response::new(pb::ListQueriesResponse::default()))
+    }
+
+    async fn cancel_query(
+        &self,
+        _: Request<pb::CancelQueryRequest>,
+    ) -> Result<Response<pb::CancelQueryResponse>, Status> {
+        Ok(Response::new(pb::CancelQueryResponse {}))
+    }
 }
 
 #[tonic::async_trait]

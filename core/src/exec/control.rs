@@ -189,6 +189,11 @@ impl Control {
         let _ = self.state.compare_exchange(0, 2, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Somebody else has asked for its end: the work ends with [`ErrorKind::Cancelled`], and says so.
+    pub fn kill(&self) {
+        let _ = self.state.compare_exchange(0, 3, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// An error once the work is to stop.
     ///
     /// # Errors
@@ -197,6 +202,7 @@ impl Control {
         match self.state.load(Ordering::Relaxed) {
             0 => Ok(()),
             1 => Err(Error::new(ErrorKind::Cancelled, "the caller cancelled")),
+            3 => Err(Error::new(ErrorKind::Cancelled, "the query was cancelled by a request to do so")),
             _ => Err(Error::new(ErrorKind::DeadlineExceeded, "the deadline passed")),
         }
     }

@@ -51,6 +51,9 @@ static METHODS: &[Method] = &[
     of(QUERY, "Query", "Query", Action::Read, Object::Tables),
     of(QUERY, "Select", "Select", Action::Read, Object::Tables),
     of(QUERY, "Explain", "Explain", Action::Read, Object::Tables),
+    // Whose queries they are is asked for each.
+    of(QUERY, "ListQueries", "ListQueries", Action::Read, Object::Catalog),
+    of(QUERY, "CancelQuery", "CancelQuery", Action::Read, Object::Catalog),
     of(SQL, "Query", "Sql", Action::Read, Object::Tables),
     #[cfg(feature = "sql")]
     of(FLIGHT, "GetFlightInfo", "FlightInfo", Action::Read, Object::Tables),
@@ -132,6 +135,8 @@ asks! {
     pb::QueryRequest: |m| Object::Table(&m.table);
     pb::SelectRequest: |m| Object::Table(&m.table);
     pb::ExplainRequest: |m| Object::Table(m.query.as_ref().map_or("", |query| &query.table));
+    pb::ListQueriesRequest: |_| Object::Catalog;
+    pb::CancelQueryRequest: |_| Object::Catalog;
     pb::Open: |m| Object::Table(&m.table);
     pb::DeleteRequest: |m| Object::Table(&m.table);
     pb::CreateTableRequest: |m| Object::Table(&m.name);

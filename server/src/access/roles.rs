@@ -15,7 +15,7 @@ pub enum Role {
     Reader,
     /// That, create tables, and write to them
     Writer,
-    /// Everything: drop, alter, attach, verify, and COPY with files of the server
+    /// Everything: drop, alter, attach, verify, cancel queries of others, and COPY with files of the server
     Admin,
 }
 
@@ -24,9 +24,12 @@ impl Role {
         match action {
             Action::Read | Action::KeepSet | Action::Observe | Action::Probe => true,
             Action::Write | Action::Create => self != Self::Reader,
-            Action::Drop | Action::Attach | Action::Alter | Action::Copy | Action::Verify => {
-                self == Self::Admin
-            }
+            Action::Drop
+            | Action::Attach
+            | Action::Alter
+            | Action::Copy
+            | Action::Cancel
+            | Action::Verify => self == Self::Admin,
             // Nodes show a certificate.
             Action::Peer => false,
         }

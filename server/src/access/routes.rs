@@ -26,6 +26,9 @@ pub(crate) static ROUTES: &[Route] = &[
     of("GET", "/healthz", "HttpHealth", Action::Probe, Object::Server),
     of("GET", "/readyz", "HttpReady", Action::Probe, Object::Server),
     of("GET", "/metrics", "HttpMetrics", Action::Observe, Object::Server),
+    of("GET", "/", "HttpRoot", Action::Probe, Object::Server),
+    of("GET", "/console/", "HttpConsole", Action::Probe, Object::Server),
+    of("GET", "/console/{name}", "HttpConsole", Action::Probe, Object::Server),
     of("POST", "/v1/sql", "HttpSql", Action::Read, Object::Tables),
     of("GET", "/v1/tables", "HttpTables", Action::Read, Object::Catalog),
     of("GET", "/v1/tables/{name}", "HttpTable", Action::Read, Object::Tables),
@@ -63,10 +66,12 @@ mod tests {
     fn requests_find_their_routes() {
         let label = |verb: &str, path: &str| Route::find(verb, path).map(|route| route.method.label);
         assert_eq!(label("HEAD", "/healthz"), Some("HttpHealth"));
+        assert_eq!(label("GET", "/console/"), Some("HttpConsole"));
+        assert_eq!(label("GET", "/console/main.js"), Some("HttpConsole"));
         assert_eq!(label("GET", "/v1/tables/a%2Fb"), Some("HttpTable"));
         assert_eq!(label("POST", "/v1/tables/a"), Some("HttpLoad"));
         for (verb, path) in
-            [("GET", "/v1/sql"), ("GET", "/v1/tables/"), ("GET", "/v1/tables/a/b"), ("PUT", "/metrics")]
+            [("GET", "/v1/sql"), ("GET", "/v1/tables/"), ("GET", "/v1/tables/a/b"), ("GET", "/console/a/b"), ("PUT", "/metrics")]
         {
             assert_eq!(label(verb, path), None, "{verb} {path}");
         }

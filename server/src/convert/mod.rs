@@ -22,7 +22,8 @@ mod version;
 
 pub(crate) use answer::{message_bytes, to_ipc, to_rows};
 pub(crate) use columns::{add_column, columns, tell};
-pub(crate) use deletes::{from_deletes, to_deletes};
+pub(crate) use deletes::from_deletes;
+use deletes::to_deletes;
 #[cfg(feature = "sql")]
 pub(crate) use filter::parameters;
 #[cfg(feature = "sql")]
@@ -36,7 +37,7 @@ pub(crate) use parts::{
 pub(crate) use query::{explanation, filter, query, statistics, to_statistics};
 pub(crate) use retention::{cutoff, from_retention, to_cutoff, to_retention};
 pub(crate) use rows::BatchReader;
-pub(crate) use schema::{from_optimize, from_schema, table, to_schema};
+pub(crate) use schema::{from_optimize, from_schema, to_schema, told};
 pub(crate) use sets::{check_sip_bytes, scope, sip, tag, to_scope, to_sip};
 pub(crate) use to_request::{to_filter, to_query};
 pub(crate) use version::version_of;

@@ -7,6 +7,9 @@ use basalt_core::{
     table::Table,
 };
 use basalt_proto::v1::{self as pb, TypeKind};
+use basalt_storage::FragmentEntry;
+
+use crate::tables::Tables;
 
 /// The schema of a new table; `of_table` is for the columns that do not say themselves what they are optimized for.
 pub(crate) fn from_schema(schema: pb::Schema, of_table: Option<Optimize>) -> Result<Schema> {
@@ -138,7 +141,7 @@ fn to_kind(kind: TypeKind) -> pb::DataType {
 }
 
 /// What a list tells of a table.
-pub(crate) fn table(table: &Table) -> pb::Table {
+fn table(table: &Table) -> pb::Table {
     let snapshot = table.snapshot();
     pb::Table {
         name: table.name().to_owned(),
@@ -149,5 +152,21 @@ pub(crate) fn table(table: &Table) -> pb::Table {
         bytes: snapshot.bytes() as u64,
         retention: snapshot.retention().map(|retention| super::to_retention(retention)),
         deletes: pb::Deletes::Unspecified.into(),
+    }
+}
+
+/// A table as the whole cluster has it; the bytes are those of one copy of all fragments.
+pub(crate) fn told(tables: &Tables, table: &Table) -> pb::Table {
+    let deletes = super::to_deletes(tables.deletes(table)).into();
+    let held = pb::Table { deletes, ..self::table(table) };
+    let Some(whole) = tables.state(table) else { return held };
+    let encoded = whole.fragments().iter().map(FragmentEntry::encoded_bytes).sum();
+    pb::Table {
+        version: whole.version(),
+        rows: whole.rows(),
+        fragments: whole.fragments().len() as u64,
+        // Of another writer's files it is not known before they are read.
+        bytes: Option::unwrap_or_else(encoded, || tables.held(table).bytes),
+        ..held
     }
 }

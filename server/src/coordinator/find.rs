@@ -73,7 +73,7 @@ async fn find(
     predicate: &RowPredicate,
 ) -> Result<Option<Sip>> {
     let (control, deadline) = (state.control(), Instant::now() + limits::MAX_DEADLINE);
-    let (stop, caller) = (StopOnDrop(control.clone()), Caller::itself(&state.access));
+    let (stop, caller) = (StopOnDrop::new(&control), Caller::itself(&state.access));
     let environment = Arc::clone(&state.environment);
     let reach = Reach::new(state, &caller, deadline, control.clone());
     let (table, predicate) = (Arc::clone(table), predicate.clone());

@@ -306,7 +306,7 @@ async fn part_on_thread(
 ) -> std::result::Result<(Messages, End), Failed> {
     let state = Arc::clone(&reads.state);
     let permit = state.cpu.admit_part(class, deadline).await.map_err(Failed::Request)?;
-    let (stop, times) = (StopOnDrop(reads.control.clone()), Times::since(arrived));
+    let (stop, times) = (StopOnDrop::new(&reads.control), Times::since(arrived));
     let environment = Arc::clone(&state.environment);
     let running = on_own_thread_as(&environment, class, move |may_wait| {
         let _permit = permit;

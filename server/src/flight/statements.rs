@@ -37,6 +37,7 @@ impl Flight {
             sql: sql.to_owned(),
             parameters: Vec::new(),
             caller: call.caller(),
+            method: call.label(),
             connection: &connection,
             deadline: self.state.deadline(call)?,
             running: None,
@@ -54,8 +55,8 @@ impl Flight {
     ) -> Result<RowStream> {
         let (deadline, running) = (self.state.deadline(call)?, call.take_running());
         let connection = call.connection();
-        let (sql, caller) = (sql.to_owned(), call.caller());
-        let statement = Statement { sql, parameters, caller, connection: &connection, deadline, running };
+        let (sql, caller, method, connection) = (sql.to_owned(), call.caller(), call.label(), &connection);
+        let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
         RowStream::begin(&self.state, statement, transaction).await
     }
 

@@ -8,6 +8,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use basalt_core::{schema::Field, table::Table};
+use basalt_proto::v1 as pb;
 use serde::Serialize;
 
 use super::{
@@ -19,6 +20,7 @@ use crate::{
     call::{Arrival, Call},
     coordinator::fresh,
     limits,
+    services::columns as columns_of,
     state::State,
     status::{RequestError, Result},
 };
@@ -55,6 +57,51 @@ struct Column {
     nullable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     references: Option<String>,
+    /// How it is held, where that is asked for.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    held: Option<Held>,
+}
+
+/// How a column is held, by the whole cluster.
+#[derive(Debug, Serialize)]
+struct Held {
+    nulls: u64,
+    bytes: u64,
+    /// As plain arrays of Arrow.
+    plain_bytes: u64,
+    /// Bits a value, were each as long as its share of the values needs.
+    entropy_bits: Option<f64>,
+    /// How often it was read lately.
+    heat: f64,
+    forms: Vec<Form>,
+    /// Those that are held beside, to be faster.
+    faster: Vec<Form>,
+}
+
+#[derive(Debug, Serialize)]
+struct Form {
+    encoding: String,
+    fragments: u64,
+    bytes: u64,
+}
+
+impl Held {
+    fn new(info: &pb::ColumnInfo) -> Self {
+        let form = |of: &pb::EncodingUse| Form {
+            encoding: of.encoding.clone(),
+            fragments: of.fragments,
+            bytes: of.bytes,
+        };
+        Self {
+            nulls: info.nulls,
+            bytes: info.bytes,
+            plain_bytes: info.plain_bytes,
+            entropy_bits: info.entropy_bits,
+            heat: info.heat,
+            forms: info.encodings.iter().map(form).collect(),
+            faster: info.faster.iter().map(form).collect(),
+        }
+    }
 }
 
 pub(super) async fn tables(Shared(state): Shared<Arc<State>>, request: Request) -> Response {
@@ -103,11 +150,20 @@ async fn list(state: &Arc<State>, call: &mut Call, parts: &Parts) -> Result<Stri
 
 async fn describe(state: &Arc<State>, call: &mut Call, parts: &Parts, name: &str) -> Result<String> {
     call.may(Action::Read, Object::Table(name))?;
-    Options::new(&parts.uri, &parts.headers, &[])?;
+    let options = Options::new(&parts.uri, &parts.headers, &["view"])?;
+    let is_full = match options.get("view") {
+        None | Some("schema") => false,
+        Some("full") => true,
+        Some(_) => return Err(wrong("the view is `schema` or `full`").at("view")),
+    };
     fresh::table(state, name).await?;
     let table = state.catalog.get(name)?;
     call.table = Some(Arc::clone(&table));
-    let columns = table.schema().fields().iter().map(column).collect();
+    let mut columns: Vec<_> = table.schema().fields().iter().map(column).collect();
+    if is_full {
+        let held = columns_of(state, call.caller(), name, true, state.deadline(call)?).await?;
+        columns.iter_mut().zip(&held).for_each(|(column, info)| column.held = Some(Held::new(info)));
+    }
     Ok(json(&Described { table: known(state, &table), columns }))
 }
 
@@ -142,5 +198,6 @@ fn column(field: &Field) -> Column {
         r#type: field.type_name(),
         nullable: field.nullable,
         references: field.references.as_ref().map(ToString::to_string),
+        held: None,
     }
 }

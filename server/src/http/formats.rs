@@ -89,6 +89,8 @@ pub(super) enum Encoder {
     Csv {
         schema: SchemaRef,
         header: bool,
+        /// What stands for null.
+        null: String,
     },
     Arrow(Box<StreamWriter<Vec<u8>>>),
     Parquet(Box<ArrowWriter<Vec<u8>>>),
@@ -105,11 +107,11 @@ fn json() -> JsonBuilder {
 }
 
 impl Encoder {
-    pub(super) fn new(format: Format, schema: &SchemaRef) -> Result<Self> {
+    pub(super) fn new(format: Format, schema: &SchemaRef, null: &str) -> Result<Self> {
         Ok(match format {
             Format::JsonLines => Self::JsonLines,
             Format::Json => Self::Json(Box::new(json().build(Vec::new()))),
-            Format::Csv => Self::Csv { schema: Arc::clone(schema), header: true },
+            Format::Csv => Self::Csv { schema: Arc::clone(schema), header: true, null: null.to_owned() },
             Format::Arrow => {
                 let writer = StreamWriter::try_new(Vec::new(), schema).map_err(unwritten)?;
                 Self::Arrow(Box::new(writer))
@@ -134,7 +136,7 @@ impl Encoder {
                 writer.write(batch).map_err(unwritten)?;
                 Ok(std::mem::take(writer.get_mut()))
             }
-            Self::Csv { header, .. } => csv(batch, std::mem::take(header)),
+            Self::Csv { header, null, .. } => csv(batch, std::mem::take(header), null),
             Self::Arrow(writer) => {
                 writer.write(batch).map_err(unwritten)?;
                 Ok(std::mem::take(writer.get_mut()))
@@ -159,16 +161,16 @@ impl Encoder {
                 bytes.push(b'\n');
                 Ok(bytes)
             }
-            Self::Csv { schema, header } => csv(&RecordBatch::new_empty(schema), header),
+            Self::Csv { schema, header, null } => csv(&RecordBatch::new_empty(schema), header, &null),
             Self::Arrow(writer) => writer.into_inner().map_err(unwritten),
             Self::Parquet(writer) => writer.into_inner().map_err(unwritten),
         }
     }
 }
 
-fn csv(batch: &RecordBatch, header: bool) -> Result<Vec<u8>> {
+fn csv(batch: &RecordBatch, header: bool, null: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut writer = CsvBuilder::new().with_header(header).build(&mut bytes);
+    let mut writer = CsvBuilder::new().with_header(header).with_null(null.to_owned()).build(&mut bytes);
     writer.write(batch).map_err(unwritten)?;
     drop(writer);
     Ok(bytes)
@@ -239,7 +241,7 @@ mod tests {
     }
 
     fn encoded(format: Format, batches: &[RecordBatch]) -> Vec<u8> {
-        let mut encoder = Encoder::new(format, &batch().schema()).unwrap();
+        let mut encoder = Encoder::new(format, &batch().schema(), "").unwrap();
         let mut bytes = Vec::new();
         batches.iter().for_each(|batch| bytes.extend(encoder.rows(batch).unwrap()));
         bytes.extend(encoder.finish().unwrap());
@@ -274,6 +276,10 @@ mod tests {
         assert!(csv.starts_with("i,f,t,d,s\n9223372036854775807,NaN,\"a\"\"b,\n\",-0.01,"), "{csv}");
         assert_eq!(csv.matches("i,f,t,d,s").count(), 1);
         assert_eq!(encoded(Format::Csv, &[]), b"i,f,t,d,s\n");
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some(""), None, Some("a")]));
+        let texts = RecordBatch::try_from_iter([("t", Arc::clone(&texts)), ("u", texts)]).unwrap();
+        let mut encoder = Encoder::new(Format::Csv, &texts.schema(), "\\N").unwrap();
+        assert_eq!(encoder.rows(&texts).unwrap(), b"t,u\n,\n\\N,\\N\na,a\n");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! whose request is one of `/v1` has a place elsewhere meanwhile, of which there are few.
 
 mod answer;
+mod console;
 mod error;
 mod fetch;
 #[cfg(feature = "sql")]
@@ -13,6 +14,7 @@ mod load;
 mod options;
 mod read;
 mod routes;
+mod sender;
 #[cfg(feature = "sql")]
 mod sql;
 
@@ -204,7 +206,10 @@ mod tests {
         };
         is("GET /healthz", 200, "\r\n\r\nalive\n").await;
         is("HEAD /healthz", 200, "\r\n\r\n").await;
-        is("GET /", 404, "/metrics, /healthz or /readyz; /v1/sql, /v1/tables\n").await;
+        is("GET /nothing", 404, "/metrics, /healthz or /readyz; /v1/sql, /v1/tables\n").await;
+        is("GET /", 303, "\r\n\r\n").await;
+        is("GET /console/", 200, "</html>\n").await;
+        is("GET /console/nothing", 404, "the console is at /console/\n").await;
         is("POST /metrics", 405, "no such method here\n").await;
         is("GET /readyz", 200, "\r\n\r\nready\n").await;
         is("GET /metrics", 200, "# EOF\n").await;

@@ -19,7 +19,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Counts, answer::Held, error::refuse, fetch, load};
+use super::{Counts, answer::Held, console, error::refuse, fetch, load, sender};
 use crate::{
     access::{Action, Caller, Object, ROUTES, Route},
     call::Arrival,
@@ -40,7 +40,7 @@ pub(super) fn router(state: Arc<State>) -> Router {
     for route in ROUTES {
         router = router.route(route.path, handler(route));
     }
-    let known = "/metrics, /healthz or /readyz; /v1/sql, /v1/tables\n";
+    let known = "/console/; /metrics, /healthz or /readyz; /v1/sql, /v1/tables\n";
     router
         .fallback(async move || (StatusCode::NOT_FOUND, known))
         .method_not_allowed_fallback(async || (StatusCode::METHOD_NOT_ALLOWED, "no such method here\n"))
@@ -56,6 +56,8 @@ fn handler(route: &Route) -> MethodRouter<Arc<State>> {
         "HttpSql" => post(super::sql::sql),
         #[cfg(not(feature = "sql"))]
         "HttpSql" => post(without_sql),
+        "HttpRoot" => get(console::root),
+        "HttpConsole" => get(console::file),
         "HttpTables" => get(fetch::tables),
         "HttpTable" => get(fetch::table),
         "HttpLoad" => post(load::load),
@@ -134,7 +136,7 @@ async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response 
             Err(error) => refuse(&error),
         };
     }
-    let admitted = allowed.and_then(|()| check_sender(&request)).and_then(|()| Place::take(&visit));
+    let admitted = allowed.and_then(|()| sender::check(&request, &visit.caller.principal)).and_then(|()| Place::take(&visit));
     let place = match admitted {
         Ok(place) => place,
         Err(error) => {
@@ -155,15 +157,6 @@ async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response 
     let response = next.run(request).await;
     // The place is had until the answer has left.
     harmless(response.map(|body| axum::body::Body::new(Held { body, _place: place })))
-}
-
-/// A page in a browser may be anybody's: what it sends is not taken, and what is answered is nothing to show.
-fn check_sender(request: &Request) -> Result<()> {
-    if request.headers().contains_key(header::ORIGIN) {
-        let message = "requests of web pages are not taken: this one has the header Origin";
-        return Err(RequestError::new(ErrorReason::PermissionDenied, message));
-    }
-    Ok(())
 }
 
 fn harmless(mut response: Response) -> Response {

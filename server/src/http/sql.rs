@@ -70,20 +70,27 @@ async fn begin(state: &Arc<State>, call: &mut Call, request: Request, format: Fo
         // Its answers end with the connection, whether they are complete or not.
         return Err(wrong("answers are cut in pieces, which HTTP/1.0 has not; ask with HTTP/1.1"));
     }
-    let options = Options::new(request.uri(), request.headers(), &["deadline_ms", "parameters"])?;
+    let options = Options::new(request.uri(), request.headers(), &["deadline_ms", "null", "parameters"])?;
     let asked = options.deadline(state, call)?;
     let deadline = asked.unwrap_or(state.deadline(call)?);
     if Instant::now() >= deadline {
         return Err(RequestError::deadline());
     }
+    let null = options.get("null").unwrap_or_default().to_owned();
+    if !null.is_empty() && format != Format::Csv {
+        return Err(wrong("`null` says what stands for null in CSV, and the answer is in another format").at("null"));
+    }
+    if null.len() > limits::HTTP_NULL_BYTES {
+        return Err(wrong(format!("what stands for null has at most {} bytes", limits::HTTP_NULL_BYTES)).at("null"));
+    }
     let parameters = options.get("parameters").map(parameters).transpose()?.unwrap_or_default();
     let text = whole(request.into_body(), basalt_sql::limits::STATEMENT_BYTES, deadline).await?;
     let sql = String::from_utf8(text).map_err(|_| wrong("the statement is not UTF-8"))?;
     let (connection, running) = (call.connection(), call.take_running());
-    let caller = call.caller();
-    let statement = Statement { sql, parameters, caller, connection: &connection, deadline, running };
+    let (caller, method, connection) = (call.caller(), call.label(), &connection);
+    let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
     let mut rows = RowStream::begin(state, statement, None).await?;
-    let mut encoder = Encoder::new(format, rows.schema())?;
+    let mut encoder = Encoder::new(format, rows.schema(), &null)?;
     // What goes wrong before the first rows are there has a code of its own.
     let Some(batch) = rows.next().await? else {
         let first = Vec::new();

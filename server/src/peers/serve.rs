@@ -43,7 +43,7 @@ pub(super) async fn start(
     let control = state.control();
     let mut reads = Reads::new(state, &task.head, deadline, control.clone()).await?;
     call.table = Some(Arc::clone(&reads.table));
-    let stop = StopOnDrop(control.clone());
+    let stop = StopOnDrop::new(&control);
     let class = match reads.place(&task.head).await? {
         Place::Thread(class) => class,
         Place::Here(plan, snapshot) => {

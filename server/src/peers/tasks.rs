@@ -87,7 +87,7 @@ pub(super) async fn begin(
         return Err(RequestError::new(ErrorReason::PeerProtocol, message));
     }
     let control = state.control();
-    let stop = StopOnDrop(control.clone());
+    let stop = StopOnDrop::new(&control);
     // Nothing else comes: the end, however it comes, says that no more rows are wanted.
     let ended = async move { while let Ok(Some(_)) = stream.message().await {} };
     let from = Asked { caller: call.caller(), deadline, control };

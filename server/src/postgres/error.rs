@@ -158,7 +158,7 @@ fn code(reason: ErrorReason, message: &str) -> &'static str {
         ErrorReason::DeadlineExceeded | ErrorReason::Cancelled => "57014",
         ErrorReason::TableDamaged => "XX001",
         ErrorReason::Protocol => "08P01",
-        ErrorReason::SipNotFound | ErrorReason::ScopeMismatch => "55000",
+        ErrorReason::SipNotFound | ErrorReason::QueryNotFound | ErrorReason::ScopeMismatch => "55000",
         ErrorReason::Internal | ErrorReason::Unspecified => "XX000",
     }
 }

@@ -38,6 +38,9 @@ use crate::{
     limits,
     state::State,
 };
+
+/// By which its statements are known in the log, the metrics and the list of queries.
+const METHOD: &str = "postgres";
 use cancel::Keys;
 
 /// What all connections share.

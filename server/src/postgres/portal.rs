@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::{
+    METHOD,
     error::{Error, Result},
     rows::{self, Column},
     session::{Session, is_word},
@@ -206,6 +207,7 @@ impl Session {
             sql: part.sql.clone(),
             parameters: portal.parameters.clone(),
             caller,
+            method: METHOD,
             connection,
             deadline,
             running: Some(state.running.token()),
@@ -264,9 +266,9 @@ impl Session {
         let peer = tracing::field::display(&self.caller.principal);
         match outcome {
             Ok((sent, true, counted)) => {
-                self.shared.state.metrics.request("postgres", Code::Ok, elapsed, rows);
+                self.shared.state.metrics.request(METHOD, Code::Ok, elapsed, rows);
                 tracing::info!(
-                    method = "postgres",
+                    method = METHOD,
                     table,
                     rows,
                     selected,

@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use super::{
+    METHOD,
     Shared,
     cancel::Key,
     command::{self, Command},
@@ -287,9 +288,9 @@ impl Session {
         if self.transaction.state == State::Open {
             self.transaction.state = State::Failed;
         }
-        self.shared.state.metrics.request("postgres", error.status(), self.began.elapsed(), 0);
+        self.shared.state.metrics.request(METHOD, error.status(), self.began.elapsed(), 0);
         let (code, peer) = (error.code(), tracing::field::display(&self.caller.principal));
-        tracing::info!(method = "postgres", code, error = error.message(), peer, "request");
+        tracing::info!(method = METHOD, code, error = error.message(), peer, "request");
         self.wire.put(&error.response())
     }
 

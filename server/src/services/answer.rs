@@ -6,6 +6,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -27,6 +28,7 @@ use crate::{
     convert,
     cpu::{Cpu, MayWait, Permit, StopOnDrop},
     limits,
+    queries::Entry,
     readers::{Counts, Kept, Next, Piece, Reader, Writer},
     status::RequestError,
 };
@@ -138,6 +140,8 @@ pub(crate) struct Sink<O> {
     rows: u64,
     versions: Vec<pb::TableVersion>,
     error: Option<RequestError>,
+    /// Where people see how far it is.
+    seen: Option<Arc<Entry>>,
 }
 
 impl<O: Outlet> Sink<O> {
@@ -154,7 +158,13 @@ impl<O: Outlet> Sink<O> {
             rows: 0,
             versions: Vec::new(),
             error: None,
+            seen: None,
         }
+    }
+
+    /// The same for a query that people see.
+    pub(crate) fn seen_as(self, entry: &Arc<Entry>) -> Self {
+        Self { seen: Some(Arc::clone(entry)), ..self }
     }
 
     pub(crate) fn header(&mut self, schema: &Schema, table_version: u64) {
@@ -199,6 +209,9 @@ impl<O: Outlet> Sink<O> {
         }
         self.push(kind);
         self.rows += rows as u64;
+        if let Some(entry) = &self.seen {
+            entry.gives(rows);
+        }
         self.bytes += bytes;
         if self.bytes < limits::ANSWER_MESSAGE_BYTES {
             return Ok(());
@@ -296,12 +309,13 @@ impl Stream for Answer {
                 messages.pop_front().map_or(Next::End(*counts), Next::Message)
             }
             Begun::Queued { reader, stop, deadline } => match reader.poll_next(context) {
-                Poll::Ready(next) => next,
+                // What was made before somebody had it stopped is not sent.
+                Poll::Ready(next) => stop.control.check().map_or_else(|error| Next::Failed(error.into()), |()| next),
                 Poll::Pending => {
                     let until = *deadline;
                     let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
                     std::task::ready!(timer.as_mut().poll(context));
-                    stop.0.expire();
+                    stop.control.expire();
                     Next::Failed(RequestError::deadline())
                 }
             },

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use basalt_core::{
-    limits::{MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS},
-    table::Table,
+use basalt_core::limits::{
+    MAX_BATCH_ROWS, MAX_COLUMNS, MAX_FILTER_DEPTH, MAX_FILTER_NODES, MAX_IN_LIST, MAX_SEMI_JOINS,
 };
 use basalt_proto::v1::{self as pb, ErrorReason, catalog_service_server::CatalogService};
-use basalt_storage::{Damage, FragmentEntry};
+use basalt_storage::Damage;
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
@@ -154,7 +153,7 @@ impl Catalog {
             }
             Err(error) => return Err(error),
         };
-        let answer = pb::CreateTableResponse { table: Some(self.told(&table)) };
+        let answer = pb::CreateTableResponse { table: Some(convert::told(&self.0.tables, &table)) };
         call.table = Some(table);
         Ok(answer)
     }
@@ -187,7 +186,7 @@ impl Catalog {
         self.0.attach_roots.check(&request.url)?;
         let (tables, name, url) = (Arc::clone(&self.0.tables), request.name.clone(), request.url.clone());
         let table = whole(async move { tables.attach(&name, &url).await }).await?;
-        let answer = pb::AttachTableResponse { table: Some(self.told(&table)) };
+        let answer = pb::AttachTableResponse { table: Some(convert::told(&self.0.tables, &table)) };
         call.table = Some(table);
         Ok(answer)
     }
@@ -204,7 +203,7 @@ impl Catalog {
         let retention = retention.transpose().map_err(|e| e.at("retention"))?;
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         whole(async move { tables.set_retention(&target, retention).await }).await?;
-        Ok(pb::SetRetentionResponse { table: Some(self.told(&table)) })
+        Ok(pb::SetRetentionResponse { table: Some(convert::told(&self.0.tables, &table)) })
     }
 
     async fn set_how_to_delete(
@@ -219,7 +218,7 @@ impl Catalog {
         call.table = Some(Arc::clone(&table));
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         whole(async move { tables.set_deletes(&target, deletes).await }).await?;
-        Ok(pb::SetDeletesResponse { table: Some(self.told(&table)) })
+        Ok(pb::SetDeletesResponse { table: Some(convert::told(&self.0.tables, &table)) })
     }
 
     async fn verify(
@@ -264,7 +263,7 @@ impl Catalog {
             && bytes < limits::ANSWER_MESSAGE_BYTES
             && let Some(table) = rest.next()
         {
-            let table = self.told(table);
+            let table = convert::told(&self.0.tables, table);
             bytes += table.encoded_len();
             page.tables.push(table);
         }
@@ -290,29 +289,13 @@ impl Catalog {
         let table = self.0.catalog.get(&request.name).map_err(|e| e.at("name"))?;
         call.table = Some(Arc::clone(&table));
         let full = request.view() == pb::TableView::Full;
-        let (told, deadline) = (self.told(&table), self.0.deadline(call)?);
+        let (told, deadline) = (convert::told(&self.0.tables, &table), self.0.deadline(call)?);
         let columns = if request.view() == pb::TableView::Summary {
             Vec::new()
         } else {
             nodes::columns(&self.0, call.caller(), &request.name, full, deadline).await?
         };
         Ok(pb::GetTableResponse { table: Some(told), columns })
-    }
-
-    /// A table as the whole cluster has it; the bytes are those of one copy of all fragments.
-    fn told(&self, table: &Table) -> pb::Table {
-        let deletes = convert::to_deletes(self.0.tables.deletes(table)).into();
-        let held = pb::Table { deletes, ..convert::table(table) };
-        let Some(whole) = self.0.tables.state(table) else { return held };
-        let encoded = whole.fragments().iter().map(FragmentEntry::encoded_bytes).sum();
-        pb::Table {
-            version: whole.version(),
-            rows: whole.rows(),
-            fragments: whole.fragments().len() as u64,
-            // Of another writer's files it is not known before they are read.
-            bytes: Option::unwrap_or_else(encoded, || self.0.tables.held(table).bytes),
-            ..held
-        }
     }
 
     fn info(&self) -> pb::GetServerInfoResponse {

@@ -14,6 +14,7 @@ mod writer;
 pub(crate) use catalog::Catalog;
 pub(crate) use cluster::Cluster;
 pub(crate) use ingest::Ingest;
+pub(crate) use nodes::columns;
 pub(crate) use query::Query;
 pub(crate) use sips::Sips;
 pub(crate) use sql::Sql;

@@ -39,7 +39,7 @@ pub(super) async fn resolve(
 }
 
 /// How the columns of a table are held.
-pub(super) async fn columns(
+pub(crate) async fn columns(
     state: &Arc<State>,
     caller: &Caller,
     table: &str,
@@ -66,7 +66,7 @@ pub(super) async fn coordinate<T: Send + 'static>(
     job: impl FnOnce(&State, &Control) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let permit = state.cpu.admit(Class::Long, deadline).await?;
-    let stop = StopOnDrop(control.clone());
+    let stop = StopOnDrop::new(&control);
     let (environment, state) = (Arc::clone(&state.environment), Arc::clone(state));
     let running = on_own_thread_as(&environment, Class::Long, move |may_wait| {
         let _permit = permit;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use basalt_core::{
     exec::{Control, Estimate, Explanation, Statistics},
-    plan::Plan,
+    plan::{Plan, query_text},
     query,
     table::Snapshot,
 };
@@ -27,6 +27,7 @@ use crate::{
     limits,
     panics::{self, caught},
     peers::fetch,
+    queries::Entry,
     state::State,
     status::RequestError,
 };
@@ -64,6 +65,24 @@ impl QueryService for Query {
         let answer = self.plan(&mut call, request).await;
         call.reply(answer)
     }
+
+    async fn list_queries(
+        &self,
+        request: Request<pb::ListQueriesRequest>,
+    ) -> Result<Response<pb::ListQueriesResponse>, Status> {
+        let (call, _) = Call::begin(request)?;
+        let queries = self.0.queries.running(call.caller());
+        call.reply(Ok(pb::ListQueriesResponse { queries }))
+    }
+
+    async fn cancel_query(
+        &self,
+        request: Request<pb::CancelQueryRequest>,
+    ) -> Result<Response<pb::CancelQueryResponse>, Status> {
+        let (call, request) = Call::begin(request)?;
+        let cancelled = self.0.queries.cancel(call.caller(), &request.id);
+        call.reply(cancelled.map(|()| pb::CancelQueryResponse {}))
+    }
 }
 
 impl Query {
@@ -100,9 +119,11 @@ impl Query {
         let reach = Reach::new(Arc::clone(&self.0), call.caller(), deadline, control.clone());
         let (of, filters) = ((request.table.as_str(), request.version), [&request.filter, &request.having]);
         let pinned = self.target(call, of, filters, &reach, deadline).await?;
-        let stop = StopOnDrop(control.clone());
+        let listed = self.0.list(call, &control);
+        let entry = listed.entry();
+        let stop = StopOnDrop::of_query(listed, &control);
         let (format, arrived) = (request.format(), call.at());
-        let job = Job { state: Arc::clone(&self.0), reach, pinned, control, format, arrived };
+        let job = Job { state: Arc::clone(&self.0), reach, pinned, control, entry, format, arrived };
         // Binding takes less time than the way to a pool and back, unless there is much to bind or to prune.
         let table = (job.pinned.version.rows(), job.pinned.fragments.len());
         let here = Class::is_light_to_bind(request.encoded_len(), [table]);
@@ -167,7 +188,7 @@ impl Query {
         }
         let mut slot = self.0.readers.admit(&call.connection(), Class::Short, deadline).await?;
         slot.running = call.take_running();
-        let (writer, reader) = self.0.readers.queue(slot, stop.0.clone());
+        let (writer, reader) = self.0.readers.queue(slot, stop.control.clone());
         writer.end(Ok((messages, counts)));
         Begun::queued(reader, stop, deadline).await
     }
@@ -191,7 +212,7 @@ impl Query {
         on_own_thread_as(&self.0.environment, class, move |may_wait| {
             let cpu = Arc::clone(&job.state.cpu);
             let outlet = Queued { writer, may_wait, cpu: &cpu, class, permit: Some(permit), deadline };
-            let mut sink = Sink::new(outlet, job.format, job.arrived);
+            let mut sink = Sink::new(outlet, job.format, job.arrived).seen_as(&job.entry);
             let control = cpu.spread(may_wait, class, job.control.clone());
             let outcome = caught(|| match bound {
                 Bound::Here(read) => {
@@ -251,6 +272,7 @@ struct Job {
     reach: Reach,
     pinned: Pinned,
     control: Control,
+    entry: Arc<Entry>,
     format: pb::Format,
     arrived: Instant,
 }
@@ -304,6 +326,8 @@ impl Job {
         caught(|| {
             let bytes = request.encoded_len();
             let (query, is_alone) = convert::query(request, &self.state.sets)?;
+            self.entry.says(&query_text(self.pinned.table.name(), &query));
+            self.entry.runs();
             panics::wanted("plan", self.pinned.table.name());
             if !is_alone {
                 let Pinned { table, version, .. } = &self.pinned;

@@ -39,6 +39,7 @@ mod with_sql {
         convert,
         cpu::{on_own_thread_as, until_stopped},
         panics::caught,
+        queries::Listed,
         services::answer::{Begun, Queued, Sink},
         sql::{self, Running, Statement},
         state::State,
@@ -58,16 +59,21 @@ mod with_sql {
             let parameters = convert::parameters(request.parameters)?;
             let running = call.take_running();
             let connection = call.connection();
-            let (sql, caller, connection) = (request.sql, call.caller(), &connection);
-            let statement = Statement { sql, parameters, caller, connection, deadline, running };
+            let (sql, caller, method) = (request.sql, call.caller(), call.label());
+            let connection = &connection;
+            let statement = Statement { sql, parameters, caller, method, connection, deadline, running };
             let Running { mut answer, tables, control, stop, deadline, class, permit, slot } =
                 statement.begin(state).await?;
             let (writer, reader) = state.readers.queue(slot, control.clone());
+            let entry = stop.listed().map(Listed::entry);
             let server = Arc::clone(state);
             on_own_thread_as(&state.environment, class, move |may_wait| {
                 let (cpu, permit) = (&server.cpu, Some(permit));
                 let outlet = Queued { writer, may_wait, cpu, class, permit, deadline };
                 let mut sink = Sink::new(outlet, format, arrived);
+                if let Some(entry) = entry {
+                    sink = sink.seen_as(&entry);
+                }
                 let outcome = caught(|| {
                     sink.header(answer.schema(), 0);
                     loop {

@@ -7,6 +7,7 @@ mod define;
 mod run;
 mod statements;
 mod stream;
+mod system;
 pub(crate) mod tasks;
 mod transaction;
 mod turn;
@@ -31,6 +32,7 @@ use basalt_proto::v1 as pb;
 use basalt_sql::{
     Alteration, Answers, Catalog, Change, Error, NewTable, Rows, Sink, Table, Writer, Written, async_trait,
     distributed::Nodes,
+    system::{ServerRow, ServerTable},
 };
 use futures_util::StreamExt as _;
 use tokio::{runtime::Handle, time::Instant};
@@ -240,6 +242,14 @@ impl Catalog for Tables {
     fn nodes(&self) -> Option<Arc<dyn Nodes>> {
         self.state.cluster.as_ref()?;
         Some(Arc::new(tasks::Others::new(&self.reach, self.deadline, self.runtime.clone())))
+    }
+
+    async fn server_rows(&self, table: ServerTable) -> basalt_sql::Result<Vec<ServerRow>> {
+        self.rows_of_server(table).await.map_err(carried)
+    }
+
+    async fn cancel(&self, id: &str) -> basalt_sql::Result<()> {
+        self.state.queries.cancel(&self.asker.caller, id).map_err(carried)
     }
 
     fn failed(&self, error: &Error) {

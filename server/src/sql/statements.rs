@@ -36,6 +36,8 @@ pub(crate) struct Statement<'a> {
     pub(crate) parameters: Vec<Literal>,
     /// Who asks.
     pub(crate) caller: &'a Caller,
+    /// By which method, as the log and the metrics have it.
+    pub(crate) method: &'static str,
     /// Where the answer goes.
     pub(crate) connection: &'a Arc<Connection>,
     /// It is given up then.
@@ -80,10 +82,15 @@ impl Statement<'_> {
 
     async fn begin_with(self, state: &Arc<State>, transaction: Option<Arc<Transaction>>) -> Result<Running> {
         let deadline = self.deadline;
-        let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
-        let _turn = GiveBack(Arc::clone(&turn));
         let control = state.control();
-        let stop = StopOnDrop(control.clone());
+        let times = (Instant::now(), state.environment.now_micros());
+        let listed = state.queries.list(self.caller, self.method, &control, times);
+        let entry = listed.entry();
+        entry.says(&self.sql);
+        let stop = StopOnDrop::of_query(listed, &control);
+        let turn = stop.until(deadline, Turn::begin(state, self.connection, deadline)).await??;
+        let turn = Arc::new(turn);
+        let _turn = GiveBack(Arc::clone(&turn));
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
         let tables = Arc::new(tables.of_connection(self.connection.id(), transaction).in_turn(&turn));
         let request = request(state, &tables, self.sql, self.parameters);
@@ -91,6 +98,7 @@ impl Statement<'_> {
         let answer = stop.until(deadline, planned).await??;
         let (Some(permit), Some(mut slot)) = turn.take() else { return Err(RequestError::internal()) };
         slot.running = self.running;
+        entry.runs();
         Ok(Running { answer, tables, control, stop, deadline, class: turn.class(), permit, slot })
     }
 
@@ -100,7 +108,7 @@ impl Statement<'_> {
         let turn = Arc::new(Turn::begin(state, self.connection, deadline).await?);
         let _turn = GiveBack(Arc::clone(&turn));
         let control = state.control();
-        let stop = StopOnDrop(control.clone());
+        let stop = StopOnDrop::new(&control);
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
         let tables = Arc::new(tables.in_turn(&turn));
         let request = request(state, &tables, self.sql, Vec::new());
@@ -170,7 +178,16 @@ impl RowsOfStatement {
             None => self.state.cpu.admit(self.class, self.deadline).await?,
         };
         let next = async { self.answer.next().await.map_err(error) };
-        self.stop.until(self.deadline, next).await?
+        let next = self.stop.until(self.deadline, next).await??;
+        if let (Some(batch), Some(listed)) = (&next, self.stop.listed()) {
+            listed.entry().gives(batch.num_rows());
+        }
+        Ok(next)
+    }
+
+    /// Waits until somebody has it stopped.
+    pub(crate) async fn cancelled(&self) -> RequestError {
+        self.stop.cancelled().await
     }
 
     /// The versions that were read.

@@ -122,9 +122,12 @@ async fn hand_out(mut rows: RowsOfStatement, sender: &mpsc::Sender<RecordBatch>)
         }
         for batch in pieces(batch) {
             let until = rows.deadline().min(Instant::now() + limits::SLOW_READER_TIMEOUT);
-            match timeout_at(until, sender.send(batch)).await {
-                Ok(sent) => sent.map_err(|_| gone())?,
-                Err(_) => return Err(too_slow()),
+            tokio::select! {
+                sent = timeout_at(until, sender.send(batch)) => match sent {
+                    Ok(sent) => sent.map_err(|_| gone())?,
+                    Err(_) => return Err(too_slow()),
+                },
+                error = rows.cancelled() => return Err(error),
             }
         }
     }

@@ -36,6 +36,7 @@ async fn run(state: &Arc<State>, sql: &str, transaction: Option<&Arc<Transaction
         sql: sql.to_owned(),
         parameters: Vec::new(),
         caller: &caller,
+        method: "Sql",
         connection: &Connection::new(),
         deadline: Instant::now() + Duration::from_secs(60),
         running: None,

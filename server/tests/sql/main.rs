@@ -12,6 +12,7 @@ mod golden;
 mod nodes;
 mod postgres;
 mod promises;
+mod running;
 mod spills;
 mod types;
 mod writes;

@@ -3,6 +3,7 @@
 //!
 //! * `tables` lists the virtual tables, with their columns; `rows` fills those that have rows, from the catalog, for each
 //!   statement that reads them; `functions` has the functions; `types` says which type of PostgreSQL a type is.
+//! * `server` has the schema `system`, which shows the server itself: whoever has the tables fills them.
 //! * `rewrite`, with `empty`, turns what the planner does not know into what it does. It keeps to what names the system's schemas, types
 //!   and functions: what a statement over tables means does not depend on it.
 //!
@@ -12,6 +13,7 @@ mod empty;
 mod functions;
 mod rewrite;
 mod rows;
+mod server;
 mod tables;
 mod types;
 
@@ -25,6 +27,9 @@ use futures_util::future::{BoxFuture, join_all};
 
 pub(crate) use functions::{all as functions, of_names};
 pub(crate) use rewrite::rewrite;
+use tables::Virtual;
+pub use server::{ServerRow, ServerTable};
+pub use tables::Value;
 pub use types::{PostgresType, postgres_type};
 
 use crate::{
@@ -49,7 +54,7 @@ pub(crate) fn is_system(name: &str) -> bool {
 
 /// The columns of these tables, which are spelled so in a statement that reads one.
 pub(crate) fn columns() -> impl Iterator<Item = &'static str> {
-    tables::TABLES.iter().flat_map(|table| table.columns()).map(|(name, _)| name)
+    tables::all().flat_map(Virtual::columns).map(|(name, _)| name)
 }
 
 /// The numbers of tables, by their names.
@@ -70,7 +75,7 @@ impl Numbers {
             numbers.by_name.insert(name.clone(), number);
             numbers.by_number.insert(number, name.clone());
         }
-        for table in tables::TABLES {
+        for table in tables::all() {
             numbers.by_number.insert(table.number, table.name.to_owned());
         }
         numbers
@@ -143,10 +148,15 @@ pub(crate) async fn providers(
     let all: Vec<_> = known.iter().chain(views.keys()).cloned().collect();
     let numbers = Numbers::new(&all);
     let known = rows::Known { tables: known, views, pinned: &pinned, of_views: &of_views, numbers: &numbers };
-    named
-        .into_iter()
-        .map(|table| Ok((table.name.to_owned(), table.provider(rows::of(table, &known))?)))
-        .collect()
+    let mut providers = BTreeMap::new();
+    for table in named {
+        let rows = match ServerTable::of(table) {
+            Some(of) => request.catalog.server_rows(of).await?,
+            None => rows::of(table, &known),
+        };
+        providers.insert(table.name.to_owned(), table.provider(rows)?);
+    }
+    Ok(providers)
 }
 
 /// Functions that know the tables.

@@ -8,7 +8,7 @@ use basalt_core::schema::Schema;
 use super::{
     DATABASE, Numbers, OWNER, SCHEMA,
     functions::SETTINGS,
-    tables::{Row, TABLES, Value, Virtual},
+    tables::{self, Row, Value, Virtual},
     types::{PostgresType, TYPES, postgres_type},
 };
 use crate::{catalog::Table, views::Views};
@@ -17,7 +17,8 @@ use crate::{catalog::Table, views::Views};
 const OWNER_NUMBER: i64 = 10;
 const DATABASE_NUMBER: i64 = 5;
 const HEAP: i64 = 2;
-const SCHEMAS: [(&str, i64); 3] = [("pg_catalog", 11), (SCHEMA, 2200), ("information_schema", 13_000)];
+const SCHEMAS: [(&str, i64); 4] =
+    [("pg_catalog", 11), (SCHEMA, 2200), ("information_schema", 13_000), ("system", 14_000)];
 
 /// What a statement knows of tables.
 pub(super) struct Known<'a> {
@@ -63,7 +64,7 @@ impl Known<'_> {
             is_view: true,
             columns: self.of_views.get(name).map_or_else(Vec::new, columns),
         });
-        let system = TABLES.iter().map(|table| Of {
+        let system = tables::all().map(|table| Of {
             schema: schema_of(table),
             name: table.plain(),
             number: table.number,
@@ -88,7 +89,8 @@ fn system_column(name: &str, of: &ArrowType) -> Column {
 }
 
 fn schema_of(table: &Virtual) -> &'static str {
-    if table.name.starts_with("pg_catalog.") { "pg_catalog" } else { "information_schema" }
+    // Default: that of the names that have none here.
+    tables::SCHEMAS.into_iter().find(|schema| table.name.starts_with(schema)).unwrap_or("information_schema")
 }
 
 fn namespace(schema: &str) -> i64 {

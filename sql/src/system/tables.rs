@@ -3,21 +3,31 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::datasource::{MemTable, TableProvider};
 
+use super::server;
 use crate::error::{Error, Result};
 
 /// The number from which on tables of users have theirs.
 pub(super) const FIRST_USER: i64 = 16_384;
 
 /// A value of a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// An integer.
     Int(i64),
+    /// A truth value.
     Bool(bool),
+    /// A text.
     Text(String),
+    /// Microseconds since 1970.
+    Time(i64),
+    /// A number.
+    Float(f64),
 }
 
 impl From<&str> for Value {
@@ -35,7 +45,8 @@ pub(crate) struct Virtual {
     /// With its schema.
     pub(crate) name: &'static str,
     pub(crate) number: i64,
-    /// Names, each with its type behind a colon where it is no text: `i` an integer, `b` a truth value.
+    /// Names, each with its type behind a colon where it is no text: `i` an integer, `b` a truth value, `t` a time, `f` a
+    /// number.
     columns: &'static str,
     /// Whether it may have rows.
     pub(crate) has_rows: bool,
@@ -43,7 +54,7 @@ pub(crate) struct Virtual {
     pub(crate) reads_columns: bool,
 }
 
-const fn full(name: &'static str, number: i64, columns: &'static str) -> Virtual {
+pub(super) const fn full(name: &'static str, number: i64, columns: &'static str) -> Virtual {
     Virtual { name, number, columns, has_rows: true, reads_columns: false }
 }
 
@@ -51,7 +62,7 @@ const fn empty(name: &'static str, number: i64, columns: &'static str) -> Virtua
     Virtual { name, number, columns, has_rows: false, reads_columns: false }
 }
 
-pub(crate) const TABLES: &[Virtual] = &[
+const OF_POSTGRES: &[Virtual] = &[
     full("pg_catalog.pg_am", 2601, "oid:i amname amhandler amtype"),
     Virtual {
         reads_columns: true,
@@ -335,11 +346,16 @@ pub(crate) const TABLES: &[Virtual] = &[
 pub(super) const INFORMATION: std::ops::Range<i64> = 13_000..FIRST_USER;
 
 /// Their schemas.
-pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
+pub(super) const SCHEMAS: [&str; 3] = ["pg_catalog", "information_schema", "system"];
+
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Virtual> {
+    OF_POSTGRES.iter().chain(&server::TABLES)
+}
 
 /// A virtual table by its name with its schema.
 pub(super) fn find(name: &str) -> Option<&'static Virtual> {
-    TABLES.iter().find(|table| table.name == name)
+    all().find(|table| table.name == name)
 }
 
 impl Virtual {
@@ -347,6 +363,8 @@ impl Virtual {
     pub(super) fn columns(&self) -> impl Iterator<Item = (&'static str, DataType)> {
         self.columns.split(' ').map(|column| match column.split_once(':') {
             Some((name, "i")) => (name, DataType::Int64),
+            Some((name, "t")) => (name, DataType::Timestamp(TimeUnit::Microsecond, None)),
+            Some((name, "f")) => (name, DataType::Float64),
             Some((name, _)) => (name, DataType::Boolean),
             None => (column, DataType::Utf8),
         })
@@ -388,6 +406,22 @@ fn array(rows: &[Row], name: &str, of: &DataType) -> ArrayRef {
                 })
                 .collect::<BooleanArray>(),
         ),
+        DataType::Timestamp(..) => Arc::new(
+            values
+                .map(|value| match value {
+                    Some(Value::Time(value)) => Some(*value),
+                    _ => None,
+                })
+                .collect::<TimestampMicrosecondArray>(),
+        ),
+        DataType::Float64 => Arc::new(
+            values
+                .map(|value| match value {
+                    Some(Value::Float(value)) => Some(*value),
+                    _ => None,
+                })
+                .collect::<Float64Array>(),
+        ),
         _ => Arc::new(
             values
                 .map(|value| match value {
@@ -407,14 +441,14 @@ mod tests {
 
     #[test]
     fn names_and_numbers_differ() {
-        let names: BTreeSet<_> = TABLES.iter().map(|table| table.name).collect();
-        let numbers: BTreeSet<_> = TABLES.iter().map(|table| table.number).collect();
-        assert_eq!((names.len(), numbers.len()), (TABLES.len(), TABLES.len()));
-        for table in TABLES {
+        let names: BTreeSet<_> = all().map(|table| table.name).collect();
+        let numbers: BTreeSet<_> = all().map(|table| table.number).collect();
+        assert_eq!((names.len(), numbers.len()), (all().count(), all().count()));
+        for table in all() {
             let columns: BTreeSet<_> = table.columns().map(|(name, _)| name).collect();
             assert_eq!(columns.len(), table.columns().count(), "{}", table.name);
             assert!(table.number < FIRST_USER);
-            assert_eq!(INFORMATION.contains(&table.number), table.name.starts_with("information_schema."));
+            assert_eq!(INFORMATION.contains(&table.number), !table.name.starts_with("pg_catalog."));
         }
     }
 }

@@ -1,0 +1,167 @@
+"""Clicks through the web console in headless Chromium: python3 check_console.py URL [FOLDER].
+
+URL is a server's HTTP address, which has the tables of nycflights13; FOLDER is where pictures of its pages go. Whatever
+a page logs as an error, a policy that it breaks, or a wrong answer makes this fail.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+import urllib.parse
+
+from playwright.sync_api import expect, sync_playwright
+
+URL = sys.argv[1].rstrip("/")
+FOLDER = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else None
+KEY = os.environ.get("BASALT_KEY")
+SIZES = {"wide": (1280, 860), "narrow": (400, 860)}
+JOINED = """SELECT a.name, count(*) AS flights, avg(dep_delay) AS delay
+FROM flights AS f JOIN airlines AS a ON f.carrier = a.carrier
+GROUP BY a.name ORDER BY flights DESC"""
+LONG = "SELECT count(*) FROM flights a, flights b, flights c WHERE a.distance + b.distance * c.distance = 7"
+NO_NAME = """() => [...document.querySelectorAll('button, a, input, select, textarea, [role=img], [role=region]')]
+    .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length))
+    .map((e) => e.outerHTML.slice(0, 120))"""
+
+
+def check(condition, message):
+    if not condition:
+        raise SystemExit(f"console: {message}")
+
+
+def picture(page, name):
+    if FOLDER:
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=FOLDER / f"{name}.png")
+
+
+def fits(page, name):
+    """Nothing is wider than the window, and everything that is used has a name for who does not see it."""
+    width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    check(width <= 0, f"{name} is {width} pixels wider than the window")
+    nameless = page.evaluate(NO_NAME)
+    check(not nameless, f"{name} has controls without a name: {nameless}")
+
+
+def run(page, statement):
+    page.get_by_role("textbox", name="Statement").fill(statement)
+    page.get_by_role("textbox", name="Statement").press("Control+Enter")
+
+
+def walk(page, name):
+    page.goto(f"{URL}/")
+    if KEY:
+        page.get_by_label("Key").fill("not-a-key")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator("#key-problem")).to_be_visible()
+        page.get_by_label("Key").fill(KEY)
+        page.get_by_role("button", name="Use it").click()
+    flights = page.get_by_role("link", name="flights", exact=True)
+    expect(flights).to_be_visible()
+    fits(page, "the tables")
+    picture(page, f"tables-{name}")
+
+    flights.click()
+    expect(page.get_by_role("heading", name="flights")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("bits a value; entropy"))).to_have_count(19)
+    expect(page.get_by_role("region", name="First rows").locator("tbody tr")).to_have_count(10)
+    fits(page, "a table")
+    picture(page, f"table-{name}")
+
+    page.get_by_role("navigation").get_by_role("link", name="SQL").click()
+    text = page.get_by_role("textbox", name="Statement")
+    text.fill("")
+    text.type("SELECT carr")
+    expect(page.get_by_role("option", name="carrier")).to_be_visible()
+    text.press("Tab")
+    check(text.input_value() == "SELECT carrier", f"completed to {text.input_value()!r}")
+    run(page, JOINED)
+    answer = page.get_by_role("region", name="Answer", exact=True).last
+    expect(answer.locator("tbody tr")).to_have_count(16)
+    first = answer.locator("tbody tr").first.locator("td")
+    check(first.all_text_contents()[:2] == ["United Air Lines Inc.", "58665"], "another answer than DuckDB's")
+    page.get_by_role("tab", name="Bars").click()
+    expect(page.get_by_role("img", name="flights by name")).to_be_visible()
+    fits(page, "an answer")
+    picture(page, f"sql-{name}")
+    page.get_by_role("button", name="Explain and time").click()
+    expect(page.get_by_label(re.compile("Steps of the plan"))).to_contain_text("BasaltScan")
+    fits(page, "a plan")
+    picture(page, f"plan-{name}")
+    run(page, "SELECT nothing FROM flights")
+    expect(page.get_by_role("alert").filter(has_text="nothing")).to_be_visible()
+    run(page, "SELECT NULL AS n, '' AS e, '<b>\"x\",\n' AS t WHERE true")
+    expect(page.locator(".answer tbody td")).to_have_text(["null", "", '<b>"x", '])
+    run(page, "SELECT year FROM flights WHERE year = 1")
+    expect(page.locator(".answer th")).to_have_text(["year"])
+    run(page, "SELECT * FROM flights")
+    expect(page.locator(".answer .caption").first).to_contain_text("the first 1,000 rows; there are more")
+
+    run(page, LONG)
+    other = page.context.new_page()
+    other.goto(f"{URL}/console/#/queries")
+    if KEY:
+        other.get_by_label("Key").fill(KEY)
+        other.get_by_role("button", name="Use it").click()
+    row = other.locator("tr", has_text="a.distance + b.distance")
+    expect(row).to_be_visible()
+    fits(other, "the queries")
+    picture(other, f"queries-{name}")
+    row.get_by_role("button").click()
+    expect(page.get_by_role("alert")).to_contain_text("CANCELLED")
+    expect(row).to_have_count(0)
+    other.close()
+
+    page.get_by_role("navigation").get_by_role("link", name="Cluster").click()
+    expect(page.locator(".node")).not_to_have_count(0)
+    expect(page.locator(".spark polyline").first).to_have_attribute("points", re.compile(r"\d+.* \d+"), timeout=15000)
+    fits(page, "the cluster")
+    picture(page, f"cluster-{name}")
+
+
+def stranger(browser):
+    """A page of another origin, on the same machine, learns nothing and does nothing."""
+    page = browser.new_page()
+    page.goto("data:text/html,<title>stranger</title>")
+    for path, options in [
+        ("/v1/sql", {"method": "POST", "body": "DROP TABLE airlines"}),
+        ("/v1/sql", {"method": "POST", "body": "DROP TABLE airlines", "mode": "no-cors"}),
+        ("/v1/tables", {}),
+    ]:
+        script = "async ([url, options]) => { try { const r = await fetch(url, options); return r.type + await r.text(); } catch { return ''; } }"
+        told = page.evaluate(script, [URL + path, options])
+        check(told in ("", "opaque"), f"a stranger's page reads {told!r}")
+    page.close()
+
+
+def main():
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    check(chromium, "no Chromium is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for size, (width, height) in SIZES.items():
+            for scheme in ("light", "dark"):
+                context = browser.new_context(
+                    viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+                )
+                page = context.new_page()
+                problems = []
+                page.on("pageerror", lambda error: problems.append(str(error)))
+                expected = "Failed to load resource"
+                page.on(
+                    "console",
+                    lambda said: problems.append(said.text)
+                    if said.type == "error" and expected not in said.text
+                    else None,
+                )
+                walk(page, f"{size}-{scheme}")
+                check(not problems, f"the page says {problems}")
+                context.close()
+        stranger(browser)
+        browser.close()
+    print(f"console at {urllib.parse.urlsplit(URL).netloc}: clicked through, light and dark, 1280 and 400 pixels wide")
+
+
+main()

@@ -1,0 +1,95 @@
+// What all pages are made of: elements, numbers as people read them, tables, problems.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function made(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** An element of HTML, or of SVG. Children that are texts stay texts: no answer becomes markup. */
+export const h = (name, attributes, ...children) => made(document.createElement(name), attributes, children);
+export const s = (name, attributes, ...children) => made(document.createElementNS(SVG, name), attributes, children);
+
+const whole = new Intl.NumberFormat("en");
+export const count = (n) => whole.format(Number(n));
+
+function scaled(n, steps, step) {
+  let at = 0;
+  while (n >= step && at < steps.length - 1) {
+    n /= step;
+    at += 1;
+  }
+  return `${at === 0 || n >= 100 ? Math.round(n) : n.toPrecision(3)} ${steps[at]}`.trim();
+}
+
+export const bytes = (n) => scaled(Number(n), ["B", "kB", "MB", "GB", "TB"], 1000);
+export const short = (n) => scaled(Number(n), ["", "k", "M", "G"], 1000);
+
+export function duration(ms) {
+  if (ms < 1) return `${(ms * 1000).toFixed(0)} µs`;
+  if (ms < 1000) return `${ms < 10 ? ms.toPrecision(2) : Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} m ${Math.floor(seconds % 60)} s`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `${hours} h ${minutes % 60} m` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+export const plural = (n, one) => `${count(n)} ${one}${Number(n) === 1 ? "" : "s"}`;
+
+/** What went wrong, with its reason and its place. */
+export function problem(error) {
+  const told = error.reason ? [h("strong", {}, error.reason), " "] : [];
+  const place = error.place ? [" ", h("code", {}, error.place)] : [];
+  return h("p", { class: "problem", role: "alert" }, told, error.message ?? String(error), place);
+}
+
+/** A table: columns are { name, number }, cells are texts, elements, or null. */
+export function grid(columns, rows, caption) {
+  const kind = columns.map((column) => (column.number ? "number" : null));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {},
+      h("caption", { class: "hidden" }, caption),
+      h("thead", {}, h("tr", {}, columns.map((column, i) => h("th", { scope: "col", class: kind[i] }, column.name)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, i) =>
+        h("td", { class: kind[i] }, cell === null ? h("span", { class: "null" }, "null") : cell)))))));
+}
+
+/** A bar for each part of a whole, with what it says to those who do not see it. */
+export function meter(parts, most, label) {
+  const width = (value) => (most > 0 ? Math.min(100, (100 * value) / most) : 0);
+  let at = 0;
+  const bars = parts.map(({ value, kind, title }) => {
+    const bar = s("rect", { x: `${at}%`, y: 0, width: `${width(value)}%`, height: "100%", class: kind }, s("title", {}, title));
+    at += width(value);
+    return bar;
+  });
+  return s("svg", { class: "meter", role: "img", "aria-label": label }, bars);
+}
+
+/** Fills a page again and again while it is shown and seen; `fill` may throw. */
+export function live(page, every, fill) {
+  let timer;
+  const turn = async () => {
+    if (!page.isConnected) return;
+    if (!document.hidden) {
+      try {
+        await fill();
+      } catch (error) {
+        page.replaceChildren(problem(error));
+        // Who may not see this is not asked again.
+        if (error.status === 401 || error.status === 403) return;
+      }
+    }
+    timer = setTimeout(turn, every);
+  };
+  turn();
+  return () => clearTimeout(timer);
+}

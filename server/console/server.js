@@ -1,0 +1,213 @@
+// What the pages ask of the server: statements, and tables as they are held.
+
+const KEY = "basalt-key";
+
+/** An error that the server has told. */
+export class ServerError extends Error {
+  constructor(status, told) {
+    super(told.message);
+    this.status = status;
+    this.reason = told.reason;
+    this.place = told.place;
+  }
+}
+
+let asking = null;
+
+/** Asks the user for a key, once for all who wait for one. */
+function askForKey(problem) {
+  asking ??= new Promise((resolve, reject) => {
+    const dialog = document.getElementById("key");
+    const text = document.getElementById("key-text");
+    const shown = document.getElementById("key-problem");
+    shown.hidden = !problem;
+    shown.textContent = problem ?? "";
+    text.value = "";
+    dialog.returnValue = "";
+    dialog.addEventListener("close", () => {
+      asking = null;
+      if (dialog.returnValue === "use" && text.value.trim()) {
+        sessionStorage.setItem(KEY, text.value.trim());
+        resolve();
+      } else {
+        reject(new ServerError(401, { reason: "UNAUTHENTICATED", message: "without a key the server shows nothing" }));
+      }
+      text.value = "";
+    }, { once: true });
+    dialog.showModal();
+  });
+  return asking;
+}
+
+/** Whether there is a key, and how it is forgotten. */
+export const hasKey = () => sessionStorage.getItem(KEY) !== null;
+export const forgetKey = () => sessionStorage.removeItem(KEY);
+
+/** Sends a request, with a key where the server wants one; the answer is there when this returns, or an error is thrown. */
+async function ask(path, options = {}) {
+  for (;;) {
+    const headers = { ...options.headers };
+    const key = sessionStorage.getItem(KEY);
+    if (key) headers.authorization = `Bearer ${key}`;
+    let response;
+    try {
+      response = await fetch(path, { ...options, headers, cache: "no-store", credentials: "omit" });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new ServerError(0, { reason: "UNREACHABLE", message: "the server does not answer; is it running?" });
+    }
+    if (response.ok) return response;
+    const body = await response.json().catch(() => null);
+    const told = body?.error ?? { reason: `HTTP ${response.status}`, message: response.statusText };
+    if (response.status === 401) {
+      const now = sessionStorage.getItem(KEY);
+      if (now === key) {
+        forgetKey();
+        await askForKey(key ? told.message : "");
+      }
+      continue;
+    }
+    throw new ServerError(response.status, told);
+  }
+}
+
+/** A table as it is held. */
+export async function table(name) {
+  const response = await ask(`/v1/tables/${encodeURIComponent(name)}?view=full`);
+  return response.json();
+}
+
+/** The server's metrics: for each name, samples with their labels. */
+export async function metrics() {
+  const text = await (await ask("/metrics")).text();
+  const found = new Map();
+  for (const line of text.split("\n")) {
+    const match = /^(\w+)(?:\{(.*)\})? (\S+)/.exec(line);
+    if (!match) continue;
+    const labels = Object.fromEntries([...(match[2] ?? "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)].map((m) => [m[1], m[2]]));
+    if (!found.has(match[1])) found.set(match[1], []);
+    found.get(match[1]).push({ labels, value: Number(match[3]) });
+  }
+  return found;
+}
+
+/**
+ * Runs a statement and takes up to `most` rows: { columns, rows, more, ms }. A value is a text, or null. Answers come as
+ * CSV, which has the columns also where there are no rows, and numbers with all of their digits.
+ */
+export async function sql(statement, { most = Infinity, signal, parameters } = {}) {
+  const began = performance.now();
+  // A text that no value has.
+  const none = `null-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`;
+  const options = new URLSearchParams({ null: none });
+  if (parameters) options.set("parameters", JSON.stringify(parameters));
+  const stop = new AbortController();
+  const given = () => stop.abort();
+  signal?.addEventListener("abort", given);
+  try {
+    const response = await ask(`/v1/sql?${options}`, {
+      method: "POST",
+      headers: { accept: "text/csv", "content-type": "application/sql" },
+      body: statement,
+      signal: stop.signal,
+    });
+    const parser = new Csv(none);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let more = false;
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        parser.take(value);
+        if (parser.rows.length - 1 > most) {
+          more = true;
+          stop.abort();
+          break;
+        }
+      }
+    } catch (error) {
+      if (signal?.aborted || error instanceof ServerError) throw error;
+      throw new ServerError(0, { reason: "INCOMPLETE", message: "the answer broke off, so none of it is shown" });
+    }
+    parser.end();
+    const [columns = [], ...rows] = parser.rows;
+    return { columns, rows: rows.slice(0, Math.min(most, rows.length)), more, ms: performance.now() - began };
+  } finally {
+    signal?.removeEventListener("abort", given);
+  }
+}
+
+/** Objects of a statement's rows. */
+export async function objects(statement, options) {
+  const { columns, rows } = await sql(statement, options);
+  return rows.map((row) => Object.fromEntries(columns.map((column, i) => [column, row[i]])));
+}
+
+/** A name as SQL has it quoted, and a text. */
+export const quoted = (name) => `"${name.replaceAll('"', '""')}"`;
+export const text = (value) => `'${value.replaceAll("'", "''")}'`;
+
+/** Reads CSV as it comes (RFC 4180), where one text stands for null. */
+class Csv {
+  rows = [];
+  #none;
+  #row = [];
+  #value = "";
+  #inside = false;
+  #closing = false;
+
+  constructor(none) {
+    this.#none = none;
+  }
+
+  take(piece) {
+    for (let i = 0; i < piece.length; i++) {
+      const c = piece[i];
+      if (this.#inside) {
+        if (this.#closing) {
+          this.#closing = false;
+          if (c === '"') {
+            this.#value += '"';
+            continue;
+          }
+          this.#inside = false;
+        } else {
+          if (c === '"') {
+            this.#closing = true;
+          } else {
+            let end = piece.indexOf('"', i);
+            if (end < 0) end = piece.length;
+            this.#value += piece.slice(i, end);
+            i = end - 1;
+          }
+          continue;
+        }
+      }
+      if (c === '"' && this.#value === "") {
+        this.#inside = true;
+      } else if (c === ",") {
+        this.#end();
+      } else if (c === "\n") {
+        this.#end();
+        this.rows.push(this.#row);
+        this.#row = [];
+      } else if (c !== "\r") {
+        this.#value += c;
+      }
+    }
+  }
+
+  #end() {
+    this.#row.push(this.#value === this.#none ? null : this.#value);
+    this.#value = "";
+  }
+
+  end() {
+    this.#inside = this.#closing = false;
+    if (this.#row.length || this.#value !== "") {
+      this.#end();
+      this.rows.push(this.#row);
+      this.#row = [];
+    }
+  }
+}

@@ -1,0 +1,93 @@
+// The tables, and how the columns of one are held.
+
+import { bytes, count, grid, h, meter, plural, problem, s } from "./page.js";
+import { objects, sql, table as heldTable, quoted } from "./server.js";
+
+const link = (name) => h("a", { href: `#/tables/${encodeURIComponent(name)}` }, name);
+
+export async function tables(page) {
+  page.replaceChildren(h("h1", {}, "Tables"), h("p", { class: "busy" }, "Loading…"));
+  const found = await objects("SELECT * FROM system.tables ORDER BY name");
+  if (found.length === 0) {
+    page.replaceChildren(
+      h("h1", {}, "Tables"),
+      h("p", {}, "There is no table yet. ", h("code", {}, "basalt load flights flights.csv"), " makes one of a file, and so does ",
+        h("a", { href: "#/sql" }, "CREATE TABLE"), "."));
+    return;
+  }
+  const most = Math.max(...found.map((table) => Number(table.bytes ?? 0)));
+  const rows = found.map((table) => table.problem === null
+    ? [
+      link(table.name), count(table.rows), table.columns, table.fragments, bytes(table.bytes),
+      meter([{ value: Number(table.bytes), kind: "held", title: bytes(table.bytes) }], most, bytes(table.bytes)),
+      table.version,
+    ]
+    : [h("span", {}, table.name, problem({ reason: "damaged", message: table.problem })), null, null, null, null, "", null]);
+  const all = found.reduce((sum, table) => sum + Number(table.bytes ?? 0), 0);
+  page.replaceChildren(
+    h("h1", {}, "Tables"),
+    h("p", {}, `${plural(found.length, "table")}, ${bytes(all)} held`),
+    grid([
+      { name: "table" }, { name: "rows", number: true }, { name: "columns", number: true }, { name: "fragments", number: true },
+      { name: "held", number: true }, { name: "" }, { name: "version", number: true },
+    ], rows, "Tables"));
+}
+
+/** Bits a value: what is held, beside entropy and beside plain arrays. */
+function bits(column, rows, most) {
+  const held = (8 * column.bytes) / rows;
+  const plain = (8 * column.plain_bytes) / rows;
+  const entropy = column.entropy_bits;
+  const x = (value) => `${(100 * value) / most}%`;
+  const label = `${held.toFixed(2)} bits a value; entropy ${entropy === null ? "not known" : entropy.toFixed(2)}; plain ${plain.toFixed(2)}`;
+  return s("svg", { class: "bits", role: "img", "aria-label": label },
+    s("title", {}, label),
+    s("rect", { x: 0, y: 0, width: x(plain), height: "100%", class: "plain" }),
+    s("rect", { x: 0, y: "25%", width: x(held), height: "50%", class: "held" }),
+    entropy === null ? null : s("line", { x1: x(entropy), x2: x(entropy), y1: 0, y2: "100%", class: "entropy" }));
+}
+
+const heat = (value, hottest) => meter(
+  [{ value, kind: "heat", title: `read ${value.toFixed(1)} times lately` }], hottest, `read ${value.toFixed(1)} times lately`);
+
+export async function tableOf(page, name) {
+  page.replaceChildren(h("h1", {}, name), h("p", { class: "busy" }, "Reading all of its columns…"));
+  const table = await heldTable(name);
+  const { columns, rows } = table;
+  const held = columns.reduce((sum, column) => sum + column.bytes, 0);
+  const plain = columns.reduce((sum, column) => sum + column.plain_bytes, 0);
+  const most = Math.max(1, ...columns.map((column) => (8 * column.plain_bytes) / Math.max(1, rows)));
+  const hottest = Math.max(1, ...columns.map((column) => column.heat));
+  const forms = (of) => of.map((form) => form.encoding).join(", ");
+  const shown = columns.map((column) => [
+    h("span", {}, column.name, column.references ? h("small", {}, ` → ${column.references}`) : null),
+    column.type + (column.nullable ? "" : " not null"),
+    rows > 0 ? bits(column, rows, most) : "",
+    rows > 0 ? ((8 * column.bytes) / rows).toFixed(2) : "",
+    column.entropy_bits === null || rows === 0 ? "" : column.entropy_bits.toFixed(2),
+    h("span", {}, forms(column.forms), column.faster.length ? h("small", {}, ` + ${forms(column.faster)}`) : null),
+    heat(column.heat, hottest),
+    bytes(column.bytes),
+  ]);
+  const sample = h("section", {}, h("h2", {}, "First rows"), h("p", { class: "busy" }, "Loading…"));
+  page.replaceChildren(
+    h("p", { class: "back" }, h("a", { href: "#/tables" }, "Tables")),
+    h("h1", {}, name),
+    h("p", {}, `${plural(rows, "row")}, version ${count(table.version)}, ${bytes(held)} held`,
+      rows >= 1000 ? `: ${(plain / held).toFixed(1)} times smaller than plain arrays` : "", ". ",
+      h("a", { href: `#/sql/${encodeURIComponent(`SELECT * FROM ${quoted(name)} LIMIT 100`)}` }, "Ask it")),
+    h("p", { class: "legend" },
+      h("span", { class: "key held" }), " held ", h("span", { class: "key plain" }), " as plain arrays ",
+      h("span", { class: "key entropy" }), " entropy of the values, order 0"),
+    grid([
+      { name: "column" }, { name: "type" }, { name: "bits a value" }, { name: "held", number: true },
+      { name: "entropy", number: true }, { name: "form" }, { name: "heat" }, { name: "bytes", number: true },
+    ], shown, `Columns of ${name}`),
+    sample);
+  try {
+    const first = await sql(`SELECT * FROM ${quoted(name)} LIMIT 10`);
+    sample.replaceChildren(h("h2", {}, "First rows"), grid(first.columns.map((name) => ({ name })), first.rows, "First rows"));
+  } catch (error) {
+    sample.replaceChildren(h("h2", {}, "First rows"), problem(error));
+  }
+}
