@@ -1,7 +1,7 @@
 // The nodes, what each holds, and what this one is doing.
 
 import { line } from "./chart.js";
-import { bytes, count, duration, h, live, meter, short } from "./page.js";
+import { bytes, count, duration, h, live, meter, plural, short } from "./page.js";
 import { metrics, objects } from "./server.js";
 
 const EVERY_MS = 2000;
@@ -22,11 +22,11 @@ function card(node, tables, mostBytes) {
       Number(node.silent_ms) > 2000 ? `, silent for ${duration(Number(node.silent_ms))}` : ""),
     limit > 0 ? [h("p", { class: "caption" }, memory), meter([{ value: used, kind: "held", title: memory }], limit, memory)] : null,
     tables.map((table) => {
-      const label = `${table.table_name}: ${count(table.rows)} rows, ${bytes(table.bytes)}`;
+      const label = `${table.table_name}: ${plural(table.rows, "row")}, ${bytes(table.bytes)}`;
       const behind = Number(table.lag) > 0 ? `, ${count(table.lag)} versions behind` : "";
       return [
         h("p", { class: "caption" }, h("a", { href: `#/tables/${encodeURIComponent(table.table_name)}` }, table.table_name),
-          ` ${count(table.fragments)} fragments, ${count(table.rows)} rows`, behind ? h("strong", {}, behind) : null),
+          ` ${plural(table.fragments, "fragment")}, ${plural(table.rows, "row")}`, behind ? h("strong", {}, behind) : null),
         meter([{ value: Number(table.bytes), kind: "owned", title: label }], mostBytes, label),
       ];
     }));

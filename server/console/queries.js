@@ -28,15 +28,15 @@ export function queries(page) {
       button.addEventListener("click", () => cancel(query.id, button));
       button.disabled = query.state === "cancelling";
       return [
-        query.state, duration(Number(query.elapsed_ms)), count(query.rows), query.caller, query.method,
-        h("code", { class: "statement" }, query.text), button,
+        button, h("code", { class: "statement" }, query.text), duration(Number(query.elapsed_ms)), query.state,
+        count(query.rows), query.caller, query.method,
       ];
     });
     list.replaceChildren(
       h("p", {}, running.length ? `${plural(running.length, "query").replace(/ys$/, "ies")} at this node` : "No query runs at this node."),
       ...(running.length ? [grid([
-        { name: "state" }, { name: "for", number: true }, { name: "rows", number: true }, { name: "caller" }, { name: "by" },
-        { name: "query" }, { name: "" },
+        { name: "" }, { name: "query" }, { name: "for", number: true }, { name: "state" }, { name: "rows", number: true },
+        { name: "caller" }, { name: "by" },
       ], rows, "Queries that run")] : []));
     if (focused) list.querySelector(`[data-id="${CSS.escape(focused)}"]`)?.focus();
   });

@@ -331,13 +331,7 @@ impl Action {
     fn is_administrative(self) -> bool {
         matches!(
             self,
-            Self::Create
-                | Self::Drop
-                | Self::Attach
-                | Self::Alter
-                | Self::Copy
-                | Self::Cancel
-                | Self::Verify
+            Self::Create | Self::Drop | Self::Attach | Self::Alter | Self::Copy | Self::Cancel | Self::Verify
         )
     }
 }

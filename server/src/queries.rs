@@ -49,7 +49,10 @@ pub(crate) struct Entry {
 
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entry").field("number", &self.number).field("text", &self.text).finish_non_exhaustive()
+        f.debug_struct("Entry")
+            .field("number", &self.number)
+            .field("text", &self.text)
+            .finish_non_exhaustive()
     }
 }
 

@@ -169,7 +169,11 @@ impl Sets {
     /// All that are kept, and until when.
     #[cfg(feature = "sql")]
     pub(crate) fn all(&self, now: Instant) -> Vec<(Handle, KeptSet, Instant)> {
-        self.at(now).by_handle.iter().map(|(handle, entry)| (*handle, entry.set.clone(), entry.expires)).collect()
+        self.at(now)
+            .by_handle
+            .iter()
+            .map(|(handle, entry)| (*handle, entry.set.clone(), entry.expires))
+            .collect()
     }
 
     /// How many sets are kept, and their bytes.

@@ -103,7 +103,8 @@ impl Text {
 
     /// The query that is to be stopped, where the statement is `CANCEL QUERY 'id'`, of which the parser knows nothing.
     pub(crate) fn cancelled(&self) -> Option<&str> {
-        let mut tokens = self.tokens.iter().map(|token| &token.token).filter(|t| !matches!(t, Token::Whitespace(_)));
+        let mut tokens =
+            self.tokens.iter().map(|token| &token.token).filter(|t| !matches!(t, Token::Whitespace(_)));
         let mut word = |name: &str| {
             tokens.next().is_some_and(|token| match token {
                 Token::Word(word) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(name),

@@ -21,7 +21,8 @@ use basalt_core::{
 };
 use datafusion::{
     common::{
-        Result, Statistics, config::ConfigOptions, instant::Instant, stats::Precision, tree_node::TreeNodeRecursion,
+        Result, Statistics, config::ConfigOptions, instant::Instant, stats::Precision,
+        tree_node::TreeNodeRecursion,
     },
     execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext},
     physical_expr::{EquivalenceProperties, PhysicalExpr, expressions::DynamicFilterPhysicalExpr},

@@ -19,7 +19,10 @@ use self::{
     expr::{BoundExpr, Slots},
     pred::Pred,
 };
-pub use self::{literal::parse_decimal, text::{expr_text, filter_text, query_text}};
+pub use self::{
+    literal::parse_decimal,
+    text::{expr_text, filter_text, query_text},
+};
 use crate::{
     error::{Error, ErrorKind, Result},
     invariant::{Invariant, index},

@@ -146,7 +146,12 @@ mod tests {
         let query = Query {
             select: vec![SelectItem { expr: column("a"), name: None }],
             filter: Some(Filter::And(vec![few, Filter::Not(Box::new(many)), Filter::IsNull(column("c"))])),
-            order_by: vec![OrderBy { expr: column("a"), descending: true, nulls_first: false, of_table: false }],
+            order_by: vec![OrderBy {
+                expr: column("a"),
+                descending: true,
+                nulls_first: false,
+                of_table: false,
+            }],
             limit: Some(10),
             ..Query::default()
         };

@@ -70,9 +70,13 @@ mod tests {
         assert_eq!(label("GET", "/console/main.js"), Some("HttpConsole"));
         assert_eq!(label("GET", "/v1/tables/a%2Fb"), Some("HttpTable"));
         assert_eq!(label("POST", "/v1/tables/a"), Some("HttpLoad"));
-        for (verb, path) in
-            [("GET", "/v1/sql"), ("GET", "/v1/tables/"), ("GET", "/v1/tables/a/b"), ("GET", "/console/a/b"), ("PUT", "/metrics")]
-        {
+        for (verb, path) in [
+            ("GET", "/v1/sql"),
+            ("GET", "/v1/tables/"),
+            ("GET", "/v1/tables/a/b"),
+            ("GET", "/console/a/b"),
+            ("PUT", "/metrics"),
+        ] {
             assert_eq!(label(verb, path), None, "{verb} {path}");
         }
     }

@@ -35,12 +35,13 @@ use crate::{
 };
 
 mod coverage;
-pub(crate) mod describe;
+mod describe;
 mod estimate;
 mod execute;
 mod explain;
 mod find;
 pub(crate) mod fresh;
+mod here;
 mod local;
 mod reach;
 mod remote;
@@ -49,6 +50,7 @@ mod scatter;
 pub(crate) use execute::execute;
 pub(crate) use explain::explained;
 pub(crate) use find::TablesPeers;
+pub(crate) use here::{columns, coordinate};
 #[cfg(feature = "sql")]
 pub(crate) use local::version_of_task;
 pub(crate) use local::{Messages, Place, Reads, Times};

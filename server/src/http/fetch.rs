@@ -18,9 +18,8 @@ use super::{
 use crate::{
     access::{Action, Object},
     call::{Arrival, Call},
-    coordinator::fresh,
+    coordinator::{self, fresh},
     limits,
-    services::columns as columns_of,
     state::State,
     status::{RequestError, Result},
 };
@@ -161,7 +160,7 @@ async fn describe(state: &Arc<State>, call: &mut Call, parts: &Parts, name: &str
     call.table = Some(Arc::clone(&table));
     let mut columns: Vec<_> = table.schema().fields().iter().map(column).collect();
     if is_full {
-        let held = columns_of(state, call.caller(), name, true, state.deadline(call)?).await?;
+        let held = coordinator::columns(state, call.caller(), name, true, state.deadline(call)?).await?;
         columns.iter_mut().zip(&held).for_each(|(column, info)| column.held = Some(Held::new(info)));
     }
     Ok(json(&Described { table: known(state, &table), columns }))

@@ -136,7 +136,9 @@ async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response 
             Err(error) => refuse(&error),
         };
     }
-    let admitted = allowed.and_then(|()| sender::check(&request, &visit.caller.principal)).and_then(|()| Place::take(&visit));
+    let admitted = allowed
+        .and_then(|()| sender::check(&request, &visit.caller.principal))
+        .and_then(|()| Place::take(&visit));
     let place = match admitted {
         Ok(place) => place,
         Err(error) => {

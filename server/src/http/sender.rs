@@ -22,11 +22,15 @@ pub(super) fn check(request: &Request, principal: &Principal) -> Result<()> {
     if let Some(origin) = request.headers().get(header::ORIGIN)
         && !is_own(origin, host.as_ref())
     {
-        return Err(refused("requests of web pages other than the console are not taken: see the header Origin"));
+        return Err(refused(
+            "requests of web pages other than the console are not taken: see the header Origin",
+        ));
     }
     let Principal::Anonymous(address) = principal else { return Ok(()) };
     if address.ip().to_canonical().is_loopback() && !host.as_ref().is_none_or(is_of_this_machine) {
-        return Err(refused("on loopback this server is `localhost`, an address, or a name without a dot: see the header Host"));
+        return Err(refused(
+            "on loopback this server is `localhost`, an address, or a name without a dot: see the header Host",
+        ));
     }
     Ok(())
 }
@@ -42,7 +46,8 @@ fn authority(header: &HeaderValue) -> Option<Authority> {
 /// Whether a page's origin is where the request goes to.
 fn is_own(origin: &HeaderValue, host: Option<&Authority>) -> bool {
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-    origin.is_some_and(|(scheme, of)| matches!(scheme, "http" | "https") && host.is_some_and(|host| host == of))
+    origin
+        .is_some_and(|(scheme, of)| matches!(scheme, "http" | "https") && host.is_some_and(|host| host == of))
 }
 
 /// Whether a server is called by no name that others give: one without a dot is of this machine or of its network.

@@ -78,10 +78,14 @@ async fn begin(state: &Arc<State>, call: &mut Call, request: Request, format: Fo
     }
     let null = options.get("null").unwrap_or_default().to_owned();
     if !null.is_empty() && format != Format::Csv {
-        return Err(wrong("`null` says what stands for null in CSV, and the answer is in another format").at("null"));
+        return Err(
+            wrong("`null` says what stands for null in CSV, and the answer is in another format").at("null")
+        );
     }
     if null.len() > limits::HTTP_NULL_BYTES {
-        return Err(wrong(format!("what stands for null has at most {} bytes", limits::HTTP_NULL_BYTES)).at("null"));
+        return Err(
+            wrong(format!("what stands for null has at most {} bytes", limits::HTTP_NULL_BYTES)).at("null")
+        );
     }
     let parameters = options.get("parameters").map(parameters).transpose()?.unwrap_or_default();
     let text = whole(request.into_body(), basalt_sql::limits::STATEMENT_BYTES, deadline).await?;

@@ -126,7 +126,8 @@ impl Session {
         caller.authorise(Action::Read, Object::Tables).map_err(Error::from)?;
         let (cancelled, deadline) = (key.begin(), state.deadline_within(settings.timeout()));
         let (sql, running) = (part.sql.clone(), Some(state.running.token()));
-        let statement = Statement { sql, parameters: Vec::new(), caller, method: METHOD, connection, deadline, running };
+        let statement =
+            Statement { sql, parameters: Vec::new(), caller, method: METHOD, connection, deadline, running };
         let described = guarded(wire, &cancelled, &shared.closing, statement.describe(state)).await;
         let described = described.map_err(|end| match end {
             End::Error(error) => End::Error(error.of(&part.sql, part.before)),

@@ -18,8 +18,7 @@ use tokio::{
 };
 
 use super::{
-    METHOD,
-    Shared,
+    METHOD, Shared,
     cancel::Key,
     command::{self, Command},
     encrypted,

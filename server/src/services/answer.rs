@@ -310,7 +310,9 @@ impl Stream for Answer {
             }
             Begun::Queued { reader, stop, deadline } => match reader.poll_next(context) {
                 // What was made before somebody had it stopped is not sent.
-                Poll::Ready(next) => stop.control.check().map_or_else(|error| Next::Failed(error.into()), |()| next),
+                Poll::Ready(next) => {
+                    stop.control.check().map_or_else(|error| Next::Failed(error.into()), |()| next)
+                }
                 Poll::Pending => {
                     let until = *deadline;
                     let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));

@@ -10,12 +10,11 @@ use basalt_storage::Damage;
 use prost::Message as _;
 use tonic::{Request, Response, Status};
 
-use super::nodes;
 use crate::{
     access::Caller,
     call::Call,
     convert,
-    coordinator::fresh,
+    coordinator::{self, fresh},
     limits,
     memory::{Consumer, schema_bytes},
     state::State,
@@ -293,7 +292,7 @@ impl Catalog {
         let columns = if request.view() == pb::TableView::Summary {
             Vec::new()
         } else {
-            nodes::columns(&self.0, call.caller(), &request.name, full, deadline).await?
+            coordinator::columns(&self.0, call.caller(), &request.name, full, deadline).await?
         };
         Ok(pb::GetTableResponse { table: Some(told), columns })
     }

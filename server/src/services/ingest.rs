@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use basalt_core::{exec::Control, query::Filter};
 use basalt_proto::v1::{
     self as pb, ErrorReason, ingest_service_server::IngestService, write_request, write_response,
 };
@@ -12,10 +13,18 @@ use tokio::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{nodes, writer::Write};
+use super::writer::Write;
 use crate::{
-    call::Call, convert, coordinator::fresh, limits, panics::caught_async, state::State,
-    status::RequestError, writes::Stream,
+    access::Caller,
+    call::Call,
+    convert,
+    coordinator::{Coordinator, Reach, coordinate, fresh},
+    limits,
+    panics::caught_async,
+    peers::fetch,
+    state::State,
+    status::RequestError,
+    writes::Stream,
 };
 
 /// See the module.
@@ -79,7 +88,7 @@ impl Ingest {
             let message = "a deletion without a filter; the constant true selects all rows";
             return Err(RequestError::new(ErrorReason::InvalidQuery, message).at("filter"));
         }
-        let filter = nodes::resolve(&self.0, call.caller(), request, deadline).await?;
+        let filter = filter_of(&self.0, call.caller(), request, deadline).await?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
         let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));
@@ -175,4 +184,24 @@ impl Session {
             Err(_) => Err(RequestError::deadline()),
         }
     }
+}
+
+/// The filter of a deletion, whose semi-joins are sets.
+async fn filter_of(
+    state: &Arc<State>,
+    caller: &Caller,
+    request: pb::DeleteRequest,
+    deadline: Instant,
+) -> Result<Option<Filter>, RequestError> {
+    fetch::sets_of(state, caller, request.filter.as_ref(), deadline).await?;
+    let control = state.control();
+    let reach = Reach::new(Arc::clone(state), caller, deadline, control.clone());
+    let pinned = reach.find(&request.table, None).await?;
+    let resolve = move |state: &State, control: &Control| {
+        let filter = convert::filter(request.filter, &request.table, &state.sets)?;
+        let mut coordinator = Coordinator::new(&reach, control, false);
+        coordinator.reads(&pinned);
+        coordinator.resolve_filter(&pinned, filter)
+    };
+    coordinate(state, deadline, control, resolve).await
 }

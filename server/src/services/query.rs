@@ -13,16 +13,13 @@ use prost::Message as _;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
-use super::{
-    answer::{Answer, Begun, Outlet, Queued, Sink, Small, Whole},
-    nodes::coordinate,
-};
+use super::answer::{Answer, Begun, Outlet, Queued, Sink, Small, Whole};
 use crate::{
     cache::Purpose,
     call::Call,
     class::Class,
     convert,
-    coordinator::{Coordinator, Nodes as _, Pinned, Reach, explained},
+    coordinator::{Coordinator, Nodes as _, Pinned, Reach, coordinate, explained},
     cpu::{StopOnDrop, clock, on_own_thread_as},
     limits,
     panics::{self, caught},

@@ -7,12 +7,12 @@ use basalt_proto::v1::{self as pb, ErrorReason};
 use basalt_sip::{Sip, Tag};
 use tokio::time::Instant;
 
-use super::{Query, nodes::coordinate};
+use super::Query;
 use crate::{
     access::{Action, Object},
     call::Call,
     convert,
-    coordinator::{Coordinator, Pinned, Reach},
+    coordinator::{Coordinator, Pinned, Reach, coordinate},
     panics,
     sets::{KeptSet, KeyDomain, Scope},
     state::State,

@@ -12,10 +12,9 @@ use super::Tables;
 use crate::{
     access::{Action, Object},
     convert,
-    coordinator::fresh,
+    coordinator::{self, fresh},
     peers,
     sets::{Handle, KeptSet},
-    services,
     status::Result,
     units::millis,
 };
@@ -32,7 +31,8 @@ impl Tables {
             ServerTable::Queries => Ok(state.queries.running(caller).into_iter().map(query).collect()),
             ServerTable::Tables => {
                 let seen = self.seen().await?;
-                let damaged = state.catalog.unreadable().into_iter().filter(|(name, ..)| caller.may_see(name));
+                let damaged =
+                    state.catalog.unreadable().into_iter().filter(|(name, ..)| caller.may_see(name));
                 let damaged = damaged.map(|(name, _, why)| {
                     vec![("name", Value::Text(name)), ("problem", why.message().into())]
                 });
@@ -42,13 +42,15 @@ impl Tables {
                 let mut rows = Vec::new();
                 for table in self.seen().await? {
                     let name = table.name();
-                    let columns = services::columns(state, caller, name, false, self.deadline).await?;
+                    let columns = coordinator::columns(state, caller, name, false, self.deadline).await?;
                     let fields = table.schema().fields().iter().zip(&columns).enumerate();
                     rows.extend(fields.map(|(place, (field, held))| column(name, place, field, held)));
                 }
                 Ok(rows)
             }
-            ServerTable::Fragments => Ok(self.seen().await?.iter().flat_map(|table| self.fragments(table)).collect()),
+            ServerTable::Fragments => {
+                Ok(self.seen().await?.iter().flat_map(|table| self.fragments(table)).collect())
+            }
             ServerTable::Nodes => {
                 caller.authorise(Action::Observe, Object::Server)?;
                 Ok(peers::overview(state).await.nodes.iter().map(node).collect())

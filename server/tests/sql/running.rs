@@ -78,11 +78,20 @@ async fn the_server_is_tables_of_its_own() {
     filled(&address, "u", 0..10).await;
     for (sql, expected) in [
         ("SELECT count(*) FROM system.queries WHERE text LIKE '%FROM system.queries%'", 1),
-        ("SELECT count(*) FROM system.queries WHERE started > now() - interval '1 minute' AND state = 'planning'", 1),
+        (
+            "SELECT count(*) FROM system.queries WHERE started > now() - interval '1 minute' AND state = 'planning'",
+            1,
+        ),
         ("SELECT sum(rows) FROM system.tables", 1010),
-        ("SELECT count(*) FROM system.columns c JOIN system.tables t ON c.table_name = t.name WHERE c.rows = t.rows", 4),
+        (
+            "SELECT count(*) FROM system.columns c JOIN system.tables t ON c.table_name = t.name WHERE c.rows = t.rows",
+            4,
+        ),
         ("SELECT count(*) FROM system.columns WHERE bits_per_value > 0 AND encodings <> ''", 4),
-        ("SELECT sum(live_rows) FROM system.fragments WHERE table_name = 't' AND bytes > 0 AND file <> ''", 1000),
+        (
+            "SELECT sum(live_rows) FROM system.fragments WHERE table_name = 't' AND bytes > 0 AND file <> ''",
+            1000,
+        ),
         ("SELECT count(*) FROM system.nodes WHERE own AND state = 'alive' AND memory_limit_bytes > 0", 1),
         ("SELECT count(*) FROM system.sets", 0),
         ("SELECT count(*) FROM information_schema.tables WHERE table_schema = 'system'", 7),

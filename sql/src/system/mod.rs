@@ -27,9 +27,9 @@ use futures_util::future::{BoxFuture, join_all};
 
 pub(crate) use functions::{all as functions, of_names};
 pub(crate) use rewrite::rewrite;
-use tables::Virtual;
 pub use server::{ServerRow, ServerTable};
 pub use tables::Value;
+use tables::Virtual;
 pub use types::{PostgresType, postgres_type};
 
 use crate::{

@@ -1,42 +1,20 @@
-//! What waits for others: it runs on a thread that may, with a permit.
+//! Work of this node's own that asks others: it runs on a thread that may wait for them, with a permit.
 
 use std::sync::Arc;
 
-use basalt_core::{exec::Control, query::Filter};
+use basalt_core::exec::Control;
 use basalt_proto::v1 as pb;
 use tokio::time::Instant;
 
+use super::{Coordinator, Reach, describe};
 use crate::{
     access::Caller,
     class::Class,
-    convert,
-    coordinator::{Coordinator, Reach, describe},
     cpu::{StopOnDrop, on_own_thread_as},
     panics::{self, caught},
-    peers::fetch,
     state::State,
     status::{RequestError, Result},
 };
-
-/// The filter of a deletion, whose semi-joins are sets.
-pub(super) async fn resolve(
-    state: &Arc<State>,
-    caller: &Caller,
-    request: pb::DeleteRequest,
-    deadline: Instant,
-) -> Result<Option<Filter>> {
-    fetch::sets_of(state, caller, request.filter.as_ref(), deadline).await?;
-    let control = state.control();
-    let reach = Reach::new(Arc::clone(state), caller, deadline, control.clone());
-    let pinned = reach.find(&request.table, None).await?;
-    let resolve = move |state: &State, control: &Control| {
-        let filter = convert::filter(request.filter, &request.table, &state.sets)?;
-        let mut coordinator = Coordinator::new(&reach, control, false);
-        coordinator.reads(&pinned);
-        coordinator.resolve_filter(&pinned, filter)
-    };
-    coordinate(state, deadline, control, resolve).await
-}
 
 /// How the columns of a table are held.
 pub(crate) async fn columns(
@@ -59,7 +37,7 @@ pub(crate) async fn columns(
 }
 
 /// Coordinates with a permit of its own; stops when the deadline passes or when this future is dropped.
-pub(super) async fn coordinate<T: Send + 'static>(
+pub(crate) async fn coordinate<T: Send + 'static>(
     state: &Arc<State>,
     deadline: Instant,
     control: Control,
