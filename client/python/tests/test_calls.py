@@ -251,6 +251,7 @@ CODES = grpc.StatusCode
     [
         (CODES.NOT_FOUND, "TABLE_NOT_FOUND", basalt.TableNotFound, False),
         (CODES.NOT_FOUND, "SIP_NOT_FOUND", basalt.SetNotFound, False),
+        (CODES.NOT_FOUND, "QUERY_NOT_FOUND", basalt.QueryNotFound, False),
         (CODES.NOT_FOUND, "FROM_THE_FUTURE", basalt.BasaltError, False),
         (CODES.PERMISSION_DENIED, "PERMISSION_DENIED", basalt.PermissionDenied, False),
         (CODES.UNAUTHENTICATED, "UNAUTHENTICATED", basalt.Unauthenticated, False),

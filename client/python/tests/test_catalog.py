@@ -94,3 +94,18 @@ def test_the_server(client: basalt.Client) -> None:
     assert cluster.replication == 1
     (node,) = cluster.nodes
     assert (node.own, node.state, node.version) == (True, "alive", info.version)
+
+
+def test_queries_that_run_are_stopped(client: basalt.Client) -> None:
+    with pytest.raises(basalt.QueryNotFound):
+        client.cancel_query("1-1")
+    client.create("many", pa.schema([("n", pa.int64())]))
+    client.load("many", pa.table({"n": pa.array(range(4_000_000), pa.int64())}))
+    unread = client.query("many").stream()
+    found = [query for query in client.running_queries() if query.text == "SELECT * FROM many"]
+    assert [(query.method, query.state) for query in found] == [("Query", "running")]
+    assert abs((dt.datetime.now(dt.timezone.utc) - found[0].started).total_seconds()) < 60
+    client.cancel_query(found[0].id)
+    with pytest.raises(basalt.BasaltError, match="cancelled"):
+        list(unread)
+    client.drop("many")

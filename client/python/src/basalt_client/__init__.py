@@ -17,7 +17,19 @@ client.sql("SELECT carrier, count(*) AS n FROM flights WHERE dep_delay > ? GROUP
 """
 
 from ._write import Committed
-from .catalog import Cluster, Column, Deleted, Limits, Node, Plan, Retention, ServerInfo, Table, TableDetails
+from .catalog import (
+    Cluster,
+    Column,
+    Deleted,
+    Limits,
+    Node,
+    Plan,
+    Retention,
+    RunningQuery,
+    ServerInfo,
+    Table,
+    TableDetails,
+)
 from .client import Client, KeySet, Query, RowSet, Stream, connect
 from .errors import (
     BasaltError,
@@ -37,6 +49,7 @@ from .errors import (
     Overloaded,
     PermissionDenied,
     Place,
+    QueryNotFound,
     ReadOnly,
     ScopeMismatch,
     SetNotFound,
@@ -101,11 +114,13 @@ __all__ = [
     "Place",
     "Plan",
     "Query",
+    "QueryNotFound",
     "ReadOnly",
     "Result",
     "Retention",
     "RetryPolicy",
     "RowSet",
+    "RunningQuery",
     "ScopeMismatch",
     "SemiJoin",
     "ServerInfo",

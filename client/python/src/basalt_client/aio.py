@@ -179,6 +179,14 @@ class Client:
         """The cluster that the server belongs to; one that is alone is its only node."""
         return await catalog.cluster(self._connection)
 
+    async def running_queries(self) -> list[catalog.RunningQuery]:
+        """The queries that run at this server, the oldest first: one's own, or all where the key may observe it."""
+        return await catalog.running_queries(self._connection)
+
+    async def cancel_query(self, id: str) -> None:
+        """Stops a query; whoever waits for its answer gets `CANCELLED`. Raises `QueryNotFound` where none runs."""
+        await catalog.cancel_query(self._connection, id)
+
     def key_set(self, values: Any) -> KeySet:
         """A set of values that come from elsewhere, for `Expr.in_keys`."""
         return selections.of_values(self._connection, KeySet, values)

@@ -172,6 +172,26 @@ class Cluster:
 
 
 @dataclass(frozen=True)
+class RunningQuery:
+    """A query that runs at the server that was asked."""
+
+    id: str
+    """No other query of any server has it."""
+    text: str
+    """The statement, or the request as a statement; its beginning, where it is long. Empty until it is known."""
+    method: str
+    """The method that it came by, as the server's log and metrics have it."""
+    caller: str
+    """Its address, and the name of its key."""
+    started: dt.datetime
+    elapsed_ms: int
+    state: str
+    """`planning`, `running` or `cancelling`."""
+    rows: int
+    """Rows of its answer that have been made."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """How a query runs. It is printed as the plan's tree."""
 
@@ -236,6 +256,15 @@ async def cluster(connection: Connection) -> Cluster:
     return Cluster([_node(node) for node in answer.nodes], answer.replication, tables)
 
 
+async def running_queries(connection: Connection) -> list[RunningQuery]:
+    answer = await connection.ask("QueryService.ListQueries", pb.ListQueriesRequest())
+    return [_running(query) for query in answer.queries]
+
+
+async def cancel_query(connection: Connection, query: str) -> None:
+    await connection.ask("QueryService.CancelQuery", pb.CancelQueryRequest(id=query))
+
+
 async def explain(connection: Connection, query: Any, analyze: bool) -> Plan:
     answer = await connection.ask("QueryService.Explain", pb.ExplainRequest(query=query, analyze=analyze))
     return Plan(answer.text, answer)
@@ -266,6 +295,12 @@ def _column(column: Any) -> Column:
 def _node(node: Any) -> Node:
     state = pb.NodeState.values_by_number[node.state].name.removeprefix("NODE_STATE_").lower()
     return _plain(Node, node, state=state, tables=[_plain(NodeTable, each) for each in node.tables])
+
+
+def _running(query: Any) -> RunningQuery:
+    state = pb.QueryState.values_by_number[query.state].name.removeprefix("QUERY_STATE_").lower()
+    started = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=query.started_us)
+    return _plain(RunningQuery, query, state=state, started=started)
 
 
 def _plain(kind: type[T], message: Any, **others: Any) -> T:

@@ -217,6 +217,14 @@ class Client:
         """The cluster that the server belongs to; one that is alone is its only node."""
         return run(catalog.cluster(self._connection))
 
+    def running_queries(self) -> list[catalog.RunningQuery]:
+        """The queries that run at this server, the oldest first: one's own, or all where the key may observe it."""
+        return run(catalog.running_queries(self._connection))
+
+    def cancel_query(self, id: str) -> None:
+        """Stops a query; whoever waits for its answer gets `CANCELLED`. Raises `QueryNotFound` where none runs."""
+        run(catalog.cancel_query(self._connection, id))
+
     def key_set(self, values: Any) -> KeySet:
         """A set of values that come from elsewhere, for `Expr.in_keys`.
 

@@ -88,6 +88,10 @@ class ColumnNotFound(BasaltError):
     """The table has no such column."""
 
 
+class QueryNotFound(BasaltError):
+    """No such query runs at this server, or it is another's."""
+
+
 class SetNotFound(BasaltError):
     """The server has no set of this handle, or no longer."""
 
@@ -188,6 +192,7 @@ _BY_REASON: dict[str, type[BasaltError]] = {
     "TABLE_NOT_FOUND": TableNotFound,
     "COLUMN_NOT_FOUND": ColumnNotFound,
     "SIP_NOT_FOUND": SetNotFound,
+    "QUERY_NOT_FOUND": QueryNotFound,
     "TABLE_EXISTS": TableExists,
     "TABLE_DAMAGED": TableDamaged,
     "DIVISION_BY_ZERO": OutOfRange,
