@@ -123,6 +123,7 @@ async fn hand_out(mut rows: RowsOfStatement, sender: &mpsc::Sender<RecordBatch>)
         for batch in pieces(batch) {
             let until = rows.deadline().min(Instant::now() + limits::SLOW_READER_TIMEOUT);
             tokio::select! {
+                biased;
                 sent = timeout_at(until, sender.send(batch)) => match sent {
                     Ok(sent) => sent.map_err(|_| gone())?,
                     Err(_) => return Err(too_slow()),

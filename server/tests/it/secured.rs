@@ -203,6 +203,42 @@ async fn a_role_ends_where_the_next_begins_and_a_pattern_where_it_does_not_match
     admin.drop_table("sales_new").await.unwrap();
 }
 
+/// Of the queries that run one sees one's own, and all with all tables; an administrator alone stops those of others.
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_of_others_are_stopped_by_an_administrator_alone() {
+    let server = Secured::start().await;
+    let key = |name, tables: &[&str]| issue(server.folder.path(), name, Role::Reader, tables);
+    let (narrow, wide) = (key("narrow", &["t"]), key("wide", &["*"]));
+    let admin = server.admin().await;
+    let rows = batch("n", 0..3_000_000);
+    admin.create_table_if_missing("t", &rows.schema()).await.unwrap();
+    admin.write_all("t", &[rows]).await.unwrap();
+    let (narrow, wide) = (server.by(&narrow).await, server.by(&wide).await);
+    for (own, other, seen) in [(&narrow, &wide, 1), (&wide, &narrow, 0)] {
+        // Its answer is larger than what is on its way while nobody reads.
+        let mut unread = own.query("t").stream().await.unwrap();
+        assert_eq!(other.running_queries().await.unwrap().len(), seen);
+        let [query] = own.running_queries().await.unwrap().try_into().unwrap();
+        assert_eq!((query.text.as_str(), query.method.as_str()), ("SELECT * FROM t", "Query"));
+        let name = if seen == 1 { "(narrow)" } else { "(wide)" };
+        assert!(query.caller.ends_with(name), "{}", query.caller);
+        let expected = if seen == 1 { "PERMISSION_DENIED" } else { "QUERY_NOT_FOUND" };
+        refused(other.cancel_query(&query.id).await, expected);
+        match seen {
+            1 => admin.cancel_query(&query.id).await.unwrap(),
+            _ => own.cancel_query(&query.id).await.unwrap(),
+        }
+        let end = loop {
+            match unread.next().await {
+                Ok(Some(_)) => {}
+                other => break other,
+            }
+        };
+        refused(end, "CANCELLED");
+        assert_eq!(own.running_queries().await.unwrap().len(), 0);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_speaks_otherwise_is_told_so() {
     let server = Secured::start().await;
