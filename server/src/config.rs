@@ -122,6 +122,11 @@ pub struct Config {
     pub attach_roots: Vec<String>,
     /// A file for what administrators do, and what is refused; `None`: it stands in the log.
     pub audit_log: Option<PathBuf>,
+    /// A query that takes longer stands in the log with what it asked; zero: none does.
+    #[serde(deserialize_with = "units::duration")]
+    pub slow_query: Duration,
+    /// Whether its literals stand there, too.
+    pub log_literals: bool,
     /// Connections open at once.
     pub max_connections: usize,
     /// How long running requests may go on after a signal to stop.
@@ -176,6 +181,8 @@ impl Default for Config {
             insecure: false,
             attach_roots: Vec::new(),
             audit_log: None,
+            slow_query: limits::SLOW_QUERY,
+            log_literals: false,
             max_connections: limits::CONNECTIONS,
             shutdown_grace: limits::SHUTDOWN_GRACE,
             peer_listen: None,

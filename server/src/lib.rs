@@ -30,6 +30,7 @@ mod peers;
 mod postgres;
 mod process;
 mod queries;
+mod query_text;
 mod readers;
 mod reload;
 mod request_log;

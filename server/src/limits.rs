@@ -181,6 +181,8 @@ pub const POSTGRES_KEPT_BYTES: u64 = 16 << 20;
 /// Queries of each class that run at once, for each thread of its pool: a few, so that none of the threads is idle
 /// while another waits for a query's last block.
 pub const QUERIES_PER_THREAD: usize = 4;
+/// A query that takes longer stands in the log.
+pub const SLOW_QUERY: Duration = Duration::from_secs(5);
 /// Bytes of a running query's text that are shown.
 pub const QUERY_TEXT_BYTES: usize = 4096;
 /// A query is short when it should take no more nanoseconds of one thread than this, as far as statistics tell, and

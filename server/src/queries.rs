@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use basalt_core::exec::Control;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     access::{Action, Caller, Object},
     limits,
+    query_text::without_literals,
     status::{RequestError, Result},
     units::millis,
 };
@@ -28,6 +30,10 @@ pub(crate) struct Queries {
     /// The first part of all ids, which those of another server, or of this one before, do not have.
     run: u64,
     next: AtomicU64,
+    /// What takes longer is logged; zero: nothing is.
+    slow: Duration,
+    /// With its literals.
+    literals: bool,
     by_number: Mutex<BTreeMap<u64, Arc<Entry>>>,
 }
 
@@ -64,9 +70,9 @@ pub(crate) struct Listed {
 }
 
 impl Queries {
-    /// `run` is another number for each run of a server.
-    pub(crate) fn new(run: u64) -> Arc<Self> {
-        Arc::new(Self { run, next: AtomicU64::new(1), by_number: Mutex::default() })
+    /// `run` is another number for each run of a server; what takes longer than `slow` is logged, unless that is zero.
+    pub(crate) fn new(run: u64, slow: Duration, literals: bool) -> Arc<Self> {
+        Arc::new(Self { run, next: AtomicU64::new(1), slow, literals, by_number: Mutex::default() })
     }
 
     /// Lists a query that has come by a method at a time; `now` is the time of day, in microseconds.
@@ -151,6 +157,10 @@ impl Entry {
         self.rows.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
+    fn id(&self, run: u64) -> String {
+        format!("{run:x}-{}", self.number)
+    }
+
     fn shown(&self, run: u64) -> pb::RunningQuery {
         let state = match self.is_running.load(Ordering::Relaxed) {
             _ if self.cancelled.is_cancelled() => QueryState::Cancelling,
@@ -158,7 +168,7 @@ impl Entry {
             false => QueryState::Planning,
         };
         pb::RunningQuery {
-            id: format!("{run:x}-{}", self.number),
+            id: self.id(run),
             // Default: it is not known yet.
             text: self.text.get().map(|text| text.to_string()).unwrap_or_default(),
             method: self.method.to_owned(),
@@ -190,6 +200,24 @@ impl Listed {
 impl Drop for Listed {
     fn drop(&mut self) {
         self.queries.entries().remove(&self.entry.number);
+        let (slow, elapsed) = (self.queries.slow, self.entry.at.elapsed());
+        if slow.is_zero() || elapsed < slow {
+            return;
+        }
+        let Entry { caller, method, rows, cancelled, .. } = &*self.entry;
+        // Default: it was not known yet.
+        let text = self.entry.text.get().map_or("", |text| text);
+        let text = if self.queries.literals { text.to_owned() } else { without_literals(text) };
+        tracing::warn!(
+            id = self.entry.id(self.queries.run),
+            method,
+            peer = %caller.principal,
+            elapsed_ms = millis(elapsed),
+            rows = rows.load(Ordering::Relaxed),
+            cancelled = cancelled.is_cancelled(),
+            text,
+            "slow query"
+        );
     }
 }
 
@@ -200,7 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_query_is_listed_while_it_runs_and_stops_when_it_is_to() {
-        let queries = Queries::new(0xa1);
+        let queries = Queries::new(0xa1, Duration::ZERO, false);
         let (caller, control) = (Caller::itself(&Access::default()), Control::default());
         let listed = queries.list(&caller, "Sql", &control, (Instant::now(), 5));
         let entry = listed.entry();

@@ -127,7 +127,7 @@ impl State {
             reload: Arc::default(),
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
             readers: Readers::new(limit, config.query_permits()),
-            queries: Queries::new(environment.number()),
+            queries: Queries::new(environment.number(), config.slow_query, config.log_literals),
             #[cfg(feature = "sql")]
             sql: crate::sql::engine(config)?,
             #[cfg(feature = "sql")]

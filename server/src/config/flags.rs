@@ -171,6 +171,16 @@ pub struct Flags {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit_log: Option<PathBuf>,
 
+    /// A query that takes longer stands in the log, with what it asked; 0s: none does [default: 5s]
+    #[arg(long, env = "BASALT_SLOW_QUERY", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "units::write_duration")]
+    pub slow_query: Option<Duration>,
+
+    /// Log slow queries with their literals, not with a ? for each
+    #[arg(long, env = "BASALT_LOG_LITERALS", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub log_literals: bool,
+
     /// Connections open at once [default: 4096]
     #[arg(long, env = "BASALT_MAX_CONNECTIONS", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]

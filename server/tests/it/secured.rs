@@ -115,6 +115,16 @@ impl Secured {
     }
 }
 
+/// The server finds new keys by itself.
+async fn known(client: &Client) {
+    let found = async {
+        while client.list_tables().await.is_err() {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), found).await.unwrap();
+}
+
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, Error>, reason: &str) {
     let error = result.unwrap_err();
@@ -155,15 +165,8 @@ async fn a_role_ends_where_the_next_begins_and_a_pattern_where_it_does_not_match
     }
     let reader = server.by(&issue(server.folder.path(), "reader", Role::Reader, &["sales_*"])).await;
     let writer = server.by(&issue(server.folder.path(), "writer", Role::Writer, &["sales_*"])).await;
-    // The server finds the new keys by itself.
-    for client in [&reader, &writer] {
-        let found = async {
-            while client.list_tables().await.is_err() {
-                sleep(Duration::from_millis(100)).await;
-            }
-        };
-        timeout(Duration::from_secs(30), found).await.expect("the keys are not read again");
-    }
+    known(&reader).await;
+    known(&writer).await;
     for client in [&reader, &writer] {
         let tables = client.list_tables().await.unwrap();
         let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
@@ -214,6 +217,8 @@ async fn queries_of_others_are_stopped_by_an_administrator_alone() {
     admin.create_table_if_missing("t", &rows.schema()).await.unwrap();
     admin.write_all("t", &[rows]).await.unwrap();
     let (narrow, wide) = (server.by(&narrow).await, server.by(&wide).await);
+    known(&narrow).await;
+    known(&wide).await;
     for (own, other, seen) in [(&narrow, &wide, 1), (&wide, &narrow, 0)] {
         // Its answer is larger than what is on its way while nobody reads.
         let mut unread = own.query("t").stream().await.unwrap();
