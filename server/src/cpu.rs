@@ -393,6 +393,7 @@ impl StopOnDrop {
     }
 
     /// How it is seen, where it is.
+    #[cfg(feature = "sql")]
     pub(crate) fn listed(&self) -> Option<&Listed> {
         self.listed.as_ref()
     }

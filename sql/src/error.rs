@@ -9,6 +9,8 @@ use datafusion::{
     sql::sqlparser::parser::ParserError,
 };
 
+use crate::similar;
+
 /// What a statement comes to.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -110,8 +112,9 @@ fn of(error: &DataFusionError) -> Error {
         },
         DataFusionError::SQL(error, _) => of_parser(error),
         DataFusionError::SchemaError(error, _) => match &**error {
-            SchemaError::FieldNotFound { field, .. } => {
-                let message = format!("no column {:?}", field.flat_name());
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                let meant = similar::hint(&field.name, valid_fields.iter().map(|valid| valid.name.as_str()));
+                let message = format!("no column {:?}{meant}", field.flat_name());
                 Error::new(ErrorKind::ColumnNotFound, message)
             }
             other => Error::invalid(sentence(&other.to_string())),

@@ -58,6 +58,7 @@ mod resolve;
 mod scan;
 pub mod script;
 mod sets;
+mod similar;
 mod source;
 mod stars;
 mod strings;

@@ -29,7 +29,7 @@ use crate::{
     error::{Error, Result},
     limits,
     parse::{Named, Names, Parameters, Text},
-    system,
+    similar, system,
     table::BasaltTable,
     views::{Read, Views, text_of_table, within},
     write::{Rewritten, rewrite, target, with_addresses},
@@ -206,7 +206,7 @@ pub(crate) async fn resolve(
     let target = target.map(|(_, name)| match pinned.get(&name) {
         Some(table) => Ok((name, Arc::clone(table))),
         None if views.contains_key(&name) => Err(is_view(&name)),
-        None => Err(no_table(&name)),
+        None => Err(no_table(&name, &known)),
     });
     let target = target.transpose()?;
     let mut keys = keys(&read, &pinned).await?;
@@ -401,14 +401,15 @@ async fn keys(
     Ok(keys)
 }
 
-fn no_table(name: &str) -> Error {
-    Error::new(ErrorKind::TableNotFound, format!("no table {name:?}"))
+fn no_table(name: &str, known: &[String]) -> Error {
+    let meant = similar::hint(name, known.iter().map(String::as_str));
+    Error::new(ErrorKind::TableNotFound, format!("no table {name:?}{meant}"))
 }
 
 /// A table at the version that the statement reads.
 async fn pin(request: &Request, known: &[String], (name, version): &Named) -> Result<Arc<dyn Table>> {
     if known.binary_search(name).is_err() {
-        return Err(no_table(name));
+        return Err(no_table(name, known));
     }
     request.catalog.pin(name, *version).await
 }

@@ -54,20 +54,34 @@ pub(crate) struct Target {
     pub(crate) pages: bool,
 }
 
-/// The answer of the server's SQL; `None` where the typed API is to answer: the server has no SQL, or the text has what
-/// only the client's parser knows, such as attributes of what a column refers to.
+/// What the server's SQL says of a statement.
+pub(super) enum Asked {
+    Rows(QueryStream),
+    /// The typed API is to answer: the server has no SQL, or the text may have what only the client's parser knows, such as
+    /// attributes of what a column refers to. Where it has not, this is what was wrong.
+    Typed(Option<Error>),
+}
+
+impl Asked {
+    /// The error of a statement that the typed API has no answer to, either.
+    pub(super) fn error(of_sql: Option<Error>, of_typed: Error, sql: &str) -> CliError {
+        CliError::Statement { error: of_sql.unwrap_or(of_typed), sql: sql.to_owned() }
+    }
+}
+
 pub(super) async fn statement(
     client: &Client,
     sql: &str,
     select: &Result<Select, CliError>,
-) -> Result<Option<QueryStream>, CliError> {
+) -> Result<Asked, CliError> {
     let error = match client.sql(sql).stream().await {
-        Ok(stream) => return Ok(Some(stream)),
+        Ok(stream) => return Ok(Asked::Rows(stream)),
         Err(error) => error,
     };
     let code = error.server().map(|error| error.code);
     match (code, select) {
-        (Some(Code::Unimplemented), _) | (Some(Code::InvalidArgument | Code::NotFound), Ok(_)) => Ok(None),
+        (Some(Code::Unimplemented), _) => Ok(Asked::Typed(None)),
+        (Some(Code::InvalidArgument | Code::NotFound), Ok(_)) => Ok(Asked::Typed(Some(error))),
         _ => Err(CliError::Statement { error, sql: sql.to_owned() }),
     }
 }

@@ -119,18 +119,23 @@ fn server_lines(error: &ServerError) -> Vec<String> {
     lines
 }
 
+/// How the paths in a request begin that a statement became.
+const PATHS: [&str; 6] = ["name.", "select[", "filter", "group_by[", "having", "order_by["];
+
 /// The same of a statement: a place in its text is shown there.
 fn statement_lines(error: &Error, sql: &str) -> Vec<String> {
     let Some(error) = error.server() else { return vec![error.to_string()] };
     let (mut error, mut excerpts) = (error.clone(), Vec::new());
     error.places.retain(|place| match in_text(&place.field) {
         Some(at) => {
-            error.message = format!("{} ({})", error.message, place.field);
+            let suffix = format!(" (at {})", place.field);
+            let message = error.message.strip_suffix(suffix.as_str()).unwrap_or(&error.message);
+            error.message = format!("{message} ({})", place.field);
             excerpts.extend(excerpt(sql, at).lines().map(str::to_owned));
             false
         }
         // A path in the request that the statement became says nothing to who wrote the statement.
-        None => !place.field.starts_with("name."),
+        None => !PATHS.iter().any(|path| place.field.starts_with(path)),
     });
     let mut lines = server_lines(&error);
     lines.extend(excerpts);

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{
     CliError, ConnectArgs,
-    answer::{self, OutputFormat, Target},
+    answer::{self, Asked, OutputFormat, Target},
     export,
     sets::SetArgs,
     style::Style,
@@ -69,15 +69,20 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
     let started = Instant::now();
     // Versions and sets beside the text are the typed API's.
     let is_typed = args.version.is_some() || !filters.is_empty();
-    let answered = if is_typed { None } else { answer::statement(&client, &args.sql, &select).await? };
-    let stream = match answered {
-        Some(stream) => stream,
-        None => {
-            let mut request = select?.resolve(&client).await?;
+    let asked = match is_typed {
+        true => Asked::Typed(None),
+        false => answer::statement(&client, &args.sql, &select).await?,
+    };
+    let stream = match asked {
+        Asked::Rows(stream) => stream,
+        Asked::Typed(wrong) => {
+            let mut request = match select?.resolve(&client).await {
+                Err(error) => return Err(Asked::error(wrong, error, &args.sql)),
+                Ok(request) => request,
+            };
             request.version = one_version(request.version, args.version)?;
             let query = filters.into_iter().fold(client.query_of(request), Query::filter);
-            // A path in the request that the text became says nothing to who wrote the text.
-            query.stream().await.map_err(|error| CliError::Statement { error, sql: args.sql.clone() })?
+            query.stream().await.map_err(|error| Asked::error(wrong, error, &args.sql))?
         }
     };
     let target =

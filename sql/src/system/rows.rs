@@ -17,8 +17,7 @@ use crate::{catalog::Table, views::Views};
 const OWNER_NUMBER: i64 = 10;
 const DATABASE_NUMBER: i64 = 5;
 const HEAP: i64 = 2;
-const SCHEMAS: [(&str, i64); 4] =
-    [("pg_catalog", 11), (SCHEMA, 2200), ("information_schema", 13_000), ("system", 14_000)];
+const SCHEMAS: [(&str, i64); 3] = [("pg_catalog", 11), (SCHEMA, 2200), ("information_schema", 13_000)];
 
 /// What a statement knows of tables.
 pub(super) struct Known<'a> {
@@ -64,7 +63,8 @@ impl Known<'_> {
             is_view: true,
             columns: self.of_views.get(name).map_or_else(Vec::new, columns),
         });
-        let system = tables::all().map(|table| Of {
+        // Those that show the server are not in it: tools list what is not of PostgreSQL beside the tables of users.
+        let system = tables::OF_POSTGRES.iter().map(|table| Of {
             schema: schema_of(table),
             name: table.plain(),
             number: table.number,

@@ -62,7 +62,7 @@ const fn empty(name: &'static str, number: i64, columns: &'static str) -> Virtua
     Virtual { name, number, columns, has_rows: false, reads_columns: false }
 }
 
-const OF_POSTGRES: &[Virtual] = &[
+pub(super) const OF_POSTGRES: &[Virtual] = &[
     full("pg_catalog.pg_am", 2601, "oid:i amname amhandler amtype"),
     Virtual {
         reads_columns: true,

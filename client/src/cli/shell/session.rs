@@ -16,7 +16,7 @@ use super::{
 use crate::{
     cli::{
         CliError,
-        answer::{self, OutputFormat, Target},
+        answer::{self, Asked, OutputFormat, Target},
         human, print, query,
         style::Style,
     },
@@ -120,12 +120,14 @@ impl Session {
         let work = async {
             let select = query::parse(sql);
             let stream = match answer::statement(&self.client, sql, &select).await? {
-                Some(stream) => stream,
-                None => {
-                    let query = self.client.query_of(select?.resolve(&self.client).await?);
-                    let stream = query.stream().await;
-                    stream.map_err(|error| CliError::Statement { error, sql: sql.to_owned() })?
-                }
+                Asked::Rows(stream) => stream,
+                Asked::Typed(wrong) => match select?.resolve(&self.client).await {
+                    Err(error) => return Err(Asked::error(wrong, error, sql)),
+                    Ok(request) => match self.client.query_of(request).stream().await {
+                        Err(error) => return Err(Asked::error(wrong, error, sql)),
+                        Ok(stream) => stream,
+                    },
+                },
             };
             waiting.reads();
             answer::write(stream, sql, &target).await
