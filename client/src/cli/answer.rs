@@ -56,7 +56,7 @@ pub(crate) struct Target {
 
 /// What the server's SQL says of a statement.
 pub(super) enum Asked {
-    Rows(QueryStream),
+    Rows(Box<QueryStream>),
     /// The typed API is to answer: the server has no SQL, or the text may have what only the client's parser knows, such as
     /// attributes of what a column refers to. Where it has not, this is what was wrong.
     Typed(Option<Error>),
@@ -75,7 +75,7 @@ pub(super) async fn statement(
     select: &Result<Select, CliError>,
 ) -> Result<Asked, CliError> {
     let error = match client.sql(sql).stream().await {
-        Ok(stream) => return Ok(Asked::Rows(stream)),
+        Ok(stream) => return Ok(Asked::Rows(Box::new(stream))),
         Err(error) => error,
     };
     let code = error.server().map(|error| error.code);

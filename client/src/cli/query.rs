@@ -74,7 +74,7 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
         false => answer::statement(&client, &args.sql, &select).await?,
     };
     let stream = match asked {
-        Asked::Rows(stream) => stream,
+        Asked::Rows(stream) => *stream,
         Asked::Typed(wrong) => {
             let mut request = match select?.resolve(&client).await {
                 Err(error) => return Err(Asked::error(wrong, error, &args.sql)),

@@ -120,7 +120,7 @@ impl Session {
         let work = async {
             let select = query::parse(sql);
             let stream = match answer::statement(&self.client, sql, &select).await? {
-                Asked::Rows(stream) => stream,
+                Asked::Rows(stream) => *stream,
                 Asked::Typed(wrong) => match select?.resolve(&self.client).await {
                     Err(error) => return Err(Asked::error(wrong, error, sql)),
                     Ok(request) => match self.client.query_of(request).stream().await {
