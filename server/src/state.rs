@@ -196,6 +196,15 @@ impl State {
         !self.is_stopping() && !self.is_loading()
     }
 
+    /// How often the plan of a SQL statement was used again.
+    pub(crate) fn plans_reused(&self) -> u64 {
+        #[cfg(feature = "sql")]
+        let reused = self.sql.plans_reused();
+        #[cfg(not(feature = "sql"))]
+        let reused = 0;
+        reused
+    }
+
     /// When a query is given up: the client's deadline within the limit, or the default. One that has passed
     /// already is an error.
     pub(crate) fn deadline(&self, call: &Call) -> Result<Instant, RequestError> {

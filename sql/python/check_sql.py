@@ -125,13 +125,18 @@ def main():
             try:
                 for table, path in tables.items():
                     servers.load(table, path)
+                if data != "hits":
+                    largest = {"ssb": "lineorder", "tpch": "lineitem"}[data]
+                    assert "REFERENCES" in str(servers.ask(servers.addresses[0], f"SHOW CREATE TABLE {largest}"))
                 asked = rows = tasks = 0
                 for i, (name, sql) in enumerate(statements(HERE / f"{data}.sql")):
                     address = servers.addresses[i % nodes]
                     try:
                         expected = reference.execute(sql).fetchall()
                         rows += len(expected)
-                        found = difference(servers.ask(address, sql), expected)
+                        # From the third time on its plan is one that was kept.
+                        answers = [servers.ask(address, sql) for _ in range(1 if distribute == "always" else 3)]
+                        found = next(filter(None, (difference(answer, expected) for answer in answers)), None)
                         if distribute == "always":
                             plan = servers.ask(address, f"EXPLAIN {sql}")
                             tasks += any("DistributedExec" in str(row) for row in plan)

@@ -251,6 +251,12 @@ pub trait Table: fmt::Debug + Send + Sync {
     /// How many rows it has.
     fn rows(&self) -> Rows;
 
+    /// What it is, for as long as the process lives: where two have the same, they have the same rows and columns, and what
+    /// is said of one here goes for both. `None`: it may change, or is not known, so that no plan over it is kept.
+    fn identity(&self) -> Option<Identity> {
+        None
+    }
+
     /// For how long it keeps rows; `None`: for good.
     fn retention(&self) -> Option<Retention> {
         None
@@ -339,6 +345,15 @@ pub trait Table: fmt::Debug + Send + Sync {
     async fn delete(&self, _filter: Option<Filter>) -> Result<Option<u64>> {
         Ok(None)
     }
+}
+
+/// See [`Table::identity`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The table, whatever its name: another for one that is made in the place of one that was dropped.
+    pub table: u64,
+    /// Its version.
+    pub version: u64,
 }
 
 /// The rows of a query of the engine, in its order.

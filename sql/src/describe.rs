@@ -22,12 +22,14 @@ use crate::{
     made::{affected_schema, columns_schema, tables_schema, text_schema, views_schema},
     parse::{Parameters, as_query},
     plan::{logical, physical, unplanned, verify},
+    plans::{Listed, Pins},
     resolve::{Resolved, resolve},
 };
 
 /// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there.
 pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Description> {
-    let resolved = resolve(shared, &request, Parameters::Open).await?;
+    let (listed, mut pins) = (Listed::of(&request).await?, Pins::new());
+    let resolved = resolve(shared, &request, Parameters::Open, &listed, &mut pins).await?;
     let command = resolved.command();
     match resolved {
         Resolved::Query(session, statement) => takes(&session, statement, command).await,

@@ -29,6 +29,7 @@ use crate::{
     interruptible::{GIVEN_UP, GivenUp},
     limits,
     plan::{self, Planned},
+    plans::Plans,
 };
 
 /// What an [`Engine`] has.
@@ -86,6 +87,8 @@ pub(crate) struct Shared {
     pub(crate) distribution: Distribution,
     /// Those that run here.
     pub(crate) tasks: Tasks,
+    /// Those of statements that were asked before.
+    pub(crate) plans: Plans,
 }
 
 impl Engine {
@@ -117,7 +120,8 @@ impl Engine {
             .map_err(started)?;
         let threads = options.threads.max(1);
         let (distribution, tasks) = (options.distribution, Tasks::default());
-        let shared = Arc::new(Shared { disk, base: plan::Base::new(threads)?, distribution, tasks });
+        let base = plan::Base::new(threads)?;
+        let shared = Arc::new(Shared { disk, base, distribution, tasks, plans: Plans::new() });
         Ok(Self { handle: runtime.handle().clone(), runtime: Some(runtime), shared })
     }
 
@@ -166,6 +170,11 @@ impl Engine {
         let mut task = self.handle.spawn(async move { describe::describe(&shared, request).await });
         let _abort = AbortOnDrop(task.abort_handle(), GivenUp::default());
         (&mut task).await.map_err(|_| panicked())?
+    }
+
+    /// How often the plan of a statement that was asked before was used again.
+    pub fn plans_reused(&self) -> u64 {
+        self.shared().plans.reused()
     }
 
     /// Whether statements run as tasks, its own and those of other nodes.

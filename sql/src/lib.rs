@@ -53,6 +53,7 @@ mod order;
 mod parse;
 mod places;
 mod plan;
+mod plans;
 mod references;
 mod resolve;
 mod scan;
@@ -75,7 +76,9 @@ mod yielding;
 
 pub use async_trait::async_trait;
 
-pub use catalog::{Alteration, Answers, Catalog, Change, NewTable, Rows, Sink, Table, Writer, Written};
+pub use catalog::{
+    Alteration, Answers, Catalog, Change, Identity, NewTable, Rows, Sink, Table, Writer, Written,
+};
 pub use command::{Command, Description};
 pub use engine::{Answer, EncodedRows, Engine, Options, Request};
 pub use error::{Error, Result};

@@ -65,6 +65,12 @@ pub const LIGHT_SCANS: usize = 16;
 pub const LIGHT_PLAN_BYTES: u64 = 1 << 30;
 /// Rows of a table whose attributes such a scan looks up.
 pub const LIGHT_ATTRIBUTE_ROWS: u64 = 1 << 17;
+/// Expressions and columns of the plans that are kept, all together; each takes some hundred bytes.
+pub const PLANS_NODES: u64 = 1 << 18;
+/// Expressions and columns of one such plan.
+pub const PLAN_NODES: u32 = 1 << 13;
+/// Bytes of the text of such a statement, with its parameters.
+pub const PLAN_TEXT_BYTES: usize = 16 << 10;
 /// How often a statement that writes is planned and run again because another change came first.
 pub const WRITE_ATTEMPTS: usize = 16;
 

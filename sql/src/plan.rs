@@ -51,8 +51,9 @@ use crate::{
     order,
     parse::{Parameters, as_query},
     places::{self, Places},
+    plans::{Listed, Pins, Plan},
     references::FuseJoins,
-    resolve::{Resolved, resolve},
+    resolve::{Resolved, cancelled, resolve},
     scan::Scan,
     sets::KeysApart,
     stars, strings,
@@ -223,8 +224,22 @@ pub(crate) struct Planned {
 /// Plans a statement and begins to run it. One that writes has written when this returns; where another change came
 /// first it is planned again, over the newest versions.
 pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
+    if let Some(id) = cancelled(&request)? {
+        request.catalog.admit(true).await?;
+        request.catalog.cancel(&id).await?;
+        return affected(Command::CancelQuery, 0);
+    }
     for _ in 0..limits::WRITE_ATTEMPTS {
-        let resolved = resolve(shared, &request, Parameters::Given(&request.parameters)).await?;
+        let (listed, mut pins) = (Listed::of(&request).await?, Pins::new());
+        // What is wrong with a table is told as it is of any statement.
+        if let Ok(Some(kept)) = shared.plans.find(&request, &listed, &mut pins).await {
+            let mut session = shared.base.session(shared, &request)?;
+            session.mark_start_execution();
+            let physical = of_optimised(&session, &kept.optimised).await.map_err(unplanned)?;
+            return run(shared, &request, session, &kept.logical, physical, Command::Select).await;
+        }
+        let given = Parameters::Given(&request.parameters);
+        let resolved = resolve(shared, &request, given, &listed, &mut pins).await?;
         let command = resolved.command();
         match &resolved {
             // Their plans tell.
@@ -238,7 +253,11 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
         }
         let written = match resolved {
             Resolved::Query(session, statement) => {
-                return run(shared, &request, *session, statement, command).await;
+                let (session, plan, physical) = planned(*session, statement).await?;
+                if command == Command::Select {
+                    shared.plans.keep(&request, &listed, &pins, &plan);
+                }
+                return run(shared, &request, session, &plan.logical, physical, command).await;
             }
             Resolved::Tables(tables) => return show_tables(tables),
             Resolved::Columns(table) => return describe_columns(table.schema()),
@@ -247,17 +266,17 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 return made(text_schema(), vec![Arc::new(StringArray::from(vec![text]))]);
             }
             Resolved::ColumnsOf(session, statement) => {
-                let (_, logical, physical) = planned(*session, statement).await?;
-                return describe_columns(Shown::new(logical.schema(), &physical.schema())?.schema());
+                let (_, plan, physical) = planned(*session, statement).await?;
+                return describe_columns(Shown::new(plan.logical.schema(), &physical.schema())?.schema());
             }
             Resolved::CreateView(session, view) => {
-                let (_, logical, physical) = planned(*session, as_query(view.query.clone())).await?;
-                Shown::new(logical.schema(), &physical.schema())?;
+                let (_, plan, physical) = planned(*session, as_query(view.query.clone())).await?;
+                Shown::new(plan.logical.schema(), &physical.schema())?;
                 request.catalog.create_view(&view.name, &view.query.to_string(), view.replaces).await?;
                 NOTHING
             }
             Resolved::CopyTo(session, query, file) => {
-                let (session, logical, physical) = planned(*session, as_query(query)).await?;
+                let (session, Plan { logical, .. }, physical) = planned(*session, as_query(query)).await?;
                 let shown = Shown::new(logical.schema(), &physical.schema())?;
                 let sink = request.catalog.copy_sink(&file.path).await?;
                 let rows = execute(shared, &session, &logical, physical).await?;
@@ -346,7 +365,8 @@ async fn write(
     target: &dyn Table,
 ) -> Result<Written> {
     let Rewritten { query, effect, .. } = rewritten;
-    let (session, logical, physical) = planned(session, Statement::Statement(Box::new(query))).await?;
+    let (session, Plan { logical, .. }, physical) =
+        planned(session, Statement::Statement(Box::new(query))).await?;
     request.catalog.admit(light::is_light(&physical)).await?;
     effect.check(&physical.schema())?;
     // What the engine selects it also deletes, wherever the rows are.
@@ -368,7 +388,7 @@ async fn create_as(
     query: Box<ast::Query>,
 ) -> Result<Written> {
     let statement = Statement::Statement(Box::new(ast::Statement::Query(query)));
-    let (session, logical, physical) = planned(session, statement).await?;
+    let (session, Plan { logical, .. }, physical) = planned(session, statement).await?;
     let shown = Shown::new(logical.schema(), &physical.schema())?;
     let table = define::new_table(create, Some(shown.schema().fields().to_vec()))?;
     let effect = Effect::of_new_table(&table.schema);
@@ -387,14 +407,14 @@ async fn run(
     shared: &Shared,
     request: &Request,
     session: SessionState,
-    statement: Statement,
+    logical: &LogicalPlan,
+    physical: Arc<dyn ExecutionPlan>,
     command: Command,
 ) -> Result<Planned> {
-    let (session, logical, physical) = planned(session, statement).await?;
     let shown = Shown::new(logical.schema(), &physical.schema())?;
     request.catalog.admit(light::is_light(&physical)).await?;
-    let physical = distributed::explained(shared, request, &session, &logical, physical).await?;
-    let batches = distributed::run(shared, request, &session, &logical, physical).await?;
+    let physical = distributed::explained(shared, request, &session, logical, physical).await?;
+    let batches = distributed::run(shared, request, &session, logical, physical).await?;
     Ok(Planned { command, shown, batches })
 }
 
@@ -402,17 +422,17 @@ async fn run(
 async fn planned(
     mut session: SessionState,
     statement: Statement,
-) -> Result<(SessionState, LogicalPlan, Arc<dyn ExecutionPlan>)> {
+) -> Result<(SessionState, Plan, Arc<dyn ExecutionPlan>)> {
     session.mark_start_execution();
     let logical = logical(&session, statement).await?;
     verify(&logical)?;
-    let physical = physical(&session, &logical).await?;
+    let (optimised, physical) = optimised(&session, &logical).await?;
     let scans = scans(&physical);
     if scans > limits::SCANS {
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    Ok((session, logical, physical))
+    Ok((session, Plan { logical, optimised }, physical))
 }
 
 /// How a plan runs.
@@ -420,30 +440,47 @@ pub(crate) async fn physical(
     session: &SessionState,
     logical: &LogicalPlan,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let plan = physical_of(session, logical).await?;
+    Ok(optimised(session, logical).await?.1)
+}
+
+/// What a plan is optimised to, and how it runs. Correlated subqueries that the planner cannot make joins of are made
+/// joins here.
+async fn optimised(
+    session: &SessionState,
+    logical: &LogicalPlan,
+) -> Result<(LogicalPlan, Arc<dyn ExecutionPlan>)> {
+    let of = async |logical: &LogicalPlan| {
+        let optimised = session.optimize(logical)?;
+        let physical = of_optimised(session, &optimised).await?;
+        Ok::<_, DataFusionError>((optimised, physical))
+    };
+    if correlated::is_apart(logical).map_err(unplanned)?
+        && let Some(joined) = correlated::decorrelated(logical).map_err(unplanned)?
+    {
+        return of(&joined).await.map_err(unplanned);
+    }
+    let error = match of(logical).await {
+        Ok(planned) => return Ok(planned),
+        Err(error) => error,
+    };
+    match correlated::decorrelated(logical).map_err(unplanned)? {
+        Some(joined) => of(&joined).await.map_err(unplanned),
+        None => Err(unplanned(error)),
+    }
+}
+
+/// How an optimised plan runs.
+async fn of_optimised(
+    session: &SessionState,
+    optimised: &LogicalPlan,
+) -> std::result::Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    let plan = session.query_planner().create_physical_plan(optimised, session).await?;
     if !session.config_options().optimizer.enable_dynamic_filter_pushdown || !mistaken::may_be(&plan) {
         return Ok(plan);
     }
     let mut session = session.clone();
     session.config_mut().options_mut().set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
-    physical_of(&session, logical).await
-}
-
-/// Correlated subqueries that the planner cannot make joins of are made joins here.
-async fn physical_of(session: &SessionState, logical: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
-    if correlated::is_apart(logical).map_err(unplanned)?
-        && let Some(joined) = correlated::decorrelated(logical).map_err(unplanned)?
-    {
-        return session.create_physical_plan(&joined).await.map_err(unplanned);
-    }
-    let error = match session.create_physical_plan(logical).await {
-        Ok(physical) => return Ok(physical),
-        Err(error) => error,
-    };
-    match correlated::decorrelated(logical).map_err(unplanned)? {
-        Some(joined) => session.create_physical_plan(&joined).await.map_err(unplanned),
-        None => Err(unplanned(error)),
-    }
+    session.query_planner().create_physical_plan(optimised, &session).await
 }
 
 /// The plan of a statement. Columns of one list that would have the same name get others.

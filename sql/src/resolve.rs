@@ -29,6 +29,7 @@ use crate::{
     error::{Error, Result},
     limits,
     parse::{Named, Names, Parameters, Text},
+    plans::{Listed, Pins},
     similar, system,
     table::BasaltTable,
     views::{Read, Views, text_of_table, within},
@@ -95,11 +96,22 @@ impl Resolved {
     }
 }
 
-/// Reads the text and pins the tables that it names, itself or through views.
+/// The query that a statement stops. It is told first: it is to work where tables cannot be listed.
+pub(crate) fn cancelled(request: &Request) -> Result<Option<String>> {
+    let first = request.sql.trim_start().as_bytes().first_chunk::<6>();
+    if first.is_none_or(|word| !word.eq_ignore_ascii_case(b"cancel")) {
+        return Ok(None);
+    }
+    Ok(Text::new(&request.sql)?.cancelled().map(ToOwned::to_owned))
+}
+
+/// Reads the text and pins the tables that it names, itself or through views, as far as they are not yet.
 pub(crate) async fn resolve(
     shared: &Shared,
     request: &Request,
     parameters: Parameters<'_>,
+    Listed { tables: known, views }: &Listed,
+    pins: &mut Pins,
 ) -> Result<Resolved> {
     if request.parameters.len() > limits::PARAMETERS {
         let message = format!("{} parameters; the limit is {}", request.parameters.len(), limits::PARAMETERS);
@@ -109,21 +121,19 @@ pub(crate) async fn resolve(
     if let Some(id) = text.cancelled() {
         return Ok(Resolved::Cancel(id.to_owned()));
     }
-    let known = request.catalog.tables().await?;
-    let views = request.catalog.views().await?;
     let mut names = Names::of_tables(known.iter().chain(views.keys()));
     let mut parsed = text.parse(&names, parameters)?;
     let mut describes = false;
     if let Statement::Statement(statement) = &parsed.statement {
-        match shown(statement, &views)? {
-            Some(Asked::Tables) => return Ok(Resolved::Tables(known)),
-            Some(Asked::Views) => return Ok(Resolved::Views(views)),
+        match shown(statement, views)? {
+            Some(Asked::Tables) => return Ok(Resolved::Tables(known.clone())),
+            Some(Asked::Views) => return Ok(Resolved::Views(views.clone())),
             Some(Asked::TextOfView(name)) => {
                 let sql = views.get(&name).ok_or_else(|| no_view(&name))?;
                 return Ok(Resolved::Text(format!("CREATE VIEW \"{name}\" AS {sql}")));
             }
             Some(Asked::TextOfTable(name)) => {
-                let table = pin(request, &known, &(name, None)).await?;
+                let table = pin(request, pins, known, &(name, None)).await?;
                 return Ok(Resolved::Text(text_of_table(&*table)));
             }
             Some(Asked::Columns(name)) if views.contains_key(&name) => {
@@ -132,7 +142,7 @@ pub(crate) async fn resolve(
                 parsed = text.parse(&names, parameters)?;
             }
             Some(Asked::Columns(name)) => {
-                return Ok(Resolved::Columns(pin(request, &known, &(name, None)).await?));
+                return Ok(Resolved::Columns(pin(request, pins, known, &(name, None)).await?));
             }
             None => {}
         }
@@ -144,7 +154,7 @@ pub(crate) async fn resolve(
         if views.contains_key(&name) {
             return Err(is_view(&name));
         }
-        let table = pin(request, &known, &(name, None)).await?;
+        let table = pin(request, pins, known, &(name, None)).await?;
         table.schema().fields().iter().for_each(|field| names.add(&field.name));
         parsed = text.parse(&names, parameters)?;
         let Statement::Statement(statement) = parsed.statement else { return Err(lost()) };
@@ -162,7 +172,7 @@ pub(crate) async fn resolve(
         if views.contains_key(&name) {
             return Err(is_view(&name));
         }
-        let table = pin(request, &known, &(name, None)).await;
+        let table = pin(request, pins, known, &(name, None)).await;
         let table = match table {
             Err(error) if alter.if_exists && is_missing(&error) => {
                 return Ok(Resolved::Nothing(Command::AlterTable));
@@ -177,18 +187,19 @@ pub(crate) async fn resolve(
         return Ok(Resolved::Alter { table, alterations, full });
     }
     if let Statement::Statement(statement) = &parsed.statement
-        && let Some(resolved) = definition(statement, &known, &views)?
+        && let Some(resolved) = definition(statement, known, views)?
     {
         return Ok(resolved);
     }
-    let read = Read::new(std::mem::take(&mut parsed.tables), &views, &names)?;
+    let read = Read::new(std::mem::take(&mut parsed.tables), views, &names)?;
     let virtuals: Vec<_> = read.tables.keys().filter(|name| system::is_system(name)).cloned().collect();
     if !virtuals.is_empty() {
         system::columns().for_each(|column| names.add(column));
     }
     let real = read.tables.iter().filter(|(name, _)| !system::is_system(name));
+    let pinned_before = &*pins;
     let pinned = real.map(async |(name, (of, view))| {
-        let pinned = pin(request, &known, of).await;
+        let pinned = pin(request, pinned_before, known, of).await;
         let pinned = pinned.map_err(|error| match view {
             Some(view) => within(view, &error),
             None => error,
@@ -196,7 +207,10 @@ pub(crate) async fn resolve(
         Ok::<_, Error>((name.clone(), pinned?))
     });
     let pinned: BTreeMap<_, _> = try_join_all(pinned).await?.into_iter().collect();
-    for table in pinned.values() {
+    for (name, table) in &pinned {
+        if let Some((of, _)) = read.tables.get(name) {
+            pins.insert(of.clone(), Arc::clone(table));
+        }
         table.schema().fields().iter().for_each(|field| names.add(&field.name));
     }
     let target = match &parsed.statement {
@@ -206,7 +220,7 @@ pub(crate) async fn resolve(
     let target = target.map(|(_, name)| match pinned.get(&name) {
         Some(table) => Ok((name, Arc::clone(table))),
         None if views.contains_key(&name) => Err(is_view(&name)),
-        None => Err(no_table(&name, &known)),
+        None => Err(no_table(&name, known)),
     });
     let target = target.transpose()?;
     let mut keys = keys(&read, &pinned).await?;
@@ -217,9 +231,8 @@ pub(crate) async fn resolve(
         (name, Arc::new(table) as Arc<dyn TableProvider>)
     });
     let mut tables: BTreeMap<_, _> = tables.collect();
-    tables.extend(
-        system::providers(shared, request, &known, &views, virtuals.iter().map(String::as_str)).await?,
-    );
+    tables
+        .extend(system::providers(shared, request, known, views, virtuals.iter().map(String::as_str)).await?);
     if let Some((name, table)) = &target {
         let provider = BasaltTable::with_addresses(Arc::clone(table));
         tables.insert(with_addresses(name), Arc::new(provider));
@@ -407,7 +420,11 @@ fn no_table(name: &str, known: &[String]) -> Error {
 }
 
 /// A table at the version that the statement reads.
-async fn pin(request: &Request, known: &[String], (name, version): &Named) -> Result<Arc<dyn Table>> {
+async fn pin(request: &Request, pins: &Pins, known: &[String], named: &Named) -> Result<Arc<dyn Table>> {
+    if let Some(table) = pins.get(named) {
+        return Ok(Arc::clone(table));
+    }
+    let (name, version) = named;
     if known.binary_search(name).is_err() {
         return Err(no_table(name, known));
     }

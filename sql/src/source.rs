@@ -43,6 +43,16 @@ impl Source {
         source
     }
 
+    /// The same over other tables in the places of these.
+    pub(crate) fn over<E>(
+        &self,
+        other: &mut impl FnMut(&Arc<dyn Table>) -> Result<Arc<dyn Table>, E>,
+    ) -> Result<Self, E> {
+        let table = other(&self.table)?;
+        let others = self.others.iter().map(|(name, table)| Ok((name.clone(), other(table)?)));
+        Ok(Self { table, others: others.collect::<Result<_, E>>()? })
+    }
+
     pub(crate) fn table(&self) -> &Arc<dyn Table> {
         &self.table
     }

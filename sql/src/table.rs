@@ -31,18 +31,18 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct BasaltTable {
     source: Source,
-    columns: Columns,
+    columns: Arc<Columns>,
     schema: SchemaRef,
     /// What all its rows meet.
-    conditions: Vec<Filter>,
+    conditions: Arc<[Filter]>,
     /// Columns of which no value stands twice, where that is known. Other tables' rows may be looked up by them.
-    keys: BTreeSet<String>,
+    keys: Arc<BTreeSet<String>>,
     /// Whether it is the version that other tables' queries find by its name.
     is_current: bool,
 }
 
 /// What the columns of a relation are in queries of the engine, and their types.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
     places: HashMap<String, usize>,
     values: Vec<(Value, DataType)>,
@@ -79,13 +79,18 @@ impl BasaltTable {
             }
         }
         let schema = outer(table.schema());
-        Self { source: Source::new(table), columns, schema, conditions: Vec::new(), keys, is_current }
+        let (source, columns, keys) = (Source::new(table), Arc::new(columns), Arc::new(keys));
+        Self { source, columns, schema, conditions: Arc::default(), keys, is_current }
     }
 
     /// The newest version of a table, with the addresses of its rows as one more column, for a statement that changes them.
     pub(crate) fn with_addresses(table: Arc<dyn Table>) -> Self {
         let mut with = Self::new(table, true, BTreeSet::new());
-        with.columns.add(ROW_ADDRESS, Value::Column(ROW_ADDRESS.to_owned()), DataType::UInt64);
+        Arc::make_mut(&mut with.columns).add(
+            ROW_ADDRESS,
+            Value::Column(ROW_ADDRESS.to_owned()),
+            DataType::UInt64,
+        );
         let address = Arc::new(Field::new(ROW_ADDRESS, DataType::UInt64.to_arrow(), false));
         let fields: Vec<_> = with.schema.fields().iter().cloned().chain([address]).collect();
         with.schema = Arc::new(ArrowSchema::new(fields));
@@ -94,7 +99,16 @@ impl BasaltTable {
 
     /// Rows of a source that meet a condition. No table refers to them.
     pub(crate) fn of(source: Source, columns: Columns, schema: SchemaRef, conditions: Vec<Filter>) -> Self {
-        Self { source, columns, schema, conditions, keys: BTreeSet::new(), is_current: false }
+        let (columns, conditions) = (Arc::new(columns), conditions.into());
+        Self { source, columns, schema, conditions, keys: Arc::default(), is_current: false }
+    }
+
+    /// The same over another source, of tables that are the same.
+    pub(crate) fn over(&self, source: Source) -> Self {
+        let Self { columns, schema, conditions, keys, is_current, .. } = self;
+        let (columns, schema) = (Arc::clone(columns), Arc::clone(schema));
+        let (conditions, keys) = (Arc::clone(conditions), Arc::clone(keys));
+        Self { source, columns, schema, conditions, keys, is_current: *is_current }
     }
 
     pub(crate) fn source(&self) -> &Source {
@@ -216,7 +230,7 @@ impl TableProvider for BasaltTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let rows = selected(self.source.table().rows(), all(self.conditions.clone()).as_ref(), None);
+        let rows = selected(self.source.table().rows(), all(self.conditions.to_vec()).as_ref(), None);
         Some(Statistics { num_rows: rows, ..Statistics::new_unknown(&self.schema) })
     }
 }

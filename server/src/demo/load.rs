@@ -16,7 +16,9 @@ use tokio::{sync::mpsc, task};
 use tpchgen::text::TextPool;
 
 use super::{
-    Data, Error, ssb,
+    Data, Error,
+    references::{self, referring},
+    ssb,
     tpch::{self, Table},
 };
 
@@ -33,7 +35,8 @@ pub(super) async fn tables(data: Data, scale: f64) -> Result<Vec<Table>, Error> 
     progress.enable_steady_tick(Duration::from_millis(100));
     task::spawn_blocking(TextPool::get_or_init_default).await?;
     progress.finish_and_clear();
-    Ok(tpch::tables(scale)?)
+    let tables = tpch::tables(scale)?;
+    Ok(tables.into_iter().map(|table| referring(table, &references::TPCH)).collect())
 }
 
 /// Creates every table and writes its rows, in so many commits each; says how long each took.

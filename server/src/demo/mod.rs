@@ -6,6 +6,7 @@ pub(crate) mod generate;
 mod load;
 mod nodes;
 mod queries;
+mod references;
 mod ssb;
 mod tpch;
 

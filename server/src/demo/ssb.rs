@@ -12,8 +12,7 @@
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow_schema::{ArrowError, Field, Schema};
-use basalt_client::convert::REFERENCES_KEY;
+use arrow_schema::ArrowError;
 use tpchgen::{
     dates::TPCHDate,
     distribution::Distributions,
@@ -24,7 +23,10 @@ use tpchgen::{
     text::TextPool,
 };
 
-use super::tpch::{Table, columns, int32, int64, table, text};
+use super::{
+    references::{self, referring},
+    tpch::{Table, columns, int32, int64, table, text},
+};
 
 /// Bytes of the text that comments are cut from: none of them is part of this benchmark.
 const TEXT_BYTES: i32 = 1 << 16;
@@ -34,15 +36,6 @@ const KEYS_OF_ONE: i64 = 5;
 const CITY_PREFIX: usize = 9;
 /// Brands of a category.
 const BRANDS: u64 = 40;
-
-/// What the columns of lineorder refer to.
-const REFERENCES: [(&str, &str); 5] = [
-    ("lo_custkey", "customer.c_custkey"),
-    ("lo_partkey", "part.p_partkey"),
-    ("lo_suppkey", "supplier.s_suppkey"),
-    ("lo_orderdate", "date.d_datekey"),
-    ("lo_commitdate", "date.d_datekey"),
-];
 
 /// All tables at a scale: 1 is 6 million rows of lineorder.
 ///
@@ -85,21 +78,14 @@ pub(crate) fn tables(scale: f64) -> Result<Vec<Table>, ArrowError> {
     let days = calendar();
     let part_rows = estimate(PartGenerator::calculate_row_count(scale, 1, 1));
 
-    let mut lineorder =
+    let lineorder =
         table("lineorder", 6_001_215.0 * scale, line_orders(orders.iter(), items.iter()), lineorder)?;
-    let references = |field: &Arc<Field>| {
-        let of = REFERENCES.iter().find(|(column, _)| column == field.name());
-        let metadata = of.map(|(_, key)| (REFERENCES_KEY.to_owned(), (*key).to_owned()));
-        field.as_ref().clone().with_metadata(metadata.into_iter().collect())
-    };
-    lineorder.schema =
-        Arc::new(Schema::new(lineorder.schema.fields().iter().map(references).collect::<Vec<_>>()));
     Ok(vec![
         table("date", estimate(days.len().try_into().unwrap_or(i64::MAX)), days.into_iter(), date)?,
         table("supplier", estimate(suppliers), supplier_rows, supplier)?,
         table("customer", estimate(customers), customer_rows, customer)?,
         table("part", part_rows, parts.iter().map(ssb_part), part)?,
-        lineorder,
+        referring(lineorder, &references::SSB),
     ])
 }
 

@@ -71,6 +71,9 @@ pub(super) fn of(state: &State) -> Registry {
     if let Some(bytes) = resident_bytes() {
         one("resident_bytes", "Memory of the process, as the system counts it", bytes);
     }
+    let reused = Counter::<u64>::default();
+    reused.inc_by(state.plans_reused());
+    registry.register("sql_plans_reused", "Statements whose plan was that of one before", reused);
     elastic(&mut registry, state);
     memory(&mut registry, state);
     peers(&mut registry, state);

@@ -30,7 +30,8 @@ use basalt_core::{
 };
 use basalt_proto::v1 as pb;
 use basalt_sql::{
-    Alteration, Answers, Catalog, Change, Error, NewTable, Rows, Sink, Table, Writer, Written, async_trait,
+    Alteration, Answers, Catalog, Change, Error, Identity, NewTable, Rows, Sink, Table, Writer, Written,
+    async_trait,
     distributed::Nodes,
     system::{ServerRow, ServerTable},
 };
@@ -299,6 +300,13 @@ impl Table for At {
         // What is too old to be read is among them.
         let some = self.pinned.cutoff.is_some() || self.is_written;
         if some { Rows::AtMost(rows) } else { Rows::Exactly(rows) }
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        // What is too old to be read is so at another time only.
+        let may_change = self.is_written || self.share.is_some() || self.pinned.version.retention().is_some();
+        let (table, version) = (self.pinned.table.id(), self.version());
+        (!may_change).then_some(Identity { table, version })
     }
 
     async fn is_key(&self, column: &str) -> basalt_sql::Result<bool> {

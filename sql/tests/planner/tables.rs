@@ -17,7 +17,7 @@ use basalt_core::{
     table::{Appender, Snapshot, Table},
 };
 use basalt_sql::{
-    Answers, Catalog, Engine, Error, Options, Request, Rows, async_trait, distributed::Distribution,
+    Answers, Catalog, Engine, Error, Identity, Options, Request, Rows, async_trait, distributed::Distribution,
 };
 use futures_util::{StreamExt as _, stream};
 
@@ -54,7 +54,7 @@ impl Tables {
             ..Field::new(field.name(), DataType::from_arrow(field.data_type()).unwrap(), true)
         });
         let schema = Schema::new(fields.collect()).unwrap();
-        let table = Arc::new(Table::new(name, 1, schema, 0));
+        let table = Arc::new(Table::new(name, self.tables.len() as u64, schema, 0));
         let mut appender = Appender::new(Arc::clone(&table), &[]).unwrap();
         appender.push(&batch).unwrap();
         appender.commit().unwrap();
@@ -110,6 +110,10 @@ impl basalt_sql::Table for At {
 
     fn rows(&self) -> Rows {
         Rows::Exactly(self.snapshot.rows())
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity { table: self.table.id(), version: self.snapshot.version() })
     }
 
     async fn is_key(&self, column: &str) -> basalt_sql::Result<bool> {
