@@ -46,7 +46,7 @@ impl Source {
     /// The same over other tables in the places of these.
     pub(crate) fn over<E>(
         &self,
-        other: &mut impl FnMut(&Arc<dyn Table>) -> Result<Arc<dyn Table>, E>,
+        other: &mut (impl FnMut(&Arc<dyn Table>) -> Result<Arc<dyn Table>, E> + ?Sized),
     ) -> Result<Self, E> {
         let table = other(&self.table)?;
         let others = self.others.iter().map(|(name, table)| Ok((name.clone(), other(table)?)));

@@ -459,7 +459,7 @@ mod tests {
     #[test]
     fn every_reference_is_there_and_money_adds_up() {
         let lines = batches("lineorder");
-        for (column, key) in REFERENCES {
+        for (column, key) in references::SSB {
             let (other, key) = key.split_once('.').unwrap();
             let keys: BTreeSet<i32> = ints(&batches(other), key).into_iter().collect();
             assert!(ints(&lines, column).iter().all(|value| keys.contains(value)), "{column}");
