@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the binary `basalt` is made of, by Cargo.lock and cargo.
 
-supply.py sbom [--features sql] [-o FILE]    a CycloneDX document: every crate with version, licence, digest and dependencies
+supply.py sbom [--features sql] [-o FILE]    a CycloneDX document: every crate with its licence, digest and dependencies
 supply.py unsafe [--features sql]            where `unsafe` and native code stand, by crate; names those that
                                              docs/unsafe-dependencies.md has not
 
@@ -100,12 +100,17 @@ def sbom(features, target):
         },
         "components": [component(crate, "library") for crate in sorted(crates[1:])],
         "dependencies": [
-            {"ref": reference(crate), "dependsOn": sorted(map(reference, uses))} for crate, uses in sorted(graph.items())
+            {"ref": reference(crate), "dependsOn": sorted(map(reference, uses))}
+            for crate, uses in sorted(graph.items())
         ],
     }
     # The same for the same contents.
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(document, sort_keys=True))
-    return {"$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json", **document, "serialNumber": f"urn:uuid:{serial}"}
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.5.schema.json",
+        **document,
+        "serialNumber": f"urn:uuid:{serial}",
+    }
 
 
 def count(folder):

@@ -1,6 +1,7 @@
 """Puts a server that is built already into the wheel, whose tag says where it runs.
 
-BASALT_BINARY names the program. BASALT_SBOM may name its bill of materials (`scripts/supply.py sbom`), which goes along.
+BASALT_BINARY names the program. BASALT_SBOM may name its bill of materials (`scripts/supply.py sbom`), which goes
+along.
 """
 
 import os
@@ -32,7 +33,7 @@ class BinaryHook(BuildHookInterface):
 
 
 def platform(binary):
-    """The oldest Linux that has all that a program needs, as `manylinux_2_31_x86_64`: by the symbols that it takes of glibc."""
+    """The oldest Linux that has what a program needs, as `manylinux_2_31_x86_64`: by the symbols it takes of glibc."""
     with binary.open("rb") as file:
         try:
             elf = ELFFile(file)
