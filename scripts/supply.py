@@ -5,7 +5,7 @@ supply.py sbom [--features sql] [-o FILE]    a CycloneDX document: every crate w
 supply.py unsafe [--features sql]            where `unsafe` and native code stand, by crate; names those that
                                              docs/unsafe-dependencies.md has not
 
-Only what is linked counts: no build scripts, macros or tests. Python's standard library is enough.
+Only what is linked counts: no build scripts, macros or tests. Python 3.11 is enough, without packages.
 """
 
 import argparse
