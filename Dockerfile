@@ -38,7 +38,8 @@ RUN for crate in proto core/kernels core/sip core storage/nested storage sql cli
 COPY . .
 RUN find . -path ./target -prune -o -name '*.rs' -exec touch {} + \
     && cargo build --locked --profile "$PROFILE" --package basalt-server --features "$FEATURES" \
-    && strip -o /basalt "target/$PROFILE/basalt"
+    && strip -o /basalt "target/$PROFILE/basalt" \
+    && python3 scripts/supply.py sbom --features "$FEATURES" --output /basalt.cdx.json
 
 FROM debian:bookworm-slim
 # The roots that a store behind https is checked by.
@@ -47,6 +48,8 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certifica
 RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin basalt \
     && install --directory --owner=basalt --group=basalt /data /secrets
 COPY --from=build /basalt /usr/local/bin/basalt
+# What it is made of (CycloneDX), for those who look for vulnerabilities.
+COPY --from=build /basalt.cdx.json /usr/share/sbom/basalt.cdx.json
 USER 10001:10001
 ENV BASALT_STORE=/data \
     BASALT_LISTEN=0.0.0.0:7700 \

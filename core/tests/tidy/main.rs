@@ -17,15 +17,15 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
     ("basalt-proto", "proto", &[]),
     ("basalt-kernels", "core/kernels", &[]),
     ("basalt-sip", "core/sip", &["basalt-kernels"]),
-    ("basalt-core", "core", &["basalt-kernels", "basalt-sip"]),
+    ("basalt-engine", "core", &["basalt-kernels", "basalt-sip"]),
     ("basalt-nested", "storage/nested", &[]),
-    ("basalt-storage", "storage", &["basalt-core", "basalt-nested", "basalt-sip"]),
-    ("basalt-sql", "sql", &["basalt-core", "basalt-sip"]),
+    ("basalt-storage", "storage", &["basalt-engine", "basalt-nested", "basalt-sip"]),
+    ("basalt-sql", "sql", &["basalt-engine", "basalt-sip"]),
     ("basalt-client", "client", &["basalt-nested", "basalt-proto", "basalt-sip"]),
     (
         "basalt-server",
         "server",
-        &["basalt-core", "basalt-sip", "basalt-sql", "basalt-storage", "basalt-proto", "basalt-client"],
+        &["basalt-engine", "basalt-sip", "basalt-sql", "basalt-storage", "basalt-proto", "basalt-client"],
     ),
     (
         "basalt-benches",
@@ -33,7 +33,7 @@ const LAYERS: &[(&str, &str, &[&str])] = &[
         &[
             "basalt-kernels",
             "basalt-sip",
-            "basalt-core",
+            "basalt-engine",
             "basalt-storage",
             "basalt-proto",
             "basalt-client",
