@@ -3,6 +3,7 @@
 //! Counters are kept as things happen and cost an atomic addition; sizes are read from the state when someone
 //! asks ([`gauges`]).
 
+mod exposition;
 mod gauges;
 
 use std::{fmt::Write as _, time::Duration};
@@ -13,6 +14,8 @@ use prometheus_client::{
     registry::Registry,
 };
 use tonic::Code;
+
+pub(crate) use exposition::Exposition;
 
 use crate::state::State;
 
@@ -304,13 +307,16 @@ mod tests {
     fn the_dashboard_and_the_alerts_ask_for_what_is_told() {
         let kinds = explained();
         let names: BTreeSet<&str> = kinds.iter().filter_map(|kind| kind.split(' ').next()).collect();
-        for file in ["grafana/dashboards/basalt.json", "prometheus/alerts.yml"] {
+        for file in
+            ["grafana/dashboards/basalt.json", "grafana/dashboards/node.json", "prometheus/alerts.yml"]
+        {
             let text = deploy(file);
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let asked: Vec<&str> = words.filter(|word| word.starts_with("basalt_")).collect();
             assert!(asked.len() > 3, "{file}");
             for name in asked {
-                assert!(names.contains(name.trim_end_matches("_bucket")), "{file} asks for {name}");
+                let series = ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end));
+                assert!(names.contains(series.unwrap_or(name)), "{file} asks for {name}");
             }
         }
     }
