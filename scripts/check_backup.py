@@ -1,5 +1,6 @@
 """What scripts/check-backup does."""
 
+import atexit
 import csv
 import http.client
 import io
@@ -35,6 +36,7 @@ class Server:
         command = [basalt, "serve", "--store", str(store), "--listen", f"127.0.0.1:{self.port}"]
         command += ["--metrics-listen", f"127.0.0.1:{self.http}", *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(log, "w"))
+        atexit.register(self.stop, signal.SIGKILL)
         for _ in range(600):
             if self.run("health", check=False).returncode == 0:
                 return
