@@ -215,7 +215,8 @@ def slow_backup(server, store, backups, *arguments):
     copied, before = pathlib.Path(backups) / "files/tables", server.removals("events")
     command = [*BACKUP, "backup", store, backups, "--limit-rate", "200KiB", *arguments]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    until = time.monotonic() + 60
+    # A pin that nobody renews counts for three minutes.
+    until = time.monotonic() + 150
     while not any(copied.rglob("*.parquet")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.005)
@@ -251,13 +252,12 @@ def main():
     writers = Writers(list(tables.values()))
     done = []
     try:
-        # Files are removed for the first time after 512 versions.
-        while tables["events"].newest() < 400 and not writers.ended.wait(0.1):
+        # Files are removed after 512 versions; on an S3 store that is not waited for.
+        while tables["events"].newest() < (400 if local else 50) and not writers.ended.wait(0.1):
             assert time.monotonic() - began < 120, "writes are too slow"
         print(f"{tables['events'].newest()} versions after {time.monotonic() - began:.0f} s")
         tables["short"] = short
         if local:
-            assert server.removals("events") == 0, "files were removed already"
             told = slow_backup(server, store, backups, "--keep-versions", "1s", *extra)
         else:
             told = backup("backup", store, backups, "--keep-versions", "1s")
