@@ -95,7 +95,12 @@ def queries():
 def check_queries(series):
     """`series`: the labels of each, by the names of samples."""
     code = "".join(path.read_text() for path in (ROOT / "server/src/access").glob("*.rs"))
-    methods = set(re.findall(r'"(\w+)", Action::', code)) | {"postgres", "unread"}
+    proto = (ROOT / "proto/basalt/v1/error.proto").read_text()
+    known_values = {
+        "method": set(re.findall(r'"(\w+)", Action::', code)) | {"postgres", "unread"},
+        "code": set(CODES),
+        "reason": set(re.findall(r"ERROR_REASON_(\w+) =", proto)),
+    }
     asked = 0
     for where, query in queries():
         for name, matchers in re.findall(r"\b(basalt_\w+)(?:\{([^}]*)\})?", query):
@@ -103,7 +108,7 @@ def check_queries(series):
             assert name in series, f"{where} asks for {name}, which no server tells"
             for label, value in re.findall(r'(\w+)\s*[!=]=?~?\s*"([^"]*)"', matchers):
                 assert label in series[name] | ADDED, f"{where}: {name} has no label {label!r}"
-                known = {"method": methods, "code": set(CODES)}.get(label)
+                known = known_values.get(label)
                 wrong = set(value.split("|")) - known if known else set()
                 assert not wrong, f"{where}: {label} is never {wrong}"
         for labels in re.findall(r"\b(?:by|on|without|ignoring)\s*\(([\w, ]+)\)", query):

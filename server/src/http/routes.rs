@@ -147,6 +147,7 @@ async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response 
         Ok(place) => place,
         Err(error) => {
             visit.state.metrics.request(method.label, error.code(), std::time::Duration::ZERO, 0);
+            visit.state.metrics.error(error.reason());
             let (peer, code) = (&visit.caller.principal, tracing::field::debug(error.code()));
             tracing::info!(method = method.label, code, reason = error.reason(), error = error.message(), %peer, "request");
             return harmless(refuse(&error));
