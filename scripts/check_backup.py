@@ -8,7 +8,6 @@ import json
 import pathlib
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
