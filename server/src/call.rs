@@ -170,6 +170,9 @@ impl Drop for Call {
             Outcome::Failed(failure) => failure.code,
         };
         arrival.metrics.request(method, code, elapsed, *rows);
+        if let Outcome::Failed(failure) = &self.outcome {
+            arrival.metrics.error(failure.reason);
+        }
         match &self.outcome {
             Outcome::Done => {
                 tracing::info!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");

@@ -176,7 +176,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
-    use crate::Config;
+    use crate::{Config, metrics::Exposition};
 
     async fn start() -> (Arc<State>, Endpoint, SocketAddr) {
         let config = Config { store: "memory:".into(), ..Config::default() };
@@ -188,8 +188,13 @@ mod tests {
 
     /// The whole answer to a request on a connection of its own.
     async fn ask(address: SocketAddr, request: &str) -> String {
+        ask_with(address, request, "").await
+    }
+
+    /// The same with more headers.
+    async fn ask_with(address: SocketAddr, request: &str, headers: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        let request = format!("{request} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+        let request = format!("{request} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
@@ -215,7 +220,10 @@ mod tests {
         is("GET /metrics", 200, "# EOF\n").await;
         let told = ask(address, "GET /metrics").await;
         assert!(told.contains("\nbasalt_ready 1\n"), "{told}");
-        assert!(told.contains(routes::OPEN_METRICS), "{told}");
+        assert!(told.contains(Exposition::OpenMetrics.media_type()), "{told}");
+        let told = ask_with(address, "GET /metrics", "accept: text/plain\r\n").await;
+        assert!(told.contains(Exposition::Prometheus.media_type()), "{told}");
+        assert!(told.contains("\n# TYPE basalt_commits_total counter\nbasalt_commits_total 0\n"), "{told}");
 
         state.stop();
         is("GET /healthz", 200, "alive\n").await;

@@ -8,7 +8,7 @@ use std::{
 use axum::{
     Router,
     extract::{Request, State as Shared},
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodRouter, any, get, post},
@@ -27,12 +27,10 @@ use crate::{
     environment::run,
     limits,
     memory::{Consumer, Reservation},
+    metrics::Exposition,
     state::State,
     status::{RequestError, Result},
 };
-
-/// The media type of what [`crate::metrics::Metrics::render`] makes.
-pub(super) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All routes of the list.
 pub(super) fn router(state: Arc<State>) -> Router {
@@ -73,12 +71,15 @@ async fn readyz(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str)
     }
 }
 
-async fn metrics(Shared(state): Shared<Arc<State>>) -> Response {
+async fn metrics(Shared(state): Shared<Arc<State>>, headers: HeaderMap) -> Response {
+    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = Exposition::accepted(accept);
     // Every fragment is looked at, which is no work for an async thread.
     let environment = Arc::clone(&state.environment);
-    let rendered = run(&*environment, move || state.metrics.render(&state)).await;
+    let render = move || state.metrics.render(&state).map(|text| format.of_open_metrics(text));
+    let rendered = run(&*environment, render).await;
     match rendered {
-        Ok(Ok(body)) => ([(header::CONTENT_TYPE, OPEN_METRICS)], body).into_response(),
+        Ok(Ok(body)) => ([(header::CONTENT_TYPE, format.media_type())], body).into_response(),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n").into_response(),
     }
 }
@@ -146,6 +147,7 @@ async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response 
         Ok(place) => place,
         Err(error) => {
             visit.state.metrics.request(method.label, error.code(), std::time::Duration::ZERO, 0);
+            visit.state.metrics.error(error.reason());
             let (peer, code) = (&visit.caller.principal, tracing::field::debug(error.code()));
             tracing::info!(method = method.label, code, reason = error.reason(), error = error.message(), %peer, "request");
             return harmless(refuse(&error));

@@ -3,6 +3,7 @@
 //! Counters are kept as things happen and cost an atomic addition; sizes are read from the state when someone
 //! asks ([`gauges`]).
 
+mod exposition;
 mod gauges;
 
 use std::{fmt::Write as _, time::Duration};
@@ -13,6 +14,8 @@ use prometheus_client::{
     registry::Registry,
 };
 use tonic::Code;
+
+pub(crate) use exposition::Exposition;
 
 use crate::state::State;
 
@@ -26,6 +29,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Outcome, Counter>,
     request_seconds: Family<Method, Histogram, fn() -> Histogram>,
+    errors: Family<Reason, Counter>,
     rows: Family<Method, Counter>,
     sips_built: Counter,
     sip_built_bytes: Counter,
@@ -61,6 +65,22 @@ struct Outcome {
     code: Spelled,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
+}
+
+/// Reasons that are told from the start, so that the first error of each is an increase, which alerts look for.
+const WATCHED: [&str; 7] = [
+    "INCOMPLETE",
+    "INTERNAL",
+    "MEMORY_LIMIT",
+    "OUTCOME_UNKNOWN",
+    "OVERLOADED",
+    "STORE_UNAVAILABLE",
+    "TABLE_DAMAGED",
+];
+
 /// A gRPC code by its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Spelled(Code);
@@ -82,6 +102,7 @@ impl Default for Metrics {
             registry: Registry::default(),
             requests: Family::default(),
             request_seconds: Family::new_with_constructor(times),
+            errors: Family::default(),
             rows: Family::default(),
             sips_built: Counter::default(),
             sip_built_bytes: Counter::default(),
@@ -111,6 +132,10 @@ impl Default for Metrics {
             "From a request's arrival to the end of its answer",
             metrics.request_seconds.clone(),
         );
+        for reason in WATCHED {
+            metrics.errors.get_or_create(&Reason { reason }).inc_by(0);
+        }
+        registry.register("errors", "Requests that failed, by the reason", metrics.errors.clone());
         registry.register("rows", "Rows written or answered", metrics.rows.clone());
         let mut counter = |name: &str, help: &str, counter: &Counter| {
             registry.register(name, help, counter.clone());
@@ -172,6 +197,11 @@ impl Metrics {
         if rows > 0 {
             self.rows.get_or_create(&Method { method }).inc_by(rows);
         }
+    }
+
+    /// A request failed, for a reason of `basalt/v1/error.proto`.
+    pub(crate) fn error(&self, reason: &'static str) {
+        self.errors.get_or_create(&Reason { reason }).inc();
     }
 
     /// A set was built from a filter.
@@ -304,13 +334,16 @@ mod tests {
     fn the_dashboard_and_the_alerts_ask_for_what_is_told() {
         let kinds = explained();
         let names: BTreeSet<&str> = kinds.iter().filter_map(|kind| kind.split(' ').next()).collect();
-        for file in ["grafana/dashboards/basalt.json", "prometheus/alerts.yml"] {
+        for file in
+            ["grafana/dashboards/basalt.json", "grafana/dashboards/node.json", "prometheus/alerts.yml"]
+        {
             let text = deploy(file);
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let asked: Vec<&str> = words.filter(|word| word.starts_with("basalt_")).collect();
             assert!(asked.len() > 3, "{file}");
             for name in asked {
-                assert!(names.contains(name.trim_end_matches("_bucket")), "{file} asks for {name}");
+                let series = ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end));
+                assert!(names.contains(series.unwrap_or(name)), "{file} asks for {name}");
             }
         }
     }
@@ -338,6 +371,7 @@ mod tests {
         let metrics = Metrics::default();
         metrics.request("Query", Code::Ok, Duration::from_millis(3), 7);
         metrics.request("Query", Code::NotFound, Duration::from_micros(10), 0);
+        metrics.error("TABLE_NOT_FOUND");
         metrics.sip_built(20);
         metrics.sip_shipped(20);
         metrics.sip_applied(1000, 10);
@@ -351,6 +385,8 @@ mod tests {
             r#"basalt_request_seconds_bucket{le="0.0025",method="Query"} 1"#,
             r#"basalt_request_seconds_bucket{le="0.005",method="Query"} 2"#,
             r#"basalt_rows_total{method="Query"} 7"#,
+            r#"basalt_errors_total{reason="TABLE_NOT_FOUND"} 1"#,
+            r#"basalt_errors_total{reason="INCOMPLETE"} 0"#,
             "basalt_sip_shipped_bytes_total 20",
             "basalt_sip_rows_tested_total 1000",
             "basalt_sip_rows_passed_total 10",

@@ -18,6 +18,8 @@ pub(super) struct Error {
     fatal: bool,
     /// As which it counts.
     status: Code,
+    /// The reason that other doors tell; `None` where a rule of this protocol's own was broken.
+    reason: Option<&'static str>,
 }
 
 pub(super) type Result<T> = std::result::Result<T, Error>;
@@ -25,7 +27,7 @@ pub(super) type Result<T> = std::result::Result<T, Error>;
 impl Error {
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
         let (message, status) = (message.into(), Code::InvalidArgument);
-        Self { code, message, place: None, position: None, fatal: false, status }
+        Self { code, message, place: None, position: None, fatal: false, status, reason: None }
     }
 
     /// The client broke the rules of the protocol.
@@ -49,13 +51,13 @@ impl Error {
     }
 
     pub(super) fn cancelled() -> Self {
-        let status = Code::Cancelled;
-        Self { status, ..Self::new("57014", "canceling statement due to user request") }
+        let (status, reason) = (Code::Cancelled, Some("CANCELLED"));
+        Self { status, reason, ..Self::new("57014", "canceling statement due to user request") }
     }
 
     pub(super) fn stopping() -> Self {
-        let status = Code::Unavailable;
-        Self { status, ..Self::new("57P01", "terminating connection due to administrator command") }
+        let (status, reason) = (Code::Unavailable, Some("SHUTTING_DOWN"));
+        Self { status, reason, ..Self::new("57P01", "terminating connection due to administrator command") }
     }
 
     /// The connection ends with it.
@@ -74,6 +76,10 @@ impl Error {
 
     pub(super) fn status(&self) -> Code {
         self.status
+    }
+
+    pub(super) fn reason(&self) -> Option<&'static str> {
+        self.reason
     }
 
     pub(super) fn message(&self) -> &str {
@@ -120,8 +126,8 @@ impl From<RequestError> for Error {
             (Some(other), None) => format!("{} (at {other})", error.message()),
             _ => error.message().to_owned(),
         };
-        let status = error.code();
-        Self { place, status, ..Self::new(code(error.kind(), error.message()), message) }
+        let (status, reason) = (error.code(), Some(error.reason()));
+        Self { place, status, reason, ..Self::new(code(error.kind(), error.message()), message) }
     }
 }
 

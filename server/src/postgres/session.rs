@@ -287,7 +287,11 @@ impl Session {
         if self.transaction.state == State::Open {
             self.transaction.state = State::Failed;
         }
-        self.shared.state.metrics.request(METHOD, error.status(), self.began.elapsed(), 0);
+        let metrics = &self.shared.state.metrics;
+        metrics.request(METHOD, error.status(), self.began.elapsed(), 0);
+        if let Some(reason) = error.reason() {
+            metrics.error(reason);
+        }
         let (code, peer) = (error.code(), tracing::field::display(&self.caller.principal));
         tracing::info!(method = METHOD, code, error = error.message(), peer, "request");
         self.wire.put(&error.response())

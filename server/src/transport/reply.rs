@@ -106,6 +106,7 @@ pub(super) fn refused(
     metrics: &Metrics,
 ) -> Reply {
     metrics.request(asked.label, error.code(), at.elapsed(), 0);
+    metrics.error(error.reason());
     let (method, code, peer) = (asked.label, tracing::field::debug(error.code()), &caller.principal);
     tracing::info!(method, code, reason = error.reason(), error = error.message(), %peer, "request");
     Reply::new(answer(error.into()))
@@ -128,6 +129,7 @@ fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
 fn unread(error: &RequestError, Arrival { caller, at, metrics, .. }: &Arrival) {
     let peer = &caller.principal;
     metrics.request("unread", error.code(), at.elapsed(), 0);
+    metrics.error(error.reason());
     let code = tracing::field::debug(error.code());
     tracing::info!(code, reason = error.reason(), error = error.message(), %peer, "request");
 }
