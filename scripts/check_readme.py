@@ -34,7 +34,7 @@ for _ in $(seq 100); do
     errors=$(mktemp)
     status=0
     BASALT "$@" 2>"$errors" || status=$?
-    [[ $status != 0 ]] && grep -q "no connection to" "$errors" && sleep 0.1 && continue
+    [[ $status != 0 ]] && grep -qE "no connection to|not ready:" "$errors" && sleep 0.1 && continue
     break
 done
 cat "$errors" >&2
