@@ -13,7 +13,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BOOK = ROOT / "docs/src"
 # What is made smaller here than a reader would want it. Each is there at least once.
-SMALLER = [("--scale 1 ", "--scale 0.01 "), ("--rate 2000 --duration 30s", "--rate 50 --duration 2s")]
+SMALLER = [("--scale 1 ", "--scale 0.01 "), ("--rate 2000 --duration 30s", "--rate 50 --duration 2s --rows 100000")]
 # Pages that load the flights themselves: README.md all of them, the tutorial, which does it again and again, a few. All others
 # begin with the tables that README.md has loaded.
 FIRST, FEW = "README.md", "docs/src/tutorial.md"
