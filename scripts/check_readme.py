@@ -27,14 +27,14 @@ FILES = {
     "prices.csv": "item,price\nnut,0.05\nbolt,0.10\n",
 }
 
-# A person takes a moment between starting a server and asking it something.
+# A person waits for a server that has just been started.
 WRAPPER = """#!/usr/bin/env bash
 [[ $1 == serve ]] && exec BASALT "$@"
 for _ in $(seq 100); do
     errors=$(mktemp)
     status=0
     BASALT "$@" 2>"$errors" || status=$?
-    [[ $status != 0 ]] && grep -qE "no connection to|not ready:" "$errors" && sleep 0.1 && continue
+    [[ $status != 0 ]] && grep -qE "no connection to|not ready:|[(]STARTING[)]" "$errors" && sleep 0.1 && continue
     break
 done
 cat "$errors" >&2
@@ -106,11 +106,12 @@ def steps(text):
         command = []
         for i, line in enumerate(lines):
             command.append(line)
-            if is_whole("\n".join(command)):
-                if line:
-                    yield number + i + 1 - len(command), tag, "\n".join(command)
+            # A line that is a comment alone belongs to the command behind it.
+            is_comment = all(part.startswith("#") or not part for part in command)
+            if not is_comment and is_whole("\n".join(command)):
+                yield number + i + 1 - len(command), tag, "\n".join(command)
                 command = []
-        assert not command, f"line {number}: not a whole command: {command}"
+        assert not any(command), f"line {number}: not a whole command: {command}"
 
 
 def bytes_of(number, unit):
