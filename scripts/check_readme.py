@@ -91,7 +91,7 @@ def blocks(text):
 
 
 def is_whole(command):
-    done = subprocess.run(["bash", "-n"], input=command, text=True, capture_output=True)
+    done = subprocess.run(["bash", "-n"], check=False, input=command, text=True, capture_output=True)
     return done.returncode == 0 and not done.stderr and not command.endswith("\\")
 
 
