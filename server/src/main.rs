@@ -121,7 +121,8 @@ async fn serve(flags: &Flags) -> Result<(), Error> {
     basalt_server::start_logging(&config)?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    let listener = TcpListener::bind(config.listen).await?;
+    let busy = |error| Error::Start(format!("{}: {error}", config.listen));
+    let listener = TcpListener::bind(config.listen).await.map_err(busy)?;
     let stop = async move {
         tokio::select! {
             _ = interrupt.recv() => {}

@@ -18,7 +18,9 @@ use datafusion::{
 
 use crate::{
     error::{Error, Result},
-    functions, limits,
+    functions,
+    headings::Headings,
+    limits,
 };
 
 /// How the columns of a plan are shown.
@@ -29,8 +31,8 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Names as the statement has them, types as they were chosen.
-    pub(crate) fn new(named: &DFSchema, typed: &SchemaRef) -> Result<Self> {
+    /// Names as the statement has them, or the headings of its expressions, types as they were chosen.
+    pub(crate) fn new(named: &DFSchema, typed: &SchemaRef, headings: &Headings) -> Result<Self> {
         let fields = typed.fields();
         if fields.is_empty() || fields.len() != named.fields().len() {
             return Err(Error::invalid("the select list is empty: which columns?"));
@@ -39,8 +41,9 @@ impl Shown {
             let message = format!("{} columns; the limit is {}", fields.len(), limits::ANSWER_COLUMNS);
             return Err(Error::invalid(message));
         }
-        let fields = fields.iter().zip(named.fields());
-        let fields = fields.map(|(typed, named)| shown_field(named.name(), typed.data_type()));
+        let names: Vec<_> = named.fields().iter().map(|field| field.name().as_str()).collect();
+        let fields = fields.iter().zip(headings.names(&names));
+        let fields = fields.map(|(typed, name)| shown_field(name, typed.data_type()));
         Ok(Self::of(Schema::of_answer(fields.collect())))
     }
 

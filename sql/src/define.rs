@@ -185,7 +185,7 @@ pub(crate) fn column(column: &ColumnDef) -> Result<Field> {
             }
             ColumnOption::PrimaryKey(_) | ColumnOption::Unique(_) | ColumnOption::Check(_) => {
                 return Err(Error::unsupported(format!(
-                    "{} of column {name:?}: it would not be enforced",
+                    "{} of column {name:?} (it would not be enforced)",
                     option.option
                 )));
             }

@@ -19,6 +19,7 @@ use crate::{
     command::{Command, Description},
     engine::{Request, Shared},
     error::Result,
+    headings::Headings,
     made::{affected_schema, columns_schema, tables_schema, text_schema, views_schema},
     parse::{Parameters, as_query},
     plan::{logical, physical, unplanned, verify},
@@ -32,19 +33,19 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
     let resolved = resolve(shared, &request, Parameters::Open, &listed, &mut pins).await?;
     let command = resolved.command();
     match resolved {
-        Resolved::Query(session, statement) => takes(&session, statement, command).await,
+        Resolved::Query(session, statement, headings) => takes(&session, statement, command, &headings).await,
         Resolved::Write(session, rewritten, _) => {
             let query = Statement::Statement(Box::new(rewritten.query));
-            let taken = takes(&session, query, command).await?;
+            let taken = takes(&session, query, command, &Headings::default()).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
-        Resolved::CreateAs(session, _, query) => {
+        Resolved::CreateAs(session, _, query, _) => {
             let query = Statement::Statement(Box::new(ast::Statement::Query(query)));
-            let taken = takes(&session, query, command).await?;
+            let taken = takes(&session, query, command, &Headings::default()).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
-        Resolved::CopyTo(session, query, _) => {
-            let taken = takes(&session, as_query(query), command).await?;
+        Resolved::CopyTo(session, query, ..) => {
+            let taken = takes(&session, as_query(query), command, &Headings::default()).await?;
             Ok(Description { schema: affected_schema(), ..taken })
         }
         Resolved::Tables(_) => Ok(described(command, tables_schema())),
@@ -63,7 +64,12 @@ pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Descri
 }
 
 /// What a query takes and gives.
-async fn takes(session: &SessionState, statement: Statement, command: Command) -> Result<Description> {
+async fn takes(
+    session: &SessionState,
+    statement: Statement,
+    command: Command,
+    headings: &Headings,
+) -> Result<Description> {
     let logical = logical(session, statement).await?;
     verify(&logical)?;
     let logical = cast_parameters(logical).map_err(unplanned)?;
@@ -73,9 +79,11 @@ async fn takes(session: &SessionState, statement: Statement, command: Command) -
     let types: Vec<_> =
         (1..=last).map(|number| types.get(&format!("${number}")).cloned().flatten()).collect();
     // What may have any type is text, unless the statement has no plan then, as with LIMIT $1.
-    let texts = typed(session, logical.clone(), &types, &DataType::Utf8).await;
+    let texts = typed(session, logical.clone(), &types, &DataType::Utf8, headings).await;
     let (types, schema) = match texts {
-        Err(_) if types.contains(&None) => typed(session, logical, &types, &DataType::Int64).await?,
+        Err(_) if types.contains(&None) => {
+            typed(session, logical, &types, &DataType::Int64, headings).await?
+        }
         texts => texts?,
     };
     Ok(Description { command, parameters: types.iter().map(shown_type).collect(), schema })
@@ -108,12 +116,13 @@ async fn typed(
     logical: LogicalPlan,
     types: &[Option<DataType>],
     unknown: &DataType,
+    headings: &Headings,
 ) -> Result<(Vec<DataType>, Schema)> {
     let types: Vec<_> = types.iter().map(|known| known.as_ref().unwrap_or(unknown).clone()).collect();
     let nulls = types.iter().map(ScalarValue::try_from).collect::<PlanResult<Vec<_>>>();
     let logical = logical.with_param_values(nulls.map_err(unplanned)?).map_err(unplanned)?;
     let physical = physical(session, &logical).await?;
-    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    let shown = Shown::new(logical.schema(), &physical.schema(), headings)?;
     Ok((types, shown.schema().clone()))
 }
 

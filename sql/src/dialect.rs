@@ -9,6 +9,7 @@ mod distinct;
 mod exprs;
 mod quantified;
 mod selects;
+mod templates;
 mod using;
 mod windows;
 mod words;
@@ -259,6 +260,14 @@ impl Rewrite {
         let Expr::Function(function) = expr else { return Ok(()) };
         calls::chained(function);
         let Some(name) = bare(&function.name) else { return Ok(()) };
+        if matches!(name.as_str(), "to_char" | "to_date" | "to_timestamp")
+            && let FunctionArguments::List(list) = &mut function.args
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern))) = list.args.get_mut(1)
+            && let Some(text) = literal(pattern)
+            && let Some(format) = templates::strftime(text)?
+        {
+            *pattern = Expr::value(Value::SingleQuotedString(format));
+        }
         if name.starts_with("regexp_")
             && let FunctionArguments::List(list) = &mut function.args
             && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern))) = list.args.get_mut(1)

@@ -180,6 +180,9 @@ fn of_arrow(error: &ArrowError) -> Error {
         ArrowError::InvalidArgumentError(message) if message.contains("is too large to store") => {
             Error::new(ErrorKind::Overflow, sentence(message))
         }
+        ArrowError::ComputeError(message) if message.contains("overflow") => {
+            Error::new(ErrorKind::Overflow, sentence(message))
+        }
         ArrowError::InvalidArgumentError(message)
         | ArrowError::ComputeError(message)
         | ArrowError::NotYetImplemented(message) => Error::invalid(sentence(message)),

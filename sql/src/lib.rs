@@ -36,6 +36,7 @@ mod functions;
 mod fuse;
 mod gathered;
 mod guarded;
+mod headings;
 mod interruptible;
 mod interval;
 mod lambdas;

@@ -30,6 +30,7 @@ use datafusion::{
 use crate::{
     dialect,
     error::{Error, Result, of_parser},
+    headings::Headings,
     limits,
     syntax::Syntax,
     system,
@@ -83,6 +84,7 @@ pub(crate) struct Parsed {
     pub(crate) statement: Statement,
     /// By the name that stands for each in the statement.
     pub(crate) tables: BTreeMap<String, Named>,
+    pub(crate) headings: Headings,
 }
 
 impl Text {
@@ -143,6 +145,7 @@ impl Text {
             (Some(_), Some(_)) => return Err(Error::invalid("there is more than one statement")),
         };
         let inner = inner(&mut statement)?;
+        let headings = Headings::of(inner);
         system::rewrite(inner, &names.tables)?;
         let mut rewrite = Rewrite {
             versions: &self.versions,
@@ -165,7 +168,7 @@ impl Text {
         }
         let mut tables = BTreeMap::new();
         let references = match named_in(&statement) {
-            None => return Ok(Parsed { statement, tables }),
+            None => return Ok(Parsed { statement, tables, headings }),
             Some(part) => resolve_table_references(&part, false)?.0,
         };
         for reference in references {
@@ -182,7 +185,7 @@ impl Text {
             let of = named.get(&table).cloned().unwrap_or_else(|| at_version(&table));
             tables.insert(table, of);
         }
-        Ok(Parsed { statement, tables })
+        Ok(Parsed { statement, tables, headings })
     }
 }
 
@@ -211,7 +214,12 @@ fn inner(statement: &mut Statement) -> Result<&mut ast::Statement> {
             | ast::Statement::ShowCreate { .. } => Ok(statement),
             other => {
                 let text = other.to_string();
-                Err(refused(text.split_whitespace().next().unwrap_or_default()))
+                let mut words = text.split_whitespace();
+                let first = words.next().unwrap_or_default();
+                // These make, change and show things of many kinds.
+                let of_kinds = matches!(first, "ALTER" | "CREATE" | "DROP" | "SHOW");
+                let kind = words.next().filter(|_| of_kinds);
+                Err(refused(&kind.map_or_else(|| first.to_owned(), |kind| format!("{first} {kind}"))))
             }
         },
         Statement::CreateExternalTable(_) => Err(refused("CREATE EXTERNAL TABLE")),
@@ -290,9 +298,9 @@ fn check_length(tokens: &[TokenWithSpan]) -> Result<()> {
 }
 
 fn refused(what: &str) -> Error {
-    Error::unsupported(format!(
-        "{what} as a statement (SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, TRUNCATE, COPY, \
-         CREATE, ALTER TABLE and DROP are)"
+    Error::invalid(format!(
+        "there is no statement {what}; there are SELECT, WITH, VALUES, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, \
+         TRUNCATE, COPY, CANCEL QUERY, ALTER TABLE, and CREATE and DROP of tables and views"
     ))
 }
 

@@ -43,6 +43,7 @@ use crate::{
     fuse::FuseAggregates,
     gathered,
     guarded::guarded,
+    headings::Headings,
     lambdas, light, limits, lists,
     made::{affected, describe_columns, made, show_tables, show_views, text_schema},
     meaning::Meaning,
@@ -236,7 +237,7 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
             let mut session = shared.base.session(shared, &request)?;
             session.mark_start_execution();
             let physical = of_optimised(&session, &kept.optimised).await.map_err(unplanned)?;
-            return run(shared, &request, session, &kept.logical, physical, Command::Select).await;
+            return run(shared, &request, session, &kept, physical, Command::Select).await;
         }
         let given = Parameters::Given(&request.parameters);
         let resolved = resolve(shared, &request, given, &listed, &mut pins).await?;
@@ -252,12 +253,12 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
             _ => request.catalog.admit(true).await?,
         }
         let written = match resolved {
-            Resolved::Query(session, statement) => {
-                let (session, plan, physical) = planned(*session, statement).await?;
+            Resolved::Query(session, statement, headings) => {
+                let (session, plan, physical) = planned(*session, statement, headings).await?;
                 if command == Command::Select {
                     shared.plans.keep(&request, &listed, &pins, &plan);
                 }
-                return run(shared, &request, session, &plan.logical, physical, command).await;
+                return run(shared, &request, session, &plan, physical, command).await;
             }
             Resolved::Tables(tables) => return show_tables(tables),
             Resolved::Columns(table) => return describe_columns(table.schema()),
@@ -266,20 +267,21 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 return made(text_schema(), vec![Arc::new(StringArray::from(vec![text]))]);
             }
             Resolved::ColumnsOf(session, statement) => {
-                let (_, plan, physical) = planned(*session, statement).await?;
-                return describe_columns(Shown::new(plan.logical.schema(), &physical.schema())?.schema());
+                let (_, plan, physical) = planned(*session, statement, Headings::default()).await?;
+                return describe_columns(plan.shown(&physical)?.schema());
             }
             Resolved::CreateView(session, view) => {
-                let (_, plan, physical) = planned(*session, as_query(view.query.clone())).await?;
-                Shown::new(plan.logical.schema(), &physical.schema())?;
+                let query = as_query(view.query.clone());
+                let (_, plan, physical) = planned(*session, query, Headings::default()).await?;
+                plan.shown(&physical)?;
                 request.catalog.create_view(&view.name, &view.query.to_string(), view.replaces).await?;
                 NOTHING
             }
-            Resolved::CopyTo(session, query, file) => {
-                let (session, Plan { logical, .. }, physical) = planned(*session, as_query(query)).await?;
-                let shown = Shown::new(logical.schema(), &physical.schema())?;
+            Resolved::CopyTo(session, query, file, headings) => {
+                let (session, plan, physical) = planned(*session, as_query(query), headings).await?;
+                let shown = plan.shown(&physical)?;
                 let sink = request.catalog.copy_sink(&file.path).await?;
-                let rows = execute(shared, &session, &logical, physical).await?;
+                let rows = execute(shared, &session, &plan.logical, physical).await?;
                 let inserted = file.write(rows, &shown, sink, &request.memory).await?;
                 Written::Done { inserted, deleted: 0 }
             }
@@ -312,8 +314,8 @@ pub(crate) async fn plan(shared: &Shared, request: Request) -> Result<Planned> {
                 request.catalog.create_table(table, create.if_not_exists).await?;
                 NOTHING
             }
-            Resolved::CreateAs(session, create, query) => {
-                create_as(shared, &request, *session, &create, query).await?
+            Resolved::CreateAs(session, create, query, headings) => {
+                create_as(shared, &request, *session, &create, query, headings).await?
             }
             Resolved::Drop { table, if_exists } => {
                 request.catalog.drop_table(&table, if_exists).await?;
@@ -366,7 +368,7 @@ async fn write(
 ) -> Result<Written> {
     let Rewritten { query, effect, .. } = rewritten;
     let (session, Plan { logical, .. }, physical) =
-        planned(session, Statement::Statement(Box::new(query))).await?;
+        planned(session, Statement::Statement(Box::new(query)), Headings::default()).await?;
     request.catalog.admit(light::is_light(&physical)).await?;
     effect.check(&physical.schema())?;
     // What the engine selects it also deletes, wherever the rows are.
@@ -386,15 +388,16 @@ async fn create_as(
     session: SessionState,
     create: &ast::CreateTable,
     query: Box<ast::Query>,
+    headings: Headings,
 ) -> Result<Written> {
     let statement = Statement::Statement(Box::new(ast::Statement::Query(query)));
-    let (session, Plan { logical, .. }, physical) = planned(session, statement).await?;
-    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    let (session, plan, physical) = planned(session, statement, headings).await?;
+    let shown = plan.shown(&physical)?;
     let table = define::new_table(create, Some(shown.schema().fields().to_vec()))?;
     let effect = Effect::of_new_table(&table.schema);
     effect.check(&physical.schema())?;
     let writer = request.catalog.create_table_as(table).await?;
-    effect.write(execute(shared, &session, &logical, physical).await?, writer).await
+    effect.write(execute(shared, &session, &plan.logical, physical).await?, writer).await
 }
 
 /// Refuses what no query is.
@@ -407,11 +410,11 @@ async fn run(
     shared: &Shared,
     request: &Request,
     session: SessionState,
-    logical: &LogicalPlan,
+    plan: &Plan,
     physical: Arc<dyn ExecutionPlan>,
     command: Command,
 ) -> Result<Planned> {
-    let shown = Shown::new(logical.schema(), &physical.schema())?;
+    let (shown, logical) = (plan.shown(&physical)?, &plan.logical);
     request.catalog.admit(light::is_light(&physical)).await?;
     let physical = distributed::explained(shared, request, &session, logical, physical).await?;
     let batches = distributed::run(shared, request, &session, logical, physical).await?;
@@ -422,6 +425,7 @@ async fn run(
 async fn planned(
     mut session: SessionState,
     statement: Statement,
+    headings: Headings,
 ) -> Result<(SessionState, Plan, Arc<dyn ExecutionPlan>)> {
     session.mark_start_execution();
     let logical = logical(&session, statement).await?;
@@ -432,7 +436,7 @@ async fn planned(
         let message = format!("the statement reads tables {scans} times; the limit is {}", limits::SCANS);
         return Err(Error::new(ErrorKind::FilterTooLarge, message));
     }
-    Ok((session, Plan { logical, optimised }, physical))
+    Ok((session, Plan { logical, optimised, headings }, physical))
 }
 
 /// How a plan runs.

@@ -28,15 +28,18 @@ use datafusion::{
     },
     datasource::{DefaultTableSource, TableProvider, provider_as_source},
     logical_expr::{Expr, LogicalPlan, TableScan, Volatility},
+    physical_plan::ExecutionPlan,
 };
 use futures_util::future::try_join_all;
 use moka::sync::Cache;
 
 use crate::{
+    answer::Shown,
     catalog::{Answers, Identity, Rows, Table},
     derived::Derived,
     engine::Request,
     error::{Error, Result},
+    headings::Headings,
     limits,
     parse::Named,
     table::BasaltTable,
@@ -97,6 +100,14 @@ pub(crate) struct Plan {
     /// As it was written.
     pub(crate) logical: LogicalPlan,
     pub(crate) optimised: LogicalPlan,
+    pub(crate) headings: Headings,
+}
+
+impl Plan {
+    /// How its rows are shown.
+    pub(crate) fn shown(&self, physical: &Arc<dyn ExecutionPlan>) -> Result<Shown> {
+        Shown::new(self.logical.schema(), &physical.schema(), &self.headings)
+    }
 }
 
 impl Plans {
@@ -148,9 +159,12 @@ impl Plans {
             found.map(Arc::clone).ok_or(NotKept)
         };
         let bound = over(&kept.plans.logical, &mut pinned)
-            .and_then(|logical| Ok(Plan { logical, optimised: over(&kept.plans.optimised, &mut pinned)? }));
+            .and_then(|logical| Ok((logical, over(&kept.plans.optimised, &mut pinned)?)));
         // What does not go together any more is planned anew.
-        let bound = bound.ok();
+        let bound = bound.ok().map(|(logical, optimised)| {
+            let headings = kept.plans.headings.clone();
+            Plan { logical, optimised, headings }
+        });
         self.reused.fetch_add(u64::from(bound.is_some()), Ordering::Relaxed);
         Ok(bound)
     }
@@ -182,7 +196,12 @@ impl Plans {
         };
         let logical = over(&plan.logical, &mut stands).ok()?;
         let optimised = over(&plan.optimised, &mut stands).ok()?;
-        Some(Kept { listed: self.hash(listed), tables, plans: Plan { logical, optimised }, nodes })
+        Some(Kept {
+            listed: self.hash(listed),
+            tables,
+            plans: Plan { logical, optimised, headings: plan.headings.clone() },
+            nodes,
+        })
     }
 
     fn hash(&self, listed: &Listed) -> u64 {

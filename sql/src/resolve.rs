@@ -27,6 +27,7 @@ use crate::{
     define::{self, NewView},
     engine::{Request, Shared},
     error::{Error, Result},
+    headings::Headings,
     limits,
     parse::{Named, Names, Parameters, Text},
     plans::{Listed, Pins},
@@ -39,7 +40,7 @@ use crate::{
 /// A statement whose names are resolved.
 pub(crate) enum Resolved {
     /// It is planned.
-    Query(Box<SessionState>, Statement),
+    Query(Box<SessionState>, Statement, Headings),
     /// SHOW TABLES.
     Tables(Vec<String>),
     /// DESCRIBE.
@@ -49,7 +50,7 @@ pub(crate) enum Resolved {
     /// CREATE TABLE.
     Create(Box<ast::CreateTable>),
     /// CREATE TABLE ... AS.
-    CreateAs(Box<SessionState>, Box<ast::CreateTable>, Box<ast::Query>),
+    CreateAs(Box<SessionState>, Box<ast::CreateTable>, Box<ast::Query>, Headings),
     /// DROP TABLE.
     Drop { table: String, if_exists: bool },
     /// CREATE VIEW.
@@ -57,7 +58,7 @@ pub(crate) enum Resolved {
     /// ALTER TABLE, and the columns that must have no null.
     Alter { table: Arc<dyn Table>, alterations: Vec<Alteration>, full: Vec<String> },
     /// COPY of a query to a file.
-    CopyTo(Box<SessionState>, Box<ast::Query>, CopyFile),
+    CopyTo(Box<SessionState>, Box<ast::Query>, CopyFile, Headings),
     /// COPY of columns of a file to a table.
     CopyFrom(Arc<dyn Table>, Vec<String>, CopyFile),
     /// DROP VIEW.
@@ -77,7 +78,7 @@ pub(crate) enum Resolved {
 impl Resolved {
     pub(crate) fn command(&self) -> Command {
         match self {
-            Self::Query(_, Statement::Explain(_)) => Command::Explain,
+            Self::Query(_, Statement::Explain(_), _) => Command::Explain,
             Self::Query(..) => Command::Select,
             Self::Tables(_) | Self::Columns(_) | Self::Views(_) | Self::Text(_) | Self::ColumnsOf(..) => {
                 Command::Show
@@ -267,7 +268,7 @@ pub(crate) async fn resolve(
         }
         (Statement::Statement(statement), None) => match *statement {
             ast::Statement::CreateTable(mut create) => match create.query.take() {
-                Some(query) => Ok(Resolved::CreateAs(session, Box::new(create), query)),
+                Some(query) => Ok(Resolved::CreateAs(session, Box::new(create), query, parsed.headings)),
                 None => Ok(Resolved::Create(Box::new(create))),
             },
             ast::Statement::CreateView(view) => {
@@ -280,11 +281,12 @@ pub(crate) async fn resolve(
             }
             ast::Statement::Copy { source, target, options, legacy_options, .. } => {
                 let ast::CopySource::Query(query) = source else { return Err(lost()) };
-                Ok(Resolved::CopyTo(session, query, CopyFile::new(&target, &options, &legacy_options)?))
+                let file = CopyFile::new(&target, &options, &legacy_options)?;
+                Ok(Resolved::CopyTo(session, query, file, parsed.headings))
             }
-            other => Ok(Resolved::Query(session, Statement::Statement(Box::new(other)))),
+            other => Ok(Resolved::Query(session, Statement::Statement(Box::new(other)), parsed.headings)),
         },
-        (statement, _) => Ok(Resolved::Query(session, statement)),
+        (statement, _) => Ok(Resolved::Query(session, statement, Headings::default())),
     }
 }
 

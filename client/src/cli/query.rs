@@ -60,12 +60,7 @@ pub(crate) async fn run(args: &QueryArgs, connect: &ConnectArgs) -> Result<(), C
     let select = parse(&args.sql);
     let filters = args.sets.filters()?;
     args.output.as_deref().map(export::kind).transpose()?;
-    let client = match (connect.connect().await, &select) {
-        (Ok(client), _) => client,
-        // A mistake is told even where no server runs.
-        (Err(_), Err(_)) => return select.map(drop),
-        (Err(error), Ok(_)) => return Err(error),
-    };
+    let client = connect.connect().await?;
     let started = Instant::now();
     // Versions and sets beside the text are the typed API's.
     let is_typed = args.version.is_some() || !filters.is_empty();

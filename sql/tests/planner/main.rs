@@ -331,10 +331,10 @@ async fn what_is_refused_says_why_and_where() {
         ("CREATE TABLE a AS SELECT 1 AS one", "writing to these tables"),
         (
             "CREATE EXTERNAL TABLE a STORED AS CSV LOCATION '/etc/passwd'",
-            "CREATE EXTERNAL TABLE as a statement",
+            "no statement CREATE EXTERNAL TABLE",
         ),
         ("COPY flights TO '/tmp/a.csv'", "writing to these tables"),
-        ("SET datafusion.execution.batch_size = 1", "SET as a statement"),
+        ("SET datafusion.execution.batch_size = 1", "no statement SET"),
         ("SELECT 1 INTO b FROM flights", "not supported"),
         ("SELECT nosuch(1)", "nosuch"),
         ("SELECT count(*) FROM flights TABLESAMPLE (10)", "TABLESAMPLE"),

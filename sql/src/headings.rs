@@ -1,0 +1,139 @@
+//! What the columns of an answer are called: by the text of their expressions, as the statement has them, and not as the
+//! planner writes them.
+
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::ast;
+
+use crate::limits;
+
+/// The items of a statement's select list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Headings(Vec<Item>);
+
+#[derive(Clone, Debug)]
+enum Item {
+    /// A column, or what has a name.
+    Named,
+    /// An expression, and its text.
+    Text(String),
+    /// What stands for several columns.
+    Several,
+}
+
+impl Headings {
+    /// Of a query, or of what is written by one. Call it before the statement is rewritten.
+    pub(crate) fn of(statement: &ast::Statement) -> Self {
+        let query = match statement {
+            ast::Statement::Query(query) => Some(query),
+            ast::Statement::CreateTable(create) => create.query.as_ref(),
+            ast::Statement::Copy { source: ast::CopySource::Query(query), .. } => Some(query),
+            _ => None,
+        };
+        let items = query.and_then(|query| select_list(&query.body));
+        Self(items.into_iter().flatten().map(item).collect())
+    }
+
+    /// The names of an answer's columns, which the planner calls so. All are different as far as the planner's are.
+    pub(crate) fn names<'a>(&'a self, planned: &[&'a str]) -> Vec<&'a str> {
+        let Some(of_items) = self.one_for_each(planned.len()) else { return planned.to_vec() };
+        let mut taken: HashSet<&str> = planned.iter().copied().collect();
+        let names = planned.iter().zip(of_items).map(|(planned, item)| match item {
+            Some(Item::Text(text)) if taken.insert(text) => text,
+            _ => *planned,
+        });
+        names.collect()
+    }
+
+    /// An item for each of so many columns, where it is known.
+    fn one_for_each(&self, columns: usize) -> Option<Vec<Option<&Item>>> {
+        let several = self.0.iter().filter(|item| matches!(item, Item::Several)).count();
+        let alone = self.0.len() - several;
+        let between = columns.checked_sub(alone)?;
+        match several {
+            0 => (between == 0).then(|| self.0.iter().map(Some).collect()),
+            1 => {
+                let columns = self.0.iter().flat_map(|item| match item {
+                    Item::Several => vec![None; between],
+                    item => vec![Some(item)],
+                });
+                Some(columns.collect())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn select_list(body: &ast::SetExpr) -> Option<&[ast::SelectItem]> {
+    match body {
+        ast::SetExpr::Select(select) => Some(&select.projection),
+        ast::SetExpr::Query(query) => select_list(&query.body),
+        ast::SetExpr::SetOperation { left, .. } => select_list(left),
+        _ => None,
+    }
+}
+
+fn item(item: &ast::SelectItem) -> Item {
+    match item {
+        ast::SelectItem::UnnamedExpr(expr) => of_expr(expr),
+        ast::SelectItem::ExprWithAlias { .. } => Item::Named,
+        _ => Item::Several,
+    }
+}
+
+fn of_expr(expr: &ast::Expr) -> Item {
+    match expr {
+        ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => Item::Named,
+        // These may stand for several columns.
+        ast::Expr::Wildcard(_) | ast::Expr::QualifiedWildcard(..) => Item::Several,
+        ast::Expr::Function(function) if is_several(function) => Item::Several,
+        expr => {
+            let text = expr.to_string();
+            // What a word was made of before the statement was parsed is no text of it.
+            let is_own = text.len() <= limits::NAME_BYTES && !text.contains("basalt_");
+            if is_own { Item::Text(text) } else { Item::Named }
+        }
+    }
+}
+
+fn is_several(function: &ast::Function) -> bool {
+    let name = function.name.to_string().to_lowercase();
+    matches!(name.as_str(), "columns" | "unnest") || function.to_string().to_lowercase().contains("columns(")
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::{dialect::GenericDialect, parser::Parser};
+
+    use super::*;
+
+    fn names(sql: &str, planned: &[&str]) -> Vec<String> {
+        let statement = Parser::parse_sql(&GenericDialect, sql).unwrap().remove(0);
+        let headings = Headings::of(&statement);
+        headings.names(planned).into_iter().map(ToOwned::to_owned).collect()
+    }
+
+    #[test]
+    fn expressions_are_called_by_their_text() {
+        for (sql, planned, expected) in [
+            ("SELECT a, sum(b) FROM t", vec!["a", "sum(t.b)"], vec!["a", "sum(b)"]),
+            ("SELECT a + 1 AS c, 'x' FROM t", vec!["c", "Utf8(\"x\")"], vec!["c", "'x'"]),
+            (
+                "SELECT count(*), *, a + 1 FROM t",
+                vec!["n", "a", "b", "p"],
+                vec!["count(*)", "a", "b", "a + 1"],
+            ),
+            ("(SELECT a + 1 FROM t) UNION SELECT 2", vec!["p"], vec!["a + 1"]),
+            ("CREATE TABLE x AS SELECT max(a) FROM t", vec!["max(t.a)"], vec!["max(a)"]),
+            // Two of the same text, and one that has the name of a column.
+            ("SELECT sum(b), sum(b) FROM t", vec!["sum(t.b)", "sum(t.b):1"], vec!["sum(b)", "sum(t.b):1"]),
+            ("SELECT max(a), \"max(a)\" FROM t", vec!["max(t.a)", "max(a)"], vec!["max(t.a)", "max(a)"]),
+            // More columns than are known.
+            ("SELECT *, t.*, a + 1 FROM t", vec!["a", "a", "p"], vec!["a", "a", "p"]),
+            ("SELECT a + 1 FROM t", vec!["a", "b"], vec!["a", "b"]),
+            ("VALUES (1)", vec!["column1"], vec!["column1"]),
+        ] {
+            assert_eq!(names(sql, &planned), expected, "{sql}");
+        }
+    }
+}
