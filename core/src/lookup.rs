@@ -195,7 +195,8 @@ impl Lookup {
     }
 
     /// What it says, in batches that [`Lookup::new`] takes: a column of the keys, of the type of the column that refers
-    /// to them, and one of their values. Keys without a value are left out.
+    /// to them, and one of their values. Keys without a value are left out; of none there is one batch without rows, so that
+    /// they arrive where batches travel.
     ///
     /// # Errors
     /// None that a caller could cause.
@@ -225,6 +226,9 @@ impl Lookup {
             RecordBatch::try_from_iter([("key", keys), ("value", values)])
                 .map_err(|e| Error::new(ErrorKind::InvalidBatch, e.to_string()))
         };
+        if pairs.is_empty() {
+            return Ok(vec![batch(&[])?]);
+        }
         pairs.chunks(BLOCK_ROWS).map(batch).collect()
     }
 

@@ -251,12 +251,9 @@ pub(crate) fn logical(data_type: &ast::DataType) -> Result<Logical> {
         | "TIMESTAMP WITHOUT TIME ZONE"
         | "TIMESTAMPTZ"
         | "DATETIME" => Logical::Timestamp,
-        "TEXT" | "STRING" | "VARCHAR" | "CHARACTER VARYING" | "CHAR VARYING" | "UTF8" => {
-            if !sizes.is_empty() {
-                return Err(Error::unsupported(format!("a limit of a text ({text}): TEXT has none")));
-            }
-            Logical::Utf8
-        }
+        // A length is taken and not enforced, as DuckDB does: nothing of a text is cut off, or padded.
+        "TEXT" | "STRING" | "VARCHAR" | "CHARACTER VARYING" | "CHAR VARYING" | "CHAR" | "CHARACTER"
+        | "BPCHAR" | "NVARCHAR" | "UTF8" => Logical::Utf8,
         _ => return Err(Error::unsupported(format!("a column of type {text}"))),
     })
 }

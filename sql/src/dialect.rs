@@ -37,6 +37,15 @@ use exprs::{
 };
 use selects::{joins, of_select, order_by_all, recursions, series, set_operations};
 
+/// A time as clocks elsewhere show it; there it has this type.
+const LOCAL_TIME: &str =
+    "to_local_time(arrow_cast(arrow_cast($1, 'Timestamp(Microsecond, Some(\"UTC\"))'), $2))";
+
+/// Whether it is a character of a time zone's name or offset.
+fn is_of_zone(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '+' | '-' | ':')
+}
+
 /// Aggregates that are the same in each order of their arguments.
 const UNORDERED: [&str; 24] = [
     "avg",
@@ -159,6 +168,15 @@ impl Rewrite {
             Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
                 let sides = [(**left).clone(), (**right).clone()];
                 *expr = parsed("starts_with($1, $2)", &sides, &mut 0)?;
+            }
+            // The time that clocks there show, which is a time of its own: DataFusion's is the same instant by another name.
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                let zone = literal(time_zone).filter(|zone| zone.chars().all(is_of_zone));
+                let zone =
+                    zone.ok_or_else(|| Error::unsupported("AT TIME ZONE without the name of a zone"))?;
+                let zone = Value::SingleQuotedString(format!("Timestamp(Microsecond, Some(\"{zone}\"))"));
+                let sides = [(**timestamp).clone(), Expr::value(zone)];
+                *expr = parsed(LOCAL_TIME, &sides, &mut 0)?;
             }
             // What stands for GLOB.
             Expr::RLike { negated, expr: text, pattern, regexp: true } => {

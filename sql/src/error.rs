@@ -114,8 +114,22 @@ fn of(error: &DataFusionError) -> Error {
         DataFusionError::SchemaError(error, _) => match &**error {
             SchemaError::FieldNotFound { field, valid_fields } => {
                 let meant = similar::hint(&field.name, valid_fields.iter().map(|valid| valid.name.as_str()));
-                let message = format!("no column {:?}{meant}", field.flat_name());
+                // A name without quotes is in small letters where there is none.
+                let is_quoted =
+                    field.relation.is_none() && field.name.contains(|c: char| c.is_uppercase() || c == ' ');
+                let hint = if is_quoted && meant.is_empty() {
+                    format!("; a text stands in single quotes: '{}'", field.name)
+                } else {
+                    meant
+                };
+                let message = format!("no column {:?}{hint}", field.flat_name());
                 Error::new(ErrorKind::ColumnNotFound, message)
+            }
+            SchemaError::DuplicateQualifiedField { qualifier, name } => {
+                let table = qualifier.table();
+                Error::invalid(format!(
+                    "there are two columns {table}.{name}: AS gives one of them, or one of two tables {table:?}, another name"
+                ))
             }
             other => Error::invalid(sentence(&other.to_string())),
         },
@@ -212,6 +226,8 @@ pub(crate) fn of_parser(error: &ParserError) -> Error {
 /// A message in the form of ours: it begins small, and has no full stop.
 fn sentence(message: &str) -> String {
     let message = message.trim().trim_end_matches('.');
+    // It is told of any list.
+    let message = message.strip_prefix("While expanding wildcard, ").unwrap_or(message);
     let mut chars = message.chars();
     match chars.next() {
         // A word in capitals stays as it is.

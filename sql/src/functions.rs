@@ -102,7 +102,7 @@ const INNER: [(&str, Kind); 8] = [
     ("basalt_try_bytes", Kind::Bytes { is_try: true }),
     ("basalt_same", Kind::Same),
     ("basalt_only", Kind::Only),
-    ("basalt_one_zero", Kind::OneZero),
+    (ONE_ZERO, Kind::OneZero),
     ("basalt_interval_order", Kind::IntervalOrder),
 ];
 
@@ -154,9 +154,12 @@ pub(crate) fn only(value: Expr, count: Expr) -> Expr {
     function("basalt_only", Kind::Only).call(vec![value, count])
 }
 
+/// The function of [`one_zero`].
+pub(crate) const ONE_ZERO: &str = "basalt_one_zero";
+
 /// A float as others tell it from the rest by its bits: with one zero.
 pub(crate) fn one_zero(expr: Expr) -> Expr {
-    function("basalt_one_zero", Kind::OneZero).call(vec![expr])
+    function(ONE_ZERO, Kind::OneZero).call(vec![expr])
 }
 
 /// What an interval is compared by.

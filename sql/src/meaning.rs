@@ -16,6 +16,7 @@ use datafusion::{
         BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, SortExpr, cast,
         expr::{InList, NullTreatment},
         expr_rewriter::NamePreserver,
+        lit,
     },
     optimizer::AnalyzerRule,
 };
@@ -41,6 +42,7 @@ impl AnalyzerRule for Meaning {
             inputs.iter().for_each(|input| schema.merge(input));
             let names = NamePreserver::new(&plan);
             let is_sort = matches!(plan, LogicalPlan::Sort(_));
+            let sorted = plan.inputs().first().map(|input| (*input).clone()).filter(|_| is_sort);
             let plan = match plan {
                 LogicalPlan::Sort(mut sort) => {
                     nulls_apart(&mut sort.expr, &schema);
@@ -54,6 +56,11 @@ impl AnalyzerRule for Meaning {
                 let mut expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
                 if is_sort && is_interval(&expr.data, &schema) {
                     expr = Transformed::yes(functions::interval_order(expr.data));
+                }
+                if let Some(input) = &sorted
+                    && is_computed(&expr.data, input)
+                {
+                    expr.transformed |= one_zero(std::iter::once(&mut expr.data), &schema);
                 }
                 changed |= expr.transformed;
                 Ok(expr.update_data(|expr| name.restore(expr)))
@@ -81,12 +88,24 @@ fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
     *keys = apart;
 }
 
+/// Whether a key of an order is computed, here or in the list below: what tables hold has one zero.
+fn is_computed(key: &Expr, input: &LogicalPlan) -> bool {
+    match (key, input) {
+        (Expr::Column(column), LogicalPlan::Projection(below)) => {
+            let made = below.schema.maybe_index_of_column(column).and_then(|at| below.expr.get(at));
+            made.is_some_and(|made| !matches!(made.clone().unalias(), Expr::Column(_)))
+        }
+        (Expr::Column(_), _) => false,
+        _ => true,
+    }
+}
+
 /// Has floats be told apart as numbers.
 fn one_zero<'a>(exprs: impl Iterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
     let mut changed = false;
     for expr in exprs {
         let is_done =
-            matches!(expr, Expr::ScalarFunction(function) if function.func.name() == "basalt_one_zero");
+            matches!(expr, Expr::ScalarFunction(function) if function.func.name() == functions::ONE_ZERO);
         if !is_done && expr.get_type(schema).is_ok_and(|data_type| data_type.is_floating()) {
             *expr = functions::one_zero(expr.clone());
             changed = true;
@@ -101,9 +120,12 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let wraps = inner.get_type(schema).is_ok_and(|data_type| {
                 data_type.is_signed_integer() || matches!(data_type, DataType::Decimal128(..))
             });
-            match wraps {
-                true => Transformed::yes(negated(*inner)),
-                false => Transformed::no(Expr::Negative(inner)),
+            match inner.get_type(schema) {
+                _ if wraps => Transformed::yes(negated(*inner)),
+                // Another sign would make another value of NaN.
+                Ok(DataType::Float64) => Transformed::yes(*inner * lit(-1.0_f64)),
+                Ok(DataType::Float32) => Transformed::yes(*inner * lit(-1.0_f32)),
+                _ => Transformed::no(Expr::Negative(inner)),
             }
         }
         Expr::BinaryExpr(BinaryExpr { mut left, op: Operator::StringConcat, mut right }) => {
@@ -248,7 +270,9 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 return Err(Error::unsupported("a window in the order of intervals").into());
             }
             // Rows of a partition are those whose bits are the same.
-            let changed = one_zero(of.params.partition_by.iter_mut(), schema);
+            let mut changed = one_zero(of.params.partition_by.iter_mut(), schema);
+            let keys = of.params.order_by.iter_mut().map(|sort| &mut sort.expr);
+            changed |= one_zero(keys.filter(|key| !matches!(key, Expr::Column(_))), schema);
             transformed(Expr::WindowFunction(of), changed)
         }
         other => Transformed::no(other),

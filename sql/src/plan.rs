@@ -15,6 +15,7 @@ use datafusion::{
     },
     logical_expr::LogicalPlan,
     optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule},
+    physical_optimizer::{PhysicalOptimizerRule, optimizer::PhysicalOptimizer},
     physical_plan::ExecutionPlan,
     prelude::SessionConfig,
     sql::{
@@ -89,6 +90,7 @@ impl Base {
         let mut builder = SessionStateBuilder::new_with_default_features()
             .with_config(config(threads))
             .with_optimizer_rules(optimizer_rules())
+            .with_physical_optimizer_rules(physical_optimizer_rules())
             .with_analyzer_rules(analyzer_rules());
         builder.expr_planners().get_or_insert_default().insert(0, Arc::new(Planner));
         let aggregates = builder.aggregate_functions().get_or_insert_default();
@@ -207,6 +209,12 @@ fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.insert(at, Arc::new(FuseAggregates));
     rules.insert(at, Arc::new(FuseJoins));
     rules
+}
+
+/// DataFusion's rules, without the one that moves conditions down once more: conditions that could be moved have been, and
+/// it takes columns of the two sides of a join that have the same name for one another (`mistaken` says more).
+fn physical_optimizer_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    PhysicalOptimizer::new().rules.into_iter().filter(|rule| rule.name() != "FilterPushdown").collect()
 }
 
 /// Ours comes before types are chosen.

@@ -17,6 +17,7 @@ use datafusion::{
 
 use crate::{
     derived::Derived,
+    functions::ONE_ZERO,
     fuse::{below, named, scan_of, table_of},
     limits,
     source::Source,
@@ -123,6 +124,10 @@ fn key_of(scan: &TableScan, query: &Query, expr: &Expr, key: &SortExpr) -> Optio
 fn unaliased(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => unaliased(&alias.expr),
+        // The engine's order has one zero.
+        Expr::ScalarFunction(function) if function.func.name() == ONE_ZERO => {
+            function.args.first().map_or(expr, unaliased)
+        }
         expr => expr,
     }
 }

@@ -8,14 +8,21 @@ use std::{
 use basalt_proto::v1::{PlanHop, PlanOperator, PlanSip};
 use clap::Args;
 
-use super::{CliError, ConnectArgs, grid::Grid, human, output, print, query, sets::SetArgs, style::Style};
-use crate::query::Query;
+use super::{
+    CliError, ConnectArgs,
+    answer::{self, Asked, OutputFormat, Target},
+    grid::Grid,
+    human, output, print, query,
+    sets::SetArgs,
+    style::Style,
+};
+use crate::{client::Client, query::Query, sql::Select};
 
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]
 #[command(disable_version_flag = true)]
 pub struct ExplainArgs {
-    /// A SELECT over one table
+    /// A SELECT. What is not over one table alone is planned by the server's SQL
     pub sql: String,
 
     /// Read this version of the table, as FOR VERSION AS OF in FROM does; the newest without either
@@ -32,10 +39,17 @@ pub struct ExplainArgs {
 }
 
 pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(), CliError> {
-    let select = query::parse(&args.sql)?;
+    let select = query::parse(&args.sql);
     let filters = args.sets.filters()?;
     let client = connect.connect().await?;
     let started = Instant::now();
+    let select = match select {
+        // What the typed API has no words for, SQL may have.
+        Err(wrong) if filters.is_empty() && args.version.is_none() => {
+            return by_sql(&client, args, wrong).await;
+        }
+        select => select?,
+    };
     let mut request = select.resolve(&client).await?;
     request.version = query::one_version(request.version, args.version)?;
     let query = filters.into_iter().fold(client.query_of(request), Query::filter);
@@ -55,6 +69,19 @@ pub(crate) async fn run(args: &ExplainArgs, connect: &ConnectArgs) -> Result<(),
         eprintln!("{}", Style::of(&io::stderr()).dim(&output::work(started.elapsed(), &statistics)));
     }
     Ok(())
+}
+
+/// The plan of a statement, as the server's SQL has it. `wrong`: why the typed API has none.
+async fn by_sql(client: &Client, args: &ExplainArgs, wrong: CliError) -> Result<(), CliError> {
+    let text = format!("EXPLAIN {}{}", if args.analyze { "ANALYZE " } else { "" }, args.sql);
+    let select: Result<Select, CliError> = Err(wrong);
+    match (answer::statement(client, &text, &select).await?, select) {
+        (Asked::Rows(stream), _) => {
+            let target = Target { format: OutputFormat::Table, most_rows: 0, file: None, pages: false };
+            answer::write(*stream, &text, &target).await.map(drop)
+        }
+        (Asked::Typed(_), select) => select.map(drop),
+    }
 }
 
 /// What the nodes of a cluster did, and what travelled.

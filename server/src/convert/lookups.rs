@@ -129,6 +129,16 @@ mod tests {
         assert!([0, 65_535, 65_536, 99_999].iter().all(|key| found.value(*key) == lookup.value(*key)));
         assert_eq!(found.value(100_000), Value::Null);
 
+        // One of no keys arrives, too.
+        let none = Arc::new(Lookup::new(&reference(), types, DataType::Utf8, &[]).unwrap());
+        let (none_heads, none_data): (Vec<_>, Vec<_>) =
+            to_lookups(query(Some(none)), &table()).unwrap().into_iter().unzip();
+        place_lookups(&mut arrived, &table(), &none_heads, &none_data).unwrap();
+        let Expr::Attribute(Attribute { lookup: Some(found), .. }) = &arrived.group_by[0] else {
+            panic!("no lookup");
+        };
+        assert_eq!(found.value(0), Value::Null);
+
         // A key that came twice, bytes that are cut, a column without a reference.
         let twice = [heads[0].clone(), heads[0].clone()];
         let again = [data[0].clone(), data[0].clone()];

@@ -129,6 +129,26 @@ async fn joins_subqueries_windows_and_functions() {
             "SELECT date_trunc('hour', t), extract(hour FROM t) FROM numbers ORDER BY t DESC LIMIT 1",
             &["1970-01-02T01:00:00Z|1"],
         ),
+        // A number has one zero and one NaN, computed or not.
+        ("SELECT u FROM numbers ORDER BY f * 0, u", &["1", "18446744073709551615", "0"]),
+        ("SELECT max(-f), min(-f) FROM numbers WHERE u = 0", &["NaN|NaN"]),
+        ("SELECT u FROM numbers WHERE -f > 5 ORDER BY -f DESC", &["0"]),
+        // What is asked of the side that may be missing, where both have a column of the name.
+        (
+            "SELECT q.s, p.s FROM (VALUES ('a')) q(s) RIGHT JOIN (VALUES ('a'), ('9')) p(s) ON q.s = p.s \
+             WHERE lower(q.s) < 'b'",
+            &["a|a"],
+        ),
+        // 25 hours after the first of January, in New York.
+        (
+            "SELECT t AT TIME ZONE 'America/New_York', extract(hour FROM t AT TIME ZONE 'America/New_York'), \
+             (t AT TIME ZONE 'UTC') AT TIME ZONE '+02:00' FROM numbers ORDER BY t DESC LIMIT 1",
+            &["1970-01-01T20:00:00Z|20|1970-01-02T03:00:00Z"],
+        ),
+        (
+            "SELECT to_char(t, 'YYYY-MM-DD HH24:MI'), to_char(t, '%d.%m.') FROM numbers ORDER BY t DESC LIMIT 1",
+            &["1970-01-02 01:00|02.01."],
+        ),
         ("SELECT count(*) FROM flights WHERE day BETWEEN DATE '2011-01-27' AND '2011-01-28'", &["2"]),
         (
             "SELECT count(*), count(delay), count(DISTINCT carrier), sum(DISTINCT distance) FROM flights",
@@ -485,7 +505,7 @@ async fn a_statement_is_described_before_it_is_run() {
         [
             ("carrier", DataType::Utf8),
             ("late", DataType::Int64),
-            ("avg(flights.distance)", DataType::Float64)
+            ("avg(distance)", DataType::Float64)
         ]
     );
     let described = describe("SELECT delay FROM flights WHERE carrier = ? LIMIT ?").await.unwrap();
