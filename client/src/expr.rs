@@ -36,9 +36,9 @@ impl Literal {
         Self::of(value::Kind::Timestamp(microseconds))
     }
 
-    /// The API's message; `None` for SQL's NULL.
-    pub fn kind(&self) -> Option<&value::Kind> {
-        self.0.kind.as_ref().filter(|kind| !matches!(kind, value::Kind::Null(_)))
+    /// The API's message.
+    pub(crate) fn message(&self) -> &v1::Value {
+        &self.0
     }
 }
 

@@ -5,11 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use basalt_proto::v1::{PlanHop, PlanOperator, PlanSip};
 use clap::Args;
 
 use super::{CliError, ConnectArgs, grid::Grid, human, output, print, query, sets::SetArgs, style::Style};
-use crate::query::Query;
+use crate::{
+    plan::{PlanHop, PlanOperator, PlanSip},
+    query::Query,
+};
 
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use basalt_client::{
     Client,
-    proto::ErrorReason,
+    ErrorReason,
     queries::{QueryState, RunningQuery},
 };
 use tokio::time::sleep;

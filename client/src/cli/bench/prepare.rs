@@ -10,10 +10,7 @@ use super::{
     request,
 };
 use crate::{
-    cli::CliError,
-    client::{Client, ClientOptions},
-    error::Result,
-    retry::RetryPolicy,
+    cli::CliError, client::Client, error::Result, options::ClientOptions, retry::RetryPolicy,
     write::WriteOptions,
 };
 

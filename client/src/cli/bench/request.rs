@@ -11,10 +11,10 @@ use super::{
     mix::Operation,
 };
 use crate::{
+    answer::QueryResult,
     client::Client,
     error::Error,
     expr::{col, count, sum},
-    query::QueryResult,
     set::keys_of,
     write::WriteOptions,
 };

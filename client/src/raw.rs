@@ -1,0 +1,75 @@
+//! Where the API's own messages, and the libraries that carry them, show: requests made elsewhere, other services of the
+//! same server, and conversions between this crate's types and the messages.
+//!
+//! Nothing outside of this module, [`proto`](crate::proto) and [`convert`](crate::convert) has a type of `tonic` or `prost`
+//! in its signature. What is here goes with their versions, [`tonic`] and [`prost`] are those.
+//!
+//! - [`Client::from_channel`], [`Client::channel`]: the connection itself.
+//! - [`Client::query_of`], [`Client::select_of`], [`Query::request`]: requests as messages.
+//! - [`Literal::kind`], and `From` between [`Expr`](crate::Expr), [`Filter`](crate::Filter),
+//!   [`OrderBy`](crate::OrderBy), [`Literal`] and their messages.
+//! - [`Code`] and [`ErrorReason`] equal those of `tonic` and of the messages, and `From` goes both ways.
+
+use basalt_proto::v1;
+pub use prost;
+pub use tonic;
+use tonic::transport::Channel;
+
+use crate::{
+    client::Client,
+    expr::Literal,
+    hosts::Hosts,
+    options::ClientOptions,
+    query::Query,
+    reason::{Code, ErrorReason},
+    set::{Ids, Select},
+};
+
+impl Client {
+    /// A client over a channel made elsewhere; `address` is only for messages. See [`raw`](crate::raw).
+    pub fn from_channel(channel: Channel, address: &str) -> Self {
+        Self::of_hosts(Hosts::of_channel(channel, address), ClientOptions::default(), None)
+    }
+
+    /// The channel to the server that is asked now, for its other services; interceptors and keys do not go with what is
+    /// sent over it. See [`raw`](crate::raw).
+    pub fn channel(&self) -> Channel {
+        self.host().channel.clone()
+    }
+
+    /// A query from a request made elsewhere. See [`raw`](crate::raw).
+    pub fn query_of(&self, request: v1::QueryRequest) -> Query {
+        Query::of_request(self.clone(), request)
+    }
+
+    /// A selection from a request made elsewhere. See [`raw`](crate::raw).
+    pub fn select_of(&self, request: v1::SelectRequest) -> Select<Ids> {
+        Select::of_request(self.clone(), request)
+    }
+}
+
+impl Query {
+    /// The request as it will be sent. See [`raw`](crate::raw).
+    pub fn request(&self) -> &v1::QueryRequest {
+        self.message()
+    }
+}
+
+impl Literal {
+    /// The API's message; `None` for SQL's NULL. See [`raw`](crate::raw).
+    pub fn kind(&self) -> Option<&v1::value::Kind> {
+        self.message().kind.as_ref().filter(|kind| !matches!(kind, v1::value::Kind::Null(_)))
+    }
+}
+
+impl PartialEq<v1::ErrorReason> for ErrorReason {
+    fn eq(&self, other: &v1::ErrorReason) -> bool {
+        *self == Self::from(*other)
+    }
+}
+
+impl PartialEq<tonic::Code> for Code {
+    fn eq(&self, other: &tonic::Code) -> bool {
+        *self == Self::from(*other)
+    }
+}
