@@ -15,13 +15,19 @@
 //! # }
 //! ```
 //!
-//! - [`Client`] connects, describes and changes the catalog.
-//! - [`Query`] is built from [`Expr`]s and [`Filter`]s and answers with Arrow batches.
+//! - [`Client`] connects, to one address or to the first of several that answers ([`Client::connect_any`]), describes and
+//!   changes the catalog; [`ClientOptions`] and [`RetryPolicy`] say how long and how often, [`Interceptor`]s add headers.
+//! - [`Query`] is built from [`Expr`]s and [`Filter`]s, [`Statement`]s are SQL; both answer with Arrow batches, gathered
+//!   ([`QueryResult`]) or as a `Stream` ([`QueryStream`]), or with rows of the program's own types (`QueryResult::rows`).
 //! - [`Set`]s of rows or values are answers that are filters again; [`keys_of`] is a semi-join.
 //! - [`Writer`] adds rows, all or none; [`Client::write_all`] repeats what broke, without doubling a row.
 //! - [`Error`] carries the server's reason and the place in the request.
 //!
-//! The feature `cli` adds the commands of the `basalt` binary and the SQL that they read.
+//! Structs and enums that may grow are `#[non_exhaustive]`: options are made by `new` and methods of their fields' names. What
+//! has types of `tonic` and `prost` is in [`raw`].
+//!
+//! Features, none of which is on by default: `serde` reads rows into types that implement `Deserialize`; `sql` reads SQL for
+//! one table into a query here (`Client::sql` needs none of it); `cli` adds the commands of the `basalt` binary.
 
 mod answer;
 #[cfg(feature = "sql")]
@@ -71,7 +77,7 @@ pub use expr::{
     min, not, row_address, sum,
 };
 pub use interceptor::{Interceptor, Outgoing};
-pub use options::ClientOptions;
+pub use options::{ClientOptions, WriteOptions};
 pub use plan::{Plan, PlanColumn, PlanFilter, PlanHop, PlanOperator, PlanSip, Statistics, TableVersion};
 pub use query::Query;
 pub use retry::RetryPolicy;
@@ -87,7 +93,7 @@ pub use table::{
     TableDetails, TableOptions, Verified,
 };
 pub use types::{parse_type, timestamp_type, type_name};
-pub use write::{Committed, Deleted, Progress, WriteOptions, Writer};
+pub use write::{Committed, Deleted, Progress, Writer};
 
 /// Sets of ids: the format, and operations on it.
 pub use basalt_sip as sip;

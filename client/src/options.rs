@@ -1,4 +1,4 @@
-//! How a client makes its calls.
+//! How a client makes its calls, and writes rows.
 
 use std::time::Duration;
 
@@ -85,6 +85,61 @@ impl ClientOptions {
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
+        self
+    }
+}
+
+/// How rows are written.
+///
+/// ```
+/// use basalt_client::WriteOptions;
+///
+/// let options = WriteOptions::new().request_id("import 2026-07-01").columns(["day", "total"]).replace_by(["day"]);
+/// assert_eq!(options.replace_by, ["day"]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// Makes a repeated write harmless: rows with an id that was committed before are not added again.
+    /// Empty: no such protection. The default is a new UUID.
+    pub request_id: String,
+    /// The columns that the batches hold, in their order; the others become null. Empty: all of the table's.
+    pub columns: Vec<String>,
+    /// Rows of the table that have the same values in these columns as a new one are deleted in the same commit.
+    /// Empty: none are.
+    pub replace_by: Vec<String>,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { request_id: uuid::Uuid::new_v4().to_string(), columns: Vec::new(), replace_by: Vec::new() }
+    }
+}
+
+impl WriteOptions {
+    /// The default options, with a request id of their own.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With another [`request_id`](Self::request_id).
+    #[must_use]
+    pub fn request_id(mut self, id: impl Into<String>) -> Self {
+        self.request_id = id.into();
+        self
+    }
+
+    /// With [`columns`](Self::columns).
+    #[must_use]
+    pub fn columns<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.columns = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// With [`replace_by`](Self::replace_by).
+    #[must_use]
+    pub fn replace_by<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.replace_by = names.into_iter().map(Into::into).collect();
         self
     }
 }

@@ -1,13 +1,15 @@
 //! Where the API's own messages, and the libraries that carry them, show: requests made elsewhere, other services of the
 //! same server, and conversions between this crate's types and the messages.
 //!
-//! Nothing outside of this module, [`proto`](crate::proto) and [`convert`](crate::convert) has a type of `tonic` or `prost`
-//! in its signature. What is here goes with their versions, [`tonic`] and [`prost`] are those.
+//! A function that takes or gives a type of `tonic`, of `prost` or of [`proto`](crate::proto) is listed here, stands in
+//! [`convert`](crate::convert), or reads SQL into a request (the module `sql`); every other has types of this crate. What is
+//! listed goes with the versions of those libraries: [`tonic`] and [`prost`] are them.
 //!
 //! - [`Client::from_channel`], [`Client::channel`]: the connection itself.
 //! - [`Client::query_of`], [`Client::select_of`], [`Query::request`]: requests as messages.
 //! - [`Literal::kind`], and `From` between [`Expr`](crate::Expr), [`Filter`](crate::Filter),
-//!   [`OrderBy`](crate::OrderBy), [`Literal`] and their messages.
+//!   [`OrderBy`](crate::OrderBy), [`Literal`] and their messages; from the messages of answers, what this crate gives for
+//!   them, such as [`Plan`](crate::Plan).
 //! - [`Code`] and [`ErrorReason`] equal those of `tonic` and of the messages, and `From` goes both ways.
 
 use basalt_proto::v1;

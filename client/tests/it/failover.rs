@@ -107,6 +107,13 @@ async fn a_write_goes_on_elsewhere_under_its_id() {
     let client = connect(&[losing.serve().await, keeping.serve().await], options()).await;
     let committed = client.write_all("t", &[rows()]).await.unwrap();
     assert_eq!(committed.rows, 2000);
+    // A server notes a write when its stream ends.
+    for _ in 0..200 {
+        if !then_seen.lock().unwrap().is_empty() {
+            break;
+        }
+        tokio::time::sleep(MS(10)).await;
+    }
     let (first, second) = (seen.lock().unwrap(), then_seen.lock().unwrap());
     assert_eq!((first.len(), second.len()), (1, 1));
     assert!(!first[0].request_id.is_empty() && first[0].request_id == second[0].request_id);

@@ -19,7 +19,9 @@ use std::{
 };
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::Int64Type};
-use basalt_client::{Client, ClientOptions, Error, ErrorReason, NodeState, RetryPolicy, WriteOptions, col, count, sum};
+use basalt_client::{
+    Client, ClientOptions, Error, ErrorReason, NodeState, RetryPolicy, WriteOptions, col, count, sum,
+};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use basalt_client::{Client, ClientOptions, RetryPolicy, ErrorReason};
+use basalt_client::{Client, ClientOptions, ErrorReason, RetryPolicy};
 use basalt_server::{Config, Memory};
 
 use crate::{

@@ -10,8 +10,8 @@ use super::{
     request,
 };
 use crate::{
-    cli::CliError, client::Client, error::Result, options::ClientOptions, retry::RetryPolicy,
-    write::WriteOptions,
+    cli::CliError, client::Client, error::Result, options::ClientOptions, options::WriteOptions,
+    retry::RetryPolicy,
 };
 
 /// Makes what is missing, by the first connection, and waits until every address shows it.

@@ -15,8 +15,8 @@ use crate::{
     client::Client,
     error::Error,
     expr::{col, count, sum},
+    options::WriteOptions,
     set::keys_of,
-    write::WriteOptions,
 };
 
 /// Rows of the answer of a heavy query.

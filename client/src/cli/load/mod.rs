@@ -43,8 +43,9 @@ use super::{CliError, ConnectArgs, human, print, retention, style::Style};
 use crate::{
     client::Client,
     error::{Error, ErrorReason},
+    options::WriteOptions,
     table::{Deletes, Optimize, Retention, Table, TableDetails, TableOptions},
-    write::{Committed, WriteOptions},
+    write::Committed,
 };
 
 /// Bad rows that are shown one by one.

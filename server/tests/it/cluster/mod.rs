@@ -419,10 +419,8 @@ async fn a_member_that_is_forgotten_leaves_nothing_out() {
     // What the other one holds cannot be loaded, and the other one is gone.
     nodes.remove_data();
     nodes.kill(1).await;
-    let once = Client::connect_with(
-        nodes.client(0).address(),
-        ClientOptions::new().retry(RetryPolicy::never()),
-    );
+    let once =
+        Client::connect_with(nodes.client(0).address(), ClientOptions::new().retry(RetryPolicy::never()));
     let once = once.await.unwrap();
     let mut forgotten = 0;
     while forgotten < 20 {
