@@ -75,3 +75,53 @@ impl PartialEq<tonic::Code> for Code {
         *self == Self::from(*other)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs,
+        path::{Path, PathBuf},
+    };
+
+    /// What a signature may not name outside of the modules that say so.
+    const THEIRS: [&str; 6] = ["v1::", "pb::", "tonic::", "prost::", "Channel", "Streaming"];
+    /// Those modules, and the command line, which is no library.
+    const APART: [&str; 4] = ["raw.rs", "convert.rs", "sql", "cli"];
+
+    fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            match path.is_dir() {
+                _ if APART.contains(&name) => {}
+                true => walk(&path, files),
+                false => files.push(path),
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_signature_shows_the_libraries_below() {
+        let (mut files, mut signatures) = (Vec::new(), 0);
+        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            let lines: Vec<&str> = code.lines().collect();
+            for (i, line) in lines.iter().enumerate().filter(|(_, line)| line.trim().starts_with("pub ")) {
+                let rest = if line.contains("fn ") {
+                    lines[i..].iter().position(|line| line.contains('{'))
+                } else {
+                    None
+                };
+                let signature = lines[i..=i + rest.unwrap_or(0)].join(" ");
+                signatures += 1;
+                let is_meant = signature.starts_with("pub use basalt_proto::v1 as proto")
+                    || signature.starts_with("pub struct ") && !signature.contains("(pub ");
+                let shows = THEIRS.iter().find(|name| signature.contains(*name));
+                assert!(shows.is_none() || is_meant, "{}:{}: {signature}", file.display(), i + 1);
+            }
+        }
+        assert!(signatures > 300, "{signatures} signatures: are they still found?");
+    }
+}

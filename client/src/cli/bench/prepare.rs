@@ -10,7 +10,10 @@ use super::{
     request,
 };
 use crate::{
-    cli::CliError, client::Client, error::Result, options::ClientOptions, options::WriteOptions,
+    cli::CliError,
+    client::Client,
+    error::Result,
+    options::{ClientOptions, WriteOptions},
     retry::RetryPolicy,
 };
 
