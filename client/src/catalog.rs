@@ -1,159 +1,18 @@
 //! Tables: create, drop, list, describe.
 
-use std::time::Duration;
-
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::Schema;
 use basalt_proto::v1::{self, TableView};
 
 use crate::{
+    call::Call,
     client::Client,
-    convert::{field_from_proto, schema_from_proto, schema_to_proto},
+    convert::schema_to_proto,
     error::{Error, Result},
-    expr::Literal,
+    table::{
+        Damage, DamagedTable, Deletes, Retention, Table, TableDetails, TableOptions, Verified,
+        column_from_proto, deletes_to_proto, optimize_to_proto, retention_to_proto, table_from_proto,
+    },
 };
-
-/// Which encoding holds how much of a column.
-pub type EncodingUse = v1::EncodingUse;
-/// What an encoding would make of a column's values.
-pub type EncodingEstimate = v1::EncodingEstimate;
-
-/// A table and its sizes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Table {
-    /// Its name.
-    pub name: String,
-    /// Its columns.
-    pub schema: SchemaRef,
-    /// The number of its newest commit.
-    pub version: u64,
-    /// Rows.
-    pub rows: u64,
-    /// Fragments of at most 2^20 rows.
-    pub fragments: u64,
-    /// Bytes held in memory, everything counted.
-    pub bytes: u64,
-    /// For how long its rows are part of it; `None`: for good.
-    pub retention: Option<Retention>,
-    /// What deletions leave in its files; `None`: it is in memory alone.
-    pub deletes: Option<Deletes>,
-}
-
-/// What deletions, and writes that replace rows, leave in the files of a durable table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Deletes {
-    /// Deletion vectors beside the files: the least to write, and unknown to some readers of Delta
-    #[default]
-    Vectors,
-    /// The files are written again without the rows, so that every reader of Delta reads the table
-    Rewrite,
-}
-
-/// What a new table is to have.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TableOptions {
-    /// For how long its rows are part of it; `None`: for good.
-    pub retention: Option<Retention>,
-    /// What deletions leave in its files; `None`: as the server does it, vectors.
-    pub deletes: Option<Deletes>,
-    /// What its columns are optimized for that do not say so themselves, see [`crate::convert::OPTIMIZE_KEY`]; `None`:
-    /// as the server does it, balanced.
-    pub optimize: Option<Optimize>,
-}
-
-/// What the encodings of columns are chosen for. It changes bytes and speed, never an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Optimize {
-    /// The fewest bytes, whatever they cost to read
-    Size,
-    /// Within three percent of the fewest bytes, and the fastest of those
-    #[default]
-    Balanced,
-    /// The fastest of what takes at most twice the fewest bytes
-    Speed,
-}
-
-/// A table that there is and that the server cannot read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DamagedTable {
-    /// Its name.
-    pub name: String,
-    /// Why, with the file.
-    pub message: String,
-}
-
-/// What reading all files of a table has found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
-    /// Data files.
-    pub files: u64,
-    /// Bytes of them and of their deletion vectors.
-    pub bytes: u64,
-    /// What is not as it was written.
-    pub damage: Vec<Damage>,
-}
-
-/// A part of a table's files that is not as it was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// The file, with the store's address.
-    pub file: String,
-    /// The column; `None` when it is not one alone.
-    pub column: Option<String>,
-    /// What is wrong.
-    pub message: String,
-}
-
-/// For how long rows are part of a table: older ones are not read any more, and freed some time later. Rows without a
-/// time are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// A timestamp, or a date, whose days end at midnight UTC.
-    pub column: String,
-    /// In whole seconds.
-    pub keep: Duration,
-}
-
-/// A table with all that is known of its columns.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TableDetails {
-    /// The table.
-    pub table: Table,
-    /// Its columns, in the schema's order.
-    pub columns: Vec<ColumnInfo>,
-}
-
-/// How one column is held.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ColumnInfo {
-    /// Name and type.
-    pub field: Field,
-    /// Rows.
-    pub rows: u64,
-    /// Rows without a value.
-    pub nulls: u64,
-    /// Bytes held, with validity, indexes, tables and headers.
-    pub bytes: u64,
-    /// Bytes that plain Arrow arrays would take.
-    pub plain_bytes: u64,
-    /// The encodings that hold the column's fragments.
-    pub encodings: Vec<EncodingUse>,
-    /// Order-0 entropy of the values in bits a row; only where the full view was asked for.
-    pub entropy_bits: Option<f64>,
-    /// The smallest value.
-    pub min: Option<Literal>,
-    /// The largest value.
-    pub max: Option<Literal>,
-    /// Each encoding's size estimate for the values; only where the full view was asked for.
-    pub estimates: Vec<EncodingEstimate>,
-    /// How often queries have read the column lately, of the fragment of which they have read it most: halved every ten
-    /// minutes; only where the full view was asked for.
-    pub heat: f64,
-    /// The faster forms that are held beside the encodings, as long as memory has room; only where the full view was asked
-    /// for. [`ColumnInfo::bytes`] does not count them.
-    pub faster: Vec<EncodingUse>,
-}
 
 impl Client {
     /// Creates a table. A field's metadata may force an encoding, see [`crate::convert::ENCODING_KEY`], and
@@ -175,7 +34,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn create_table(&self, name: &str, schema: &Schema) -> Result<Table> {
-        self.create(name, schema, false, &TableOptions::default()).await
+        self.create(self.once(), name, schema, false, &TableOptions::default()).await
     }
 
     /// Creates a table that is not as others are.
@@ -188,7 +47,7 @@ impl Client {
         schema: &Schema,
         options: &TableOptions,
     ) -> Result<Table> {
-        self.create(name, schema, false, options).await
+        self.create(self.once(), name, schema, false, options).await
     }
 
     /// Creates a table whose rows are part of it for a time.
@@ -202,7 +61,7 @@ impl Client {
         retention: &Retention,
     ) -> Result<Table> {
         let options = TableOptions { retention: Some(retention.clone()), ..TableOptions::default() };
-        self.create(name, schema, false, &options).await
+        self.create(self.once(), name, schema, false, &options).await
     }
 
     /// Creates a table, or finds it there with the same schema.
@@ -211,11 +70,12 @@ impl Client {
     /// `TABLE_EXISTS` when it has another schema; those of [`Client::create_table`].
     pub async fn create_table_if_missing(&self, name: &str, schema: &Schema) -> Result<Table> {
         let options = TableOptions::default();
-        self.retrying(|| self.create(name, schema, true, &options)).await
+        self.retrying(|call| self.create(call, name, schema, true, &options)).await
     }
 
     async fn create(
         &self,
+        call: Call,
         name: &str,
         schema: &Schema,
         if_not_exists: bool,
@@ -227,7 +87,7 @@ impl Client {
         let optimize = options.optimize.map_or(v1::Optimize::Unspecified, optimize_to_proto).into();
         let name = name.to_owned();
         let request = v1::CreateTableRequest { name, schema, if_not_exists, retention, deletes, optimize };
-        let answer = self.call(self.catalog().create_table(self.request(request))).await?;
+        let answer = call.call(call.catalog().create_table(call.request(request)?)).await?;
         table_from_proto(answer.table)
     }
 
@@ -238,10 +98,10 @@ impl Client {
     /// than a second; `READ_ONLY`; and those of any call.
     pub async fn set_retention(&self, table: &str, retention: Option<&Retention>) -> Result<Table> {
         let answer = self
-            .retrying(|| async {
+            .retrying(|call| async move {
                 let retention = retention.map(retention_to_proto);
                 let request = v1::SetRetentionRequest { table: table.to_owned(), retention };
-                self.call(self.catalog().set_retention(self.request(request))).await
+                call.call(call.catalog().set_retention(call.request(request)?)).await
             })
             .await?;
         table_from_proto(answer.table)
@@ -253,10 +113,10 @@ impl Client {
     /// `TABLE_NOT_FOUND`; `INVALID_STORE` of a table in memory alone; `READ_ONLY`; and those of any call.
     pub async fn set_deletes(&self, table: &str, deletes: Deletes) -> Result<Table> {
         let answer = self
-            .retrying(|| async {
+            .retrying(|call| async move {
                 let deletes = deletes_to_proto(deletes).into();
                 let request = v1::SetDeletesRequest { table: table.to_owned(), deletes };
-                self.call(self.catalog().set_deletes(self.request(request))).await
+                call.call(call.catalog().set_deletes(call.request(request)?)).await
             })
             .await?;
         table_from_proto(answer.table)
@@ -269,11 +129,11 @@ impl Client {
     pub async fn verify_table(&self, name: &str) -> Result<Verified> {
         let (mut verified, mut page_token) = (Verified::default(), String::new());
         loop {
+            let token = &page_token;
             let page = self
-                .retrying(|| async {
-                    let request =
-                        v1::VerifyTableRequest { name: name.to_owned(), page_token: page_token.clone() };
-                    self.call(self.catalog().verify_table(self.request(request))).await
+                .retrying(|call| async move {
+                    let request = v1::VerifyTableRequest { name: name.to_owned(), page_token: token.clone() };
+                    call.call(call.catalog().verify_table(call.request(request)?)).await
                 })
                 .await?;
             verified.files += page.files;
@@ -298,7 +158,7 @@ impl Client {
     /// # Errors
     /// `TABLE_NOT_FOUND`, and those of any call.
     pub async fn drop_table(&self, name: &str) -> Result<()> {
-        self.drop_with(name, false).await
+        self.drop_with(self.once(), name, false).await
     }
 
     /// Drops a table if there is one.
@@ -306,12 +166,12 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn drop_table_if_exists(&self, name: &str) -> Result<()> {
-        self.retrying(|| self.drop_with(name, true)).await
+        self.retrying(|call| self.drop_with(call, name, true)).await
     }
 
-    async fn drop_with(&self, name: &str, if_exists: bool) -> Result<()> {
-        let request = self.request(v1::DropTableRequest { name: name.to_owned(), if_exists });
-        self.call(self.catalog().drop_table(request)).await.map(|_| ())
+    async fn drop_with(&self, call: Call, name: &str, if_exists: bool) -> Result<()> {
+        let request = call.request(v1::DropTableRequest { name: name.to_owned(), if_exists })?;
+        call.call(call.catalog().drop_table(request)).await.map(|_| ())
     }
 
     /// Makes a Delta Lake table of another writer one of the server's, read only: by a directory as the server sees
@@ -320,8 +180,10 @@ impl Client {
     /// # Errors
     /// `TABLE_EXISTS`, `INVALID_NAME`, `INVALID_STORE`, and those of any call.
     pub async fn attach_table(&self, name: &str, url: &str) -> Result<Table> {
-        let request = self.request(v1::AttachTableRequest { name: name.to_owned(), url: url.to_owned() });
-        let answer = self.call(self.catalog().attach_table(request)).await?;
+        let call = self.once();
+        let request = v1::AttachTableRequest { name: name.to_owned(), url: url.to_owned() };
+        let request = call.request(request)?;
+        let answer = call.call(call.catalog().attach_table(request)).await?;
         table_from_proto(answer.table)
     }
 
@@ -341,10 +203,11 @@ impl Client {
         let mut tables = Vec::new();
         let mut page_token = String::new();
         loop {
+            let token = &page_token;
             let page = self
-                .retrying(|| async {
-                    let request = v1::ListTablesRequest { page_size: 0, page_token: page_token.clone() };
-                    self.call(self.catalog().list_tables(self.request(request))).await
+                .retrying(|call| async move {
+                    let request = v1::ListTablesRequest { page_size: 0, page_token: token.clone() };
+                    call.call(call.catalog().list_tables(call.request(request)?)).await
                 })
                 .await?;
             for table in page.tables {
@@ -389,68 +252,12 @@ impl Client {
 
     async fn table_view(&self, name: &str, view: TableView) -> Result<TableDetails> {
         let answer = self
-            .retrying(|| async {
+            .retrying(|call| async move {
                 let request = v1::GetTableRequest { name: name.to_owned(), view: view.into() };
-                self.call(self.catalog().get_table(self.request(request))).await
+                call.call(call.catalog().get_table(call.request(request)?)).await
             })
             .await?;
         let columns = answer.columns.into_iter().map(column_from_proto).collect::<Result<_>>()?;
         Ok(TableDetails { table: table_from_proto(answer.table)?, columns })
     }
-}
-
-fn table_from_proto(table: Option<v1::Table>) -> Result<Table> {
-    let missing = |what: &str| Error::Malformed(format!("a table without its {what}"));
-    let table = table.ok_or_else(|| missing("description"))?;
-    let schema = schema_from_proto(table.schema.as_ref().ok_or_else(|| missing("schema"))?)?;
-    let deletes = match table.deletes() {
-        v1::Deletes::Unspecified => None,
-        v1::Deletes::Vectors => Some(Deletes::Vectors),
-        v1::Deletes::Rewrite => Some(Deletes::Rewrite),
-    };
-    let v1::Table { name, version, rows, fragments, bytes, retention, .. } = table;
-    let retention = retention.map(|v1::Retention { column, seconds }| {
-        let keep = Duration::from_secs(seconds);
-        Retention { column, keep }
-    });
-    Ok(Table { name, schema, version, rows, fragments, bytes, retention, deletes })
-}
-
-fn optimize_to_proto(optimize: Optimize) -> v1::Optimize {
-    match optimize {
-        Optimize::Size => v1::Optimize::Size,
-        Optimize::Balanced => v1::Optimize::Balanced,
-        Optimize::Speed => v1::Optimize::Speed,
-    }
-}
-
-fn deletes_to_proto(deletes: Deletes) -> v1::Deletes {
-    match deletes {
-        Deletes::Vectors => v1::Deletes::Vectors,
-        Deletes::Rewrite => v1::Deletes::Rewrite,
-    }
-}
-
-fn retention_to_proto(retention: &Retention) -> v1::Retention {
-    v1::Retention { column: retention.column.clone(), seconds: retention.keep.as_secs() }
-}
-
-fn column_from_proto(column: v1::ColumnInfo) -> Result<ColumnInfo> {
-    let field =
-        column.field.as_ref().ok_or_else(|| Error::Malformed("a column without its field".to_owned()))?;
-    let literal = |value: Option<v1::Value>| value.map(Literal::from).filter(|l| l.kind().is_some());
-    Ok(ColumnInfo {
-        field: field_from_proto(field)?,
-        rows: column.rows,
-        nulls: column.nulls,
-        bytes: column.bytes,
-        plain_bytes: column.plain_bytes,
-        encodings: column.encodings,
-        entropy_bits: column.entropy_bits,
-        min: literal(column.min),
-        max: literal(column.max),
-        estimates: column.estimates,
-        heat: column.heat,
-        faster: column.faster,
-    })
 }

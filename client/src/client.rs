@@ -1,54 +1,19 @@
 //! The connection, and what every call has in common.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
-use basalt_proto::v1::{
-    GetServerInfoRequest, GetServerInfoResponse, catalog_service_client::CatalogServiceClient,
-    ingest_service_client::IngestServiceClient, query_service_client::QueryServiceClient,
-    sip_service_client::SipServiceClient,
-};
-use tokio::{sync::OnceCell, time};
-use tonic::{
-    metadata::{Ascii, MetadataValue},
-    transport::{Channel, Endpoint},
-};
+use tonic::metadata::{Ascii, MetadataValue};
 
 use crate::{
     credentials::Credentials,
     error::{Error, Result},
-    retry::RetryPolicy,
+    hosts::{Host, Hosts},
+    interceptor::Interceptor,
+    options::ClientOptions,
+    server_info::ServerInfo,
 };
 
-/// Version, instruction set and limits of a server.
-pub type ServerInfo = GetServerInfoResponse;
-
-/// How a [`Client`] makes its calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientOptions {
-    /// How long a call may take; the server stops its work then. Writes are as long as their rows, so it
-    /// only bounds their opening.
-    pub deadline: Duration,
-    /// How long connecting may take.
-    pub connect_timeout: Duration,
-    /// The largest message to accept, in bytes.
-    pub max_message_bytes: usize,
-    /// When to try again.
-    pub retry: RetryPolicy,
-}
-
-impl Default for ClientOptions {
-    /// 60 seconds for a call, 5 for connecting, 64 MiB for a message, five tries.
-    fn default() -> Self {
-        Self {
-            deadline: Duration::from_secs(60),
-            connect_timeout: Duration::from_secs(5),
-            max_message_bytes: 64 << 20,
-            retry: RetryPolicy::default(),
-        }
-    }
-}
-
-/// A connection to a server; clones are cheap and share it.
+/// A connection to a server, or to one of several ([`Client::connect_any`]); clones are cheap and share it.
 ///
 /// ```no_run
 /// # async fn example() -> basalt_client::Result<()> {
@@ -60,14 +25,23 @@ impl Default for ClientOptions {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
-    channel: Channel,
+    hosts: Arc<Hosts>,
     options: ClientOptions,
     /// Who the client is.
     header: Option<MetadataValue<Ascii>>,
-    address: Arc<str>,
-    info: Arc<OnceCell<ServerInfo>>,
+    interceptors: Vec<Arc<dyn Interceptor>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("addresses", &self.addresses().collect::<Vec<_>>())
+            .field("options", &self.options)
+            .field("interceptors", &self.interceptors.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -98,45 +72,64 @@ impl Client {
         options: ClientOptions,
         credentials: &Credentials,
     ) -> Result<Self> {
-        let bad_address = |message: String| Error::Address { address: address.to_owned(), message };
-        let (scheme, rest) = address.split_once("://").unwrap_or(("http", address));
-        let scheme = scheme.to_ascii_lowercase();
-        let tls = scheme == "https";
-        if !tls && scheme != "http" {
-            return Err(bad_address(format!("{scheme:?} is not a scheme that is spoken here")));
-        }
-        let url = format!("{scheme}://{rest}");
-        let endpoint = Endpoint::from_shared(url.clone()).map_err(|e| bad_address(e.to_string()))?;
-        let uri = endpoint.uri();
-        let host = uri.host().unwrap_or_default();
-        if host.is_empty() {
-            return Err(bad_address("it names no host".to_owned()));
-        }
-        if uri.port_u16().is_none() && uri.authority().is_some_and(|a| !a.as_str().ends_with(host)) {
-            return Err(bad_address("its port is not a number up to 65535".to_owned()));
-        }
-        if !tls && !credentials.may_go_plain(host) {
-            let message = "a key goes to another machine with TLS alone: https://";
-            return Err(bad_address(message.to_owned()));
-        }
-        let mut endpoint = endpoint
-            .connect_timeout(options.connect_timeout)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(Duration::from_secs(30))
-            .keep_alive_timeout(Duration::from_secs(20));
-        if tls {
-            let config = endpoint.tls_config(credentials.tls());
-            endpoint = config.map_err(|e| Error::Credentials(crate::error::network_message(&e)))?;
-        }
-        let channel = endpoint.connect().await.map_err(|e| Error::from_transport(&e, &url))?;
-        let header = credentials.header().cloned();
-        Ok(Self { channel, options, header, address: url.into(), info: Arc::default() })
+        Self::connect_any([address], options, credentials).await
     }
 
-    /// A client over a channel made elsewhere; `address` is only for messages.
-    pub fn from_channel(channel: Channel, address: &str) -> Self {
-        let (options, address) = (ClientOptions::default(), address.into());
-        Self { channel, options, header: None, address, info: Arc::default() }
+    /// Connects to one of several servers that answer the same, such as the nodes of a cluster: to the first address that
+    /// answers. A server that cannot be reached later, or says that it is not available, is left for the next one, and so
+    /// is one that is too slow for [`ClientOptions::try_timeout`]. Whatever may be repeated is then asked there:
+    /// everything that reads, and what has the same effect twice, such as [`Client::write_all`] with its request id. Of
+    /// anything else the error is returned, and only the next call goes to the next server.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect_as`]; [`Error::Connection`] when nothing answers at any of the addresses.
+    ///
+    /// ```no_run
+    /// # async fn example() -> basalt_client::Result<()> {
+    /// use std::time::Duration;
+    ///
+    /// use basalt_client::{Client, ClientOptions, Credentials};
+    ///
+    /// let nodes = ["https://db1:7700", "https://db2:7700", "https://db3:7700"];
+    /// let credentials = Credentials::new().key_file("basalt.key")?;
+    /// let options = ClientOptions::new().try_timeout(Duration::from_secs(2));
+    /// let client = Client::connect_any(nodes, options, &credentials).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn connect_any<A: AsRef<str>>(
+        addresses: impl IntoIterator<Item = A>,
+        options: ClientOptions,
+        credentials: &Credentials,
+    ) -> Result<Self> {
+        let hosts = Hosts::connect(addresses, &options, credentials).await?;
+        Ok(Self::of_hosts(hosts, options, credentials.header().cloned()))
+    }
+
+    pub(crate) fn of_hosts(
+        hosts: Hosts,
+        options: ClientOptions,
+        header: Option<MetadataValue<Ascii>>,
+    ) -> Self {
+        Self { hosts: Arc::new(hosts), options, header, interceptors: Vec::new() }
+    }
+
+    /// The same connection, with an interceptor that is asked before each try of each call, behind those that are there.
+    ///
+    /// ```no_run
+    /// # async fn example(client: basalt_client::Client) -> basalt_client::Result<()> {
+    /// use basalt_client::Outgoing;
+    ///
+    /// let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    /// let client = client.with_interceptor(move |call: &mut Outgoing<'_>| call.set_header("traceparent", trace));
+    /// client.query("flights").collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_interceptor(mut self, interceptor: impl Interceptor) -> Self {
+        self.interceptors.push(Arc::new(interceptor));
+        self
     }
 
     /// The same connection with other options.
@@ -158,14 +151,14 @@ impl Client {
         &self.options
     }
 
-    /// The server's address.
+    /// The address of the server that is asked now.
     pub fn address(&self) -> &str {
-        &self.address
+        &self.host().address
     }
 
-    /// The channel, for other services of the same server.
-    pub fn channel(&self) -> Channel {
-        self.channel.clone()
+    /// The addresses of all servers that may be asked.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        self.hosts.all().iter().map(|host| host.address.as_ref())
     }
 
     /// The server's version and limits; asked once for a connection.
@@ -173,70 +166,26 @@ impl Client {
     /// # Errors
     /// Those of any call.
     pub async fn server_info(&self) -> Result<&ServerInfo> {
-        let ask = || {
-            self.retrying(|| async {
-                let request = self.request(GetServerInfoRequest {});
-                self.call(self.catalog().get_server_info(request)).await
-            })
-        };
-        self.info.get_or_try_init(ask).await
+        let asked =
+            self.retrying(|call| async move { call.info().await.map(|_| call.host_number()) }).await?;
+        let info = self.hosts.all().get(asked).and_then(|host| host.info.get());
+        info.ok_or_else(|| Error::Malformed("no information of the server".to_owned()))
     }
 
-    pub(crate) fn catalog(&self) -> CatalogServiceClient<Channel> {
-        CatalogServiceClient::new(self.channel()).max_decoding_message_size(self.options.max_message_bytes)
+    pub(crate) fn host(&self) -> &Host {
+        // The current host's number comes from the list, which never changes.
+        &self.hosts.all()[self.hosts.current()]
     }
 
-    pub(crate) fn ingest(&self) -> IngestServiceClient<Channel> {
-        IngestServiceClient::new(self.channel()).max_decoding_message_size(self.options.max_message_bytes)
+    pub(crate) fn hosts(&self) -> &Hosts {
+        &self.hosts
     }
 
-    pub(crate) fn queries(&self) -> QueryServiceClient<Channel> {
-        QueryServiceClient::new(self.channel()).max_decoding_message_size(self.options.max_message_bytes)
+    pub(crate) fn header(&self) -> Option<&MetadataValue<Ascii>> {
+        self.header.as_ref()
     }
 
-    pub(crate) fn sips(&self) -> SipServiceClient<Channel> {
-        SipServiceClient::new(self.channel()).max_decoding_message_size(self.options.max_message_bytes)
-    }
-
-    /// A request that carries the deadline, and who sends it.
-    pub(crate) fn request<M>(&self, message: M) -> tonic::Request<M> {
-        let mut request = self.unbounded(message);
-        request.set_timeout(self.options.deadline);
-        request
-    }
-
-    /// A request that carries who sends it, and takes as long as it takes.
-    pub(crate) fn unbounded<M>(&self, message: M) -> tonic::Request<M> {
-        let mut request = tonic::Request::new(message);
-        if let Some(header) = &self.header {
-            request.metadata_mut().insert("authorization", header.clone());
-        }
-        request
-    }
-
-    /// When to stop waiting: a little after the deadline, so that the server's own answer to it arrives.
-    pub(crate) fn give_up_at(&self) -> time::Instant {
-        time::Instant::now() + self.options.deadline + Duration::from_secs(1)
-    }
-
-    /// The answer of one call.
-    pub(crate) async fn call<T>(
-        &self,
-        call: impl Future<Output = std::result::Result<tonic::Response<T>, tonic::Status>>,
-    ) -> Result<T> {
-        let answer = time::timeout_at(self.give_up_at(), call).await.map_err(|_| Error::Deadline)?;
-        answer.map(tonic::Response::into_inner).map_err(|status| self.error(&status))
-    }
-
-    pub(crate) fn error(&self, status: &tonic::Status) -> Error {
-        Error::from_status(status, &self.address)
-    }
-
-    /// Repeats a call that has no effect, or the same effect twice.
-    pub(crate) async fn retrying<T, F>(&self, call: impl FnMut() -> F) -> Result<T>
-    where
-        F: Future<Output = Result<T>>,
-    {
-        self.options.retry.run(call).await
+    pub(crate) fn interceptors(&self) -> &[Arc<dyn Interceptor>] {
+        &self.interceptors
     }
 }

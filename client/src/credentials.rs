@@ -100,14 +100,16 @@ impl Credentials {
             Some((cert, key)) => config.identity(Identity::from_pem(cert, key)),
         }
     }
+}
 
-    /// A key goes to other machines with TLS alone: on the way anybody could take it.
-    pub(crate) fn may_go_plain(&self, host: &str) -> bool {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let local = host.eq_ignore_ascii_case("localhost")
-            || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-        self.header.is_none() || local
-    }
+/// Why a key is not sent: on the way anybody could take it.
+pub(crate) const WITH_TLS_ALONE: &str = "a key goes to another machine with TLS alone: https://";
+
+/// Whether a host is this machine.
+pub(crate) fn is_local(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -130,8 +132,7 @@ mod tests {
         for (host, may) in
             [("127.0.0.1", true), ("localhost", true), ("[::1]", true), ("db1", false), ("10.0.0.1", false)]
         {
-            assert_eq!(with.may_go_plain(host), may, "{host}");
-            assert!(Credentials::new().may_go_plain(host));
+            assert_eq!(is_local(host), may, "{host}");
         }
         assert!(Credentials::new().key("a\nb").is_err());
         let missing = Credentials::new().ca_file("/nowhere/ca.pem").unwrap_err().to_string();

@@ -3,16 +3,36 @@
 use std::{error::Error as _, fmt, time::Duration};
 
 use arrow_schema::{ArrowError, DataType};
-use basalt_proto::v1::ErrorReason;
 use basalt_sip::SipError;
-use tonic::Code;
 use tonic_types::{FieldViolation, StatusExt as _};
+
+pub use crate::reason::{Code, ErrorReason};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// An error of a library below.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why a call failed.
+///
+/// ```no_run
+/// # async fn example(client: &basalt_client::Client) -> basalt_client::Result<()> {
+/// use basalt_client::{Error, ErrorReason};
+///
+/// match client.table("flights").await {
+///     Ok(details) => println!("{} rows", details.table.rows),
+///     Err(error) if error.reason() == ErrorReason::TableNotFound => println!("there is none yet"),
+///     // The server's sentence, the place in the request and the reason.
+///     Err(Error::Server(error)) => println!("{error}: {:?}", error.places),
+///     Err(error) if error.is_retryable() => println!("later: {error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The address is not one.
     #[error("{address:?} is not an address: {message} (an example: http://127.0.0.1:7700)")]
@@ -25,6 +45,14 @@ pub enum Error {
     /// A key, or a file with a certificate, that is none.
     #[error("credentials: {0}")]
     Credentials(String),
+    /// A header that an [`Interceptor`](crate::Interceptor) may not add.
+    #[error("the header {name:?}: {message}")]
+    Header {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// No connection, or it broke during the call.
     #[error("no connection to {address}: {message}")]
     Connection {
@@ -32,6 +60,8 @@ pub enum Error {
         address: String,
         /// What the network said.
         message: String,
+        /// All of what it said.
+        source: Option<BoxError>,
     },
     /// The server answered with an error.
     #[error(transparent)]
@@ -59,6 +89,9 @@ pub enum Error {
     /// What should be a set, or name one, and does not.
     #[error("{0}")]
     InvalidSet(String),
+    /// Rows that are not of the type that was asked for.
+    #[error("the rows are not of that type: {0}")]
+    Rows(#[source] BoxError),
     /// Bytes that are no set.
     #[error(transparent)]
     Sip(#[from] SipError),
@@ -66,13 +99,14 @@ pub enum Error {
     #[error(transparent)]
     Arrow(#[from] ArrowError),
     /// The text of a query is not one.
-    #[cfg(feature = "cli")]
+    #[cfg(feature = "sql")]
     #[error(transparent)]
     Sql(#[from] crate::sql::SqlError),
 }
 
 /// An error that the server answered, with its `google.rpc` details decoded.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ServerError {
     /// The canonical gRPC code.
     pub code: Code,
@@ -88,6 +122,7 @@ pub struct ServerError {
 
 /// One place in a request that the server objects to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Place {
     /// The path of the field, such as `filter.and[1].compare.left`.
     pub field: String,
@@ -100,7 +135,7 @@ impl ServerError {
     pub fn reason_name(&self) -> String {
         match self.reason {
             ErrorReason::Unspecified => format!("{:?}", self.code),
-            reason => reason.as_str_name().trim_start_matches(REASON_PREFIX).to_owned(),
+            reason => reason.name().to_owned(),
         }
     }
 }
@@ -117,37 +152,29 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-const REASON_PREFIX: &str = "ERROR_REASON_";
-
 impl Error {
     /// The error of a call to the server at `address`.
     pub(crate) fn from_status(status: &tonic::Status, address: &str) -> Self {
         let details = status.get_error_details();
-        let reason = details
-            .error_info()
-            .and_then(|info| ErrorReason::from_str_name(&format!("{REASON_PREFIX}{}", info.reason)))
-            .unwrap_or_default();
+        let reason =
+            details.error_info().and_then(|info| ErrorReason::of_name(&info.reason)).unwrap_or_default();
         if is_timeout(status) {
             return Self::Deadline;
         }
         // Only what tonic found out by itself has a source: the server said nothing.
         if reason == ErrorReason::Unspecified && status.source().is_some() {
-            return Self::Connection { address: address.to_owned(), message: network_message(status) };
+            let (address, message) = (address.to_owned(), network_message(status));
+            return Self::Connection { address, message, source: Some(Box::new(status.clone())) };
         }
         let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
         let place = |v: &FieldViolation| Place { field: v.field.clone(), description: v.description.clone() };
         Self::Server(Box::new(ServerError {
-            code: status.code(),
+            code: status.code().into(),
             reason,
             message: status.message().to_owned(),
             places: violations.iter().map(place).collect(),
             retry_delay: details.retry_info().and_then(|info| info.retry_delay),
         }))
-    }
-
-    /// The error of a connection that could not be made.
-    pub(crate) fn from_transport(error: &tonic::transport::Error, address: &str) -> Self {
-        Self::Connection { address: address.to_owned(), message: network_message(error) }
     }
 
     /// What the server answered, if it was the server.
@@ -246,6 +273,7 @@ pub(crate) fn network_message(error: &(dyn std::error::Error + 'static)) -> Stri
 
 #[cfg(test)]
 mod tests {
+    use tonic::Code;
     use tonic_types::ErrorDetails;
 
     use super::*;

@@ -8,6 +8,14 @@ use basalt_proto::v1::{self, AggregateFunction, ArithmeticOp, CompareOp, expr, f
 ///
 /// Rust's booleans, numbers and strings convert into it; a text also stands for a date
 /// (`"2013-07-04"`), a timestamp (`"2013-07-04T10:00:00Z"`) or a decimal (`"0.05"`) where one is compared.
+///
+/// ```
+/// use basalt_client::Literal;
+///
+/// assert_eq!(Literal::from(None::<i32>), Literal::null());
+/// let twentieth = Literal::decimal(5, 2);
+/// assert_ne!(twentieth, Literal::from(0.05));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Literal(v1::Value);
 
@@ -36,9 +44,9 @@ impl Literal {
         Self::of(value::Kind::Timestamp(microseconds))
     }
 
-    /// The API's message; `None` for SQL's NULL.
-    pub fn kind(&self) -> Option<&value::Kind> {
-        self.0.kind.as_ref().filter(|kind| !matches!(kind, value::Kind::Null(_)))
+    /// The API's message.
+    pub(crate) fn message(&self) -> &v1::Value {
+        &self.0
     }
 }
 
@@ -82,6 +90,13 @@ impl<T: Into<Self>> From<Option<T>> for Literal {
 ///
 /// Made by [`col`], [`lit`] and the aggregates; `+ - * /` combine them, comparisons turn them into a
 /// [`Filter`]. Division is always float64; integers and decimals otherwise stay what they are.
+///
+/// ```
+/// use basalt_client::{Expr, avg, col, lit, sum};
+///
+/// let revenue: Expr = sum(col("price") * (lit(1) - col("discount"))).alias("revenue");
+/// let speed: Expr = avg(col("distance") / col("air_time"));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
     kind: v1::Expr,
@@ -321,6 +336,15 @@ impl From<OrderBy> for v1::OrderBy {
 }
 
 /// Which rows: SQL's three-valued logic, selected when true (not when null).
+///
+/// ```
+/// use basalt_client::{Filter, col, not};
+///
+/// let late: Filter = col("dep_delay").gt(60).and(col("origin").is_in(["JFK", "LGA"]));
+/// let known: Filter = not(col("tailnum").is_null().or(col("tailnum").like("N%X")));
+/// let both = Filter::all([late, known]);
+/// assert_eq!(both.clone().and(Filter::constant(true)), Filter::all([both, Filter::constant(true)]));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter(v1::Filter);
 

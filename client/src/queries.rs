@@ -8,6 +8,7 @@ use crate::{client::Client, error::Result};
 
 /// How far a query is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QueryState {
     /// It waits for its turn, or is being planned.
     Planning,
@@ -21,6 +22,7 @@ pub enum QueryState {
 
 /// A query that runs at the server that was asked.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RunningQuery {
     /// No other query of any server has it.
     pub id: String,
@@ -69,8 +71,8 @@ impl Client {
     /// # Errors
     /// Those of the connection, and of a key that may not.
     pub async fn running_queries(&self) -> Result<Vec<RunningQuery>> {
-        let listed = self.retrying(|| async {
-            self.call(self.queries().list_queries(self.request(pb::ListQueriesRequest {}))).await
+        let listed = self.retrying(|call| async move {
+            call.call(call.queries().list_queries(call.request(pb::ListQueriesRequest {})?)).await
         });
         Ok(listed.await?.queries.into_iter().map(RunningQuery::from).collect())
     }
@@ -82,7 +84,8 @@ impl Client {
     /// another's, and the caller is no administrator.
     pub async fn cancel_query(&self, id: &str) -> Result<()> {
         let request = pb::CancelQueryRequest { id: id.to_owned() };
-        self.call(self.queries().cancel_query(self.request(request))).await?;
+        let call = self.once();
+        call.call(call.queries().cancel_query(call.request(request)?)).await?;
         Ok(())
     }
 }

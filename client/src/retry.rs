@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 
 /// How often and how long to try again what may succeed later ([`Error::is_retryable`]).
+///
+/// Where the client has several addresses, each of them is asked once before the first wait; these are tries as well. No try
+/// begins, and nothing is waited for, that the call's deadline leaves no time for. A server that says when to come again
+/// (`RetryInfo`) is given that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RetryPolicy {
     /// Tries in all; 1 never tries again.
     pub tries: u32,
@@ -23,9 +28,35 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// The default policy.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// No second try.
     pub fn never() -> Self {
         Self { tries: 1, ..Self::default() }
+    }
+
+    /// With another number of [`tries`](Self::tries).
+    #[must_use]
+    pub fn tries(mut self, tries: u32) -> Self {
+        self.tries = tries;
+        self
+    }
+
+    /// With another [`first_delay`](Self::first_delay).
+    #[must_use]
+    pub fn first_delay(mut self, delay: Duration) -> Self {
+        self.first_delay = delay;
+        self
+    }
+
+    /// With another [`max_delay`](Self::max_delay).
+    #[must_use]
+    pub fn max_delay(mut self, delay: Duration) -> Self {
+        self.max_delay = delay;
+        self
     }
 
     /// The wait after failed try number `tries` (1, 2, ...), or `None` to give up.
@@ -33,47 +64,30 @@ impl RetryPolicy {
         if tries >= self.tries || !error.is_retryable() {
             return None;
         }
-        let backoff = self.first_delay.saturating_mul(1_u32.checked_shl(tries - 1).unwrap_or(u32::MAX));
         match error.retry_delay() {
             Some(wanted) if wanted > self.max_delay => None,
-            Some(wanted) => Some(wanted.max(backoff.min(self.max_delay))),
-            None => Some(backoff.min(self.max_delay)),
+            Some(wanted) => Some(wanted.max(self.back_off(tries))),
+            None => Some(self.back_off(tries)),
         }
     }
 
-    /// Runs `call` until it succeeds, fails for good, or the tries are spent.
-    ///
-    /// `call` is no `AsyncFnMut`: the compiler cannot show yet that what those return is `Send`.
-    pub(crate) async fn run<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T>
-    where
-        F: Future<Output = Result<T>>,
-    {
-        let mut tries = 0;
-        loop {
-            let error = match call().await {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-            tries += 1;
-            let Some(delay) = self.delay(&error, tries) else { return Err(error) };
-            tokio::time::sleep(jittered(delay)).await;
-        }
+    /// The wait after so many failed tries where the server wishes for nothing.
+    pub(crate) fn back_off(&self, tries: u32) -> Duration {
+        let doubled = 1_u32.checked_shl(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first_delay.saturating_mul(doubled).min(self.max_delay)
     }
 }
 
 /// Up to a quarter longer, so that clients that failed together do not return together.
-fn jittered(delay: Duration) -> Duration {
+pub(crate) fn jittered(delay: Duration) -> Duration {
     let random = uuid::Uuid::new_v4().as_bytes()[0];
     delay + delay.mul_f64(f64::from(random) / 255.0 / 4.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use basalt_proto::v1::ErrorReason;
-    use tonic::Code;
-
     use super::*;
-    use crate::error::ServerError;
+    use crate::error::{Code, ErrorReason, ServerError};
 
     fn server(code: Code, retry_delay: Option<Duration>) -> Error {
         let (message, places) = (String::new(), Vec::new());
@@ -101,19 +115,5 @@ mod tests {
         assert_eq!(policy.delay(&busy(None), 1), None);
         assert_eq!(policy.delay(&server(Code::NotFound, None), 1), None);
         assert_eq!(RetryPolicy::never().delay(&unavailable, 1), None);
-    }
-
-    #[tokio::test]
-    async fn tries_are_bounded() {
-        let policy = RetryPolicy { tries: 3, first_delay: Duration::ZERO, max_delay: Duration::ZERO };
-        let mut calls = 0;
-        let result: Result<()> = policy
-            .run(|| {
-                calls += 1;
-                async { Err(server(Code::Unavailable, None)) }
-            })
-            .await;
-        assert!(result.is_err());
-        assert_eq!(calls, 3);
     }
 }

@@ -1,13 +1,13 @@
 //! SQL statements over all tables, which the server plans.
 
-use basalt_proto::v1::{self, Format, sql_service_client::SqlServiceClient};
-use tonic::transport::Channel;
+use basalt_proto::v1::{self, Format};
 
 use crate::{
+    answer::{QueryResult, QueryStream},
+    call::Call,
     client::Client,
     error::Result,
     expr::Literal,
-    query::{QueryResult, QueryStream},
 };
 
 /// A SQL statement; [`Statement::collect`] or [`Statement::stream`] runs it.
@@ -38,10 +38,6 @@ impl Client {
             v1::SqlRequest { sql: sql.into(), parameters: Vec::new(), format: Format::Columns.into() };
         Statement { client: self.clone(), request }
     }
-
-    pub(crate) fn statements(&self) -> SqlServiceClient<Channel> {
-        SqlServiceClient::new(self.channel()).max_decoding_message_size(self.options().max_message_bytes)
-    }
 }
 
 impl Statement {
@@ -66,8 +62,11 @@ impl Statement {
     /// What the server objects to, with its line and column; [`Error::Incomplete`](crate::Error::Incomplete).
     pub async fn collect(self) -> Result<QueryResult> {
         match self.is_query() {
-            true => self.client.retrying(|| async { self.open().await?.gather().await }).await,
-            false => self.open().await?.gather().await,
+            true => {
+                let statement = &self;
+                self.client.retrying(|call| async move { statement.open(call).await?.gather().await }).await
+            }
+            false => self.open(self.client.once()).await?.gather().await,
         }
     }
 
@@ -77,8 +76,8 @@ impl Statement {
     /// Those of [`Statement::collect`].
     pub async fn stream(self) -> Result<QueryStream> {
         match self.is_query() {
-            true => self.client.retrying(|| self.open()).await,
-            false => self.open().await,
+            true => self.client.retrying(|call| self.open(call)).await,
+            false => self.open(self.client.once()).await,
         }
     }
 
@@ -91,10 +90,9 @@ impl Statement {
             .any(|word| first.eq_ignore_ascii_case(word))
     }
 
-    async fn open(&self) -> Result<QueryStream> {
-        let client = &self.client;
-        let give_up_at = client.give_up_at();
-        let messages = client.call(client.statements().query(client.request(self.request.clone()))).await?;
-        QueryStream::open(client.clone(), messages, give_up_at).await
+    async fn open(&self, call: Call) -> Result<QueryStream> {
+        let request = call.request(self.request.clone())?;
+        let messages = call.call(call.statements().query(request)).await?;
+        QueryStream::open(call, messages).await
     }
 }

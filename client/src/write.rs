@@ -11,10 +11,12 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use crate::{
+    call::Call,
     client::Client,
     convert::{batch_to_proto, schema_from_proto},
     error::{Error, Result},
     expr::Filter,
+    options::WriteOptions,
 };
 
 /// Bytes that a message should have: large enough to pay for itself, small enough to keep both ends busy.
@@ -24,27 +26,9 @@ const DEFAULT_MESSAGE_BYTES: usize = 4 << 20;
 /// Rows of a batch for a server that does not tell its limits.
 const DEFAULT_BATCH_ROWS: usize = 1 << 20;
 
-/// How rows are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteOptions {
-    /// Makes a repeated write harmless: rows with an id that was committed before are not added again.
-    /// Empty: no such protection. The default is a new UUID.
-    pub request_id: String,
-    /// The columns that the batches hold, in their order; the others become null. Empty: all of the table's.
-    pub columns: Vec<String>,
-    /// Rows of the table that have the same values in these columns as a new one are deleted in the same commit.
-    /// Empty: none are.
-    pub replace_by: Vec<String>,
-}
-
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self { request_id: uuid::Uuid::new_v4().to_string(), columns: Vec::new(), replace_by: Vec::new() }
-    }
-}
-
 /// How far a write is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Rows sent.
     pub rows_sent: u64,
@@ -56,6 +40,7 @@ pub struct Progress {
 
 /// A finished write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Committed {
     /// The table's version that first shows the rows.
     pub version: u64,
@@ -69,6 +54,7 @@ pub struct Committed {
 
 /// What a deletion did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Deleted {
     /// The first version without the rows.
     pub version: u64,
@@ -84,7 +70,8 @@ impl Client {
     /// What is wrong with the filter; `TABLE_NOT_FOUND`, `READ_ONLY`, `WRITE_CONFLICT`, and those of any call.
     pub async fn delete(&self, table: &str, filter: Filter) -> Result<Deleted> {
         let request = v1::DeleteRequest { table: table.to_owned(), filter: Some(filter.into()) };
-        let answer = self.call(self.ingest().delete(self.request(request))).await?;
+        let call = self.once();
+        let answer = call.call(call.ingest().delete(call.request(request)?)).await?;
         Ok(Deleted { version: answer.version, rows: answer.rows })
     }
 
@@ -105,38 +92,7 @@ impl Client {
     /// # }
     /// ```
     pub async fn write(&self, table: &str, options: WriteOptions) -> Result<Writer> {
-        let limits = self.server_info().await?.limits.unwrap_or_default();
-        let (requests, receiver) = mpsc::channel(2);
-        let WriteOptions { request_id, columns, replace_by } = options;
-        let open = v1::Open { table: table.to_owned(), request_id, columns, replace_by };
-        // The receiver is here, so there is someone to send to.
-        let _ = requests.send(WriteRequest { kind: Some(write_request::Kind::Open(open)) }).await;
-        let stream = self.unbounded(ReceiverStream::new(receiver));
-        let responses = self.call(self.ingest().write(stream)).await?;
-
-        let mut connection = Connection { client: self.clone(), requests, responses };
-        let opened = time::timeout_at(self.give_up_at(), connection.response()).await;
-        let write_response::Kind::Opened(opened) = opened.map_err(|_| Error::Deadline)?? else {
-            return Err(malformed("a write that does not start with its opening"));
-        };
-        let schema = schema_from_proto(&opened.schema.ok_or_else(|| malformed("no schema of the table"))?)?;
-        let at_most = |limit: u64, default| match usize::try_from(limit) {
-            Ok(0) | Err(_) => default,
-            Ok(limit) => limit,
-        };
-        let window_bytes = at_most(opened.window_bytes, DEFAULT_MESSAGE_BYTES);
-        Ok(Writer {
-            connection,
-            schema,
-            window_bytes,
-            max_message_bytes: at_most(limits.message_bytes, DEFAULT_MESSAGE_BYTES).min(window_bytes),
-            max_batch_rows: at_most(u64::from(limits.batch_rows), DEFAULT_BATCH_ROWS),
-            sequence: 0,
-            unacknowledged: VecDeque::new(),
-            unacknowledged_bytes: 0,
-            progress: Progress::default(),
-            on_progress: None,
-        })
+        Writer::open(self.once(), table, options).await
     }
 
     /// Writes all batches and commits; the columns go by the names in their schema, which all share. Tried
@@ -155,8 +111,10 @@ impl Client {
             let message = format!("batches of different columns: {:?} and {other:?}", options.columns);
             return Err(Error::InvalidBatch(message));
         }
-        self.retrying(|| async {
-            let mut writer = self.write(table, options.clone()).await?;
+        let options = &options;
+        // A write takes as long as its rows do: each try has the deadline for its opening.
+        self.repeat(None, |call| async move {
+            let mut writer = Writer::open(call, table, options.clone()).await?;
             for batch in batches {
                 writer.send(batch).await?;
             }
@@ -182,6 +140,43 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// Opens a write at the server that a call goes to.
+    async fn open(call: Call, table: &str, options: WriteOptions) -> Result<Self> {
+        let limits = call.info().await?.limits;
+        let (requests, receiver) = mpsc::channel(2);
+        let WriteOptions { request_id, columns, replace_by } = options;
+        let open = v1::Open { table: table.to_owned(), request_id, columns, replace_by };
+        // The receiver is here, so there is someone to send to.
+        let _ = requests.send(WriteRequest { kind: Some(write_request::Kind::Open(open)) }).await;
+        let stream = call.unbounded(ReceiverStream::new(receiver))?;
+        let responses = call.call(call.ingest().write(stream)).await?;
+
+        let begins_by = call.begins_by();
+        let mut connection = Connection { call, requests, responses };
+        let opened = time::timeout_at(begins_by, connection.response()).await;
+        let write_response::Kind::Opened(opened) = opened.map_err(|_| Error::Deadline)?? else {
+            return Err(malformed("a write that does not start with its opening"));
+        };
+        let schema = schema_from_proto(&opened.schema.ok_or_else(|| malformed("no schema of the table"))?)?;
+        let at_most = |limit: u64, default| match usize::try_from(limit) {
+            Ok(0) | Err(_) => default,
+            Ok(limit) => limit,
+        };
+        let window_bytes = at_most(opened.window_bytes, DEFAULT_MESSAGE_BYTES);
+        Ok(Self {
+            connection,
+            schema,
+            window_bytes,
+            max_message_bytes: at_most(limits.message_bytes, DEFAULT_MESSAGE_BYTES).min(window_bytes),
+            max_batch_rows: at_most(u64::from(limits.batch_rows), DEFAULT_BATCH_ROWS),
+            sequence: 0,
+            unacknowledged: VecDeque::new(),
+            unacknowledged_bytes: 0,
+            progress: Progress::default(),
+            on_progress: None,
+        })
+    }
+
     /// The schema, as the server gave it on opening.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -306,7 +301,7 @@ impl fmt::Debug for Writer {
 
 /// Both directions of the stream.
 struct Connection {
-    client: Client,
+    call: Call,
     requests: mpsc::Sender<WriteRequest>,
     responses: Streaming<v1::WriteResponse>,
 }
@@ -323,7 +318,7 @@ impl Connection {
     }
 
     async fn response(&mut self) -> Result<write_response::Kind> {
-        match self.responses.message().await.map_err(|status| self.client.error(&status))? {
+        match self.responses.message().await.map_err(|status| self.call.error(&status))? {
             Some(response) => response.kind.ok_or_else(|| malformed("an empty message")),
             None => Err(Error::Incomplete),
         }

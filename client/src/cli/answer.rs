@@ -8,7 +8,6 @@ use std::{
 
 use arrow_array::{RecordBatch, cast::AsArray as _, types::Int64Type};
 use clap::ValueEnum;
-use tonic::Code;
 
 use super::{
     CliError,
@@ -19,9 +18,10 @@ use super::{
     style::Style,
 };
 use crate::{
+    answer::{QueryResult, QueryStream},
     client::Client,
-    error::Error,
-    query::{QueryResult, QueryStream, Statistics},
+    error::{Code, Error},
+    plan::Statistics,
     sql::Select,
 };
 

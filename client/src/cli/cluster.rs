@@ -81,7 +81,7 @@ pub fn status(cluster: &Cluster, address: &str) -> String {
 fn node_cells(node: &Node, address: &str) -> [String; 9] {
     let name = if node.name.is_empty() { address } else { &node.name };
     let mark = if node.own { " *" } else { "" };
-    let sum = |of: fn(&crate::proto::NodeTable) -> u64| node.tables.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&crate::cluster::NodeTable) -> u64| node.tables.iter().map(of).sum::<u64>();
     let lag = sum(|table| table.lag);
     let known = !node.version.is_empty();
     let or_dash = |text: String| if known { text } else { "-".to_owned() };
@@ -99,8 +99,8 @@ fn node_cells(node: &Node, address: &str) -> [String; 9] {
 }
 
 fn state(node: &Node) -> String {
-    let name = match node.state() {
-        NodeState::Unspecified => "unknown",
+    let name = match node.state {
+        NodeState::Unknown => "unknown",
         NodeState::Alive => return "alive".to_owned(),
         NodeState::Suspect => "suspect",
         NodeState::Dead => "dead",
@@ -111,10 +111,6 @@ fn state(node: &Node) -> String {
 }
 
 fn json(cluster: &Cluster) -> Value {
-    let state = |node: &Node| {
-        let name = node.state().as_str_name();
-        name.strip_prefix("NODE_STATE_").unwrap_or(name).to_lowercase()
-    };
     let nodes = cluster.nodes.iter().map(|node| {
         let tables = node.tables.iter().map(|table| {
             json!({
@@ -128,7 +124,7 @@ fn json(cluster: &Cluster) -> Value {
         });
         json!({
             "name": node.name,
-            "state": state(node),
+            "state": node.state.name(),
             "own": node.own,
             "version": node.version,
             "uptime_ms": node.uptime_ms,
@@ -156,7 +152,7 @@ fn json(cluster: &Cluster) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::{ClusterTable, NodeTable};
+    use crate::cluster::{ClusterTable, NodeTable};
 
     fn cluster() -> Cluster {
         let table = |version, lag, fragments| NodeTable {
@@ -169,7 +165,7 @@ mod tests {
         };
         let node = |name: &str, state: NodeState, tables| Node {
             name: name.into(),
-            state: state.into(),
+            state,
             version: "0.1.0".into(),
             uptime_ms: 90_000,
             memory_bytes: 1 << 20,
@@ -179,7 +175,7 @@ mod tests {
         };
         let first = Node { own: true, ..node("a:1", NodeState::Alive, vec![table(7, 0, 3)]) };
         let second = Node { silent_ms: 4000, ..node("b:1", NodeState::Dead, vec![table(5, 2, 2)]) };
-        let never = Node { name: "c:1".into(), state: NodeState::Suspect.into(), ..Default::default() };
+        let never = Node { name: "c:1".into(), state: NodeState::Suspect, ..Default::default() };
         let flights = ClusterTable { name: "flights".into(), version: 7, fragments: 4, rows: 4000 };
         Cluster { nodes: vec![first, second, never], replication: 2, tables: vec![flights] }
     }

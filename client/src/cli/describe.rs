@@ -7,9 +7,9 @@ use basalt_proto::v1::value::Kind;
 use super::{grid::Grid, human, retention::shown, style::Style};
 use crate::{
     calendar::{Date, Timestamp},
-    catalog::{ColumnInfo, DamagedTable, Deletes, EncodingEstimate, Table, TableDetails},
     convert::{OPTIMIZE_KEY, REFERENCES_KEY},
     expr::Literal,
+    table::{ColumnInfo, DamagedTable, Deletes, EncodingEstimate, Table, TableDetails},
     types::type_name,
 };
 
@@ -251,7 +251,7 @@ mod tests {
     use arrow_schema::{DataType, Field, Schema};
 
     use super::*;
-    use crate::catalog::EncodingUse;
+    use crate::table::EncodingUse;
 
     fn table() -> Table {
         let fields =

@@ -2,11 +2,10 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
-use basalt_proto::v1::ErrorReason;
 use clap::Args;
 
 use super::{CliError, ConnectArgs, human, print};
-use crate::catalog::Table;
+use crate::{error::ErrorReason, table::Table};
 
 /// Arguments of `drop`.
 #[derive(Args, Clone, Debug)]

@@ -150,11 +150,8 @@ fn in_text(place: &str) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use basalt_proto::v1::ErrorReason;
-    use tonic::Code;
-
     use super::*;
-    use crate::error::Place;
+    use crate::error::{Code, ErrorReason, Place};
 
     #[test]
     fn reports() {
@@ -176,7 +173,11 @@ mod tests {
         );
 
         let address = "http://127.0.0.1:1".to_owned();
-        let error = CliError::Client(Error::Connection { address, message: "connection refused".to_owned() });
+        let error = CliError::Client(Error::Connection {
+            address,
+            message: "connection refused".to_owned(),
+            source: None,
+        });
         assert_eq!(
             error.report(),
             "no connection to http://127.0.0.1:1: connection refused\n  \

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use basalt_proto::v1::{PlanHop, PlanOperator, PlanSip};
 use clap::Args;
 
 use super::{
@@ -16,7 +15,12 @@ use super::{
     sets::SetArgs,
     style::Style,
 };
-use crate::{client::Client, query::Query, sql::Select};
+use crate::{
+    client::Client,
+    plan::{PlanHop, PlanOperator, PlanSip},
+    query::Query,
+    sql::Select,
+};
 
 /// Arguments of `explain`.
 #[derive(Args, Clone, Debug)]

@@ -11,12 +11,13 @@ use crate::error::Error;
 
 pub(crate) async fn run(connect: &ConnectArgs) -> Result<(), CliError> {
     let client = connect.connect().await?;
-    let request = client.request(HealthCheckRequest { service: String::new() });
-    let answer = client.call(HealthClient::new(client.channel()).check(request)).await?;
+    let call = client.once();
+    let request = call.request(HealthCheckRequest { service: String::new() })?;
+    let answer = call.call(HealthClient::new(call.host().channel.clone()).check(request)).await?;
     if answer.status() != ServingStatus::Serving {
         // Anything that is asked for says why.
-        let request = client.request(GetServerInfoRequest {});
-        let why = match client.call(client.catalog().get_server_info(request)).await {
+        let request = call.request(GetServerInfoRequest {})?;
+        let why = match call.call(call.catalog().get_server_info(request)).await {
             Err(Error::Server(error)) => error.message,
             _ => answer.status().as_str_name().to_owned(),
         };

@@ -70,11 +70,7 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
 
-use crate::{
-    client::{Client, ClientOptions},
-    credentials::Credentials,
-    error::Error,
-};
+use crate::{client::Client, credentials::Credentials, error::Error, options::ClientOptions};
 
 /// The heading over [`ConnectArgs`] in the help.
 pub const CONNECTION: &str = "Connection";

@@ -20,8 +20,9 @@ use super::{
     style::Style,
 };
 use crate::{
+    answer::QueryResult,
     calendar::{Date, Timestamp},
-    query::{QueryResult, Statistics},
+    plan::Statistics,
 };
 
 /// How nulls look in tables; in CSV they are empty, in JSON `null`.

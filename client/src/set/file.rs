@@ -8,7 +8,7 @@ use prost::{Message as _, bytes::Bytes};
 use super::{Domain, Ids, Set, sealed::Domain as _};
 use crate::{
     error::{Error, Result},
-    query::Statistics,
+    plan::Statistics,
 };
 
 impl<D: Domain> Set<D> {

@@ -17,6 +17,7 @@ pub struct Handle([u8; 32]);
 
 /// A set on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Kept {
     /// Its name in filters.
     pub handle: Handle,
@@ -86,9 +87,10 @@ impl Client {
     pub async fn put_set<D: Domain>(&self, set: &Set<D>, time: Duration) -> Result<Set<D>> {
         let ttl_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
         let request = v1::PutSipRequest { scope: Some(set.scope()), sip: set.held()?.clone(), ttl_ms };
+        let request = &request;
         let answer = self
-            .retrying(|| async { self.call(self.sips().put(self.request(request.clone()))).await })
-            .await?;
+            .retrying(|call| async move { call.call(call.sips().put(call.request(request.clone())?)).await });
+        let answer = answer.await?;
         let kept = Kept::from_proto(&answer.handle, answer.expires_ms)?;
         Ok(Set { kept: Some(kept), cardinality: answer.cardinality, ..set.clone() })
     }
@@ -99,9 +101,9 @@ impl Client {
     /// `SIP_NOT_FOUND` where the server has no such set, or no longer.
     pub async fn get_set(&self, handle: Handle) -> Result<Set<Ids>> {
         let answer = self
-            .retrying(|| async {
+            .retrying(|call| async move {
                 let request = v1::GetSipRequest { handle: handle.to_vec() };
-                self.call(self.sips().get(self.request(request))).await
+                call.call(call.sips().get(call.request(request)?)).await
             })
             .await?;
         let kept = Kept::from_proto(&handle, answer.expires_ms)?;
@@ -114,9 +116,9 @@ impl Client {
     /// Those of any call.
     pub async fn delete_set(&self, handle: Handle) -> Result<bool> {
         let answer = self
-            .retrying(|| async {
+            .retrying(|call| async move {
                 let request = v1::DeleteSipRequest { handle: handle.to_vec() };
-                self.call(self.sips().delete(self.request(request))).await
+                call.call(call.sips().delete(call.request(request)?)).await
             })
             .await?;
         Ok(answer.existed)

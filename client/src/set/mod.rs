@@ -18,13 +18,14 @@ use sealed::Domain as _;
 use crate::{
     error::{Error, Result},
     expr::Filter,
-    query::Statistics,
+    plan::Statistics,
     types,
 };
 
 /// A set of ids, with what they mean: of [`Rows`], of [`Keys`], or of [`Ids`] where that is only known when
 /// the set is there.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Set<D> {
     /// The table that the set was made of.
     pub table: String,

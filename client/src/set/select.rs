@@ -5,8 +5,8 @@ use std::{future::IntoFuture, marker::PhantomData, pin::Pin, time::Duration};
 use basalt_proto::v1;
 use basalt_sip::Tag;
 
-use super::{Domain, Ids, Kept, Keys, Rows, Set, malformed};
-use crate::{client::Client, error::Result, query::Query};
+use super::{Domain, Kept, Keys, Rows, Set, malformed};
+use crate::{client::Client, error::Result, plan::Statistics, query::Query};
 
 /// A selection, being built; awaiting it runs it.
 ///
@@ -36,13 +36,6 @@ pub struct Select<D> {
     of: PhantomData<fn() -> D>,
 }
 
-impl Client {
-    /// A selection from a request made elsewhere.
-    pub fn select_of(&self, request: v1::SelectRequest) -> Select<Ids> {
-        Select { client: self.clone(), request, of: PhantomData }
-    }
-}
-
 impl Query {
     /// The addresses of the rows that the filter selects, for [`Query::rows`] of a later query. Only the
     /// table, the filter and the version count.
@@ -65,6 +58,10 @@ impl Query {
 }
 
 impl<D: Domain> Select<D> {
+    pub(crate) fn of_request(client: Client, request: v1::SelectRequest) -> Self {
+        Self { client, request, of: PhantomData }
+    }
+
     /// The encoding, for those who read the bytes without this crate; the smallest one otherwise.
     pub fn tag(mut self, tag: Tag) -> Self {
         self.request.tag = i32::from(tag as u8);
@@ -87,16 +84,16 @@ impl<D: Domain> Select<D> {
 
     async fn run(self) -> Result<Set<D>> {
         let Self { client, request, .. } = self;
-        let answer = client
-            .retrying(|| async {
-                client.call(client.queries().select(client.request(request.clone()))).await
-            })
-            .await?;
+        let asked = &request;
+        let answer = client.retrying(|call| async move {
+            call.call(call.queries().select(call.request(asked.clone())?)).await
+        });
+        let answer = answer.await?;
         if answer.sip.is_empty() != request.omit_sip {
             return Err(malformed("a set with other bytes than were asked for"));
         }
         let mut set = Set::from_answer(answer.scope, answer.sip, answer.cardinality)?;
-        set.statistics = answer.statistics.unwrap_or_default();
+        set.statistics = answer.statistics.map(Statistics::from).unwrap_or_default();
         if request.keep_ms > 0 {
             set.kept = Some(Kept::from_proto(&answer.handle, answer.expires_ms)?);
         }

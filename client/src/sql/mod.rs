@@ -38,6 +38,7 @@ mod select;
 mod subquery;
 mod version;
 
+#[cfg(feature = "cli")]
 pub(crate) use error::excerpt;
 pub use error::{SUPPORTED, SqlError};
 pub use subquery::Selection;
@@ -108,6 +109,25 @@ impl Select {
         }
         let columns: Vec<String> = columns.into_iter().map(Into::into).collect();
         on_a_deep_stack(|| read(&self.sql, Some(&columns))).map(|(request, _)| request)
+    }
+
+    /// The query, for the table as the server has it; the server is only asked where the request depends on it.
+    ///
+    /// # Errors
+    /// Those of [`Client::table_summary`] and [`parse_select`].
+    ///
+    /// ```no_run
+    /// # async fn example(client: &basalt_client::Client) -> basalt_client::Result<()> {
+    /// use basalt_client::{col, sql::parse_select};
+    ///
+    /// let select = parse_select("SELECT carrier, count(*) AS n FROM flights GROUP BY carrier")?;
+    /// let answer = select.query(client).await?.filter(col("dep_delay").gt(60)).collect().await?;
+    /// println!("{} carriers", answer.rows);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn query(self, client: &Client) -> Result<crate::Query, Error> {
+        Ok(client.query_of(self.resolve(client).await?))
     }
 
     /// The request for the table as the server has it; the server is only asked where the request depends on it.

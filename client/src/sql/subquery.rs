@@ -17,6 +17,7 @@ use crate::{
 
 /// `SELECT * | column FROM table [WHERE condition]`: rows, or the values of a column.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Selection {
     /// The table.
     pub table: String,

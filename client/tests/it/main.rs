@@ -3,6 +3,10 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "this is all test code")]
 
+mod failover;
 mod query;
+#[cfg(feature = "serde")]
+mod rows;
 mod server;
+mod stream;
 mod write;

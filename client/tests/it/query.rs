@@ -6,32 +6,32 @@ use basalt_client::{
 };
 use tonic::{Code, Status};
 
-use crate::server::{Script, status};
+use super::server::{Script, status};
 
-type Message = Result<pb::QueryResponse, Status>;
+pub(crate) type Message = Result<pb::QueryResponse, Status>;
 
 fn message(kind: Kind) -> Message {
     Ok(pb::QueryResponse { kind: Some(kind) })
 }
 
-fn header() -> Message {
+pub(crate) fn header() -> Message {
     let int32 = pb::DataType { kind: pb::TypeKind::Int32.into(), ..Default::default() };
     let field = pb::Field { name: "a".to_owned(), r#type: Some(int32), ..Default::default() };
     let schema = Some(pb::Schema { fields: vec![field] });
     message(Kind::Header(pb::Header { schema, table_version: 7 }))
 }
 
-fn batch(values: &[i32]) -> Message {
+pub(crate) fn batch(values: &[i32]) -> Message {
     let int32s = Values::Int32s(pb::Int32s { values: values.to_vec() });
     let columns = vec![pb::Column { validity: vec![], values: Some(int32s) }];
     message(Kind::Batch(pb::RecordBatch { rows: u32::try_from(values.len()).unwrap(), columns }))
 }
 
-fn trailer(rows: u64) -> Message {
+pub(crate) fn trailer(rows: u64) -> Message {
     message(Kind::Trailer(pb::Trailer { rows, complete: true, ..Default::default() }))
 }
 
-fn broken() -> Message {
+pub(crate) fn broken() -> Message {
     Err(status(Code::Unavailable, "SHUTTING_DOWN"))
 }
 

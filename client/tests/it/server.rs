@@ -17,10 +17,10 @@ use basalt_client::{
 };
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_stream::{
-    Stream,
+    Stream, StreamExt as _,
     wrappers::{ReceiverStream, TcpListenerStream},
 };
-use tonic::{Request, Response, Status, Streaming, transport::Server};
+use tonic::{Request, Response, Status, Streaming, metadata::MetadataMap, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
 /// Plays the server's side of one write.
@@ -39,19 +39,59 @@ pub(crate) struct Script {
     pub(crate) write: Arc<PlayWrite>,
     /// Calls so far, by their names.
     pub(crate) calls: Arc<Mutex<Vec<&'static str>>>,
+    /// What came with the queries.
+    pub(crate) headers: Arc<Mutex<Vec<MetadataMap>>>,
+    /// The key that queries must have.
+    pub(crate) key: Option<&'static str>,
+    /// How a query goes on behind its messages.
+    pub(crate) then: Then,
+}
+
+/// How a query goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Then {
+    /// It ends behind its messages.
+    End,
+    /// Nothing comes any more behind its messages.
+    Stall,
+    /// Nothing comes at all.
+    Silence,
+}
+
+/// Notes that a query's answer was dropped.
+struct Dropped(Script);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.called("dropped");
+    }
 }
 
 impl Default for Script {
     fn default() -> Self {
         let limits = pb::Limits { message_bytes: 4 << 20, batch_rows: 1 << 20, ..Default::default() };
         let (queries, select) = (Vec::new(), pb::SelectResponse::default());
-        Self { limits, queries, select, write: Arc::new(|_, _, _| ()), calls: Arc::default() }
+        Self {
+            limits,
+            queries,
+            select,
+            write: Arc::new(|_, _, _| ()),
+            calls: Arc::default(),
+            headers: Arc::default(),
+            key: None,
+            then: Then::End,
+        }
     }
 }
 
 impl Script {
     /// Starts the server, and a client that tries three times without waiting long.
     pub(crate) async fn start(self) -> Client {
+        Client::connect_with(&self.serve().await, options()).await.unwrap()
+    }
+
+    /// Starts the server, and gives its address.
+    pub(crate) async fn serve(self) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let server = Server::builder()
@@ -59,8 +99,12 @@ impl Script {
             .add_service(QueryServiceServer::new(self.clone()))
             .add_service(IngestServiceServer::new(self));
         tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-        let retry = RetryPolicy { tries: 3, first_delay: Duration::from_millis(1), ..Default::default() };
-        Client::connect_with(&address, ClientOptions { retry, ..Default::default() }).await.unwrap()
+        address
+    }
+
+    /// How often a method was called.
+    pub(crate) fn calls_of(&self, name: &str) -> usize {
+        self.calls.lock().unwrap().iter().filter(|call| **call == name).count()
     }
 
     /// Notes a call; gives how many of its name came before.
@@ -69,6 +113,11 @@ impl Script {
         calls.push(name);
         calls.iter().filter(|c| **c == name).count() - 1
     }
+}
+
+/// Three tries, without waiting long.
+pub(crate) fn options() -> ClientOptions {
+    ClientOptions::new().retry(RetryPolicy::new().tries(3).first_delay(Duration::from_millis(1)))
 }
 
 /// An error as the server gives it.
@@ -165,9 +214,23 @@ impl CatalogService for Script {
 impl QueryService for Script {
     type QueryStream = Pin<Box<dyn Stream<Item = Result<pb::QueryResponse, Status>> + Send>>;
 
-    async fn query(&self, _: Request<pb::QueryRequest>) -> Result<Response<Self::QueryStream>, Status> {
+    async fn query(&self, request: Request<pb::QueryRequest>) -> Result<Response<Self::QueryStream>, Status> {
         let call = self.called("query").min(self.queries.len() - 1);
-        Ok(Response::new(Box::pin(tokio_stream::iter(self.queries[call].clone()))))
+        let key = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        if self.key.is_some_and(|wanted| key != Some(&format!("Bearer {wanted}"))) {
+            return Err(status(tonic::Code::Unauthenticated, "UNAUTHENTICATED"));
+        }
+        self.headers.lock().unwrap().push(request.metadata().clone());
+        let messages = tokio_stream::iter(self.queries[call].clone());
+        match self.then {
+            Then::End => Ok(Response::new(Box::pin(messages))),
+            Then::Silence => std::future::pending().await,
+            Then::Stall => {
+                let guard = Dropped(self.clone());
+                let rest = tokio_stream::pending().map(move |message| (&guard, message).1);
+                Ok(Response::new(Box::pin(messages.chain(rest))))
+            }
+        }
     }
 
     async fn select(&self, _: Request<pb::SelectRequest>) -> Result<Response<pb::SelectResponse>, Status> {

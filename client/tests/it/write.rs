@@ -9,15 +9,15 @@ use prost::Message as _;
 use tokio::sync::mpsc::Sender;
 use tonic::{Code, Status, Streaming};
 
-use crate::server::{Script, status};
+use super::server::{Script, status};
 
 const LIMIT: usize = 10_000;
 const WINDOW: usize = 25_000;
 
 /// What a server saw of one write.
 #[derive(Clone, Debug, Default)]
-struct Seen {
-    request_id: String,
+pub(crate) struct Seen {
+    pub(crate) request_id: String,
     columns: Vec<String>,
     batches: u64,
     rows: u64,
@@ -27,7 +27,7 @@ struct Seen {
 
 /// How a scripted server takes a write.
 #[derive(Clone, Copy, PartialEq)]
-enum Play {
+pub(crate) enum Play {
     /// To its end.
     Commit,
     /// Fails at the third batch.
@@ -103,7 +103,7 @@ async fn play(
 }
 
 /// A server that plays one write after the other, the last again and again.
-fn script(plays: Vec<Play>) -> (Script, Arc<Mutex<Vec<Seen>>>) {
+pub(crate) fn script(plays: Vec<Play>) -> (Script, Arc<Mutex<Vec<Seen>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::clone(&seen);
     let write = move |call: usize, requests, responses| {
@@ -115,7 +115,7 @@ fn script(plays: Vec<Play>) -> (Script, Arc<Mutex<Vec<Seen>>>) {
 }
 
 /// Rows whose texts are short at first and long at the end.
-fn rows() -> RecordBatch {
+pub(crate) fn rows() -> RecordBatch {
     let texts: Vec<_> = (0..2000).map(|i| "x".repeat(if i < 1900 { 3 } else { 900 })).collect();
     RecordBatch::try_from_iter([
         ("n", Arc::new(Int64Array::from_iter_values(0..2000)) as _),

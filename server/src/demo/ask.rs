@@ -87,7 +87,9 @@ fn rounded(answer: &QueryResult) -> Result<QueryResult, ArrowError> {
     let batch = |batch: &RecordBatch| {
         RecordBatch::try_new(batch.schema(), batch.columns().iter().map(round).collect())
     };
-    Ok(QueryResult { batches: answer.batches.iter().map(batch).collect::<Result<_, _>>()?, ..answer.clone() })
+    let mut rounded = answer.clone();
+    rounded.batches = answer.batches.iter().map(batch).collect::<Result<_, _>>()?;
+    Ok(rounded)
 }
 
 /// The answer's cells as text.

@@ -160,7 +160,7 @@ pub(crate) async fn run(args: DemoArgs) -> Result<(), Error> {
 /// Everything that is shown of the server at `address`.
 async fn show(args: &DemoArgs, address: SocketAddr, threads: usize) -> Result<(), Error> {
     // Large scales take long to describe: the entropy of every column is counted.
-    let options = ClientOptions { deadline: DEADLINE, ..ClientOptions::default() };
+    let options = ClientOptions::new().deadline(DEADLINE);
     let client = Client::connect_with(&address.to_string(), options).await?;
     let info = client.server_info().await?;
     let (mut out, style) = (io::stdout(), Style::of(&io::stdout()));

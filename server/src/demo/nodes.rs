@@ -113,7 +113,7 @@ async fn start(args: &DemoArgs, store: &Path) -> Result<Vec<Node>, Error> {
         let address = clients.local_addr()?.to_string();
         let listeners = Listeners { peers: Some(peers), ..clients.into() };
         let server = tokio::spawn(basalt_server::run(listeners, config, std::future::pending()));
-        let options = ClientOptions { deadline: DEADLINE, ..ClientOptions::default() };
+        let options = ClientOptions::new().deadline(DEADLINE);
         let client = Client::connect_with(&address, options).await?;
         client.list_tables().await?;
         nodes.push(Node { name: name.clone(), client, server });

@@ -52,7 +52,7 @@ pub(crate) async fn load(address: &str, table: &str, file: &Path) {
 pub(crate) async fn ready(address: &str) {
     let client = Client::connect(address).await.unwrap();
     while let Err(error) = client.list_tables().await {
-        assert_eq!(error.reason(), basalt_client::proto::ErrorReason::Starting, "{error}");
+        assert_eq!(error.reason(), basalt_client::ErrorReason::Starting, "{error}");
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }

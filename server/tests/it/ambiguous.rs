@@ -13,7 +13,7 @@ fn rows(value: i64) -> RecordBatch {
 }
 
 async fn write(client: &Client, value: i64, request_id: &str) -> basalt_client::Result<Committed> {
-    let options = WriteOptions { request_id: request_id.into(), ..WriteOptions::default() };
+    let options = WriteOptions::new().request_id(request_id);
     let mut writer = client.write("t", options).await?;
     writer.send(&rows(value)).await?;
     writer.commit().await
@@ -64,10 +64,8 @@ async fn what_is_told_of_a_write_that_failed_is_true() {
     // The library tries by itself again, with the id of the first try.
     for fault in ["sync", "link"] {
         disk.fail(fault, true);
-        let retrying = client.clone().with_options(ClientOptions {
-            retry: RetryPolicy { tries: 50, ..RetryPolicy::default() },
-            ..ClientOptions::default()
-        });
+        let options = ClientOptions::new().retry(RetryPolicy::new().tries(50));
+        let retrying = client.clone().with_options(options);
         let write = tokio::spawn(async move { retrying.write_all("t", &[rows(4)]).await });
         tokio::time::sleep(Duration::from_millis(700)).await;
         disk.fail(fault, false);

@@ -10,8 +10,8 @@ use std::{
 use arrow_array::{
     ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type,
 };
-use basalt_client::{Error, attribute as attribute_of, col, count, sum};
-use basalt_proto::v1::{self as pb, ErrorReason};
+use basalt_client::{Error, ErrorReason, attribute as attribute_of, col, count, sum};
+use basalt_proto::v1 as pb;
 use parquet::{
     arrow::{ArrowWriter, PARQUET_FIELD_ID_META_KEY},
     file::properties::WriterProperties,

@@ -42,7 +42,7 @@ async fn a_query_that_is_cut_off_does_not_panic() {
         log.read_to_string(&mut rest).unwrap();
         rest
     });
-    let options = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
+    let options = ClientOptions::new().retry(RetryPolicy::never());
     let address = format!("http://{}", started["address"].as_str().unwrap());
     let client = Client::connect_with(&address, options).await.unwrap();
     while client.list_tables().await.is_err() {

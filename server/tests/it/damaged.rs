@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use basalt_client::{Client, col};
-use basalt_proto::v1::{ErrorReason, TypeKind};
+use basalt_client::{Client, ErrorReason, col};
+use basalt_proto::v1::TypeKind;
 use tempfile::TempDir;
 use tonic::Code;
 

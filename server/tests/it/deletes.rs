@@ -15,8 +15,9 @@ use crate::{
     support::{Server, batch, check, commit, field, open_as},
 };
 
-const REWRITE: TableOptions =
-    TableOptions { retention: None, deletes: Some(Deletes::Rewrite), optimize: None };
+fn rewrite() -> TableOptions {
+    TableOptions::new().deletes(Deletes::Rewrite)
+}
 
 async fn at(store: &TempDir) -> Server {
     Server::with(|config| config.store = store.path().to_str().unwrap().to_owned()).await
@@ -40,7 +41,7 @@ async fn values(client: &Client) -> Vec<i64> {
 async fn a_table_that_rewrites_files_has_no_vectors_and_the_same_rows() {
     let store = TempDir::new().unwrap();
     let server = at(&store).await;
-    against_a_model_with(&[&server.client], &REWRITE).await;
+    against_a_model_with(&[&server.client], &rewrite()).await;
     let rows = server.rows("m").await;
     let log = log(store.path());
     assert!(!log.contains("deletionVector"), "{log}");
@@ -54,7 +55,7 @@ async fn a_table_that_rewrites_files_has_no_vectors_and_the_same_rows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_rewrite_files_of_each_other() {
     let nodes = Nodes::start(3).await;
-    against_a_model_with(&nodes.clients().collect::<Vec<_>>(), &REWRITE).await;
+    against_a_model_with(&nodes.clients().collect::<Vec<_>>(), &rewrite()).await;
     assert!(!log(nodes.store.path()).contains("deletionVector"));
 }
 
@@ -63,7 +64,7 @@ async fn a_deletion_that_rewrites_leaves_older_versions_as_they_are() {
     let store = TempDir::new().unwrap();
     let server = at(&store).await;
     let schema = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
-    server.client.create_table_with("t", &schema, &REWRITE).await.unwrap();
+    server.client.create_table_with("t", &schema, &rewrite()).await.unwrap();
     server.write(vec![open_as("t", "1"), batch(1, &[1, 2, 3, 4, 5]), commit(1, 5)]).await.1.unwrap();
     let rows = server.client.query("t").filter(col("a").is_in([2, 4])).select_rows().await.unwrap();
     let before = server.client.table("t").await.unwrap().table.version;

@@ -250,7 +250,7 @@ async fn a_table_that_changes_is_never_read_as_it_was() {
         match change {
             0 => drop(client.delete("t", col("part").eq(3)).await.unwrap()),
             1 => {
-                let options = WriteOptions { replace_by: vec!["id".into()], ..WriteOptions::default() };
+                let options = WriteOptions::new().replace_by(["id"]);
                 let mut writer = client.write("t", options).await.unwrap();
                 writer.send(&rows(ROWS / 2..ROWS, 77)).await.unwrap();
                 writer.commit().await.unwrap();

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
 use arrow_schema::{DataType, Field, Schema};
-use basalt_client::{Client, TableOptions, WriteOptions, col, count};
-use basalt_proto::v1::{self as pb, ErrorReason, TypeKind};
+use basalt_client::{Client, ErrorReason, TableOptions, WriteOptions, col, count};
+use basalt_proto::v1::{self as pb, TypeKind};
 use basalt_server::Config;
 use tempfile::TempDir;
 use tonic::Code;
@@ -158,7 +158,7 @@ pub(crate) async fn against_a_model_with(clients: &[&Client], table: &TableOptio
     let mut turns = clients.iter().cycle();
     let mut client = || *turns.next().unwrap();
     let mut model: BTreeMap<(i64, String), i64> = BTreeMap::new();
-    let options = || WriteOptions { replace_by: vec!["a".into(), "b".into()], ..WriteOptions::default() };
+    let options = || WriteOptions::new().replace_by(["a", "b"]);
     for round in 0..12_i64 {
         let keys: BTreeMap<(i64, String), i64> = (0..40)
             .map(|i| (((i * 7 + round * 13) % 50, format!("k{}", (i + round) % 3)), round * 1000 + i))
@@ -194,8 +194,7 @@ pub(crate) async fn against_a_model_with(clients: &[&Client], table: &TableOptio
         let b: ArrayRef = Arc::new(keys.iter().map(|(_, b)| Some(*b)).collect::<StringArray>());
         let v: ArrayRef = Arc::new(keys.iter().map(|(a, _)| (*a > 1).then_some(*a)).collect::<Int64Array>());
         let rows = RecordBatch::try_from_iter([("a", a), ("b", b), ("v", v)]).unwrap();
-        let replace_by = by.iter().map(ToString::to_string).collect();
-        let options = WriteOptions { replace_by, ..WriteOptions::default() };
+        let options = WriteOptions::new().replace_by(by.iter().copied());
         let mut writer = client().write("m", options).await.unwrap();
         writer.send(&rows).await.unwrap();
         let error = writer.commit().await.unwrap_err();

@@ -78,7 +78,7 @@ async fn a_replace_takes_what_another_server_has_just_written() {
     let (a, b) = two_servers(&store).await;
     for i in 0..30 {
         a.client.write_all("t", &[batch([i])]).await.unwrap();
-        let options = WriteOptions { replace_by: vec!["a".into()], ..WriteOptions::default() };
+        let options = WriteOptions::new().replace_by(["a"]);
         let mut writer = b.client.write("t", options).await.unwrap();
         writer.send(&batch(0..=i)).await.unwrap();
         writer.commit().await.unwrap();

@@ -247,7 +247,7 @@ async fn values_are_checked() {
 async fn a_stream_that_breaks_leaves_nothing() {
     let server = Server::start().await;
     server.numbers("t", [1, 2, 3]).await;
-    let options = WriteOptions { request_id: "broken".into(), ..WriteOptions::default() };
+    let options = WriteOptions::new().request_id("broken");
     let mut writer = server.client.write("t", options).await.unwrap();
     let array: ArrayRef = Arc::new(Int64Array::from(vec![4, 5]));
     writer.send(&RecordBatch::try_from_iter_with_nullable([("a", array, true)]).unwrap()).await.unwrap();

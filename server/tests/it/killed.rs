@@ -51,7 +51,7 @@ pub(crate) async fn start(store: &str, disk: Option<&Disk>) -> (Running, Client)
     // The pipe must not fill.
     std::thread::spawn(move || log.lines().for_each(drop));
     let address = format!("http://{}", started["address"].as_str().unwrap());
-    let once = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
+    let once = ClientOptions::new().retry(RetryPolicy::never());
     let client = Client::connect_with(&address, once).await.unwrap();
     while client.list_tables().await.is_err() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -73,7 +73,7 @@ fn rows(write: i64) -> RecordBatch {
 }
 
 async fn write(client: &Client, write: i64) -> basalt_client::Result<basalt_client::Committed> {
-    let options = WriteOptions { request_id: format!("write {write}"), ..WriteOptions::default() };
+    let options = WriteOptions::new().request_id(format!("write {write}"));
     let mut writer = client.write("t", options).await?;
     writer.send(&rows(write)).await?;
     writer.commit().await

@@ -51,7 +51,7 @@ async fn start(arguments: &[&str]) -> Running {
     };
     // The pipe must not fill.
     std::thread::spawn(move || log.lines().for_each(drop));
-    let options = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
+    let options = ClientOptions::new().retry(RetryPolicy::never());
     let client = Client::connect_with(&address, options).await.unwrap();
     while client.list_tables().await.is_err() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -123,7 +123,7 @@ async fn every_path(server: &Running) {
     }
     // Writes behind one that panicked go on, under its own id, too.
     let write = async || {
-        let options = WriteOptions { request_id: "id".into(), ..WriteOptions::default() };
+        let options = WriteOptions::new().request_id("id");
         let mut writer = client.write("panics_once_commit", options).await?;
         writer.send(&rows(3)).await?;
         writer.commit().await

@@ -40,7 +40,7 @@ async fn fill(client: &Client) {
 }
 
 fn hour_by(column: &str) -> Retention {
-    Retention { column: column.to_owned(), keep: HOUR }
+    Retention::new(column, HOUR)
 }
 
 async fn number(client: &Client, query: basalt_client::Query) -> i64 {

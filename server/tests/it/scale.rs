@@ -19,8 +19,9 @@ use std::{
 };
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::Int64Type};
-use basalt_client::{Client, ClientOptions, Error, NodeState, RetryPolicy, WriteOptions, col, count, sum};
-use basalt_proto::v1::ErrorReason;
+use basalt_client::{
+    Client, ClientOptions, Error, ErrorReason, NodeState, RetryPolicy, WriteOptions, col, count, sum,
+};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -182,7 +183,7 @@ impl Trial {
             let (mut all, mut least) = (0, u64::MAX);
             for node in &self.nodes {
                 let cluster = node.client.cluster().await.unwrap();
-                let alive = |node: &&basalt_client::Node| node.state() == NodeState::Alive;
+                let alive = |node: &&basalt_client::Node| node.state == NodeState::Alive;
                 if cluster.nodes.len() != self.nodes.len()
                     || cluster.nodes.iter().filter(alive).count() != self.nodes.len()
                 {
@@ -249,11 +250,7 @@ impl Drop for Trial {
 
 async fn client(address: &str) -> Client {
     let began = Instant::now();
-    let options = ClientOptions {
-        retry: RetryPolicy::never(),
-        deadline: Duration::from_secs(20),
-        ..ClientOptions::default()
-    };
+    let options = ClientOptions::new().retry(RetryPolicy::never()).deadline(Duration::from_secs(20));
     loop {
         if let Ok(client) = Client::connect_with(address, options).await
             && client.list_tables().await.is_ok()

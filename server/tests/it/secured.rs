@@ -45,7 +45,7 @@ struct Secured {
 }
 
 fn options() -> ClientOptions {
-    ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() }
+    ClientOptions::new().retry(RetryPolicy::never())
 }
 
 fn issue(folder: &Path, name: &str, role: Role, tables: &[&str]) -> String {

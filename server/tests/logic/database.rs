@@ -56,7 +56,7 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) async fn connect(address: &str) -> Self {
-        let options = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
+        let options = ClientOptions::new().retry(RetryPolicy::never());
         let client = Client::connect_with(address, options).await.unwrap().with_deadline(DEADLINE);
         Self { client, tables: BTreeMap::new(), lost: BTreeMap::new(), random: BTreeSet::new() }
     }

@@ -1,7 +1,7 @@
 //! Tables whose columns change: what is there stays readable, by the old columns at old versions and by the new ones at
 //! new versions, at every node and behind a restart.
 
-use basalt_client::{Client, proto::ErrorReason};
+use basalt_client::{Client, ErrorReason};
 
 use crate::{
     nodes::cluster,

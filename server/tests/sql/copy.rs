@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use basalt_client::{Client, proto::ErrorReason};
+use basalt_client::{Client, ErrorReason};
 use basalt_server::Config;
 
 use crate::{

@@ -3,9 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
-use basalt_client::{Client, ClientOptions, Error, RetryPolicy, proto::ErrorReason};
+use basalt_client::{Client, ClientOptions, Code, Error, ErrorReason, RetryPolicy};
 use basalt_server::{Config, Memory};
-use tonic::Code;
 
 use crate::{
     nodes::{cluster, command},
@@ -22,7 +21,7 @@ fn rows(keys: std::ops::Range<i64>) -> RecordBatch {
 }
 
 pub(crate) async fn filled(address: &str, table: &str, keys: std::ops::Range<i64>) -> Client {
-    let options = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
+    let options = ClientOptions::new().retry(RetryPolicy::never());
     let client = Client::connect_with(address, options).await.unwrap();
     let batch = rows(keys);
     client.create_table_if_missing(table, &batch.schema()).await.unwrap();

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use basalt_client::{
-    Client,
-    proto::ErrorReason,
+    Client, ErrorReason,
     queries::{QueryState, RunningQuery},
 };
 use tokio::time::sleep;

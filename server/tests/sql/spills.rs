@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use basalt_client::proto::ErrorReason;
+use basalt_client::ErrorReason;
 use basalt_server::Memory;
 
 use crate::{

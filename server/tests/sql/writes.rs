@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use basalt_client::{Client, ClientOptions, RetryPolicy, proto::ErrorReason};
+use basalt_client::{Client, ClientOptions, ErrorReason, RetryPolicy};
 use basalt_server::{Config, Memory};
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 async fn client(address: &str) -> Client {
-    let options = ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() };
+    let options = ClientOptions::new().retry(RetryPolicy::never());
     Client::connect_with(address, options).await.unwrap()
 }
 

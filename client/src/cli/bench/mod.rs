@@ -33,11 +33,7 @@ use self::{
     request::{Failure, Request},
 };
 use super::{CliError, ConnectArgs, human, print, style::Style};
-use crate::{
-    client::{Client, ClientOptions},
-    error::Error,
-    retry::RetryPolicy,
-};
+use crate::{client::Client, error::Error, options::ClientOptions, retry::RetryPolicy};
 
 /// Requests that an open load may have under way on one connection; others wait, and their latency with them.
 const IN_FLIGHT: usize = 32;

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::{
     cli::CliError,
-    client::{Client, ClientOptions},
+    client::Client,
     error::Result,
+    options::{ClientOptions, WriteOptions},
     retry::RetryPolicy,
-    write::WriteOptions,
 };
 
 /// Makes what is missing, by the first connection, and waits until every address shows it.

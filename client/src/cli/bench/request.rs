@@ -11,12 +11,12 @@ use super::{
     mix::Operation,
 };
 use crate::{
+    answer::QueryResult,
     client::Client,
     error::Error,
     expr::{col, count, sum},
-    query::QueryResult,
+    options::WriteOptions,
     set::keys_of,
-    write::WriteOptions,
 };
 
 /// Rows of the answer of a heavy query.

@@ -29,7 +29,6 @@ use std::{
 };
 
 use arrow_schema::{DataType, Schema, SchemaRef};
-use basalt_proto::v1::ErrorReason;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::mpsc;
@@ -42,10 +41,11 @@ use self::{
 };
 use super::{CliError, ConnectArgs, human, print, retention, style::Style};
 use crate::{
-    catalog::{Deletes, Optimize, Retention, Table, TableDetails, TableOptions},
     client::Client,
-    error::Error,
-    write::{Committed, WriteOptions},
+    error::{Error, ErrorReason},
+    options::WriteOptions,
+    table::{Deletes, Optimize, Retention, Table, TableDetails, TableOptions},
+    write::Committed,
 };
 
 /// Bad rows that are shown one by one.

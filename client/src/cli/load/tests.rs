@@ -409,7 +409,7 @@ fn null_texts_by_default() {
 #[test]
 fn the_summary_of_a_load() {
     let details = |rows| TableDetails {
-        table: crate::catalog::Table {
+        table: crate::table::Table {
             name: "t".to_owned(),
             schema: Arc::new(schema_text::parse("a int32").unwrap()),
             version: 1,

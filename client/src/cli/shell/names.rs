@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{catalog::Table, client::Client};
+use crate::{client::Client, table::Table};
 
 /// Words of SQL that are typed often.
 pub(super) const KEYWORDS: &[&str] = &[

@@ -217,7 +217,7 @@ async fn what_a_write_takes_away_is_found_where_it_is() {
     against_a_model(&nodes.clients().collect::<Vec<_>>()).await;
     // By one column, at a node that holds a third of the fragments.
     fill(nodes.client(0), "t", 6, 1000).await;
-    let options = WriteOptions { replace_by: vec!["id".into()], ..WriteOptions::default() };
+    let options = WriteOptions::new().replace_by(["id"]);
     let mut writer = nodes.client(1).write("t", options).await.unwrap();
     writer.send(&rows(2500, 7000)).await.unwrap();
     assert_eq!(writer.commit().await.unwrap().replaced, Some(3500));
@@ -249,7 +249,7 @@ async fn nobody_waits_for_a_write_that_waits_for_a_node() {
     let client = nodes.client(0).clone();
     let replace = tokio::spawn(async move {
         let started = Instant::now();
-        let options = WriteOptions { replace_by: vec!["id".into()], ..WriteOptions::default() };
+        let options = WriteOptions::new().replace_by(["id"]);
         let mut writer = client.write("t", options).await.unwrap();
         // One row of each fragment.
         for i in 0..7 {
@@ -419,10 +419,8 @@ async fn a_member_that_is_forgotten_leaves_nothing_out() {
     // What the other one holds cannot be loaded, and the other one is gone.
     nodes.remove_data();
     nodes.kill(1).await;
-    let once = Client::connect_with(
-        nodes.client(0).address(),
-        ClientOptions { retry: RetryPolicy::never(), ..ClientOptions::default() },
-    );
+    let once =
+        Client::connect_with(nodes.client(0).address(), ClientOptions::new().retry(RetryPolicy::never()));
     let once = once.await.unwrap();
     let mut forgotten = 0;
     while forgotten < 20 {

@@ -153,7 +153,7 @@ impl Nodes {
     pub(crate) async fn sees(&self, i: usize, alive: usize) {
         loop {
             let cluster = self.client(i).cluster().await.unwrap();
-            let live = |node: &&basalt_client::Node| node.state() == NodeState::Alive && !node.own;
+            let live = |node: &&basalt_client::Node| node.state == NodeState::Alive && !node.own;
             if cluster.nodes.iter().filter(live).count() == alive {
                 return;
             }

@@ -11,7 +11,7 @@ use std::{
 
 use arrow_array::{RecordBatch, cast::AsArray as _};
 use arrow_select::concat::concat_batches;
-use basalt_client::{Client, ClientOptions, Error, proto::ErrorReason};
+use basalt_client::{Client, ClientOptions, Error, ErrorReason};
 use basalt_proto::cluster::v1::{
     self as peer, BeginTaskRequest, ReadTaskRequest, TaskKey,
     peer_service_client::PeerServiceClient,
@@ -120,7 +120,7 @@ async fn a_statement_that_is_given_up_ends_everywhere() {
                JOIN t c ON b.part % 2 = c.part % 2 JOIN t d ON c.part % 2 = d.part % 2";
     let plan = plan(&client, sql).await;
     assert!(plan.contains("Stage 3"), "{plan}");
-    let options = ClientOptions { deadline: Duration::from_secs(1), ..ClientOptions::default() };
+    let options = ClientOptions::new().deadline(Duration::from_secs(1));
     let hasty = Client::connect_with(client.address(), options).await.unwrap();
     let error = hasty.sql(sql).collect().await.unwrap_err();
     // The client or a node is the first to see that it has passed.
