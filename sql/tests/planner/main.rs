@@ -502,11 +502,7 @@ async fn a_statement_is_described_before_it_is_run() {
         described.schema.fields().iter().map(|field| (field.name.as_str(), field.data_type)).collect();
     assert_eq!(
         columns,
-        [
-            ("carrier", DataType::Utf8),
-            ("late", DataType::Int64),
-            ("avg(distance)", DataType::Float64)
-        ]
+        [("carrier", DataType::Utf8), ("late", DataType::Int64), ("avg(distance)", DataType::Float64)]
     );
     let described = describe("SELECT delay FROM flights WHERE carrier = ? LIMIT ?").await.unwrap();
     assert_eq!(described.parameters, [DataType::Utf8, DataType::Int64]);
