@@ -50,6 +50,103 @@ def run(page, statement):
     page.get_by_role("textbox", name="Statement").press("Control+Enter")
 
 
+def complete(page, text):
+    """Words are offered and taken, and those that are typed whole stay as they are."""
+    words = page.get_by_role("listbox", name="Completions")
+    # Before the names are known, too.
+    page.reload()
+    text.fill("")
+    text.type("SELECT dep_")
+    text.press("Tab")
+    expect(text).to_have_value("SELECT dep_time")
+    text.fill("")
+    text.type("SELECT carr")
+    expect(page.get_by_role("option", name="carrier")).to_be_visible()
+    text.press("Tab")
+    expect(text).to_have_value("SELECT carrier")
+    expect(words).to_be_hidden()
+
+    text.fill("")
+    text.type("select name\nfrom flight\nGROUP BY carrier\nORDER BY carrier DESC\nLIMIT 3")
+    expect(text).to_have_value("select name\nfrom flight\nGROUP BY carrier\nORDER BY carrier DESC\nLIMIT 3")
+    text.fill("")
+    for word in ("FROM", "desc", "airlines", "Carrier", "'fligh", "-- fligh"):
+        text.fill("")
+        text.type(f"{word}")
+        expect(words).to_be_hidden()
+    text.fill("")
+    text.type("FROM fligh")
+    expect(words.get_by_role("option")).to_have_text(["flights"])
+    text.press("Escape")
+    expect(words).to_be_hidden()
+    text.press("Enter")
+    expect(text).to_have_value("FROM fligh\n")
+    text.fill("")
+    text.type("FROM air")
+    text.press("ArrowDown")
+    text.press("ArrowDown")
+    expect(words.get_by_role("option", selected=True)).to_have_text("airports")
+    text.press("Enter")
+    expect(text).to_have_value("FROM airports")
+    text.fill("")
+    text.type("FROM air")
+    words.get_by_role("option", name="airlines").click()
+    expect(text).to_have_value("FROM airlines")
+
+    # Columns are those of the tables of FROM, and of an alias.
+    text.fill(" FROM planes AS p JOIN airlines b ON p.tailnum = b.carrier; SELECT year FROM weather")
+    text.press("Control+Home")
+    text.type("SELECT man")
+    expect(words.get_by_role("option")).to_have_text(["manufacturer"])
+    text.press("Tab")
+    text.type(", b.")
+    expect(words.get_by_role("option")).to_have_text(["carrier", "name"])
+    text.type(" , wind_")
+    expect(words).to_be_hidden()
+
+
+def keep(page, text):
+    """What is typed, and what runs, outlives the page; one statement after another is one instead of another."""
+    pages = page.get_by_role("navigation")
+    answer = page.locator(".answer")
+    run(page, LONG)
+    expect(answer).to_have_text("Running…")
+    run(page, "SELECT 40 + 2 AS second")
+    expect(answer.locator("tbody td")).to_have_text(["42"])
+    expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_disabled()
+    run(page, LONG)
+    text.fill("SELECT 1 -- half a stat")
+    pages.get_by_role("link", name="Queries").click()
+    expect(page.locator("tr", has_text="a.distance + b.distance")).to_be_visible()
+    pages.get_by_role("link", name="SQL").click()
+    expect(text).to_have_value("SELECT 1 -- half a stat")
+    expect(answer).to_have_text("Running…")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    expect(answer).to_have_text("Cancelled.")
+    run(page, "SELECT 6 * 7 AS kept")
+    expect(answer.locator("tbody td")).to_have_text(["42"])
+    pages.get_by_role("link", name="Tables").click()
+    pages.get_by_role("link", name="SQL").click()
+    expect(answer.locator("th")).to_have_text(["kept"])
+    text.fill("SELECT 2 -- reloaded")
+    page.reload()
+    expect(text).to_have_value("SELECT 2 -- reloaded")
+    earlier = page.get_by_label("Earlier statements")
+    expect(earlier.locator("option", has_text="SELECT nothing")).to_have_count(1)
+    earlier.select_option("SELECT nothing FROM flights")
+    expect(text).to_have_value("SELECT nothing FROM flights")
+    expect(earlier.locator("option", has_text="reloaded")).to_have_count(1)
+
+    # An address fills the editor and runs nothing; the page of a table runs what it asks.
+    page.goto(f"{URL}/console/#/sql/SELECT%201%20AS%20stranger")
+    expect(text).to_have_value("SELECT 1 AS stranger")
+    expect(answer).to_be_empty()
+    page.goto(f"{URL}/console/#/tables/airlines")
+    page.get_by_role("link", name="Ask it").click()
+    expect(answer.locator("tbody tr")).to_have_count(16)
+    expect(text).to_have_value('SELECT * FROM "airlines" LIMIT 100')
+
+
 def walk(page, name):
     page.goto(f"{URL}/")
     if KEY:
@@ -78,11 +175,7 @@ def walk(page, name):
 
     page.get_by_role("navigation").get_by_role("link", name="SQL").click()
     text = page.get_by_role("textbox", name="Statement")
-    text.fill("")
-    text.type("SELECT carr")
-    expect(page.get_by_role("option", name="carrier")).to_be_visible()
-    text.press("Tab")
-    check(text.input_value() == "SELECT carrier", f"completed to {text.input_value()!r}")
+    complete(page, text)
     run(page, JOINED)
     answer = page.get_by_role("region", name="Answer", exact=True).last
     expect(answer.locator("tbody tr")).to_have_count(16)
@@ -105,6 +198,7 @@ def walk(page, name):
     run(page, "SELECT * FROM flights")
     expect(page.locator(".answer .caption").first).to_contain_text("the first 1,000 rows; there are more")
 
+    keep(page, text)
     run(page, LONG)
     other = page.context.new_page()
     other.goto(f"{URL}/console/#/queries")

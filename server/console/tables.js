@@ -2,8 +2,20 @@
 
 import { bytes, count, grid, h, meter, plural, problem, s } from "./page.js";
 import { objects, sql, table as heldTable, quoted } from "./server.js";
+import { remember, replace, run } from "./statements.js";
 
 const link = (name) => h("a", { href: `#/tables/${encodeURIComponent(name)}` }, name);
+
+/** Goes to the editor with a statement, and runs it: an address alone would not run it. */
+const ask = (statement) => h("a", {
+  href: `#/sql/${encodeURIComponent(statement)}`,
+  onclick: (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    replace(statement);
+    remember(statement);
+    run(statement);
+  },
+}, "Ask it");
 
 export async function tables(page) {
   page.replaceChildren(h("h1", {}, "Tables"), h("p", { class: "busy" }, "Loading…"));
@@ -75,7 +87,7 @@ export async function tableOf(page, name) {
     h("h1", {}, name),
     h("p", {}, `${plural(rows, "row")}, version ${count(table.version)}, ${bytes(held)} held`,
       rows >= 1000 ? `: ${(plain / held).toFixed(1)} times smaller than plain arrays` : "", ". ",
-      h("a", { href: `#/sql/${encodeURIComponent(`SELECT * FROM ${quoted(name)} LIMIT 100`)}` }, "Ask it")),
+      ask(`SELECT * FROM ${quoted(name)} LIMIT 100`)),
     h("p", { class: "legend" },
       h("span", { class: "key held" }), " held ", h("span", { class: "key plain" }), " as plain arrays ",
       h("span", { class: "key entropy" }), " entropy of the values, order 0"),
