@@ -105,6 +105,26 @@ def complete(page, text):
     expect(words).to_be_hidden()
 
 
+def points(page, statement, word):
+    """The caret is under the first letter of a word of the line that is shown."""
+    run(page, statement)
+    excerpt = page.locator(".excerpt")
+    line = next(line for line in statement.rstrip(";").split("\n") if word in line)
+    expect(excerpt).to_contain_text(line if len(line) < 60 else "…1 + ")
+    apart = excerpt.evaluate(
+        """(pre, word) => {
+            const range = document.createRange();
+            const at = pre.firstChild.data.indexOf(word);
+            range.setStart(pre.firstChild, at);
+            range.setEnd(pre.firstChild, at + 1);
+            const [letter, caret] = [range.getBoundingClientRect(), pre.querySelector('.caret').getBoundingClientRect()];
+            return [caret.x - letter.x, caret.y - letter.y];
+        }""",
+        word,
+    )
+    check(abs(apart[0]) < 1 and apart[1] > 5, f"the caret of {statement!r} is {apart} pixels from {word}")
+
+
 def keep(page, text):
     """What is typed, and what runs, outlives the page; one statement after another is one instead of another."""
     pages = page.get_by_role("navigation")
@@ -191,6 +211,11 @@ def walk(page, name):
     picture(page, f"plan-{name}")
     run(page, "SELECT nothing FROM flights")
     expect(page.get_by_role("alert").filter(has_text="nothing")).to_be_visible()
+    points(page, "SELECT nothing FROM flights", "nothing")
+    points(page, "\n  SELECT 1\n\tFROM flights\nWHERE '\U0001f5fb\t' < nothing;", "nothing")
+    points(page, f"SELECT {'1 + ' * 60}nothing FROM flights", "nothing")
+    fits(page, "an error")
+    picture(page, f"error-{name}")
     run(page, "SELECT NULL AS n, '' AS e, '<b>\"x\",\n' AS t WHERE true")
     expect(page.locator(".answer tbody td")).to_have_text(["null", "", '<b>"x", '])
     run(page, "SELECT year FROM flights WHERE year = 1")
