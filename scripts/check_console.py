@@ -25,6 +25,29 @@ NO_NAME = """() => [...document.querySelectorAll('button, a, input, select, text
     .filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length))
     .map((e) => e.outerHTML.slice(0, 120))"""
 
+LABELS = """(svg) => {
+    const wrong = [];
+    const around = svg.getBoundingClientRect();
+    const figure = svg.parentElement;
+    if (figure.clientWidth - around.width > 24) wrong.push(`${around.width} of ${figure.clientWidth} pixels are used`);
+    if (figure.clientWidth < document.querySelector('main').clientWidth - 48) wrong.push('the picture is narrow');
+    const texts = [...svg.querySelectorAll('text')].map((e) => ({ e, at: e.getBoundingClientRect(), slanted: e.hasAttribute('transform') }));
+    for (const { e, at } of texts) {
+        if (parseFloat(getComputedStyle(e).fontSize) * svg.getScreenCTM().a < 11) wrong.push(`${e.textContent} is small`);
+        const outside = at.left < around.left - 1 || at.right > around.right + 1 || at.bottom > around.bottom + 1;
+        if (outside) wrong.push(`${e.textContent} is cut off`);
+    }
+    const flat = texts.filter(({ slanted }) => !slanted);
+    flat.forEach((a, i) => flat.slice(i + 1).forEach((b) => {
+        const over = a.at.left < b.at.right && b.at.left < a.at.right && a.at.top < b.at.bottom && b.at.top < a.at.bottom;
+        if (over) wrong.push(`${a.e.textContent} is over ${b.e.textContent}`);
+    }));
+    // Of slanted ones the lines are apart: where they end, and by their slant.
+    const ends = texts.filter(({ slanted }) => slanted).map(({ at }) => at.right);
+    ends.forEach((x, i) => { if (i > 0 && (x - ends[i - 1]) * Math.sin(50 * Math.PI / 180) < 10) wrong.push('slanted labels are close'); });
+    return wrong;
+}"""
+
 
 def check(condition, message):
     if not condition:
@@ -103,6 +126,17 @@ def complete(page, text):
     expect(words.get_by_role("option")).to_have_text(["carrier", "name"])
     text.type(" , wind_")
     expect(words).to_be_hidden()
+
+
+def drawn(page, name, least):
+    """A picture fills its place, and its labels can be read: large enough, inside, and none over another."""
+    image = page.get_by_role("img", name=name)
+    expect(image.locator("text").nth(least - 1)).to_be_attached()
+    page.wait_for_function(
+        "(svg) => Math.abs(svg.viewBox.baseVal.width - svg.getBoundingClientRect().width) < 1", arg=image.element_handle()
+    )
+    wrong = image.evaluate(LABELS)
+    check(not wrong, f"in the picture of {name}: {wrong}")
 
 
 def points(page, statement, word):
@@ -202,7 +236,7 @@ def walk(page, name):
     first = answer.locator("tbody tr").first.locator("td")
     check(first.all_text_contents()[:2] == ["United Air Lines Inc.", "58665"], "another answer than DuckDB's")
     page.get_by_role("tab", name="Bars").click()
-    expect(page.get_by_role("img", name="flights by name")).to_be_visible()
+    drawn(page, "flights by name", 16 + 3)
     fits(page, "an answer")
     picture(page, f"sql-{name}")
     page.get_by_role("button", name="Explain and time").click()
@@ -211,6 +245,21 @@ def walk(page, name):
     picture(page, f"plan-{name}")
     run(page, "SELECT nothing FROM flights")
     expect(page.get_by_role("alert").filter(has_text="nothing")).to_be_visible()
+    run(page, "SELECT dest, count(*) AS n FROM flights GROUP BY dest ORDER BY n DESC LIMIT 50")
+    page.get_by_role("tab", name="Bars").click()
+    drawn(page, "n by dest", 15)
+    run(page, "SELECT time_hour, avg(temp) AS temp, avg(humid) AS humid FROM weather GROUP BY time_hour ORDER BY time_hour LIMIT 900")
+    page.get_by_role("tab", name="Lines").click()
+    drawn(page, "temp, humid by time_hour", 4)
+    fits(page, "lines")
+    picture(page, f"lines-{name}")
+    size = page.viewport_size
+    page.set_viewport_size({"width": 700, "height": 700})
+    drawn(page, "temp, humid by time_hour", 4)
+    page.set_viewport_size(size)
+    run(page, "SELECT dep_delay FROM flights LIMIT 500")
+    page.get_by_role("tab", name="Spread of dep_delay").click()
+    drawn(page, "How many values of dep_delay lie where, of 500", 4)
     points(page, "SELECT nothing FROM flights", "nothing")
     points(page, "\n  SELECT 1\n\tFROM flights\nWHERE '\U0001f5fb\t' < nothing;", "nothing")
     points(page, f"SELECT {'1 + ' * 60}nothing FROM flights", "nothing")
