@@ -288,11 +288,33 @@ def walk(page, name):
     expect(row).to_have_count(0)
     other.close()
 
+    empty(page)
     page.get_by_role("navigation").get_by_role("link", name="Cluster").click()
     expect(page.locator(".node")).not_to_have_count(0)
     expect(page.locator(".spark polyline").first).to_have_attribute("points", re.compile(r"\d+.* \d+"), timeout=15000)
     fits(page, "the cluster")
     picture(page, f"cluster-{name}")
+
+
+def empty(page):
+    """A server without tables says how one is made, and shows it when it is there."""
+    none = "name,version,rows,columns,fragments,bytes,retention,deletes,problem\n"
+
+    def answer(route):
+        if "system.tables" in (route.request.post_data or ""):
+            route.fulfill(body=none, content_type="text/csv")
+        else:
+            route.continue_()
+
+    page.route("**/v1/sql*", answer)
+    page.goto(f"{URL}/console/#/queries")
+    page.goto(f"{URL}/console/#/tables")
+    first = page.get_by_role("region", name="First steps")
+    expect(first).to_contain_text("basalt load flights flights.csv")
+    fits(page, "the tables of an empty server")
+    page.unroute("**/v1/sql*")
+    expect(page.get_by_role("link", name="flights", exact=True)).to_be_visible()
+    expect(first).to_have_count(0)
 
 
 def stranger(browser):

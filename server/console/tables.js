@@ -17,15 +17,37 @@ const ask = (statement) => h("a", {
   },
 }, "Ask it");
 
+/** How a table is made, for a server that has none. */
+function firstSteps() {
+  return h("section", { class: "first", "aria-label": "First steps" },
+    h("h2", {}, "There is no table yet"),
+    h("p", {}, "A file becomes one in a terminal, be it CSV, Parquet or Arrow:"),
+    h("pre", { tabindex: "0", role: "region", "aria-label": "A command that loads a table" }, "basalt load flights flights.csv"),
+    h("p", {}, "Where the server is on another machine, ", h("code", {}, "--server URL"), " says where. ",
+      h("a", { href: "#/sql" }, "SQL"), " makes tables, too:"),
+    h("pre", { tabindex: "0", role: "region", "aria-label": "A statement that makes a table" },
+      "CREATE TABLE airlines (carrier TEXT NOT NULL, name TEXT)"));
+}
+
 export async function tables(page) {
   page.replaceChildren(h("h1", {}, "Tables"), h("p", { class: "busy" }, "Loading…"));
   const found = await objects("SELECT * FROM system.tables ORDER BY name");
   if (found.length === 0) {
-    page.replaceChildren(
-      h("h1", {}, "Tables"),
-      h("p", {}, "There is no table yet. ", h("code", {}, "basalt load flights flights.csv"), " makes one of a file, and so does ",
-        h("a", { href: "#/sql" }, "CREATE TABLE"), "."));
-    return;
+    page.replaceChildren(h("h1", {}, "Tables"), firstSteps());
+    // The first one is shown when it is there.
+    const timer = setInterval(async () => {
+      if (document.hidden) return;
+      try {
+        const some = await objects("SELECT name FROM system.tables LIMIT 1");
+        if (some.length === 0 || !page.isConnected) return;
+        clearInterval(timer);
+        await tables(page);
+      } catch (error) {
+        // Who may not see them is not asked for a key again and again; others are told when the server answers.
+        if (error.status === 401 || error.status === 403) clearInterval(timer);
+      }
+    }, 3000);
+    return () => clearInterval(timer);
   }
   const most = Math.max(...found.map((table) => Number(table.bytes ?? 0)));
   const rows = found.map((table) => table.problem === null
