@@ -144,7 +144,7 @@ def points(page, statement, word):
     run(page, statement)
     excerpt = page.locator(".excerpt")
     line = next(line for line in statement.rstrip(";").split("\n") if word in line)
-    expect(excerpt).to_contain_text(line if len(line) < 60 else "…1 + ")
+    expect(excerpt).to_contain_text(line if len(line) < 30 else "…")
     apart = excerpt.evaluate(
         """(pre, word) => {
             const range = document.createRange();
@@ -152,11 +152,12 @@ def points(page, statement, word):
             range.setStart(pre.firstChild, at);
             range.setEnd(pre.firstChild, at + 1);
             const [letter, caret] = [range.getBoundingClientRect(), pre.querySelector('.caret').getBoundingClientRect()];
-            return [caret.x - letter.x, caret.y - letter.y];
+            return [caret.x - letter.x, caret.y - letter.y, pre.scrollWidth - pre.clientWidth];
         }""",
         word,
     )
     check(abs(apart[0]) < 1 and apart[1] > 5, f"the caret of {statement!r} is {apart} pixels from {word}")
+    check(apart[2] <= 0, f"the line of {statement!r} is {apart[2]} pixels too wide")
 
 
 def keep(page, text):
@@ -262,7 +263,7 @@ def walk(page, name):
     drawn(page, "How many values of dep_delay lie where, of 500", 4)
     points(page, "SELECT nothing FROM flights", "nothing")
     points(page, "\n  SELECT 1\n\tFROM flights\nWHERE '\U0001f5fb\t' < nothing;", "nothing")
-    points(page, f"SELECT {'1 + ' * 60}nothing FROM flights", "nothing")
+    points(page, f"SELECT {'1 + ' * 60}nothing{' + 1' * 60} FROM flights", "nothing")
     fits(page, "an error")
     picture(page, f"error-{name}")
     run(page, "SELECT NULL AS n, '' AS e, '<b>\"x\",\n' AS t WHERE true")

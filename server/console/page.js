@@ -44,7 +44,8 @@ export function duration(ms) {
 
 export const plural = (n, one) => `${count(n)} ${one}${Number(n) === 1 ? "" : "s"}`;
 
-const AROUND = 60;
+// Letters of code are less wide than this.
+const LETTER = 9;
 
 /** The line of a statement that a place names, with a caret under it; null where the place is none of a statement. */
 function excerpt(statement, place) {
@@ -53,7 +54,10 @@ function excerpt(statement, place) {
   const told = [...(statement?.split("\n")[line - 1] ?? "")];
   if (told.length === 0 || column > told.length + 1) return null;
   const at = column - 1;
-  const [from, to] = [Math.max(0, at - AROUND), Math.min(told.length, at + AROUND)];
+  // As much of it as the page has room for, so that the caret is seen.
+  const room = Math.max(30, Math.min(120, Math.floor(innerWidth / LETTER) - 8));
+  const from = Math.max(0, Math.min(at - (room >> 1), told.length - room));
+  const to = Math.min(told.length, from + room);
   const before = (from > 0 ? "…" : "") + told.slice(from, at).join("");
   // The same text, unseen, moves the caret: tabs and wide characters have their width.
   return h("pre", { class: "excerpt" },
