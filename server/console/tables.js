@@ -23,7 +23,7 @@ function firstSteps() {
     h("h2", {}, "There is no table yet"),
     h("p", {}, "A file becomes one in a terminal, be it CSV, Parquet or Arrow:"),
     h("pre", { tabindex: "0", role: "region", "aria-label": "A command that loads a table" }, "basalt load flights flights.csv"),
-    h("p", {}, "Where the server is on another machine, ", h("code", {}, "--server URL"), " says where. ",
+    h("p", {}, "Where the server is not at 127.0.0.1:7700, ", h("code", {}, "--server URL"), " says where. ",
       h("a", { href: "#/sql" }, "SQL"), " makes tables, too:"),
     h("pre", { tabindex: "0", role: "region", "aria-label": "A statement that makes a table" },
       "CREATE TABLE airlines (carrier TEXT NOT NULL, name TEXT)"));
