@@ -1,10 +1,12 @@
 // Which page is shown: the part of the address behind #.
 
 import { cluster } from "./cluster.js";
+import { forgetNames } from "./editor.js";
 import { h, problem } from "./page.js";
 import { queries } from "./queries.js";
 import { forgetKey, hasKey } from "./server.js";
 import { console_ } from "./sql.js";
+import { forget as forgetStatement } from "./statements.js";
 import { tableOf, tables } from "./tables.js";
 
 const PAGES = {
@@ -43,6 +45,8 @@ function who() {
   const shown = document.getElementById("who");
   const forget = () => {
     forgetKey();
+    forgetStatement();
+    forgetNames();
     show();
   };
   shown.replaceChildren(...(hasKey() ? [h("button", { class: "quiet", onclick: forget }, "Forget the key")] : []));

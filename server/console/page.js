@@ -44,11 +44,35 @@ export function duration(ms) {
 
 export const plural = (n, one) => `${count(n)} ${one}${Number(n) === 1 ? "" : "s"}`;
 
-/** What went wrong, with its reason and its place. */
-export function problem(error) {
+// Letters of code are less wide than this.
+const LETTER = 9;
+
+/** The line of a statement that a place names, with a caret under it; null where the place is none of a statement. */
+function excerpt(statement, place) {
+  const [, line, column] = /^line (\d+), column (\d+)$/.exec(place ?? "") ?? [];
+  // Columns count characters, not halves of them.
+  const told = [...(statement?.split("\n")[line - 1] ?? "")];
+  if (told.length === 0 || column > told.length + 1) return null;
+  const at = column - 1;
+  // As much of it as the page has room for, so that the caret is seen.
+  const room = Math.max(30, Math.min(120, Math.floor(innerWidth / LETTER) - 8));
+  const from = Math.max(0, Math.min(at - (room >> 1), told.length - room));
+  const to = Math.min(told.length, from + room);
+  const before = (from > 0 ? "…" : "") + told.slice(from, at).join("");
+  // The same text, unseen, moves the caret: tabs and wide characters have their width.
+  return h("pre", { class: "excerpt" },
+    `${before}${told.slice(at, to).join("")}${to < told.length ? "…" : ""}\n`,
+    h("span", { "aria-hidden": "true" }, h("span", { class: "unseen" }, before), h("span", { class: "caret" }, "^")));
+}
+
+/** What went wrong, with its reason and its place, which is shown where there is a statement. */
+export function problem(error, statement) {
   const told = error.reason ? [h("strong", {}, error.reason), " "] : [];
   const place = error.place ? [" ", h("code", {}, error.place)] : [];
-  return h("p", { class: "problem", role: "alert" }, told, error.message ?? String(error), place);
+  const words = [told, error.message ?? String(error), place];
+  const shown = excerpt(statement, error.place);
+  if (!shown) return h("p", { class: "problem", role: "alert" }, words);
+  return h("div", { class: "problem", role: "alert" }, h("p", {}, words), shown);
 }
 
 /** A table: columns are { name, number }, cells are texts, elements, or null. */

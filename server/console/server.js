@@ -34,6 +34,8 @@ function askForKey(problem) {
       }
       text.value = "";
     }, { once: true });
+    // No button of the form: the first of those is what Enter presses.
+    document.getElementById("key-cancel").onclick = () => dialog.close();
     dialog.showModal();
   });
   return asking;

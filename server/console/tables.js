@@ -2,18 +2,52 @@
 
 import { bytes, count, grid, h, meter, plural, problem, s } from "./page.js";
 import { objects, sql, table as heldTable, quoted } from "./server.js";
+import { remember, replace, run } from "./statements.js";
 
 const link = (name) => h("a", { href: `#/tables/${encodeURIComponent(name)}` }, name);
+
+/** Goes to the editor with a statement, and runs it: an address alone would not run it. */
+const ask = (statement) => h("a", {
+  href: `#/sql/${encodeURIComponent(statement)}`,
+  onclick: (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    replace(statement);
+    remember(statement);
+    run(statement);
+  },
+}, "Ask it");
+
+/** How a table is made, for a server that has none. */
+function firstSteps() {
+  return h("section", { class: "first", "aria-label": "First steps" },
+    h("h2", {}, "There is no table yet"),
+    h("p", {}, "A file becomes one in a terminal, be it CSV, Parquet or Arrow:"),
+    h("pre", { tabindex: "0", role: "region", "aria-label": "A command that loads a table" }, "basalt load flights flights.csv"),
+    h("p", {}, "Where the server is not at 127.0.0.1:7700, ", h("code", {}, "--server URL"), " says where. ",
+      h("a", { href: "#/sql" }, "SQL"), " makes tables, too:"),
+    h("pre", { tabindex: "0", role: "region", "aria-label": "A statement that makes a table" },
+      "CREATE TABLE airlines (carrier TEXT NOT NULL, name TEXT)"));
+}
 
 export async function tables(page) {
   page.replaceChildren(h("h1", {}, "Tables"), h("p", { class: "busy" }, "Loading…"));
   const found = await objects("SELECT * FROM system.tables ORDER BY name");
   if (found.length === 0) {
-    page.replaceChildren(
-      h("h1", {}, "Tables"),
-      h("p", {}, "There is no table yet. ", h("code", {}, "basalt load flights flights.csv"), " makes one of a file, and so does ",
-        h("a", { href: "#/sql" }, "CREATE TABLE"), "."));
-    return;
+    page.replaceChildren(h("h1", {}, "Tables"), firstSteps());
+    // The first one is shown when it is there.
+    const timer = setInterval(async () => {
+      if (document.hidden) return;
+      try {
+        const some = await objects("SELECT name FROM system.tables LIMIT 1");
+        if (some.length === 0 || !page.isConnected) return;
+        clearInterval(timer);
+        await tables(page);
+      } catch (error) {
+        // Who may not see them is not asked for a key again and again; others are told when the server answers.
+        if (error.status === 401 || error.status === 403) clearInterval(timer);
+      }
+    }, 3000);
+    return () => clearInterval(timer);
   }
   const most = Math.max(...found.map((table) => Number(table.bytes ?? 0)));
   const rows = found.map((table) => table.problem === null
@@ -75,7 +109,7 @@ export async function tableOf(page, name) {
     h("h1", {}, name),
     h("p", {}, `${plural(rows, "row")}, version ${count(table.version)}, ${bytes(held)} held`,
       rows >= 1000 ? `: ${(plain / held).toFixed(1)} times smaller than plain arrays` : "", ". ",
-      h("a", { href: `#/sql/${encodeURIComponent(`SELECT * FROM ${quoted(name)} LIMIT 100`)}` }, "Ask it")),
+      ask(`SELECT * FROM ${quoted(name)} LIMIT 100`)),
     h("p", { class: "legend" },
       h("span", { class: "key held" }), " held ", h("span", { class: "key plain" }), " as plain arrays ",
       h("span", { class: "key entropy" }), " entropy of the values, order 0"),

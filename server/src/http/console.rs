@@ -25,7 +25,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Its files, with their media types.
-static FILES: [(&str, &str, &[u8]); 12] = files! {
+static FILES: [(&str, &str, &[u8]); 15] = files! {
     "index.html": HTML,
     "console.css": "text/css; charset=utf-8",
     "logo.svg": "image/svg+xml",
@@ -34,6 +34,9 @@ static FILES: [(&str, &str, &[u8]); 12] = files! {
     "page.js": SCRIPT,
     "tables.js": SCRIPT,
     "sql.js": SCRIPT,
+    "statements.js": SCRIPT,
+    "editor.js": SCRIPT,
+    "completion.js": SCRIPT,
     "plan.js": SCRIPT,
     "chart.js": SCRIPT,
     "cluster.js": SCRIPT,
