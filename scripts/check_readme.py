@@ -176,6 +176,7 @@ class Runner:
         for file in (self.work / ("few" if name == FEW else "data")).glob("*.csv"):
             (folder / "run" / file.name).hardlink_to(file)
         shutil.copytree(self.delta, folder / "run/delta/prices")
+        (folder / "run/deploy").symlink_to(ROOT / "deploy")
         if name not in (FIRST, FEW):
             shutil.copytree(self.work / FIRST / "run/basalt-data", folder / "run/basalt-data")
 

@@ -1,5 +1,6 @@
 """What calls have in common: who calls, answers that break off, errors, deadlines, and giving up."""
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -93,6 +94,41 @@ def test_nothing_answers() -> None:
     assert time.monotonic() - begun < 5
 
 
+def test_what_the_wrong_port_or_scheme_says(binary: str, address: str) -> None:
+    def hint(target: str) -> str:
+        with pytest.raises(basalt.ConnectionFailed) as caught:
+            basalt.connect(target)
+        assert str(caught.value).endswith(f"hint: {caught.value.hint}")
+        return caught.value.hint or ""
+
+    assert "basalt serve" in hint(f"127.0.0.1:{free_port()}")
+    assert "http://" in hint(f"https://{address}")
+    listen, http = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    command = [binary, "serve", "--store", "memory:", "--listen", listen, "--metrics-listen", http, "--log", "error"]
+    process = started(command, lambda: basalt.connect(listen))
+    try:
+        assert "the port of gRPC" in hint(http)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def test_grpc_is_silent_unless_it_is_asked(address: str) -> None:
+    script = f"""if True:
+        import basalt_client
+        try:
+            basalt_client.connect("https://{address}")
+        except basalt_client.ConnectionFailed:
+            print("failed")"""
+    environment = {key: value for key, value in os.environ.items() if key != "GRPC_VERBOSITY"}
+    for more, is_silent in (({}, True), ({"GRPC_VERBOSITY": "INFO"}, False)):
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment | more, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "failed\n"
+        assert (done.stderr == "") == is_silent
+
+
 def test_tls_and_keys(binary: str, tmp_path: pathlib.Path) -> None:
     secrets = tmp_path / "secrets"
     made = subprocess.run([binary, "secure", str(secrets)], capture_output=True, text=True, check=False)
@@ -111,15 +147,17 @@ def test_tls_and_keys(binary: str, tmp_path: pathlib.Path) -> None:
         with pytest.raises(basalt.Unauthenticated) as caught:
             basalt.connect(f"https://{listen}", ca=ca).tables()
         assert caught.value.reason == "UNAUTHENTICATED"
+        assert "hint: a key goes with `key=`" in str(caught.value)
         with basalt.connect(f"https://{listen}", key=(tmp_path / "reader.secret").read_text(), ca=ca) as reader:
             assert reader.query("t").collect().rows() == [(1,)]
             with pytest.raises(basalt.PermissionDenied) as caught:
                 reader.drop("t")
         assert (caught.value.reason, caught.value.retryable) == ("PERMISSION_DENIED", False)
         # The system's authorities have not signed it, and it speaks nothing else.
-        for other in (f"https://{listen}", f"http://{listen}"):
-            with pytest.raises(basalt.ConnectionFailed):
+        for other, hint in ((f"https://{listen}", "ca="), (f"http://{listen}", "https://")):
+            with pytest.raises(basalt.ConnectionFailed) as failed:
                 basalt.connect(other)
+            assert hint in (failed.value.hint or "")
     finally:
         process.terminate()
         process.wait(10)
@@ -275,7 +313,7 @@ def test_reasons(code: grpc.StatusCode, reason: str, kind: type[basalt.BasaltErr
     error = errors.from_rpc(Failed(code, info(reason)), "http://db")
     assert type(error) is kind
     assert (error.reason, error.code, error.retryable) == (reason, code, is_retryable)
-    assert str(error) == f"no such luck ({reason})"
+    assert str(error).splitlines()[0] == f"no such luck ({reason})"
 
 
 def test_every_reason_of_the_api_is_known() -> None:

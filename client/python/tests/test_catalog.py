@@ -1,12 +1,16 @@
 """Tables, the server, the cluster."""
 
+import asyncio
 import datetime as dt
+from collections.abc import Iterator
 
+import grpc
 import pyarrow as pa
 import pytest
+from conftest import Proxy
 
 import basalt_client as basalt
-from basalt_client import col, constant
+from basalt_client import aio, col, constant
 
 
 def test_a_tables_life(client: basalt.Client, table: str) -> None:
@@ -40,6 +44,9 @@ def test_a_tables_life(client: basalt.Client, table: str) -> None:
     assert deleted.rows == 2
     assert client.query(table).select("id").collect().rows() == [(1,)]
     assert client.delete(table, constant(True)).rows == 1
+    for what in (True, None, ""):
+        with pytest.raises(TypeError, match=r'col\("year"\) == 2014'):
+            client.delete(table, what)
 
     client.drop(table)
     client.drop(table, if_exists=True)
@@ -48,6 +55,50 @@ def test_a_tables_life(client: basalt.Client, table: str) -> None:
     with pytest.raises(basalt.TableNotFound):
         client.describe(table)
     assert table not in [each.name for each in client.tables()]
+
+
+@pytest.mark.sql
+def test_delete_by_a_condition_in_sql(client: basalt.Client, address: str, table: str) -> None:
+    client.load(table, {"year": [2013, 2014, 2014, 2015, None]})
+    assert client.delete(table, "year = 2014 -- as in SQL").rows == 2
+    assert client.delete(table, "year = 2013 OR year IS NULL").rows == 2
+    with pytest.raises(basalt.ColumnNotFound):
+        client.delete(table, "yeer = 2015")
+    with pytest.raises(basalt.InvalidRequest):
+        client.delete(table, f"year = 1; DROP TABLE {table}")
+    with pytest.raises(basalt.TableNotFound):
+        client.delete('no"such', "year = 1")
+
+    async def use() -> int:
+        async with aio.connect(address) as awaited:
+            return (await awaited.delete(table, "year = 2015")).rows
+
+    assert asyncio.run(use()) == 1
+    assert len(client.query(table).collect()) == 0
+
+
+class NoSql(grpc.RpcError):
+    """What a server says that is built without SQL."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNIMPLEMENTED
+
+    def details(self) -> str:
+        return ""
+
+    def trailing_metadata(self) -> tuple[()]:
+        return ()
+
+
+def test_a_condition_in_sql_where_there_is_none(proxy: Proxy, table: str) -> None:
+    def tamper(method: str, answers: Iterator[bytes]) -> Iterator[bytes]:
+        if method == "Query":
+            raise NoSql
+        return answers
+
+    proxy.tamper = tamper
+    with basalt.connect(proxy.address) as client, pytest.raises(TypeError, match=r'no SQL: .*col\("year"\) == 2014'):
+        client.delete(table, "year = 2014")
 
 
 def test_retention(client: basalt.Client, table: str) -> None:

@@ -116,10 +116,68 @@ def test_files_that_are_none(
     with pytest.raises(basalt.InvalidData, match=r"files end with \.parquet"):
         client.load(table, "t.xlsx")
     # Behind what the types come from.
-    monkeypatch.setattr("basalt_client._sources._CSV_BLOCK_BYTES", 1024)
+    monkeypatch.setattr("basalt_client._sources._TEXT_BLOCK_BYTES", 1024)
     (tmp_path / "late.csv").write_text("n\n" + "1\n" * 5000 + "x\n")
     with pytest.raises(basalt.InvalidData, match="cannot be read"):
         client.load(table, tmp_path / "late.csv")
+    with pytest.raises(basalt.TableNotFound):
+        client.describe(table)
+
+
+def test_folders_and_patterns(client: basalt.Client, table: str, tmp_path: pathlib.Path) -> None:
+    def loaded(data: object) -> list[tuple[object, ...]]:
+        client.load(table, data, if_exists="replace")
+        return rows_of(client, table)
+
+    folder = tmp_path / "csv"
+    (folder / "more").mkdir(parents=True)
+    (folder / "1.csv").write_text("a,b\n1,NA\n2,x\n")
+    (folder / "2.csv").write_text("b,a\nNA,1.5\n")
+    (folder / "more/3.csv.gz").write_bytes(gzip.compress(b"a,b\n7,y\n"))
+    (folder / "_SUCCESS").write_text("")
+    (folder / ".hidden.csv").write_text("c\n1\n")
+    all_rows = [(1.0, "NA"), (2.0, "x"), (1.5, "NA"), (7.0, "y")]
+    assert loaded(f"{folder}/") == loaded(folder) == loaded(f"{folder}/**/*.csv*") == all_rows
+    assert loaded(folder / "?.csv") == all_rows[:3]
+    # As it stands in the file, though it was a number in the first of them.
+    (folder / "4.csv").write_text("a,b\nx,1\n007,NA\n")
+    assert loaded(folder)[3:] == [("x", "1"), ("007", "NA"), ("7", "y")]
+
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    pyarrow.parquet.write_table(pa.table({"a": pa.array([1], pa.int32()), "b": ["p"]}), mixed / "1.parquet")
+    pyarrow.parquet.write_table(pa.table({"b": ["q"], "a": [1 << 40]}), mixed / "2.parquet")
+    (mixed / "3.jsonl").write_text('{"a": 5, "b": "j"}\n{"a": 6, "b": null}\n')
+    (mixed / "4.json.gz").write_bytes(gzip.compress(b'{"a": 7, "b": "k"}\n'))
+    pyarrow.feather.write_feather(pa.table({"a": [8], "b": ["f"]}), mixed / "5.feather")
+    batch = pa.table({"a": pa.array([9], pa.int8()), "b": ["s"]})
+    with pa.ipc.new_stream(mixed / "6.arrow", batch.schema) as stream:
+        stream.write_table(batch)
+    assert loaded(mixed) == [(1, "p"), (1 << 40, "q"), (5, "j"), (6, None), (7, "k"), (8, "f"), (9, "s")]
+    assert client.describe(table).table.schema.field("a").type == pa.int64()
+    assert loaded(mixed / "3.jsonl") == [(5, "j"), (6, None)]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "no files"),
+        ({"a.csv": "x,y\n1,2\n", "b.csv": "x,z\n1,2\n"}, r"b\.csv: its columns are not those of .*a\.csv, x, y"),
+        ({"a.csv": "x\n1\n", "b.txt": ""}, r"b\.txt: files end with"),
+        ({"a.csv": "x\n1\n", "b.jsonl": '{"x": "t"}'}, r"b\.jsonl: column 'x' is of type string, and int64"),
+        ({"a.csv": "x\n1\n", "b.csv": ""}, r"b\.csv"),
+        ({"a.json": '[{"x": 1}]'}, "an array of JSON"),
+    ],
+)
+def test_folders_that_are_no_table(
+    client: basalt.Client, table: str, tmp_path: pathlib.Path, files: dict[str, str], message: str
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(basalt.InvalidData, match=message):
+        client.load(table, tmp_path)
+    with pytest.raises(FileNotFoundError, match="no file has a name like"):
+        client.load(table, tmp_path / "*.parquet")
     with pytest.raises(basalt.TableNotFound):
         client.describe(table)
 

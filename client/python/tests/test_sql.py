@@ -12,6 +12,7 @@ import pytest
 from conftest import FLIGHTS
 
 import basalt_client as basalt
+from basalt_client import dbapi
 
 pytestmark = pytest.mark.sql
 UTC = dt.timezone.utc
@@ -135,6 +136,23 @@ def test_large_integers_beside_nulls_stay_what_they_are(client: basalt.Client) -
     assert str(frame["v"].dtype) == "Int64"
     assert frame["v"][0] == 9007199254740993
     assert answer.to_pandas(integer_object_nulls=True)["v"][0] == 9007199254740993
+
+
+def test_dates_that_python_does_not_have(client: basalt.Client, address: str) -> None:
+    """The server's are of other years where they are reckoned, not held."""
+    for expression in ("DATE '9999-12-31' + 1", "DATE '0001-01-01' - 1"):
+        answer = client.sql(f"SELECT 1 AS one, {expression} AS day")
+        forms = [answer.rows, answer.one, answer._repr_html_, answer.to_pandas]
+        for form in forms:
+            with pytest.raises(basalt.OutOfRange, match="column 'day' of type date32"):
+                form()
+        assert pa.types.is_date32(answer.to_arrow().schema.field("day").type)
+        with dbapi.connect(address) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT {expression} AS day")
+            with pytest.raises(dbapi.DataError, match="column 'day'"):
+                cursor.fetchone()
+    with pytest.raises(basalt.OutOfRange, match="column 'at' of type timestamp"):
+        client.sql("SELECT TIMESTAMP '9999-12-31' + INTERVAL '2 days' AS at").scalar()
 
 
 def test_no_rows(client: basalt.Client) -> None:

@@ -16,6 +16,7 @@ client.sql("SELECT carrier, count(*) AS n FROM flights WHERE dep_delay > ? GROUP
 - `basalt_client.dbapi` is the DB-API 2.0.
 """
 
+from . import _quiet  # noqa: F401
 from ._write import Committed
 from .catalog import (
     Cluster,

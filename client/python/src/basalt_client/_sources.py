@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.dataset
+import pyarrow.json
 
 from .errors import InvalidData
 
@@ -18,8 +20,21 @@ _ROWS = 1 << 16
 
 # Those of `basalt load`. PyArrow keeps them as texts in columns of text.
 _CSV_NULLS = ["", "NULL", r"\N", "NA"]
-# How much of a CSV decides the types of its columns.
-_CSV_BLOCK_BYTES = 16 << 20
+# How much of a CSV or of JSON lines decides the types of its columns.
+_TEXT_BLOCK_BYTES = 16 << 20
+
+_FORMATS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".arrow": "ipc",
+    ".feather": "ipc",
+    ".ipc": "ipc",
+}
+# Endings of text that is compressed.
+_PACKED = (".gz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -50,7 +65,7 @@ def source_of(data: Any) -> Source:
 
 def _source_of(data: Any) -> Source:
     if isinstance(data, (str, os.PathLike)):
-        return _file(pathlib.Path(data))
+        return _path(pathlib.Path(data))
     library = type(data).__module__.partition(".")[0]
     if library == "pandas":
         return _table(_of_pandas(data))
@@ -104,16 +119,81 @@ def _of_records(rows: Sequence[Any]) -> pa.Table:
     return pa.table({name: [row.get(name) for row in rows] for name in names})
 
 
-def _file(path: pathlib.Path) -> Source:
-    """A file by the ending of its name, or a folder of Parquet files."""
-    endings = [suffix.lower() for suffix in path.suffixes]
-    if ".csv" in endings[-2:]:
-        return _csv(path)
-    formats = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc", ".ipc": "ipc"}
-    kind = "parquet" if path.is_dir() else formats.get(endings[-1] if endings else "")
-    if kind is None:
-        raise InvalidData(f"{path}: files end with .parquet, .csv, .csv.gz, .csv.zst, .arrow, .feather or .ipc")
+def _path(path: pathlib.Path) -> Source:
+    """A file, or all of those in a folder or of a pattern, as one."""
+    if path.is_dir():
+        # Names that begin so are those of logs and marks, such as Spark's _SUCCESS.
+        inner = (each.relative_to(path) for each in path.rglob("*") if each.is_file())
+        files = sorted(path / each for each in inner if not any(part[0] in "._" for part in each.parts))
+        if not files:
+            raise InvalidData(f"{path}: there are no files in this folder")
+        return _files(files)
+    if not path.exists() and glob.has_magic(str(path)):
+        files = sorted(pathlib.Path(each) for each in glob.glob(str(path), recursive=True))
+        files = [each for each in files if each.is_file()]
+        if not files:
+            raise FileNotFoundError(f"no file has a name like {path}")
+        return _files(files)
+    return _file(path)
+
+
+def _files(paths: Sequence[pathlib.Path]) -> Source:
+    """Files with the same columns, whose types are widened from file to file."""
+    parts = [_file(path) for path in paths]
+    names = parts[0].schema.names
+    fields = {field.name: field for field in parts[0].schema}
+    for path, part in zip(paths[1:], parts[1:], strict=True):
+        if sorted(part.schema.names) != sorted(names):
+            raise InvalidData(f"{path}: its columns are not those of {paths[0]}, {', '.join(names)}")
+        for field in part.schema:
+            fields[field.name] = _widened(fields[field.name], field, f"{path}: column {field.name!r}", paths)
+    schema = pa.schema([fields[name] for name in names])
+    # Text is read again in the types of all files; "007" of a column of texts was a number in a file of its own.
+    parts = [_file(path, schema) for path in paths]
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for path, part in zip(paths, parts, strict=True):
+            for batch in part.batches():
+                try:
+                    columns = [batch.column(field.name).cast(field.type) for field in schema]
+                except pa.ArrowException as error:
+                    raise InvalidData(f"{path}: {error}") from None
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    counts = [part.rows for part in parts]
+    return Source(schema, read, None if None in counts else sum(count or 0 for count in counts))
+
+
+def _widened(before: pa.Field, field: pa.Field, what: str, paths: Sequence[pathlib.Path]) -> pa.Field:
+    """A column that holds the values of both."""
+    one = [pa.schema([each.remove_metadata()]) for each in (before, field)]
     try:
+        return pa.unify_schemas(one, promote_options="permissive").field(0).with_metadata(before.metadata)
+    except pa.ArrowException:
+        if all(_kind_of(path) == "csv" for path in paths):
+            return before.with_type(pa.string())
+        raise InvalidData(f"{what} is of type {field.type}, and {before.type} in files before it") from None
+
+
+def _kind_of(path: pathlib.Path) -> str:
+    """The format of a file by the ending of its name."""
+    endings = [suffix.lower() for suffix in path.suffixes]
+    packed = len(endings) > 1 and endings[-1] in _PACKED
+    kind = _FORMATS.get(endings[-2 if packed else -1]) if endings else None
+    if kind is None or (packed and kind not in ("csv", "json")):
+        known = ".parquet, .arrow, .feather, .ipc, .csv, .json, .jsonl or .ndjson, text also with .gz or .zst"
+        raise InvalidData(f"{path}: files end with {known}")
+    return kind
+
+
+def _file(path: pathlib.Path, schema: pa.Schema | None = None) -> Source:
+    """A file; one that is text, in the types of a schema where one is given."""
+    kind = _kind_of(path)
+    try:
+        if kind == "csv":
+            return _csv(path, schema)
+        if kind == "json":
+            return _json(path, schema)
         if kind == "ipc" and not _has_index(path):
             return _stream(path)
         return _dataset(pa.dataset.dataset(path, format=kind))
@@ -136,16 +216,23 @@ def _stream(path: pathlib.Path) -> Source:
         return Source(reader.schema, read)
 
 
-def _csv(path: pathlib.Path) -> Source:
+def _csv(path: pathlib.Path, schema: pa.Schema | None) -> Source:
     def open_csv() -> Any:
         return pa.csv.open_csv(
             pa.input_stream(str(path), compression="detect"),
-            read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
-            convert_options=pa.csv.ConvertOptions(null_values=_CSV_NULLS),
+            read_options=pa.csv.ReadOptions(block_size=_TEXT_BLOCK_BYTES),
+            convert_options=pa.csv.ConvertOptions(null_values=_CSV_NULLS, column_types=schema),
         )
 
-    try:
-        with open_csv() as reader:
-            return Source(reader.schema, lambda: iter(open_csv()))
-    except pa.ArrowException as error:
-        raise InvalidData(f"{path}: {error}") from None
+    with open_csv() as reader:
+        return Source(reader.schema, lambda: iter(open_csv()))
+
+
+def _json(path: pathlib.Path, schema: pa.Schema | None) -> Source:
+    """JSON lines."""
+    with pa.input_stream(str(path), compression="detect") as stream:
+        if stream.read(1) == b"[":
+            raise InvalidData(f"{path}: an array of JSON, where lines of one object each are read")
+    options = pa.json.ReadOptions(block_size=_TEXT_BLOCK_BYTES)
+    dataset = pa.dataset.dataset(path, schema, format=pa.dataset.JsonFileFormat(read_options=options))
+    return _dataset(dataset)

@@ -167,8 +167,8 @@ class Client:
         """Drops a table."""
         await catalog.drop(self._connection, table, if_exists)
 
-    async def delete(self, table: str, filter: Filter) -> catalog.Deleted:
-        """Deletes the rows for which a filter is true, all at once."""
+    async def delete(self, table: str, filter: Filter | str) -> catalog.Deleted:
+        """Deletes the rows for which a filter, or a condition in SQL, is true, all at once."""
         return await catalog.delete(self._connection, table, filter)
 
     async def server_info(self) -> catalog.ServerInfo:

@@ -10,12 +10,16 @@ import pyarrow as pa
 
 from . import _proto as pb
 from . import _types as types
+from ._answers import collect_statement
 from ._rpc import Connection
 from ._values import from_value
-from .errors import MalformedAnswer
+from .errors import MalformedAnswer, NotSupported
 from .expressions import Filter
 
 T = TypeVar("T")
+
+_FILTERS = 'filters such as col("year") == 2014'
+_CONDITIONS = f"{_FILTERS}, or by a text that is a condition in SQL"
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class Deleted:
     """What a deletion did."""
 
     version: int
-    """The first version without the rows."""
+    """The first version without the rows; 0 of a condition in SQL, whose answer does not tell it."""
     rows: int
     """How many they were."""
 
@@ -239,10 +243,28 @@ async def drop(connection: Connection, name: str, if_exists: bool) -> None:
     await call("CatalogService.DropTable", pb.DropTableRequest(name=name, if_exists=if_exists))
 
 
-async def delete(connection: Connection, table: str, filter: Filter) -> Deleted:
+async def delete(connection: Connection, table: str, filter: Filter | str) -> Deleted:
+    if isinstance(filter, str):
+        return await _delete_where(connection, table, filter)
+    if not isinstance(filter, Filter):
+        raise TypeError(f"rows are deleted by {_CONDITIONS}, not by a {type(filter).__qualname__}")
     request = pb.DeleteRequest(table=table, filter=filter.message)
     answer = await connection.once("IngestService.Delete", request)
     return Deleted(answer.version, answer.rows)
+
+
+async def _delete_where(connection: Connection, table: str, condition: str) -> Deleted:
+    """Deletes by a condition in SQL, which stands on lines of its own: it may end with a comment."""
+    if not condition.strip():
+        raise TypeError(f"rows are deleted by {_CONDITIONS}; all of them by constant(True)")
+    name = table.replace('"', '""')
+    try:
+        answer = await collect_statement(connection, f'DELETE FROM "{name}" WHERE (\n{condition}\n)', ())
+    except NotSupported as error:
+        if error.reason:
+            raise
+        raise TypeError(f"this server has no SQL: rows are deleted by {_FILTERS}, not by a text") from None
+    return Deleted(0, answer.scalar())
 
 
 async def server_info(connection: Connection) -> ServerInfo:

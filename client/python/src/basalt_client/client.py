@@ -144,8 +144,9 @@ class Client:
         Args:
             table: Its name.
             data: A data frame of pandas (NaN in it is null, its index is left out unless it has a name) or Polars, a
-                PyArrow table, record batch, reader or dataset, a dict of columns, a list of dicts, or the path of a
-                Parquet, CSV or Arrow file or of a folder of Parquet files.
+                PyArrow table, record batch, reader or dataset, a dict of columns, a list of dicts, or a path: of a
+                Parquet, CSV, JSON lines or Arrow file, of a folder of such files, or a pattern (`"data/*.parquet"`).
+                Several files have the same columns, whose types are widened from file to file.
             if_exists: `"append"` adds the rows. `"replace"` drops the table and makes it again: not in one step, others
                 may see it missing or empty meanwhile, and where the load then fails its old rows are gone. `"fail"`
                 is a `TableExists` where there is one.
@@ -205,8 +206,14 @@ class Client:
         """Drops a table."""
         run(catalog.drop(self._connection, table, if_exists))
 
-    def delete(self, table: str, filter: Filter) -> catalog.Deleted:
-        """Deletes the rows for which a filter is true, all at once; `constant(True)` is all rows."""
+    def delete(self, table: str, filter: Filter | str) -> catalog.Deleted:
+        """Deletes the rows for which a filter is true, all at once.
+
+        Args:
+            table: Its name.
+            filter: `col("year") == 2014`; `constant(True)` is all rows. A text, `"year = 2014"`, is a condition in
+                SQL, where the server has it.
+        """
         return run(catalog.delete(self._connection, table, filter))
 
     def server_info(self) -> catalog.ServerInfo:

@@ -17,7 +17,7 @@ from typing_extensions import Self
 from . import client, errors
 from ._answers import is_query
 from ._types import type_name
-from .result import Result
+from .result import Result, python_columns
 
 apilevel = "2.0"
 threadsafety = 2
@@ -302,4 +302,8 @@ def _described(field: pa.Field) -> tuple[str, str, None, None, int | None, int |
 def _rows(result: Result) -> Iterator[tuple[Any, ...]]:
     """The rows, made from one batch at a time."""
     for batch in result:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        try:
+            columns = python_columns(batch)
+        except errors.BasaltError as error:
+            _raise(error)
+        yield from zip(*columns, strict=True)

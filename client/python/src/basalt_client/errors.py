@@ -77,7 +77,13 @@ class BasaltError(Exception):
         unnamed = [place.field for place in self.places if place.field not in self.message]
         text = " at ".join([self.message, *unnamed])
         name = self.reason or (self.code.name if self.code else "")
-        return f"{text} ({name})" if name else text
+        text = f"{text} ({name})" if name else text
+        return f"{text}\n  hint: {self.hint}" if self.hint else text
+
+    @property
+    def hint(self) -> str | None:
+        """What a person might do about it, where something is likely."""
+        return None
 
 
 class TableNotFound(BasaltError):
@@ -110,6 +116,10 @@ class PermissionDenied(BasaltError):
 
 class Unauthenticated(BasaltError):
     """The server asks for a key, and got none or one that it does not know."""
+
+    @property
+    def hint(self) -> str | None:
+        return "a key goes with `key=`, or in BASALT_KEY or a file that BASALT_KEY_FILE names"
 
 
 class InvalidRequest(BasaltError):
@@ -165,6 +175,10 @@ class ConnectionFailed(BasaltError):
 
     _always_retryable = True
 
+    @property
+    def hint(self) -> str | None:
+        return next(hint for part, hint in _CONNECTION_HINTS if part in self.message)
+
 
 class IncompleteAnswer(BasaltError):
     """A stream ended without its trailer: what came before it is not the answer."""
@@ -187,6 +201,20 @@ class InvalidData(BasaltError):
 class InvalidSet(BasaltError):
     """Bytes or values that are no set, or two sets that cannot be combined."""
 
+
+_PORTS = "is this the port of gRPC, 7700 by default? HTTP and PostgreSQL have others. Or did the server stop?"
+# By what gRPC says, the first that is found. What is no TLS is a wrong version of it there, and names certificates.
+_CONNECTION_HINTS = [
+    ("TLS alone", "name it with https://"),
+    ("PROTOCOL_VERSION", "does the server have TLS? without, name it with http://"),
+    ("WRONG_VERSION_NUMBER", "does the server have TLS? without, name it with http://"),
+    ("CERTIFICATE_VERIFY_FAILED", "name the authority that signed its certificate with `ca=`, or in BASALT_CA"),
+    ("Hostname Verification", "is it the server that you mean? its certificate says otherwise"),
+    ("Socket closed", _PORTS),
+    ("Failed parsing HTTP/2", _PORTS),
+    ("nothing answered", _PORTS),
+    ("", "is the server running? start one with `basalt serve`"),
+]
 
 _BY_REASON: dict[str, type[BasaltError]] = {
     "TABLE_NOT_FOUND": TableNotFound,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ._types import type_name
-from .errors import InvalidData
+from .errors import InvalidData, OutOfRange
 
 if TYPE_CHECKING:
     import pandas
@@ -75,9 +75,17 @@ class Result:
 
         Without options integers with nulls are of pandas' nullable types: as floats, PyArrow's way, large ones would
         be other numbers.
+
+        Raises:
+            OutOfRange: As of `rows`.
         """
         table = self.to_arrow()
-        frame = table.to_pandas(**options)
+        try:
+            frame = table.to_pandas(**options)
+        except (ValueError, OverflowError):
+            # Names the column, where it is a date that Python does not have.
+            python_columns(table)
+            raise
         if not options:
             import pandas
 
@@ -97,9 +105,12 @@ class Result:
         return frame
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """As tuples of Python's values: timestamps have the zone UTC, decimals are `decimal.Decimal`."""
-        columns = [column.to_pylist() for column in self.to_arrow().columns]
-        return list(zip(*columns, strict=True))
+        """As tuples of Python's values: timestamps have the zone UTC, decimals are `decimal.Decimal`.
+
+        Raises:
+            OutOfRange: A date or time is beyond the years 1 to 9999, which are Python's; `to_arrow` has it.
+        """
+        return list(zip(*python_columns(self.to_arrow()), strict=True))
 
     def one(self) -> tuple[Any, ...]:
         """The only row.
@@ -134,6 +145,21 @@ class Result:
         more = len(self) - len(shown)
         foot = f"<p>{more:,} more rows</p>" if more else ""
         return f"<table><thead><tr>{heads}</tr><tr>{types}</tr></thead><tbody>{rows}</tbody></table>{foot}"
+
+
+def python_columns(rows: pa.Table | pa.RecordBatch) -> list[list[Any]]:
+    """Each column's values as Python's."""
+    return [_python_values(field, column) for field, column in zip(rows.schema, rows.columns, strict=True)]
+
+
+def _python_values(field: pa.Field, column: Any) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+        return values
+    except (ValueError, OverflowError) as error:
+        name = f"column {field.name!r} of type {type_name(field.type)}"
+        hint = "Python's dates are of the years 1 to 9999; to_arrow() has the value, CAST(... AS TEXT) its text"
+        raise OutOfRange(f"{name}: {error} ({hint})") from None
 
 
 def _cell(value: Any) -> str:
