@@ -414,7 +414,7 @@ def test_an_interrupt_cancels(proxy: Proxy, table: str, method: str, code: str) 
         assert program.stdin is not None
         assert program.stdout is not None
         assert has_begun.wait(60)
-        # The call has begun here before the program waits for it there, and what interrupts its beginning cannot end it.
+        # It has begun here before the program waits for it there, and what interrupts the beginning ends no call.
         time.sleep(2)
         program.send_signal(signal.SIGINT)
         assert program.stdout.readline() == b"interrupted\n"
