@@ -28,7 +28,14 @@ pub(crate) async fn run(args: &DropArgs, connect: &ConnectArgs) -> Result<(), Cl
     let table = match client.table_summary(name).await {
         Ok(table) => Some(table),
         // A table that cannot be read can be dropped.
-        Err(error) if error.reason() == ErrorReason::TableDamaged => None,
+        Err(error)
+            if matches!(
+                error.reason(),
+                ErrorReason::TableDamaged | ErrorReason::InvalidStore | ErrorReason::StoreUnavailable
+            ) =>
+        {
+            None
+        }
         Err(error) if error.reason() == ErrorReason::TableNotFound && args.if_exists => {
             return print(&format!("there is no table {name}\n"));
         }
