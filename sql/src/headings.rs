@@ -7,6 +7,9 @@ use datafusion::sql::sqlparser::ast;
 
 use crate::limits;
 
+/// What makes several columns of an expression, wherever it stands there.
+const SEVERAL: [&str; 2] = ["columns(", "unnest("];
+
 /// The items of a statement's select list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Headings(Vec<Item>);
@@ -86,19 +89,17 @@ fn of_expr(expr: &ast::Expr) -> Item {
         ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => Item::Named,
         // These may stand for several columns.
         ast::Expr::Wildcard(_) | ast::Expr::QualifiedWildcard(..) => Item::Several,
-        ast::Expr::Function(function) if is_several(function) => Item::Several,
         expr => {
             let text = expr.to_string();
+            let small = text.to_lowercase();
+            if SEVERAL.iter().any(|function| small.contains(function)) {
+                return Item::Several;
+            }
             // What a word was made of before the statement was parsed is no text of it.
             let is_own = text.len() <= limits::NAME_BYTES && !text.contains("basalt_");
             if is_own { Item::Text(text) } else { Item::Named }
         }
     }
-}
-
-fn is_several(function: &ast::Function) -> bool {
-    let name = function.name.to_string().to_lowercase();
-    matches!(name.as_str(), "columns" | "unnest") || function.to_string().to_lowercase().contains("columns(")
 }
 
 #[cfg(test)]
@@ -125,6 +126,7 @@ mod tests {
             ),
             ("(SELECT a + 1 FROM t) UNION SELECT 2", vec!["p"], vec!["a + 1"]),
             ("CREATE TABLE x AS SELECT max(a) FROM t", vec!["max(t.a)"], vec!["max(a)"]),
+            ("SELECT *, columns(*) + 1, 2", vec!["a", "b", "p", "q", "r"], vec!["a", "b", "p", "q", "r"]),
             // Two of the same text, and one that has the name of a column.
             ("SELECT sum(b), sum(b) FROM t", vec!["sum(t.b)", "sum(t.b):1"], vec!["sum(b)", "sum(t.b):1"]),
             ("SELECT max(a), \"max(a)\" FROM t", vec!["max(t.a)", "max(a)"], vec!["max(t.a)", "max(a)"]),

@@ -21,7 +21,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
-use crate::{arithmetic::negated, error::Error, functions, lists, nested};
+use crate::{arithmetic::negated, error::Error, functions, lists, nested, top::unaliased};
 
 /// Functions that give one of their arguments, or all of them.
 const CHOICES: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull", "make_array"];
@@ -41,8 +41,8 @@ impl AnalyzerRule for Meaning {
             let mut schema = DFSchema::empty();
             inputs.iter().for_each(|input| schema.merge(input));
             let names = NamePreserver::new(&plan);
-            let is_sort = matches!(plan, LogicalPlan::Sort(_));
-            let sorted = plan.inputs().first().map(|input| (*input).clone()).filter(|_| is_sort);
+            let sorted =
+                if let LogicalPlan::Sort(sort) = &plan { Some(Arc::clone(&sort.input)) } else { None };
             let plan = match plan {
                 LogicalPlan::Sort(mut sort) => {
                     nulls_apart(&mut sort.expr, &schema);
@@ -54,13 +54,13 @@ impl AnalyzerRule for Meaning {
             let plan = plan.map_expressions(|expr| {
                 let name = names.save(&expr);
                 let mut expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
-                if is_sort && is_interval(&expr.data, &schema) {
-                    expr = Transformed::yes(functions::interval_order(expr.data));
-                }
-                if let Some(input) = &sorted
-                    && is_computed(&expr.data, input)
-                {
-                    expr.transformed |= one_zero(std::iter::once(&mut expr.data), &schema);
+                if let Some(input) = &sorted {
+                    if is_interval(&expr.data, &schema) {
+                        expr = Transformed::yes(functions::interval_order(expr.data));
+                    }
+                    if is_computed(&expr.data, input) {
+                        expr.transformed |= one_zero(std::iter::once(&mut expr.data), &schema);
+                    }
                 }
                 changed |= expr.transformed;
                 Ok(expr.update_data(|expr| name.restore(expr)))
@@ -93,7 +93,7 @@ fn is_computed(key: &Expr, input: &LogicalPlan) -> bool {
     match (key, input) {
         (Expr::Column(column), LogicalPlan::Projection(below)) => {
             let made = below.schema.maybe_index_of_column(column).and_then(|at| below.expr.get(at));
-            made.is_some_and(|made| !matches!(made.clone().unalias(), Expr::Column(_)))
+            made.is_some_and(|made| !matches!(unaliased(made), Expr::Column(_)))
         }
         (Expr::Column(_), _) => false,
         _ => true,

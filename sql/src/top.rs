@@ -121,7 +121,8 @@ fn key_of(scan: &TableScan, query: &Query, expr: &Expr, key: &SortExpr) -> Optio
     orders.then_some(OrderBy { expr, descending: !key.asc, nulls_first: key.nulls_first, of_table: true })
 }
 
-fn unaliased(expr: &Expr) -> &Expr {
+/// An expression without its name, and without what has its zeros be one.
+pub(crate) fn unaliased(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => unaliased(&alias.expr),
         // The engine's order has one zero.
