@@ -63,9 +63,19 @@ async fn plans_of_other_versions_are_not_used() {
         assert_eq!(ask(&engine, &tables, pinned).await, ["3"]);
     }
     assert_eq!(engine.plans_reused(), 2);
+    // Another version has another plan, though it has as many rows.
+    let column = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
+    let mut other = Tables::default();
+    other.add("t", vec![("a", column(vec![4, 5]))]);
+    other.append(
+        "t",
+        &RecordBatch::try_from_iter_with_nullable([("a", column(vec![i64::MAX]), true)]).unwrap(),
+    );
+    assert_eq!(fails(&engine, &Arc::new(other), sql).await.0, ErrorKind::Overflow);
+    assert_eq!(engine.plans_reused(), 2);
     // Some of these fit no 64 bits: what the plan knew of the column's values is of the version before.
-    let column: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX / 2]));
-    tables.append("t", &RecordBatch::try_from_iter_with_nullable([("a", column, true)]).unwrap());
+    let greatest = column(vec![i64::MAX, i64::MAX / 2]);
+    tables.append("t", &RecordBatch::try_from_iter_with_nullable([("a", greatest, true)]).unwrap());
     for reused in [2, 3, 4] {
         assert_eq!(fails(&engine, &tables, sql).await.0, ErrorKind::Overflow);
         assert_eq!(engine.plans_reused(), reused);
