@@ -13,6 +13,7 @@ mod bounded;
 mod bytes;
 mod calendar;
 mod catalog;
+mod coerce;
 mod command;
 mod copy;
 mod correlated;

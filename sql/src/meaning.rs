@@ -21,7 +21,7 @@ use datafusion::{
     optimizer::AnalyzerRule,
 };
 
-use crate::{arithmetic::negated, error::Error, functions, lists, nested, top::unaliased};
+use crate::{arithmetic::negated, coerce, error::Error, functions, lists, nested, top::unaliased};
 
 /// Functions that give one of their arguments, or all of them.
 const CHOICES: [&str; 7] = ["coalesce", "nullif", "greatest", "least", "nvl", "ifnull", "make_array"];
@@ -36,7 +36,11 @@ impl AnalyzerRule for Meaning {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        // Types of what is below may be others.
+        let mut retyped = false;
         plan.transform_up_with_subqueries(|plan| {
+            let (plan, floats) = coerce::floats(plan)?;
+            retyped |= floats;
             let inputs: Vec<_> = plan.inputs().iter().map(|input| Arc::clone(input.schema())).collect();
             let mut schema = DFSchema::empty();
             inputs.iter().for_each(|input| schema.merge(input));
@@ -65,8 +69,8 @@ impl AnalyzerRule for Meaning {
                 changed |= expr.transformed;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })?;
-            match changed {
-                // Types may be others now.
+            retyped |= changed;
+            match retyped {
                 true => plan.map_data(LogicalPlan::recompute_schema),
                 false => Ok(plan),
             }
@@ -170,6 +174,14 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 changed |= one_zero([&mut *expr].into_iter().chain(&mut list), schema);
             }
             transformed(Expr::InList(InList { expr, list, negated }), changed)
+        }
+        Expr::InSubquery(mut of) => {
+            let changed = coerce::compared(&mut of.expr, &mut of.subquery, schema)?;
+            transformed(Expr::InSubquery(of), changed)
+        }
+        Expr::SetComparison(mut of) => {
+            let changed = coerce::compared(&mut of.expr, &mut of.subquery, schema)?;
+            transformed(Expr::SetComparison(of), changed)
         }
         Expr::Case(Case { mut expr, mut when_then_expr, mut else_expr }) => {
             let mut changed = false;
@@ -373,17 +385,12 @@ fn transformed(expr: Expr, changed: bool) -> Transformed<Expr> {
 /// Makes the decimals among expressions floats, where there is a float among them.
 fn meet(sides: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let types: Vec<_> = sides.iter().map(|side| side.get_type(schema).unwrap_or(DataType::Null)).collect();
-    let mut floats = types.iter().filter(|data_type| data_type.is_floating());
-    let Some(first) = floats.next() else { return false };
-    // A decimal that meets a float32 is the float32 that a person means by it.
-    let float = if floats.all(|other| other == first) { first.clone() } else { DataType::Float64 };
-    let mut changed = false;
-    for (side, data_type) in sides.iter_mut().zip(types) {
+    let Some(float) = coerce::float_of(types.iter()) else { return false };
+    for (side, data_type) in sides.iter_mut().zip(&types) {
         if data_type.is_decimal() {
             let decimal = std::mem::take(&mut **side);
             **side = cast(decimal, float.clone());
-            changed = true;
         }
     }
-    changed
+    true
 }

@@ -1,0 +1,136 @@
+//! Decimals that meet floats in rows: in unions, VALUES, keys of joins and the columns of subqueries. DataFusion makes
+//! decimals of both there, in which small floats are 0 and large ones an error; they become floats, as in expressions.
+
+use std::{collections::HashMap, sync::Arc};
+
+use arrow_schema::{DataType, FieldRef};
+use datafusion::{
+    common::{DFSchema, JoinConstraint, Result},
+    logical_expr::{
+        Expr, ExprSchemable as _, Join, LogicalPlan, Projection, Subquery, Union, Values, cast,
+    },
+    logical_expr::expr::Cast,
+};
+
+/// The float that values of such types become, where there is a float and a decimal among them: a decimal that meets a
+/// float32 is the float32 that a person means by it.
+pub(crate) fn float_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
+    let mut floats = types.clone().filter(|data_type| data_type.is_floating());
+    let first = floats.next()?;
+    let float = if floats.all(|other| other == first) { first.clone() } else { DataType::Float64 };
+    types.into_iter().any(DataType::is_decimal).then_some(float)
+}
+
+/// The plan with floats where its inputs' decimals meet floats, and whether it is another.
+pub(crate) fn floats(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
+    match plan {
+        LogicalPlan::Union(union) => union_of(union),
+        LogicalPlan::Values(values) => values_of(values),
+        LogicalPlan::Join(join) => join_of(join),
+        plan => Ok((plan, false)),
+    }
+}
+
+/// What is compared with the column of a subquery, and the subquery.
+pub(crate) fn compared(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSchema) -> Result<bool> {
+    let Ok(own) = expr.get_type(schema) else { return Ok(false) };
+    let [column] = &subquery.subquery.schema().fields()[..] else { return Ok(false) };
+    let Some(float) = float_of([&own, column.data_type()].into_iter()) else { return Ok(false) };
+    if own.is_decimal() {
+        *expr = cast(std::mem::take(expr), float);
+    } else {
+        subquery.subquery = projected(&subquery.subquery, &[Some(float)])?;
+    }
+    Ok(true)
+}
+
+fn union_of(mut union: Union) -> Result<(LogicalPlan, bool)> {
+    let columns = union.schema.fields().len();
+    if union.inputs.iter().any(|input| input.schema().fields().len() != columns) {
+        // The planner says what is wrong.
+        return Ok((LogicalPlan::Union(union), false));
+    }
+    let types = |column: usize| union.inputs.iter().map(move |input| input.schema().field(column).data_type());
+    let floats: Vec<_> = (0..columns).map(|column| float_of(types(column))).collect();
+    if floats.iter().all(Option::is_none) {
+        return Ok((LogicalPlan::Union(union), false));
+    }
+    union.inputs = union.inputs.iter().map(|input| projected(input, &floats)).collect::<Result<_>>()?;
+    union.schema = Arc::new(retyped(&union.schema, &floats)?);
+    Ok((LogicalPlan::Union(union), true))
+}
+
+/// Rows of which some were floats before all became decimals of one type.
+fn values_of(mut values: Values) -> Result<(LogicalPlan, bool)> {
+    let schema = DFSchema::empty();
+    let was = |value: &Expr| match value {
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_decimal() => expr.get_type(&schema).ok(),
+        value => value.get_type(&schema).ok(),
+    };
+    let mut floats = Vec::with_capacity(values.schema.fields().len());
+    for (column, field) in values.schema.fields().iter().enumerate() {
+        let types: Vec<_> = match field.data_type().is_decimal() {
+            true => values.values.iter().filter_map(|row| was(row.get(column)?)).collect(),
+            false => Vec::new(),
+        };
+        floats.push(float_of(types.iter()));
+    }
+    if floats.iter().all(Option::is_none) {
+        return Ok((LogicalPlan::Values(values), false));
+    }
+    for row in &mut values.values {
+        for (value, float) in row.iter_mut().zip(&floats) {
+            let Some(float) = float else { continue };
+            let given = match std::mem::take(value) {
+                Expr::Cast(Cast { expr, field }) if field.data_type().is_decimal() => *expr,
+                given => given,
+            };
+            *value = given.cast_to(float, &schema)?;
+        }
+    }
+    values.schema = Arc::new(retyped(&values.schema, &floats)?);
+    Ok((LogicalPlan::Values(values), true))
+}
+
+fn join_of(mut join: Join) -> Result<(LogicalPlan, bool)> {
+    let (left, right) = (join.left.schema(), join.right.schema());
+    let mut changed = false;
+    for (own, other) in &mut join.on {
+        let (Ok(first), Ok(second)) = (own.get_type(left), other.get_type(right)) else { continue };
+        let Some(float) = float_of([&first, &second].into_iter()) else { continue };
+        let decimal = if first.is_decimal() { own } else { other };
+        *decimal = cast(std::mem::take(decimal), float);
+        changed = true;
+    }
+    if changed {
+        // Its columns are chosen by now, and a key is no column of both sides any more.
+        join.join_constraint = JoinConstraint::On;
+    }
+    Ok((LogicalPlan::Join(join), changed))
+}
+
+/// The rows of a plan, with other types of some columns.
+fn projected(plan: &Arc<LogicalPlan>, types: &[Option<DataType>]) -> Result<Arc<LogicalPlan>> {
+    let columns = plan.schema().iter().zip(types).map(|((qualifier, field), other)| {
+        let column = Expr::from((qualifier, field));
+        match other {
+            Some(other) if field.data_type() != other => {
+                cast(column, other.clone()).alias_qualified(qualifier.cloned(), field.name())
+            }
+            _ => column,
+        }
+    });
+    let projection = Projection::try_new(columns.collect(), Arc::clone(plan))?;
+    Ok(Arc::new(LogicalPlan::Projection(projection)))
+}
+
+fn retyped(schema: &DFSchema, types: &[Option<DataType>]) -> Result<DFSchema> {
+    let fields = schema.iter().zip(types).map(|((qualifier, field), other)| {
+        let field = match other {
+            Some(other) => FieldRef::new(field.as_ref().clone().with_data_type(other.clone())),
+            None => Arc::clone(field),
+        };
+        (qualifier.cloned(), field)
+    });
+    DFSchema::new_with_metadata(fields.collect(), HashMap::clone(schema.metadata()))
+}
