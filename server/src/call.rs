@@ -12,6 +12,7 @@ use crate::{
     connection::Connection,
     metrics::Metrics,
     status::RequestError,
+    trace::Trace,
 };
 
 /// What the connection knows of a request; travels to its method in the request's extensions.
@@ -22,6 +23,7 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connection: Arc<Connection>,
+    pub(crate) trace: Arc<Trace>,
     /// A shutdown waits for those that hold one.
     pub(crate) running: Option<TaskTrackerToken>,
 }
@@ -140,6 +142,7 @@ impl Call {
     }
 
     pub(crate) fn fail(&mut self, error: RequestError) -> Status {
+        let _entered = self.arrival.trace.enter();
         let (code, reason, message) = (error.code(), error.reason(), error.message().to_owned());
         self.outcome = Outcome::Failed(Failure { code, reason, message });
         error.into()
@@ -160,6 +163,7 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let Self { arrival, table, rows, selected, .. } = self;
+        let _entered = arrival.trace.enter();
         let (method, peer) = (arrival.method.label, tracing::field::display(&arrival.caller.principal));
         let table = table.as_ref().map(|t| t.name());
         let elapsed = arrival.at.elapsed();
@@ -173,12 +177,24 @@ impl Drop for Call {
         if let Outcome::Failed(failure) = &self.outcome {
             arrival.metrics.error(failure.reason);
         }
+        let span = arrival.trace.span();
+        if let Some(table) = table {
+            span.text("basalt.table", || table.to_owned());
+        }
+        span.count("basalt.rows", *rows);
+        span.count("basalt.rows_selected", *selected);
+        match &self.outcome {
+            Outcome::Done => {}
+            Outcome::Dropped => span.fail("CANCELLED"),
+            Outcome::Failed(failure) => span.fail(failure.reason),
+        }
+        span.end();
         match &self.outcome {
             Outcome::Done => {
-                tracing::info!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");
+                tracing::debug!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");
             }
             Outcome::Dropped => {
-                tracing::info!(
+                tracing::debug!(
                     method,
                     table,
                     rows,
@@ -203,7 +219,16 @@ impl Drop for Call {
                         "request"
                     );
                 } else {
-                    tracing::info!(method, table, elapsed_us, code, reason, error = message, peer, "request");
+                    tracing::debug!(
+                        method,
+                        table,
+                        elapsed_us,
+                        code,
+                        reason,
+                        error = message,
+                        peer,
+                        "request"
+                    );
                 }
             }
         }

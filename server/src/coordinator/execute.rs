@@ -16,7 +16,7 @@ use basalt_proto::{
 use basalt_sip::Sip;
 use prost::{Message as _, bytes::Bytes};
 
-use super::coverage;
+use super::{coverage, steps};
 use crate::{
     cache::Told,
     convert,
@@ -69,7 +69,7 @@ pub(crate) fn execute(
             let plan = Plan::new(table, none, &query)?;
             let columns = plan.columns();
             while let Some(snapshot) = waves.next(&columns)? {
-                add(&mut whole, &snapshot, run(&plan, &snapshot, task.analyze, control, sink)?);
+                add(&mut whole, &snapshot, run((table.name(), &plan), &snapshot, task.analyze, control, sink)?);
             }
         }
         Some(Request::Select(request)) => {
@@ -134,7 +134,7 @@ pub(super) fn execute_plan(
 ) -> Result<End> {
     panics::wanted("part", table.name());
     let mut whole = End::default();
-    add(&mut whole, snapshot, run(plan, snapshot, false, control, sink)?);
+    add(&mut whole, snapshot, run((table.name(), plan), snapshot, false, control, sink)?);
     Ok(whole)
 }
 
@@ -152,7 +152,7 @@ fn add(whole: &mut End, snapshot: &Snapshot, end: End) {
 }
 
 fn run(
-    plan: &Plan,
+    (table, plan): (&str, &Plan),
     snapshot: &Snapshot,
     analyze: bool,
     control: &Control,
@@ -174,7 +174,7 @@ fn run(
             End { statistics, operators, sips, filters, columns, ..End::default() }
         })
     } else {
-        plan.run_part(snapshot, control, &mut sink).map(|statistics| end(&statistics))
+        steps::run_part((table, plan), snapshot, control, &mut sink).map(|statistics| end(&statistics))
     };
     done.map_err(|error| refused.unwrap_or_else(|| error.into()))
 }

@@ -46,6 +46,7 @@ mod local;
 mod reach;
 mod remote;
 mod scatter;
+mod steps;
 
 pub(crate) use execute::execute;
 pub(crate) use explain::explained;
@@ -57,6 +58,7 @@ pub(crate) use local::{Messages, Place, Reads, Times};
 pub(crate) use reach::Reach;
 use remote::Part;
 pub(crate) use remote::Task;
+pub(crate) use steps::run;
 
 /// The other tables' nodes, and those of the request's own table. `pin` and `ask` wait.
 pub(crate) trait Nodes {
@@ -232,7 +234,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         sink: &mut dyn FnMut(RecordBatch) -> CoreResult<()>,
     ) -> Result<Statistics> {
         if let Some(snapshot) = self.whole(pinned, &plan.columns())? {
-            return Ok(plan.run(&snapshot, self.control, sink)?);
+            return Ok(steps::run((pinned.table.name(), plan), &snapshot, self.control, sink)?);
         }
         let reader = convert::PartReader::new(plan);
         let mut merge = Merge::new(plan, self.control)?;

@@ -44,6 +44,7 @@ use crate::{
     peers::{Asked, Tasks, same_protocol},
     state::State,
     status::{RequestError, Result},
+    trace::{self, Entered, Trace},
 };
 
 impl At {
@@ -147,6 +148,9 @@ impl Others {
     fn request<T>(&self, message: T) -> tonic::Request<T> {
         let mut request = tonic::Request::new(message);
         request.set_timeout(self.deadline.saturating_duration_since(Instant::now()));
+        if let Some(trace) = self.reach.trace() {
+            trace.send(request.metadata_mut(), trace.span());
+        }
         request
     }
 }
@@ -294,13 +298,14 @@ struct Opened {
     deadline: Instant,
     control: Control,
     runtime: Handle,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Opened {
     /// In a runtime that may wait for the store.
     fn new(state: &Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let (state, caller) = (Arc::clone(state), caller.clone());
-        Self { state, caller, deadline, control, runtime: Handle::current() }
+        Self { state, caller, deadline, control, runtime: Handle::current(), trace: trace::current() }
     }
 
     async fn table(&self, leaf: &[u8]) -> Result<(Arc<dyn Table>, Query)> {
@@ -319,11 +324,13 @@ impl Opened {
         }
         let (state, cutoff, fragments) =
             (Arc::clone(&self.state), task.cutoff, task.fragments.clone().into());
-        let found = self.runtime.spawn(async move { version_of_task(&state, &task).await });
+        let found = async move { version_of_task(&state, &task).await };
+        let found = self.runtime.spawn(trace::scope(self.trace.clone(), found));
         let found = timeout_at(self.deadline, found).await.map_err(|_| RequestError::deadline())?;
         let (table, version) = found.unwrap_or_else(|_| Err(RequestError::internal()))?;
         let cutoff = cutoff.map(|cutoff| convert::cutoff(cutoff, table.schema())).transpose()?;
         let pinned = Pinned { table, version, fragments, cutoff };
+        let _entered = Entered::new(self.trace.clone());
         let reach = Reach::new(Arc::clone(&self.state), &self.caller, self.deadline, self.control.clone());
         let at = At {
             pinned,
