@@ -24,6 +24,7 @@ use crate::{
     limits, panics,
     sets::Sets,
     status::{RequestError, Result},
+    trace,
 };
 
 /// The fragments of a task with the columns that it reads, as many at once as memory has room for.
@@ -168,6 +169,9 @@ fn run(
     let done = if analyze {
         let control = control.clone().with_clock(clock);
         plan.explain_part(snapshot, &control, &mut sink).map(|explanation| {
+            if let Some(trace) = trace::recorded() {
+                trace.steps(table, &explanation.operators);
+            }
             let statistics = convert::to_statistics(&explanation.statistics);
             let explained = convert::explanation(explanation, snapshot.version(), statistics);
             let pb::ExplainResponse { filters, columns, sips, operators, statistics, .. } = explained;

@@ -32,6 +32,7 @@ use crate::{
     membership::PROTOCOL,
     status::{RequestError, Result},
     tables::TableVersion,
+    trace,
 };
 
 mod coverage;
@@ -317,6 +318,9 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         filter: Option<&Filter>,
         what: &str,
     ) -> Result<(BuiltSet, Statistics)> {
+        let step = trace::step("set");
+        step.text("basalt.table", || pinned.table.name().to_owned());
+        step.text("basalt.column", || key.to_owned());
         let schema = pinned.table.schema();
         let slot = schema.index_of(key).ok_or_else(RequestError::internal)?;
         let data_type = schema.fields()[slot].data_type;

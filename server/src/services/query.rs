@@ -250,6 +250,9 @@ impl Query {
             if let Some(snapshot) = coordinator.whole(&pinned, &plan.columns())? {
                 let mut explanation = plan.explain(&snapshot, request.analyze, control)?;
                 explanation.sets.extend(coordinator.take_uses());
+                if let Some(trace) = trace::recorded() {
+                    trace.steps(pinned.table.name(), &explanation.operators);
+                }
                 return Ok(told(explanation));
             }
             let statistics = match request.analyze {
