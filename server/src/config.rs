@@ -255,8 +255,12 @@ impl Config {
         if self.memory == Memory::Bytes(0) {
             return refuse("memory", "it is more than 0");
         }
-        if self.otlp.as_ref().is_some_and(|url| !(url.starts_with("http://") || url.starts_with("https://"))) {
-            return refuse("otlp", "it is an address such as \"http://127.0.0.1:4317\"; left out, there is none");
+        if self.otlp.as_ref().is_some_and(|url| !(url.starts_with("http://") || url.starts_with("https://")))
+        {
+            return refuse(
+                "otlp",
+                "it is an address such as \"http://127.0.0.1:4317\"; left out, there is none",
+            );
         }
         if !(0.0..=1.0).contains(&self.trace_ratio) {
             return refuse("trace_ratio", "it is a share between 0 and 1");

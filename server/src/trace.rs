@@ -31,9 +31,8 @@ use hyper::HeaderMap;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 
 use crate::{Config, Error, environment::Environment};
-pub(crate) use id::REQUEST_ID;
 use id::Id;
-use parent::Parent;
+pub(crate) use id::REQUEST_ID;
 #[cfg(not(feature = "otlp"))]
 pub(crate) use none::Span;
 #[cfg(not(feature = "otlp"))]
@@ -42,6 +41,7 @@ use none::Spans;
 pub(crate) use otlp::Span;
 #[cfg(feature = "otlp")]
 use otlp::Spans;
+use parent::Parent;
 
 /// A request; see the module.
 #[derive(Debug)]
@@ -96,13 +96,7 @@ impl Traces {
         self.begin(None, Parent::of_statement(sql), method, Role::Root)
     }
 
-    fn begin(
-        &self,
-        id: Option<Id>,
-        parent: Option<Parent>,
-        method: &'static str,
-        role: Role,
-    ) -> Arc<Trace> {
+    fn begin(&self, id: Option<Id>, parent: Option<Parent>, method: &'static str, role: Role) -> Arc<Trace> {
         let made = || Id::Made { run: self.run, number: self.next.fetch_add(1, Ordering::Relaxed) };
         let id = id.unwrap_or_else(made);
         let has_span = match role {

@@ -70,7 +70,11 @@ pub(crate) fn execute(
             let plan = Plan::new(table, none, &query)?;
             let columns = plan.columns();
             while let Some(snapshot) = waves.next(&columns)? {
-                add(&mut whole, &snapshot, run((table.name(), &plan), &snapshot, task.analyze, control, sink)?);
+                add(
+                    &mut whole,
+                    &snapshot,
+                    run((table.name(), &plan), &snapshot, task.analyze, control, sink)?,
+                );
             }
         }
         Some(Request::Select(request)) => {

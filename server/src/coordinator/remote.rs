@@ -100,9 +100,8 @@ pub(super) async fn execute(
             }
         }
     };
-    let answer = timeout_at(deadline, run).await.unwrap_or_else(|_| {
-        Err(Failure::Request(RequestError::deadline()))
-    });
+    let answer =
+        timeout_at(deadline, run).await.unwrap_or_else(|_| Err(Failure::Request(RequestError::deadline())));
     if let Some(hop) = &hop {
         match &answer {
             Ok((_, received, _, end)) => {

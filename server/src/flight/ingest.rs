@@ -213,7 +213,9 @@ impl Flight {
         held.set(schema_bytes(&schema))?;
         let (tables, name) = (Arc::clone(&self.state.tables), name.to_owned());
         // It is done to its end, also when the client is gone meanwhile.
-        let made = tokio::spawn(trace::carried(async move { tables.create(&name, schema, None, Deletes::default()).await }));
+        let made = tokio::spawn(trace::carried(async move {
+            tables.create(&name, schema, None, Deletes::default()).await
+        }));
         made.await.map_err(|_| RequestError::internal())?.map(drop)
     }
 

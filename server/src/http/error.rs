@@ -32,7 +32,12 @@ pub(super) fn refuse(error: &RequestError) -> Response {
 
 /// The same with a code that says more than the reason's.
 pub(super) fn told(status: StatusCode, error: &RequestError) -> Response {
-    let told = Told { reason: error.reason(), message: error.message(), place: error.place(), request_id: request_id() };
+    let told = Told {
+        reason: error.reason(),
+        message: error.message(),
+        place: error.place(),
+        request_id: request_id(),
+    };
     let mut response = (status, json(&Body { error: told })).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -187,7 +187,9 @@ async fn admitted(
     });
     let response = next.run(request).await;
     // The place is had until the answer has left.
-    harmless(response.map(|body| axum::body::Body::new(Held { body, _place: place, trace: trace::current() })))
+    harmless(
+        response.map(|body| axum::body::Body::new(Held { body, _place: place, trace: trace::current() })),
+    )
 }
 
 fn harmless(mut response: Response) -> Response {

@@ -92,7 +92,8 @@ impl Ingest {
         let filter = filter_of(&self.0, call.caller(), request, deadline).await?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
-        let delete = tokio::spawn(trace::carried(caught_async(async move { tables.delete(&target, filter).await })));
+        let delete =
+            tokio::spawn(trace::carried(caught_async(async move { tables.delete(&target, filter).await })));
         let deletion = match timeout_at(deadline, delete).await {
             Ok(done) => done.map_err(|_| RequestError::internal())??,
             Err(_) => return Err(RequestError::deadline()),

@@ -34,12 +34,15 @@ impl At {
         let alterations = alterations.into_iter().map(stored).collect();
         let state = Arc::clone(&self.state);
         // It goes on when the client is gone: the commit may be on its way.
-        let altered = self.runtime.spawn(trace::scope(self.reach.trace(), caught_async(async move {
-            let token = state.running.token();
-            let altered = state.tables.alter(&table, alterations, only_at).await;
-            drop(token);
-            altered
-        })));
+        let altered = self.runtime.spawn(trace::scope(
+            self.reach.trace(),
+            caught_async(async move {
+                let token = state.running.token();
+                let altered = state.tables.alter(&table, alterations, only_at).await;
+                drop(token);
+                altered
+            }),
+        ));
         match altered.await.unwrap_or_else(|_| Err(RequestError::internal())) {
             Ok(()) => Ok(Written::Done { inserted: 0, deleted: 0 }),
             Err(error) if error.is_conflict() && exactly => Ok(Written::Conflict),

@@ -148,7 +148,11 @@ impl Tables {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> basalt_sql::Result<T> {
-        let done = self.runtime.spawn(trace::scope(self.reach.trace(), work)).await.unwrap_or_else(|_| Err(RequestError::internal()));
+        let done = self
+            .runtime
+            .spawn(trace::scope(self.reach.trace(), work))
+            .await
+            .unwrap_or_else(|_| Err(RequestError::internal()));
         done.map_err(carried)
     }
 }

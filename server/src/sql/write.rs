@@ -56,14 +56,17 @@ impl At {
         self.asker.caller.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
         let state = Arc::clone(&self.state);
         // It goes on when the client is gone: the commit may be on its way.
-        let deleted = self.runtime.spawn(trace::scope(self.reach.trace(), caught_async(async move {
-            let token = state.running.token();
-            fresh::newest(&state, &name, None).await?;
-            let table = state.catalog.get(&name)?;
-            let deleted = state.tables.delete(&table, filter).await;
-            drop(token);
-            deleted
-        })));
+        let deleted = self.runtime.spawn(trace::scope(
+            self.reach.trace(),
+            caught_async(async move {
+                let token = state.running.token();
+                fresh::newest(&state, &name, None).await?;
+                let table = state.catalog.get(&name)?;
+                let deleted = state.tables.delete(&table, filter).await;
+                drop(token);
+                deleted
+            }),
+        ));
         let deleted = deleted.await.map_err(|_| carried(RequestError::internal()))?;
         Ok(Some(deleted.map_err(carried)?.rows))
     }

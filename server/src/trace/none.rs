@@ -17,7 +17,8 @@ impl Spans {
         match &config.otlp {
             None => Ok(Self),
             Some(_) => {
-                let message = "otlp: this server is built without the feature `otlp`; build it with `--features otlp`";
+                let message =
+                    "otlp: this server is built without the feature `otlp`; build it with `--features otlp`";
                 Err(Error::Config(message.to_owned()))
             }
         }

@@ -110,7 +110,11 @@ fn resource(node: Option<&str>) -> Resource {
         let value = said.get(&Key::from_static_str(key));
         value.is_some_and(|value| !value.as_str().starts_with("unknown_service"))
     };
-    let ours = [(SERVICE_NAME, Some("basalt")), ("service.version", Some(crate::VERSION)), ("service.instance.id", node)];
+    let ours = [
+        (SERVICE_NAME, Some("basalt")),
+        ("service.version", Some(crate::VERSION)),
+        ("service.instance.id", node),
+    ];
     let ours = ours.into_iter().filter(|(key, _)| !has(key));
     let ours = ours.filter_map(|(key, value)| Some(KeyValue::new(key, value?.to_owned())));
     Resource::builder().with_attributes(ours).build()
@@ -127,7 +131,9 @@ impl SpanExporter for Watched {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let exported = self.exporter.export(batch).await;
         match (&exported, self.fails.swap(exported.is_err(), Ordering::Relaxed)) {
-            (Err(error), false) => tracing::warn!(%error, "spans are dropped: the collector does not take them"),
+            (Err(error), false) => {
+                tracing::warn!(%error, "spans are dropped: the collector does not take them")
+            }
             (Ok(()), true) => tracing::info!("the collector takes spans again"),
             _ => {}
         }
@@ -169,12 +175,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn new(
-        way: &Arc<Way>,
-        name: &'static str,
-        kind: SpanKind,
-        parent: Option<SpanContext>,
-    ) -> Self {
+    fn new(way: &Arc<Way>, name: &'static str, kind: SpanKind, parent: Option<SpanContext>) -> Self {
         let builder = SpanBuilder::from_name(name).with_kind(kind).with_start_time(way.environment.wall());
         let span = way.build(builder, parent);
         let (context, is_sampled) = (span.span_context().clone(), span.is_recording());

@@ -116,7 +116,9 @@ mod tests {
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     fn headers(all: &[(&'static str, &[u8])]) -> HeaderMap {
-        all.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_bytes(value).unwrap())).collect()
+        all.iter()
+            .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_bytes(value).unwrap()))
+            .collect()
     }
 
     #[test]
@@ -183,7 +185,8 @@ mod tests {
     fn the_comment_of_a_statement_tells_its_parent() {
         let sql = format!("SELECT 1 /*action='a',traceparent='{GOOD}'*/");
         assert_eq!(Parent::of_statement(&sql).unwrap().text(), GOOD);
-        for sql in ["SELECT 1", "SELECT 'traceparent=''x'''", "/*traceparent='", "/*traceparent='00-1-2-3'*/"] {
+        for sql in ["SELECT 1", "SELECT 'traceparent=''x'''", "/*traceparent='", "/*traceparent='00-1-2-3'*/"]
+        {
             assert_eq!(Parent::of_statement(sql), None, "{sql}");
         }
     }

@@ -45,7 +45,8 @@ async fn a_request_and_its_steps_are_spans_of_the_trace_that_asks() {
     let collector = Collector::start().await;
     let mut server = Server::with(|config| config.otlp = Some(collector.url.clone())).await;
     server.numbers("t", (0..200_000).map(|n| n * 7919 % 1_000_003)).await;
-    let query = || server.client.query("t").select([count(), sum(col("a"))]).filter(col("a").gt(lit(123_457)));
+    let query =
+        || server.client.query("t").select([count(), sum(col("a"))]).filter(col("a").gt(lit(123_457)));
     ask(server.channel().await, query(), &format!("00-{TRACE}-{PARENT}-01")).await;
     // The parent is not recorded, so nothing of it is.
     ask(server.channel().await, query(), &format!("00-{}-{PARENT}-00", TRACE.replace('0', "1"))).await;
@@ -74,7 +75,8 @@ async fn a_request_and_its_steps_are_spans_of_the_trace_that_asks() {
     assert_eq!(filter.attribute("basalt.rows_out"), request.attribute("basalt.rows_selected"));
     assert!(all.iter().all(|span| hex(&span.trace) != TRACE.replace('0', "1")));
     // One that nobody asks for begins a trace of its own.
-    let failed: Vec<_> = all.iter().filter(|span| span.status.as_ref().is_some_and(|s| s.code == 2)).collect();
+    let failed: Vec<_> =
+        all.iter().filter(|span| span.status.as_ref().is_some_and(|s| s.code == 2)).collect();
     let [failed] = failed[..] else { panic!("{all:#?}") };
     assert!(failed.parent.is_empty() && hex(&failed.trace) != TRACE);
     assert_eq!(failed.attribute("error.type").unwrap(), "TABLE_NOT_FOUND");
@@ -118,7 +120,9 @@ async fn other_nodes_go_on_with_the_trace() {
         for key in ["basalt.sent_bytes", "basalt.received_bytes", "basalt.fragments"] {
             assert!(hop.attribute(key).unwrap().parse::<u64>().unwrap() > 0, "{key}: {hop:?}");
         }
-        let [part] = &below(hop, "Execute")[..] else { panic!("no span of the peer below {hop:?}: {all:#?}") };
+        let [part] = &below(hop, "Execute")[..] else {
+            panic!("no span of the peer below {hop:?}: {all:#?}")
+        };
         assert_eq!(part.attribute("basalt.request_id").unwrap(), "a-request");
         assert!(!below(part, "filter").is_empty() && !below(part, "aggregate").is_empty(), "{all:#?}");
     }

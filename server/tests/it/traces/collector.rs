@@ -145,7 +145,10 @@ impl Collector {
     }
 }
 
-async fn take(request: Request<Incoming>, kept: All) -> Result<hyper::Response<tonic::body::Body>, Infallible> {
+async fn take(
+    request: Request<Incoming>,
+    kept: All,
+) -> Result<hyper::Response<tonic::body::Body>, Infallible> {
     assert_eq!(request.uri().path(), "/opentelemetry.proto.collector.trace.v1.TraceService/Export");
     let keep = tower::service_fn(move |request: tonic::Request<Export>| {
         let kept = Arc::clone(&kept);
