@@ -8,7 +8,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use crate::{
-    access::{Action, Asks, Caller, Method, Object},
+    access::{Action, Asks, Caller, Method, Object, Principal},
     connection::Connection,
     metrics::Metrics,
     status::RequestError,
@@ -205,33 +205,44 @@ impl Drop for Call {
                     "request"
                 );
             }
-            Outcome::Failed(Failure { code, reason, message }) => {
+            Outcome::Failed(failure @ Failure { code, reason, message }) => {
                 let code = tracing::field::debug(code);
-                if *reason == "INTERNAL" {
-                    tracing::error!(
-                        method,
-                        table,
-                        elapsed_us,
-                        code,
-                        reason,
-                        error = message,
-                        peer,
-                        "request"
-                    );
-                } else {
-                    tracing::debug!(
-                        method,
-                        table,
-                        elapsed_us,
-                        code,
-                        reason,
-                        error = message,
-                        peer,
-                        "request"
-                    );
+                macro_rules! line {
+                    ($level:ident) => {
+                        tracing::$level!(
+                            method,
+                            table,
+                            elapsed_us,
+                            code,
+                            reason,
+                            error = message,
+                            peer,
+                            "request"
+                        )
+                    };
+                }
+                match reason {
+                    &"INTERNAL" => line!(error),
+                    _ if is_of_operators(failure.code) => line!(info),
+                    _ => line!(debug),
                 }
             }
         }
+    }
+}
+
+/// Whether an operator wants to know of an error: it is the server's, its store's or its load's, not the client's own.
+pub(crate) fn is_of_operators(code: Code) -> bool {
+    matches!(code, Code::ResourceExhausted | Code::Unavailable | Code::DataLoss | Code::Unknown)
+}
+
+/// The log line of a request that did not come to its method; `None`: nobody knows which.
+pub(crate) fn tell_refused(method: Option<&'static str>, error: &RequestError, peer: &Principal) {
+    let (code, reason, error) = (error.code(), error.reason(), error.message());
+    let (is_of_operators, code) = (is_of_operators(code), tracing::field::debug(code));
+    match is_of_operators {
+        true => tracing::info!(method, code, reason, error, %peer, "request"),
+        false => tracing::debug!(method, code, reason, error, %peer, "request"),
     }
 }
 

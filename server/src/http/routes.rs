@@ -22,7 +22,7 @@ use tokio::{
 use super::{Counts, answer::Held, console, error::refuse, fetch, load, sender};
 use crate::{
     access::{Action, Caller, Object, ROUTES, Route},
-    call::Arrival,
+    call::{Arrival, tell_refused},
     connection::Connection,
     environment::run,
     limits,
@@ -171,8 +171,7 @@ async fn admitted(
             visit.state.metrics.request(method.label, error.code(), std::time::Duration::ZERO, 0);
             visit.state.metrics.error(error.reason());
             trace.span().fail(error.reason());
-            let (peer, code) = (&visit.caller.principal, tracing::field::debug(error.code()));
-            tracing::debug!(method = method.label, code, reason = error.reason(), error = error.message(), %peer, "request");
+            tell_refused(Some(method.label), &error, &visit.caller.principal);
             return harmless(refuse(&error));
         }
     };

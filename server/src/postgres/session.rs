@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     access::{Action, Caller, Object},
+    call::is_of_operators,
     connection::Connection,
     environment::Stream,
     limits,
@@ -317,7 +318,10 @@ impl Session {
             trace.span().fail(error.reason().unwrap_or(error.code()));
         }
         let (code, peer) = (error.code(), tracing::field::display(&self.caller.principal));
-        tracing::debug!(method = METHOD, code, error = error.message(), peer, "request");
+        match is_of_operators(error.status()) {
+            true => tracing::info!(method = METHOD, code, error = error.message(), peer, "request"),
+            false => tracing::debug!(method = METHOD, code, error = error.message(), peer, "request"),
+        }
         self.wire.put(&error.response())
     }
 

@@ -65,8 +65,8 @@ impl Spans {
         node: Option<&str>,
         environment: &Arc<dyn Environment>,
     ) -> Result<Self, Error> {
-        let is_set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
-        if config.otlp.is_none() && !ENDPOINTS.iter().any(|name| is_set(&name)) {
+        let is_set = |name: &str| env::var_os(name).is_some_and(|value| !value.is_empty());
+        if config.otlp.is_none() && !ENDPOINTS.iter().any(|name| is_set(name)) {
             return Ok(Self(None));
         }
         let mut exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic();

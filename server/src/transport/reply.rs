@@ -16,7 +16,7 @@ use tonic::{Status, body::Body, codegen::BoxFuture};
 use super::receive::{Answering, Connection, Method, Receipt, Received};
 use crate::{
     access::{Caller, Method as Asked},
-    call::Arrival,
+    call::{Arrival, tell_refused},
     metrics::Metrics,
     panics,
     status::RequestError,
@@ -113,11 +113,10 @@ pub(super) fn refused(
 ) -> Reply {
     metrics.request(asked.label, error.code(), at.elapsed(), 0);
     metrics.error(error.reason());
-    let (method, code, peer) = (asked.label, tracing::field::debug(error.code()), &caller.principal);
     if let Some(trace) = trace::current() {
         trace.span().fail(error.reason());
     }
-    tracing::debug!(method, code, reason = error.reason(), error = error.message(), %peer, "request");
+    tell_refused(Some(asked.label), &error, &caller.principal);
     Reply::new(answer(error.into()))
 }
 
@@ -135,10 +134,9 @@ fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
 }
 
 /// Tells of a request that was not read to its end.
-fn unread(error: &RequestError, Arrival { caller, at, metrics, .. }: &Arrival) {
-    let peer = &caller.principal;
+fn unread(error: &RequestError, Arrival { caller, at, metrics, trace, .. }: &Arrival) {
     metrics.request("unread", error.code(), at.elapsed(), 0);
     metrics.error(error.reason());
-    let code = tracing::field::debug(error.code());
-    tracing::debug!(code, reason = error.reason(), error = error.message(), %peer, "request");
+    trace.span().fail(error.reason());
+    tell_refused(None, error, &caller.principal);
 }
