@@ -207,7 +207,7 @@ impl Drop for Call {
             }
             Outcome::Failed(failure @ Failure { code, reason, message }) => {
                 let code = tracing::field::debug(code);
-                macro_rules! line {
+                macro_rules! tell {
                     ($level:ident) => {
                         tracing::$level!(
                             method,
@@ -221,10 +221,10 @@ impl Drop for Call {
                         )
                     };
                 }
-                match reason {
-                    &"INTERNAL" => line!(error),
-                    _ if is_of_operators(failure.code) => line!(info),
-                    _ => line!(debug),
+                match *reason {
+                    "INTERNAL" => tell!(error),
+                    _ if is_of_operators(failure.code) => tell!(info),
+                    _ => tell!(debug),
                 }
             }
         }
