@@ -98,7 +98,7 @@ impl Statement<'_> {
         let step = trace::step("plan");
         let planned = async { state.sql.query(request).await.map_err(error) };
         let answer = stop.until(deadline, planned).await??;
-        drop(step);
+        step.end();
         let (Some(permit), Some(mut slot)) = turn.take() else { return Err(RequestError::internal()) };
         slot.running = self.running;
         entry.runs();

@@ -36,7 +36,7 @@ impl Spans {
 #[derive(Debug)]
 pub(crate) struct Span;
 
-#[allow(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "with the feature it records")]
+#[allow(clippy::unused_self, reason = "with the feature it records")]
 impl Span {
     pub(super) fn none() -> Self {
         Self
