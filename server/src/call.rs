@@ -8,10 +8,11 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use tonic::{Code, Request, Response, Status, Streaming, metadata::MetadataMap};
 
 use crate::{
-    access::{Action, Asks, Caller, Method, Object},
+    access::{Action, Asks, Caller, Method, Object, Principal},
     connection::Connection,
     metrics::Metrics,
     status::RequestError,
+    trace::Trace,
 };
 
 /// What the connection knows of a request; travels to its method in the request's extensions.
@@ -22,6 +23,7 @@ pub(crate) struct Arrival {
     pub(crate) at: Instant,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) connection: Arc<Connection>,
+    pub(crate) trace: Arc<Trace>,
     /// A shutdown waits for those that hold one.
     pub(crate) running: Option<TaskTrackerToken>,
 }
@@ -140,6 +142,7 @@ impl Call {
     }
 
     pub(crate) fn fail(&mut self, error: RequestError) -> Status {
+        let _entered = self.arrival.trace.enter();
         let (code, reason, message) = (error.code(), error.reason(), error.message().to_owned());
         self.outcome = Outcome::Failed(Failure { code, reason, message });
         error.into()
@@ -160,6 +163,7 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         let Self { arrival, table, rows, selected, .. } = self;
+        let _entered = arrival.trace.enter();
         let (method, peer) = (arrival.method.label, tracing::field::display(&arrival.caller.principal));
         let table = table.as_ref().map(|t| t.name());
         let elapsed = arrival.at.elapsed();
@@ -173,12 +177,24 @@ impl Drop for Call {
         if let Outcome::Failed(failure) = &self.outcome {
             arrival.metrics.error(failure.reason);
         }
+        let span = arrival.trace.span();
+        if let Some(table) = table {
+            span.text("basalt.table", || table.to_owned());
+        }
+        span.count("basalt.rows", *rows);
+        span.count("basalt.rows_selected", *selected);
+        match &self.outcome {
+            Outcome::Done => {}
+            Outcome::Dropped => span.fail("CANCELLED"),
+            Outcome::Failed(failure) => span.fail(failure.reason),
+        }
+        span.end();
         match &self.outcome {
             Outcome::Done => {
-                tracing::info!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");
+                tracing::debug!(method, table, rows, selected, elapsed_us, code = "Ok", peer, "request");
             }
             Outcome::Dropped => {
-                tracing::info!(
+                tracing::debug!(
                     method,
                     table,
                     rows,
@@ -189,24 +205,44 @@ impl Drop for Call {
                     "request"
                 );
             }
-            Outcome::Failed(Failure { code, reason, message }) => {
+            Outcome::Failed(failure @ Failure { code, reason, message }) => {
                 let code = tracing::field::debug(code);
-                if *reason == "INTERNAL" {
-                    tracing::error!(
-                        method,
-                        table,
-                        elapsed_us,
-                        code,
-                        reason,
-                        error = message,
-                        peer,
-                        "request"
-                    );
-                } else {
-                    tracing::info!(method, table, elapsed_us, code, reason, error = message, peer, "request");
+                macro_rules! tell {
+                    ($level:ident) => {
+                        tracing::$level!(
+                            method,
+                            table,
+                            elapsed_us,
+                            code,
+                            reason,
+                            error = message,
+                            peer,
+                            "request"
+                        )
+                    };
+                }
+                match *reason {
+                    "INTERNAL" => tell!(error),
+                    _ if is_of_operators(failure.code) => tell!(info),
+                    _ => tell!(debug),
                 }
             }
         }
+    }
+}
+
+/// Whether an operator wants to know of an error: it is the server's, its store's or its load's, not the client's own.
+pub(crate) fn is_of_operators(code: Code) -> bool {
+    matches!(code, Code::ResourceExhausted | Code::Unavailable | Code::DataLoss | Code::Unknown)
+}
+
+/// The log line of a request that did not come to its method; `None`: nobody knows which.
+pub(crate) fn tell_refused(method: Option<&'static str>, error: &RequestError, peer: &Principal) {
+    let (code, reason, error) = (error.code(), error.reason(), error.message());
+    let (is_of_operators, code) = (is_of_operators(code), tracing::field::debug(code));
+    match is_of_operators {
+        true => tracing::info!(method, code, reason, error, %peer, "request"),
+        false => tracing::debug!(method, code, reason, error, %peer, "request"),
     }
 }
 

@@ -127,6 +127,11 @@ pub struct Config {
     pub slow_query: Duration,
     /// Whether its literals stand there, too.
     pub log_literals: bool,
+    /// Where spans of requests go, by OTLP over gRPC, from a build with the feature `otlp`; `None`: where
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere.
+    pub otlp: Option<String>,
+    /// The share of traces that are recorded, of those that begin here: between 0 and 1.
+    pub trace_ratio: f64,
     /// Connections open at once.
     pub max_connections: usize,
     /// How long running requests may go on after a signal to stop.
@@ -183,6 +188,8 @@ impl Default for Config {
             audit_log: None,
             slow_query: limits::SLOW_QUERY,
             log_literals: false,
+            otlp: None,
+            trace_ratio: 1.0,
             max_connections: limits::CONNECTIONS,
             shutdown_grace: limits::SHUTDOWN_GRACE,
             peer_listen: None,
@@ -247,6 +254,16 @@ impl Config {
         }
         if self.memory == Memory::Bytes(0) {
             return refuse("memory", "it is more than 0");
+        }
+        if self.otlp.as_ref().is_some_and(|url| !(url.starts_with("http://") || url.starts_with("https://")))
+        {
+            return refuse(
+                "otlp",
+                "it is an address such as \"http://127.0.0.1:4317\"; left out, there is none",
+            );
+        }
+        if !(0.0..=1.0).contains(&self.trace_ratio) {
+            return refuse("trace_ratio", "it is a share between 0 and 1");
         }
         if self.max_connections == 0 {
             return refuse("max_connections", "it is at least 1");
@@ -387,6 +404,9 @@ mod tests {
             ("default_deadline = \"soon\"", "default_deadline"),
             ("default_deadline = \"1h\"", "default_deadline"),
             ("max_connections = 0", "max_connections"),
+            ("otlp = \"collector:4317\"", "otlp"),
+            ("trace_ratio = 1.5", "trace_ratio"),
+            ("trace_ratio = nan", "trace_ratio"),
             ("memory = \"0\"", "memory"),
             ("store = \"\"", "store"),
             ("store = \"memory:\"\ncache = \"somewhere\"", "cache"),

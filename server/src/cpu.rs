@@ -39,6 +39,7 @@ use crate::{
     panics::caught,
     queries::Listed,
     status::RequestError,
+    trace::{self, Entered},
 };
 
 /// The pools, and who may use them for a query.
@@ -168,7 +169,9 @@ impl Cpu {
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, RequestError> {
         let (sender, receiver) = oneshot::channel();
+        let trace = trace::current();
         let job = move || {
+            let _entered = Entered::new(trace);
             // An error says that the caller is gone.
             let _ = sender.send(caught(|| Ok(job())));
         };
@@ -310,9 +313,10 @@ pub(crate) fn on_own_thread_as<T: Send + 'static>(
     job: impl FnOnce(&MayWait) -> T + Send + 'static,
 ) -> oneshot::Receiver<T> {
     let (sender, receiver) = oneshot::channel();
-    let (token, counted) = (Arc::clone(environment), OwnThread::new());
+    let (token, counted, trace) = (Arc::clone(environment), OwnThread::new(), trace::current());
     let run = move || {
         let _counted = counted;
+        let _entered = Entered::new(trace);
         // An error says that nobody waits for it.
         let _ = sender.send(job(&MayWait(token, PhantomData)));
     };

@@ -44,6 +44,7 @@ mod state;
 mod status;
 mod tables;
 mod tls;
+mod trace;
 mod transport;
 mod units;
 mod writes;
@@ -188,7 +189,8 @@ async fn run_in(
         let message = "postgres: this server is built without the feature `sql`";
         return Err(Error::Config(message.to_owned()));
     }
-    let tables = Arc::clone(&state.tables);
+    let (tables, traces) = (Arc::clone(&state.tables), Arc::clone(&state.traces));
+    let environment = Arc::clone(&state.environment);
     let reloading = tokio::spawn(reload::watch(state.reloaded(), Arc::clone(&state.reload)));
     let served = transport::serve(doors, &config, state, shutdown).await;
     #[cfg(feature = "sql")]
@@ -197,5 +199,6 @@ async fn run_in(
     }
     reloading.abort();
     tables.close().await;
+    traces.close(&*environment).await;
     served
 }

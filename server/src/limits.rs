@@ -185,6 +185,12 @@ pub const QUERIES_PER_THREAD: usize = 4;
 pub const SLOW_QUERY: Duration = Duration::from_secs(5);
 /// Bytes of a running query's text that are shown.
 pub const QUERY_TEXT_BYTES: usize = 4096;
+/// Bytes of the header `x-request-id`; a longer one is not taken.
+pub const X_REQUEST_ID_BYTES: usize = 64;
+/// Bytes of the header `tracestate`, as W3C wants them passed on.
+pub const TRACE_STATE_BYTES: usize = 512;
+/// How long the end of a server waits for the last spans to leave.
+pub const SPANS_TIMEOUT: Duration = Duration::from_secs(2);
 /// A query is short when it should take no more nanoseconds of one thread than this, as far as statistics tell, and
 /// could take no more than the second whatever they tell.
 pub const SHORT_EFFORT: u64 = 10_000_000;

@@ -1,18 +1,27 @@
 //! Structured logs on standard error, and the lines of the audit in a file of their own where that is wanted.
 
 use std::{
+    fmt::{self as text, Write as _},
     fs::OpenOptions,
     io::{self, IsTerminal as _},
     os::unix::fs::OpenOptionsExt as _,
     sync::Mutex,
 };
 
+use tracing::{Event, Subscriber};
 use tracing_subscriber::{
-    EnvFilter, Layer as _, filter::filter_fn, fmt, layer::SubscriberExt as _, registry,
+    EnvFilter, Layer as _,
+    filter::filter_fn,
+    fmt::{
+        self, FmtContext,
+        format::{FormatEvent, FormatFields, Writer},
+    },
+    layer::SubscriberExt as _,
+    registry::{self, LookupSpan},
     util::SubscriberInitExt as _,
 };
 
-use crate::{Config, Error, access::AUDIT, config::LogFormat};
+use crate::{Config, Error, access::AUDIT, config::LogFormat, trace};
 
 /// Starts logging as the configuration says. Call it once, before [`crate::run`].
 ///
@@ -24,8 +33,8 @@ pub fn start(config: &Config) -> Result<(), Error> {
     let ansi = io::stderr().is_terminal();
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(ansi).with_target(false);
     let lines = match config.log_format {
-        LogFormat::Text => lines.boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+        LogFormat::Text => lines.map_event_format(|text| OfRequest(text.with_ansi(ansi))).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).map_event_format(OfRequest).boxed(),
     };
     let audit = match &config.audit_log {
         None => None,
@@ -33,11 +42,68 @@ pub fn start(config: &Config) -> Result<(), Error> {
             let wrong = |e: io::Error| Error::Config(format!("audit_log: {}: {e}", path.display()));
             let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(wrong)?;
             let lines = fmt::layer().json().flatten_event(true).with_target(false).with_level(false);
+            let lines = lines.map_event_format(OfRequest);
             Some(lines.with_writer(Mutex::new(file)).with_filter(filter_fn(|of| of.target() == AUDIT)))
         }
     };
     // What has a file of its own does not stand in the log as well.
     let apart = audit.is_some();
     let lines = lines.with_filter(filter).with_filter(filter_fn(move |of| !apart || of.target() != AUDIT));
-    registry().with(lines).with(audit).try_init().map_err(|e| bad(&e))
+    registry::Registry::default().with(lines).with(audit).try_init().map_err(|e| bad(&e))
+}
+
+/// A format whose lines end with the request that they are about: its id, and the W3C trace that it belongs to.
+struct OfRequest<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for OfRequest<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> text::Result {
+        let Some(trace) = trace::current() else { return self.0.format_event(context, writer, event) };
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        writer.write_str(&ended(line, &trace.id().to_string(), trace.trace_id())?)
+    }
+}
+
+/// A line, of text or of JSON, with an id and a trace at its end. Neither has signs that mean something there.
+fn ended(mut line: String, id: &str, trace: Option<u128>) -> Result<String, text::Error> {
+    line.truncate(line.trim_end_matches('\n').len());
+    let is_json = line.starts_with('{') && line.ends_with('}');
+    if is_json {
+        line.pop();
+        write!(line, ",\"request_id\":\"{id}\"")?;
+        trace.map_or(Ok(()), |trace| write!(line, ",\"trace_id\":\"{trace:032x}\""))?;
+        line.push('}');
+    } else {
+        write!(line, " request_id={id}")?;
+        trace.map_or(Ok(()), |trace| write!(line, " trace_id={trace:032x}"))?;
+    }
+    line.push('\n');
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_with_their_request() {
+        let line = |text: &str, trace| ended(text.to_owned(), "a1-7", trace).unwrap();
+        assert_eq!(line("INFO it is so\n", None), "INFO it is so request_id=a1-7\n");
+        let trace = "0af7651916cd43dd8448eb211c80319c";
+        let number = u128::from_str_radix(trace, 16).unwrap();
+        let json = line("{\"message\":\"it is {so}\"}\n", Some(number));
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&read["request_id"], &read["trace_id"]), (&"a1-7".into(), &trace.into()));
+        assert!(json.ends_with("}\n") && json.matches('\n').count() == 1);
+    }
 }

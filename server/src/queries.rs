@@ -21,6 +21,7 @@ use crate::{
     limits,
     query_text::without_literals,
     status::{RequestError, Result},
+    trace::{self, Entered, Trace},
     units::millis,
 };
 
@@ -29,7 +30,8 @@ use crate::{
 pub(crate) struct Queries {
     /// The first part of all ids, which those of another server, or of this one before, do not have.
     run: u64,
-    next: AtomicU64,
+    /// That of the next query or request: one that is made here has one id as both.
+    next: Arc<AtomicU64>,
     /// What takes longer is logged; zero: nothing is.
     slow: Duration,
     /// With its literals.
@@ -40,6 +42,8 @@ pub(crate) struct Queries {
 /// What is known of one.
 pub(crate) struct Entry {
     number: u64,
+    /// The request that asks for it.
+    trace: Option<Arc<Trace>>,
     caller: Caller,
     /// The method that it came by.
     method: &'static str,
@@ -72,7 +76,7 @@ pub(crate) struct Listed {
 impl Queries {
     /// `run` is another number for each run of a server; what takes longer than `slow` is logged, unless that is zero.
     pub(crate) fn new(run: u64, slow: Duration, literals: bool) -> Arc<Self> {
-        Arc::new(Self { run, next: AtomicU64::new(1), slow, literals, by_number: Mutex::default() })
+        Arc::new(Self { run, next: Arc::new(AtomicU64::new(1)), slow, literals, by_number: Mutex::default() })
     }
 
     /// Lists a query that has come by a method at a time; `now` is the time of day, in microseconds.
@@ -83,8 +87,11 @@ impl Queries {
         control: &Control,
         (at, now): (Instant, i64),
     ) -> Listed {
+        let trace = trace::current();
+        let number = trace.as_ref().and_then(|trace| trace.take_number());
         let entry = Arc::new(Entry {
-            number: self.next.fetch_add(1, Ordering::Relaxed),
+            number: number.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed)),
+            trace,
             caller: caller.clone(),
             method,
             text: OnceLock::new(),
@@ -97,6 +104,11 @@ impl Queries {
         });
         self.entries().insert(entry.number, Arc::clone(&entry));
         Listed { entry, queries: Arc::clone(self) }
+    }
+
+    /// What ids of requests are made of.
+    pub(crate) fn numbers(&self) -> (u64, Arc<AtomicU64>) {
+        (self.run, Arc::clone(&self.next))
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Entry>>> {
@@ -143,6 +155,9 @@ impl Entry {
     pub(crate) fn says(&self, text: &str) {
         let end = text.floor_char_boundary(limits::QUERY_TEXT_BYTES);
         let shown = if end < text.len() { format!("{}…", &text[..end]) } else { text.to_owned() };
+        if let Some(trace) = &self.trace {
+            trace.span().text("db.query.text", || without_literals(&shown));
+        }
         // It was said before, and is the same.
         let _ = self.text.set(shown.into());
     }
@@ -204,7 +219,8 @@ impl Drop for Listed {
         if slow.is_zero() || elapsed < slow {
             return;
         }
-        let Entry { caller, method, rows, cancelled, .. } = &*self.entry;
+        let Entry { caller, method, rows, cancelled, trace, .. } = &*self.entry;
+        let _entered = Entered::new(trace.clone());
         // Default: it was not known yet.
         let text = self.entry.text.get().map_or("", |text| text);
         let text = if self.queries.literals { text.to_owned() } else { without_literals(text) };

@@ -32,6 +32,7 @@ use crate::{
     status::RequestError,
     tables::{self, Tables},
     tls,
+    trace::Traces,
     writes::Writes,
 };
 
@@ -58,6 +59,8 @@ pub(crate) struct State {
     pub(crate) writes: Arc<Writes>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) queries: Arc<Queries>,
+    /// What follows requests.
+    pub(crate) traces: Arc<Traces>,
     /// Plans and runs statements.
     #[cfg(feature = "sql")]
     pub(crate) sql: basalt_sql::Engine,
@@ -101,6 +104,8 @@ impl State {
             Arc::clone(&metrics),
             Arc::clone(&environment),
         )?;
+        let queries = Queries::new(environment.number(), config.slow_query, config.log_literals);
+        let traces = Traces::new(queries.numbers(), config, name.as_deref(), &environment)?;
         let peer_tls = config.peer_tls(name.as_deref())?;
         let cluster = name.map(|name| Arc::new(Cluster::new(&name, config, &environment, peer_tls.clone())));
         if cluster.is_some() && !tables.is_durable() {
@@ -127,7 +132,8 @@ impl State {
             reload: Arc::default(),
             writes: Writes::new(limits::WRITES, limits::OPEN_WRITES),
             readers: Readers::new(limit, config.query_permits()),
-            queries: Queries::new(environment.number(), config.slow_query, config.log_literals),
+            queries,
+            traces: Arc::new(traces),
             #[cfg(feature = "sql")]
             sql: crate::sql::engine(config)?,
             #[cfg(feature = "sql")]

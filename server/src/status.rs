@@ -9,10 +9,13 @@ use basalt_storage::StorageError;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt as _};
 
-use crate::limits;
+use crate::{limits, trace};
 
 /// The `domain` of every `google.rpc.ErrorInfo`.
 const DOMAIN: &str = "basalt";
+
+/// By which `google.rpc.ErrorInfo` has the id of the request, as its log lines have it.
+const REQUEST_ID: &str = "request_id";
 
 /// What a request comes to.
 pub(crate) type Result<T> = std::result::Result<T, RequestError>;
@@ -230,8 +233,11 @@ impl From<RequestError> for Status {
     fn from(error: RequestError) -> Self {
         let (code, retry) = class(error.reason);
         let retry = retry.or(error.later.then_some(limits::RETRY_DELAY));
-        let metadata: HashMap<_, _> =
+        let mut metadata: HashMap<_, _> =
             error.metadata.iter().map(|(k, v)| ((*k).to_owned(), v.to_string())).collect();
+        if let Some(trace) = trace::current() {
+            metadata.insert(REQUEST_ID.to_owned(), trace.id().to_string());
+        }
         let mut details = ErrorDetails::with_error_info(error.reason(), DOMAIN, metadata);
         if let Some(place) = &error.place {
             details.add_bad_request_violation(shorten(place), shorten(&error.message));

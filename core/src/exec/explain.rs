@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
+use arrow_array::RecordBatch;
+
 use super::{
     Control, Part, SetUse, Statistics, Usage, conjuncts::Estimate, filter, profile::Step, scan::Scan, sets,
 };
@@ -105,14 +107,50 @@ impl Plan {
         Ok(self.explanation(snapshot, statistics, control))
     }
 
+    /// Runs the plan as [`Plan::run`] does, and says what its steps took where `control` has a clock.
+    ///
+    /// # Errors
+    /// Those of [`Plan::run`].
+    pub fn run_timed(
+        &self,
+        snapshot: &Snapshot,
+        control: &Control,
+        sink: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<(Statistics, Vec<OperatorUse>)> {
+        let control = &control.profiled(self.conjuncts().len());
+        let statistics = self.run(snapshot, control, sink)?;
+        Ok((statistics, self.operators(control, &self.evaluated(snapshot))))
+    }
+
+    /// The same of [`Plan::run_part`].
+    ///
+    /// # Errors
+    /// Those of [`Plan::run_part`].
+    pub fn run_part_timed(
+        &self,
+        snapshot: &Snapshot,
+        control: &Control,
+        sink: &mut dyn FnMut(Part) -> Result<()>,
+    ) -> Result<(Statistics, Vec<OperatorUse>)> {
+        let control = &control.profiled(self.conjuncts().len());
+        let statistics = self.run_part(snapshot, control, sink)?;
+        Ok((statistics, self.operators(control, &self.evaluated(snapshot))))
+    }
+
+    /// The conjuncts with their places, in the order of evaluation.
+    fn evaluated(&self, snapshot: &Snapshot) -> Vec<(usize, &Pred)> {
+        let mut order: Vec<_> = self.conjuncts().iter().enumerate().collect();
+        order.sort_by_cached_key(|(_, pred)| Estimate::of_all(pred, snapshot).order());
+        order
+    }
+
     fn conjuncts(&self) -> &[Pred] {
         self.filter.as_ref().map_or(&[], Pred::conjuncts)
     }
 
     /// What is known after a run, or before it; without the text.
     fn explanation(&self, snapshot: &Snapshot, statistics: Statistics, control: &Control) -> Explanation {
-        let mut order: Vec<_> = self.conjuncts().iter().enumerate().collect();
-        order.sort_by_cached_key(|(_, pred)| Estimate::of_all(pred, snapshot).order());
+        let order = self.evaluated(snapshot);
         Explanation {
             text: String::new(),
             filters: order.iter().map(|(_, pred)| self.filter_use(pred, snapshot, control)).collect(),

@@ -44,6 +44,8 @@ pub struct Usage {
     pub rows_in: u64,
     /// Rows that it left.
     pub rows_out: u64,
+    /// The clock at its first beginning.
+    pub started_ns: u64,
     /// Nanoseconds from its first beginning to its last end.
     pub elapsed_ns: u64,
     /// Nanoseconds that threads were at it, in sum.
@@ -85,6 +87,7 @@ impl Profile {
         Some(Usage {
             rows_in: read(&meter.rows_in),
             rows_out: read(&meter.rows_out),
+            started_ns: read(&meter.first),
             elapsed_ns: read(&meter.last).checked_sub(read(&meter.first))?,
             busy_ns: read(&meter.busy),
         })

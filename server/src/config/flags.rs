@@ -181,6 +181,17 @@ pub struct Flags {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub log_literals: bool,
 
+    /// Where spans of requests go, such as http://127.0.0.1:4317, by OTLP over gRPC; in a build with the feature otlp
+    /// [default: OTEL_EXPORTER_OTLP_ENDPOINT, else nowhere]
+    #[arg(long, env = "BASALT_OTLP", value_name = "URL")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub otlp: Option<String>,
+
+    /// The share of traces that are recorded, of those that begin here [default: 1]
+    #[arg(long, env = "BASALT_TRACE_RATIO", value_name = "SHARE")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_ratio: Option<f64>,
+
     /// Connections open at once [default: 4096]
     #[arg(long, env = "BASALT_MAX_CONNECTIONS", value_name = "N")]
     #[serde(skip_serializing_if = "Option::is_none")]

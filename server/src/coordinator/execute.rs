@@ -16,7 +16,7 @@ use basalt_proto::{
 use basalt_sip::Sip;
 use prost::{Message as _, bytes::Bytes};
 
-use super::coverage;
+use super::{coverage, steps};
 use crate::{
     cache::Told,
     convert,
@@ -24,6 +24,7 @@ use crate::{
     limits, panics,
     sets::Sets,
     status::{RequestError, Result},
+    trace,
 };
 
 /// The fragments of a task with the columns that it reads, as many at once as memory has room for.
@@ -69,7 +70,11 @@ pub(crate) fn execute(
             let plan = Plan::new(table, none, &query)?;
             let columns = plan.columns();
             while let Some(snapshot) = waves.next(&columns)? {
-                add(&mut whole, &snapshot, run(&plan, &snapshot, task.analyze, control, sink)?);
+                add(
+                    &mut whole,
+                    &snapshot,
+                    run((table.name(), &plan), &snapshot, task.analyze, control, sink)?,
+                );
             }
         }
         Some(Request::Select(request)) => {
@@ -134,7 +139,7 @@ pub(super) fn execute_plan(
 ) -> Result<End> {
     panics::wanted("part", table.name());
     let mut whole = End::default();
-    add(&mut whole, snapshot, run(plan, snapshot, false, control, sink)?);
+    add(&mut whole, snapshot, run((table.name(), plan), snapshot, false, control, sink)?);
     Ok(whole)
 }
 
@@ -152,7 +157,7 @@ fn add(whole: &mut End, snapshot: &Snapshot, end: End) {
 }
 
 fn run(
-    plan: &Plan,
+    (table, plan): (&str, &Plan),
     snapshot: &Snapshot,
     analyze: bool,
     control: &Control,
@@ -168,13 +173,16 @@ fn run(
     let done = if analyze {
         let control = control.clone().with_clock(clock);
         plan.explain_part(snapshot, &control, &mut sink).map(|explanation| {
+            if let Some(trace) = trace::recorded() {
+                trace.steps(table, &explanation.operators);
+            }
             let statistics = convert::to_statistics(&explanation.statistics);
             let explained = convert::explanation(explanation, snapshot.version(), statistics);
             let pb::ExplainResponse { filters, columns, sips, operators, statistics, .. } = explained;
             End { statistics, operators, sips, filters, columns, ..End::default() }
         })
     } else {
-        plan.run_part(snapshot, control, &mut sink).map(|statistics| end(&statistics))
+        steps::run_part((table, plan), snapshot, control, &mut sink).map(|statistics| end(&statistics))
     };
     done.map_err(|error| refused.unwrap_or_else(|| error.into()))
 }

@@ -32,6 +32,7 @@ use crate::{
     membership::PROTOCOL,
     status::{RequestError, Result},
     tables::TableVersion,
+    trace,
 };
 
 mod coverage;
@@ -46,6 +47,7 @@ mod local;
 mod reach;
 mod remote;
 mod scatter;
+mod steps;
 
 pub(crate) use execute::execute;
 pub(crate) use explain::explained;
@@ -57,6 +59,7 @@ pub(crate) use local::{Messages, Place, Reads, Times};
 pub(crate) use reach::Reach;
 use remote::Part;
 pub(crate) use remote::Task;
+pub(crate) use steps::run;
 
 /// The other tables' nodes, and those of the request's own table. `pin` and `ask` wait.
 pub(crate) trait Nodes {
@@ -232,7 +235,7 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         sink: &mut dyn FnMut(RecordBatch) -> CoreResult<()>,
     ) -> Result<Statistics> {
         if let Some(snapshot) = self.whole(pinned, &plan.columns())? {
-            return Ok(plan.run(&snapshot, self.control, sink)?);
+            return Ok(steps::run((pinned.table.name(), plan), &snapshot, self.control, sink)?);
         }
         let reader = convert::PartReader::new(plan);
         let mut merge = Merge::new(plan, self.control)?;
@@ -315,6 +318,9 @@ impl<'a, N: Nodes> Coordinator<'a, N> {
         filter: Option<&Filter>,
         what: &str,
     ) -> Result<(BuiltSet, Statistics)> {
+        let step = trace::step("set");
+        step.text("basalt.table", || pinned.table.name().to_owned());
+        step.text("basalt.column", || key.to_owned());
         let schema = pinned.table.schema();
         let slot = schema.index_of(key).ok_or_else(RequestError::internal)?;
         let data_type = schema.fields()[slot].data_type;

@@ -26,6 +26,7 @@ use crate::{
     state::State,
     status::{RequestError, Result},
     tables::TableVersion,
+    trace::{self, Entered, Trace},
 };
 
 /// The cluster for one request. Its methods wait, on a thread that may.
@@ -37,16 +38,23 @@ pub(crate) struct Reach {
     caller: Caller,
     deadline: Instant,
     control: Control,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Reach {
-    /// For a request that is given up at `deadline`, or when its control says so.
+    /// For the request that this thread works on, which is given up at `deadline`, or when its control says so.
     pub(crate) fn new(state: Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let view = match &state.cluster {
             Some(cluster) => cluster.members().view(),
             None => View::alone(),
         };
-        Self { state, view, caller: caller.clone(), deadline, control }
+        Self { state, view, caller: caller.clone(), deadline, control, trace: trace::current() }
+    }
+
+    /// The request, for threads that do not know what they work on.
+    #[cfg(feature = "sql")]
+    pub(crate) fn trace(&self) -> Option<Arc<Trace>> {
+        self.trace.clone()
     }
 
     /// A version of a table, as new as what was acknowledged.
@@ -104,6 +112,7 @@ impl Reach {
             caller: self.caller.clone(),
             deadline: self.deadline,
             control: self.control.clone(),
+            trace: self.trace.clone(),
         }
     }
 
@@ -141,6 +150,7 @@ impl Reach {
     }
 
     fn wait<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        let _entered = Entered::new(self.trace.clone());
         self.state.environment.wait(until_stopped(&self.control, self.deadline, future))
     }
 }

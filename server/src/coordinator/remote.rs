@@ -14,6 +14,7 @@ use crate::{
     memory::{Consumer, Reservation},
     state::State,
     status::RequestError,
+    trace,
 };
 
 /// What some fragments of a table are asked.
@@ -71,6 +72,17 @@ pub(super) async fn execute(
     let (sent, messages) = task.messages(fragments);
     let mut request = Request::new(tokio_stream::iter(messages));
     request.set_timeout(deadline.saturating_duration_since(started));
+    let trace = trace::current();
+    let hop = trace.as_ref().map(|trace| trace.hop("hop"));
+    if let (Some(trace), Some(hop)) = (&trace, &hop) {
+        trace.send(request.metadata_mut(), hop);
+        hop.text("basalt.node", || name.to_string());
+        hop.text("basalt.table", || task.head.table.clone());
+        hop.count("basalt.fragments", fragments.len() as u64);
+        hop.count("basalt.sets", task.head.sets.len() as u64);
+        hop.count("basalt.set_bytes", task.data.iter().map(|data| data.len() as u64).sum());
+        hop.count("basalt.sent_bytes", sent);
+    }
     let run = async {
         let mut stream = link.client().execute(request).await.map_err(|status| failure(link, &status))?;
         let stream = stream.get_mut();
@@ -88,8 +100,19 @@ pub(super) async fn execute(
             }
         }
     };
-    let (messages, received, held, end) =
-        timeout_at(deadline, run).await.map_err(|_| Failure::Request(RequestError::deadline()))??;
+    let answer =
+        timeout_at(deadline, run).await.unwrap_or_else(|_| Err(Failure::Request(RequestError::deadline())));
+    if let Some(hop) = &hop {
+        match &answer {
+            Ok((_, received, _, end)) => {
+                hop.count("basalt.received_bytes", *received);
+                hop.count("basalt.rows_selected", end.statistics.as_ref().map_or(0, |s| s.rows_selected));
+            }
+            Err(Failure::Request(error)) => hop.fail(error.reason()),
+            Err(Failure::Node(_)) => hop.fail("NODE"),
+        }
+    }
+    let (messages, received, held, end) = answer?;
     Ok(Part {
         node: Arc::clone(name),
         fragments: fragments.to_vec(),

@@ -21,6 +21,7 @@ use crate::{
     memory::{Consumer, schema_bytes},
     services::Write,
     status::{RequestError, Result},
+    trace,
     writes::Stream,
 };
 
@@ -212,13 +213,15 @@ impl Flight {
         held.set(schema_bytes(&schema))?;
         let (tables, name) = (Arc::clone(&self.state.tables), name.to_owned());
         // It is done to its end, also when the client is gone meanwhile.
-        let made = tokio::spawn(async move { tables.create(&name, schema, None, Deletes::default()).await });
+        let made = tokio::spawn(trace::carried(async move {
+            tables.create(&name, schema, None, Deletes::default()).await
+        }));
         made.await.map_err(|_| RequestError::internal())?.map(drop)
     }
 
     async fn drop_table(&self, name: &str) -> Result<()> {
         let (tables, name) = (Arc::clone(&self.state.tables), name.to_owned());
-        let removed = tokio::spawn(async move { tables.remove(&name).await });
+        let removed = tokio::spawn(trace::carried(async move { tables.remove(&name).await }));
         removed.await.map_err(|_| RequestError::internal())?.map(drop)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -9,12 +10,15 @@ use axum::body::Body;
 use hyper::body::{Bytes, Frame, SizeHint};
 
 use super::routes::Place;
+use crate::trace::{Entered, Trace};
 
 /// A body, and the place of its request until it has left.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) body: Body,
     pub(super) _place: Place,
+    /// The request, which is entered while this is polled.
+    pub(super) trace: Option<Arc<Trace>>,
 }
 
 impl hyper::body::Body for Held {
@@ -25,6 +29,7 @@ impl hyper::body::Body for Held {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let _entered = Entered::new(self.trace.clone());
         Pin::new(&mut self.body).poll_frame(context)
     }
 

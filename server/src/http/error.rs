@@ -7,7 +7,7 @@ use axum::{
 use serde::Serialize;
 use tonic::Code;
 
-use crate::{limits, status::RequestError};
+use crate::{limits, status::RequestError, trace};
 
 #[derive(Debug, Serialize)]
 struct Body<'a> {
@@ -20,6 +20,9 @@ struct Told<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<&'a str>,
+    /// By which the log knows the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_id: Option<String>,
 }
 
 /// The answer that is an error.
@@ -29,7 +32,12 @@ pub(super) fn refuse(error: &RequestError) -> Response {
 
 /// The same with a code that says more than the reason's.
 pub(super) fn told(status: StatusCode, error: &RequestError) -> Response {
-    let told = Told { reason: error.reason(), message: error.message(), place: error.place() };
+    let told = Told {
+        reason: error.reason(),
+        message: error.message(),
+        place: error.place(),
+        request_id: request_id(),
+    };
     let mut response = (status, json(&Body { error: told })).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -50,9 +58,14 @@ pub(super) fn without_sql() -> Response {
         reason: "UNIMPLEMENTED",
         message: "this server is built without the feature `sql`; build it with `--features sql`",
         place: None,
+        request_id: request_id(),
     };
     let body = json(&Body { error: told });
     (StatusCode::NOT_IMPLEMENTED, [(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+fn request_id() -> Option<String> {
+    trace::current().map(|trace| trace.id().to_string())
 }
 
 /// A value that is made here as a line of JSON.

@@ -22,7 +22,7 @@ use tokio::{
 use super::{Counts, answer::Held, console, error::refuse, fetch, load, sender};
 use crate::{
     access::{Action, Caller, Object, ROUTES, Route},
-    call::Arrival,
+    call::{Arrival, tell_refused},
     connection::Connection,
     environment::run,
     limits,
@@ -30,6 +30,7 @@ use crate::{
     metrics::Exposition,
     state::State,
     status::{RequestError, Result},
+    trace::{self, REQUEST_ID, Role},
 };
 
 /// All routes of the list.
@@ -116,14 +117,35 @@ pub(super) fn of_connection(visit: Visit, routes: Router) -> Router {
     }))
 }
 
-/// Every request passes here, whatever it asks for.
-async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response {
+/// Every request passes here, whatever it asks for. Its answer tells its id.
+async fn passed(visit: Visit, request: Request, next: Next) -> Response {
+    let route = Route::find(request.method().as_str(), request.uri().path());
+    let (label, role) = match route {
+        Some(route) if route.is_api() => (route.method.label, Role::Root),
+        Some(route) => (route.method.label, Role::Silent),
+        None => ("Http", Role::Silent),
+    };
+    let trace = visit.state.traces.arrived(request.headers(), label, role);
+    let mut response = trace::scope(Some(Arc::clone(&trace)), admitted(visit, request, next, route)).await;
+    if let Ok(id) = HeaderValue::try_from(trace.id().to_string()) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// Does what a request asks for, where it may.
+async fn admitted(
+    mut visit: Visit,
+    mut request: Request,
+    next: Next,
+    route: Option<&'static Route>,
+) -> Response {
     let header = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     match visit.caller.access.principal(visit.address, header) {
         Ok(principal) => visit.caller.principal = principal,
         Err(error) => return harmless(refuse(&error)),
     }
-    let Some(route) = Route::find(request.method().as_str(), request.uri().path()) else {
+    let Some(route) = route else {
         return match visit.caller.authorise(Action::Probe, Object::Server) {
             Ok(()) => next.run(request).await,
             Err(error) => refuse(&error),
@@ -142,14 +164,14 @@ async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response 
             Err(error) => refuse(&error),
         };
     }
-    let admitted = allowed.and_then(|()| Place::take(&visit));
-    let place = match admitted {
+    let Some(trace) = trace::current() else { return refuse(&RequestError::internal()) };
+    let place = match allowed.and_then(|()| Place::take(&visit)) {
         Ok(place) => place,
         Err(error) => {
             visit.state.metrics.request(method.label, error.code(), std::time::Duration::ZERO, 0);
             visit.state.metrics.error(error.reason());
-            let (peer, code) = (&visit.caller.principal, tracing::field::debug(error.code()));
-            tracing::info!(method = method.label, code, reason = error.reason(), error = error.message(), %peer, "request");
+            trace.span().fail(error.reason());
+            tell_refused(Some(method.label), &error, &visit.caller.principal);
             return harmless(refuse(&error));
         }
     };
@@ -159,11 +181,14 @@ async fn passed(mut visit: Visit, mut request: Request, next: Next) -> Response 
         at: Instant::now(),
         metrics: Arc::clone(&visit.state.metrics),
         connection: visit.connection,
+        trace,
         running: Some(visit.state.running.token()),
     });
     let response = next.run(request).await;
     // The place is had until the answer has left.
-    harmless(response.map(|body| axum::body::Body::new(Held { body, _place: place })))
+    harmless(
+        response.map(|body| axum::body::Body::new(Held { body, _place: place, trace: trace::current() })),
+    )
 }
 
 fn harmless(mut response: Response) -> Response {

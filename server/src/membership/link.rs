@@ -16,7 +16,7 @@ use tonic::{
 };
 
 use super::PROTOCOL;
-use crate::{environment::Environment, limits, moment::Moment, tls, units::millis};
+use crate::{environment::Environment, limits, moment::Moment, tls, trace, units::millis};
 
 /// What a node is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,6 +279,7 @@ impl Link {
     pub(crate) async fn announce(&self, request: peer::AnnounceRequest, time: Duration) -> bool {
         let mut request = Request::new(request);
         request.set_timeout(time);
+        trace::send(&mut request);
         match timeout(time, self.client().announce(request)).await {
             Ok(Ok(_)) => true,
             Ok(Err(status)) => {

@@ -18,6 +18,7 @@ use crate::{
     sets::{self, Handle, KeptSet, Sets},
     state::State as Server,
     status::RequestError,
+    trace,
 };
 
 /// Gets the sets that a filter names by their handles, and that other nodes keep. One that nobody keeps is left to
@@ -92,6 +93,7 @@ async fn fetch(link: &Arc<Link>, handle: Handle, deadline: Instant) -> Option<(K
     let until = Instant::now() + left;
     let mut request = Request::new(FetchSipRequest { protocol: PROTOCOL, handle: handle.to_vec() });
     request.set_timeout(left);
+    trace::send(&mut request);
     let status = match timeout_at(until, read(link, request)).await {
         Ok(Ok((set, left))) if sets::handle_of(&set) == handle => return Some((set, left)),
         Ok(Ok(_)) => Status::data_loss("it is not the one of its handle"),

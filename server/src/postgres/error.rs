@@ -4,7 +4,7 @@ use basalt_proto::v1::ErrorReason;
 use pgwire::messages::response::ErrorResponse;
 use tonic::Code;
 
-use crate::status::RequestError;
+use crate::{status::RequestError, trace};
 
 /// What a client is told.
 #[derive(Clone, Debug)]
@@ -104,6 +104,7 @@ impl Error {
             // A NUL would end the field.
             (b'M', self.message.replace('\0', " ")),
         ];
+        fields.extend(trace::current().map(|trace| (b'D', format!("request {}", trace.id()))));
         fields.extend(self.position.map(|position| (b'P', position.to_string())));
         ErrorResponse::new(fields)
     }

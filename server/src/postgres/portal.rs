@@ -267,7 +267,13 @@ impl Session {
         match outcome {
             Ok((sent, true, counted)) => {
                 self.shared.state.metrics.request(METHOD, Code::Ok, elapsed, rows);
-                tracing::info!(
+                let span = self.trace.as_ref().map(|trace| trace.span());
+                if let Some(span) = span {
+                    span.text("basalt.table", || tables.join(","));
+                    span.count("basalt.rows", rows);
+                    span.count("basalt.rows_selected", selected);
+                }
+                tracing::debug!(
                     method = METHOD,
                     table,
                     rows,

@@ -32,10 +32,12 @@ use super::{
 };
 use crate::{
     access::{Action, Caller, Object},
+    call::is_of_operators,
     connection::Connection,
     environment::Stream,
     limits,
     memory::{Consumer, Reservation},
+    trace::{self, Entered, Trace},
 };
 
 /// A connection that has started.
@@ -56,6 +58,8 @@ pub(super) struct Session {
     pub(super) skips: bool,
     /// When the message in hand had come.
     began: Instant,
+    /// The request that messages up to the next Sync are.
+    pub(super) trace: Option<Arc<Trace>>,
 }
 
 /// How a connection begins.
@@ -95,16 +99,20 @@ pub(super) async fn serve(
         Err(_) => return,
     };
     drop(passing);
-    let (end, mut wire) = match started {
+    let (end, mut wire, trace) = match started {
         Ok(mut session) => {
             let end = session.run().await;
-            (end, session.wire)
+            (end, session.wire, session.trace)
         }
-        Err(failed) => failed,
+        Err((end, wire)) => (end, wire, None),
     };
     if let End::Error(error) = end {
-        tracing::debug!(%address, error = error.message(), "a connection of PostgreSQL ends");
-        if wire.put(&error.fatal().response()).is_ok() {
+        let told = {
+            let _entered = Entered::new(trace);
+            tracing::debug!(%address, error = error.message(), "a connection of PostgreSQL ends");
+            error.fatal().response()
+        };
+        if wire.put(&told).is_ok() {
             let _ = wire.flush().await;
         }
     }
@@ -149,6 +157,7 @@ impl Session {
                 memory,
                 skips: false,
                 began: Instant::now(),
+                trace: None,
             }),
             Err(end) => Err((end, wire)),
         }
@@ -223,6 +232,19 @@ impl Session {
             return Err(Error::new("57P01", "the key of this user is no longer what it was").fatal().into());
         }
         self.began = Instant::now();
+        let sql = match &message {
+            Ok(Frontend::Query(sql) | Frontend::Parse { sql, .. }) => Some(sql.as_str()),
+            Ok(Frontend::Terminate | Frontend::Sync | Frontend::Flush | Frontend::Copy) => None,
+            // Default: what a prepared statement says was said before.
+            _ => Some(""),
+        };
+        if let (None, Some(sql)) = (&self.trace, sql) {
+            self.trace = Some(self.shared.state.traces.stated(sql, METHOD));
+        }
+        trace::scope(self.trace.clone(), self.answer_to(tag, message)).await
+    }
+
+    async fn answer_to(&mut self, tag: u8, message: Result<Frontend>) -> std::result::Result<(), End> {
         let done = match message {
             Ok(Frontend::Terminate) => return Err(End::Gone),
             Ok(Frontend::Query(sql)) => {
@@ -292,12 +314,22 @@ impl Session {
         if let Some(reason) = error.reason() {
             metrics.error(reason);
         }
+        if let Some(trace) = &self.trace {
+            trace.span().fail(error.reason().unwrap_or(error.code()));
+        }
         let (code, peer) = (error.code(), tracing::field::display(&self.caller.principal));
-        tracing::info!(method = METHOD, code, error = error.message(), peer, "request");
+        match is_of_operators(error.status()) {
+            true => tracing::info!(method = METHOD, code, error = error.message(), peer, "request"),
+            false => tracing::debug!(method = METHOD, code, error = error.message(), peer, "request"),
+        }
         self.wire.put(&error.response())
     }
 
+    /// The request is over.
     async fn ready(&mut self) -> std::result::Result<(), End> {
+        if let Some(trace) = self.trace.take() {
+            trace.span().end();
+        }
         let status = match self.transaction.state {
             State::None => TransactionStatus::Idle,
             State::Open => TransactionStatus::Transaction,

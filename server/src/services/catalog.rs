@@ -20,6 +20,7 @@ use crate::{
     state::State,
     status::RequestError,
     tables::Verified,
+    trace,
     units::millis,
 };
 
@@ -325,5 +326,5 @@ impl Catalog {
 async fn whole<T: Send + 'static>(
     change: impl Future<Output = Result<T, RequestError>> + Send + 'static,
 ) -> Result<T, RequestError> {
-    tokio::spawn(change).await.map_err(|_| RequestError::internal())?
+    tokio::spawn(trace::carried(change)).await.map_err(|_| RequestError::internal())?
 }

@@ -24,6 +24,7 @@ use crate::{
     peers::fetch,
     state::State,
     status::RequestError,
+    trace,
     writes::Stream,
 };
 
@@ -49,7 +50,7 @@ impl IngestService for Ingest {
         };
         let state = Arc::clone(&self.0);
         let mut session = Session { state, stream, requests, answers, until: None };
-        tokio::spawn(async move {
+        tokio::spawn(trace::carried(async move {
             match caught_async(session.run(&mut call)).await {
                 Ok(()) => call.done(),
                 // A client that is gone does not hear why, and a shutdown does not wait for one that does not read it.
@@ -59,7 +60,7 @@ impl IngestService for Ingest {
                     drop(timeout_at(Instant::now() + limits::INGEST_IDLE_TIMEOUT, told).await);
                 }
             }
-        });
+        }));
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 
@@ -91,7 +92,8 @@ impl Ingest {
         let filter = filter_of(&self.0, call.caller(), request, deadline).await?;
         // It goes on when the client is gone: the commit may be on its way.
         let (tables, target) = (Arc::clone(&self.0.tables), Arc::clone(&table));
-        let delete = tokio::spawn(caught_async(async move { tables.delete(&target, filter).await }));
+        let delete =
+            tokio::spawn(trace::carried(caught_async(async move { tables.delete(&target, filter).await })));
         let deletion = match timeout_at(deadline, delete).await {
             Ok(done) => done.map_err(|_| RequestError::internal())??,
             Err(_) => return Err(RequestError::deadline()),

@@ -19,7 +19,7 @@ use crate::{
     call::Call,
     class::Class,
     convert,
-    coordinator::{Coordinator, Nodes as _, Pinned, Reach, coordinate, explained},
+    coordinator::{self, Coordinator, Nodes as _, Pinned, Reach, coordinate, explained},
     cpu::{StopOnDrop, clock, on_own_thread_as},
     limits,
     panics::{self, caught},
@@ -27,6 +27,7 @@ use crate::{
     queries::Entry,
     state::State,
     status::RequestError,
+    trace,
 };
 
 /// See the module.
@@ -214,7 +215,7 @@ impl Query {
             let outcome = caught(|| match bound {
                 Bound::Here(read) => {
                     panics::wanted("query", job.pinned.table.name());
-                    read.answer(&control, &mut sink)
+                    read.answer(job.pinned.table.name(), &control, &mut sink)
                 }
                 Bound::Elsewhere(query, _) => job.coordinate(*query, &control, &mut sink),
             });
@@ -249,6 +250,9 @@ impl Query {
             if let Some(snapshot) = coordinator.whole(&pinned, &plan.columns())? {
                 let mut explanation = plan.explain(&snapshot, request.analyze, control)?;
                 explanation.sets.extend(coordinator.take_uses());
+                if let Some(trace) = trace::recorded() {
+                    trace.steps(pinned.table.name(), &explanation.operators);
+                }
                 return Ok(told(explanation));
             }
             let statistics = match request.analyze {
@@ -308,9 +312,15 @@ impl Read {
         is_small(answer_bytes) || is_small(expected_answer_bytes) && Class::of(self.estimate) == Class::Short
     }
 
-    fn answer<O: Outlet>(&self, control: &Control, sink: &mut Sink<O>) -> Result<Statistics, RequestError> {
+    fn answer<O: Outlet>(
+        &self,
+        table: &str,
+        control: &Control,
+        sink: &mut Sink<O>,
+    ) -> Result<Statistics, RequestError> {
         sink.header(self.plan.schema(), self.snapshot.version());
-        let ran = self.plan.run(&self.snapshot, control, &mut |batch| sink.batch(batch));
+        let of = (table, &self.plan);
+        let ran = coordinator::run(of, &self.snapshot, control, &mut |batch| sink.batch(batch));
         let mut statistics = ran.map_err(|error| sink.error(error))?;
         statistics += self.pruned;
         Ok(statistics)
@@ -321,6 +331,7 @@ impl Job {
     /// Binds a query, and looks whether all that it needs is here. It never waits.
     fn bind(&self, request: pb::QueryRequest) -> Result<Bound, RequestError> {
         caught(|| {
+            let _step = trace::step("plan");
             let bytes = request.encoded_len();
             let (query, is_alone) = convert::query(request, &self.state.sets)?;
             self.entry.says(&query_text(self.pinned.table.name(), &query));
@@ -369,7 +380,7 @@ impl Job {
         // Here, so that it is the same on the CPU pool and on an async thread.
         let outcome = caught(|| {
             panics::wanted("query", self.pinned.table.name());
-            read.answer(control, &mut sink)
+            read.answer(self.pinned.table.name(), control, &mut sink)
         });
         sink.finish(outcome)
     }

@@ -18,6 +18,7 @@ use crate::{
     state::State,
     status::{RequestError, Result},
     tables::VersionPin,
+    trace,
     units::millis,
 };
 
@@ -108,6 +109,9 @@ fn finish(
 ) -> Result<pb::SelectResponse> {
     let Found { key, sip, statistics, version, table_id } = found;
     state.metrics.sip_built(sip.as_bytes().len() as u64);
+    if let Some(trace) = trace::recorded() {
+        trace.span().count("basalt.sip_bytes", sip.as_bytes().len() as u64);
+    }
     let sip = match convert::tag(request.tag)? {
         Some(tag) if request.omit_sip => encoded(sip, tag, |bytes| state.sets.check(bytes))?,
         Some(tag) => encoded(sip, tag, convert::check_sip_bytes)?,

@@ -22,6 +22,7 @@ use crate::{
     state::State,
     status::RequestError,
     tables::{self, NewRows, Writing, Written},
+    trace,
     writes::Stream,
 };
 
@@ -239,7 +240,7 @@ impl Write {
         };
         let rows = NewRows { appender, writing, replace_by, request };
         // It goes on when the client is gone: the commit may be on its way.
-        let write = tokio::spawn(caught_async(async move {
+        let write = tokio::spawn(trace::carried(caught_async(async move {
             let written = state.tables.write(rows).await?;
             if let Some((digest, ticket)) = ticket {
                 ticket.done(digest, written.commit);
@@ -247,7 +248,7 @@ impl Write {
             drop(held);
             stream.leave_place();
             Ok::<_, RequestError>(written)
-        }));
+        })));
         let Written { commit, replaced } = write.await.map_err(|_| RequestError::internal())??;
         Ok(pb::Committed { version: commit.version, rows: commit.rows, replayed: false, replaced })
     }

@@ -15,6 +15,7 @@ use crate::{
     panics::caught_async,
     state::State,
     status::{RequestError, Result},
+    trace,
 };
 
 impl At {
@@ -33,12 +34,15 @@ impl At {
         let alterations = alterations.into_iter().map(stored).collect();
         let state = Arc::clone(&self.state);
         // It goes on when the client is gone: the commit may be on its way.
-        let altered = self.runtime.spawn(caught_async(async move {
-            let token = state.running.token();
-            let altered = state.tables.alter(&table, alterations, only_at).await;
-            drop(token);
-            altered
-        }));
+        let altered = self.runtime.spawn(trace::scope(
+            self.reach.trace(),
+            caught_async(async move {
+                let token = state.running.token();
+                let altered = state.tables.alter(&table, alterations, only_at).await;
+                drop(token);
+                altered
+            }),
+        ));
         match altered.await.unwrap_or_else(|_| Err(RequestError::internal())) {
             Ok(()) => Ok(Written::Done { inserted: 0, deleted: 0 }),
             Err(error) if error.is_conflict() && exactly => Ok(Written::Conflict),
@@ -91,11 +95,11 @@ impl Tables {
         held.set(schema_bytes(&table.schema))?;
         let (tables, token) = (Arc::clone(&self.state.tables), self.state.running.token());
         let deletes = if table.rewrites == Some(true) { Deletes::Rewrite } else { Deletes::Vectors };
-        let created = self.runtime.spawn(async move {
+        let created = self.runtime.spawn(trace::scope(self.reach.trace(), async move {
             let created = tables.create(&table.name, table.schema, table.retention, deletes).await;
             drop((held, token));
             created
-        });
+        }));
         created.await.map_err(|_| RequestError::internal())?
     }
 

@@ -47,6 +47,7 @@ use crate::{
     long_threads::lower_priority,
     state::State,
     status::{RequestError, Result},
+    trace::{self, Entered},
 };
 
 pub(crate) use statements::{RowsOfStatement, Running, Statement};
@@ -147,7 +148,11 @@ impl Tables {
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> basalt_sql::Result<T> {
-        let done = self.runtime.spawn(work).await.unwrap_or_else(|_| Err(RequestError::internal()));
+        let done = self
+            .runtime
+            .spawn(trace::scope(self.reach.trace(), work))
+            .await
+            .unwrap_or_else(|_| Err(RequestError::internal()));
         done.map_err(carried)
     }
 }
@@ -254,6 +259,7 @@ impl Catalog for Tables {
     }
 
     fn failed(&self, error: &Error) {
+        let _entered = Entered::new(self.reach.trace());
         tracing::info!(%error, "a statement that ran at several nodes is run again by this one");
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     limits,
     panics::{self, caught},
     status::{RequestError, Result},
+    trace::Entered,
 };
 
 /// What a scan gives.
@@ -39,6 +40,7 @@ pub(super) fn run(table: At, query: Query) -> Answers {
                 let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
                 let _runtime = table.runtime.enter();
                 let of = table.clone();
+                let _entered = Entered::new(table.reach.trace());
                 let (environment, class) = (&table.state.environment, table.asker.class());
                 let answer = move |may_wait: &MayWait| answer(&of, *query, class, may_wait, &sender);
                 drop(on_own_thread_as(environment, class, answer));

@@ -26,6 +26,7 @@ use crate::{
     readers::Slot,
     state::State,
     status::{RequestError, Result},
+    trace,
 };
 
 /// A statement on its way from a door.
@@ -94,8 +95,10 @@ impl Statement<'_> {
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
         let tables = Arc::new(tables.of_connection(self.connection.id(), transaction).in_turn(&turn));
         let request = request(state, &tables, self.sql, self.parameters);
+        let step = trace::step("plan");
         let planned = async { state.sql.query(request).await.map_err(error) };
         let answer = stop.until(deadline, planned).await??;
+        step.end();
         let (Some(permit), Some(mut slot)) = turn.take() else { return Err(RequestError::internal()) };
         slot.running = self.running;
         entry.runs();

@@ -27,6 +27,7 @@ use crate::{
     panics::caught_async,
     state::State,
     status::{RequestError, Result},
+    trace,
 };
 
 /// The rows as a stream, which ends with `None` where they are complete and with an error where they are not. Dropping it
@@ -62,11 +63,11 @@ impl RowStream {
         let (sender, pieces) = mpsc::channel(limits::WAITING_PIECES);
         let outcome = Arc::new(OnceLock::new());
         let told = Arc::clone(&outcome);
-        tokio::spawn(async move {
+        tokio::spawn(trace::carried(async move {
             // It is the first: it is said once.
             let _ = told.set(caught_async(hand_out(rows, &sender)).await);
             drop(sender);
-        });
+        }));
         Ok(Self { command, schema, pieces, outcome, is_over: false, _memory: memory })
     }
 

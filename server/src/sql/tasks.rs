@@ -44,6 +44,7 @@ use crate::{
     peers::{Asked, Tasks, same_protocol},
     state::State,
     status::{RequestError, Result},
+    trace::{self, Entered, Span, Trace},
 };
 
 impl At {
@@ -144,10 +145,17 @@ impl Others {
         Ok((link, client))
     }
 
-    fn request<T>(&self, message: T) -> tonic::Request<T> {
+    /// A request of another node, and the span that it is.
+    fn request<T>(&self, message: T, node: &str, name: &'static str) -> (tonic::Request<T>, Option<Span>) {
         let mut request = tonic::Request::new(message);
         request.set_timeout(self.deadline.saturating_duration_since(Instant::now()));
-        request
+        let hop = self.reach.trace().map(|trace| {
+            let hop = trace.hop(name);
+            trace.send(request.metadata_mut(), &hop);
+            hop.text("basalt.node", || node.to_owned());
+            hop
+        });
+        (request, hop)
     }
 }
 
@@ -242,11 +250,19 @@ impl Nodes for Others {
         };
         let (sender, messages) = mpsc::channel(1);
         sender.try_send(task).map_err(|_| carried(RequestError::internal()))?;
-        let request = self.request(ReceiverStream::new(messages));
+        let (request, hop) = self.request(ReceiverStream::new(messages), node, "task");
         let (node, deadline) = (node.to_owned(), self.deadline);
         let begun = begun(node.clone(), Arc::clone(&link), client, request).boxed();
         let answers = in_time(deadline, begun).await.map_err(carried)?;
-        Ok(done(node, link, answers, sender, ended).boxed())
+        let done = done(node, link, answers, sender, ended);
+        let done = async move {
+            let outcome = done.await;
+            if let (Some(hop), Err(_)) = (&hop, &outcome) {
+                hop.fail("TASK");
+            }
+            outcome
+        };
+        Ok(done.boxed())
     }
 
     async fn read(
@@ -266,18 +282,24 @@ impl Nodes for Others {
                 Head::Hash(partitioning) => Some(read_task_request::Head::Hash(partitioning)),
             },
         };
-        let request = self.request(request);
+        let (request, hop) = self.request(request, node, "rows of a task");
         let (node, deadline) = (node.to_owned(), self.deadline);
         let asked = asked(node.clone(), Arc::clone(&link), client, request).boxed();
         let answers = in_time(deadline, asked).await.map_err(carried)?;
-        let of = (answers, link, node);
+        let of = (answers, link, node, hop, 0);
         Ok(stream::unfold(Some(of), async |of| {
-            let (mut answers, link, node) = of?;
+            let (mut answers, link, node, hop, received) = of?;
             match answers.message().await {
                 Ok(Some(peer::ReadTaskResponse { kind: Some(Kind::Rows(rows)) })) => {
-                    Some((Ok(rows), Some((answers, link, node))))
+                    let received = received + rows.len() as u64;
+                    Some((Ok(rows), Some((answers, link, node, hop, received))))
                 }
-                Ok(Some(peer::ReadTaskResponse { kind: Some(Kind::End(_)) })) => None,
+                Ok(Some(peer::ReadTaskResponse { kind: Some(Kind::End(_)) })) => {
+                    if let Some(hop) = hop {
+                        hop.count("basalt.received_bytes", received);
+                    }
+                    None
+                }
                 Ok(_) => Some((Err(carried(failed(&node, "its rows end before their end"))), None)),
                 Err(status) => Some((Err(carried(of_status(&node, &link, &status))), None)),
             }
@@ -294,13 +316,14 @@ struct Opened {
     deadline: Instant,
     control: Control,
     runtime: Handle,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Opened {
     /// In a runtime that may wait for the store.
     fn new(state: &Arc<State>, caller: &Caller, deadline: Instant, control: Control) -> Self {
         let (state, caller) = (Arc::clone(state), caller.clone());
-        Self { state, caller, deadline, control, runtime: Handle::current() }
+        Self { state, caller, deadline, control, runtime: Handle::current(), trace: trace::current() }
     }
 
     async fn table(&self, leaf: &[u8]) -> Result<(Arc<dyn Table>, Query)> {
@@ -319,11 +342,13 @@ impl Opened {
         }
         let (state, cutoff, fragments) =
             (Arc::clone(&self.state), task.cutoff, task.fragments.clone().into());
-        let found = self.runtime.spawn(async move { version_of_task(&state, &task).await });
+        let found = async move { version_of_task(&state, &task).await };
+        let found = self.runtime.spawn(trace::scope(self.trace.clone(), found));
         let found = timeout_at(self.deadline, found).await.map_err(|_| RequestError::deadline())?;
         let (table, version) = found.unwrap_or_else(|_| Err(RequestError::internal()))?;
         let cutoff = cutoff.map(|cutoff| convert::cutoff(cutoff, table.schema())).transpose()?;
         let pinned = Pinned { table, version, fragments, cutoff };
+        let _entered = Entered::new(self.trace.clone());
         let reach = Reach::new(Arc::clone(&self.state), &self.caller, self.deadline, self.control.clone());
         let at = At {
             pinned,

@@ -19,6 +19,7 @@ use crate::{
     panics::caught_async,
     state::State,
     status::{RequestError, Result},
+    trace,
 };
 
 /// See the module.
@@ -111,11 +112,11 @@ impl Transaction {
             Stage::Written(buffer) => buffer,
         };
         let (name, token) = (buffer.table().name().to_owned(), state.running.token());
-        let commit = tokio::spawn(caught_async(async move {
+        let commit = tokio::spawn(trace::carried(caught_async(async move {
             let written = buffer.commit().await;
             drop(token);
             written
-        }));
+        })));
         match commit.await.map_err(|_| RequestError::internal())?? {
             Written::Done { .. } => Ok(()),
             Written::Conflict => {

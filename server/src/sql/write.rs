@@ -19,6 +19,7 @@ use crate::{
     panics::caught_async,
     state::State,
     status::{RequestError, Result},
+    trace,
 };
 
 impl Asker {
@@ -55,14 +56,17 @@ impl At {
         self.asker.caller.authorise(Action::Write, Object::Table(&name)).map_err(carried)?;
         let state = Arc::clone(&self.state);
         // It goes on when the client is gone: the commit may be on its way.
-        let deleted = self.runtime.spawn(caught_async(async move {
-            let token = state.running.token();
-            fresh::newest(&state, &name, None).await?;
-            let table = state.catalog.get(&name)?;
-            let deleted = state.tables.delete(&table, filter).await;
-            drop(token);
-            deleted
-        }));
+        let deleted = self.runtime.spawn(trace::scope(
+            self.reach.trace(),
+            caught_async(async move {
+                let token = state.running.token();
+                fresh::newest(&state, &name, None).await?;
+                let table = state.catalog.get(&name)?;
+                let deleted = state.tables.delete(&table, filter).await;
+                drop(token);
+                deleted
+            }),
+        ));
         let deleted = deleted.await.map_err(|_| carried(RequestError::internal()))?;
         Ok(Some(deleted.map_err(carried)?.rows))
     }
@@ -102,7 +106,7 @@ impl RowsWriter {
         step: impl FnOnce(Buffer) -> futures_util::future::BoxFuture<'static, Result<Buffer>>,
     ) -> basalt_sql::Result<()> {
         let buffer = self.buffer.take().ok_or_else(|| carried(RequestError::internal()))?;
-        let done = self.runtime.spawn(caught_async(step(buffer))).await;
+        let done = self.runtime.spawn(trace::carried(caught_async(step(buffer)))).await;
         self.buffer = Some(done.unwrap_or_else(|_| Err(RequestError::internal())).map_err(carried)?);
         Ok(())
     }
@@ -133,7 +137,7 @@ impl Writer for RowsWriter {
             Into::Nowhere => return Err(carried(RequestError::internal())),
         };
         // It goes on when nobody waits for it any longer: the commit may be on its way.
-        let commit = self.runtime.spawn(caught_async(async move {
+        let commit = self.runtime.spawn(trace::carried(caught_async(async move {
             let token = state.running.token();
             let written = buffer.commit().await?;
             if let (Some(made), Written::Done { .. }) = (made, written) {
@@ -141,7 +145,7 @@ impl Writer for RowsWriter {
             }
             drop(token);
             Ok(written)
-        }));
+        })));
         commit.await.unwrap_or_else(|_| Err(RequestError::internal())).map_err(carried)
     }
 }

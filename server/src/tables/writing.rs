@@ -9,7 +9,7 @@ use basalt_core::{fragment::RowBuffer, limits::FRAGMENT_ROWS, table::Table};
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use super::{Tables, commit::NewFragment, stored::Stored};
-use crate::{limits, memory::Reservation, panics::caught_async, status::RequestError};
+use crate::{limits, memory::Reservation, panics::caught_async, status::RequestError, trace};
 
 /// See the module.
 #[derive(Debug)]
@@ -73,7 +73,8 @@ impl Writing {
         let bytes = writing_bytes(rows.bytes() as u64, rows.rows() as u64, threads);
         self.hold(held, beside + bytes).await?;
         let stored = Arc::clone(&self.stored);
-        let task = self.runtime.spawn(caught_async(async move { stored.write_rows(rows).await }));
+        let task =
+            self.runtime.spawn(trace::carried(caught_async(async move { stored.write_rows(rows).await })));
         self.under_way.push_back(UnderWay { bytes, task });
         Ok(())
     }

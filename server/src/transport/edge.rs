@@ -43,6 +43,7 @@ use crate::{
     services::{Catalog, Cluster, Ingest, Query, Sips, Sql},
     state::State,
     status::RequestError,
+    trace::Role,
 };
 
 /// The method of the ingest service whose request is a stream.
@@ -202,6 +203,10 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
         let Some(asked) = Asked::find(service, method) else {
             return Reply::new(answer(Status::unimplemented("there is no such method")));
         };
+        let is_ours = asked.service == FLIGHT || request.uri().path().starts_with("/basalt.");
+        let role = if is_ours { Role::Root } else { Role::Silent };
+        let trace = self.state.traces.arrived(request.headers(), asked.label, role);
+        let _entered = trace.enter();
         let access = self.state.access.clone();
         let header = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let principal = access.principal(self.peer, header);
@@ -217,7 +222,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
             return refused(error, asked, &caller, at, &self.state.metrics);
         }
         let mut ours = None;
-        if asked.service == FLIGHT || request.uri().path().starts_with("/basalt.") {
+        if is_ours {
             if self.state.is_stopping() {
                 let error = RequestError::new(ErrorReason::ShuttingDown, "the server is shutting down");
                 return Reply::new(answer(error.into()));
@@ -231,6 +236,7 @@ impl hyper::service::Service<Request<Incoming>> for Edge {
                 at,
                 metrics: Arc::clone(&self.state.metrics),
                 connection: Arc::clone(&self.connection),
+                trace,
                 running: Some(self.state.running.token()),
             };
             ours = Some(arrival.clone());

@@ -22,6 +22,7 @@ use crate::{
     peers::PeerHandler,
     state::State,
     tls::Certificate,
+    trace::Role,
 };
 
 /// The methods whose request is a stream.
@@ -65,6 +66,8 @@ impl Service<Request<Incoming>> for PeerEdge {
         let Some(asked) = asked else {
             return Reply::new(answer(Status::unimplemented("there is no such method")));
         };
+        let trace = self.state.traces.arrived(request.headers(), asked.label, Role::Child);
+        let _entered = trace.enter();
         let principal = Principal::Node(self.peer, self.certificate.clone());
         let caller = Caller { principal, access: self.state.access.clone() };
         if let Err(error) = caller.authorise(asked.action, asked.object) {
@@ -76,6 +79,7 @@ impl Service<Request<Incoming>> for PeerEdge {
             at,
             metrics: Arc::clone(&self.state.metrics),
             connection: Arc::clone(&self.connection),
+            trace,
             running: Some(self.state.running.token()),
         };
         request.extensions_mut().insert(arrival.clone());

@@ -27,6 +27,7 @@ use crate::{
     limits,
     memory::{Consumer, MemoryPool, Reservation},
     status::RequestError,
+    trace::{Entered, Trace},
 };
 
 /// Where connections come in, and what they may hold together.
@@ -449,6 +450,8 @@ impl<B> Drop for Received<B> {
 pub(super) struct Answering<B> {
     pub(super) inner: B,
     pub(super) _message: Held,
+    /// The request, which is entered while this is polled.
+    pub(super) trace: Option<Arc<Trace>>,
 }
 
 impl<B: Body + Unpin> Body for Answering<B> {
@@ -459,6 +462,7 @@ impl<B: Body + Unpin> Body for Answering<B> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let _entered = Entered::new(self.trace.clone());
         Pin::new(&mut self.inner).poll_frame(context)
     }
 

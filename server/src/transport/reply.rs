@@ -16,10 +16,11 @@ use tonic::{Status, body::Body, codegen::BoxFuture};
 use super::receive::{Answering, Connection, Method, Receipt, Received};
 use crate::{
     access::{Caller, Method as Asked},
-    call::Arrival,
+    call::{Arrival, tell_refused},
     metrics::Metrics,
     panics,
     status::RequestError,
+    trace::{self, Entered, Trace},
 };
 
 /// See the module.
@@ -30,12 +31,14 @@ pub(super) struct Reply {
     streams: bool,
     /// Of requests to our own services.
     ours: Option<Arrival>,
+    /// The request, which is entered while this is polled.
+    trace: Option<Arc<Trace>>,
 }
 
 impl Reply {
     /// An answer to a request that is not read.
     pub(super) fn new(future: BoxFuture<Response<Body>, Infallible>) -> Self {
-        Self { future, receipt: None, streams: false, ours: None }
+        Self { future, receipt: None, streams: false, ours: None, trace: trace::current() }
     }
 
     /// The answer of a method to a request, if there is memory for it.
@@ -53,6 +56,7 @@ impl Reply {
                 receipt: Some(receipt),
                 streams: method.streams,
                 ours,
+                trace: trace::current(),
             },
             Err(error) => {
                 if let Some(arrival) = &ours {
@@ -73,6 +77,7 @@ impl Future for Reply {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let _entered = Entered::new(self.trace.clone());
         // What a method does on its async thread, before it answers, may panic as what it has others do.
         let future = &mut self.future;
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
@@ -91,7 +96,8 @@ impl Future for Reply {
         if !self.streams
             && let Some(message) = receipt.take()
         {
-            response = response.map(|inner| Body::new(Answering { inner, _message: message }));
+            let trace = self.trace.take();
+            response = response.map(|inner| Body::new(Answering { inner, _message: message, trace }));
         }
         Poll::Ready(Ok(response))
     }
@@ -107,8 +113,10 @@ pub(super) fn refused(
 ) -> Reply {
     metrics.request(asked.label, error.code(), at.elapsed(), 0);
     metrics.error(error.reason());
-    let (method, code, peer) = (asked.label, tracing::field::debug(error.code()), &caller.principal);
-    tracing::info!(method, code, reason = error.reason(), error = error.message(), %peer, "request");
+    if let Some(trace) = trace::current() {
+        trace.span().fail(error.reason());
+    }
+    tell_refused(Some(asked.label), &error, &caller.principal);
     Reply::new(answer(error.into()))
 }
 
@@ -126,10 +134,9 @@ fn with_details(response: Response<Body>, arrival: &Arrival) -> Response<Body> {
 }
 
 /// Tells of a request that was not read to its end.
-fn unread(error: &RequestError, Arrival { caller, at, metrics, .. }: &Arrival) {
-    let peer = &caller.principal;
+fn unread(error: &RequestError, Arrival { caller, at, metrics, trace, .. }: &Arrival) {
     metrics.request("unread", error.code(), at.elapsed(), 0);
     metrics.error(error.reason());
-    let code = tracing::field::debug(error.code());
-    tracing::info!(code, reason = error.reason(), error = error.message(), %peer, "request");
+    trace.span().fail(error.reason());
+    tell_refused(None, error, &caller.principal);
 }

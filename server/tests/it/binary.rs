@@ -80,6 +80,8 @@ async fn it_logs_requests_and_stops_on_a_signal() {
             "127.0.0.1:0",
             "--log-format",
             "json",
+            "--log",
+            "info,basalt_server::call=debug",
             "--threads",
             "1",
         ];
@@ -106,6 +108,8 @@ async fn it_logs_requests_and_stops_on_a_signal() {
         assert_eq!((&requests[0]["method"], &requests[0]["code"]), (&"ListTables".into(), &"Ok".into()));
         let failed = &requests[1];
         assert_eq!((&failed["method"], &failed["reason"]), (&"Query".into(), &"TABLE_NOT_FOUND".into()));
+        let ids: Vec<_> = requests.iter().map(|line| line["request_id"].as_str().unwrap()).collect();
+        assert!(ids[0].contains('-') && ids[0] != ids[1], "{ids:?}");
         assert!(failed["elapsed_us"].is_u64() && failed["peer"].as_str().unwrap().starts_with("127.0.0.1:"));
         assert_eq!(lines.last().unwrap()["message"], "stopped");
     }

@@ -38,6 +38,7 @@ mod panics;
 mod pinned;
 mod query;
 mod readme;
+mod request_ids;
 mod retention;
 mod scale;
 mod secured;
@@ -45,6 +46,8 @@ mod select;
 mod semi_joins;
 mod sets;
 mod support;
+#[cfg(feature = "otlp")]
+mod traces;
 mod types;
 mod unread;
 

@@ -50,6 +50,7 @@ async fn texts_of_statements() {
     client.send(b'Q', &text("SELECT 1;\nSELECT\n  é, nothing FROM t")).await;
     let error = client.answer().await.into_iter().find(|(tag, _)| *tag == b'E').unwrap();
     assert_eq!(fields(&error.1)[&'P'], "20");
+    assert!(fields(&error.1)[&'D'].starts_with("request "));
     let rows = client.query("SELECT key FROM t ORDER BY key").await;
     assert_eq!(rows.len(), 1003);
     client.send(b'X', &[]).await;
