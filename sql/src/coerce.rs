@@ -6,10 +6,8 @@ use std::{collections::HashMap, sync::Arc};
 use arrow_schema::{DataType, FieldRef};
 use datafusion::{
     common::{DFSchema, JoinConstraint, Result},
-    logical_expr::{
-        Expr, ExprSchemable as _, Join, LogicalPlan, Projection, Subquery, Union, Values, cast,
-    },
     logical_expr::expr::Cast,
+    logical_expr::{Expr, ExprSchemable as _, Join, LogicalPlan, Projection, Subquery, Union, Values, cast},
 };
 
 /// The float that values of such types become, where there is a float and a decimal among them: a decimal that meets a
@@ -50,7 +48,8 @@ fn union_of(mut union: Union) -> Result<(LogicalPlan, bool)> {
         // The planner says what is wrong.
         return Ok((LogicalPlan::Union(union), false));
     }
-    let types = |column: usize| union.inputs.iter().map(move |input| input.schema().field(column).data_type());
+    let types =
+        |column: usize| union.inputs.iter().map(move |input| input.schema().field(column).data_type());
     let floats: Vec<_> = (0..columns).map(|column| float_of(types(column))).collect();
     if floats.iter().all(Option::is_none) {
         return Ok((LogicalPlan::Union(union), false));

@@ -108,6 +108,19 @@ impl Rewrite {
             {
                 *expr = calls::field_of(parts)?;
             }
+            // A word of its own, as `current_user`, which the parser knows.
+            Expr::Identifier(ident)
+                if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("current_schema") =>
+            {
+                *expr = parsed("current_schema()", &[], &mut 0)?;
+            }
+            Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
+                let inner = (**inner).clone();
+                *expr = Expr::Nested(Box::new(parsed("xor($1, -1)", &[inner], &mut 0)?));
+                if let Expr::Nested(call) = expr {
+                    return self.expr(call);
+                }
+            }
             Expr::Interval(_) => *expr = interval_of(expr, false)?,
             Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } if is_interval(inner) => {
                 *expr = interval_of(inner, true)?;
@@ -285,6 +298,14 @@ impl Rewrite {
             && let Some(format) = templates::strftime(text)?
         {
             *pattern = Expr::value(Value::SingleQuotedString(format));
+        }
+        // PostgreSQL's is padded.
+        if name == "encode"
+            && let FunctionArguments::List(list) = &mut function.args
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(encoding))) = list.args.get_mut(1)
+            && literal(encoding).is_some_and(|text| text.eq_ignore_ascii_case("base64"))
+        {
+            *encoding = Expr::value(Value::SingleQuotedString("base64pad".to_owned()));
         }
         if name.starts_with("regexp_")
             && let FunctionArguments::List(list) = &mut function.args

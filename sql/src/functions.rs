@@ -62,6 +62,8 @@ enum Kind {
     Same,
     /// The number by which an interval has its place in an order.
     IntervalOrder,
+    /// An interval, so many times.
+    IntervalTimes,
     /// A value, of which there is one at most.
     Only,
     /// A float whose zero has no sign; anything else as it is.
@@ -95,7 +97,7 @@ const ALL: [(&str, Kind); 11] = [
 ];
 
 /// Those that only statements which were rewritten have.
-const INNER: [(&str, Kind); 8] = [
+const INNER: [(&str, Kind); 9] = [
     ("basalt_clock", Kind::Clock { is_try: false }),
     ("basalt_try_clock", Kind::Clock { is_try: true }),
     ("basalt_bytes", Kind::Bytes { is_try: false }),
@@ -104,6 +106,7 @@ const INNER: [(&str, Kind); 8] = [
     ("basalt_only", Kind::Only),
     (ONE_ZERO, Kind::OneZero),
     ("basalt_interval_order", Kind::IntervalOrder),
+    ("basalt_interval_times", Kind::IntervalTimes),
 ];
 
 fn function(name: &'static str, kind: Kind) -> ScalarUDF {
@@ -167,6 +170,11 @@ pub(crate) fn interval_order(expr: Expr) -> Expr {
     function("basalt_interval_order", Kind::IntervalOrder).call(vec![expr])
 }
 
+/// An interval, a whole number of times.
+pub(crate) fn interval_times(interval: Expr, times: Expr) -> Expr {
+    function("basalt_interval_times", Kind::IntervalTimes).call(vec![interval, times])
+}
+
 /// Whether a value of this type is written here, not by the cast to text.
 pub(crate) fn is_written(data_type: &DataType) -> bool {
     matches!(
@@ -191,7 +199,9 @@ impl Function {
         let (numbers, takes) = match self.kind {
             Kind::DateDiff | Kind::DateSub => (3..=3, "a part and two timestamps"),
             Kind::RegexpExtract => (2..=3, "a text, a pattern and a group"),
-            Kind::Age | Kind::Interval | Kind::Same | Kind::Only => (2..=2, "two arguments"),
+            Kind::Age | Kind::Interval | Kind::IntervalTimes | Kind::Same | Kind::Only => {
+                (2..=2, "two arguments")
+            }
             _ => (1..=1, "one argument"),
         };
         if numbers.contains(&types.len()) { Ok(()) } else { Err(wrong(self.name, takes).into()) }
@@ -314,6 +324,18 @@ impl Function {
                 Arc::new(floats(&args[0])?.iter().map(|x| x.map(f64::is_finite)).collect::<BooleanArray>())
             }
             Kind::Interval => Arc::new(intervals(args, rows)?),
+            Kind::IntervalTimes => {
+                let (intervals, times) = (cast(&args[0], &INTERVAL)?, cast(&args[1], &DataType::Int64)?);
+                let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
+                let pairs = intervals.zip(times.as_primitive::<Int64Type>());
+                let long = || Error::new(ErrorKind::Overflow, "the interval is too long");
+                let of_row = |(interval, times): (Option<IntervalMonthDayNano>, Option<i64>)| {
+                    let (Some(interval), Some(times)) = (interval, times) else { return Ok(None) };
+                    interval::times(interval, times).map(Some).ok_or_else(long)
+                };
+                let all: std::result::Result<IntervalMonthDayNanoArray, Error> = pairs.map(of_row).collect();
+                Arc::new(all?)
+            }
             Kind::IntervalOrder => {
                 let intervals = cast(&args[0], &INTERVAL)?;
                 let order = intervals
@@ -342,7 +364,7 @@ impl ScalarUDFImpl for Function {
             Kind::Decimal { precision, scale, .. } => DataType::Decimal128(precision, scale),
             Kind::Bytes { .. } => DataType::Binary,
             Kind::DateDiff | Kind::DateSub => DataType::Int64,
-            Kind::Age | Kind::Interval => INTERVAL,
+            Kind::Age | Kind::Interval | Kind::IntervalTimes => INTERVAL,
             Kind::Same | Kind::Only | Kind::OneZero => types[0].clone(),
             Kind::IsInf | Kind::IsFinite => DataType::Boolean,
             Kind::IntervalOrder | Kind::Unsigned { .. } => DataType::Decimal128(38, 0),

@@ -178,6 +178,13 @@ pub(crate) fn negated(interval: IntervalMonthDayNano) -> Option<IntervalMonthDay
     Some(IntervalMonthDayNano::new(months, interval.days.checked_neg()?, interval.nanoseconds.checked_neg()?))
 }
 
+/// So many times as long; `None` where that is longer than intervals are.
+pub(crate) fn times(interval: IntervalMonthDayNano, times: i64) -> Option<IntervalMonthDayNano> {
+    let whole = |part: i32| i32::try_from(i64::from(part).checked_mul(times)?).ok();
+    let IntervalMonthDayNano { months, days, nanoseconds } = interval;
+    Some(IntervalMonthDayNano::new(whole(months)?, whole(days)?, nanoseconds.checked_mul(times)?))
+}
+
 /// A number by which intervals are in their order: a month has 30 days, a day 24 hours.
 pub(crate) fn order(interval: IntervalMonthDayNano) -> i128 {
     let days = i128::from(interval.months) * MONTH_DAYS + i128::from(interval.days);

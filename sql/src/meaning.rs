@@ -260,6 +260,14 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             *of.expr = functions::clock(*of.expr, true);
             Transformed::yes(Expr::TryCast(of))
         }
+        // The planner would sort by it as by any constant, though it is NULL where it is left out.
+        Expr::GroupingSet(of)
+            if of.distinct_expr().iter().any(|key| matches!(unaliased(key), Expr::Literal(..))) =>
+        {
+            return Err(
+                Error::unsupported("a constant among the keys of CUBE, ROLLUP or GROUPING SETS").into()
+            );
+        }
         Expr::AggregateFunction(of) => {
             refuse(of.func.name(), &of.params.args, schema)?;
             Transformed::no(Expr::AggregateFunction(of))

@@ -16,7 +16,7 @@ use crate::{
     arithmetic::{Arithmetic, ArithmeticOpName, is_number},
     bits, decimals,
     error::Error,
-    lists, nested,
+    functions, lists, nested,
 };
 
 /// See the module.
@@ -52,6 +52,17 @@ impl ExprPlanner for Planner {
         let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(expr));
         };
+        let is_times = |interval: &DataType, times: &DataType| {
+            op == ArithmeticOpName::Multiply
+                && matches!(interval, DataType::Interval(_))
+                && (times.is_integer() || times.is_null())
+        };
+        if is_times(&left, &right) {
+            return Ok(PlannerResult::Planned(functions::interval_times(expr.left, expr.right)));
+        }
+        if is_times(&right, &left) {
+            return Ok(PlannerResult::Planned(functions::interval_times(expr.right, expr.left)));
+        }
         if let Some(planned) = of_dates(op, &expr, &left, &right) {
             return Ok(PlannerResult::Planned(planned));
         }

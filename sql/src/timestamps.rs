@@ -1,4 +1,4 @@
-//! Functions that make timestamps: `strptime` and `try_strptime`, by formats, and `time_bucket`.
+//! Functions that make timestamps: `strptime` and `try_strptime`, by formats, `time_bucket`, and `to_timestamp` of seconds.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use arrow_array::{
     builder::TimestampMicrosecondBuilder,
     cast::AsArray as _,
     types::{
-        Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
+        Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
         TimestampMicrosecondType,
     },
 };
@@ -22,6 +22,7 @@ use datafusion::{
 };
 
 use crate::{
+    around::Call,
     calendar::{Moment, days_of},
     error::Error,
     functions::{INTERVAL, moments, of_arrays},
@@ -30,6 +31,9 @@ use crate::{
 };
 
 const DAY: i64 = 86_400_000_000;
+
+/// How far from 1970 nanoseconds of 64 bits reach.
+const SECONDS: f64 = 9_223_372_036.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -42,6 +46,31 @@ struct Timestamps {
     name: &'static str,
     kind: Kind,
     signature: Signature,
+}
+
+/// The function that is called by [`Seconds`].
+pub(crate) const OF_SECONDS: &str = "to_timestamp";
+
+/// The way that `to_timestamp` is called: DataFusion would take the nearest that it has for seconds beyond its years, and
+/// 1970 for NaN.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Seconds;
+
+impl Call for Seconds {
+    fn call(function: &ScalarUDF, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let [seconds] = args.args.as_slice()
+            && (seconds.data_type().is_floating() || seconds.data_type().is_decimal())
+        {
+            let rows = if matches!(seconds, ColumnarValue::Scalar(_)) { 1 } else { args.number_rows };
+            let seconds = cast(&seconds.to_array(rows)?, &DataType::Float64)?;
+            let fits = |seconds: f64| seconds.abs() < SECONDS;
+            if let Some(other) = seconds.as_primitive::<Float64Type>().iter().flatten().find(|s| !fits(*s)) {
+                let message = format!("{other} seconds are no timestamp of the years 1677 to 2262");
+                return Err(Error::new(ErrorKind::Overflow, message).into());
+            }
+        }
+        function.invoke_with_args(args)
+    }
 }
 
 /// What a session has of them.
