@@ -232,11 +232,7 @@ impl CatalogLog {
     /// # Errors
     /// As [`load`](Self::load); [`StorageError::Corrupt`] also when what was read before is gone, or another's.
     pub async fn refresh(&self, state: &Arc<CatalogState>) -> Result<Arc<CatalogState>> {
-        let mut next: Option<CatalogState> = None;
-        while let Some((entry, sealed)) = self.read(next.as_ref().unwrap_or(state).entries).await? {
-            next.get_or_insert_with(|| CatalogState::clone(state)).apply(entry, sealed)?;
-        }
-        let next = next.map_or_else(|| Arc::clone(state), Arc::new);
+        let next = self.newer(state).await?;
         match state.last {
             Some(last) => self.check_still_there(state.entries - 1, last).await?,
             // A journal that is begun meanwhile is begun before there are tables.
@@ -250,6 +246,19 @@ impl CatalogLog {
             None => {}
         }
         Ok(next)
+    }
+
+    /// The state behind all entries that have come since: one read of the store where none has. Unlike
+    /// [`refresh`](Self::refresh) it does not look whether the journal is still there.
+    ///
+    /// # Errors
+    /// [`StorageError::Store`]; [`StorageError::Corrupt`] for an entry that is not whole.
+    pub async fn newer(&self, state: &Arc<CatalogState>) -> Result<Arc<CatalogState>> {
+        let mut next: Option<CatalogState> = None;
+        while let Some((entry, sealed)) = self.read(next.as_ref().unwrap_or(state).entries).await? {
+            next.get_or_insert_with(|| CatalogState::clone(state)).apply(entry, sealed)?;
+        }
+        Ok(next.map_or_else(|| Arc::clone(state), Arc::new))
     }
 
     /// That an entry is the one that was read before.

@@ -24,9 +24,9 @@ impl Tables {
         let (name, id) = (old.table.name(), old.table.id());
         let table = Arc::new(Table::new(name, id, (**state.schema()).clone(), state.version()));
         let (sender, queue) = mpsc::channel(limits::WRITES);
-        let (shared, attached) = (Arc::clone(&self.shared), old.attached);
-        let new =
-            Stored::new(Arc::clone(&table), old.log.clone(), attached, shared, Arc::clone(&state), sender);
+        let (log, shared) = (old.log.clone(), Arc::clone(&self.shared));
+        let (attached, of) = (old.attached, old.durable.clone());
+        let new = Stored::new(Arc::clone(&table), log, attached, of, shared, Arc::clone(&state), sender);
         new.set_followed(|known| *known = followed);
         let new = Arc::new(new);
         let has_more = new.begin(&|_| {}).await?;

@@ -158,6 +158,19 @@ impl Stored {
         RequestError::new(ErrorReason::TableNotFound, message).at("table")
     }
 
+    /// That the table is still in the catalog once a version of it was committed. Another server may have dropped it, and
+    /// may not know this one to tell it so; what was written behind that would be lost with the table.
+    pub(super) async fn check_named(&self) -> Result<(), RequestError> {
+        let Some(durable) = self.durable.upgrade().filter(|_| !self.attached) else { return Ok(()) };
+        let newest = durable.log.newer(&durable.state()).await.map_err(|error| {
+            let message =
+                format!("the change was made; whether the table was dropped before is not known: {error}");
+            RequestError::new(ErrorReason::OutcomeUnknown, message)
+        })?;
+        let is_named = newest.tables().values().any(|entry| entry.number() == self.table.id());
+        if is_named { Ok(()) } else { Err(self.gone()) }
+    }
+
     /// Encodes rows, if there are any, and writes them to a file.
     pub(super) async fn write_some(&self, rows: RowBuffer) -> Result<Option<NewFragment>, RequestError> {
         match rows.rows() {
@@ -319,6 +332,7 @@ impl Stored {
                         let (table, error) = (self.table.name(), error.message());
                         tracing::warn!(table, version, error, "cannot show a version that was committed");
                     }
+                    self.check_named().await?;
                     return Ok(Outcome::Version { version, replaced: rows_replaced });
                 }
                 Err(CommitError::Conflict(newer)) => {

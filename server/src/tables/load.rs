@@ -232,7 +232,9 @@ impl Tables {
         let table = Arc::new(Table::new(&entry.name, entry.number(), schema, state.version()));
         let (sender, queue) = mpsc::channel(limits::WRITES);
         let shared = Arc::clone(&self.shared);
-        let stored = Stored::new(Arc::clone(&table), log, entry.attached, shared, Arc::clone(&state), sender);
+        let of = self.durable.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let (attached, first) = (entry.attached, Arc::clone(&state));
+        let stored = Stored::new(Arc::clone(&table), log, attached, of, shared, first, sender);
         let stored = Arc::new(stored);
         // A table is in the catalog once it can be read.
         let has_more = stored.begin(progress).await?;

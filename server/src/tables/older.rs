@@ -63,7 +63,8 @@ impl Tables {
         // Nobody takes what would be written to it.
         let (sender, _) = mpsc::channel(1);
         let (log, shared) = (newest.log.clone(), Arc::clone(&self.shared));
-        let stored = Stored::new(table, log, newest.attached, shared, Arc::clone(&state), sender);
+        let (attached, of) = (newest.attached, newest.durable.clone());
+        let stored = Stored::new(table, log, attached, of, shared, Arc::clone(&state), sender);
         stored.install(&state);
         self.keep_older(durable, Arc::new(stored));
     }

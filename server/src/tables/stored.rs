@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::{Arc, Mutex, PoisonError, RwLock, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError, RwLock, Weak, atomic::AtomicBool},
 };
 
 use basalt_core::{
@@ -14,8 +14,8 @@ use basalt_storage::{FragmentEntry, TableLog, TableState};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    Shared, columns::other_columns, commit::Write, files::Files, follow::Followed, fragments::snapshot_of,
-    load::expected_bytes, pins::Pins,
+    Durable, Shared, columns::other_columns, commit::Write, files::Files, follow::Followed,
+    fragments::snapshot_of, load::expected_bytes, pins::Pins,
 };
 use crate::{limits, status::RequestError};
 
@@ -26,6 +26,8 @@ pub(super) struct Stored {
     pub(super) log: TableLog,
     /// It is another writer's.
     pub(super) attached: bool,
+    /// The store whose catalog names it.
+    pub(super) durable: Weak<Durable>,
     pub(super) shared: Arc<Shared>,
     /// Writes that wait for a commit.
     pub(super) queue: mpsc::Sender<Write>,
@@ -63,6 +65,7 @@ impl Stored {
         table: Arc<Table>,
         log: TableLog,
         attached: bool,
+        durable: Weak<Durable>,
         shared: Arc<Shared>,
         state: Arc<TableState>,
         queue: mpsc::Sender<Write>,
@@ -71,6 +74,7 @@ impl Stored {
             table,
             log,
             attached,
+            durable,
             shared,
             queue,
             advancing: tokio::sync::Mutex::default(),

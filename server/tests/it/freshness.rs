@@ -14,7 +14,7 @@ use std::{
 };
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, cast::AsArray as _, types::Int64Type};
-use basalt_client::{Client, WriteOptions, col, count};
+use basalt_client::{Client, ErrorReason, WriteOptions, col, count};
 use basalt_proto::v1::TypeKind;
 use tempfile::TempDir;
 use tokio::{task::JoinSet, time::sleep};
@@ -43,6 +43,27 @@ async fn two_servers(store: &TempDir) -> (Server, Server) {
         sleep(Duration::from_millis(20)).await;
     }
     (a, b)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_written_to_a_table_that_another_server_has_dropped_is_refused() {
+    let store = TempDir::new().unwrap();
+    let (a, b) = two_servers(&store).await;
+    b.client.write_all("t", &[batch([1])]).await.unwrap();
+    a.client.drop_table("t").await.unwrap();
+    let refused = b.client.write_all("t", &[batch([2])]).await.unwrap_err();
+    assert_eq!(refused.reason(), ErrorReason::TableNotFound);
+    // Another table of the name is another table.
+    a.create("t", vec![field("a", TypeKind::Int64)]).await.unwrap();
+    let deleted = b.client.delete("t", col("a").eq(1)).await;
+    let nothing = deleted
+        .as_ref()
+        .map_or_else(|error| error.reason() == ErrorReason::TableNotFound, |deleted| deleted.rows == 0);
+    assert!(nothing, "{deleted:?}");
+    while b.client.write_all("t", &[batch([3])]).await.is_err() {
+        sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(rows(&b.client).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
