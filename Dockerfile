@@ -7,7 +7,7 @@
 
 FROM rust:1-bookworm AS build
 ARG PROFILE=dist
-ARG FEATURES=sql
+ARG FEATURES=sql,otlp
 WORKDIR /src
 
 # First what others have written, which changes seldom: our crates with nothing in them.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What the binary `basalt` is made of, by Cargo.lock and cargo.
 
-supply.py sbom [--features sql] [-o FILE]    a CycloneDX document: every crate with its licence, digest and dependencies
-supply.py unsafe [--features sql]            where `unsafe` and native code stand, by crate; names those that
-                                             docs/unsafe-dependencies.md has not
+supply.py sbom [--features sql,otlp] [-o FILE]    a CycloneDX document: every crate with its licence, digest and dependencies
+supply.py unsafe [--features sql,otlp]            where `unsafe` and native code stand, by crate; names those that
+                                                  docs/unsafe-dependencies.md has not
 
 Only what is linked counts: no build scripts, macros or tests. Python 3.11 is enough, without packages.
 """
@@ -150,7 +150,7 @@ def unsafe(features, target):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["sbom", "unsafe"])
-    parser.add_argument("--features", default="sql", help="of basalt-server (sql)")
+    parser.add_argument("--features", default="sql,otlp", help="of basalt-server (sql,otlp)")
     parser.add_argument("--target", help="another platform than this one")
     parser.add_argument("-o", "--output", type=pathlib.Path)
     arguments = parser.parse_args()
