@@ -142,6 +142,11 @@ def adbc(server, duck):
         for parameters in [("UA", 1000), ("HA", 0), ("none", 5)]:
             cursor.execute(by, parameters)
             same(f"ADBC, parameters {parameters}", cursor.fetchall(), duck.execute(by, parameters).fetchall())
+        # Columns are of the types that the parameters make them.
+        for given in [(7,), (0.5,)]:
+            cursor.execute("SELECT distance + $1 AS d FROM flights ORDER BY 1 LIMIT 3", given)
+            expected = duck.execute("SELECT distance + ? AS d FROM flights ORDER BY 1 LIMIT 3", given).fetchall()
+            same(f"ADBC, a column of {given}", cursor.fetchall(), expected)
         cursor.execute("SELECT CAST($1 AS timestamp) AS a, CAST($2 AS bigint) IS NULL AS b", (dt.datetime(2013, 1, 1), None))
         same("ADBC, a time and a null", cursor.fetchall(), [(dt.datetime(2013, 1, 1), True)])
 

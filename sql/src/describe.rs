@@ -27,10 +27,15 @@ use crate::{
     resolve::{Resolved, resolve},
 };
 
-/// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there.
+/// What a statement takes and gives. It is planned with NULL for each parameter, in the type that is taken there, or with
+/// its parameters where they are given: they may be of other types, of which the answer's columns are then.
 pub(crate) async fn describe(shared: &Shared, request: Request) -> Result<Description> {
     let (listed, mut pins) = (Listed::of(&request).await?, Pins::new());
-    let resolved = resolve(shared, &request, Parameters::Open, &listed, &mut pins).await?;
+    let parameters = match request.parameters.as_slice() {
+        [] => Parameters::Open,
+        given => Parameters::Given(given),
+    };
+    let resolved = resolve(shared, &request, parameters, &listed, &mut pins).await?;
     let command = resolved.command();
     match resolved {
         Resolved::Query(session, statement, headings) => takes(&session, statement, command, &headings).await,

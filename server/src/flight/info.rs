@@ -29,7 +29,7 @@ impl Flight {
             }
             Command::CommandPreparedStatementQuery(query) => {
                 let statement = self.prepared.get(&query.prepared_statement_handle)?;
-                let description = self.describe(call, &statement.sql).await?;
+                let description = self.describe_bound(call, &statement).await?;
                 match description.command.gives_rows() {
                     true => (description.schema.to_outer_arrow(), query.as_any()),
                     false => of_count(self.count_prepared(call, &statement).await?),
@@ -61,7 +61,7 @@ impl Flight {
             }
             Command::CommandPreparedStatementQuery(query) => {
                 let statement = self.prepared.get(&query.prepared_statement_handle)?;
-                Ok(self.describe(call, &statement.sql).await?.schema.to_outer_arrow())
+                Ok(self.describe_bound(call, &statement).await?.schema.to_outer_arrow())
             }
             command => self.list(call, command.clone(), true).await.map(|list| list.schema()),
         }

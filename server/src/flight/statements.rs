@@ -32,10 +32,29 @@ pub(super) const CLOSE_PREPARED: &str = "ClosePreparedStatement";
 impl Flight {
     /// What a statement takes and gives.
     pub(super) async fn describe(&self, call: &mut Call, sql: &str) -> Result<Description> {
+        self.describe_with(call, sql, Vec::new()).await
+    }
+
+    /// What a prepared statement gives by what is bound to it.
+    pub(super) async fn describe_bound(
+        &self,
+        call: &mut Call,
+        statement: &prepared::Statement,
+    ) -> Result<Description> {
+        let bound = if let [once] = &*statement.bound { once.clone() } else { Vec::new() };
+        self.describe_with(call, &statement.sql, bound).await
+    }
+
+    async fn describe_with(
+        &self,
+        call: &mut Call,
+        sql: &str,
+        parameters: Vec<Literal>,
+    ) -> Result<Description> {
         let connection = call.connection();
         let statement = Statement {
             sql: sql.to_owned(),
-            parameters: Vec::new(),
+            parameters,
             caller: call.caller(),
             method: call.label(),
             connection: &connection,

@@ -114,7 +114,7 @@ impl Statement<'_> {
         let stop = StopOnDrop::new(&control);
         let tables = Tables::new(Arc::clone(state), self.caller, deadline, control.clone());
         let tables = Arc::new(tables.in_turn(&turn));
-        let request = request(state, &tables, self.sql, Vec::new());
+        let request = request(state, &tables, self.sql, self.parameters);
         let described = async { state.sql.describe(request).await.map_err(error) };
         stop.until(deadline, described).await?
     }

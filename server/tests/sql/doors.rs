@@ -2,7 +2,9 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type};
+use arrow_array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, cast::AsArray as _, types::Int64Type,
+};
 use arrow_flight::{
     FlightDescriptor, FlightInfo, Ticket,
     sql::{
@@ -102,6 +104,23 @@ async fn prepared_statements_take_parameters() {
     assert!(rows(&mut flight, info.clone()).await.unwrap_err().contains("run it once for each"));
     prepared.close().await.unwrap();
     assert!(rows(&mut flight, info).await.unwrap_err().contains("no such prepared statement"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_are_of_the_types_that_parameters_make_them() {
+    let (mut flight, _) = start(10).await;
+    let mut prepared = flight.prepare("SELECT key + $1 AS more FROM t".into(), None).await.unwrap();
+    let values: [ArrayRef; 2] =
+        [Arc::new(Int64Array::from(vec![5])), Arc::new(Float64Array::from(vec![0.5]))];
+    for value in values {
+        let batch = RecordBatch::try_from_iter([("1", Arc::clone(&value))]).unwrap();
+        prepared.set_parameters(batch).unwrap();
+        let info = prepared.execute().await.unwrap();
+        let promised = info.clone().try_decode_schema().unwrap();
+        let batches = rows(&mut flight, info).await.unwrap();
+        assert_eq!(promised.field(0).data_type(), value.data_type());
+        assert_eq!(promised.fields(), batches[0].schema().fields());
+    }
 }
 
 /// What a server could not have made is refused, and reads no more than its client may.
