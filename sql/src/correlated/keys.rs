@@ -34,7 +34,10 @@ pub(super) fn pairs(
             when(expr.clone().is_null(), none).otherwise(value(expr.clone(), &data_type)?)
         };
         pairs.push((known(&left)?, known(&right)?));
-        pairs.push((of(&left)?, of(&right)?));
+        // Of those without a type there is no other value.
+        if !data_type.is_null() {
+            pairs.push((of(&left)?, of(&right)?));
+        }
     }
     Ok(pairs)
 }
