@@ -3,7 +3,7 @@
 use std::{
     io::{self, BufWriter, IsTerminal as _},
     path::PathBuf,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use arrow_array::{RecordBatch, cast::AsArray as _, types::Int64Type};
@@ -92,12 +92,14 @@ pub(crate) struct Done {
     pub(crate) statistics: Statistics,
     /// The file that was written.
     pub(crate) written: Option<String>,
+    /// How long people have looked at it.
+    pub(crate) shown: Duration,
 }
 
 impl Done {
     /// Rows, time and what was scanned, on the standard error.
     pub(crate) fn footer(&self, time: Duration) -> String {
-        let footer = output::footer(self.rows, time, &self.statistics);
+        let footer = output::footer(self.rows, time.saturating_sub(self.shown), &self.statistics);
         self.written.iter().cloned().chain([footer]).collect::<Vec<_>>().join(" · ")
     }
 }
@@ -119,7 +121,7 @@ pub(crate) async fn write(
         let rows = each_batch(&mut stream, |batch| export.write(batch)).await?;
         let bytes = export.finish()?;
         let written = Some(format!("{} written to {}", human::bytes(bytes), path.display()));
-        return Ok(Some(Done { rows, statistics: statistics(&stream), written }));
+        return Ok(Some(Done { rows, statistics: statistics(&stream), written, shown: Duration::ZERO }));
     }
     let rows = match target.format {
         OutputFormat::Table | OutputFormat::Line => {
@@ -133,12 +135,14 @@ pub(crate) async fn write(
                 let more = human::plural(rows - answer.rows, "more row");
                 text.push_str(&format!("  {}\n", Style::of(&io::stdout()).dim(&format!("… and {more}"))));
             }
+            let arrived = Instant::now();
             if target.pages {
                 pager::show(&text)?
             } else {
                 super::print(&text)?
             }
-            return Ok(Some(Done { rows, statistics: answer.statistics, written: None }));
+            let shown = arrived.elapsed();
+            return Ok(Some(Done { rows, statistics: answer.statistics, written: None, shown }));
         }
         OutputFormat::Json => {
             let mut writer = JsonWriter::new(BufWriter::new(io::stdout()), stream.schema())?;
@@ -157,7 +161,7 @@ pub(crate) async fn write(
             rows
         }
     };
-    Ok(Some(Done { rows, statistics: statistics(&stream), written: None }))
+    Ok(Some(Done { rows, statistics: statistics(&stream), written: None, shown: Duration::ZERO }))
 }
 
 /// The first rows of an answer, and how many it has. The others are counted and not kept.
