@@ -8,6 +8,7 @@ use datafusion::{
     common::{DFSchema, JoinConstraint, Result},
     logical_expr::expr::Cast,
     logical_expr::{Expr, ExprSchemable as _, Join, LogicalPlan, Projection, Subquery, Union, Values, cast},
+    optimizer::analyzer::type_coercion::TypeCoercionRewriter,
 };
 
 /// The float that values of such types become, where there is a float and a decimal among them: a decimal that meets a
@@ -19,10 +20,19 @@ pub(crate) fn float_of<'a>(types: impl Iterator<Item = &'a DataType> + Clone) ->
     types.into_iter().any(DataType::is_decimal).then_some(float)
 }
 
-/// The plan with floats where its inputs' decimals meet floats, and whether it is another.
-pub(crate) fn floats(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
+/// The plan with floats where its inputs' decimals meet floats, and with one type of each column of a union, which the planner
+/// chooses later: by then conditions would have been made for another. And whether it is another plan.
+pub(crate) fn settled(plan: LogicalPlan) -> Result<(LogicalPlan, bool)> {
     match plan {
-        LogicalPlan::Union(union) => union_of(union),
+        LogicalPlan::Union(union) => {
+            let before = Arc::clone(&union.schema);
+            let plan = match union_of(union)? {
+                LogicalPlan::Union(union) => TypeCoercionRewriter::coerce_union(union)?,
+                plan => plan,
+            };
+            let is_other = *plan.schema() != before;
+            Ok((plan, is_other))
+        }
         LogicalPlan::Values(values) => values_of(values),
         LogicalPlan::Join(join) => join_of(join),
         plan => Ok((plan, false)),
@@ -42,21 +52,21 @@ pub(crate) fn compared(expr: &mut Expr, subquery: &mut Subquery, schema: &DFSche
     Ok(true)
 }
 
-fn union_of(mut union: Union) -> Result<(LogicalPlan, bool)> {
+fn union_of(mut union: Union) -> Result<LogicalPlan> {
     let columns = union.schema.fields().len();
     if union.inputs.iter().any(|input| input.schema().fields().len() != columns) {
         // The planner says what is wrong.
-        return Ok((LogicalPlan::Union(union), false));
+        return Ok(LogicalPlan::Union(union));
     }
     let types =
         |column: usize| union.inputs.iter().map(move |input| input.schema().field(column).data_type());
     let floats: Vec<_> = (0..columns).map(|column| float_of(types(column))).collect();
     if floats.iter().all(Option::is_none) {
-        return Ok((LogicalPlan::Union(union), false));
+        return Ok(LogicalPlan::Union(union));
     }
     union.inputs = union.inputs.iter().map(|input| projected(input, &floats)).collect::<Result<_>>()?;
     union.schema = Arc::new(retyped(&union.schema, &floats)?);
-    Ok((LogicalPlan::Union(union), true))
+    Ok(LogicalPlan::Union(union))
 }
 
 /// Rows of which some were floats before all became decimals of one type.

@@ -5,7 +5,7 @@
 mod dependent;
 mod keys;
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use datafusion::{
     common::{
@@ -37,16 +37,16 @@ pub(crate) fn decorrelated(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
 }
 
 /// Whether a plan has a correlated subquery with windows or limits, which the planner's own rules would take over the rows
-/// of all values at once.
+/// of all values at once, or one that a value is not to be in: they would have NULLs count where the subquery has no rows.
 pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
+    let found = Cell::new(false);
     plan.apply_with_subqueries(|plan| {
-        let mut look = |subquery: &LogicalPlan| -> Result<()> {
+        let look = |subquery: &LogicalPlan| -> Result<()> {
             if outer_columns(subquery).is_empty() {
                 return Ok(());
             }
             subquery.apply_with_subqueries(|plan| {
-                found |= matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_));
+                found.set(found.get() || matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Limit(_)));
                 Ok(TreeNodeRecursion::Continue)
             })?;
             Ok(())
@@ -57,6 +57,16 @@ pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
         plan.apply_expressions(|expr| {
             expr.apply(|expr| {
                 match expr {
+                    Expr::InSubquery(within) if within.negated => {
+                        found.set(found.get() || !outer_columns(&within.subquery.subquery).is_empty());
+                    }
+                    Expr::Not(inner) => {
+                        let is_within = inner.exists(|expr| {
+                            Ok(matches!(expr, Expr::InSubquery(within)
+                                if !outer_columns(&within.subquery.subquery).is_empty()))
+                        })?;
+                        found.set(found.get() || is_within);
+                    }
                     Expr::ScalarSubquery(subquery) => look(&subquery.subquery)?,
                     Expr::Exists(exists) => look(&exists.subquery.subquery)?,
                     Expr::InSubquery(within) => look(&within.subquery.subquery)?,
@@ -67,7 +77,7 @@ pub(crate) fn is_apart(plan: &LogicalPlan) -> Result<bool> {
         })?;
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(found)
+    Ok(found.get())
 }
 
 fn refused(what: &str) -> datafusion::common::DataFusionError {

@@ -12,6 +12,7 @@ mod selects;
 mod templates;
 mod using;
 mod windows;
+mod within;
 mod words;
 
 use std::{collections::BTreeSet, ops::ControlFlow};
@@ -29,6 +30,7 @@ use crate::{
 pub(crate) use distinct::distinct_on;
 pub(crate) use exprs::literal;
 pub(crate) use selects::{expand_using, name_apart};
+pub(crate) use within::qualify_natural;
 pub(crate) use words::{keyword, tokens};
 
 use exprs::{
@@ -77,6 +79,7 @@ const UNORDERED: [&str; 24] = [
 /// Puts a statement into the planner's words.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<()> {
     let mut rewrite = Rewrite { tables: calls::table_names(statement), fault: None, doubled: 0 };
+    within::qualify(statement)?;
     let _ = statement.visit(&mut rewrite);
     rewrite.fault.map_or(Ok(()), Err)
 }

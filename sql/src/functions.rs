@@ -439,8 +439,7 @@ fn plain_zone(data_type: &DataType) -> Option<Arc<str>> {
 /// Times, intervals and timestamps as text.
 pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
     Ok(match array.data_type() {
-        DataType::Timestamp(unit, zone) => {
-            let zone = if zone.is_some() { "+00" } else { "" };
+        DataType::Timestamp(unit, _) => {
             let per_second: i64 = match unit {
                 TimeUnit::Second => 1,
                 TimeUnit::Millisecond => 1000,
@@ -454,7 +453,7 @@ pub(crate) fn texts(array: &ArrayRef) -> Result<StringArray> {
                 let nanos = second * 1_000_000_000 + fraction * (1_000_000_000 / per_second);
                 // Default: farther away than dates go.
                 let date = i32::try_from(days).map_or_else(|_| format!("day {days}"), format_date);
-                format!("{date} {}{zone}", interval::time(nanos))
+                format!("{date} {}", interval::time(nanos))
             };
             values.as_primitive::<Int64Type>().iter().map(|value| value.map(text)).collect()
         }

@@ -13,7 +13,7 @@ use datafusion::{
         tree_node::{Transformed, TransformedResult as _, TreeNode as _},
     },
     logical_expr::{
-        BinaryExpr, Case, Expr, ExprSchemable as _, LogicalPlan, Operator, SortExpr, cast,
+        BinaryExpr, Case, Distinct, Expr, ExprSchemable as _, LogicalPlan, Operator, SortExpr, cast,
         expr::{InList, NullTreatment},
         expr_rewriter::NamePreserver,
         lit,
@@ -36,47 +36,85 @@ impl AnalyzerRule for Meaning {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        // Types of what is below may be others.
-        let mut retyped = false;
-        plan.transform_up_with_subqueries(|plan| {
-            let (plan, floats) = coerce::floats(plan)?;
-            retyped |= floats;
-            let inputs: Vec<_> = plan.inputs().iter().map(|input| Arc::clone(input.schema())).collect();
-            let mut schema = DFSchema::empty();
-            inputs.iter().for_each(|input| schema.merge(input));
-            let names = NamePreserver::new(&plan);
-            let sorted =
-                if let LogicalPlan::Sort(sort) = &plan { Some(Arc::clone(&sort.input)) } else { None };
-            let plan = match plan {
-                LogicalPlan::Sort(mut sort) => {
-                    nulls_apart(&mut sort.expr, &schema);
-                    LogicalPlan::Sort(sort)
-                }
-                plan => plan,
-            };
-            let mut changed = false;
-            let plan = plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let mut expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
-                if let Some(input) = &sorted {
-                    if is_interval(&expr.data, &schema) {
-                        expr = Transformed::yes(functions::interval_order(expr.data));
-                    }
-                    if is_computed(&expr.data, input) {
-                        expr.transformed |= one_zero(std::iter::once(&mut expr.data), &schema);
-                    }
-                }
-                changed |= expr.transformed;
-                Ok(expr.update_data(|expr| name.restore(expr)))
-            })?;
-            retyped |= changed;
-            match retyped {
-                true => plan.map_data(LogicalPlan::recompute_schema),
-                false => Ok(plan),
-            }
-        })
-        .data()
+        settled(plan)
     }
+}
+
+/// The rule, for a plan before others look at it: subqueries know the columns around them by the types that they have.
+pub(crate) fn settled(plan: LogicalPlan) -> Result<LogicalPlan> {
+    // Types of what is below may be others.
+    let mut retyped = false;
+    plan.transform_up_with_subqueries(|plan| {
+        let (plan, is_other) = coerce::settled(plan)?;
+        retyped |= is_other;
+        let inputs: Vec<_> = plan.inputs().iter().map(|input| Arc::clone(input.schema())).collect();
+        let mut schema = DFSchema::empty();
+        inputs.iter().for_each(|input| schema.merge(input));
+        let names = NamePreserver::new(&plan);
+        let sorted = if let LogicalPlan::Sort(sort) = &plan { Some(Arc::clone(&sort.input)) } else { None };
+        let plan = match plan {
+            LogicalPlan::Sort(mut sort) => {
+                nulls_apart(&mut sort.expr, &schema);
+                LogicalPlan::Sort(sort)
+            }
+            plan => plan,
+        };
+        let windowed =
+            if let LogicalPlan::Window(window) = &plan { Some(Arc::clone(&window.input)) } else { None };
+        let mut changed = false;
+        let plan = if retyped { around_subqueries(plan, &schema)? } else { plan };
+        let plan = plan.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let mut expr = expr.transform_up(|expr| rewritten(expr, &schema))?;
+            if let Some(input) = &sorted {
+                if is_interval(&expr.data, &schema) {
+                    expr = Transformed::yes(functions::interval_order(expr.data));
+                }
+                if is_computed(&expr.data, input) {
+                    expr.transformed |= one_zero(std::iter::once(&mut expr.data), &schema);
+                }
+            }
+            if let Some(input) = &windowed {
+                expr = expr.transform_data(|expr| windows_with_one_zero(expr, input, &schema))?;
+            }
+            changed |= expr.transformed;
+            Ok(expr.update_data(|expr| name.restore(expr)))
+        })?;
+        retyped |= changed;
+        match retyped {
+            true => plan.map_data(LogicalPlan::recompute_schema),
+            false => Ok(plan),
+        }
+    })
+    .data()
+}
+
+/// Has the subqueries in a plan's expressions know the columns around them by the types that they have.
+fn around_subqueries(plan: LogicalPlan, schema: &DFSchema) -> Result<LogicalPlan> {
+    let around = |subquery: LogicalPlan| {
+        let mut changed = false;
+        let mut typed = |expr: Expr| match expr {
+            Expr::OuterReferenceColumn(field, column) => match schema.qualified_field_from_column(&column) {
+                Ok((_, now)) if now.data_type() != field.data_type() => {
+                    changed = true;
+                    Ok(Transformed::yes(Expr::OuterReferenceColumn(Arc::clone(now), column)))
+                }
+                _ => Ok(Transformed::no(Expr::OuterReferenceColumn(field, column))),
+            },
+            other => Ok(Transformed::no(other)),
+        };
+        let plan = subquery.transform_down_with_subqueries(|plan| {
+            plan.map_expressions(|expr| expr.transform_up(&mut typed))
+        })?;
+        if !changed {
+            return Ok(plan);
+        }
+        // What is made of them is of other types too.
+        let plan =
+            plan.data.transform_up_with_subqueries(|plan| plan.recompute_schema().map(Transformed::yes));
+        settled(plan.data()?).map(Transformed::yes)
+    };
+    plan.map_subqueries(around).data()
 }
 
 /// The place of what is NULL as a key of its own, before lists and structs: NULLs among their values would go with it.
@@ -92,16 +130,58 @@ fn nulls_apart(keys: &mut Vec<SortExpr>, schema: &DFSchema) {
     *keys = apart;
 }
 
-/// Whether a key of an order is computed, here or in the list below: what tables hold has one zero.
+/// Whether a key of an order is computed, here or below, so that it may be -0.0: what tables hold has one zero.
 fn is_computed(key: &Expr, input: &LogicalPlan) -> bool {
-    match (key, input) {
-        (Expr::Column(column), LogicalPlan::Projection(below)) => {
-            let made = below.schema.maybe_index_of_column(column).and_then(|at| below.expr.get(at));
-            made.is_some_and(|made| !matches!(unaliased(made), Expr::Column(_)))
+    let Expr::Column(column) = key else { return true };
+    let at = |schema: &DFSchema| schema.maybe_index_of_column(column);
+    let of = |below: &LogicalPlan, at: usize| {
+        let (qualifier, field) = below.schema().qualified_field(at);
+        is_computed(&Expr::from((qualifier, field)), below)
+    };
+    match input {
+        LogicalPlan::TableScan(_) => false,
+        LogicalPlan::Projection(below) => {
+            let made = at(&below.schema).and_then(|at| below.expr.get(at));
+            made.is_none_or(|made| is_computed(unaliased(made), &below.input))
         }
-        (Expr::Column(_), _) => false,
+        LogicalPlan::SubqueryAlias(below) => at(&below.schema).is_none_or(|at| of(&below.input, at)),
+        LogicalPlan::Union(union) => {
+            at(&union.schema).is_none_or(|at| union.inputs.iter().any(|input| of(input, at)))
+        }
+        LogicalPlan::Filter(below) => is_computed(key, &below.input),
+        LogicalPlan::Sort(below) => is_computed(key, &below.input),
+        LogicalPlan::Limit(below) => is_computed(key, &below.input),
+        LogicalPlan::Distinct(Distinct::All(below)) => is_computed(key, below),
+        LogicalPlan::Join(join) => {
+            let side = if at(join.left.schema()).is_some() { &join.left } else { &join.right };
+            is_computed(key, side)
+        }
+        LogicalPlan::Window(window) => at(window.input.schema()).is_none() || is_computed(key, &window.input),
+        LogicalPlan::Aggregate(groups) => {
+            let made =
+                at(&groups.schema).and_then(|at| groups.group_expr.iter().chain(&groups.aggr_expr).nth(at));
+            match made.map(unaliased) {
+                Some(column @ Expr::Column(_)) => is_computed(column, &groups.input),
+                Some(Expr::AggregateFunction(of)) => {
+                    of.params.args.iter().any(|arg| is_computed(arg, &groups.input))
+                }
+                _ => true,
+            }
+        }
         _ => true,
     }
+}
+
+/// Windows in the order of floats that are computed.
+fn windows_with_one_zero(expr: Expr, input: &LogicalPlan, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    expr.transform_up(|expr| match expr {
+        Expr::WindowFunction(mut of) => {
+            let keys = of.params.order_by.iter_mut().map(|sort| &mut sort.expr);
+            let changed = one_zero(keys.filter(|key| is_computed(key, input)), schema);
+            Ok(transformed(Expr::WindowFunction(of), changed))
+        }
+        other => Ok(Transformed::no(other)),
+    })
 }
 
 /// Has floats be told apart as numbers.
@@ -131,6 +211,21 @@ fn rewritten(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Ok(DataType::Float32) => Transformed::yes(*inner * lit(-1.0_f32)),
                 _ => Transformed::no(Expr::Negative(inner)),
             }
+        }
+        // The planner would cast it later, and know only then how many places the result has.
+        Expr::ScalarFunction(mut round)
+            if round.func.name() == "round"
+                && matches!(round.args.get(1), Some(Expr::Literal(ScalarValue::Int64(Some(_)), _))) =>
+        {
+            let mut changed = false;
+            if let Some(Expr::Literal(places, _)) = round.args.get_mut(1)
+                && let ScalarValue::Int64(Some(given)) = *places
+                && let Ok(given) = i32::try_from(given)
+            {
+                *places = ScalarValue::Int32(Some(given));
+                changed = true;
+            }
+            transformed(Expr::ScalarFunction(round), changed)
         }
         Expr::BinaryExpr(BinaryExpr { mut left, op: Operator::StringConcat, mut right }) => {
             let changed = written(&mut left, schema) | written(&mut right, schema);

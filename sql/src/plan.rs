@@ -47,7 +47,7 @@ use crate::{
     headings::Headings,
     lambdas, light, limits, lists,
     made::{affected, describe_columns, made, show_tables, show_views, text_schema},
-    meaning::Meaning,
+    meaning::{self, Meaning},
     mistaken,
     operators::Planner,
     order,
@@ -198,6 +198,8 @@ fn config(threads: usize) -> SessionConfig {
     options.execution.sort_spill_reservation_bytes = limits::MERGE_BYTES;
     options.execution.time_zone = Some("UTC".to_owned());
     options.explain.show_sizes = false;
+    // It takes each NaN for a group of its own.
+    options.optimizer.enable_topk_aggregation = false;
     // The two planners differ in what may be NULL (`(k < 1) IS FALSE`), which is no reason to refuse an aggregate.
     options.execution.skip_physical_aggregate_schema_check = true;
     config
@@ -513,13 +515,15 @@ pub(crate) async fn logical(session: &SessionState, mut statement: Statement) ->
         }
         planned = session.statement_to_plan(statement.clone()).await;
     }
-    match planned {
+    let planned = match planned {
         Err(error) if error.to_string().contains("require unique expression names") => {
             dialect::name_apart(&mut statement);
-            session.statement_to_plan(statement).await.map_err(unplanned)
+            session.statement_to_plan(statement).await
         }
-        planned => planned.map_err(unplanned),
-    }
+        planned => planned,
+    };
+    // What columns are is known from here on: subqueries are told apart by it.
+    planned.and_then(meaning::settled).map_err(unplanned)
 }
 
 /// The leaves that the engine runs.

@@ -178,6 +178,129 @@ impl Names<'_> {
     }
 }
 
+/// Has the names of columns that tables are joined by be those of a table, in a select within an expression. They are of two
+/// tables, and the planner takes a name that is for that of the query around it, if that has one.
+///
+/// # Errors
+/// Where it is not known from the statement alone whose a column is, if `is_strict`; else it stays as it is.
+pub(super) fn qualify(select: &mut Select, order_by: Option<&mut OrderBy>, is_strict: bool) -> Result<()> {
+    if select.from.iter().any(|table| table.joins.iter().any(is_apart)) {
+        return Ok(());
+    }
+    let mut merged: Vec<Merged> = Vec::new();
+    let mut unknown: Vec<Ident> = Vec::new();
+    for table in &select.from {
+        let first = merged.len();
+        for (at, join) in table.joins.iter().enumerate() {
+            let Some((JoinConstraint::Using(columns), _)) = constraint_of(&join.join_operator) else {
+                continue;
+            };
+            let keeps_all = matches!(join.join_operator, JoinOperator::Left(_) | JoinOperator::LeftOuter(_));
+            for column in columns {
+                let [ast::ObjectNamePart::Identifier(name)] = column.0.as_slice() else { continue };
+                if merged[first..].iter().any(|merged| is_named(&merged.name, name)) {
+                    continue;
+                }
+                // Where only those that are equal are joined, that of the right side is the same.
+                let left = if at == 0 { column_of(&table.relation, name).ok() } else { None };
+                let right = || if keeps_all { None } else { column_of(&join.relation, name).ok() };
+                match left.or_else(right) {
+                    Some(value) => merged.push(Merged { name: name.clone(), value }),
+                    None if is_strict => unknown.push(name.clone()),
+                    None => {}
+                }
+            }
+        }
+    }
+    if merged.is_empty() && unknown.is_empty() {
+        return Ok(());
+    }
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
+            && merged.iter().any(|merged| is_named(&merged.name, name))
+        {
+            let (expr, alias) = (Expr::Identifier(name.clone()), name.clone());
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+    if let Some(order_by) = order_by
+        && let OrderByKind::Expressions(keys) = &mut order_by.kind
+    {
+        // A column of the answer is meant by its name.
+        let is_shown = |name: &Ident| {
+            select.projection.iter().any(|item| match item {
+                SelectItem::ExprWithAlias { alias, .. } => is_named(alias, name),
+                SelectItem::Wildcard(_) => true,
+                _ => false,
+            })
+        };
+        let others = merged.iter().filter(|merged| !is_shown(&merged.name));
+        let others: Vec<_> = others
+            .map(|Merged { name, value }| Merged { name: name.clone(), value: value.clone() })
+            .collect();
+        let mut names = Names { merged: &others, depth: 0 };
+        keys.iter_mut().for_each(|key| names.replace(&mut key.expr));
+    }
+    let mut names = Names { merged: &merged, depth: 0 };
+    let mut strange = Strange { names: &unknown, depth: 0 };
+    let mut found = ControlFlow::Continue(());
+    let items = select.projection.iter_mut().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    });
+    let keys = match &mut select.group_by {
+        GroupByExpr::Expressions(keys, _) => keys.as_mut_slice(),
+        GroupByExpr::All(_) => &mut [],
+    };
+    let conditions = select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify);
+    for expr in items.chain(keys).chain(conditions) {
+        names.replace(expr);
+        if found.is_continue() {
+            found = expr.visit(&mut strange);
+        }
+    }
+    for window in &mut select.named_window {
+        let _ = window.visit(&mut names);
+    }
+    match found {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(name) => Err(Error::invalid(format!(
+            "{name} is a column of several tables that are joined by it: say of which, as in t.{name}"
+        ))),
+    }
+}
+
+/// Finds a name, outside of subqueries.
+struct Strange<'a> {
+    names: &'a [Ident],
+    depth: usize,
+}
+
+impl VisitorMut for Strange<'_> {
+    type Break = Ident;
+
+    fn pre_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<Ident> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<Ident> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Ident> {
+        match expr {
+            Expr::Identifier(name)
+                if self.depth == 0 && self.names.iter().any(|known| is_named(known, name)) =>
+            {
+                ControlFlow::Break(name.clone())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
 /// What a query with such joins is ordered by, before the joins are others.
 ///
 /// # Errors

@@ -70,5 +70,6 @@ pub(super) fn put_natural(select: &mut Select, joins: &[Vec<Option<Vec<String>>>
             }
         }
     }
-    dialect::expand_using(select)
+    dialect::expand_using(select)?;
+    dialect::qualify_natural(select)
 }
