@@ -105,8 +105,8 @@ impl Next {
     fn found(&mut self, wanted: Wanted) -> ControlFlow<()> {
         let mut all: Option<ast::With> = None;
         for with in self.with.iter().flatten() {
-            // What is not expanded yet stands around this or behind it.
-            let ready = with.cte_tables.iter().filter(|table| !has_wanted(&table.query)).cloned();
+            // What is not expanded yet stands around this or behind it, and so does what reads that.
+            let ready = with.cte_tables.iter().take_while(|table| !has_wanted(&table.query)).cloned();
             match &mut all {
                 Some(all) => all.cte_tables.extend(ready),
                 None => all = Some(ast::With { cte_tables: ready.collect(), ..with.clone() }),
@@ -250,14 +250,8 @@ fn wants(select: &Select) -> bool {
 }
 
 fn is_natural(select: &Select) -> bool {
-    let all = |item: &SelectItem| match item {
-        SelectItem::Wildcard(_) => true,
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => has_columns(expr),
-        _ => false,
-    };
-    let joins = select.from.iter().flat_map(|table| &table.joins);
-    joins.into_iter().any(|join| constraint(&join.join_operator) == Some(&JoinConstraint::Natural))
-        && select.projection.iter().any(all)
+    let mut joins = select.from.iter().flat_map(|table| &table.joins);
+    joins.any(|join| constraint(&join.join_operator) == Some(&JoinConstraint::Natural))
 }
 
 fn constraint(join: &JoinOperator) -> Option<&JoinConstraint> {
